@@ -1,0 +1,145 @@
+# Every target is one or a few commands that can be typed by hand. Only Go and make
+# are needed; tools are built from the modules in tools/ into bin/.
+# CI runs .ci/run, which calls these targets and knows nothing else.
+
+GO         ?= go
+BIN        := $(CURDIR)/bin
+TAGS       := invariants
+PKG        ?= ./...
+SEED       ?= 1
+FUZZTIME   ?= 30s
+CHAOS_TIME ?= 60s
+VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS    := -s -w -X main.version=$(VERSION)
+GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+
+.DEFAULT_GOAL := check
+.DELETE_ON_ERROR:
+
+##@ Every day
+
+.PHONY: check
+check: ## build, vet and short tests: under a minute
+	$(GO) build ./...
+	$(GO) vet -tags $(TAGS) ./...
+	$(GO) test -short -tags $(TAGS) $(PKG)
+
+.PHONY: build
+build: ## bin/node and bin/quoratectl, static
+	$(GOBUILD) -o $(BIN)/node ./cmd/node
+	$(GOBUILD) -o $(BIN)/quoratectl ./cmd/ctl
+
+.PHONY: quickstart
+quickstart: build ## three processes on loopback show the whole idea
+	$(BIN)/node quickstart $(ARGS)
+
+.PHONY: test
+test: vet test-main test-k8s test-bench cases ## everything: all tests of all modules, then the numbered cases
+
+.PHONY: vet
+vet: ## go vet on the main module
+	$(GO) vet -tags $(TAGS) ./...
+
+.PHONY: test-main
+test-main: build ## all tests of the main module, with real processes
+	$(GO) test -tags $(TAGS) $(PKG)
+
+.PHONY: test-k8s
+test-k8s: ## builds the manifests and decodes them strictly
+	cd deploy/k8s/test && $(GO) vet ./... && $(GO) test ./...
+
+.PHONY: test-bench
+test-bench: ## builds and tests the bench module
+	cd bench && $(GO) vet ./... && $(GO) test -short ./...
+
+.PHONY: cases
+cases: build ## the numbered black-box cases, a line each
+	@$(GO) test -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' ./internal/cases | $(GO) run ./internal/cases/report
+
+##@ Deeper checks
+
+.PHONY: race
+race: ## short tests with the race detector
+	$(GO) test -race -short -tags $(TAGS) $(PKG)
+
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml
+	$(BIN)/golangci-lint run ./...
+
+.PHONY: fmt
+fmt: $(BIN)/golangci-lint ## formats code and groups imports
+	$(BIN)/golangci-lint fmt ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME
+	@set -e; for pkg in $$($(GO) list ./...); do \
+	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "fuzz $$pkg $$f"; \
+	    $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done
+
+.PHONY: chaos
+chaos: build ## processes under a seeded schedule of faults, history checked
+	$(GO) run ./chaos/cmd -seed $(SEED) -duration $(CHAOS_TIME) $(ARGS)
+
+.PHONY: sim
+sim: ## seeded simulation in one thread
+	@test -d internal/sim || { echo "internal/sim is planned, not written yet"; exit 1; }
+	$(GO) test -count=1 -tags $(TAGS) ./internal/sim -seed $(SEED)
+
+.PHONY: rewrite
+rewrite: ## rewrites the expected output of data-driven scripts
+	$(GO) test -tags $(TAGS) $(PKG) -rewrite
+
+.PHONY: bench
+bench: build ## benchmarks of packages, then of whole systems
+	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
+	cd bench && $(GO) run .
+
+.PHONY: cover
+cover: ## coverage of short tests, by function
+	@mkdir -p dist
+	$(GO) test -short -tags $(TAGS) -coverprofile dist/cover.out $(PKG)
+	$(GO) tool cover -func dist/cover.out | tail -n 1
+
+##@ Generated code and tools
+
+.PHONY: gen
+gen: tools $(BIN)/buf ## formats, lints and generates the wire APIs
+	$(BIN)/buf format -w
+	$(BIN)/buf lint
+	$(BIN)/buf generate
+
+.PHONY: tools
+tools: $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc ## plugins of the generator
+
+$(BIN)/protoc-gen-go: tools/go.mod tools/go.sum
+	@mkdir -p $(BIN)
+	cd tools && $(GO) build -o $(BIN)/ tool
+	@touch $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc
+
+$(BIN)/protoc-gen-go-grpc: $(BIN)/protoc-gen-go
+
+$(BIN)/buf: tools/buf/go.mod tools/buf/go.sum
+	@mkdir -p $(BIN)
+	cd tools/buf && $(GO) build -o $(BIN)/ tool
+	@touch $@
+
+$(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
+	@mkdir -p $(BIN)
+	cd tools/golangci && $(GO) build -o $(BIN)/ tool
+	@touch $@
+
+##@ Shipping
+
+.PHONY: image
+image: build ## dist/image.tar, an OCI image from scratch, without a daemon
+	@mkdir -p dist
+	$(GO) run ./deploy/image -binary $(BIN)/node -tag quorate/node:$(VERSION) -out dist/image.tar
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@/ { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
