@@ -1,0 +1,197 @@
+package quorumq
+
+import "github.com/quorate/quorate/id"
+
+// Command is one of the structs of this file, each by pointer.
+type Command interface{ kind() kind }
+
+type kind uint8
+
+// The kinds are stored; numbers are never reused.
+const (
+	kindEnqueue kind = iota + 1
+	kindTransfer
+	kindCheckout
+	kindCancel
+	kindCredit
+	kindSettle
+	kindReturn
+	kindDiscard
+	kindGet
+	kindExpire
+	kindPurge
+	kindConfigure
+	kindBacklogSettle
+	kindSessionClosed
+	kindNodeDown
+	kindNodeUp
+	kindLead
+)
+
+// NewMessage is what the machine must know of a message to be enqueued; the body is
+// at the place that Meta and the position in the command give.
+type NewMessage struct {
+	Size uint32 // bytes of body (D-5)
+	// TTLMs is the message's own TTL in milliseconds (TTL-1); Unlimited: none.
+	TTLMs int64
+	// Priority is 0 to 31; values above count as 31 (PR-1). DefaultPriority if unset.
+	Priority uint8
+}
+
+// DefaultPriority is the level of a message without priority (PR-1).
+const DefaultPriority uint8 = 4
+
+// Enqueue appends a batch of one enqueuer's messages; Messages[i] has the sequence
+// number First+i and the body FirstSlot+i (PUB-6).
+type Enqueue struct {
+	Enqueuer EnqueuerKey
+	First    Seq
+	// Answered is the highest number up to which the enqueuer has its answers: what the
+	// queue remembers about refusals up to there can go.
+	Answered Seq
+	Messages []NewMessage
+}
+
+// Transfer hands dead letters of the queue Source to this queue (DL-25). Repeats are
+// answered, never enqueued twice.
+type Transfer struct {
+	Source id.QueueUID
+	// Settled is the source's watermark: it never again sends a number ≤ Settled.
+	Settled Seq
+	Letters []Letter
+}
+
+// Letter is one dead letter; Seq is its number in the source's backlog. Letters[i] has
+// the body FirstSlot+i.
+type Letter struct {
+	Seq Seq
+	NewMessage
+}
+
+// Checkout registers a consumer, or changes one of the same key (CO-3).
+type Checkout struct {
+	Consumer ConsumerKey
+	// Prefetch bounds the unsettled messages; 0 is MaxOutstanding (DEL-3).
+	Prefetch uint32
+	// Credit switches to explicit credit: messages up to MsgID Limit may be assigned.
+	Credit bool
+	Limit  MsgID
+	// AutoAck settles at assignment (DEL-4).
+	AutoAck   bool
+	Priority  int32 // higher first (DEL-2)
+	Exclusive bool  // CO-2
+}
+
+// MaxOutstanding bounds the unsettled messages of one consumer (DEL-3).
+const MaxOutstanding = 2000
+
+// Cancel ends a subscription: nothing new is assigned. Unsettled messages stay with
+// the session (CO-3) unless Requeue is set: then they return, not failed.
+type Cancel struct {
+	Consumer ConsumerKey
+	Requeue  bool
+}
+
+// Credit raises a consumer's limit: messages up to MsgID Limit may be assigned. It is
+// absolute, so that a repeat or an old one does nothing.
+type Credit struct {
+	Consumer ConsumerKey
+	Limit    MsgID
+}
+
+// MsgIDRange is a closed range of message ids, First ≤ Last.
+type MsgIDRange struct{ First, Last MsgID }
+
+// Settle takes messages off the queue (DEL-8 accept). Unknown ids are ignored, so that
+// a repeat does nothing (DEL-6).
+type Settle struct {
+	Consumer ConsumerKey
+	Ranges   []MsgIDRange
+}
+
+// Return gives messages back (DEL-8 release, fail) in delivery order (DEL-1). If
+// HasAnnotations the command has one body, merged into each message when it is read
+// (DEL-11).
+type Return struct {
+	Consumer       ConsumerKey
+	Ranges         []MsgIDRange
+	Failed         bool
+	HasAnnotations bool
+}
+
+// Discard dead-letters messages with reason rejected, in the order given (DL-11).
+type Discard struct {
+	Consumer       ConsumerKey
+	Ranges         []MsgIDRange
+	Failed         bool
+	HasAnnotations bool
+}
+
+// Get assigns one message to the session's consumer with Tag 0 (DEL-5).
+type Get struct {
+	Session SessionKey
+	AutoAck bool
+}
+
+// Expire handles what is due: messages (TTL-6) and disconnected consumers (DC-1), at
+// most ExpireChunk messages; Effects.Timer tells when to come again (TTL-7).
+type Expire struct{}
+
+// ExpireChunk bounds the messages that one Expire handles (TTL-7).
+const ExpireChunk = 4096
+
+// Purge removes ready messages and the backlog.
+type Purge struct{}
+
+// Configure puts a configuration in force.
+type Configure struct{ Config Config }
+
+// BacklogSettle removes forwarded messages from the backlog (DL-21).
+type BacklogSettle struct{ Ranges []SeqRange }
+
+// SeqRange is a closed range of sequence numbers.
+type SeqRange struct{ First, Last Seq }
+
+// SessionClosed ends a session: its consumers go, their messages return as failed
+// deliveries or reach the delivery limit (DEL-8).
+type SessionClosed struct{ Session SessionKey }
+
+// NodeDown suspects the node's consumers: nothing is assigned to them; after
+// Config.DisconnectedTimeoutMs their messages return, not failed (DC-1). Sessions of
+// epochs below Epoch are closed at once, as failures: that process is gone.
+type NodeDown struct {
+	Node  id.NodeID
+	Epoch id.Epoch
+}
+
+// NodeUp ends the suspicion of the node's sessions of this epoch and closes those of
+// older ones.
+type NodeUp struct {
+	Node  id.NodeID
+	Epoch id.Epoch
+}
+
+// Lead is a new leader's first command: from its entry on, this node acts on effects.
+// Its effects repeat what earlier ones may have lost: Timer, Backlog, Notices.
+type Lead struct {
+	Node id.NodeID
+	Term uint64
+}
+
+func (*Enqueue) kind() kind       { return kindEnqueue }
+func (*Transfer) kind() kind      { return kindTransfer }
+func (*Checkout) kind() kind      { return kindCheckout }
+func (*Cancel) kind() kind        { return kindCancel }
+func (*Credit) kind() kind        { return kindCredit }
+func (*Settle) kind() kind        { return kindSettle }
+func (*Return) kind() kind        { return kindReturn }
+func (*Discard) kind() kind       { return kindDiscard }
+func (*Get) kind() kind           { return kindGet }
+func (*Expire) kind() kind        { return kindExpire }
+func (*Purge) kind() kind         { return kindPurge }
+func (*Configure) kind() kind     { return kindConfigure }
+func (*BacklogSettle) kind() kind { return kindBacklogSettle }
+func (*SessionClosed) kind() kind { return kindSessionClosed }
+func (*NodeDown) kind() kind      { return kindNodeDown }
+func (*NodeUp) kind() kind        { return kindNodeUp }
+func (*Lead) kind() kind          { return kindLead }

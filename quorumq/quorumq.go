@@ -1,0 +1,84 @@
+// Package quorumq is one queue's replicated state as a pure function: commands in,
+// replies and effects out. It never sees a body: bodies stay in the Raft log, the
+// machine keeps sizes and references (BodyRef).
+//
+// A Queue computes only. It reads no clock (time comes with each command, C-6),
+// starts no goroutine and takes no lock; its owner serialises all calls. Every member
+// of a group that applies the same entries in the same order holds equal state.
+package quorumq
+
+import "github.com/quorate/quorate/id"
+
+// Time is a point in time in milliseconds since the Unix epoch, stamped by the leader
+// that proposed the command (C-1). Zero means "none".
+type Time int64
+
+// Seq numbers the messages of one enqueuer, or the backlog of one queue, from 1.
+type Seq uint64
+
+// MsgID numbers the messages assigned to one consumer, from 1, ascending by one.
+type MsgID uint64
+
+// Meta is where and when a command stands in the log.
+type Meta struct {
+	// Index is the Raft index of the entry that holds the command.
+	Index uint64
+	// FirstSlot is the place of the command's first body among the bodies of the entry.
+	FirstSlot uint32
+	// Now is the leader's stamp; the queue uses max(own time, Now) (C-6).
+	Now Time
+}
+
+// BodyRef finds a body: the log entry and the place among the entry's bodies.
+type BodyRef struct {
+	Index uint64
+	Slot  uint32
+}
+
+// Reason says why a message left its queue for dead-lettering (DL-1).
+type Reason uint8
+
+// The reasons of DL-1.
+const (
+	ReasonRejected Reason = iota + 1
+	ReasonExpired
+	ReasonMaxLen
+	ReasonDeliveryLimit
+)
+
+// String returns the word that x-death carries (DL-32).
+func (r Reason) String() string {
+	switch r {
+	case ReasonRejected:
+		return "rejected"
+	case ReasonExpired:
+		return "expired"
+	case ReasonMaxLen:
+		return "maxlen"
+	case ReasonDeliveryLimit:
+		return "delivery_limit"
+	default:
+		return "unknown"
+	}
+}
+
+// EnqueuerKey names a numbered stream of messages into one queue: a node's process,
+// or with a Source the dead letters that the source queue hands on (PUB-6).
+type EnqueuerKey struct {
+	Node  id.NodeID
+	Epoch id.Epoch
+}
+
+// SessionKey names one gateway's session: a client's stream or channel on one node.
+type SessionKey struct {
+	Node    id.NodeID
+	Epoch   id.Epoch
+	Session uint64
+}
+
+// ConsumerKey names a consumer of a session. Tag 0 is the session's own consumer for
+// Get (DEL-5): messages it holds belong to no subscription.
+type ConsumerKey struct {
+	SessionKey
+	Tag uint32
+}

@@ -1,0 +1,104 @@
+package quorumq
+
+// Reply answers a command. Which fields count depends on the command; the zero Reply
+// means done.
+type Reply struct {
+	Code ReplyCode
+	// Next is the number that the queue expects, with CodeGap.
+	Next Seq
+	// Refused lists, ascending, the numbers of the Enqueue (or letters of the Transfer)
+	// that a limit refused (LEN-4); all others are stored, now or by an earlier copy.
+	Refused []Seq
+	// Stored is how many messages or letters this very command enqueued; the rest were
+	// repeats or refused.
+	Stored int
+	// Delivery is what Get assigned; nil if the queue has nothing.
+	Delivery *Delivery
+	// Count is what Purge removed, or the ready messages left after Get.
+	Count uint64
+	// LastMsgID is the consumer's newest id, after Checkout: it numbers on from there.
+	LastMsgID MsgID
+}
+
+// ReplyCode tells why a command was not carried out.
+type ReplyCode uint8
+
+// The codes. A command with another code than CodeOK has changed nothing.
+const (
+	CodeOK ReplyCode = iota
+	// CodeGap: the Enqueue starts above the next expected number; resend from Next (PUB-6).
+	CodeGap
+	// CodeFenced: a newer epoch of the node has enqueued or opened a session; the sender is gone.
+	CodeFenced
+	// CodeUnknownConsumer: no such consumer (closed, cancelled, timed out).
+	CodeUnknownConsumer
+	// CodeExclusive: another consumer has, or bars, exclusive access (CO-2).
+	CodeExclusive
+	// CodeMalformed: the bytes decode to nothing that this version knows.
+	CodeMalformed
+)
+
+// Delivery is a message assigned to a consumer.
+type Delivery struct {
+	Consumer ConsumerKey
+	MsgID    MsgID
+	Body     BodyRef
+	// Annotations is the body with annotations given on a return; zero if none (DEL-11).
+	Annotations   BodyRef
+	DeliveryCount uint32 // failed deliveries so far (DEL-10)
+	AcquiredCount uint32 // earlier assignments; above 0: redelivered (DEL-10)
+}
+
+// Discarded is a message on its way to dead-letter targets.
+type Discarded struct {
+	Seq           Seq // number in the backlog; 0 for at-most-once copies
+	Body          BodyRef
+	Annotations   BodyRef
+	Reason        Reason
+	DeliveryCount uint32
+	AcquiredCount uint32
+	At            Time // when it was discarded
+}
+
+// Effects are what a command wants done outside the machine. Only the leader that
+// leads by a Lead command acts on them, Release excepted. Each is a hint: the comment
+// says how its loss is repaired.
+type Effects struct {
+	Deliver []Delivery  // to gateways; repaired by Queue.Assigned after the last MsgID seen
+	Notices []Notice    // to gateways; repaired by Checkout or Lead
+	Copies  []Discarded // at-most-once dead letters to send now; not repaired, by contract (DL-12)
+	Backlog bool        // the backlog has news for the forwarder; repeated by Lead
+	Timer   Time        // propose Expire then; replaces the earlier one; 0 = unchanged. Repeated by Lead
+	Release []BodyRef   // every member: no longer needed; repaired by Queue.Live at snapshots
+}
+
+// NoticeKind is what a Notice tells.
+type NoticeKind uint8
+
+// The kinds of notices.
+const (
+	// NoticeCancelled: the consumer is gone without its client's wish.
+	NoticeCancelled NoticeKind = iota + 1
+	// NoticeLeader: this queue's leader changed; resend and resume.
+	NoticeLeader
+)
+
+// Notice tells a consumer's gateway something that is not a delivery.
+type Notice struct {
+	Consumer ConsumerKey
+	Kind     NoticeKind
+}
+
+// Overview is the queue's state in figures (ST-1).
+type Overview struct {
+	Ready, Returned, Unsettled, Backlog                     uint64 // messages; Ready includes Returned
+	ReadyBytes, UnsettledBytes, BacklogBytes                uint64
+	Consumers, Sessions, Enqueuers                          int
+	ReadyByPriority                                         [32]uint64
+	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64 // since creation
+	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64 // Dedup: transfers answered from memory
+	DeadLettered                                            [5]uint64 // by Reason
+	OldestReady                                             Time      // when the oldest ready message was enqueued; 0 = none
+	Now                                                     Time
+	Config                                                  Config
+}
