@@ -95,8 +95,8 @@ type Overview struct {
 	ReadyBytes, UnsettledBytes, BacklogBytes                uint64
 	Consumers, Sessions, Enqueuers                          int
 	ReadyByPriority                                         [32]uint64
-	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64 // since creation
-	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64 // Dedup: transfers answered from memory
+	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64    // since creation
+	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64    // Dedup: transfers answered from memory
 	DeadLettered                                            [5]uint64 // by Reason
 	OldestReady                                             Time      // when the oldest ready message was enqueued; 0 = none
 	Now                                                     Time
