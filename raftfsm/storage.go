@@ -1,0 +1,27 @@
+package raftfsm
+
+import (
+	"iter"
+
+	"github.com/hashicorp/raft"
+)
+
+// Storage keeps one group's log, term and vote. It is the seam behind which a group's
+// log may be a bolt file of its own or a part of the node's shared log.
+//
+// StoreLogs, Set and SetUint64 return only when what they wrote survives a power cut.
+// Methods may be called concurrently as raft.LogStore and raft.StableStore demand;
+// Entry also concurrently with all others.
+type Storage interface {
+	raft.LogStore
+	raft.StableStore
+	// Entry reads an entry that is in the log, or that the log has dropped but whose
+	// bodies are still retained. raft.ErrLogNotFound if it is gone.
+	Entry(index uint64, out *raft.Log) error
+	// StoreRetained stores entries below the first index, as a snapshot brings them.
+	StoreRetained(entries []*raft.Log) error
+	// Retain forgets every entry below the first index that live, ascending, does not
+	// name. It is called after a snapshot of that state is durable.
+	Retain(live iter.Seq[uint64]) error
+	Close() error
+}
