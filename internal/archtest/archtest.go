@@ -1,0 +1,115 @@
+// Package archtest holds the table of the project's packages and who may import whom,
+// and the tests that keep the code, docs/architecture.md and docs/dependencies.md
+// equal to it.
+//
+// The tests parse the source files themselves: the result of a test that asks the go
+// command is cached by names of files it never opened, and a violation slips through.
+// Only files that are part of a build are judged, not _test.go files: a test may wire
+// what it needs, and the compiler still refuses cycles.
+package archtest
+
+// Package is a row of the table.
+type Package struct {
+	// Path is relative to the module. A path that ends in "/..." stands for the
+	// package and all below it, which may import one another.
+	Path string
+	// Imports are the project's packages that it may import; "any" is all of them.
+	Imports []string
+	// ThirdParty are names from Modules; "any" is every module of go.mod.
+	ThirdParty []string
+	// Pure packages only compute: PureStd is all they see of the standard library.
+	Pure bool
+}
+
+// Table returns a row for every package, those that are still planned included.
+// A new package or a new arrow is a line here and in docs/architecture.md §2.
+func Table() []Package {
+	return []Package{
+		{Path: "id", Pure: true},
+		{Path: "message", Pure: true},
+		{Path: "quorumq", Pure: true, Imports: []string{"id", "internal/invariants"}},
+		{Path: "quorumq/session", Pure: true, Imports: []string{"id", "quorumq"}},
+		{Path: "catalog", Pure: true, Imports: []string{"id", "message", "internal/invariants"}},
+		{Path: "amqp/wire", Pure: true, Imports: []string{"message"}},
+		{Path: "cluster/placement", Pure: true, Imports: []string{"id"}},
+		{Path: "internal/invariants", Pure: true},
+		{Path: "wal", Imports: []string{"id"}, ThirdParty: []string{"raft"}},
+		{
+			Path: "raftfsm", Imports: []string{"id", "wal", "internal/invariants"},
+			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
+		},
+		{Path: "cluster/membership", Imports: []string{"id"}, ThirdParty: []string{"memberlist"}},
+		{
+			Path: "cluster/transport", Imports: []string{"id", "proto/node/v1"},
+			ThirdParty: []string{"grpc", "protobuf", "raft", "go-msgpack"},
+		},
+		{Path: "cluster/liveness", Imports: []string{"id", "cluster/transport"}, ThirdParty: []string{"raft"}},
+		{
+			Path: "cluster", Imports: []string{
+				"id", "message", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
+				"cluster/placement", "raftfsm", "wal", "proto/node/v1", "internal/invariants",
+			},
+			ThirdParty: []string{"grpc", "protobuf"},
+		},
+		{Path: "policy", Imports: []string{"id", "catalog", "internal/pattern"}},
+		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
+		{Path: "broker", Imports: []string{
+			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "deadletter", "internal/pattern",
+		}},
+		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message"}},
+		{
+			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1"},
+			ThirdParty: []string{"grpc", "protobuf", "genproto"},
+		},
+		{Path: "management", Imports: []string{"id", "broker", "catalog", "metrics"}},
+		{Path: "metrics", Imports: []string{"id", "quorumq", "wal"}},
+		{Path: "client", Imports: []string{"proto/broker/v1"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},
+		{Path: "proto/broker/v1", ThirdParty: []string{"grpc", "protobuf", "genproto"}},
+		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
+		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
+		{Path: "cmd/ctl/...", Imports: []string{"client", "proto/broker/v1"}, ThirdParty: []string{"any"}},
+		{Path: "cmd/waldump", Imports: []string{"id", "message", "quorumq", "wal"}},
+		{Path: "chaos/...", Imports: []string{"client"}, ThirdParty: []string{"hdrhistogram"}},
+		{Path: "deploy/image"},
+		{Path: "internal/archtest"},
+		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
+		{Path: "internal/cases/report"},
+		{Path: "internal/pattern"},
+		{Path: "internal/sim", Imports: []string{"id", "message", "quorumq", "quorumq/session", "catalog", "deadletter"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "amqp", "broker", "cluster", "grpcapi", "raftfsm", "wal"}},
+	}
+}
+
+// Modules maps the names that the table and the document use to module paths; a
+// path matches its subpackages and later major versions too.
+func Modules() map[string]string {
+	return map[string]string{
+		"raft":         "github.com/hashicorp/raft",
+		"raft-boltdb":  "github.com/hashicorp/raft-boltdb",
+		"bbolt":        "go.etcd.io/bbolt",
+		"hclog":        "github.com/hashicorp/go-hclog",
+		"memberlist":   "github.com/hashicorp/memberlist",
+		"go-msgpack":   "github.com/hashicorp/go-msgpack",
+		"grpc":         "google.golang.org/grpc",
+		"protobuf":     "google.golang.org/protobuf",
+		"genproto":     "google.golang.org/genproto",
+		"hdrhistogram": "github.com/HdrHistogram/hdrhistogram-go",
+	}
+}
+
+// PureStd is what a pure package may import of the standard library: no files,
+// sockets, locks or chance. Of package time only types and constants may be used.
+func PureStd() []string {
+	return []string{
+		"bytes", "cmp", "container/heap", "encoding/binary", "errors", "fmt", "hash", "hash/crc32", "iter",
+		"maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
+	}
+}
+
+// Clock is what a pure package may not use of package time: all that reads a clock
+// or waits. Time is a parameter there.
+func Clock() []string {
+	return []string{
+		"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Timer", "Ticker", "Local",
+	}
+}
