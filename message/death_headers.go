@@ -1,0 +1,74 @@
+package message
+
+import "strconv"
+
+// Header names that the broker makes from the deaths (DL-32, DL-34, DL-38).
+const (
+	headerDeaths            = "x-death"
+	headerFirstQueue        = "x-first-death-queue"
+	headerFirstReason       = "x-first-death-reason"
+	headerFirstExchange     = "x-first-death-exchange"
+	headerLastQueue         = "x-last-death-queue"
+	headerLastReason        = "x-last-death-reason"
+	headerLastExchange      = "x-last-death-exchange"
+	headerLastDeliveryCount = "x-last-death-delivery-count"
+	headerLastAcquiredCount = "x-last-death-acquired-count"
+)
+
+// DeathHeaderNames returns the names of all headers that DeathHeaders can make. A client's
+// own headers of these names go when the broker records the first death (DL-32, MSG-6).
+func DeathHeaderNames() []string {
+	return []string{
+		headerDeaths,
+		headerFirstQueue, headerFirstReason, headerFirstExchange,
+		headerLastQueue, headerLastReason, headerLastExchange,
+		headerLastDeliveryCount, headerLastAcquiredCount,
+	}
+}
+
+// DeathHeaders makes the AMQP 0-9-1 headers that tell a message's deaths: x-death, newest
+// first (DL-32), the first and last death (DL-34) and the counts at the last one (DL-38).
+// It returns nil for a message that never died. Delivered headers are
+// m.Headers.Merged(DeathHeaders(m)); routing of a dead letter sees the same (EX-10).
+func DeathHeaders(m *Message) Table {
+	if len(m.Deaths) == 0 {
+		return nil
+	}
+	entries := make([]Value, len(m.Deaths))
+	for i := range m.Deaths {
+		entries[i] = TableValue(deathTable(&m.Deaths[i]))
+	}
+	last := &m.Deaths[0]
+	return Table{
+		{headerDeaths, Array(entries...)},
+		{headerFirstQueue, String(m.FirstDeath.Queue)},
+		{headerFirstReason, String(m.FirstDeath.Reason)},
+		{headerFirstExchange, String(m.FirstDeath.Exchange)},
+		{headerLastQueue, String(m.LastDeath.Queue)},
+		{headerLastReason, String(m.LastDeath.Reason)},
+		{headerLastExchange, String(m.LastDeath.Exchange)},
+		{headerLastDeliveryCount, Int64(int64(last.DeliveryCount))},
+		{headerLastAcquiredCount, Int64(int64(last.AcquiredCount))},
+	}
+}
+
+// deathTable is one element of x-death; time is that of the first death, in seconds.
+func deathTable(d *Death) Table {
+	keys := make([]Value, len(d.RoutingKeys))
+	for i, k := range d.RoutingKeys {
+		keys[i] = String(k)
+	}
+	t := make(Table, 0, 7)
+	t = append(t,
+		Field{"queue", String(d.Queue)},
+		Field{"reason", String(d.Reason)},
+		Field{"count", Int64(int64(d.Count))},
+		Field{"time", Timestamp(uint64(max(d.FirstTimeMs, 0)) / 1000)},
+		Field{"exchange", String(d.Exchange)},
+		Field{"routing-keys", Array(keys...)},
+	)
+	if d.HasTTL {
+		t = append(t, Field{"original-expiration", String(strconv.FormatInt(d.TTLMs, 10))})
+	}
+	return t
+}
