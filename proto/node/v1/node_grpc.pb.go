@@ -37,8 +37,9 @@ const (
 // Node is what every node offers to its peers. Each call carries the metadata
 // "quorate-cluster", "quorate-node", "quorate-epoch" and "quorate-peer-token".
 type NodeClient interface {
-	// Link is the two-way stream between two nodes; one per class and node pair. The node
-	// with the smaller id opens it, and either side sends requests and replies.
+	// Link is the stream on which a node asks a peer: Raft calls, commands to queues that
+	// the peer leads. Answers, deliveries and notices come back on it. The metadata
+	// "quorate-link" says its class, "raft" or "queue", so that one never waits behind the other.
 	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LinkRequest, LinkResponse], error)
 	// InstallSnapshot hands a whole snapshot to a member that lags behind its log.
 	InstallSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[InstallSnapshotRequest, InstallSnapshotResponse], error)
@@ -133,8 +134,9 @@ func (c *nodeClient) TransferLeadership(ctx context.Context, in *TransferLeaders
 // Node is what every node offers to its peers. Each call carries the metadata
 // "quorate-cluster", "quorate-node", "quorate-epoch" and "quorate-peer-token".
 type NodeServer interface {
-	// Link is the two-way stream between two nodes; one per class and node pair. The node
-	// with the smaller id opens it, and either side sends requests and replies.
+	// Link is the stream on which a node asks a peer: Raft calls, commands to queues that
+	// the peer leads. Answers, deliveries and notices come back on it. The metadata
+	// "quorate-link" says its class, "raft" or "queue", so that one never waits behind the other.
 	Link(grpc.BidiStreamingServer[LinkRequest, LinkResponse]) error
 	// InstallSnapshot hands a whole snapshot to a member that lags behind its log.
 	InstallSnapshot(grpc.ClientStreamingServer[InstallSnapshotRequest, InstallSnapshotResponse]) error
