@@ -9,6 +9,7 @@ PKG        ?= ./...
 SEED       ?= 1
 FUZZTIME   ?= 30s
 CHAOS_TIME ?= 60s
+IMAGE      ?= quorate/node:dev
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS    := -s -w -X main.version=$(VERSION)
 GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
@@ -136,7 +137,7 @@ $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 .PHONY: image
 image: build ## dist/image.tar, an OCI image from scratch, without a daemon
 	@mkdir -p dist
-	$(GO) run ./deploy/image -binary $(BIN)/node -tag quorate/node:$(VERSION) -out dist/image.tar
+	$(GO) run ./deploy/image -binary $(BIN)/node -name $(IMAGE) -version $(VERSION) -out dist/image.tar
 
 .PHONY: help
 help: ## this list

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// user is the numeric user and group of the process: 65532 is what images without a
+// user database call "nonroot".
+const user = "65532:65532"
+
+// Media types of the OCI image specification.
+const (
+	typeIndex    = "application/vnd.oci.image.index.v1+json"
+	typeManifest = "application/vnd.oci.image.manifest.v1+json"
+	typeConfig   = "application/vnd.oci.image.config.v1+json"
+	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
+)
+
+// Config says what goes into the image.
+type Config struct {
+	Binary  string // path of the static binary
+	Name    string // repository and tag: "quorate/node:dev"
+	Version string // label; empty is left out
+}
+
+// Validate returns all faults at once.
+func (c Config) Validate() error {
+	var faults []error
+	if c.Binary == "" {
+		faults = append(faults, errors.New("flag -binary is missing: name the static binary, for example bin/node"))
+	}
+	if i := strings.LastIndex(c.Name, ":"); i <= 0 || i == len(c.Name)-1 || strings.Contains(c.Name[i:], "/") {
+		faults = append(faults, fmt.Errorf("flag -name is %q: want repository:tag, for example quorate/node:dev", c.Name))
+	}
+	return errors.Join(faults...)
+}
+
+// FullName returns the name with its registry, as kubelets look it up: a name
+// without a registry is Docker Hub's.
+func (c Config) FullName() string {
+	first, _, many := strings.Cut(c.Name, "/")
+	switch {
+	case !many:
+		return "docker.io/library/" + c.Name
+	case strings.ContainsAny(first, ".:") || first == "localhost":
+		return c.Name
+	default:
+		return "docker.io/" + c.Name
+	}
+}
+
+// descriptor points to a blob.
+type descriptor struct {
+	MediaType   string            `json:"mediaType"`
+	Digest      string            `json:"digest"`
+	Size        int               `json:"size"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// manifest lists the parts of the image.
+type manifest struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType"`
+	Config        descriptor   `json:"config"`
+	Layers        []descriptor `json:"layers"`
+}
+
+// index is the entry of the layout.
+type index struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	MediaType     string       `json:"mediaType"`
+	Manifests     []descriptor `json:"manifests"`
+}
+
+// imageConfig is how the image is run.
+type imageConfig struct {
+	Created      time.Time `json:"created"`
+	Architecture string    `json:"architecture"`
+	OS           string    `json:"os"`
+	Config       runConfig `json:"config"`
+	RootFS       rootFS    `json:"rootfs"`
+}
+
+type runConfig struct {
+	User         string              `json:"User"`
+	ExposedPorts map[string]struct{} `json:"ExposedPorts"`
+	Entrypoint   []string            `json:"Entrypoint"`
+	Cmd          []string            `json:"Cmd"`
+	WorkingDir   string              `json:"WorkingDir"`
+	StopSignal   string              `json:"StopSignal"`
+	Labels       map[string]string   `json:"Labels"`
+}
+
+type rootFS struct {
+	Type    string   `json:"type"`
+	DiffIDs []string `json:"diff_ids"`
+}
+
+// dockerManifest is what `docker load` reads from the same file.
+type dockerManifest struct {
+	Config   string
+	RepoTags []string
+	Layers   []string
+}
+
+// Write packs the image and returns the digest of its manifest.
+func Write(w io.Writer, c Config) (string, error) {
+	arch, err := architecture(c.Binary)
+	if err != nil {
+		return "", err
+	}
+	plain, packed, err := layer(c.Binary)
+	if err != nil {
+		return "", err
+	}
+	config, err := json.Marshal(configOf(c, arch, digestOf(plain)))
+	if err != nil {
+		return "", err
+	}
+	mani, err := json.Marshal(manifest{
+		SchemaVersion: 2, MediaType: typeManifest,
+		Config: describe(typeConfig, config),
+		Layers: []descriptor{describe(typeLayer, packed)},
+	})
+	if err != nil {
+		return "", err
+	}
+	top := describe(typeManifest, mani)
+	top.Annotations = map[string]string{
+		"io.containerd.image.name":          c.FullName(),
+		"org.opencontainers.image.ref.name": c.Name[strings.LastIndex(c.Name, ":")+1:],
+	}
+	idx, err := json.Marshal(index{SchemaVersion: 2, MediaType: typeIndex, Manifests: []descriptor{top}})
+	if err != nil {
+		return "", err
+	}
+	docker, err := json.Marshal([]dockerManifest{
+		{Config: blob(config), RepoTags: []string{c.Name}, Layers: []string{blob(packed)}},
+	})
+	if err != nil {
+		return "", err
+	}
+	return top.Digest, pack(w, []entry{
+		{"oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`)},
+		{"index.json", idx},
+		{"manifest.json", docker},
+		{blob(mani), mani},
+		{blob(config), config},
+		{blob(packed), packed},
+	})
+}
+
+func configOf(c Config, arch, diffID string) imageConfig {
+	labels := map[string]string{
+		"org.opencontainers.image.title":    "quorate",
+		"org.opencontainers.image.licenses": "Apache-2.0",
+	}
+	if c.Version != "" {
+		labels["org.opencontainers.image.version"] = c.Version
+	}
+	return imageConfig{
+		Created: time.Unix(0, 0).UTC(), Architecture: arch, OS: "linux",
+		Config: runConfig{
+			User:         user,
+			ExposedPorts: map[string]struct{}{"7070/tcp": {}, "7071/tcp": {}, "7072/tcp": {}, "7072/udp": {}, "7073/tcp": {}},
+			Entrypoint:   []string{"/node"},
+			Cmd:          []string{"--config", "/etc/quorate/node.yaml"},
+			WorkingDir:   "/",
+			StopSignal:   "SIGTERM",
+			Labels:       labels,
+		},
+		RootFS: rootFS{Type: "layers", DiffIDs: []string{diffID}},
+	}
+}
+
+// layer returns the file system with the binary alone, as a tar and compressed.
+func layer(binary string) (plain, packed []byte, err error) {
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, nil, err
+	}
+	var t bytes.Buffer
+	tw := tar.NewWriter(&t)
+	if err := errors.Join(
+		tw.WriteHeader(&tar.Header{Name: "node", Mode: 0o755, Size: int64(len(content)), ModTime: time.Unix(0, 0)}),
+		write(tw, content),
+		tw.Close(),
+	); err != nil {
+		return nil, nil, err
+	}
+	var z bytes.Buffer
+	zw := gzip.NewWriter(&z)
+	if err := errors.Join(write(zw, t.Bytes()), zw.Close()); err != nil {
+		return nil, nil, err
+	}
+	return t.Bytes(), z.Bytes(), nil
+}
+
+// entry is a file of the layout.
+type entry struct {
+	name    string
+	content []byte
+}
+
+// pack writes the files, and the directories that some readers ask for, as a tar.
+func pack(w io.Writer, entries []entry) error {
+	tw := tar.NewWriter(w)
+	for _, dir := range []string{"blobs/", "blobs/sha256/"} {
+		h := &tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755, ModTime: time.Unix(0, 0)}
+		if err := tw.WriteHeader(h); err != nil {
+			return err
+		}
+	}
+	for _, e := range entries {
+		h := &tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.content)), ModTime: time.Unix(0, 0)}
+		if err := tw.WriteHeader(h); err != nil {
+			return err
+		}
+		if err := write(tw, e.content); err != nil {
+			return err
+		}
+	}
+	return tw.Close()
+}
+
+func write(w io.Writer, b []byte) error {
+	_, err := w.Write(b)
+	return err
+}
+
+func describe(mediaType string, b []byte) descriptor {
+	return descriptor{MediaType: mediaType, Digest: digestOf(b), Size: len(b)}
+}
+
+func digestOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// blob returns the place of the content in the layout.
+func blob(b []byte) string { return "blobs/sha256/" + strings.TrimPrefix(digestOf(b), "sha256:") }

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The image is a layout whose blobs are named by their digests, and its only file
+// is the binary.
+func TestWrite(t *testing.T) {
+	c := Config{Binary: staticBinary(t), Name: "quorate/node:dev", Version: "v1"}
+	var first, second bytes.Buffer
+	digest, err := Write(&first, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(&second, c); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		t.Error("two runs gave different bytes")
+	}
+
+	files := untar(t, &first)
+	for name, content := range files {
+		if strings.HasPrefix(name, "blobs/sha256/") && len(content) > 0 && name != blob(content) {
+			t.Errorf("%s has the digest %s", name, digestOf(content))
+		}
+	}
+	var idx index
+	decode(t, files["index.json"], &idx)
+	if len(idx.Manifests) != 1 || idx.Manifests[0].Digest != digest {
+		t.Fatalf("index = %+v, want the manifest %s alone", idx, digest)
+	}
+	if got := idx.Manifests[0].Annotations["io.containerd.image.name"]; got != "docker.io/quorate/node:dev" {
+		t.Errorf("name for containerd = %q", got)
+	}
+	var m manifest
+	decode(t, get(t, files, idx.Manifests[0]), &m)
+	var conf imageConfig
+	decode(t, get(t, files, m.Config), &conf)
+	if conf.Config.User != "65532:65532" || conf.OS != "linux" || conf.Config.Entrypoint[0] != "/node" {
+		t.Errorf("config = %+v", conf)
+	}
+	var docker []dockerManifest
+	decode(t, files["manifest.json"], &docker)
+	if files[docker[0].Config] == nil || files[docker[0].Layers[0]] == nil || docker[0].RepoTags[0] != c.Name {
+		t.Errorf("manifest.json = %+v does not lead to the blobs", docker)
+	}
+
+	z, err := gzip.NewReader(bytes.NewReader(get(t, files, m.Layers[0])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if conf.RootFS.DiffIDs[0] != digestOf(plain) {
+		t.Errorf("diff id = %s, want %s", conf.RootFS.DiffIDs[0], digestOf(plain))
+	}
+	root := untar(t, bytes.NewReader(plain))
+	want, err := os.ReadFile(c.Binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(root) != 1 || !bytes.Equal(root["node"], want) {
+		t.Errorf("the layer holds %d files, want /node alone, equal to the binary", len(root))
+	}
+}
+
+func TestRefused(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "node")
+	if err := os.WriteFile(text, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no flags", nil, "-out is missing"},
+		{"no binary", []string{"-out", "x", "-name", "a/b:c"}, "-binary is missing"},
+		{"no tag", []string{"-out", "x", "-binary", "x", "-name", "host:5000/node"}, `-name is "host:5000/node"`},
+		{"a script", []string{"-out", filepath.Join(t.TempDir(), "x"), "-binary", text, "-name", "a/b:c"}, "no Linux (ELF) binary"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := run(tt.args); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error = %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestFullName(t *testing.T) {
+	for name, want := range map[string]string{
+		"node:1":                       "docker.io/library/node:1",
+		"quorate/node:1":               "docker.io/quorate/node:1",
+		"registry.example/quorate:1":   "registry.example/quorate:1",
+		"localhost/quorate/node:1":     "localhost/quorate/node:1",
+		"10.0.0.1:5000/quorate/node:1": "10.0.0.1:5000/quorate/node:1",
+	} {
+		if got := (Config{Name: name}).FullName(); got != want {
+			t.Errorf("FullName of %q = %q, want %q", name, got, want)
+		}
+	}
+}
+
+// staticBinary builds this command as it would be shipped.
+func staticBinary(t *testing.T) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "node")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", out, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, b)
+	}
+	return out
+}
+
+func untar(t *testing.T, r io.Reader) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	tr := tar.NewReader(r)
+	for {
+		h, err := tr.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag == tar.TypeDir {
+			continue
+		}
+		if files[h.Name], err = io.ReadAll(tr); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func get(t *testing.T, files map[string][]byte, d descriptor) []byte {
+	t.Helper()
+	b := files["blobs/sha256/"+strings.TrimPrefix(d.Digest, "sha256:")]
+	if len(b) != d.Size || digestOf(b) != d.Digest {
+		t.Fatalf("blob %s: %d bytes, want %d", d.Digest, len(b), d.Size)
+	}
+	return b
+}
+
+func decode(t *testing.T, b []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(b, v); err != nil {
+		t.Fatal(err)
+	}
+}

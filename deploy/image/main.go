@@ -1,0 +1,51 @@
+// Command image packs the static node binary into a container image without a
+// daemon, a base image or a network: the file it writes is an OCI image layout that
+// `docker load`, `ctr images import`, `kind load image-archive` and skopeo read.
+//
+// The image holds one file, /node, and runs as user 65532 with a read-only root in
+// mind. Equal binaries and names give equal bytes.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "image: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	var c Config
+	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	flags.StringVar(&c.Binary, "binary", "", "static Linux binary that becomes /node")
+	flags.StringVar(&c.Name, "name", "", "name and tag, for example quorate/node:dev")
+	flags.StringVar(&c.Version, "version", "", "version label of the image")
+	out := flags.String("out", "", "file to write")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *out == "" {
+		return fmt.Errorf("flag -out is missing: name the file to write")
+	}
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	f, err := os.Create(*out)
+	if err != nil {
+		return err
+	}
+	digest, err := Write(f, c)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", *out, err)
+	}
+	fmt.Printf("%s: %s %s\n", *out, c.FullName(), digest)
+	return nil
+}
