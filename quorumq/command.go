@@ -31,7 +31,8 @@ const (
 // NewMessage is what the machine must know of a message to be enqueued; the body is
 // at the place that Meta and the position in the command give.
 type NewMessage struct {
-	Size uint32 // bytes of body (D-5)
+	// Size is the bytes of body (D-5), or VoidSize.
+	Size uint32
 	// TTLMs is the message's own TTL in milliseconds (TTL-1); Unlimited: none.
 	TTLMs int64
 	// Priority is 0 to 31; values above count as 31 (PR-1). DefaultPriority if unset.
@@ -40,6 +41,11 @@ type NewMessage struct {
 
 // DefaultPriority is the level of a message without priority (PR-1).
 const DefaultPriority uint8 = 4
+
+// VoidSize marks a void: it takes its number in an Enqueue, stores nothing and is
+// answered as refused, so that an earlier copy on its way can never be stored after it
+// (PUB-5). It has an empty body.
+const VoidSize uint32 = 1<<32 - 1
 
 // Enqueue appends a batch of one enqueuer's messages; Messages[i] has the sequence
 // number First+i and the body FirstSlot+i (PUB-6).

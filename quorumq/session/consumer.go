@@ -1,0 +1,254 @@
+package session
+
+import (
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Verdict is what to do with a delivery.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// New: hand it to the client.
+	New Verdict = iota
+	// Repeat: the client has it already, or had.
+	Repeat
+	// Missing: at least one delivery before it was lost; ask the leader for
+	// Queue.Assigned after Last and hand the answer to Resumed. This delivery is among
+	// them.
+	Missing
+)
+
+// Consumer follows one consumer's deliveries and keeps what its client decided until
+// the queue has answered for it.
+type Consumer struct {
+	key      quorumq.ConsumerKey
+	last     quorumq.MsgID // newest id handed to the client
+	resuming bool
+	gone     bool
+
+	unsettled idSet // handed out, no outcome yet
+
+	// outcomes holds what is not yet answered, in the client's order; sent of them have
+	// been given out by Next. base is the number of outcomes[0].
+	outcomes []outcome
+	base     uint64
+	sent     int
+}
+
+// outcome is one command to be: kind and ranges; annotations belong to one outcome.
+type outcome struct {
+	kind        outcomeKind
+	failed      bool
+	ranges      []quorumq.MsgIDRange
+	annotations []byte
+	answered    bool
+}
+
+type outcomeKind uint8
+
+const (
+	settled outcomeKind = iota
+	returned
+	discarded
+)
+
+// maxRanges bounds the ranges of one command.
+const maxRanges = 1024
+
+// NewConsumer returns the gateway's side of a consumer; last is Reply.LastMsgID of its
+// Checkout, or 0 for the consumer of Get.
+func NewConsumer(key quorumq.ConsumerKey, last quorumq.MsgID) *Consumer {
+	return &Consumer{key: key, last: last}
+}
+
+// Key returns the consumer's key.
+func (c *Consumer) Key() quorumq.ConsumerKey { return c.key }
+
+// Last returns the newest id handed out: what to resume after.
+func (c *Consumer) Last() quorumq.MsgID { return c.last }
+
+// Gone tells that the queue does not know the consumer: nothing more will come, what
+// was undecided has returned to the queue. A new subscription needs a new key.
+func (c *Consumer) Gone() bool { return c.gone }
+
+// Unsettled returns how many deliveries have no outcome yet.
+func (c *Consumer) Unsettled() int { return c.unsettled.len() }
+
+// Deliver judges a delivery that came by itself. autoAck tells that the queue has
+// settled it at assignment (DEL-4), so that no outcome is expected.
+func (c *Consumer) Deliver(d quorumq.Delivery, autoAck bool) Verdict {
+	switch {
+	case d.MsgID <= c.last:
+		return Repeat
+	case d.MsgID != c.last+1:
+		c.resuming = true
+		return Missing
+	}
+	c.take(d.MsgID, autoAck)
+	return New
+}
+
+// Assign takes the delivery of a Get over: its number needs no predecessor, since Get
+// answers directly and an answer may be lost. It is false for a repeat.
+func (c *Consumer) Assign(d quorumq.Delivery, autoAck bool) bool {
+	if d.MsgID <= c.last {
+		return false
+	}
+	c.take(d.MsgID, autoAck)
+	return true
+}
+
+func (c *Consumer) take(m quorumq.MsgID, autoAck bool) {
+	c.last = m
+	if !autoAck {
+		c.unsettled.add(m)
+	}
+}
+
+// NeedsResume tells whether a Missing verdict, or Rewind, still waits for Resumed.
+func (c *Consumer) NeedsResume() bool { return c.resuming }
+
+// Resumed takes the answer to a resume: the deliveries with ids above Last, ascending,
+// and the consumer's newest id (Queue.LastMsgID). Each one new to the client goes to
+// deliver. What lies between and is not among them is settled or, with auto-ack, lost
+// by its contract (DEL-4).
+func (c *Consumer) Resumed(ds []quorumq.Delivery, last quorumq.MsgID, deliver func(quorumq.Delivery)) {
+	c.resuming = false
+	for _, d := range ds {
+		if d.MsgID > c.last {
+			c.take(d.MsgID, false)
+			deliver(d)
+		}
+	}
+	c.last = max(c.last, last)
+}
+
+// Settle records that the client accepted r; ids without a delivery, or decided
+// before, are left out. It returns how many were decided by this call.
+func (c *Consumer) Settle(r quorumq.MsgIDRange) int {
+	return c.decide(outcome{kind: settled}, r)
+}
+
+// Return records that the client gives r back (DEL-8). Annotations, if not nil, are
+// merged into each message (DEL-11).
+func (c *Consumer) Return(r quorumq.MsgIDRange, failed bool, annotations []byte) int {
+	return c.decide(outcome{kind: returned, failed: failed, annotations: annotations}, r)
+}
+
+// Discard records that the client rejected r for good; the order of calls is the order
+// of dead-lettering (DL-11).
+func (c *Consumer) Discard(r quorumq.MsgIDRange, failed bool, annotations []byte) int {
+	return c.decide(outcome{kind: discarded, failed: failed, annotations: annotations}, r)
+}
+
+func (c *Consumer) decide(o outcome, r quorumq.MsgIDRange) int {
+	n := 0
+	c.unsettled.remove(r, func(r quorumq.MsgIDRange) {
+		n += int(r.Last-r.First) + 1
+		if len(o.ranges) > 0 || !c.merge(o, r) {
+			o.ranges = append(o.ranges, r)
+		}
+	})
+	if len(o.ranges) > 0 && !c.gone {
+		c.outcomes = append(c.outcomes, o)
+	}
+	return n
+}
+
+// merge adds r to the newest outcome if that has not been sent, is of the same kind,
+// and keeps the order that the queue will use.
+func (c *Consumer) merge(o outcome, r quorumq.MsgIDRange) bool {
+	i := len(c.outcomes) - 1
+	if i < c.sent || i < 0 || o.annotations != nil {
+		return false
+	}
+	l := &c.outcomes[i]
+	if l.kind != o.kind || l.failed != o.failed || l.annotations != nil {
+		return false
+	}
+	end := &l.ranges[len(l.ranges)-1]
+	switch {
+	case r.First == end.Last+1:
+		end.Last = r.Last
+	case len(l.ranges) == maxRanges:
+		return false
+	case o.kind == returned && r.First < end.Last:
+		return false // one Return gives back in delivery order (DEL-1)
+	default:
+		l.ranges = append(l.ranges, r)
+	}
+	return true
+}
+
+// Next returns the next command that is to be sent, its number for Answer, and its
+// body if it carries annotations. The command's ranges stay valid and unchanged until
+// it is answered.
+func (c *Consumer) Next() (cmd quorumq.Command, number uint64, body []byte, ok bool) {
+	for c.sent < len(c.outcomes) && c.outcomes[c.sent].answered {
+		c.sent++
+	}
+	if c.sent == len(c.outcomes) {
+		return nil, 0, nil, false
+	}
+	o := &c.outcomes[c.sent]
+	number = c.base + uint64(c.sent)
+	c.sent++
+	switch o.kind {
+	case returned:
+		cmd = &quorumq.Return{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil}
+	case discarded:
+		cmd = &quorumq.Discard{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil}
+	case settled:
+		cmd = &quorumq.Settle{Consumer: c.key, Ranges: o.ranges}
+	}
+	return cmd, number, o.annotations, true
+}
+
+// Unanswered returns how many outcomes the queue has not answered for, as commands.
+func (c *Consumer) Unanswered() int {
+	n := 0
+	for i := range c.outcomes {
+		if !c.outcomes[i].answered {
+			n++
+		}
+	}
+	return n
+}
+
+// Answer takes the reply to the command with this number; late and repeated answers do
+// nothing.
+func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
+	if r.Code == quorumq.CodeUnknownConsumer {
+		c.lose()
+		return
+	}
+	if number < c.base || number >= c.base+uint64(len(c.outcomes)) {
+		return
+	}
+	c.outcomes[number-c.base] = outcome{answered: true}
+	n := 0
+	for n < len(c.outcomes) && c.outcomes[n].answered {
+		n++
+	}
+	if n > 0 {
+		c.base += uint64(n)
+		c.sent = max(c.sent-n, 0)
+		c.outcomes = append(c.outcomes[:0], c.outcomes[n:]...)
+	}
+}
+
+// lose drops everything: the queue has no such consumer.
+func (c *Consumer) lose() {
+	c.gone = true
+	c.base += uint64(len(c.outcomes))
+	c.outcomes, c.sent = nil, 0
+	c.unsettled = idSet{}
+}
+
+// Rewind makes every unanswered outcome be sent again in order, and asks for a resume:
+// after a change of leader or a broken stream (DEL-12).
+func (c *Consumer) Rewind() {
+	c.sent = 0
+	c.resuming = !c.gone
+}

@@ -1,0 +1,238 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Limits bounds what a Publisher keeps. Zero fields take the defaults.
+type Limits struct {
+	// WindowMessages is how many messages may wait for their answer.
+	WindowMessages int
+	// WindowBytes is how many bytes of bodies may wait for their answer. A single
+	// larger body is taken when nothing else waits.
+	WindowBytes int64
+}
+
+// The defaults of Limits.
+const (
+	DefaultWindowMessages       = 16384
+	DefaultWindowBytes    int64 = 64 << 20
+)
+
+// Publisher numbers the messages of one enqueuer into one queue and keeps each until
+// the queue has answered for it (PUB-6). T is the caller's token of a message, given
+// back with the answer.
+type Publisher[T any] struct {
+	key    quorumq.EnqueuerKey
+	limits Limits
+
+	// items holds the numbers first, first+1 ...; those before head are gone.
+	items []pending[T]
+	head  int
+	first quorumq.Seq // number of items[head]
+	// send is the number that the next batch starts with; sent is the first number that
+	// was never part of a batch.
+	send, sent quorumq.Seq
+	waiting    int // items without answer
+	bytes      int64
+	failed     quorumq.ReplyCode
+}
+
+type pending[T any] struct {
+	msg      quorumq.NewMessage
+	answered bool
+	body     []byte
+	token    T
+}
+
+// NewPublisher returns the publisher of an enqueuer that has not sent anything yet.
+func NewPublisher[T any](key quorumq.EnqueuerKey, limits Limits) *Publisher[T] {
+	if limits.WindowMessages <= 0 {
+		limits.WindowMessages = DefaultWindowMessages
+	}
+	if limits.WindowBytes <= 0 {
+		limits.WindowBytes = DefaultWindowBytes
+	}
+	return &Publisher[T]{key: key, limits: limits, first: 1, send: 1, sent: 1}
+}
+
+// Push takes a message over; false if the window is full. The body must not change
+// until the message is answered.
+func (p *Publisher[T]) Push(msg quorumq.NewMessage, body []byte, token T) bool {
+	if p.waiting >= p.limits.WindowMessages {
+		return false
+	}
+	if p.waiting > 0 && p.bytes+int64(len(body)) > p.limits.WindowBytes {
+		return false
+	}
+	p.compact()
+	p.items = append(p.items, pending[T]{msg: msg, body: body, token: token})
+	p.waiting++
+	p.bytes += int64(len(body))
+	return true
+}
+
+// Pending returns how many messages wait for their answer.
+func (p *Publisher[T]) Pending() int { return p.waiting }
+
+// PendingBytes returns how many bytes of bodies wait for their answer.
+func (p *Publisher[T]) PendingBytes() int64 { return p.bytes }
+
+// Failed returns the code that ended this publisher, CodeOK if none did: after
+// CodeFenced or CodeMalformed nothing more is sent and nothing will be answered. What
+// still waits has an unknown outcome; Abandon hands it back.
+func (p *Publisher[T]) Failed() quorumq.ReplyCode { return p.failed }
+
+// NextBatch returns the next messages that are to be sent, in order; earlier batches
+// may be in flight. It takes at most maxMessages and, beyond the first message, at most
+// maxBytes of bodies. The result belongs to the caller.
+func (p *Publisher[T]) NextBatch(maxMessages, maxBytes int) (cmd quorumq.Enqueue, bodies [][]byte, ok bool) {
+	if p.failed != quorumq.CodeOK {
+		return cmd, nil, false
+	}
+	end := p.end()
+	for p.send < end && p.at(p.send).answered {
+		p.send++ // answered out of order: the queue is past it
+	}
+	n, size := 0, 0
+	for s := p.send; s < end && n < max(maxMessages, 1); s++ {
+		it := p.at(s)
+		if it.answered || n > 0 && size+len(it.body) > maxBytes {
+			break
+		}
+		size += len(it.body)
+		n++
+	}
+	if n == 0 {
+		return cmd, nil, false
+	}
+	cmd = quorumq.Enqueue{
+		Enqueuer: p.key,
+		First:    p.send,
+		Answered: p.first - 1,
+		Messages: make([]quorumq.NewMessage, n),
+	}
+	bodies = make([][]byte, n)
+	for i := range n {
+		it := p.at(p.send + quorumq.Seq(i))
+		cmd.Messages[i], bodies[i] = it.msg, it.body
+	}
+	p.send += quorumq.Seq(n)
+	p.sent = max(p.sent, p.send)
+	return cmd, bodies, true
+}
+
+// Answer takes the queue's reply to the batch of n messages that started at first, and
+// calls done for each message that is decided by it, ascending. An answer may come
+// late, twice, or after a Rewind.
+func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done func(token T, accepted bool)) {
+	switch r.Code {
+	case quorumq.CodeOK:
+		p.decide(first, first+quorumq.Seq(n), r.Refused, done)
+	case quorumq.CodeGap:
+		// A batch was lost on the way. If this one has not been sent again yet, an
+		// earlier gap has taken the publisher back already.
+		if first < p.send {
+			p.Rewind()
+		}
+	case quorumq.CodeFenced, quorumq.CodeMalformed, quorumq.CodeUnknownConsumer, quorumq.CodeExclusive:
+		p.failed = r.Code
+	}
+}
+
+func (p *Publisher[T]) decide(from, to quorumq.Seq, refused []quorumq.Seq, done func(T, bool)) {
+	for s := max(from, p.first); s < min(to, p.sent); s++ {
+		it := p.at(s)
+		if it.answered {
+			continue
+		}
+		_, no := slices.BinarySearch(refused, s)
+		token := it.token
+		p.forget(it)
+		done(token, !no)
+	}
+	p.pop()
+}
+
+// forget marks a message as answered and lets go of its body and token.
+func (p *Publisher[T]) forget(it *pending[T]) {
+	p.waiting--
+	p.bytes -= int64(len(it.body))
+	*it = pending[T]{answered: true}
+}
+
+func (p *Publisher[T]) pop() {
+	for p.head < len(p.items) && p.items[p.head].answered {
+		p.head++
+		p.first++
+	}
+	p.send = max(p.send, p.first)
+	p.sent = max(p.sent, p.first)
+}
+
+// Rewind makes everything unanswered be sent again, in order: after a change of leader
+// or a broken stream.
+func (p *Publisher[T]) Rewind() { p.send = p.first }
+
+// Void gives up the messages that which chooses (PUB-5). What was never sent is
+// dropped and reported as not accepted at once. What was sent keeps its number as a
+// void, which stores nothing: the answer to it tells whether the queue had taken the
+// message before (accepted) or never will.
+func (p *Publisher[T]) Void(which func(token T) bool, done func(token T, accepted bool)) {
+	for s := p.first; s < p.sent; s++ {
+		it := p.at(s)
+		if it.answered || it.msg.Size == quorumq.VoidSize || !which(it.token) {
+			continue
+		}
+		p.bytes -= int64(len(it.body))
+		it.msg = quorumq.NewMessage{Size: quorumq.VoidSize, TTLMs: quorumq.Unlimited}
+		it.body = nil
+	}
+	kept := p.head + int(p.sent-p.first)
+	for i := kept; i < len(p.items); i++ {
+		it := p.items[i]
+		if !which(it.token) {
+			p.items[kept] = it
+			kept++
+			continue
+		}
+		p.waiting--
+		p.bytes -= int64(len(it.body))
+		done(it.token, false)
+	}
+	clear(p.items[kept:])
+	p.items = p.items[:kept]
+}
+
+// Abandon empties the publisher and reports the tokens of all that still waited, in
+// order; whether the queue has those messages is not known.
+func (p *Publisher[T]) Abandon(report func(token T)) {
+	items := p.items[p.head:]
+	p.first, p.head, p.items = p.end(), 0, nil
+	p.send, p.sent = p.first, p.first
+	p.waiting, p.bytes = 0, 0
+	for i := range items {
+		if !items[i].answered {
+			report(items[i].token)
+		}
+	}
+}
+
+func (p *Publisher[T]) at(s quorumq.Seq) *pending[T] { return &p.items[p.head+int(s-p.first)] }
+
+func (p *Publisher[T]) end() quorumq.Seq { return p.first + quorumq.Seq(len(p.items)-p.head) }
+
+// compact reuses the room in front when growing would allocate.
+func (p *Publisher[T]) compact() {
+	if p.head == len(p.items) {
+		p.items, p.head = p.items[:0], 0
+		return
+	}
+	if len(p.items) == cap(p.items) && p.head >= len(p.items)/2 {
+		n := copy(p.items, p.items[p.head:])
+		clear(p.items[n:])
+		p.items, p.head = p.items[:n], 0
+	}
+}
