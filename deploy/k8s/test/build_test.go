@@ -1,0 +1,134 @@
+package k8s
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// objects is what one kustomization yields, by kind.
+type objects struct {
+	set      *appsv1.StatefulSet
+	services map[string]*corev1.Service
+	budget   *policyv1.PodDisruptionBudget
+	config   *corev1.ConfigMap
+	account  *corev1.ServiceAccount
+	secrets  map[string]*corev1.Secret
+}
+
+// kustomizations returns the base and every overlay.
+func kustomizations(t *testing.T) []string {
+	t.Helper()
+	overlays, err := filepath.Glob("../overlays/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(overlays) == 0 {
+		t.Fatal("no overlay found in ../overlays")
+	}
+	return append([]string{"../base"}, overlays...)
+}
+
+// build runs kustomize and decodes every object strictly.
+func build(t *testing.T, dir string) *objects {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatalf("kustomize build %s: %v", dir, err)
+	}
+	decoder := strictDecoder(t)
+	o := &objects{services: map[string]*corev1.Service{}, secrets: map[string]*corev1.Secret{}}
+	for _, r := range resources.Resources() {
+		text, err := r.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The decoder takes JSON or YAML; both refuse what the type does not know.
+		object, _, err := decoder.Decode(text, nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", dir, r.CurId(), err)
+		}
+		if err := o.add(object); err != nil {
+			t.Fatalf("%s: %v", dir, err)
+		}
+	}
+	if o.set == nil || o.budget == nil || o.config == nil || o.account == nil {
+		t.Fatalf("%s: want a StatefulSet, a PodDisruptionBudget, a ConfigMap and a ServiceAccount, got %+v", dir, o)
+	}
+	return o
+}
+
+func strictDecoder(t *testing.T) runtime.Decoder {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+}
+
+// add files the object; a kind that nobody checks is refused, and so is a namespace:
+// the one who applies the manifests chooses it.
+func (o *objects) add(object runtime.Object) error {
+	var namespace string
+	switch x := object.(type) {
+	case *appsv1.StatefulSet:
+		o.set, namespace = x, x.Namespace
+	case *corev1.Service:
+		o.services[x.Name], namespace = x, x.Namespace
+	case *policyv1.PodDisruptionBudget:
+		o.budget, namespace = x, x.Namespace
+	case *corev1.ConfigMap:
+		o.config, namespace = x, x.Namespace
+	case *corev1.ServiceAccount:
+		o.account, namespace = x, x.Namespace
+	case *corev1.Secret:
+		o.secrets[x.Name], namespace = x, x.Namespace
+	default:
+		return fmt.Errorf("object of type %T: nothing checks it yet, add it to objects", object)
+	}
+	if namespace != "" {
+		return fmt.Errorf("%T has namespace %q: manifests have none", object, namespace)
+	}
+	return nil
+}
+
+// A field that the API does not know is refused: this is what the other tests rest on.
+func TestUnknownFieldsFail(t *testing.T) {
+	const text = "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {publishNotReadyAdresses: true}\n"
+	if _, _, err := strictDecoder(t).Decode([]byte(text), nil, nil); err == nil {
+		t.Error("a Service with a misspelt field was accepted")
+	}
+}
+
+// nodeConfig is the node's file as far as the manifests write it.
+type nodeConfig struct {
+	DataDir string `json:"data_dir"`
+	Cluster struct {
+		Name          string   `json:"name"`
+		Expect        int32    `json:"expect"`
+		Join          []string `json:"join"`
+		GossipKeyFile string   `json:"gossip_key_file"`
+	} `json:"cluster"`
+	Listen map[string]string `json:"listen"`
+}
+
+func configOf(t *testing.T, o *objects) nodeConfig {
+	t.Helper()
+	var c nodeConfig
+	if err := yaml.UnmarshalStrict([]byte(o.config.Data["node.yaml"]), &c); err != nil {
+		t.Fatalf("node.yaml: %v", err)
+	}
+	return c
+}
