@@ -202,8 +202,12 @@ func (Rejection_Cause) EnumDescriptor() ([]byte, []int) {
 type PublishRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Sequence is the caller's number for the message, above 0 and ascending; results carry it.
-	Sequence      uint64   `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	Message       *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Sequence uint64   `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Message  *Message `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	// Producer, in the first request of a stream, is 16 random bytes that name the
+	// publisher. A publisher that lost its stream sends what is unanswered again, in order,
+	// under the same sequences, on any node: no queue stores it twice.
+	Producer      []byte `protobuf:"bytes,3,opt,name=producer,proto3" json:"producer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -248,6 +252,13 @@ func (x *PublishRequest) GetSequence() uint64 {
 func (x *PublishRequest) GetMessage() *Message {
 	if x != nil {
 		return x.Message
+	}
+	return nil
+}
+
+func (x *PublishRequest) GetProducer() []byte {
+	if x != nil {
+		return x.Producer
 	}
 	return nil
 }
@@ -2541,10 +2552,11 @@ var File_broker_v1_broker_proto protoreflect.FileDescriptor
 
 const file_broker_v1_broker_proto_rawDesc = "" +
 	"\n" +
-	"\x16broker/v1/broker.proto\x12\x11quorate.broker.v1\"b\n" +
+	"\x16broker/v1/broker.proto\x12\x11quorate.broker.v1\"~\n" +
 	"\x0ePublishRequest\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
-	"\amessage\x18\x02 \x01(\v2\x1a.quorate.broker.v1.MessageR\amessage\"\xcd\x01\n" +
+	"\amessage\x18\x02 \x01(\v2\x1a.quorate.broker.v1.MessageR\amessage\x12\x1a\n" +
+	"\bproducer\x18\x03 \x01(\fR\bproducer\"\xcd\x01\n" +
 	"\aMessage\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x1a\n" +
 	"\bexchange\x18\x02 \x01(\tR\bexchange\x12\x1f\n" +
