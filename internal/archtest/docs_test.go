@@ -1,0 +1,147 @@
+package archtest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// documented is a row of the table in docs/architecture.md.
+type documented struct {
+	Package
+	state string // "now" or "planned"
+}
+
+// The table in docs/architecture.md is this package's table, row by row in the same
+// order, and its states are those of the tree.
+func TestArchitectureDocument(t *testing.T) {
+	const file = "docs/architecture.md"
+	rows := documentTable(t, file)
+	table := Table()
+	for i := range max(len(rows), len(table)) {
+		if i >= len(rows) {
+			t.Errorf("%s has no row for %s; it would be:\n%s", file, table[i].Path, render(table[i]))
+			continue
+		}
+		if i >= len(table) {
+			t.Errorf("%s has a row for %s, Table has none", file, rows[i].Path)
+			continue
+		}
+		if got, want := render(rows[i].Package), render(table[i]); got != want {
+			t.Errorf("%s, row %d differs from Table\nis:   %s\nwant: %s", file, i+1, got, want)
+		}
+	}
+	for _, row := range rows {
+		exists := exists(t, row.Path)
+		switch {
+		case row.state != "now" && row.state != "planned":
+			t.Errorf("%s: %s has state %q, want now or planned", file, row.Path, row.state)
+		case exists && row.state == "planned":
+			t.Errorf("%s: %s is there: its state is now, not planned", file, row.Path)
+		case !exists && row.state == "now":
+			t.Errorf("%s: %s is not there: its state is planned", file, row.Path)
+		}
+	}
+}
+
+// exists says whether the package, or for a "/..." row one below it, has source.
+func exists(t *testing.T, p string) bool {
+	t.Helper()
+	base, subtree := strings.CutSuffix(p, "/...")
+	return slices.ContainsFunc(load(t), func(s *source) bool {
+		return s.path == base || subtree && within(s.path, base)
+	})
+}
+
+// documentTable reads the first table of the file whose header begins with Package.
+func documentTable(t *testing.T, file string) []documented {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []documented
+	inside := false
+	for line := range strings.Lines(string(text)) {
+		cells := cellsOf(line)
+		switch {
+		case len(cells) == 0:
+			if inside {
+				return rows
+			}
+		case cells[0] == "Package":
+			inside = true
+			want := []string{"Package", "State", "Pure", "What it is for", "Imports of the project", "Third party"}
+			if !slices.Equal(cells, want) {
+				t.Fatalf("%s: header is %q, want %q", file, cells, want)
+			}
+		case inside && !strings.HasPrefix(cells[0], "-"):
+			if len(cells) != 6 {
+				t.Fatalf("%s: row %q has %d cells, want 6", file, line, len(cells))
+			}
+			rows = append(rows, documented{
+				Package: Package{
+					Path: strings.Trim(cells[0], "`"), Pure: cells[2] == "yes",
+					Imports: names(cells[4]), ThirdParty: names(cells[5]),
+				},
+				state: cells[1],
+			})
+		}
+	}
+	if len(rows) == 0 {
+		t.Fatalf("%s has no table with the header Package", file)
+	}
+	return rows
+}
+
+// cellsOf returns the trimmed cells of a Markdown table line, none if it is not one.
+func cellsOf(line string) []string {
+	line = strings.TrimSpace(line)
+	if !strings.HasPrefix(line, "|") {
+		return nil
+	}
+	cells := strings.Split(strings.Trim(line, "|"), "|")
+	for i := range cells {
+		cells[i] = strings.TrimSpace(cells[i])
+	}
+	return cells
+}
+
+// names splits "`a`, `b`"; "–" is none.
+func names(cell string) []string {
+	if cell == "–" {
+		return nil
+	}
+	var list []string
+	for name := range strings.SplitSeq(cell, ",") {
+		list = append(list, strings.Trim(strings.TrimSpace(name), "`"))
+	}
+	return list
+}
+
+// render writes the cells that are compared, as they stand in the document.
+func render(p Package) string {
+	pure := ""
+	if p.Pure {
+		pure = "yes"
+	}
+	return fmt.Sprintf("| `%s` | … | %s | … | %s | %s |", p.Path, pure, join(p.Imports, "`"), join(p.ThirdParty, ""))
+}
+
+func join(list []string, quote string) string {
+	if len(list) == 0 {
+		return "–"
+	}
+	quoted := make([]string, 0, len(list))
+	for _, name := range list {
+		if name == "any" {
+			quoted = append(quoted, name)
+			continue
+		}
+		quoted = append(quoted, quote+name+quote)
+	}
+	return strings.Join(quoted, ", ")
+}
