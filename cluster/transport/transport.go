@@ -1,18 +1,13 @@
 // Package transport carries everything that nodes of one cluster say to each other: one
 // gRPC connection from each node to each peer, with a stream for the Raft calls of all
-// groups, a stream for queue traffic, and calls for the rest.
+// groups, a stream for queue traffic, a stream of pings, and calls for the rest.
 //
 // Links are kept up by themselves. What is lost with a link is lost: callers learn that
-// the link went down and repeat what they must.
+// the link went down and repeat what they must. DESIGN.md says why it is built this way.
 package transport
 
 import (
-	"context"
 	"errors"
-	"log/slog"
-	"net"
-
-	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -41,58 +36,22 @@ type Handler interface {
 	Inbound(p Peer, up bool)
 }
 
-// Config describes this node's end. Zero values are the defaults.
-type Config struct {
-	Node    id.NodeID
-	Epoch   id.Epoch
-	Cluster string
-	// Key is the cluster's secret, the same as for gossip; empty: peers are not checked.
-	Key     []byte
-	Handler Handler
-	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot.
-	Calls  nodev1.NodeServer
-	Logger *slog.Logger
-
-	MaxFrameBytes     int // bytes of one frame; 0: 64 MiB
-	MaxLinkQueueBytes int // bytes waiting to be sent on one link; 0: 64 MiB
-	MaxRaftInFlight   int // AppendEntries in flight per group and peer; 0: 8
-}
-
 // Errors of sending.
 var (
 	ErrLinkDown    = errors.New("transport: no link to the peer")
 	ErrLinkFull    = errors.New("transport: too many bytes wait for the peer")
 	ErrUnknownPeer = errors.New("transport: address of the peer is not known")
+	// ErrFrameTooLarge means that a frame can never be sent; it is not queued.
+	ErrFrameTooLarge = errors.New("transport: frame is larger than the limit")
+	// ErrClosed means that the Mux or the group's transport was closed.
+	ErrClosed = errors.New("transport: closed")
 )
 
-// Mux is this node's end of all links. All methods may be called concurrently.
-type Mux struct{}
+// class is the metadata "quorate-link" of a Link stream.
+type class string
 
-// New returns a Mux without peers.
-func New(c Config) (*Mux, error) { return nil, errors.New("transport: not yet") }
-
-// Serve accepts peers until Close; it returns nil after Close.
-func (m *Mux) Serve(l net.Listener) error { return nil }
-
-// SetPeer tells where a peer is; an unchanged address does nothing. The Mux connects,
-// and goes on trying, until RemovePeer.
-func (m *Mux) SetPeer(n id.NodeID, address string) {}
-
-// RemovePeer drops the links to a peer.
-func (m *Mux) RemovePeer(n id.NodeID) {}
-
-// Send queues a frame on this node's own queue link to the peer. It never blocks.
-func (m *Mux) Send(n id.NodeID, f *nodev1.Frame) error { return nil }
-
-// Connected tells whether this node's links to the peer are up, and its epoch.
-func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) { return 0, false }
-
-// Client returns the peer's calls on the shared connection.
-func (m *Mux) Client(n id.NodeID) (nodev1.NodeClient, error) { return nil, ErrUnknownPeer }
-
-// Raft returns the group's transport. ServerID and ServerAddress are both the node's id.
-// Closing it (raft.WithClose) ends the group here.
-func (m *Mux) Raft(g id.GroupID) raft.Transport { return nil }
-
-// Close drops all links and stops Serve.
-func (m *Mux) Close(ctx context.Context) error { return nil }
+const (
+	classRaft  class = "raft"
+	classQueue class = "queue"
+	classBeat  class = "beat"
+)

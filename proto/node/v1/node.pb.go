@@ -86,13 +86,13 @@ func (x QueueError_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use QueueError_Kind.Descriptor instead.
 func (QueueError_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{20, 0}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{21, 0}
 }
 
-// LinkRequest carries one frame from the opener.
+// LinkRequest carries what gathered at the opener, in order.
 type LinkRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Frame         *Frame                 `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
+	Frames        []*Frame               `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,17 +127,17 @@ func (*LinkRequest) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *LinkRequest) GetFrame() *Frame {
+func (x *LinkRequest) GetFrames() []*Frame {
 	if x != nil {
-		return x.Frame
+		return x.Frames
 	}
 	return nil
 }
 
-// LinkResponse carries one frame to the opener.
+// LinkResponse carries what gathered for the opener, in order.
 type LinkResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Frame         *Frame                 `protobuf:"bytes,1,opt,name=frame,proto3" json:"frame,omitempty"`
+	Frames        []*Frame               `protobuf:"bytes,1,rep,name=frames,proto3" json:"frames,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -172,9 +172,9 @@ func (*LinkResponse) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *LinkResponse) GetFrame() *Frame {
+func (x *LinkResponse) GetFrames() []*Frame {
 	if x != nil {
-		return x.Frame
+		return x.Frames
 	}
 	return nil
 }
@@ -191,6 +191,7 @@ type Frame struct {
 	//	*Frame_Deliveries
 	//	*Frame_Notice
 	//	*Frame_Resume
+	//	*Frame_Ping
 	Kind          isFrame_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -296,6 +297,15 @@ func (x *Frame) GetResume() *Resume {
 	return nil
 }
 
+func (x *Frame) GetPing() *Ping {
+	if x != nil {
+		if x, ok := x.Kind.(*Frame_Ping); ok {
+			return x.Ping
+		}
+	}
+	return nil
+}
+
 type isFrame_Kind interface {
 	isFrame_Kind()
 }
@@ -328,6 +338,10 @@ type Frame_Resume struct {
 	Resume *Resume `protobuf:"bytes,7,opt,name=resume,proto3,oneof"`
 }
 
+type Frame_Ping struct {
+	Ping *Ping `protobuf:"bytes,8,opt,name=ping,proto3,oneof"`
+}
+
 func (*Frame_RaftCall) isFrame_Kind() {}
 
 func (*Frame_RaftAnswer) isFrame_Kind() {}
@@ -341,6 +355,53 @@ func (*Frame_Deliveries) isFrame_Kind() {}
 func (*Frame_Notice) isFrame_Kind() {}
 
 func (*Frame_Resume) isFrame_Kind() {}
+
+func (*Frame_Ping) isFrame_Kind() {}
+
+// Ping is sent back as it came, on links of class "beat": it shows that the peer lives.
+type Ping struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ping) Reset() {
+	*x = Ping{}
+	mi := &file_node_v1_node_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ping) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ping) ProtoMessage() {}
+
+func (x *Ping) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ping.ProtoReflect.Descriptor instead.
+func (*Ping) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Ping) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
 
 // RaftCall is a Raft RPC of one group.
 type RaftCall struct {
@@ -362,7 +423,7 @@ type RaftCall struct {
 
 func (x *RaftCall) Reset() {
 	*x = RaftCall{}
-	mi := &file_node_v1_node_proto_msgTypes[3]
+	mi := &file_node_v1_node_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -374,7 +435,7 @@ func (x *RaftCall) String() string {
 func (*RaftCall) ProtoMessage() {}
 
 func (x *RaftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[3]
+	mi := &file_node_v1_node_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -387,7 +448,7 @@ func (x *RaftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftCall.ProtoReflect.Descriptor instead.
 func (*RaftCall) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{3}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RaftCall) GetGroup() uint64 {
@@ -494,7 +555,7 @@ type RaftAnswer struct {
 
 func (x *RaftAnswer) Reset() {
 	*x = RaftAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[4]
+	mi := &file_node_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +567,7 @@ func (x *RaftAnswer) String() string {
 func (*RaftAnswer) ProtoMessage() {}
 
 func (x *RaftAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[4]
+	mi := &file_node_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +580,7 @@ func (x *RaftAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftAnswer.ProtoReflect.Descriptor instead.
 func (*RaftAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RaftAnswer) GetRequest() uint64 {
@@ -619,7 +680,7 @@ type RaftHeader struct {
 
 func (x *RaftHeader) Reset() {
 	*x = RaftHeader{}
-	mi := &file_node_v1_node_proto_msgTypes[5]
+	mi := &file_node_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +692,7 @@ func (x *RaftHeader) String() string {
 func (*RaftHeader) ProtoMessage() {}
 
 func (x *RaftHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[5]
+	mi := &file_node_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +705,7 @@ func (x *RaftHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftHeader.ProtoReflect.Descriptor instead.
 func (*RaftHeader) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RaftHeader) GetProtocolVersion() int32 {
@@ -682,7 +743,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_node_v1_node_proto_msgTypes[6]
+	mi := &file_node_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -694,7 +755,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[6]
+	mi := &file_node_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -707,7 +768,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LogEntry) GetIndex() uint64 {
@@ -754,13 +815,15 @@ type AppendEntriesRequest struct {
 	PrevLogTerm       uint64                 `protobuf:"varint,4,opt,name=prev_log_term,json=prevLogTerm,proto3" json:"prev_log_term,omitempty"`
 	Entries           []*LogEntry            `protobuf:"bytes,5,rep,name=entries,proto3" json:"entries,omitempty"`
 	LeaderCommitIndex uint64                 `protobuf:"varint,6,opt,name=leader_commit_index,json=leaderCommitIndex,proto3" json:"leader_commit_index,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Leader is what raft keeps for members older than the header's address.
+	Leader        []byte `protobuf:"bytes,7,opt,name=leader,proto3" json:"leader,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AppendEntriesRequest) Reset() {
 	*x = AppendEntriesRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[7]
+	mi := &file_node_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +835,7 @@ func (x *AppendEntriesRequest) String() string {
 func (*AppendEntriesRequest) ProtoMessage() {}
 
 func (x *AppendEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[7]
+	mi := &file_node_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +848,7 @@ func (x *AppendEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEntriesRequest.ProtoReflect.Descriptor instead.
 func (*AppendEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *AppendEntriesRequest) GetHeader() *RaftHeader {
@@ -830,6 +893,13 @@ func (x *AppendEntriesRequest) GetLeaderCommitIndex() uint64 {
 	return 0
 }
 
+func (x *AppendEntriesRequest) GetLeader() []byte {
+	if x != nil {
+		return x.Leader
+	}
+	return nil
+}
+
 // AppendEntriesResponse mirrors the Raft RPC.
 type AppendEntriesResponse struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -844,7 +914,7 @@ type AppendEntriesResponse struct {
 
 func (x *AppendEntriesResponse) Reset() {
 	*x = AppendEntriesResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[8]
+	mi := &file_node_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -856,7 +926,7 @@ func (x *AppendEntriesResponse) String() string {
 func (*AppendEntriesResponse) ProtoMessage() {}
 
 func (x *AppendEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[8]
+	mi := &file_node_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -869,7 +939,7 @@ func (x *AppendEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEntriesResponse.ProtoReflect.Descriptor instead.
 func (*AppendEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AppendEntriesResponse) GetHeader() *RaftHeader {
@@ -922,7 +992,7 @@ type RequestVoteRequest struct {
 
 func (x *RequestVoteRequest) Reset() {
 	*x = RequestVoteRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[9]
+	mi := &file_node_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1004,7 @@ func (x *RequestVoteRequest) String() string {
 func (*RequestVoteRequest) ProtoMessage() {}
 
 func (x *RequestVoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[9]
+	mi := &file_node_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1017,7 @@ func (x *RequestVoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestVoteRequest.ProtoReflect.Descriptor instead.
 func (*RequestVoteRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RequestVoteRequest) GetHeader() *RaftHeader {
@@ -1005,7 +1075,7 @@ type RequestVoteResponse struct {
 
 func (x *RequestVoteResponse) Reset() {
 	*x = RequestVoteResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[10]
+	mi := &file_node_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1087,7 @@ func (x *RequestVoteResponse) String() string {
 func (*RequestVoteResponse) ProtoMessage() {}
 
 func (x *RequestVoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[10]
+	mi := &file_node_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1100,7 @@ func (x *RequestVoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestVoteResponse.ProtoReflect.Descriptor instead.
 func (*RequestVoteResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RequestVoteResponse) GetHeader() *RaftHeader {
@@ -1074,7 +1144,7 @@ type RequestPreVoteRequest struct {
 
 func (x *RequestPreVoteRequest) Reset() {
 	*x = RequestPreVoteRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[11]
+	mi := &file_node_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1086,7 +1156,7 @@ func (x *RequestPreVoteRequest) String() string {
 func (*RequestPreVoteRequest) ProtoMessage() {}
 
 func (x *RequestPreVoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[11]
+	mi := &file_node_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1099,7 +1169,7 @@ func (x *RequestPreVoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPreVoteRequest.ProtoReflect.Descriptor instead.
 func (*RequestPreVoteRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RequestPreVoteRequest) GetHeader() *RaftHeader {
@@ -1142,7 +1212,7 @@ type RequestPreVoteResponse struct {
 
 func (x *RequestPreVoteResponse) Reset() {
 	*x = RequestPreVoteResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[12]
+	mi := &file_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1154,7 +1224,7 @@ func (x *RequestPreVoteResponse) String() string {
 func (*RequestPreVoteResponse) ProtoMessage() {}
 
 func (x *RequestPreVoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[12]
+	mi := &file_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1167,7 +1237,7 @@ func (x *RequestPreVoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPreVoteResponse.ProtoReflect.Descriptor instead.
 func (*RequestPreVoteResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RequestPreVoteResponse) GetHeader() *RaftHeader {
@@ -1201,7 +1271,7 @@ type TimeoutNowRequest struct {
 
 func (x *TimeoutNowRequest) Reset() {
 	*x = TimeoutNowRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[13]
+	mi := &file_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1283,7 @@ func (x *TimeoutNowRequest) String() string {
 func (*TimeoutNowRequest) ProtoMessage() {}
 
 func (x *TimeoutNowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[13]
+	mi := &file_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1296,7 @@ func (x *TimeoutNowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeoutNowRequest.ProtoReflect.Descriptor instead.
 func (*TimeoutNowRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TimeoutNowRequest) GetHeader() *RaftHeader {
@@ -1246,7 +1316,7 @@ type TimeoutNowResponse struct {
 
 func (x *TimeoutNowResponse) Reset() {
 	*x = TimeoutNowResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[14]
+	mi := &file_node_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1258,7 +1328,7 @@ func (x *TimeoutNowResponse) String() string {
 func (*TimeoutNowResponse) ProtoMessage() {}
 
 func (x *TimeoutNowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[14]
+	mi := &file_node_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1271,7 +1341,7 @@ func (x *TimeoutNowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeoutNowResponse.ProtoReflect.Descriptor instead.
 func (*TimeoutNowResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TimeoutNowResponse) GetHeader() *RaftHeader {
@@ -1292,7 +1362,7 @@ type InstallSnapshotRequest struct {
 
 func (x *InstallSnapshotRequest) Reset() {
 	*x = InstallSnapshotRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[15]
+	mi := &file_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1374,7 @@ func (x *InstallSnapshotRequest) String() string {
 func (*InstallSnapshotRequest) ProtoMessage() {}
 
 func (x *InstallSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[15]
+	mi := &file_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1387,7 @@ func (x *InstallSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*InstallSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *InstallSnapshotRequest) GetHeader() *InstallSnapshotHeader {
@@ -1354,7 +1424,7 @@ type InstallSnapshotHeader struct {
 
 func (x *InstallSnapshotHeader) Reset() {
 	*x = InstallSnapshotHeader{}
-	mi := &file_node_v1_node_proto_msgTypes[16]
+	mi := &file_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1366,7 +1436,7 @@ func (x *InstallSnapshotHeader) String() string {
 func (*InstallSnapshotHeader) ProtoMessage() {}
 
 func (x *InstallSnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[16]
+	mi := &file_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1379,7 +1449,7 @@ func (x *InstallSnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallSnapshotHeader.ProtoReflect.Descriptor instead.
 func (*InstallSnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InstallSnapshotHeader) GetGroup() uint64 {
@@ -1471,7 +1541,7 @@ type InstallSnapshotResponse struct {
 
 func (x *InstallSnapshotResponse) Reset() {
 	*x = InstallSnapshotResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[17]
+	mi := &file_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1553,7 @@ func (x *InstallSnapshotResponse) String() string {
 func (*InstallSnapshotResponse) ProtoMessage() {}
 
 func (x *InstallSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[17]
+	mi := &file_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1566,7 @@ func (x *InstallSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*InstallSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *InstallSnapshotResponse) GetHeader() *RaftHeader {
@@ -1535,7 +1605,7 @@ type QueueCommand struct {
 
 func (x *QueueCommand) Reset() {
 	*x = QueueCommand{}
-	mi := &file_node_v1_node_proto_msgTypes[18]
+	mi := &file_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1547,7 +1617,7 @@ func (x *QueueCommand) String() string {
 func (*QueueCommand) ProtoMessage() {}
 
 func (x *QueueCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[18]
+	mi := &file_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1560,7 +1630,7 @@ func (x *QueueCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCommand.ProtoReflect.Descriptor instead.
 func (*QueueCommand) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *QueueCommand) GetRequest() uint64 {
@@ -1605,14 +1675,16 @@ type QueueReply struct {
 	Count     uint64   `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"`
 	LastMsgId uint64   `protobuf:"varint,8,opt,name=last_msg_id,json=lastMsgId,proto3" json:"last_msg_id,omitempty"`
 	// Delivery is what a Get assigned.
-	Delivery      *Delivery `protobuf:"bytes,9,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	Delivery *Delivery `protobuf:"bytes,9,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	// Held answers Resume: what the consumer holds above the id asked for.
+	Held          []*Delivery `protobuf:"bytes,10,rep,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueueReply) Reset() {
 	*x = QueueReply{}
-	mi := &file_node_v1_node_proto_msgTypes[19]
+	mi := &file_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1696,7 @@ func (x *QueueReply) String() string {
 func (*QueueReply) ProtoMessage() {}
 
 func (x *QueueReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[19]
+	mi := &file_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1709,7 @@ func (x *QueueReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReply.ProtoReflect.Descriptor instead.
 func (*QueueReply) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QueueReply) GetRequest() uint64 {
@@ -1703,6 +1775,13 @@ func (x *QueueReply) GetDelivery() *Delivery {
 	return nil
 }
 
+func (x *QueueReply) GetHeld() []*Delivery {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
 // QueueError tells why a command did not reach the machine.
 type QueueError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1715,7 +1794,7 @@ type QueueError struct {
 
 func (x *QueueError) Reset() {
 	*x = QueueError{}
-	mi := &file_node_v1_node_proto_msgTypes[20]
+	mi := &file_node_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1806,7 @@ func (x *QueueError) String() string {
 func (*QueueError) ProtoMessage() {}
 
 func (x *QueueError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[20]
+	mi := &file_node_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1819,7 @@ func (x *QueueError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueError.ProtoReflect.Descriptor instead.
 func (*QueueError) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QueueError) GetKind() QueueError_Kind {
@@ -1775,7 +1854,7 @@ type Deliveries struct {
 
 func (x *Deliveries) Reset() {
 	*x = Deliveries{}
-	mi := &file_node_v1_node_proto_msgTypes[21]
+	mi := &file_node_v1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1866,7 @@ func (x *Deliveries) String() string {
 func (*Deliveries) ProtoMessage() {}
 
 func (x *Deliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[21]
+	mi := &file_node_v1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1879,7 @@ func (x *Deliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliveries.ProtoReflect.Descriptor instead.
 func (*Deliveries) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{21}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Deliveries) GetQueue() uint64 {
@@ -1836,7 +1915,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_node_v1_node_proto_msgTypes[22]
+	mi := &file_node_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +1927,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[22]
+	mi := &file_node_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +1940,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{22}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Delivery) GetEpoch() uint64 {
@@ -1935,7 +2014,7 @@ type ConsumerNotice struct {
 
 func (x *ConsumerNotice) Reset() {
 	*x = ConsumerNotice{}
-	mi := &file_node_v1_node_proto_msgTypes[23]
+	mi := &file_node_v1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2026,7 @@ func (x *ConsumerNotice) String() string {
 func (*ConsumerNotice) ProtoMessage() {}
 
 func (x *ConsumerNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[23]
+	mi := &file_node_v1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2039,7 @@ func (x *ConsumerNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerNotice.ProtoReflect.Descriptor instead.
 func (*ConsumerNotice) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{23}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConsumerNotice) GetQueue() uint64 {
@@ -2013,7 +2092,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_node_v1_node_proto_msgTypes[24]
+	mi := &file_node_v1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2104,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[24]
+	mi := &file_node_v1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2117,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{24}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Resume) GetRequest() uint64 {
@@ -2093,7 +2172,7 @@ type ProposeCatalogRequest struct {
 
 func (x *ProposeCatalogRequest) Reset() {
 	*x = ProposeCatalogRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[25]
+	mi := &file_node_v1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2184,7 @@ func (x *ProposeCatalogRequest) String() string {
 func (*ProposeCatalogRequest) ProtoMessage() {}
 
 func (x *ProposeCatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[25]
+	mi := &file_node_v1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2197,7 @@ func (x *ProposeCatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeCatalogRequest.ProtoReflect.Descriptor instead.
 func (*ProposeCatalogRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{25}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ProposeCatalogRequest) GetCommand() []byte {
@@ -2142,7 +2221,7 @@ type ProposeCatalogResponse struct {
 
 func (x *ProposeCatalogResponse) Reset() {
 	*x = ProposeCatalogResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[26]
+	mi := &file_node_v1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2233,7 @@ func (x *ProposeCatalogResponse) String() string {
 func (*ProposeCatalogResponse) ProtoMessage() {}
 
 func (x *ProposeCatalogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[26]
+	mi := &file_node_v1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2246,7 @@ func (x *ProposeCatalogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeCatalogResponse.ProtoReflect.Descriptor instead.
 func (*ProposeCatalogResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{26}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProposeCatalogResponse) GetIndex() uint64 {
@@ -2208,7 +2287,7 @@ type QueueStatusRequest struct {
 
 func (x *QueueStatusRequest) Reset() {
 	*x = QueueStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[27]
+	mi := &file_node_v1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2220,7 +2299,7 @@ func (x *QueueStatusRequest) String() string {
 func (*QueueStatusRequest) ProtoMessage() {}
 
 func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[27]
+	mi := &file_node_v1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2233,7 +2312,7 @@ func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusRequest.ProtoReflect.Descriptor instead.
 func (*QueueStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{27}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *QueueStatusRequest) GetQueue() uint64 {
@@ -2258,7 +2337,7 @@ type QueueStatusResponse struct {
 
 func (x *QueueStatusResponse) Reset() {
 	*x = QueueStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[28]
+	mi := &file_node_v1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2349,7 @@ func (x *QueueStatusResponse) String() string {
 func (*QueueStatusResponse) ProtoMessage() {}
 
 func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[28]
+	mi := &file_node_v1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2362,7 @@ func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusResponse.ProtoReflect.Descriptor instead.
 func (*QueueStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{28}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *QueueStatusResponse) GetHasOverview() bool {
@@ -2323,7 +2402,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[29]
+	mi := &file_node_v1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2414,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[29]
+	mi := &file_node_v1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2427,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{29}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{30}
 }
 
 // NodeStatusResponse tells what a node hosts.
@@ -2365,7 +2444,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[30]
+	mi := &file_node_v1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2377,7 +2456,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[30]
+	mi := &file_node_v1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2390,7 +2469,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{30}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NodeStatusResponse) GetNode() string {
@@ -2447,7 +2526,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2459,7 +2538,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2472,7 +2551,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -2550,7 +2629,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2562,7 +2641,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2575,7 +2654,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -2601,7 +2680,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2692,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,18 +2705,18 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
 }
 
 var File_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_node_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x12node/v1/node.proto\x12\x0fquorate.node.v1\";\n" +
-	"\vLinkRequest\x12,\n" +
-	"\x05frame\x18\x01 \x01(\v2\x16.quorate.node.v1.FrameR\x05frame\"<\n" +
-	"\fLinkResponse\x12,\n" +
-	"\x05frame\x18\x01 \x01(\v2\x16.quorate.node.v1.FrameR\x05frame\"\xbc\x03\n" +
+	"\x12node/v1/node.proto\x12\x0fquorate.node.v1\"=\n" +
+	"\vLinkRequest\x12.\n" +
+	"\x06frames\x18\x01 \x03(\v2\x16.quorate.node.v1.FrameR\x06frames\">\n" +
+	"\fLinkResponse\x12.\n" +
+	"\x06frames\x18\x01 \x03(\v2\x16.quorate.node.v1.FrameR\x06frames\"\xe9\x03\n" +
 	"\x05Frame\x128\n" +
 	"\traft_call\x18\x01 \x01(\v2\x19.quorate.node.v1.RaftCallH\x00R\braftCall\x12>\n" +
 	"\vraft_answer\x18\x02 \x01(\v2\x1b.quorate.node.v1.RaftAnswerH\x00R\n" +
@@ -2649,8 +2728,11 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"deliveries\x18\x05 \x01(\v2\x1b.quorate.node.v1.DeliveriesH\x00R\n" +
 	"deliveries\x129\n" +
 	"\x06notice\x18\x06 \x01(\v2\x1f.quorate.node.v1.ConsumerNoticeH\x00R\x06notice\x121\n" +
-	"\x06resume\x18\a \x01(\v2\x17.quorate.node.v1.ResumeH\x00R\x06resumeB\x06\n" +
-	"\x04kind\"\xf6\x02\n" +
+	"\x06resume\x18\a \x01(\v2\x17.quorate.node.v1.ResumeH\x00R\x06resume\x12+\n" +
+	"\x04ping\x18\b \x01(\v2\x15.quorate.node.v1.PingH\x00R\x04pingB\x06\n" +
+	"\x04kind\"\x1e\n" +
+	"\x04Ping\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\"\xf6\x02\n" +
 	"\bRaftCall\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12N\n" +
@@ -2682,14 +2764,15 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x12\x1e\n" +
 	"\n" +
 	"extensions\x18\x05 \x01(\fR\n" +
-	"extensions\"\x8e\x02\n" +
+	"extensions\"\xa6\x02\n" +
 	"\x14AppendEntriesRequest\x123\n" +
 	"\x06header\x18\x01 \x01(\v2\x1b.quorate.node.v1.RaftHeaderR\x06header\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12$\n" +
 	"\x0eprev_log_entry\x18\x03 \x01(\x04R\fprevLogEntry\x12\"\n" +
 	"\rprev_log_term\x18\x04 \x01(\x04R\vprevLogTerm\x123\n" +
 	"\aentries\x18\x05 \x03(\v2\x19.quorate.node.v1.LogEntryR\aentries\x12.\n" +
-	"\x13leader_commit_index\x18\x06 \x01(\x04R\x11leaderCommitIndex\"\xbf\x01\n" +
+	"\x13leader_commit_index\x18\x06 \x01(\x04R\x11leaderCommitIndex\x12\x16\n" +
+	"\x06leader\x18\a \x01(\fR\x06leader\"\xbf\x01\n" +
 	"\x15AppendEntriesResponse\x123\n" +
 	"\x06header\x18\x01 \x01(\v2\x1b.quorate.node.v1.RaftHeaderR\x06header\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x19\n" +
@@ -2745,7 +2828,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\x04R\x05queue\x12\x16\n" +
 	"\x06header\x18\x03 \x01(\fR\x06header\x12\x16\n" +
-	"\x06bodies\x18\x04 \x03(\fR\x06bodies\"\xa0\x02\n" +
+	"\x06bodies\x18\x04 \x03(\fR\x06bodies\"\xcf\x02\n" +
 	"\n" +
 	"QueueReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x121\n" +
@@ -2756,7 +2839,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06stored\x18\x06 \x01(\x04R\x06stored\x12\x14\n" +
 	"\x05count\x18\a \x01(\x04R\x05count\x12\x1e\n" +
 	"\vlast_msg_id\x18\b \x01(\x04R\tlastMsgId\x125\n" +
-	"\bdelivery\x18\t \x01(\v2\x19.quorate.node.v1.DeliveryR\bdelivery\"\xf5\x01\n" +
+	"\bdelivery\x18\t \x01(\v2\x19.quorate.node.v1.DeliveryR\bdelivery\x12-\n" +
+	"\x04held\x18\n" +
+	" \x03(\v2\x19.quorate.node.v1.DeliveryR\x04held\"\xf5\x01\n" +
 	"\n" +
 	"QueueError\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .quorate.node.v1.QueueError.KindR\x04kind\x12\x16\n" +
@@ -2856,97 +2941,100 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(*LinkRequest)(nil),                // 1: quorate.node.v1.LinkRequest
 	(*LinkResponse)(nil),               // 2: quorate.node.v1.LinkResponse
 	(*Frame)(nil),                      // 3: quorate.node.v1.Frame
-	(*RaftCall)(nil),                   // 4: quorate.node.v1.RaftCall
-	(*RaftAnswer)(nil),                 // 5: quorate.node.v1.RaftAnswer
-	(*RaftHeader)(nil),                 // 6: quorate.node.v1.RaftHeader
-	(*LogEntry)(nil),                   // 7: quorate.node.v1.LogEntry
-	(*AppendEntriesRequest)(nil),       // 8: quorate.node.v1.AppendEntriesRequest
-	(*AppendEntriesResponse)(nil),      // 9: quorate.node.v1.AppendEntriesResponse
-	(*RequestVoteRequest)(nil),         // 10: quorate.node.v1.RequestVoteRequest
-	(*RequestVoteResponse)(nil),        // 11: quorate.node.v1.RequestVoteResponse
-	(*RequestPreVoteRequest)(nil),      // 12: quorate.node.v1.RequestPreVoteRequest
-	(*RequestPreVoteResponse)(nil),     // 13: quorate.node.v1.RequestPreVoteResponse
-	(*TimeoutNowRequest)(nil),          // 14: quorate.node.v1.TimeoutNowRequest
-	(*TimeoutNowResponse)(nil),         // 15: quorate.node.v1.TimeoutNowResponse
-	(*InstallSnapshotRequest)(nil),     // 16: quorate.node.v1.InstallSnapshotRequest
-	(*InstallSnapshotHeader)(nil),      // 17: quorate.node.v1.InstallSnapshotHeader
-	(*InstallSnapshotResponse)(nil),    // 18: quorate.node.v1.InstallSnapshotResponse
-	(*QueueCommand)(nil),               // 19: quorate.node.v1.QueueCommand
-	(*QueueReply)(nil),                 // 20: quorate.node.v1.QueueReply
-	(*QueueError)(nil),                 // 21: quorate.node.v1.QueueError
-	(*Deliveries)(nil),                 // 22: quorate.node.v1.Deliveries
-	(*Delivery)(nil),                   // 23: quorate.node.v1.Delivery
-	(*ConsumerNotice)(nil),             // 24: quorate.node.v1.ConsumerNotice
-	(*Resume)(nil),                     // 25: quorate.node.v1.Resume
-	(*ProposeCatalogRequest)(nil),      // 26: quorate.node.v1.ProposeCatalogRequest
-	(*ProposeCatalogResponse)(nil),     // 27: quorate.node.v1.ProposeCatalogResponse
-	(*QueueStatusRequest)(nil),         // 28: quorate.node.v1.QueueStatusRequest
-	(*QueueStatusResponse)(nil),        // 29: quorate.node.v1.QueueStatusResponse
-	(*NodeStatusRequest)(nil),          // 30: quorate.node.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),         // 31: quorate.node.v1.NodeStatusResponse
-	(*GroupStatus)(nil),                // 32: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 33: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 34: quorate.node.v1.TransferLeadershipResponse
+	(*Ping)(nil),                       // 4: quorate.node.v1.Ping
+	(*RaftCall)(nil),                   // 5: quorate.node.v1.RaftCall
+	(*RaftAnswer)(nil),                 // 6: quorate.node.v1.RaftAnswer
+	(*RaftHeader)(nil),                 // 7: quorate.node.v1.RaftHeader
+	(*LogEntry)(nil),                   // 8: quorate.node.v1.LogEntry
+	(*AppendEntriesRequest)(nil),       // 9: quorate.node.v1.AppendEntriesRequest
+	(*AppendEntriesResponse)(nil),      // 10: quorate.node.v1.AppendEntriesResponse
+	(*RequestVoteRequest)(nil),         // 11: quorate.node.v1.RequestVoteRequest
+	(*RequestVoteResponse)(nil),        // 12: quorate.node.v1.RequestVoteResponse
+	(*RequestPreVoteRequest)(nil),      // 13: quorate.node.v1.RequestPreVoteRequest
+	(*RequestPreVoteResponse)(nil),     // 14: quorate.node.v1.RequestPreVoteResponse
+	(*TimeoutNowRequest)(nil),          // 15: quorate.node.v1.TimeoutNowRequest
+	(*TimeoutNowResponse)(nil),         // 16: quorate.node.v1.TimeoutNowResponse
+	(*InstallSnapshotRequest)(nil),     // 17: quorate.node.v1.InstallSnapshotRequest
+	(*InstallSnapshotHeader)(nil),      // 18: quorate.node.v1.InstallSnapshotHeader
+	(*InstallSnapshotResponse)(nil),    // 19: quorate.node.v1.InstallSnapshotResponse
+	(*QueueCommand)(nil),               // 20: quorate.node.v1.QueueCommand
+	(*QueueReply)(nil),                 // 21: quorate.node.v1.QueueReply
+	(*QueueError)(nil),                 // 22: quorate.node.v1.QueueError
+	(*Deliveries)(nil),                 // 23: quorate.node.v1.Deliveries
+	(*Delivery)(nil),                   // 24: quorate.node.v1.Delivery
+	(*ConsumerNotice)(nil),             // 25: quorate.node.v1.ConsumerNotice
+	(*Resume)(nil),                     // 26: quorate.node.v1.Resume
+	(*ProposeCatalogRequest)(nil),      // 27: quorate.node.v1.ProposeCatalogRequest
+	(*ProposeCatalogResponse)(nil),     // 28: quorate.node.v1.ProposeCatalogResponse
+	(*QueueStatusRequest)(nil),         // 29: quorate.node.v1.QueueStatusRequest
+	(*QueueStatusResponse)(nil),        // 30: quorate.node.v1.QueueStatusResponse
+	(*NodeStatusRequest)(nil),          // 31: quorate.node.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),         // 32: quorate.node.v1.NodeStatusResponse
+	(*GroupStatus)(nil),                // 33: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 34: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 35: quorate.node.v1.TransferLeadershipResponse
 }
 var file_node_v1_node_proto_depIdxs = []int32{
-	3,  // 0: quorate.node.v1.LinkRequest.frame:type_name -> quorate.node.v1.Frame
-	3,  // 1: quorate.node.v1.LinkResponse.frame:type_name -> quorate.node.v1.Frame
-	4,  // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
-	5,  // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
-	19, // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
-	20, // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
-	22, // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
-	24, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
-	25, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
-	8,  // 9: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
-	10, // 10: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
-	12, // 11: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
-	14, // 12: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
-	9,  // 13: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
-	11, // 14: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
-	13, // 15: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
-	15, // 16: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
-	6,  // 17: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
-	7,  // 18: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
-	6,  // 19: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
-	6,  // 20: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	6,  // 21: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	6,  // 22: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	6,  // 23: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	6,  // 24: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
-	6,  // 25: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
-	17, // 26: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
-	6,  // 27: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
-	6,  // 28: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
-	21, // 29: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
-	23, // 30: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
-	0,  // 31: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
-	23, // 32: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	32, // 33: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	32, // 34: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	1,  // 35: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	16, // 36: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	26, // 37: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	28, // 38: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	30, // 39: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	33, // 40: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	2,  // 41: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	18, // 42: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	27, // 43: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	29, // 44: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	31, // 45: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	34, // 46: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	41, // [41:47] is the sub-list for method output_type
-	35, // [35:41] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	3,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
+	3,  // 1: quorate.node.v1.LinkResponse.frames:type_name -> quorate.node.v1.Frame
+	5,  // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
+	6,  // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
+	20, // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
+	21, // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
+	23, // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
+	25, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
+	26, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
+	4,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
+	9,  // 10: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
+	11, // 11: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
+	13, // 12: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
+	15, // 13: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
+	10, // 14: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
+	12, // 15: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
+	14, // 16: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
+	16, // 17: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
+	7,  // 18: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
+	8,  // 19: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
+	7,  // 20: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
+	7,  // 21: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	7,  // 22: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	7,  // 23: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	7,  // 24: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	7,  // 25: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
+	7,  // 26: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
+	18, // 27: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
+	7,  // 28: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
+	7,  // 29: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
+	22, // 30: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
+	24, // 31: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
+	24, // 32: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
+	0,  // 33: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
+	24, // 34: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
+	33, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	33, // 36: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	1,  // 37: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	17, // 38: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	27, // 39: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	29, // 40: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	31, // 41: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	34, // 42: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	2,  // 43: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	19, // 44: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	28, // 45: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	30, // 46: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	32, // 47: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	35, // 48: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	43, // [43:49] is the sub-list for method output_type
+	37, // [37:43] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -2962,14 +3050,15 @@ func file_node_v1_node_proto_init() {
 		(*Frame_Deliveries)(nil),
 		(*Frame_Notice)(nil),
 		(*Frame_Resume)(nil),
+		(*Frame_Ping)(nil),
 	}
-	file_node_v1_node_proto_msgTypes[3].OneofWrappers = []any{
+	file_node_v1_node_proto_msgTypes[4].OneofWrappers = []any{
 		(*RaftCall_AppendEntries)(nil),
 		(*RaftCall_RequestVote)(nil),
 		(*RaftCall_RequestPreVote)(nil),
 		(*RaftCall_TimeoutNow)(nil),
 	}
-	file_node_v1_node_proto_msgTypes[4].OneofWrappers = []any{
+	file_node_v1_node_proto_msgTypes[5].OneofWrappers = []any{
 		(*RaftAnswer_AppendEntries)(nil),
 		(*RaftAnswer_RequestVote)(nil),
 		(*RaftAnswer_RequestPreVote)(nil),
@@ -2981,7 +3070,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,129 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Config describes this node's end. Zero values are the defaults.
+type Config struct {
+	Node    id.NodeID
+	Epoch   id.Epoch
+	Cluster string
+	// Key is the cluster's secret, the same as for gossip; empty: peers are not checked.
+	Key     []byte
+	Handler Handler
+	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot; nil:
+	// they are refused as unimplemented.
+	Calls  nodev1.NodeServer
+	Logger *slog.Logger // nil: slog.DiscardHandler
+
+	MaxFrameBytes     int // bytes of one frame; 0: 64 MiB
+	MaxLinkQueueBytes int // bytes waiting to be sent on one link; 0: 64 MiB
+	MaxRaftInFlight   int // AppendEntries in flight per group and peer; 0: 8
+	MaxRaftBytes      int // bytes of entries in flight per group and peer; 0: 8 MiB
+	MaxAppendBytes    int // bytes of entries in one AppendEntries, but at least one entry; 0: 4 MiB
+	MaxInboundCalls   int // Raft calls of one group that wait for its member here; 0: 256
+	MaxParkedCalls    int // Raft calls per peer that wait for its link; 0: 65536
+
+	DialTimeout time.Duration // connecting and the handshake; 0: 2 s
+	RetryMin    time.Duration // first wait before connecting again; 0: 50 ms
+	RetryMax    time.Duration // longest wait before connecting again; 0: 500 ms
+	RetryRefuse time.Duration // wait after the peer refused this node; 0: 5 s
+	PingEvery   time.Duration // between pings on every connection; 0: 1 s
+	PingTimeout time.Duration // without an answer to a ping, the link is dropped; 0: 1 s
+	CallTimeout time.Duration // a Raft call, with its wait for the link; 0: 30 s
+}
+
+// Validate returns all faults of the Config at once.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("transport: "+format, args...))
+	}
+	if c.Node == "" {
+		fault("Node is empty: set the node's id")
+	}
+	if c.Cluster == "" {
+		fault("Cluster is empty: set the cluster's name, the same on all nodes")
+	}
+	if c.Handler == nil {
+		fault("Handler is nil: set what takes queue traffic")
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"MaxFrameBytes", c.MaxFrameBytes},
+		{"MaxLinkQueueBytes", c.MaxLinkQueueBytes},
+		{"MaxRaftInFlight", c.MaxRaftInFlight},
+		{"MaxRaftBytes", c.MaxRaftBytes},
+		{"MaxAppendBytes", c.MaxAppendBytes},
+		{"MaxInboundCalls", c.MaxInboundCalls},
+		{"MaxParkedCalls", c.MaxParkedCalls},
+	} {
+		if n.value < 0 {
+			fault("%s is %d: set a positive number, or 0 for the default", n.name, n.value)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"DialTimeout", c.DialTimeout},
+		{"RetryMin", c.RetryMin},
+		{"RetryMax", c.RetryMax},
+		{"RetryRefuse", c.RetryRefuse},
+		{"PingEvery", c.PingEvery},
+		{"PingTimeout", c.PingTimeout},
+		{"CallTimeout", c.CallTimeout},
+	} {
+		if d.value < 0 {
+			fault("%s is %v: set a positive duration, or 0 for the default", d.name, d.value)
+		}
+	}
+	d := c.withDefaults()
+	if d.RetryMin > d.RetryMax {
+		fault("RetryMin is %v, which is longer than RetryMax %v", d.RetryMin, d.RetryMax)
+	}
+	if d.MaxAppendBytes > d.MaxFrameBytes {
+		fault("MaxAppendBytes is %d, which is more than MaxFrameBytes %d: a call must fit in a frame", d.MaxAppendBytes, d.MaxFrameBytes)
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) withDefaults() Config {
+	orInt := func(v *int, def int) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	orInt(&c.MaxFrameBytes, 64<<20)
+	orInt(&c.MaxLinkQueueBytes, 64<<20)
+	orInt(&c.MaxRaftInFlight, 8)
+	orInt(&c.MaxRaftBytes, 8<<20)
+	orInt(&c.MaxAppendBytes, min(4<<20, c.MaxFrameBytes))
+	orInt(&c.MaxInboundCalls, 256)
+	orInt(&c.MaxParkedCalls, 65536)
+	orTime := func(v *time.Duration, def time.Duration) {
+		if *v == 0 {
+			*v = def
+		}
+	}
+	orTime(&c.DialTimeout, 2*time.Second)
+	orTime(&c.RetryMin, 50*time.Millisecond)
+	orTime(&c.RetryMax, max(500*time.Millisecond, c.RetryMin))
+	orTime(&c.RetryRefuse, 5*time.Second)
+	orTime(&c.PingEvery, time.Second)
+	orTime(&c.PingTimeout, time.Second)
+	orTime(&c.CallTimeout, 30*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,78 @@
+package transport
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/quorate/quorate/id"
+)
+
+// Stats are the figures of all links.
+type Stats struct {
+	MaxLinkQueueBytes int         // the limit of QueueBytes of each link
+	Peers             []PeerStats // ordered by node
+}
+
+// PeerStats are the figures of the links to one peer since it was set. Frames and bytes
+// are those of this node's own links; the connection that the peer opened is in Inbound.
+type PeerStats struct {
+	Node           id.NodeID
+	Epoch          id.Epoch // 0: not connected yet
+	Address        string
+	Up             bool
+	FramesOut      uint64
+	FramesIn       uint64
+	BytesOut       uint64
+	BytesIn        uint64
+	RaftQueueBytes int    // waiting on the Raft link
+	QueueBytes     int    // waiting on the queue link
+	Parked         int    // Raft calls that wait for the link
+	Connects       uint64 // times the links came up; all but the first are reconnects
+	Failures       uint64 // attempts that failed
+	LastError      string // of the last failed attempt; empty while up
+	Inbound        InboundStats
+}
+
+// InboundStats are the figures of the links which a peer opened to this node.
+type InboundStats struct {
+	Links      int // streams that are open
+	FramesOut  uint64
+	FramesIn   uint64
+	BytesOut   uint64
+	BytesIn    uint64
+	QueueBytes int // answers that wait for the peer, all links
+}
+
+// traffic counts frames and their bytes; all fields are atomic.
+type traffic struct {
+	framesOut, framesIn, bytesOut, bytesIn atomic.Uint64
+}
+
+func (t *traffic) sent(frames, bytes int) {
+	t.framesOut.Add(uint64(frames))
+	t.bytesOut.Add(uint64(bytes))
+}
+
+func (t *traffic) received(frames, bytes int) {
+	t.framesIn.Add(uint64(frames))
+	t.bytesIn.Add(uint64(bytes))
+}
+
+// Stats returns the figures of the moment.
+func (m *Mux) Stats() Stats {
+	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes}
+	m.mu.Lock()
+	peers := make([]*peer, 0, len(m.peers))
+	for _, p := range m.peers {
+		peers = append(peers, p)
+	}
+	m.mu.Unlock()
+	for _, p := range peers {
+		ps := p.stats()
+		ps.Inbound = m.accepted.stats(p.node)
+		s.Peers = append(s.Peers, ps)
+	}
+	slices.SortFunc(s.Peers, func(a, b PeerStats) int { return strings.Compare(string(a.Node), string(b.Node)) })
+	return s
+}
