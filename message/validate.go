@@ -138,7 +138,7 @@ func CheckLimits(m *Message, maxBodyBytes int) error {
 	} {
 		errs = append(errs, checkName(f.name, f.value))
 	}
-	errs = append(errs, checkTable("headers", m.Headers), checkTable("annotations", m.Annotations))
+	errs = append(errs, CheckTable("headers", m.Headers), CheckTable("annotations", m.Annotations))
 	return errors.Join(errs...)
 }
 
@@ -149,7 +149,9 @@ func checkName(field, s string) error {
 	return &FieldError{field, quoteShort(s), fmt.Sprintf("%d bytes, the limit is %d", len(s), MaxNameBytes)}
 }
 
-func checkTable(field string, t Table) error {
+// CheckTable checks a table against MaxTableDepth, MaxHeaders and MaxHeaderBytes; field
+// names it in the *FieldError.
+func CheckTable(field string, t Table) error {
 	if depth := tableDepth(t, 1); depth > MaxTableDepth {
 		return &FieldError{field, "nested", fmt.Sprintf("more than %d levels deep", MaxTableDepth)}
 	}

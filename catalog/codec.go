@@ -1,0 +1,181 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+)
+
+// Format versions (docs/formats/catalog.md).
+const (
+	commandVersion  = 1
+	replyVersion    = 1
+	snapshotVersion = 1
+)
+
+func appendString[S ~string](b []byte, s S) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// appendTable writes a table with its length in front, so that a reader can hand on
+// exactly its bytes.
+func appendTable(b []byte, t message.Table) []byte {
+	if len(t) == 0 {
+		return append(b, 0)
+	}
+	bytes := message.AppendTable(nil, t)
+	b = binary.AppendUvarint(b, uint64(len(bytes)))
+	return append(b, bytes...)
+}
+
+func appendNodeIDs(b []byte, ids []id.NodeID) []byte {
+	b = binary.AppendUvarint(b, uint64(len(ids)))
+	for _, n := range ids {
+		b = appendString(b, n)
+	}
+	return b
+}
+
+var (
+	errShort     = errors.New("cut short")
+	errNumber    = errors.New("malformed number")
+	errNoBoolean = errors.New("neither 0 nor 1")
+)
+
+// reader walks over b; after the first error it returns zero values. Strings are copies.
+type reader struct {
+	what string // "command", "snapshot", for error texts
+	b    []byte
+	at   int
+	err  error
+}
+
+func (r *reader) fail(part string, err error) {
+	if r.err == nil {
+		r.err = fmt.Errorf("catalog: %s: %s at byte %d: %w", r.what, part, r.at, err)
+		r.at = len(r.b)
+	}
+}
+
+// version reads and checks the first byte.
+func (r *reader) version(want byte) {
+	if v := r.byte("version"); r.err == nil && v != want {
+		r.at--
+		r.fail("version", fmt.Errorf("format version %d, this build reads version %d", v, want))
+	}
+}
+
+// end checks that nothing is left.
+func (r *reader) end() error {
+	if r.err == nil && r.at != len(r.b) {
+		r.fail("end", fmt.Errorf("%d bytes left over", len(r.b)-r.at))
+	}
+	return r.err
+}
+
+func (r *reader) byte(part string) byte {
+	if r.at >= len(r.b) {
+		r.fail(part, errShort)
+		return 0
+	}
+	r.at++
+	return r.b[r.at-1]
+}
+
+func (r *reader) bool(part string) bool {
+	v := r.byte(part)
+	if v > 1 {
+		r.fail(part, errNoBoolean)
+	}
+	return v == 1
+}
+
+// uvarint accepts the shortest form only, so that a number has one encoding.
+func (r *reader) uvarint(part string) uint64 {
+	if r.err != nil {
+		return 0
+	}
+	n, size := binary.Uvarint(r.b[r.at:])
+	switch {
+	case size == 0:
+		r.fail(part, errShort)
+		return 0
+	case size < 0, size > 1 && r.b[r.at+size-1] == 0:
+		r.fail(part, errNumber)
+		return 0
+	}
+	r.at += size
+	return n
+}
+
+func (r *reader) varint(part string) int64 {
+	u := r.uvarint(part)
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+// count reads a number of elements, each of which takes a byte at least.
+func (r *reader) count(part string) int {
+	n := r.uvarint(part)
+	if n > uint64(len(r.b)-r.at) {
+		r.fail(part, errShort)
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) string(part string) string {
+	n := r.count(part)
+	r.at += n
+	return string(r.b[r.at-n : r.at])
+}
+
+func (r *reader) table(part string) message.Table {
+	n := r.count(part)
+	if r.err != nil || n == 0 {
+		return nil
+	}
+	t, rest, err := message.DecodeTable(r.b[r.at : r.at+n])
+	switch {
+	case err != nil:
+		r.fail(part, err)
+	case len(rest) > 0 || len(t) == 0:
+		r.fail(part, errors.New("length and contents disagree"))
+	}
+	r.at += n
+	return t
+}
+
+func (r *reader) nodeIDs(part string) []id.NodeID {
+	n := r.count(part)
+	if n > MaxMembers {
+		r.fail(part, fmt.Errorf("%d nodes, the limit is %d", n, MaxMembers))
+		return nil
+	}
+	if n == 0 {
+		return nil
+	}
+	ids := make([]id.NodeID, n)
+	for i := range ids {
+		ids[i] = id.NodeID(r.string(part))
+	}
+	return ids
+}
+
+func (r *reader) destinationKind(part string) DestinationKind {
+	k := DestinationKind(r.byte(part))
+	if k > ToExchange {
+		r.fail(part, fmt.Errorf("unknown kind of destination %d", k))
+	}
+	return k
+}

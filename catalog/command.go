@@ -1,0 +1,148 @@
+package catalog
+
+import (
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+)
+
+// Command is one change of the catalog: a pointer to one of the structs below.
+type Command interface {
+	kind() commandKind
+}
+
+// commandKind is the command's number in its byte form; numbers are never used again.
+type commandKind uint8
+
+const (
+	kindDeclareQueue commandKind = iota + 1
+	kindDeleteQueue
+	kindSetQueueMembers
+	kindDeclareExchange
+	kindDeleteExchange
+	kindBind
+	kindUnbind
+	kindRegisterNode
+	kindForgetNode
+)
+
+// QueueType is the profile of a queue.
+type QueueType string
+
+// The queue types.
+const (
+	QueueQuorum  QueueType = "quorum"
+	QueueClassic QueueType = "classic"
+)
+
+// ExchangeType is how an exchange routes (EX-1).
+type ExchangeType string
+
+// The exchange types.
+const (
+	ExchangeDirect  ExchangeType = "direct"
+	ExchangeFanout  ExchangeType = "fanout"
+	ExchangeTopic   ExchangeType = "topic"
+	ExchangeHeaders ExchangeType = "headers"
+)
+
+// DestinationKind says what a binding leads to.
+type DestinationKind uint8
+
+// The kinds of destination; the numbers are those of the byte form.
+const (
+	ToQueue DestinationKind = iota
+	ToExchange
+)
+
+// String returns "queue" or "exchange".
+func (k DestinationKind) String() string {
+	if k == ToExchange {
+		return "exchange"
+	}
+	return "queue"
+}
+
+// DeclareQueue creates a queue, or checks that the existing one is equivalent. The
+// reply carries the UID and whether the queue is new. Arguments are checked beforehand by
+// package policy; the catalog checks names, members and equivalence.
+type DeclareQueue struct {
+	VHost, Name string
+	Type        QueueType // resolved, never empty
+	Durable     bool
+	Exclusive   bool
+	AutoDelete  bool
+	Arguments   message.Table
+	Members     []id.NodeID // registered nodes that shall hold the group
+	Leader      id.NodeID   // preferred leader, one of Members
+}
+
+// DeleteQueue removes a queue and its bindings. A missing queue is fine: Deleted
+// is false then.
+type DeleteQueue struct {
+	VHost, Name string
+	UID         id.QueueUID // 0 = whichever has the name; else it must match
+}
+
+// SetQueueMembers replaces the members of a queue's group.
+type SetQueueMembers struct {
+	UID     id.QueueUID
+	Members []id.NodeID
+	Leader  id.NodeID // preferred leader; "" keeps the present one when it stays a member
+}
+
+// DeclareExchange creates an exchange, or checks that the existing one is equivalent (EX-5).
+type DeclareExchange struct {
+	VHost, Name string
+	Type        ExchangeType
+	Durable     bool
+	AutoDelete  bool
+	Internal    bool
+	Arguments   message.Table
+}
+
+// DeleteExchange removes an exchange and its bindings (EX-6). A missing one is fine.
+type DeleteExchange struct {
+	VHost, Name string
+	IfUnused    bool // refuse while the exchange is the source of a binding
+}
+
+// Bind adds a binding; an equal one is fine (EX-13).
+type Bind struct {
+	VHost, Source   string
+	DestinationKind DestinationKind
+	Destination     string
+	Key             string
+	Arguments       message.Table
+}
+
+// Unbind removes a binding; a missing one is fine (EX-13).
+type Unbind struct {
+	VHost, Source   string
+	DestinationKind DestinationKind
+	Destination     string
+	Key             string
+	Arguments       message.Table
+}
+
+// RegisterNode makes a node known, or updates its addresses at a new start.
+type RegisterNode struct {
+	ID            id.NodeID
+	Address       string // host:port for other nodes
+	ClientAddress string // host:port for clients
+	Epoch         id.Epoch
+}
+
+// ForgetNode removes a node that is a member of no queue.
+type ForgetNode struct {
+	ID id.NodeID
+}
+
+func (*DeclareQueue) kind() commandKind    { return kindDeclareQueue }
+func (*DeleteQueue) kind() commandKind     { return kindDeleteQueue }
+func (*SetQueueMembers) kind() commandKind { return kindSetQueueMembers }
+func (*DeclareExchange) kind() commandKind { return kindDeclareExchange }
+func (*DeleteExchange) kind() commandKind  { return kindDeleteExchange }
+func (*Bind) kind() commandKind            { return kindBind }
+func (*Unbind) kind() commandKind          { return kindUnbind }
+func (*RegisterNode) kind() commandKind    { return kindRegisterNode }
+func (*ForgetNode) kind() commandKind      { return kindForgetNode }

@@ -1,0 +1,192 @@
+package catalog
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+)
+
+const argQueueType = "x-queue-type"
+
+// StripName removes CR and LF from the name of a queue or exchange as supplied in a
+// declare or delete (C-3). Callers do it before they make a command.
+func StripName(name string) string {
+	return strings.NewReplacer("\r", "", "\n", "").Replace(name)
+}
+
+// QueueArgumentKnown says whether the queue argument is one that the broker gives a
+// meaning to, and that takes part in equivalence (Q-13). All others are stored and
+// ignored.
+func QueueArgumentKnown(name string) bool {
+	switch name {
+	case argQueueType, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires",
+		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-delivery-limit",
+		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-single-active-consumer",
+		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",
+		"x-quorum-target-group-size", "x-queue-leader-locator", "x-max-in-memory-length", "x-max-in-memory-bytes",
+		"x-max-priority", "x-queue-mode", "x-queue-version", "x-max-age", "x-initial-cluster-size":
+		return true
+	}
+	return strings.HasPrefix(name, "x-stream-")
+}
+
+func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
+	h, ok := v.vhosts.get(c.VHost)
+	if !ok {
+		return Reply{}, noVHost(c.VHost)
+	}
+	if old, exists := h.queues.get(c.Name); exists {
+		return Reply{UID: old.UID}, old.equivalent(c)
+	}
+	e := Error{Code: CodePreconditionFailed, Kind: "queue", Name: c.Name, VHost: c.VHost}
+	switch {
+	case c.Name == "":
+		e.Reason = "the name is empty; the broker names a queue before it declares it"
+		return Reply{}, &e
+	case len(c.Name) > MaxNameBytes:
+		e.Arg, e.Reason = "name", fmt.Sprintf("%d bytes, the limit is %d", len(c.Name), MaxNameBytes)
+		return Reply{}, &e
+	case c.Type != QueueQuorum && c.Type != QueueClassic:
+		e.Arg, e.Value, e.Reason = argQueueType, strconv.Quote(string(c.Type)), `want "quorum" or "classic"`
+		return Reply{}, &e
+	}
+	if err := checkArguments(e, c.Arguments); err != nil {
+		return Reply{}, err
+	}
+	if err := v.checkMembers(e, c.Members, c.Leader); err != nil {
+		return Reply{}, err
+	}
+	q := &QueueRecord{
+		UID: v.nextUID, VHost: c.VHost, Name: c.Name, Type: c.Type,
+		Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete,
+		Arguments: c.Arguments, Members: c.Members, Leader: c.Leader,
+		CreatedMs: v.now, Index: v.index,
+	}
+	v.nextUID++
+	v.putQueue(h, q)
+	return Reply{UID: q.UID, Created: true}, nil
+}
+
+func (v *View) putQueue(h vhost, q *QueueRecord) {
+	h.queues = h.queues.set(q.Name, q)
+	v.vhosts = v.vhosts.set(q.VHost, h)
+	v.queues = v.queues.set(q.UID, q)
+}
+
+// equivalent checks a redeclaration (Q-13): properties, type and every known argument
+// that either side carries, by class of type and value.
+func (q *QueueRecord) equivalent(c *DeclareQueue) *Error {
+	e := Error{Code: CodePreconditionFailed, Kind: "queue", Name: q.Name, VHost: q.VHost}
+	if c.Exclusive != q.Exclusive {
+		e.Code = CodeResourceLocked
+		return e.inequivalent("exclusive", strconv.FormatBool(c.Exclusive), strconv.FormatBool(q.Exclusive))
+	}
+	if c.Durable != q.Durable {
+		return e.inequivalent("durable", strconv.FormatBool(c.Durable), strconv.FormatBool(q.Durable))
+	}
+	if c.AutoDelete != q.AutoDelete {
+		return e.inequivalent("auto_delete", strconv.FormatBool(c.AutoDelete), strconv.FormatBool(q.AutoDelete))
+	}
+	if c.Type != q.Type {
+		return e.inequivalent(argQueueType, strconv.Quote(string(c.Type)), strconv.Quote(string(q.Type)))
+	}
+	// The type was compared in its resolved form, so naming the default is no difference.
+	known := func(name string) bool { return name != argQueueType && QueueArgumentKnown(name) }
+	return e.sameArguments(known, c.Arguments, q.Arguments)
+}
+
+// sameArguments compares the known arguments of a redeclaration with the stored ones and
+// names the first that differs: in the order of the redeclaration, then of the stored.
+func (e Error) sameArguments(known func(string) bool, received, stored message.Table) *Error {
+	for _, f := range received {
+		if !known(f.Name) {
+			continue
+		}
+		have, ok := stored.Get(f.Name)
+		if !ok {
+			return e.inequivalent(f.Name, f.Value.String(), "none")
+		}
+		if want, _ := received.Get(f.Name); !want.EqualClass(have) {
+			return e.inequivalent(f.Name, want.Kind().String()+" "+want.String(), have.Kind().String()+" "+have.String())
+		}
+	}
+	for _, f := range stored {
+		if _, ok := received.Get(f.Name); !ok && known(f.Name) {
+			return e.inequivalent(f.Name, "none", f.Value.String())
+		}
+	}
+	return nil
+}
+
+func (e Error) inequivalent(arg, received, current string) *Error {
+	e.Arg, e.Value = arg, received
+	e.Reason = fmt.Sprintf("inequivalent to the existing %s: received %s, current %s; "+
+		"declare it with the current value, or delete it first", e.Kind, received, current)
+	return &e
+}
+
+func (v *View) deleteQueue(c *DeleteQueue) (Reply, *Error) {
+	h, ok := v.vhosts.get(c.VHost)
+	if !ok {
+		return Reply{}, noVHost(c.VHost)
+	}
+	q, ok := h.queues.get(c.Name)
+	if !ok || (c.UID != 0 && c.UID != q.UID) {
+		return Reply{}, nil
+	}
+	h.queues = h.queues.without(q.Name)
+	h = h.unbindAllTo(ToQueue, q.Name)
+	v.vhosts = v.vhosts.set(c.VHost, h)
+	v.queues = v.queues.without(q.UID)
+	return Reply{UID: q.UID, Deleted: true}, nil
+}
+
+func (v *View) setQueueMembers(c *SetQueueMembers) (Reply, *Error) {
+	old, ok := v.queues.get(c.UID)
+	if !ok {
+		return Reply{}, &Error{
+			Code: CodeNotFound, Kind: "queue", Name: c.UID.String(),
+			Reason: "no queue has this UID (any more)",
+		}
+	}
+	q := *old
+	q.Members, q.Leader, q.Index = c.Members, c.Leader, v.index
+	if c.Leader == "" {
+		q.Leader = keptLeader(old.Leader, c.Members)
+	}
+	e := Error{Kind: "queue", Name: q.Name, VHost: q.VHost}
+	if err := v.checkMembers(e, q.Members, q.Leader); err != nil {
+		return Reply{}, err
+	}
+	h, _ := v.vhosts.get(q.VHost)
+	v.putQueue(h, &q)
+	return Reply{UID: q.UID}, nil
+}
+
+// keptLeader is the present preferred leader if it stays a member, else the first member.
+func keptLeader(leader id.NodeID, members []id.NodeID) id.NodeID {
+	for _, m := range members {
+		if m == leader {
+			return leader
+		}
+	}
+	if len(members) == 0 {
+		return ""
+	}
+	return members[0]
+}
+
+func noVHost(name string) *Error {
+	return &Error{Code: CodeNotFound, Kind: "vhost", Name: name, VHost: name, Reason: "does not exist"}
+}
+
+func checkArguments(e Error, t message.Table) *Error {
+	if err := message.CheckTable("arguments", t); err != nil {
+		e.Arg, e.Reason = "arguments", err.Error()
+		return &e
+	}
+	return nil
+}

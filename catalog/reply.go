@@ -1,0 +1,79 @@
+package catalog
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/id"
+)
+
+// Reply answers one command.
+type Reply struct {
+	Err     *Error      // nil when the command was carried out
+	Index   uint64      // the view's index from which on the answer can be seen
+	UID     id.QueueUID // of the queue declared, deleted or changed
+	Created bool        // the queue, exchange, binding or node is new
+	Deleted bool        // the queue, exchange, binding or node existed and is gone
+}
+
+// ErrorCode is the class of a refusal (C-4).
+type ErrorCode uint8
+
+// The classes; the numbers are those of the byte form.
+const (
+	CodeNotFound ErrorCode = iota + 1
+	CodeAccessRefused
+	CodeResourceLocked
+	CodePreconditionFailed
+)
+
+// String returns the class as AMQP names it, for example "NOT_FOUND".
+func (c ErrorCode) String() string {
+	switch c {
+	case CodeNotFound:
+		return "NOT_FOUND"
+	case CodeAccessRefused:
+		return "ACCESS_REFUSED"
+	case CodeResourceLocked:
+		return "RESOURCE_LOCKED"
+	case CodePreconditionFailed:
+		return "PRECONDITION_FAILED"
+	}
+	return "CODE_" + strconv.Itoa(int(c))
+}
+
+// Error is a refused command or lookup (C-4). Callers decide on Code.
+type Error struct {
+	Code   ErrorCode
+	Kind   string // "queue", "exchange", "vhost", "node", ...
+	Name   string
+	VHost  string // empty for what belongs to no vhost
+	Arg    string // the offending argument or property, if one is to blame
+	Value  string // its value as received
+	Reason string // what is wrong and what helps
+}
+
+// Error returns the class, the thing, its vhost, the argument and the reason.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Code.String())
+	b.WriteString(": ")
+	b.WriteString(e.Kind)
+	b.WriteByte(' ')
+	b.WriteString(strconv.Quote(e.Name))
+	if e.VHost != "" && e.Kind != "vhost" {
+		b.WriteString(" in vhost ")
+		b.WriteString(strconv.Quote(e.VHost))
+	}
+	if e.Arg != "" {
+		b.WriteString(": ")
+		b.WriteString(e.Arg)
+		if e.Value != "" {
+			b.WriteString(" = ")
+			b.WriteString(e.Value)
+		}
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Reason)
+	return b.String()
+}

@@ -1,0 +1,134 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+)
+
+// walk is one routing in progress.
+type walk struct {
+	dst       []id.QueueUID
+	exchanges []string            // visited and to be visited, in breadth-first order
+	seen      map[string]struct{} // same, once there are many
+	found     int                 // destinations of the exchange that is being visited
+}
+
+// manyExchanges is the number of exchanges in one walk above which looking through the
+// list costs more than a map.
+const manyExchanges = 64
+
+// Route adds to dst the queues that a message published to the exchange goes to, each
+// once, in ascending order of UID, and returns the longer slice. keys is the routing key
+// with the CC and BCC keys (EX-7); headers matter to headers exchanges. Exchanges bound to
+// exchanges are followed breadth-first, each once (EX-11), and the alternate exchange of
+// one that has no destination is taken instead (EX-12). No queue means unroutable; a
+// vhost or exchange that does not exist gives an *Error with CodeNotFound.
+func (v *View) Route(vhost, exchange string, keys []string, headers message.Table, dst []id.QueueUID) ([]id.QueueUID, error) {
+	h, ok := v.vhosts.get(vhost)
+	if !ok {
+		return dst, noVHost(vhost)
+	}
+	x, ok := h.exchanges.get(exchange)
+	if !ok {
+		return dst, noExchange(vhost, exchange)
+	}
+	start := len(dst)
+	var buf [8]string
+	w := walk{dst: dst, exchanges: append(buf[:0], exchange)}
+	for i := 0; ; {
+		w.found = 0
+		x.route(&h, keys, headers, &w)
+		if w.found == 0 {
+			if ae, has := x.rec.AlternateExchange(); has {
+				w.visit(ae)
+			}
+		}
+		if i, x = w.following(&h, i); x == nil {
+			break
+		}
+	}
+	routed := w.dst[start:]
+	if len(routed) > 1 {
+		slices.Sort(routed)
+		routed = slices.Compact(routed)
+	}
+	return w.dst[:start+len(routed)], nil
+}
+
+// following returns the next exchange of the walk that exists, nil at the end.
+func (w *walk) following(h *vhost, at int) (int, *exchange) {
+	for at++; at < len(w.exchanges); at++ {
+		if x, ok := h.exchanges.get(w.exchanges[at]); ok {
+			return at, x
+		}
+	}
+	return at, nil
+}
+
+func (x *exchange) route(h *vhost, keys []string, headers message.Table, w *walk) {
+	switch x.rec.Type {
+	case ExchangeDirect:
+		for _, k := range keys {
+			if x.rec.Name == "" { // EX-3
+				if q, ok := h.queues.get(k); ok {
+					w.add(target{uid: q.UID})
+				}
+				continue
+			}
+			if to, ok := x.direct.get(k); ok {
+				w.addAll(to)
+			}
+		}
+	case ExchangeFanout:
+		w.addAll(x.fanout)
+	case ExchangeTopic:
+		for _, k := range keys {
+			x.topic.match(k, w)
+		}
+	case ExchangeHeaders:
+		x.headers.each(func(_ string, r *headerRule) bool {
+			if r.matches(headers) {
+				w.add(r.to)
+			}
+			return true
+		})
+	}
+}
+
+func (w *walk) addAll(d destinations) {
+	d.each(func(_ string, t target) bool {
+		w.add(t)
+		return true
+	})
+}
+
+func (w *walk) add(t target) {
+	w.found++
+	if t.uid != 0 {
+		w.dst = append(w.dst, t.uid)
+		return
+	}
+	w.visit(t.exchange)
+}
+
+// visit puts an exchange on the list unless it is there.
+func (w *walk) visit(name string) {
+	switch {
+	case w.seen != nil:
+		if _, ok := w.seen[name]; ok {
+			return
+		}
+		w.seen[name] = struct{}{}
+	case slices.Contains(w.exchanges, name):
+		return
+	case len(w.exchanges) >= manyExchanges:
+		w.seen = make(map[string]struct{}, 2*manyExchanges)
+		for _, x := range w.exchanges {
+			w.seen[x] = struct{}{}
+		}
+		w.seen[name] = struct{}{}
+	}
+	w.exchanges = append(w.exchanges, name)
+}

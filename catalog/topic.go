@@ -1,0 +1,134 @@
+package catalog
+
+import "strings"
+
+// topicNode is a node of the trie of a topic exchange's binding keys (EX-8): one level
+// per word. It is replaced, never changed; nil is the empty trie.
+type topicNode struct {
+	words tree[string, *topicNode]
+	star  *topicNode // "*": exactly one word
+	hash  *topicNode // "#": zero or more words
+	here  destinations
+}
+
+// topicWords splits a binding key; the empty key has no words.
+func topicWords(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return strings.Split(key, ".")
+}
+
+func (n *topicNode) with(words []string, ident string, t target) *topicNode {
+	var m topicNode
+	if n != nil {
+		m = *n
+	}
+	if len(words) == 0 {
+		m.here = m.here.set(ident, t)
+		return &m
+	}
+	m.setChild(words[0], m.child(words[0]).with(words[1:], ident, t))
+	return &m
+}
+
+// without removes a binding and returns nil when the node has become empty.
+func (n *topicNode) without(words []string, ident string) *topicNode {
+	if n == nil {
+		return nil
+	}
+	m := *n
+	if len(words) == 0 {
+		m.here = m.here.without(ident)
+	} else {
+		m.setChild(words[0], m.child(words[0]).without(words[1:], ident))
+	}
+	if m.here.len() == 0 && m.words.len() == 0 && m.star == nil && m.hash == nil {
+		return nil
+	}
+	return &m
+}
+
+func (n *topicNode) child(word string) *topicNode {
+	switch word {
+	case "*":
+		return n.star
+	case "#":
+		return n.hash
+	}
+	c, _ := n.words.get(word)
+	return c
+}
+
+func (n *topicNode) setChild(word string, c *topicNode) {
+	switch {
+	case word == "*":
+		n.star = c
+	case word == "#":
+		n.hash = c
+	case c == nil:
+		n.words = n.words.without(word)
+	default:
+		n.words = n.words.set(word, c)
+	}
+}
+
+// match adds the targets of all binding keys that match the routing key. It walks the
+// words once with the set of nodes reached so far, so that keys with many "#" cost no
+// more than the number of nodes they reach. Nodes behind a "#" stay reached for ever,
+// because "#" swallows any further words; they are kept apart. Every other node can be
+// reached only from its one parent, hence never twice in a step.
+func (n *topicNode) match(key string, w *walk) {
+	if n == nil {
+		return
+	}
+	var bufs [3][16]*topicNode
+	reached, next, hashes := bufs[0][:0], bufs[1][:0], bufs[2][:0]
+	reached, hashes = enter(reached, hashes, n, false)
+	for more := key != ""; more; {
+		var word string
+		word, key, more = strings.Cut(key, ".")
+		next = next[:0]
+		old := hashes
+		for _, m := range reached {
+			next, hashes = m.step(word, next, hashes)
+		}
+		for _, m := range old {
+			next, hashes = m.step(word, next, hashes)
+		}
+		reached, next = next, reached
+	}
+	for _, m := range reached {
+		w.addAll(m.here)
+	}
+	for _, m := range hashes {
+		w.addAll(m.here)
+	}
+}
+
+func (n *topicNode) step(word string, next, hashes []*topicNode) (nodes, hashNodes []*topicNode) {
+	if c, ok := n.words.get(word); ok {
+		next, hashes = enter(next, hashes, c, false)
+	}
+	if n.star != nil {
+		next, hashes = enter(next, hashes, n.star, false)
+	}
+	return next, hashes
+}
+
+// enter reaches a node, and through "#" for zero words the nodes behind it.
+func enter(nodes, hashes []*topicNode, n *topicNode, viaHash bool) (_, _ []*topicNode) {
+	for ; n != nil; n, viaHash = n.hash, true {
+		if !viaHash {
+			nodes = append(nodes, n)
+			continue
+		}
+		for _, h := range hashes {
+			if h == n {
+				return nodes, hashes // and so is all that is behind it
+			}
+		}
+		hashes = append(hashes, n)
+	}
+	return nodes, hashes
+}

@@ -1,0 +1,194 @@
+package catalog
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+)
+
+// View is the state of the catalog at one index. It never changes; what its methods
+// return must not be changed either.
+type View struct {
+	index   uint64
+	now     int64 // latest time of a command, milliseconds since the Unix epoch
+	nextUID id.QueueUID
+	vhosts  tree[string, vhost]
+	queues  tree[id.QueueUID, *QueueRecord]
+	nodes   tree[id.NodeID, *Node]
+}
+
+// vhost is one namespace (VH-1). Its trees are replaced, never changed.
+type vhost struct {
+	exchanges tree[string, *exchange]
+	queues    tree[string, *QueueRecord]
+	// bindings is sorted by identity, so by source first; byDestination has the same
+	// bindings sorted by destination.
+	bindings, byDestination tree[string, *Binding]
+}
+
+// QueueRecord is a declared queue.
+type QueueRecord struct {
+	UID         id.QueueUID
+	VHost, Name string
+	Type        QueueType
+	Durable     bool
+	Exclusive   bool
+	AutoDelete  bool
+	Arguments   message.Table // as declared
+	Members     []id.NodeID
+	Leader      id.NodeID // preferred, not necessarily the one that leads
+	CreatedMs   int64     // time of the declare command
+	Index       uint64    // of the command that last changed the record
+}
+
+// Exchange is a declared or pre-declared exchange.
+type Exchange struct {
+	VHost, Name string
+	Type        ExchangeType
+	Durable     bool
+	AutoDelete  bool
+	Internal    bool
+	Arguments   message.Table // as declared
+	Predeclared bool          // EX-2: cannot be deleted
+}
+
+// AlternateExchange returns the argument alternate-exchange (EX-12).
+func (x *Exchange) AlternateExchange() (name string, ok bool) {
+	v, ok := x.Arguments.Get(argAlternateExchange)
+	if !ok {
+		return "", false
+	}
+	return v.AsString()
+}
+
+// Binding leads from an exchange to a queue or to another exchange (EX-13).
+type Binding struct {
+	VHost, Source   string
+	DestinationKind DestinationKind
+	Destination     string
+	Key             string
+	Arguments       message.Table // as first bound
+}
+
+// Node is a registered node.
+type Node struct {
+	ID            id.NodeID
+	Address       string // host:port for other nodes
+	ClientAddress string // host:port for clients
+	Epoch         id.Epoch
+}
+
+// Index returns the log index of the last command in the view.
+func (v *View) Index() uint64 { return v.index }
+
+// Now returns the latest time of a command, in milliseconds since the Unix epoch.
+func (v *View) Now() int64 { return v.now }
+
+// Queue looks a queue up by name.
+func (v *View) Queue(vhost, name string) (*QueueRecord, bool) {
+	h, ok := v.vhosts.get(vhost)
+	if !ok {
+		return nil, false
+	}
+	return h.queues.get(name)
+}
+
+// QueueByUID looks a queue up by UID.
+func (v *View) QueueByUID(uid id.QueueUID) (*QueueRecord, bool) { return v.queues.get(uid) }
+
+// QueueCount returns the number of queues in all vhosts.
+func (v *View) QueueCount() int { return v.queues.len() }
+
+// Queues goes over all queues, sorted by vhost and name.
+func (v *View) Queues() iter.Seq[*QueueRecord] {
+	return func(yield func(*QueueRecord) bool) {
+		v.vhosts.each(func(_ string, h vhost) bool {
+			more := true
+			h.queues.each(func(_ string, q *QueueRecord) bool {
+				more = yield(q)
+				return more
+			})
+			return more
+		})
+	}
+}
+
+// Exchange looks an exchange up by name; the default exchange has the name "".
+func (v *View) Exchange(vhost, name string) (*Exchange, bool) {
+	h, ok := v.vhosts.get(vhost)
+	if !ok {
+		return nil, false
+	}
+	x, ok := h.exchanges.get(name)
+	if !ok {
+		return nil, false
+	}
+	return x.rec, true
+}
+
+// Exchanges goes over all exchanges, the pre-declared ones included, sorted by vhost and
+// name.
+func (v *View) Exchanges() iter.Seq[*Exchange] {
+	return func(yield func(*Exchange) bool) {
+		v.vhosts.each(func(_ string, h vhost) bool {
+			more := true
+			h.exchanges.each(func(_ string, x *exchange) bool {
+				more = yield(x.rec)
+				return more
+			})
+			return more
+		})
+	}
+}
+
+// Bindings goes over all bindings, sorted by vhost, source, destination and key. The
+// implicit bindings of the default exchange (EX-3) are not among them.
+func (v *View) Bindings() iter.Seq[*Binding] {
+	return func(yield func(*Binding) bool) {
+		v.vhosts.each(func(_ string, h vhost) bool {
+			more := true
+			h.bindings.each(func(_ string, b *Binding) bool {
+				more = yield(b)
+				return more
+			})
+			return more
+		})
+	}
+}
+
+// BindingsFrom goes over the bindings whose source is the exchange.
+func (v *View) BindingsFrom(vhost, source string) iter.Seq[*Binding] {
+	return func(yield func(*Binding) bool) {
+		h, _ := v.vhosts.get(vhost)
+		withPrefix(h.bindings, sourcePrefix(source), yield)
+	}
+}
+
+// BindingsTo goes over the bindings that lead to the queue or exchange.
+func (v *View) BindingsTo(vhost string, kind DestinationKind, name string) iter.Seq[*Binding] {
+	return func(yield func(*Binding) bool) {
+		h, _ := v.vhosts.get(vhost)
+		withPrefix(h.byDestination, destinationPrefix(kind, name), yield)
+	}
+}
+
+func withPrefix(t tree[string, *Binding], prefix string, yield func(*Binding) bool) {
+	t.from(prefix, func(k string, b *Binding) bool {
+		return strings.HasPrefix(k, prefix) && yield(b)
+	})
+}
+
+// Nodes goes over all registered nodes, sorted by id.
+func (v *View) Nodes() iter.Seq[*Node] {
+	return func(yield func(*Node) bool) {
+		v.nodes.each(func(_ id.NodeID, n *Node) bool { return yield(n) })
+	}
+}
+
+// Node looks a registered node up.
+func (v *View) Node(n id.NodeID) (*Node, bool) { return v.nodes.get(n) }
+
+// NodeCount returns the number of registered nodes.
+func (v *View) NodeCount() int { return v.nodes.len() }
