@@ -6,6 +6,9 @@ GO         ?= go
 BIN        := $(CURDIR)/bin
 TAGS       := invariants
 PKG        ?= ./...
+# The numbered cases have their own target; everything else of the module is here.
+ALL        = $(filter-out %/internal/cases,$(shell $(GO) list ./...))
+TESTFLAGS  ?=
 SEED       ?= 1
 FUZZTIME   ?= 30s
 CHAOS_TIME ?= 60s
@@ -43,15 +46,15 @@ vet: ## go vet on the main module
 
 .PHONY: test-main
 test-main: build ## all tests of the main module, with real processes
-	$(GO) test -tags $(TAGS) $(PKG)
+	$(GO) test -tags $(TAGS) $(TESTFLAGS) $(ALL)
 
 .PHONY: test-k8s
 test-k8s: ## builds the manifests and decodes them strictly
-	cd deploy/k8s/test && $(GO) vet ./... && $(GO) test ./...
+	cd deploy/k8s/test && $(GO) vet ./... && $(GO) test $(TESTFLAGS) ./...
 
 .PHONY: test-bench
 test-bench: ## builds and tests the bench module
-	cd bench && $(GO) vet ./... && $(GO) test -short ./...
+	cd bench && $(GO) vet ./... && $(GO) test -short $(TESTFLAGS) ./...
 
 .PHONY: cases
 cases: build ## the numbered black-box cases, a line each
@@ -61,11 +64,13 @@ cases: build ## the numbered black-box cases, a line each
 
 .PHONY: race
 race: ## short tests with the race detector
-	$(GO) test -race -short -tags $(TAGS) $(PKG)
+	$(GO) test -race -short -tags $(TAGS) $(TESTFLAGS) $(PKG)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml
 	$(BIN)/golangci-lint run ./...
+	cd deploy/k8s/test && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
+	cd bench && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 
 .PHONY: fmt
 fmt: $(BIN)/golangci-lint ## formats code and groups imports
@@ -73,11 +78,10 @@ fmt: $(BIN)/golangci-lint ## formats code and groups imports
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
-	@set -e; for pkg in $$($(GO) list ./...); do \
-	  for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-	    echo "fuzz $$pkg $$f"; \
-	    $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg; \
-	  done; \
+	@set -e; grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sort -u | while IFS=: read -r file f; do \
+	  dir=$$(dirname $$file); name=$${f#func }; \
+	  echo "fuzz $$dir $$name"; \
+	  $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$dir; \
 	done
 
 .PHONY: chaos
@@ -86,12 +90,14 @@ chaos: build ## processes under a seeded schedule of faults, history checked
 
 .PHONY: sim
 sim: ## seeded simulation in one thread
-	@test -d internal/sim || { echo "internal/sim is planned, not written yet"; exit 1; }
-	$(GO) test -count=1 -tags $(TAGS) ./internal/sim -seed $(SEED)
+	@test -d internal/sim || { echo "internal/sim is planned (docs/architecture.md §5), there is nothing to run"; exit 1; }
+	$(GO) test -count=1 -tags $(TAGS) ./internal/sim -args -seed $(SEED)
 
 .PHONY: rewrite
 rewrite: ## rewrites the expected output of data-driven scripts
-	$(GO) test -tags $(TAGS) $(PKG) -rewrite
+	@for d in $$(grep -rl --include='*_test.go' cockroachdb/datadriven . | xargs -n1 dirname | sort -u); do \
+	  $(GO) test -tags $(TAGS) $$d -args -rewrite || exit 1; \
+	done
 
 .PHONY: bench
 bench: build ## benchmarks of packages, then of whole systems
@@ -138,6 +144,10 @@ $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 image: build ## dist/image.tar, an OCI image from scratch, without a daemon
 	@mkdir -p dist
 	$(GO) run ./deploy/image -binary $(BIN)/node -name $(IMAGE) -version $(VERSION) -out dist/image.tar
+
+.PHONY: clean
+clean: ## removes what was built here
+	rm -rf bin dist
 
 .PHONY: help
 help: ## this list
