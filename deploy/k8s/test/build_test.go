@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -20,6 +21,7 @@ type objects struct {
 	set      *appsv1.StatefulSet
 	services map[string]*corev1.Service
 	budget   *policyv1.PodDisruptionBudget
+	policy   *networkingv1.NetworkPolicy
 	config   *corev1.ConfigMap
 	account  *corev1.ServiceAccount
 	secrets  map[string]*corev1.Secret
@@ -61,8 +63,8 @@ func build(t *testing.T, dir string) *objects {
 			t.Fatalf("%s: %v", dir, err)
 		}
 	}
-	if o.set == nil || o.budget == nil || o.config == nil || o.account == nil {
-		t.Fatalf("%s: want a StatefulSet, a PodDisruptionBudget, a ConfigMap and a ServiceAccount, got %+v", dir, o)
+	if o.set == nil || o.budget == nil || o.policy == nil || o.config == nil || o.account == nil {
+		t.Fatalf("%s: an object is missing, got %+v", dir, o)
 	}
 	return o
 }
@@ -70,7 +72,9 @@ func build(t *testing.T, dir string) *objects {
 func strictDecoder(t *testing.T) runtime.Decoder {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -89,6 +93,8 @@ func (o *objects) add(object runtime.Object) error {
 		o.services[x.Name], namespace = x, x.Namespace
 	case *policyv1.PodDisruptionBudget:
 		o.budget, namespace = x, x.Namespace
+	case *networkingv1.NetworkPolicy:
+		o.policy, namespace = x, x.Namespace
 	case *corev1.ConfigMap:
 		o.config, namespace = x, x.Namespace
 	case *corev1.ServiceAccount:

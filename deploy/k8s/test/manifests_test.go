@@ -3,6 +3,7 @@ package k8s
 import (
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -150,6 +151,32 @@ func TestDisruptionBudget(t *testing.T) {
 		}
 		if !selects(t, b.Selector, o.set.Spec.Template.Labels) {
 			t.Errorf("selector %v does not select the pods", b.Selector)
+		}
+	})
+}
+
+// Clients and probes reach their ports from anywhere, ports between nodes are for
+// nodes alone.
+func TestNetworkPolicy(t *testing.T) {
+	each(t, func(t *testing.T, o *objects) {
+		p := o.policy.Spec
+		if !selects(t, &p.PodSelector, o.set.Spec.Template.Labels) {
+			t.Errorf("podSelector %v does not select the pods", p.PodSelector)
+		}
+		open := map[string]bool{}
+		for _, rule := range p.Ingress {
+			for _, port := range rule.Ports {
+				open[port.Port.StrVal] = len(rule.From) == 0
+			}
+			for _, from := range rule.From {
+				if from.PodSelector == nil || !selects(t, from.PodSelector, o.set.Spec.Template.Labels) {
+					t.Errorf("rule for %v does not let nodes in", rule.Ports)
+				}
+			}
+		}
+		want := map[string]bool{"grpc": true, "http": true, "peer": false, "gossip-tcp": false, "gossip-udp": false}
+		if !maps.Equal(open, want) {
+			t.Errorf("ports open to all = %v, want %v", open, want)
 		}
 	})
 }
