@@ -94,10 +94,11 @@ sim: ## seeded simulation in one thread
 	$(GO) test -count=1 -tags $(TAGS) ./internal/sim -args -seed $(SEED)
 
 .PHONY: rewrite
-rewrite: ## rewrites the expected output of data-driven scripts
+rewrite: ## rewrites expected output of scripts and the table of packages
 	@for d in $$(grep -rl --include='*_test.go' cockroachdb/datadriven . | xargs -n1 dirname | sort -u); do \
 	  $(GO) test -tags $(TAGS) $$d -args -rewrite || exit 1; \
 	done
+	$(GO) test ./internal/archtest -args -rewrite
 
 .PHONY: bench
 bench: build ## benchmarks of packages, then of whole systems

@@ -51,7 +51,7 @@ func Table() []Package {
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
-		{Path: "policy", Imports: []string{"id", "catalog", "internal/pattern"}},
+		{Path: "policy", Imports: []string{"id", "message", "catalog", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "deadletter", "internal/pattern",

@@ -1,6 +1,7 @@
 package archtest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,18 +10,24 @@ import (
 	"testing"
 )
 
+// rewrite makes the document follow Table and the tree, for the diff to be read.
+var rewrite = flag.Bool("rewrite", false, "rewrite the table of docs/architecture.md")
+
 // documented is a row of the table in docs/architecture.md.
 type documented struct {
 	Package
 	state string // "now" or "planned"
+	text  string // what it is for; written by people
 }
 
 // The table in docs/architecture.md is this package's table, row by row in the same
 // order, and its states are those of the tree.
 func TestArchitectureDocument(t *testing.T) {
 	const file = "docs/architecture.md"
-	rows := documentTable(t, file)
-	table := Table()
+	if *rewrite {
+		rewriteTable(t, file)
+	}
+	rows, table, all := documentTable(t, file), Table(), load(t)
 	for i := range max(len(rows), len(table)) {
 		if i >= len(rows) {
 			t.Errorf("%s has no row for %s; it would be:\n%s", file, table[i].Path, render(table[i]))
@@ -31,11 +38,14 @@ func TestArchitectureDocument(t *testing.T) {
 			continue
 		}
 		if got, want := render(rows[i].Package), render(table[i]); got != want {
-			t.Errorf("%s, row %d differs from Table\nis:   %s\nwant: %s", file, i+1, got, want)
+			t.Errorf("%s, row %d differs from Table (go test ./internal/archtest -rewrite)\nis:   %s\nwant: %s", file, i+1, got, want)
 		}
 	}
 	for _, row := range rows {
-		exists := exists(t, row.Path)
+		if row.text == "" {
+			t.Errorf("%s: say in a few words what %s is for", file, row.Path)
+		}
+		exists := exists(all, row.Path)
 		switch {
 		case row.state != "now" && row.state != "planned":
 			t.Errorf("%s: %s has state %q, want now or planned", file, row.Path, row.state)
@@ -48,10 +58,9 @@ func TestArchitectureDocument(t *testing.T) {
 }
 
 // exists says whether the package, or for a "/..." row one below it, has source.
-func exists(t *testing.T, p string) bool {
-	t.Helper()
+func exists(all []*source, p string) bool {
 	base, subtree := strings.CutSuffix(p, "/...")
-	return slices.ContainsFunc(load(t), func(s *source) bool {
+	return slices.ContainsFunc(all, func(s *source) bool {
 		return s.path == base || subtree && within(s.path, base)
 	})
 }
@@ -87,7 +96,7 @@ func documentTable(t *testing.T, file string) []documented {
 					Path: strings.Trim(cells[0], "`"), Pure: cells[2] == "yes",
 					Imports: names(cells[4]), ThirdParty: names(cells[5]),
 				},
-				state: cells[1],
+				state: cells[1], text: cells[3],
 			})
 		}
 	}
@@ -122,13 +131,58 @@ func names(cell string) []string {
 	return list
 }
 
+// rewriteTable replaces the rows; the texts of known packages stay.
+func rewriteTable(t *testing.T, file string) {
+	t.Helper()
+	name := filepath.Join(root, file)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, row := range documentTable(t, file) {
+		texts[row.Path] = row.text
+	}
+	var out strings.Builder
+	state, all := "before", load(t)
+	for line := range strings.Lines(string(text)) {
+		cells := cellsOf(line)
+		switch {
+		case state == "before" && len(cells) > 0 && cells[0] == "Package":
+			state = "header"
+		case state == "header":
+			state = "rows"
+			out.WriteString(line)
+			for _, p := range Table() {
+				now := "planned"
+				if exists(all, p.Path) {
+					now = "now"
+				}
+				out.WriteString(row(p, now, texts[p.Path]) + "\n")
+			}
+			continue
+		case state == "rows" && len(cells) > 0:
+			continue
+		case state == "rows":
+			state = "after"
+		}
+		out.WriteString(line)
+	}
+	if err := os.WriteFile(name, []byte(out.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // render writes the cells that are compared, as they stand in the document.
-func render(p Package) string {
+func render(p Package) string { return row(p, "…", "…") }
+
+func row(p Package, state, text string) string {
 	pure := ""
 	if p.Pure {
 		pure = "yes"
 	}
-	return fmt.Sprintf("| `%s` | … | %s | … | %s | %s |", p.Path, pure, join(p.Imports, "`"), join(p.ThirdParty, ""))
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |",
+		p.Path, state, pure, text, join(p.Imports, "`"), join(p.ThirdParty, ""))
 }
 
 func join(list []string, quote string) string {
