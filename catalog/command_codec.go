@@ -65,6 +65,13 @@ func DecodeCommand(b []byte) (Command, error) {
 	return cmd, nil
 }
 
+// CheckCommand says why a command cannot be stored, nil when it can. Proposers ask it
+// before they propose: a command in the log that members cannot decode stops the catalog.
+func CheckCommand(cmd Command) error {
+	_, err := DecodeCommand(AppendCommand(nil, cmd))
+	return err
+}
+
 func (r *reader) command(kind commandKind) Command {
 	switch kind {
 	case kindDeclareQueue:

@@ -1,0 +1,24 @@
+package deadletter
+
+import (
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Cyclic says whether handing a message on to the queue target would let it go round for
+// ever without anybody touching it (DL-40). deaths is the list after the current death
+// was recorded, newest first, as Rewrite returns it. A message that a consumer rejected
+// is never cyclic; one that came back to target is, unless somewhere on the way round a
+// consumer rejected it.
+func Cyclic(deaths []message.Death, target string) bool {
+	rejected := quorumq.ReasonRejected.String()
+	for i := range deaths {
+		if deaths[i].Reason == rejected {
+			return false
+		}
+		if deaths[i].Queue == target {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,86 @@
+package deadletter
+
+import (
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Discard tells how a message left its queue and where it goes next.
+type Discard struct {
+	Queue         string // the queue that discarded it
+	Reason        quorumq.Reason
+	NowMs         int64  // time of the discard, milliseconds since the Unix epoch
+	DeliveryCount uint32 // what the counts had reached in that queue (DL-38)
+	AcquiredCount uint32
+	Exchange      string // the queue's dead-letter exchange, "" being the default one
+	RoutingKey    string // the queue's dead-letter routing key, when HasRoutingKey
+	HasRoutingKey bool
+}
+
+// Rewrite returns the message as it is published to the dead-letter exchange (DL-30 to
+// DL-39). It never changes m; the result shares with m what is the same in both, the
+// body first of all. The counts of the copy start at 0 because the target's machine
+// holds them; what they had reached stays in the newest death (DL-38).
+//
+// At most message.MaxDeaths entries are kept: the oldest one gives way, FirstDeath stays.
+func Rewrite(m *message.Message, d Discard) message.Message {
+	out := *m
+	reason := d.Reason.String()
+	out.LastDeath = message.DeathOrigin{Queue: d.Queue, Reason: reason, Exchange: m.Exchange}
+	if len(m.Deaths) == 0 {
+		out.FirstDeath = out.LastDeath
+		// DL-32, MSG-6: what a client put there was never ours, and ends here.
+		out.Headers = m.Headers.Without(message.DeathHeaderNames()...)
+	}
+	out.Deaths = recordDeath(m, reason, d)
+
+	// DL-35: an expiration of its own must not strike again downstream.
+	out.Expiration = ""
+	out.Has &^= message.HasExpiration
+
+	out.Exchange = d.Exchange
+	if d.HasRoutingKey {
+		// DL-36, DL-37, D-1: the keys are replaced, so CC would name queues that the
+		// message no longer goes to, and no key is a BCC one any more.
+		out.RoutingKeys = []string{d.RoutingKey}
+		out.BCCCount = 0
+		out.Headers = out.Headers.Without("CC", "BCC")
+	}
+	return out
+}
+
+// recordDeath returns the new list of deaths, newest first, one per queue and reason
+// (DL-30).
+func recordDeath(m *message.Message, reason string, d Discard) []message.Death {
+	at := 0
+	for at < len(m.Deaths) && (m.Deaths[at].Queue != d.Queue || m.Deaths[at].Reason != reason) {
+		at++
+	}
+	var death message.Death
+	if at < len(m.Deaths) {
+		death = m.Deaths[at]
+	} else {
+		death = message.Death{
+			Queue: d.Queue, Reason: reason, FirstTimeMs: d.NowMs,
+			Exchange: m.Exchange, RoutingKeys: m.VisibleKeys(), // DL-31
+		}
+		// DL-31, D-10: whatever the reason. The broker stores only what it could parse.
+		if ms, err := message.ParseExpiration(m.Expiration); err == nil {
+			death.TTLMs, death.HasTTL = ms, true
+		}
+	}
+	death.Count++
+	death.LastTimeMs = d.NowMs
+	death.DeliveryCount, death.AcquiredCount = d.DeliveryCount, d.AcquiredCount
+
+	deaths := make([]message.Death, 1, len(m.Deaths)+1)
+	deaths[0] = death
+	deaths = append(deaths, m.Deaths[:at]...)
+	if at < len(m.Deaths) {
+		deaths = append(deaths, m.Deaths[at+1:]...)
+	}
+	if len(deaths) > message.MaxDeaths {
+		deaths = deaths[:message.MaxDeaths]
+	}
+	return deaths
+}

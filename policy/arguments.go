@@ -1,0 +1,259 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/message"
+)
+
+const (
+	argType        = "x-queue-type"
+	argDLX         = "x-dead-letter-exchange"
+	argDLK         = "x-dead-letter-routing-key"
+	argStrategy    = "x-dead-letter-strategy"
+	argRetryType   = "x-delayed-retry-type"
+	argRetryMin    = "x-delayed-retry-min"
+	argRetryMax    = "x-delayed-retry-max"
+	argSAC         = "x-single-active-consumer"
+	argMaxPriority = "x-max-priority"
+	maxGroupSize   = catalog.MaxMembers
+	maxDLKBytes    = message.MaxNameBytes
+	maxPriority    = 255
+)
+
+// Resolve checks the arguments of a declare against every row of the table and returns
+// what is in force. The type is the one named by x-queue-type, quorum when absent. All
+// faults are returned at once, joined, each an *ArgumentError. Names that the table does
+// not know have no effect.
+func Resolve(args message.Table) (Effective, error) {
+	return resolve(args, catalog.QueueQuorum)
+}
+
+func resolve(args message.Table, absent catalog.QueueType) (Effective, error) {
+	e := Default()
+	e.QueueType = absent
+	a := arguments{table: args}
+	if s, ok := a.oneOf(argType, string(catalog.QueueQuorum), string(catalog.QueueClassic)); ok {
+		e.QueueType = catalog.QueueType(s)
+	}
+	a.limits(&e)
+	a.deadLettering(&e)
+	a.replication(&e)
+	a.consumers(&e)
+	a.delayedRetry()
+	a.notForType(e.QueueType)
+	a.noEffectYet(&e)
+	_, strategySet := args.Get(argStrategy)
+	e.warn(strategySet)
+	if len(a.faults) > 0 {
+		return Effective{}, errors.Join(a.faults...)
+	}
+	return e, nil
+}
+
+// arguments reads a table and gathers the faults (Q-7, Q-10).
+type arguments struct {
+	table  message.Table
+	faults []error
+}
+
+func (a *arguments) fault(arg, value, reason string) {
+	a.faults = append(a.faults, &ArgumentError{Arg: arg, Value: value, Reason: reason})
+}
+
+func (a *arguments) unsupported(arg, value, reason string) {
+	a.faults = append(a.faults, &ArgumentError{
+		Arg: arg, Value: value, Reason: "not supported yet: " + reason, Unsupported: true,
+	})
+}
+
+func (a *arguments) wrongType(arg string, v message.Value, want string) {
+	a.fault(arg, v.String(), "want "+want+", have "+v.Kind().String())
+}
+
+// integer reads an integer argument of any width within bounds (C-2).
+func (a *arguments) integer(arg string, low, high int64) (n int64, ok bool) {
+	v, ok := a.table.Get(arg)
+	if !ok {
+		return 0, false
+	}
+	if !v.IsInt() {
+		a.wrongType(arg, v, "an integer")
+		return 0, false
+	}
+	if n, ok = v.AsInt(); ok && n >= low && n <= high {
+		return n, true
+	}
+	switch {
+	case high < math.MaxInt64:
+		a.fault(arg, v.String(), fmt.Sprintf("out of range, want %d to %d", low, high))
+	case low > math.MinInt64:
+		a.fault(arg, v.String(), fmt.Sprintf("out of range, want %d or more (at most %d)", low, int64(math.MaxInt64)))
+	default:
+		a.fault(arg, v.String(), "out of range of a signed 64-bit integer")
+	}
+	return 0, false
+}
+
+func (a *arguments) text(arg string) (s string, ok bool) {
+	v, ok := a.table.Get(arg)
+	if !ok {
+		return "", false
+	}
+	if s, ok = v.AsString(); !ok {
+		a.wrongType(arg, v, "a string")
+	}
+	return s, ok
+}
+
+func (a *arguments) oneOf(arg string, allowed ...string) (s string, ok bool) {
+	if s, ok = a.text(arg); !ok {
+		return "", false
+	}
+	for _, w := range allowed {
+		if s == w {
+			return s, true
+		}
+	}
+	a.fault(arg, strconv.Quote(s), "unknown, want one of "+strings.Join(allowed, ", "))
+	return "", false
+}
+
+func (a *arguments) boolean(arg string) bool {
+	v, ok := a.table.Get(arg)
+	if !ok {
+		return false
+	}
+	b, ok := v.AsBool()
+	if !ok {
+		a.wrongType(arg, v, "a boolean")
+	}
+	return ok && b
+}
+
+func (a *arguments) limits(e *Effective) {
+	if n, ok := a.integer("x-max-length", 0, math.MaxInt64); ok {
+		e.MaxLength = n
+	}
+	if n, ok := a.integer("x-max-length-bytes", 0, math.MaxInt64); ok {
+		e.MaxLengthBytes = n
+	}
+	if s, ok := a.oneOf("x-overflow", string(DropHead), string(RejectPublish), string(RejectPublishDLX)); ok {
+		e.Overflow = Overflow(s)
+	}
+	if n, ok := a.integer("x-message-ttl", 0, MaxTimeMs); ok {
+		e.MessageTTLMs = n
+	}
+	if n, ok := a.integer("x-expires", 1, MaxTimeMs); ok {
+		a.unsupported("x-expires", strconv.FormatInt(n, 10), "queues do not expire in this version; leave the argument out")
+	}
+	if n, ok := a.integer("x-delivery-limit", math.MinInt64, math.MaxInt64); ok {
+		e.DeliveryLimit = max(n, Unlimited)
+	}
+	// Accepted without effect: bodies are never all in memory.
+	a.integer("x-max-in-memory-length", 0, math.MaxInt64)
+	a.integer("x-max-in-memory-bytes", 0, math.MaxInt64)
+}
+
+func (a *arguments) deadLettering(e *Effective) {
+	e.DeadLetterExchange, e.HasDeadLetterExchange = a.text(argDLX)
+	if n := len(e.DeadLetterExchange); n > catalog.MaxNameBytes {
+		a.fault(argDLX, strconv.Itoa(n)+" bytes", fmt.Sprintf("the limit is %d bytes", catalog.MaxNameBytes))
+	}
+	e.DeadLetterRoutingKey, e.HasDeadLetterRoutingKey = a.text(argDLK)
+	if n := len(e.DeadLetterRoutingKey); n > maxDLKBytes {
+		a.fault(argDLK, strconv.Itoa(n)+" bytes", fmt.Sprintf("the limit is %d bytes", maxDLKBytes))
+	}
+	if _, hasDLX := a.table.Get(argDLX); e.HasDeadLetterRoutingKey && !hasDLX { // Q-8
+		a.fault(argDLK, strconv.Quote(e.DeadLetterRoutingKey), "needs the argument "+argDLX+" as well")
+	}
+	if s, ok := a.oneOf(argStrategy, string(AtMostOnce), string(AtLeastOnce)); ok {
+		e.DeadLetterStrategy = Strategy(s)
+	}
+}
+
+func (a *arguments) replication(e *Effective) {
+	if n, ok := a.integer("x-quorum-initial-group-size", 1, math.MaxInt64); ok {
+		e.GroupSize = int(min(n, maxGroupSize))
+	}
+	if n, ok := a.integer("x-quorum-target-group-size", 1, math.MaxInt64); ok {
+		a.unsupported("x-quorum-target-group-size", strconv.FormatInt(n, 10),
+			"groups do not grow by themselves in this version; leave the argument out")
+	}
+	s, ok := a.oneOf("x-queue-leader-locator", string(ClientLocal), string(Balanced), "random", "least-leaders")
+	if ok && s != string(ClientLocal) {
+		e.LeaderLocator = Balanced
+	}
+}
+
+func (a *arguments) consumers(e *Effective) {
+	if a.boolean(argSAC) {
+		a.unsupported(argSAC, "true", "leave the argument out, or set it to false")
+	}
+	if n, ok := a.integer("x-consumer-timeout", 0, math.MaxInt64); ok && n > 0 {
+		a.unsupported("x-consumer-timeout", strconv.FormatInt(n, 10),
+			"deliveries do not time out in this version; leave the argument out, or set it to 0")
+	}
+	if n, ok := a.integer("x-consumer-disconnected-timeout", 0, math.MaxInt64); ok {
+		e.DisconnectedTimeoutMs = n
+	}
+}
+
+// delayedRetry checks what the reference leaves unchecked (Q-10).
+func (a *arguments) delayedRetry() {
+	kind, hasKind := a.oneOf(argRetryType, "disabled", "all", "failed", "returned")
+	low, hasLow := a.integer(argRetryMin, 1, math.MaxInt64)
+	high, hasHigh := a.integer(argRetryMax, 1, math.MaxInt64)
+	if hasLow && hasHigh && high < low {
+		a.fault(argRetryMax, strconv.FormatInt(high, 10), fmt.Sprintf("below %s = %d", argRetryMin, low))
+	}
+	if !hasKind || kind == "disabled" {
+		return
+	}
+	if _, present := a.table.Get(argRetryMin); !present {
+		a.fault(argRetryType, strconv.Quote(kind), "needs the argument "+argRetryMin+" as well")
+	}
+	a.unsupported(argRetryType, strconv.Quote(kind), `leave the argument out, or set it to "disabled"`)
+}
+
+// notForType refuses arguments that the queue type cannot have (D-2).
+func (a *arguments) notForType(t catalog.QueueType) {
+	if n, ok := a.integer(argMaxPriority, 0, maxPriority); ok {
+		value := strconv.FormatInt(n, 10)
+		if t == catalog.QueueQuorum {
+			a.fault(argMaxPriority, value, "not for quorum queues; leave the argument out")
+		} else {
+			a.unsupported(argMaxPriority, value, "leave the argument out")
+		}
+	}
+	if t != catalog.QueueQuorum {
+		return
+	}
+	for _, f := range a.table {
+		switch f.Name {
+		case "x-queue-mode", "x-queue-version", "x-max-age", "x-initial-cluster-size":
+		default:
+			if !strings.HasPrefix(f.Name, "x-stream-") {
+				continue
+			}
+		}
+		a.fault(f.Name, f.Value.String(), "not for quorum queues; leave the argument out")
+	}
+}
+
+// noEffectYet warns of names that the broker's specification knows beyond the table and
+// that have no effect in this version.
+func (a *arguments) noEffectYet(e *Effective) {
+	for _, f := range a.table {
+		switch f.Name {
+		case "x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops",
+			"x-on-delete", "x-overflow-victim", "x-max-length-total", "x-expires-if-empty", "x-delayed-retry-backoff":
+			e.Warnings = append(e.Warnings, f.Name+" is stored and has no effect in this version")
+		}
+	}
+}

@@ -1,0 +1,135 @@
+// Package policy says what is in force for a queue: it checks the arguments of a declare
+// against the table of arguments and resolves them to one Effective value.
+//
+// The package only computes. In this version arguments are the only source; policies and
+// operator policies will be merged into the same Effective.
+package policy
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// Overflow says what happens when a queue's limit is reached (LEN-3 to LEN-5).
+type Overflow string
+
+// The overflow modes.
+const (
+	DropHead         Overflow = "drop-head"
+	RejectPublish    Overflow = "reject-publish"
+	RejectPublishDLX Overflow = "reject-publish-dlx"
+)
+
+// Strategy is how discarded messages are handed on (DL-10, DL-20).
+type Strategy string
+
+// The dead-letter strategies.
+const (
+	AtMostOnce  Strategy = "at-most-once"
+	AtLeastOnce Strategy = "at-least-once"
+)
+
+// LeaderLocator says which member leads a new queue (RE-2).
+type LeaderLocator string
+
+// The leader locators; random and least-leaders are read as balanced.
+const (
+	ClientLocal LeaderLocator = "client-local"
+	Balanced    LeaderLocator = "balanced"
+)
+
+// Unlimited is the value of a limit or time that is not set.
+const Unlimited int64 = -1
+
+// Defaults and bounds of the table of arguments.
+const (
+	DefaultDeliveryLimit         int64 = 20
+	DefaultDisconnectedTimeoutMs int64 = 60_000
+	DefaultGroupSize                   = 3
+	// MaxTimeMs is the highest x-message-ttl and x-expires, ten years in milliseconds.
+	MaxTimeMs int64 = 315_360_000_000
+)
+
+// Effective is what is in force for one queue.
+type Effective struct {
+	QueueType             catalog.QueueType
+	MaxLength             int64 // messages, or Unlimited
+	MaxLengthBytes        int64 // bytes of bodies, or Unlimited
+	Overflow              Overflow
+	MessageTTLMs          int64  // milliseconds, or Unlimited
+	ExpiresMs             int64  // milliseconds, or Unlimited
+	DeadLetterExchange    string // valid when HasDeadLetterExchange; "" is the default exchange
+	DeadLetterRoutingKey  string // valid when HasDeadLetterRoutingKey
+	DeadLetterStrategy    Strategy
+	DeliveryLimit         int64 // failed deliveries, or Unlimited
+	DisconnectedTimeoutMs int64 // milliseconds
+	GroupSize             int   // members wanted at the declare; a smaller cluster gives all its nodes
+	LeaderLocator         LeaderLocator
+
+	HasDeadLetterExchange   bool
+	HasDeadLetterRoutingKey bool
+	SingleActiveConsumer    bool
+
+	// Warnings tell what is accepted and yet not what it looks like (Q-8, DL-20), a
+	// sentence each.
+	Warnings []string
+}
+
+// Default returns what is in force for a quorum queue that is declared without arguments.
+func Default() Effective {
+	return Effective{
+		QueueType:             catalog.QueueQuorum,
+		MaxLength:             Unlimited,
+		MaxLengthBytes:        Unlimited,
+		Overflow:              DropHead,
+		MessageTTLMs:          Unlimited,
+		ExpiresMs:             Unlimited,
+		DeadLetterStrategy:    AtMostOnce,
+		DeliveryLimit:         DefaultDeliveryLimit,
+		DisconnectedTimeoutMs: DefaultDisconnectedTimeoutMs,
+		GroupSize:             DefaultGroupSize,
+		LeaderLocator:         ClientLocal,
+	}
+}
+
+// EffectiveStrategy is the strategy that holds: at-least-once needs a dead-letter exchange
+// and an overflow mode that refuses publishes, else it is at-most-once (DL-20). ok is
+// false when dead-lettering is disabled (DL-2).
+func (e *Effective) EffectiveStrategy() (s Strategy, ok bool) {
+	if !e.HasDeadLetterExchange {
+		return "", false
+	}
+	if e.DeadLetterStrategy == AtLeastOnce && e.Overflow != DropHead {
+		return AtLeastOnce, true
+	}
+	return AtMostOnce, true
+}
+
+// warn fills Warnings from the other fields.
+func (e *Effective) warn(strategySet bool) {
+	switch {
+	case strategySet && !e.HasDeadLetterExchange:
+		e.Warnings = append(e.Warnings, fmt.Sprintf(
+			"x-dead-letter-strategy %q without x-dead-letter-exchange: dead-lettering stays disabled", e.DeadLetterStrategy))
+	case e.HasDeadLetterExchange && e.DeadLetterStrategy == AtLeastOnce && e.Overflow == DropHead: // DL-20
+		e.Warnings = append(e.Warnings, fmt.Sprintf(
+			"x-dead-letter-strategy %q with x-overflow %q: works as %q; set x-overflow to %q or %q",
+			AtLeastOnce, DropHead, AtMostOnce, RejectPublish, RejectPublishDLX))
+	}
+}
+
+// ArgumentError is an argument or property of a declare that is refused
+// (PRECONDITION_FAILED).
+type ArgumentError struct {
+	Arg    string // "x-max-length", "durable", ...
+	Value  string // as received
+	Reason string // what is wrong and what would be right
+	// Unsupported says that the value is valid and its behaviour is not built yet.
+	Unsupported bool
+}
+
+// Error names the argument, its value and the remedy.
+func (e *ArgumentError) Error() string {
+	return fmt.Sprintf("argument %s = %s: %s", e.Arg, e.Value, e.Reason)
+}
