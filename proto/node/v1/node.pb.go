@@ -2432,12 +2432,18 @@ func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
 
 // NodeStatusResponse tells what a node hosts.
 type NodeStatusResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
-	Groups        []*GroupStatus         `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
-	Draining      bool                   `protobuf:"varint,5,opt,name=draining,proto3" json:"draining,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Node     string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Epoch    uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Version  string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	Groups   []*GroupStatus         `protobuf:"bytes,4,rep,name=groups,proto3" json:"groups,omitempty"`
+	Draining bool                   `protobuf:"varint,5,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Founded tells that the node's member of the catalog group has state.
+	Founded bool `protobuf:"varint,6,opt,name=founded,proto3" json:"founded,omitempty"`
+	// Founder is the node by which this one lets the cluster be founded, and founding the
+	// nodes that shall found it, sorted; empty while it has promised nothing.
+	Founder       string   `protobuf:"bytes,7,opt,name=founder,proto3" json:"founder,omitempty"`
+	Founding      []string `protobuf:"bytes,8,rep,name=founding,proto3" json:"founding,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2505,6 +2511,27 @@ func (x *NodeStatusResponse) GetDraining() bool {
 		return x.Draining
 	}
 	return false
+}
+
+func (x *NodeStatusResponse) GetFounded() bool {
+	if x != nil {
+		return x.Founded
+	}
+	return false
+}
+
+func (x *NodeStatusResponse) GetFounder() string {
+	if x != nil {
+		return x.Founder
+	}
+	return ""
+}
+
+func (x *NodeStatusResponse) GetFounding() []string {
+	if x != nil {
+		return x.Founding
+	}
+	return nil
 }
 
 // GroupStatus is one group member's state.
@@ -2897,13 +2924,16 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\boverview\x18\x02 \x01(\fR\boverview\x122\n" +
 	"\x05group\x18\x03 \x01(\v2\x1c.quorate.node.v1.GroupStatusR\x05group\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\"\x13\n" +
-	"\x11NodeStatusRequest\"\xaa\x01\n" +
+	"\x11NodeStatusRequest\"\xfa\x01\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\tR\aversion\x124\n" +
 	"\x06groups\x18\x04 \x03(\v2\x1c.quorate.node.v1.GroupStatusR\x06groups\x12\x1a\n" +
-	"\bdraining\x18\x05 \x01(\bR\bdraining\"\x8b\x02\n" +
+	"\bdraining\x18\x05 \x01(\bR\bdraining\x12\x18\n" +
+	"\afounded\x18\x06 \x01(\bR\afounded\x12\x18\n" +
+	"\afounder\x18\a \x01(\tR\afounder\x12\x1a\n" +
+	"\bfounding\x18\b \x03(\tR\bfounding\"\x8b\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
