@@ -269,10 +269,12 @@ func (d *decoder) array(part string, depth int) []Value {
 	return a
 }
 
-// capacity bounds what is allocated for n elements by the bytes that are left: each
-// element takes one at least.
+// maxPreallocated is the most elements that room is made for before they are read, so
+// that nested false counts cannot claim memory that their bytes do not justify.
+const maxPreallocated = 64
+
 func (d *decoder) capacity(n uint64) int {
-	return int(min(n, uint64(len(d.s)-d.at)))
+	return int(min(n, uint64(len(d.s)-d.at), maxPreallocated))
 }
 
 func (d *decoder) uint(size int, part string) uint64 {
