@@ -2,117 +2,526 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/quorumq/session"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// Limits of one gateway's end of one queue.
+const (
+	maxBatchMessages    = 512      // messages of one Enqueue
+	maxBatchBytes       = 1 << 20  // bytes of bodies of one Enqueue
+	maxWaitingBytes     = 64 << 20 // bytes of bodies that wait for their answer
+	maxEnqueuesInFlight = 4        // Enqueues sent and not answered; more gather meanwhile
+	maxOutcomesInFlight = 4        // commands of one consumer's decisions sent and not answered
+	minRetryWait        = 10 * time.Millisecond
+	maxRetryWait        = 250 * time.Millisecond
+	tickEvery           = 250 * time.Millisecond // deadlines are looked at this often
+	// GetLease is how long a message taken by Get waits for its decision (CT-1's default).
+	GetLease = 30 * time.Minute
 )
 
 // Queue is this node's end of one queue, as gateway for its clients. What it is given is
 // sent in order, and again after a change of leader, until it is answered (PUB-6).
 // All methods may be called concurrently.
-type Queue struct{}
+//
+// All state belongs to mu. Events gather in the inbox; while there are any, one goroutine
+// (run) works them off, sends what there is to send and calls back, both without mu.
+type Queue struct {
+	g   *gateway
+	uid id.QueueUID
+
+	mu      sync.Mutex
+	running bool
+	ended   error // set once: the queue is gone or the node stops
+	inbox   inbox
+	room    chan struct{} // closed when the window has room again
+	waiters int           // calls of Enqueue that may wait for room
+	waiting int           // messages accepted by Enqueue and not answered
+	bytes   int64         // of their bodies
+
+	publisher *session.Publisher[publishToken]
+	enqueues  int // in flight in this attempt
+	ops       opLane
+	consumers map[uint64]*Consumer // by session
+	get       getSession
+
+	target  id.NodeID     // where commands go; "" while nobody is known to lead
+	hint    id.NodeID     // who leads as another node said
+	turn    int           // rotates through the members while nobody knows
+	attempt uint64        // grows whenever everything unanswered is sent again
+	wait    time.Duration // before the next attempt; doubles
+	blocked bool          // until the timer fires
+	timer   *time.Timer
+}
+
+// publishToken is what an unanswered message needs: whom to tell, and by when.
+type publishToken struct {
+	done     func(error)
+	deadline time.Time // zero: none
+	size     int       // bytes of body
+}
+
+type published struct {
+	msg   quorumq.NewMessage
+	body  []byte
+	token publishToken
+}
+
+// flight is a command that has been sent and its place in the books.
+type flight struct {
+	queue   *Queue
+	attempt uint64
+	kind    flightKind
+	first   quorumq.Seq // enqueue
+	n       int         // enqueue
+	op      *op
+	cons    *Consumer // outcome, resume
+	number  uint64    // outcome
+}
+
+type flightKind uint8
+
+const (
+	flightEnqueue flightKind = iota
+	flightOp
+	flightOutcome
+	flightResume
+)
+
+// answer is what came back for a flight.
+type answer struct {
+	flight flight
+	reply  quorumq.Reply
+	got    *heldDelivery  // of a Get, with its body
+	held   []heldDelivery // of a resume
+	err    error
+}
+
+type inbox struct {
+	published  []published
+	answers    []answer
+	deliveries []heldDelivery
+	ops        []*op
+	notices    []quorumq.Notice
+	leader     *id.NodeID // news of the local member
+	lost       []id.NodeID
+	tick       bool
+	wake       bool
+}
+
+func newQueue(g *gateway, uid id.QueueUID) *Queue {
+	key := quorumq.EnqueuerKey{Node: g.c.cfg.Node, Epoch: g.c.epoch}
+	return &Queue{
+		g: g, uid: uid,
+		room: make(chan struct{}),
+		// Enqueue keeps the window, so that what it took always has a place here.
+		publisher: session.NewPublisher[publishToken](key, session.Limits{
+			WindowMessages: math.MaxInt, WindowBytes: math.MaxInt64,
+		}),
+		consumers: map[uint64]*Consumer{},
+	}
+}
 
 // UID returns the queue's UID.
-func (q *Queue) UID() id.QueueUID { return 0 }
+func (q *Queue) UID() id.QueueUID { return q.uid }
 
 // Enqueue hands over a message. It waits while the window is full, until ctx ends. If it
 // returns nil, done is called once, from any goroutine, and must not block: with nil, or
 // an error that wraps ErrRefused, ErrUnavailable (it is not, and will not be, stored),
 // ErrUnknownOutcome, ErrNoSuchQueue or ErrClosed. The body must not change until then.
 func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
-	return errNotYet
+	q.mu.Lock()
+	for q.ended == nil && q.fullLocked(len(body)) {
+		room := q.room
+		q.waiters++
+		q.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return fmt.Errorf("queue %s: too many messages wait for the queue's leader: %w", q.uid, ctx.Err())
+		}
+		q.mu.Lock()
+	}
+	defer q.mu.Unlock()
+	if q.ended != nil {
+		return q.ended
+	}
+	q.waiting++
+	q.bytes += int64(len(body))
+	t := publishToken{done: done, size: len(body)}
+	if d := q.g.c.cfg.ConfirmTimeout; d > 0 {
+		t.deadline = time.Now().Add(d)
+	}
+	q.inbox.published = append(q.inbox.published, published{msg: m, body: body, token: t})
+	q.startLocked()
+	return nil
+}
+
+// fullLocked tells whether a further body must wait; one alone always has room.
+func (q *Queue) fullLocked(size int) bool {
+	return q.waiting >= q.g.c.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > maxWaitingBytes
 }
 
 // Transfer hands over dead letters once; an unknown outcome is the caller's to repeat,
 // which is safe (DL-25).
 func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
-	return quorumq.Reply{}, errNotYet
+	r, _, err := q.do(ctx, t, bodies, once)
+	return r, err
 }
 
 // Purge removes ready messages and the backlog, and returns how many.
-func (q *Queue) Purge(ctx context.Context) (uint64, error) { return 0, errNotYet }
-
-// Consume registers a consumer with the queue's leader.
-func (q *Queue) Consume(ctx context.Context, c ConsumerConfig) (*Consumer, error) {
-	return nil, errNotYet
+func (q *Queue) Purge(ctx context.Context) (uint64, error) {
+	r, _, err := q.do(ctx, &quorumq.Purge{}, nil, once)
+	return r.Count, err
 }
 
-// Get takes one message, nil if none is ready, and tells how many are left. Unless
-// autoAck, the token settles it, on any node, within GetLease; then it returns to the queue.
-func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerToken, ready uint64, err error) {
-	return nil, t, 0, errNotYet
+// do sends a command in the queue's order and waits for its answer.
+func (q *Queue) do(ctx context.Context, cmd quorumq.Command, bodies [][]byte, p repeat) (quorumq.Reply, *heldDelivery, error) {
+	answers := make(chan opAnswer, 1)
+	o := &op{
+		header: quorumq.AppendCommand(nil, cmd), bodies: bodies, repeat: p,
+		deadline: time.Now().Add(q.g.c.cfg.CommandTimeout),
+		done:     func(a opAnswer) { answers <- a },
+	}
+	q.post(o)
+	select {
+	case a := <-answers:
+		return a.reply, a.got, a.err
+	case <-ctx.Done():
+		return quorumq.Reply{}, nil, fmt.Errorf("queue %s: %w: %w", q.uid, ErrUnknownOutcome, ctx.Err())
+	}
 }
 
-// DecideToken decides about a message that Get took on whatever node.
-func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) error {
-	return errNotYet
+// The following bring events from other goroutines; none blocks.
+
+func (q *Queue) post(o *op) {
+	q.mu.Lock()
+	if err := q.ended; err != nil {
+		q.mu.Unlock()
+		o.done(opAnswer{err: err})
+		return
+	}
+	q.inbox.ops = append(q.inbox.ops, o)
+	q.startLocked()
+	q.mu.Unlock()
 }
 
-// Delivery is a message handed to a consumer of this node's clients.
-type Delivery struct {
-	MsgID         quorumq.MsgID
-	DeliveryCount uint32
-	AcquiredCount uint32
-	Message       []byte // stored form
-	Annotations   []byte // stored form; nil if none
+func (q *Queue) answered(a answer) {
+	q.event(func(in *inbox) { in.answers = append(in.answers, a) })
 }
 
-// ConsumerConfig says how to consume; see quorumq.Checkout.
-type ConsumerConfig struct {
-	Prefetch  uint32
-	Credit    bool
-	Limit     quorumq.MsgID
-	AutoAck   bool
-	Priority  int32
-	Exclusive bool
-	// Deliver takes new deliveries in order, each once. It must not block and owns the slice.
-	Deliver func([]Delivery)
-	// Ended tells, once and last, that the consumer is gone without Close: the queue was
-	// deleted (ErrNoSuchQueue), or cancelled (ErrConsumerGone).
-	Ended func(error)
+func (q *Queue) delivered(ds []heldDelivery) {
+	q.event(func(in *inbox) { in.deliveries = append(in.deliveries, ds...) })
 }
 
-// ConsumerToken names a consumer's hold on a message from any node (AM-8).
-type ConsumerToken struct {
-	Queue    id.QueueUID
-	Consumer quorumq.ConsumerKey
-	MsgID    quorumq.MsgID
+func (q *Queue) noticed(n quorumq.Notice) {
+	q.event(func(in *inbox) { in.notices = append(in.notices, n) })
 }
 
-// DecisionKind is what a client decided about messages (DEL-8).
-type DecisionKind uint8
-
-// The decisions.
-const (
-	Ack DecisionKind = iota + 1
-	Return
-	Discard
-)
-
-// Decision decides about messages.
-type Decision struct {
-	Kind   DecisionKind
-	Failed bool // counts as a failed delivery; not for Ack
-	// Annotations is the stored form of a table to be merged into the message; nil: none.
-	Annotations []byte
+func (q *Queue) led(leader id.NodeID) {
+	q.event(func(in *inbox) { in.leader = &leader })
 }
 
-// Consumer is a consumer of this node's client. All methods may be called concurrently.
-type Consumer struct{}
+func (q *Queue) lostLink(n id.NodeID) {
+	q.event(func(in *inbox) { in.lost = append(in.lost, n) })
+}
 
-// Decide takes the client's decision about the delivered messages r and returns how many
-// of them were undecided. It is sent, again if need be, in the order of calls.
-func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int { return 0 }
+func (q *Queue) wake() { q.event(func(in *inbox) { in.wake = true }) }
 
-// Flush waits until every decision made so far is committed.
-func (c *Consumer) Flush(ctx context.Context) error { return errNotYet }
+func (q *Queue) event(add func(*inbox)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended != nil {
+		return
+	}
+	add(&q.inbox)
+	q.startLocked()
+}
 
-// Credit allows messages up to the id limit, with ConsumerConfig.Credit.
-func (c *Consumer) Credit(limit quorumq.MsgID) {}
+func (q *Queue) startLocked() {
+	if !q.running {
+		q.running = true
+		go q.run()
+	}
+}
 
-// Cancel ends delivery; what is unsettled stays, or with requeue returns, not failed.
-func (c *Consumer) Cancel(ctx context.Context, requeue bool) error { return errNotYet }
+// run works off the inbox until it is empty.
+func (q *Queue) run() {
+	var t turn
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		in := q.inbox
+		q.inbox = inbox{}
+		more := in.any()
+		if more && q.ended == nil {
+			q.take(in, &t)
+			q.pump(&t)
+			q.armLocked()
+		}
+		if !more && t.empty() {
+			q.running = false
+			return
+		}
+		q.mu.Unlock()
+		t.flush()
+		q.mu.Lock()
+	}
+}
 
-// Close ends the consumer's session: what is unsettled returns as a failed delivery. It
-// does not wait.
-func (c *Consumer) Close() {}
+func (in *inbox) any() bool {
+	return len(in.published)+len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.notices)+len(in.lost) > 0 ||
+		in.leader != nil || in.tick || in.wake
+}
+
+// turn gathers what a pass over the inbox wants done without mu.
+type turn struct {
+	sends     []func()
+	confirmed []confirmation
+	calls     []func()
+}
+
+// confirmation is an answer to Enqueue; there are many, so that they are no closures.
+type confirmation struct {
+	done func(error)
+	err  error
+}
+
+func (t *turn) empty() bool { return len(t.sends)+len(t.confirmed)+len(t.calls) == 0 }
+
+func (t *turn) flush() {
+	for i, f := range t.sends {
+		f()
+		t.sends[i] = nil
+	}
+	for i, c := range t.confirmed {
+		c.done(c.err)
+		t.confirmed[i] = confirmation{}
+	}
+	for i, f := range t.calls {
+		f()
+		t.calls[i] = nil
+	}
+	t.sends, t.confirmed, t.calls = t.sends[:0], t.confirmed[:0], t.calls[:0]
+}
+
+func (q *Queue) take(in inbox, t *turn) {
+	for i := range in.published {
+		p := &in.published[i]
+		q.publisher.Push(p.msg, p.body, p.token)
+	}
+	q.ops.add(in.ops)
+	for i := range in.answers {
+		q.takeAnswer(&in.answers[i], t)
+	}
+	for _, n := range in.lost {
+		if n == q.target {
+			q.retryLocked("", false)
+		}
+	}
+	if in.leader != nil && *in.leader != q.target {
+		q.retryLocked(*in.leader, *in.leader != "")
+	}
+	q.takeDeliveries(in.deliveries, t)
+	for _, n := range in.notices {
+		q.takeNotice(n, t)
+	}
+	if in.wake && q.target == "" {
+		q.blocked = false
+	}
+	if in.tick {
+		q.blocked = false
+		q.expireLocked(t)
+	}
+}
+
+// takeAnswer enters an answer in the books; success counts whatever attempt it is of.
+func (q *Queue) takeAnswer(a *answer, t *turn) {
+	f := &a.flight
+	current := f.attempt == q.attempt
+	if current && f.kind == flightEnqueue {
+		q.enqueues--
+	}
+	if current && f.kind == flightOutcome {
+		f.cons.inFlight--
+	}
+	if a.err != nil {
+		q.takeFailure(a, current, t)
+		return
+	}
+	if current {
+		q.wait = 0
+	}
+	switch f.kind {
+	case flightEnqueue:
+		q.takeEnqueued(f, a.reply, t)
+	case flightOp:
+		q.ops.answer(f.op, opAnswer{reply: a.reply, got: a.got}, t)
+	case flightOutcome:
+		f.cons.takeOutcome(f.number, a.reply, t)
+	case flightResume:
+		f.cons.takeHeld(a.held, a.reply.LastMsgID, t)
+	}
+}
+
+func (q *Queue) takeEnqueued(f *flight, r quorumq.Reply, t *turn) {
+	now := time.Time{}
+	q.publisher.Answer(f.first, f.n, r, func(token publishToken, accepted bool) {
+		var err error
+		if !accepted {
+			if now.IsZero() {
+				now = time.Now()
+			}
+			err = q.refusal(token, now)
+		}
+		q.confirmLocked(token, err, t)
+	})
+	if code := q.publisher.Failed(); code != quorumq.CodeOK {
+		err := fmt.Errorf("queue %s: %w: the queue refused this node's stream (code %d); restart the node", q.uid, ErrUnknownOutcome, code)
+		q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, err, t) })
+	}
+}
+
+// confirmLocked answers for a message, which makes room for others.
+func (q *Queue) confirmLocked(token publishToken, err error, t *turn) {
+	q.waiting--
+	q.bytes -= int64(token.size)
+	t.confirmed = append(t.confirmed, confirmation{done: token.done, err: err})
+	if q.waiters > 0 {
+		q.waiters = 0
+		close(q.room)
+		q.room = make(chan struct{})
+	}
+}
+
+// refusal tells a limit's refusal from a message that was given up (PUB-5).
+func (q *Queue) refusal(token publishToken, now time.Time) error {
+	if !token.deadline.IsZero() && !now.Before(token.deadline) {
+		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, ErrUnavailable, q.g.c.cfg.ConfirmTimeout)
+	}
+	return fmt.Errorf("queue %s: %w", q.uid, ErrRefused)
+}
+
+// takeFailure decides what an unanswered command means for everything behind it.
+func (q *Queue) takeFailure(a *answer, current bool, t *turn) {
+	var not *raftfsm.NotLeaderError
+	definite := errors.As(a.err, &not) || errors.Is(a.err, raftfsm.ErrBusy) ||
+		errors.Is(a.err, raftfsm.ErrStopped) || errors.Is(a.err, ErrNoSuchQueue)
+	if a.flight.kind == flightOp {
+		q.ops.failed(a.flight.op, definite, a.err, q.uid, t)
+	}
+	if !current || errors.Is(a.err, errRefusedForGood) {
+		return
+	}
+	switch {
+	case not != nil && not.Leader != "" && not.Leader != q.target:
+		q.retryLocked(not.Leader, q.wait == 0)
+	case errors.Is(a.err, raftfsm.ErrBusy):
+		q.retryLocked(q.target, false)
+	default:
+		q.retryLocked("", false)
+	}
+}
+
+// retryLocked begins a new attempt: everything unanswered is sent again, in order, to the
+// node named or to whoever turns out to lead; at once, or after a wait that grows.
+func (q *Queue) retryLocked(to id.NodeID, now bool) {
+	q.attempt++
+	q.enqueues = 0
+	q.target = ""
+	q.hint = to
+	q.publisher.Rewind()
+	q.ops.rewind()
+	for _, c := range q.consumers {
+		c.rewind()
+	}
+	if now {
+		q.blocked = false
+		q.wait = max(q.wait, minRetryWait)
+		return
+	}
+	q.wait = min(max(2*q.wait, minRetryWait), maxRetryWait)
+	q.blocked = true
+}
+
+// expireLocked gives up what has waited too long (PUB-5, RE-5) and returns messages that
+// nobody settled after a Get.
+func (q *Queue) expireLocked(t *turn) {
+	now := time.Now()
+	q.publisher.Void(
+		func(token publishToken) bool { return !token.deadline.IsZero() && !now.Before(token.deadline) },
+		func(token publishToken, _ bool) { q.confirmLocked(token, q.refusal(token, now), t) })
+	q.ops.expire(now, q.uid, t)
+	q.get.expire(q, now)
+}
+
+// armLocked sets the timer for whatever comes next.
+func (q *Queue) armLocked() {
+	var in time.Duration
+	switch {
+	case q.blocked:
+		in = q.wait
+	case q.busyLocked():
+		in = tickEvery
+	default:
+		in = q.get.next(time.Now())
+		if in == 0 {
+			return
+		}
+	}
+	tick := func() { q.event(func(i *inbox) { i.tick = true }) }
+	if q.timer == nil {
+		q.timer = time.AfterFunc(in, tick)
+		return
+	}
+	q.timer.Reset(in)
+}
+
+func (q *Queue) busyLocked() bool {
+	if q.waiting > 0 || q.ops.len() > 0 {
+		return true
+	}
+	for _, c := range q.consumers {
+		if c.book.NeedsResume() || c.book.Unanswered() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// end answers everything with err, for good.
+func (q *Queue) end(err error) {
+	var t turn
+	q.mu.Lock()
+	if q.ended != nil {
+		q.mu.Unlock()
+		return
+	}
+	q.ended = err
+	in := q.inbox
+	q.inbox = inbox{}
+	for i := range in.published {
+		q.confirmLocked(in.published[i].token, err, &t)
+	}
+	q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, err, &t) })
+	q.ops.add(in.ops)
+	q.ops.end(err, &t)
+	for _, c := range q.consumers {
+		c.end(err, &t)
+	}
+	clear(q.consumers)
+	if q.timer != nil {
+		q.timer.Stop()
+	}
+	close(q.room)
+	q.mu.Unlock()
+	t.flush()
+}

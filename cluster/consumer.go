@@ -1,0 +1,396 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/quorumq/session"
+)
+
+// Delivery is a message handed to a consumer of this node's clients.
+type Delivery struct {
+	MsgID         quorumq.MsgID
+	DeliveryCount uint32
+	AcquiredCount uint32
+	Message       []byte // stored form
+	Annotations   []byte // stored form; nil if none
+}
+
+func (h *heldDelivery) delivery() Delivery {
+	return Delivery{
+		MsgID: h.MsgID, DeliveryCount: h.DeliveryCount, AcquiredCount: h.AcquiredCount,
+		Message: h.Message, Annotations: h.Annotations,
+	}
+}
+
+// ConsumerConfig says how to consume; see quorumq.Checkout.
+type ConsumerConfig struct {
+	Prefetch  uint32
+	Credit    bool
+	Limit     quorumq.MsgID
+	AutoAck   bool
+	Priority  int32
+	Exclusive bool
+	// Deliver takes new deliveries in order, each once. It must not block and owns the slice.
+	Deliver func([]Delivery)
+	// Ended tells, once and last, that the consumer is gone without Close: the queue was
+	// deleted (ErrNoSuchQueue), or cancelled (ErrConsumerGone).
+	Ended func(error)
+}
+
+// DecisionKind is what a client decided about messages (DEL-8).
+type DecisionKind uint8
+
+// The decisions.
+const (
+	Ack DecisionKind = iota + 1
+	Return
+	Discard
+)
+
+// Decision decides about messages.
+type Decision struct {
+	Kind   DecisionKind
+	Failed bool // counts as a failed delivery; not for Ack
+	// Annotations is the stored form of a table to be merged into the message; nil: none.
+	Annotations []byte
+}
+
+// Consumer is a consumer of this node's client. All methods may be called concurrently.
+// Its state belongs to the mutex of its queue.
+type Consumer struct {
+	q    *Queue
+	cfg  ConsumerConfig
+	key  quorumq.ConsumerKey
+	book *session.Consumer
+
+	inFlight  int  // decisions sent in this attempt and not answered
+	resuming  bool // a resume is on its way in this attempt
+	ended     bool
+	limit     quorumq.MsgID // newest credit
+	crediting bool          // a Credit command waits for its answer
+	credited  quorumq.MsgID // the limit that it, or the last one, carries
+	flushes   []flush
+}
+
+// flush waits until all decisions up to a number are answered.
+type flush struct {
+	upTo uint64
+	done chan error
+}
+
+// consumerTag is the tag of a session's only subscription.
+const consumerTag = 1
+
+// Consume registers a consumer with the queue's leader.
+func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
+	key := quorumq.ConsumerKey{SessionKey: q.newSession(), Tag: consumerTag}
+	c := &Consumer{
+		q: q, cfg: cfg, key: key, limit: cfg.Limit, credited: cfg.Limit,
+		book: session.NewConsumer(key, 0),
+	}
+	q.mu.Lock()
+	if q.ended != nil {
+		defer q.mu.Unlock()
+		return nil, q.ended
+	}
+	q.consumers[key.Session] = c
+	q.mu.Unlock()
+	r, _, err := q.do(ctx, &quorumq.Checkout{
+		Consumer: key, Prefetch: cfg.Prefetch, Credit: cfg.Credit, Limit: cfg.Limit,
+		AutoAck: cfg.AutoAck, Priority: cfg.Priority, Exclusive: cfg.Exclusive,
+	}, nil, again)
+	if err == nil && r.Code == quorumq.CodeExclusive {
+		err = fmt.Errorf("queue %s: %w: another consumer is exclusive, or this one asks to be and is not alone", q.uid, ErrExclusive)
+	}
+	if err == nil && r.Code != quorumq.CodeOK {
+		err = fmt.Errorf("queue %s: %w: the queue refused the consumer (code %d)", q.uid, ErrConsumerGone, r.Code)
+	}
+	if err != nil {
+		c.Close() // it may be registered all the same
+		return nil, err
+	}
+	return c, nil
+}
+
+func (q *Queue) newSession() quorumq.SessionKey {
+	return quorumq.SessionKey{Node: q.g.c.cfg.Node, Epoch: q.g.c.epoch, Session: q.g.sessions.Add(1)}
+}
+
+// Decide takes the client's decision about the delivered messages r and returns how many
+// of them were undecided. It is sent, again if need be, in the order of calls.
+func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if c.ended {
+		return 0
+	}
+	n := 0
+	switch d.Kind {
+	case Ack:
+		n = c.book.Settle(r)
+	case Return:
+		n = c.book.Return(r, d.Failed, d.Annotations)
+	case Discard:
+		n = c.book.Discard(r, d.Failed, d.Annotations)
+	}
+	if n > 0 {
+		c.q.inbox.wake = true
+		c.q.startLocked()
+	}
+	return n
+}
+
+// Flush waits until every decision made so far is committed.
+func (c *Consumer) Flush(ctx context.Context) error {
+	c.q.mu.Lock()
+	f := flush{upTo: c.book.Decided(), done: make(chan error, 1)}
+	if c.ended || c.book.Committed() >= f.upTo {
+		c.q.mu.Unlock()
+		return nil
+	}
+	c.flushes = append(c.flushes, f)
+	c.q.mu.Unlock()
+	select {
+	case err := <-f.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("queue %s: decisions are not committed: %w", c.q.uid, ctx.Err())
+	}
+}
+
+// Credit allows messages up to the id limit, with ConsumerConfig.Credit.
+func (c *Consumer) Credit(limit quorumq.MsgID) {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	c.limit = max(c.limit, limit)
+	c.creditLocked()
+}
+
+// creditLocked keeps one Credit command on its way; the limit is absolute, so that the
+// newest says all.
+func (c *Consumer) creditLocked() {
+	if c.ended || c.crediting || c.limit <= c.credited {
+		return
+	}
+	c.crediting, c.credited = true, c.limit
+	c.q.inbox.ops = append(c.q.inbox.ops, &op{
+		header: quorumq.AppendCommand(nil, &quorumq.Credit{Consumer: c.key, Limit: c.limit}),
+		done: func(opAnswer) {
+			c.q.mu.Lock()
+			defer c.q.mu.Unlock()
+			c.crediting = false
+			c.creditLocked()
+		},
+	})
+	c.q.startLocked()
+}
+
+// Cancel ends delivery; what is unsettled stays, or with requeue returns, not failed.
+func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
+	_, _, err := c.q.do(ctx, &quorumq.Cancel{Consumer: c.key, Requeue: requeue}, nil, again)
+	return err
+}
+
+// Close ends the consumer's session: what is unsettled returns as a failed delivery. It
+// does not wait.
+func (c *Consumer) Close() {
+	q := c.q
+	q.mu.Lock()
+	if c.ended || q.ended != nil {
+		q.mu.Unlock()
+		return
+	}
+	c.ended = true
+	q.mu.Unlock()
+	// The book stays until the queue knows: decisions made so far go first.
+	q.post(&op{
+		header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: c.key.SessionKey}),
+		done: func(opAnswer) {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			delete(q.consumers, c.key.Session)
+			c.finishFlushes(ErrConsumerGone)
+		},
+	})
+}
+
+// The following run on the queue's goroutine with its mutex.
+
+func (c *Consumer) rewind() {
+	c.inFlight, c.resuming = 0, false
+	c.book.Rewind()
+}
+
+// pump sends decisions, and asks for what was missed.
+func (c *Consumer) pump(t *turn) {
+	q := c.q
+	if c.book.NeedsResume() && !c.resuming && !c.ended {
+		c.resuming = true
+		g, to, key, after := q.g, q.target, c.key, c.book.Last()
+		f := flight{queue: q, attempt: q.attempt, kind: flightResume, cons: c}
+		t.sends = append(t.sends, func() { g.resume(to, f, key, after) })
+	}
+	for c.inFlight < maxOutcomesInFlight {
+		cmd, number, body, ok := c.book.Next()
+		if !ok {
+			return
+		}
+		c.inFlight++
+		var bodies [][]byte
+		if body != nil {
+			bodies = [][]byte{body}
+		}
+		f := flight{queue: q, attempt: q.attempt, kind: flightOutcome, cons: c, number: number}
+		q.sendLocked(t, f, quorumq.AppendCommand(nil, cmd), bodies)
+	}
+}
+
+// takeDeliveries hands what is new to the clients, in batches of one consumer.
+func (q *Queue) takeDeliveries(ds []heldDelivery, t *turn) {
+	for i := 0; i < len(ds); {
+		c := q.consumers[ds[i].Consumer.Session]
+		j := i + 1
+		for j < len(ds) && ds[j].Consumer == ds[i].Consumer {
+			j++
+		}
+		if c != nil && c.key == ds[i].Consumer && !c.ended {
+			c.takeDeliveries(ds[i:j], t)
+		}
+		i = j
+	}
+}
+
+func (c *Consumer) takeDeliveries(ds []heldDelivery, t *turn) {
+	fresh := make([]Delivery, 0, len(ds))
+	for i := range ds {
+		if c.book.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
+			fresh = append(fresh, ds[i].delivery())
+		}
+	}
+	c.handLocked(fresh, t)
+}
+
+func (c *Consumer) handLocked(fresh []Delivery, t *turn) {
+	if len(fresh) > 0 {
+		t.calls = append(t.calls, func() { c.cfg.Deliver(fresh) })
+	}
+}
+
+// takeHeld takes the answer to a resume.
+func (c *Consumer) takeHeld(held []heldDelivery, last quorumq.MsgID, t *turn) {
+	c.resuming = false
+	if c.ended {
+		return
+	}
+	ds := make([]quorumq.Delivery, len(held))
+	for i := range held {
+		ds[i] = held[i].Delivery
+	}
+	at := 0
+	var fresh []Delivery
+	c.book.Resumed(ds, last, func(d quorumq.Delivery) {
+		for held[at].MsgID != d.MsgID {
+			at++
+		}
+		fresh = append(fresh, held[at].delivery())
+	})
+	c.handLocked(fresh, t)
+}
+
+// takeOutcome takes the answer to a decision.
+func (c *Consumer) takeOutcome(number uint64, r quorumq.Reply, t *turn) {
+	c.book.Answer(number, r)
+	if c.book.Gone() {
+		c.end(fmt.Errorf("queue %s: %w: the queue closed its session", c.q.uid, ErrConsumerGone), t)
+		delete(c.q.consumers, c.key.Session)
+		return
+	}
+	done := c.book.Committed()
+	kept := c.flushes[:0]
+	for _, f := range c.flushes {
+		if f.upTo > done {
+			kept = append(kept, f)
+			continue
+		}
+		f.done <- nil
+	}
+	c.flushes = kept
+}
+
+func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
+	switch n.Kind {
+	case quorumq.NoticeLeader:
+		// The leader told so itself, or its member here did: led and the answers of the
+		// old leader have begun a new attempt. What it handed out meanwhile is asked for.
+		for _, c := range q.consumers {
+			if c.key.SessionKey == n.Consumer.SessionKey {
+				c.book.Rewind()
+			}
+		}
+	case quorumq.NoticeCancelled:
+		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
+			c.end(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, ErrConsumerGone), t)
+			delete(q.consumers, c.key.Session)
+		}
+	}
+}
+
+// end tells the client that the consumer is gone, unless it closed it itself.
+func (c *Consumer) end(err error, t *turn) {
+	c.finishFlushes(err)
+	if c.ended {
+		return
+	}
+	c.ended = true
+	if c.cfg.Ended != nil {
+		t.calls = append(t.calls, func() { c.cfg.Ended(err) })
+	}
+}
+
+func (c *Consumer) finishFlushes(err error) {
+	for _, f := range c.flushes {
+		f.done <- err
+	}
+	c.flushes = nil
+}
+
+// getSession is the session under which this node's clients Get from a queue. After an
+// unknown outcome it is replaced: what an unheard answer assigned returns with the old one.
+type getSession struct {
+	key    quorumq.SessionKey
+	leases []lease // ascending by end
+}
+
+type lease struct {
+	consumer quorumq.ConsumerKey
+	msg      quorumq.MsgID
+	end      time.Time
+}
+
+// next returns the time until the first lease ends, 0 if there is none.
+func (s *getSession) next(now time.Time) time.Duration {
+	if len(s.leases) == 0 {
+		return 0
+	}
+	return max(s.leases[0].end.Sub(now), time.Millisecond)
+}
+
+// expire returns the messages whose lease is over; those settled meanwhile are unknown to
+// the queue, which ignores them.
+func (s *getSession) expire(q *Queue, now time.Time) {
+	n := 0
+	for n < len(s.leases) && !now.Before(s.leases[n].end) {
+		l := s.leases[n]
+		q.ops.add([]*op{{
+			header: quorumq.AppendCommand(nil, &quorumq.Return{
+				Consumer: l.consumer, Ranges: []quorumq.MsgIDRange{{First: l.msg, Last: l.msg}},
+			}),
+			done: func(opAnswer) {},
+		}})
+		n++
+	}
+	s.leases = s.leases[n:]
+}

@@ -1,0 +1,291 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// gateway is this node's end of every queue that its clients use: it finds the leader,
+// carries commands to it, here or on a peer, and brings answers and deliveries back.
+//
+// The maps belong to mu; each Queue looks after itself. No method blocks, and none calls
+// a Queue while it holds mu.
+type gateway struct {
+	c *Cluster
+
+	sessions atomic.Uint64 // numbers the sessions of this epoch
+
+	mu     sync.Mutex
+	queues map[id.QueueUID]*Queue
+	calls  map[uint64]call // sent to peers and not answered
+	last   uint64          // number of the newest call
+	closed bool
+}
+
+// call is a command on its way to a peer.
+type call struct {
+	peer   id.NodeID
+	flight flight
+}
+
+func newGateway(c *Cluster) *gateway {
+	return &gateway{c: c, queues: map[id.QueueUID]*Queue{}, calls: map[uint64]call{}}
+}
+
+// queue returns this node's end of a queue, nil after close.
+func (g *gateway) queue(uid id.QueueUID) *Queue {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	q, ok := g.queues[uid]
+	if !ok {
+		q = newQueue(g, uid)
+		g.queues[uid] = q
+	}
+	return q
+}
+
+// known returns the end of a queue if clients of this node use it.
+func (g *gateway) known(uid id.QueueUID) (*Queue, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q, ok := g.queues[uid]
+	return q, ok
+}
+
+func (g *gateway) all() []*Queue {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	qs := make([]*Queue, 0, len(g.queues))
+	for _, q := range g.queues {
+		qs = append(qs, q)
+	}
+	return qs
+}
+
+// send carries a command to the node that should lead; the answer reaches the flight's
+// queue as an event.
+func (g *gateway) send(to id.NodeID, f flight, header []byte, bodies [][]byte) {
+	q := f.queue
+	if to == g.c.cfg.Node {
+		g.c.host.submit(q.uid, header, bodies, func(r quorumq.Reply, err error) {
+			q.answered(answer{flight: f, reply: r, err: err})
+		})
+		return
+	}
+	g.call(to, f, func(request uint64) *nodev1.Frame {
+		return &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{
+			Request: request, Queue: uint64(q.uid), Header: header, Bodies: bodies,
+		}}}
+	})
+}
+
+// resume asks the leader for what a consumer holds above an id.
+func (g *gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after quorumq.MsgID) {
+	q := f.queue
+	if to == g.c.cfg.Node {
+		g.c.host.held(q.uid, key, after, func(ds []heldDelivery, last quorumq.MsgID, err error) {
+			q.answered(answer{flight: f, held: ds, reply: quorumq.Reply{LastMsgID: last}, err: err})
+		})
+		return
+	}
+	g.call(to, f, func(request uint64) *nodev1.Frame {
+		return &nodev1.Frame{Kind: &nodev1.Frame_Resume{Resume: &nodev1.Resume{
+			Request: request, Queue: uint64(q.uid),
+			Epoch: uint64(key.Epoch), Session: key.Session, Tag: key.Tag, After: uint64(after),
+		}}}
+	})
+}
+
+func (g *gateway) call(to id.NodeID, f flight, frame func(request uint64) *nodev1.Frame) {
+	g.mu.Lock()
+	g.last++
+	request := g.last
+	g.calls[request] = call{peer: to, flight: f}
+	g.mu.Unlock()
+	err := g.c.mux.Send(to, frame(request))
+	if err == nil {
+		return
+	}
+	if _, mine := g.take(request); !mine {
+		return // the link went down meanwhile and the call was answered so
+	}
+	// What was never queued is not in any log.
+	if errors.Is(err, transport.ErrLinkFull) {
+		err = raftfsm.ErrBusy
+	} else {
+		err = &raftfsm.NotLeaderError{Group: f.queue.uid.Group()}
+	}
+	f.queue.answered(answer{flight: f, err: err})
+}
+
+func (g *gateway) take(request uint64) (call, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c, ok := g.calls[request]
+	delete(g.calls, request)
+	return c, ok
+}
+
+// handleAnswer takes what a peer that leads sent back.
+func (g *gateway) handleAnswer(from transport.Peer, f *nodev1.Frame) {
+	switch k := f.GetKind().(type) {
+	case *nodev1.Frame_QueueReply:
+		if c, ok := g.take(k.QueueReply.GetRequest()); ok {
+			c.flight.queue.answered(g.answerOf(c.flight, k.QueueReply))
+		}
+	case *nodev1.Frame_Deliveries:
+		g.deliver(id.QueueUID(k.Deliveries.GetQueue()), g.heldOf(k.Deliveries.GetDeliveries()))
+	case *nodev1.Frame_Notice:
+		n := k.Notice
+		g.notice(id.QueueUID(n.GetQueue()), quorumq.Notice{
+			Consumer: g.key(n.GetEpoch(), n.GetSession(), n.GetTag()),
+			Kind:     quorumq.NoticeKind(n.GetKind()),
+		})
+	default:
+		g.c.cfg.Logger.Warn("peer sent an answer of an unknown kind", "peer", from.Node, "kind", fmt.Sprintf("%T", k))
+	}
+}
+
+func (g *gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
+	return quorumq.ConsumerKey{
+		SessionKey: quorumq.SessionKey{Node: g.c.cfg.Node, Epoch: id.Epoch(epoch), Session: session},
+		Tag:        tag,
+	}
+}
+
+func (g *gateway) heldOf(ds []*nodev1.Delivery) []heldDelivery {
+	out := make([]heldDelivery, len(ds))
+	for i, d := range ds {
+		out[i] = heldDelivery{
+			Delivery: quorumq.Delivery{
+				Consumer:      g.key(d.GetEpoch(), d.GetSession(), d.GetTag()),
+				MsgID:         quorumq.MsgID(d.GetMsgId()),
+				DeliveryCount: d.GetDeliveryCount(),
+				AcquiredCount: d.GetAcquiredCount(),
+			},
+			Message:     d.GetMessage(),
+			Annotations: d.GetAnnotations(),
+		}
+	}
+	return out
+}
+
+func (g *gateway) answerOf(f flight, r *nodev1.QueueReply) answer {
+	a := answer{flight: f, reply: quorumq.Reply{
+		Code:      quorumq.ReplyCode(r.GetCode()),
+		Next:      quorumq.Seq(r.GetNext()),
+		Stored:    int(r.GetStored()),
+		Count:     r.GetCount(),
+		LastMsgID: quorumq.MsgID(r.GetLastMsgId()),
+	}}
+	for _, s := range r.GetRefused() {
+		a.reply.Refused = append(a.reply.Refused, quorumq.Seq(s))
+	}
+	if d := r.GetDelivery(); d != nil {
+		held := g.heldOf([]*nodev1.Delivery{d})
+		a.got = &held[0]
+		a.reply.Delivery = &a.got.Delivery
+	}
+	a.held = g.heldOf(r.GetHeld())
+	if e := r.GetError(); e != nil {
+		a.err = errorOf(f.queue.uid, e)
+	}
+	return a
+}
+
+func errorOf(q id.QueueUID, e *nodev1.QueueError) error {
+	switch e.GetKind() {
+	case nodev1.QueueError_KIND_NOT_LEADER, nodev1.QueueError_KIND_NO_SUCH_QUEUE:
+		// A node that does not host the queue may just not have opened it yet; whether the
+		// queue exists is the view's to say.
+		return &raftfsm.NotLeaderError{Group: q.Group(), Leader: id.NodeID(e.GetLeader())}
+	case nodev1.QueueError_KIND_BUSY:
+		return raftfsm.ErrBusy
+	case nodev1.QueueError_KIND_REFUSED:
+		return fmt.Errorf("%w: %s", errRefusedForGood, e.GetText())
+	case nodev1.QueueError_KIND_UNKNOWN_OUTCOME, nodev1.QueueError_KIND_UNSPECIFIED:
+	}
+	return raftfsm.ErrUnknownOutcome
+}
+
+// errRefusedForGood marks a command that no leader will ever take.
+var errRefusedForGood = errors.New("cluster: command refused")
+
+// deliver takes deliveries from the local leader or from a peer, in order.
+func (g *gateway) deliver(uid id.QueueUID, ds []heldDelivery) {
+	if q, ok := g.known(uid); ok {
+		q.delivered(ds)
+	}
+}
+
+// notice takes a notice to one of this node's consumers.
+func (g *gateway) notice(uid id.QueueUID, n quorumq.Notice) {
+	if q, ok := g.known(uid); ok {
+		q.noticed(n)
+	}
+}
+
+// leaderChanged tells what the local member of the group knows of its leader.
+func (g *gateway) leaderChanged(uid id.QueueUID, leader id.NodeID) {
+	if q, ok := g.known(uid); ok {
+		q.led(leader)
+	}
+}
+
+// queueGone ends a queue that the catalog has no more.
+func (g *gateway) queueGone(uid id.QueueUID) {
+	g.mu.Lock()
+	q, ok := g.queues[uid]
+	delete(g.queues, uid)
+	g.mu.Unlock()
+	if ok {
+		q.end(fmt.Errorf("%w: %s was deleted", ErrNoSuchQueue, uid))
+	}
+}
+
+func (g *gateway) linkUp(transport.Peer) {
+	for _, q := range g.all() {
+		q.wake()
+	}
+}
+
+// linkDown answers everything that is on its way to the peer: nobody knows what became of it.
+func (g *gateway) linkDown(p transport.Peer) {
+	g.mu.Lock()
+	var lost []flight
+	for request, c := range g.calls {
+		if c.peer == p.Node {
+			lost = append(lost, c.flight)
+			delete(g.calls, request)
+		}
+	}
+	g.mu.Unlock()
+	for _, f := range lost {
+		f.queue.answered(answer{flight: f, err: raftfsm.ErrUnknownOutcome})
+	}
+	for _, q := range g.all() {
+		q.lostLink(p.Node)
+	}
+}
+
+func (g *gateway) close() {
+	g.mu.Lock()
+	g.closed = true
+	qs := g.queues
+	g.queues = map[id.QueueUID]*Queue{}
+	g.mu.Unlock()
+	for _, q := range qs {
+		q.end(fmt.Errorf("%w: queue %s", ErrClosed, q.uid))
+	}
+}

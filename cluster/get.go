@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// ConsumerToken names a consumer's hold on a message from any node (AM-8).
+type ConsumerToken struct {
+	Queue    id.QueueUID
+	Consumer quorumq.ConsumerKey
+	MsgID    quorumq.MsgID
+}
+
+// Get takes one message, nil if none is ready, and tells how many are left. Unless
+// autoAck, the token settles it, on any node, within GetLease; then it returns to the queue.
+func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerToken, ready uint64, err error) {
+	for {
+		key := q.getKey()
+		r, got, err := q.do(ctx, &quorumq.Get{Session: key, AutoAck: autoAck}, nil, once)
+		if errors.Is(err, ErrUnknownOutcome) {
+			q.retire(key)
+			if !autoAck && ctx.Err() == nil {
+				continue // what an unheard answer assigned returns to the queue
+			}
+		}
+		if err != nil {
+			return nil, t, 0, err
+		}
+		if r.Code != quorumq.CodeOK {
+			return nil, t, 0, fmt.Errorf("queue %s: %w: the queue refused the request (code %d)", q.uid, ErrConsumerGone, r.Code)
+		}
+		if got == nil {
+			return nil, t, r.Count, nil
+		}
+		t = ConsumerToken{Queue: q.uid, Consumer: got.Consumer, MsgID: got.MsgID}
+		if !autoAck {
+			q.lease(t)
+		}
+		out := got.delivery()
+		return &out, t, r.Count, nil
+	}
+}
+
+func (q *Queue) getKey() quorumq.SessionKey {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.get.key == (quorumq.SessionKey{}) {
+		q.get.key = q.newSession()
+	}
+	return q.get.key
+}
+
+// retire closes a session whose state is not known. Tokens of it die with it: their
+// messages return to the queue, not failed.
+func (q *Queue) retire(key quorumq.SessionKey) {
+	q.mu.Lock()
+	first := q.get.key == key
+	if first {
+		q.get.key = quorumq.SessionKey{}
+	}
+	q.mu.Unlock()
+	if !first {
+		return
+	}
+	ignore := func(opAnswer) {}
+	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.Cancel{
+		Consumer: quorumq.ConsumerKey{SessionKey: key}, Requeue: true,
+	}), done: ignore})
+	q.post(&op{header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: key}), done: ignore})
+}
+
+func (q *Queue) lease(t ConsumerToken) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.get.leases = append(q.get.leases, lease{consumer: t.Consumer, msg: t.MsgID, end: time.Now().Add(GetLease)})
+	q.inbox.wake = true
+	q.startLocked()
+}
+
+// DecideToken decides about a message that Get took on whatever node.
+func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) error {
+	q, err := c.Queue(t.Queue)
+	if err != nil {
+		return err
+	}
+	ranges := []quorumq.MsgIDRange{{First: t.MsgID, Last: t.MsgID}}
+	var bodies [][]byte
+	if d.Annotations != nil {
+		bodies = [][]byte{d.Annotations}
+	}
+	var cmd quorumq.Command
+	switch d.Kind {
+	case Ack:
+		cmd, bodies = &quorumq.Settle{Consumer: t.Consumer, Ranges: ranges}, nil
+	case Return:
+		cmd = &quorumq.Return{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil}
+	case Discard:
+		cmd = &quorumq.Discard{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil}
+	default:
+		return fmt.Errorf("queue %s: decision %d is unknown: acknowledge, return or discard", t.Queue, d.Kind)
+	}
+	r, _, err := q.do(ctx, cmd, bodies, again)
+	if err == nil && r.Code == quorumq.CodeUnknownConsumer {
+		err = fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", t.Queue, ErrConsumerGone)
+	}
+	return err
+}

@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// op is one command besides messages and decisions: it is sent in order with others and
+// answered once.
+type op struct {
+	header   []byte
+	bodies   [][]byte
+	repeat   repeat
+	deadline time.Time // zero: none
+	done     func(opAnswer)
+
+	sent      bool // in this attempt
+	uncertain bool // an earlier attempt may have reached the log
+	closed    bool // answered
+}
+
+// repeat says what to do when nobody knows whether a command took effect.
+type repeat uint8
+
+const (
+	// again: a repeat does nothing new; send it until it is answered.
+	again repeat = iota
+	// once: report ErrUnknownOutcome; the caller decides.
+	once
+)
+
+type opAnswer struct {
+	reply quorumq.Reply
+	got   *heldDelivery
+	err   error
+}
+
+// opLane holds a queue's unanswered commands in order. It belongs to the queue's mutex.
+type opLane struct {
+	ops  []*op
+	next int // first one not sent in this attempt
+}
+
+func (l *opLane) len() int { return len(l.ops) }
+
+func (l *opLane) add(ops []*op) { l.ops = append(l.ops, ops...) }
+
+func (l *opLane) rewind() {
+	l.next = 0
+	for _, o := range l.ops {
+		o.uncertain = o.uncertain || o.sent
+		o.sent = false
+	}
+}
+
+func (l *opLane) pump(q *Queue, t *turn) {
+	for ; l.next < len(l.ops); l.next++ {
+		o := l.ops[l.next]
+		o.sent = true
+		q.sendLocked(t, flight{queue: q, attempt: q.attempt, kind: flightOp, op: o}, o.header, o.bodies)
+	}
+}
+
+func (l *opLane) answer(o *op, a opAnswer, t *turn) {
+	if o.closed {
+		return
+	}
+	o.closed = true
+	l.remove(o)
+	t.calls = append(t.calls, func() { o.done(a) })
+}
+
+// failed takes an unanswered command out if it must not be sent again.
+func (l *opLane) failed(o *op, definite bool, cause error, q id.QueueUID, t *turn) {
+	switch {
+	case errors.Is(cause, errRefusedForGood):
+		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w", q, cause)}, t)
+	case definite || o.repeat == again:
+	default:
+		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: %w", q, ErrUnknownOutcome, cause)}, t)
+	}
+}
+
+func (l *opLane) remove(o *op) {
+	for i, other := range l.ops {
+		if other == o {
+			l.ops = append(l.ops[:i], l.ops[i+1:]...)
+			if i < l.next {
+				l.next--
+			}
+			return
+		}
+	}
+}
+
+// expire answers what has waited beyond its deadline.
+func (l *opLane) expire(now time.Time, q id.QueueUID, t *turn) {
+	for i := 0; i < len(l.ops); {
+		o := l.ops[i]
+		if o.deadline.IsZero() || now.Before(o.deadline) {
+			i++
+			continue
+		}
+		err := ErrUnavailable
+		if o.sent || o.uncertain {
+			err = ErrUnknownOutcome
+		}
+		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: a majority of its members must be up; see quoratectl queue show", q, err)}, t)
+	}
+}
+
+func (l *opLane) end(err error, t *turn) {
+	for len(l.ops) > 0 {
+		l.answer(l.ops[0], opAnswer{err: err}, t)
+	}
+}
