@@ -1,5 +1,10 @@
 package quorumq
 
+import (
+	"errors"
+	"fmt"
+)
+
 // Overflow says what happens when a limit is reached (LEN-3 to LEN-5).
 type Overflow uint8
 
@@ -51,4 +56,50 @@ func DefaultConfig() Config {
 		DeliveryLimit:         DefaultDeliveryLimit,
 		DisconnectedTimeoutMs: DefaultDisconnectedTimeoutMs,
 	}
+}
+
+// Validate returns all that is wrong with a configuration, as one error; Unlimited
+// stands for any limit that is not set.
+func (c *Config) Validate() error {
+	var errs []error
+	atLeast := func(name string, v, least int64) {
+		if v < least {
+			errs = append(errs, fmt.Errorf("quorumq: %s is %d, must be at least %d", name, v, least))
+		}
+	}
+	atLeast("MaxLength", c.MaxLength, Unlimited)
+	atLeast("MaxLengthBytes", c.MaxLengthBytes, Unlimited)
+	atLeast("MessageTTLMs", c.MessageTTLMs, Unlimited)
+	atLeast("DisconnectedTimeoutMs", c.DisconnectedTimeoutMs, 0)
+	if c.Overflow > OverflowRejectPublishDLX {
+		errs = append(errs, fmt.Errorf("quorumq: Overflow is %d, must be one of the Overflow modes", c.Overflow))
+	}
+	if c.DeadLetter > DeadLetterAtLeastOnce {
+		errs = append(errs, fmt.Errorf("quorumq: DeadLetter is %d, must be one of the DeadLetter modes", c.DeadLetter))
+	}
+	if c.DeadLetter == DeadLetterAtLeastOnce && c.Overflow == OverflowDropHead {
+		errs = append(errs, errors.New("quorumq: DeadLetter is at-least-once with Overflow drop-head; resolve it to at-most-once or set a reject overflow (DL-20)"))
+	}
+	return errors.Join(errs...)
+}
+
+// normal returns the configuration in the one form that is kept and stored: any
+// negative limit is Unlimited, unknown modes are the default, and at-least-once with
+// drop-head, where a victim would go on counting, is at-most-once (DL-20).
+func (c Config) normal() Config {
+	c.MaxLength = max(c.MaxLength, Unlimited)
+	c.MaxLengthBytes = max(c.MaxLengthBytes, Unlimited)
+	c.MessageTTLMs = max(c.MessageTTLMs, Unlimited)
+	c.DeliveryLimit = max(c.DeliveryLimit, Unlimited)
+	c.DisconnectedTimeoutMs = max(c.DisconnectedTimeoutMs, 0)
+	if c.Overflow > OverflowRejectPublishDLX {
+		c.Overflow = OverflowDropHead
+	}
+	if c.DeadLetter > DeadLetterAtLeastOnce {
+		c.DeadLetter = DeadLetterDisabled
+	}
+	if c.DeadLetter == DeadLetterAtLeastOnce && c.Overflow == OverflowDropHead {
+		c.DeadLetter = DeadLetterAtMostOnce
+	}
+	return c
 }

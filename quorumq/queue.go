@@ -1,56 +1,266 @@
 package quorumq
 
 import (
-	"errors"
-	"iter"
+	"math/bits"
 
 	"github.com/quorate/quorate/id"
 )
 
-// Queue is one queue's state. The zero value is not usable; see New and Restore.
+// Queue is one queue's state. The zero value is not usable; see New and Restore. It is
+// owned by one goroutine at a time.
 type Queue struct {
-	uid id.QueueUID
+	uid    id.QueueUID
+	config Config
+	now    Time // newest time seen (C-6)
+
+	store
+	roster
+
+	sources map[id.QueueUID]*source
+
+	backlog      deque[discarded, *discarded]
+	backlogNext  Seq // number of the next discarded message
+	backlogBytes uint64
+
+	// annotations counts the messages that share a body of annotations (DEL-11).
+	annotations map[BodyRef]uint32
+
+	// timer is the newest Effects.Timer that has not come due yet.
+	timer Time
+	stats stats
+
+	// What follows is scratch of one Apply, kept for its storage.
+	reply     Reply
+	effects   Effects
+	refused   []Seq
+	delivery  Delivery
+	assignedN int  // assignments of this Apply
+	more      bool // assignments are left for the next Apply
+	ranges    []MsgIDRange
+	moved     []assigned
+	pools     pools
 }
 
-// New returns an empty queue.
-func New(uid id.QueueUID, c Config) *Queue { return &Queue{uid: uid} }
+type pools struct {
+	ready    pool[message]
+	returned pool[returned]
+	backlog  pool[discarded]
+}
+
+// stats counts since the creation of the queue (ST-1, DL-52).
+type stats struct {
+	enqueued, refused, settled, expired, dropped, delivered uint64
+	redelivered, returned, limitHits, dedup                 uint64
+	deadLettered                                            [5]uint64
+}
+
+// store holds the ready messages: one deque per priority level and the returned list,
+// and what is known of their expiries.
+type store struct {
+	ready     [levels]deque[message, *message]
+	occupied  uint32 // bit per level with messages
+	back      deque[returned, *returned]
+	backNext  uint64 // number of the next returned message
+	ordNext   uint64 // ordinal of the next enqueued message
+	readyN    int    // messages in the levels; the returned list counts itself
+	readySize uint64 // bytes of both
+
+	readyDue expiries[readyExpiry]
+	backDue  expiries[backExpiry]
+}
+
+// New returns an empty queue under the configuration c.
+func New(uid id.QueueUID, c Config) *Queue {
+	q := &Queue{
+		uid:         uid,
+		config:      c.normal(),
+		sources:     make(map[id.QueueUID]*source),
+		annotations: make(map[BodyRef]uint32),
+		backlogNext: 1,
+	}
+	q.backNext, q.ordNext = 1, 1
+	q.turn = 1
+	q.nodes = make(map[id.NodeID]*node)
+	q.sessions = make(map[SessionKey]*session)
+	for i := range q.ready {
+		q.ready[i].pool = &q.pools.ready
+	}
+	q.back.pool = &q.pools.returned
+	q.backlog.pool = &q.pools.backlog
+	return q
+}
+
+// UID returns the queue's name for ever.
+func (q *Queue) UID() id.QueueUID { return q.uid }
 
 // Apply carries out one command and tells what came of it. It never panics over
 // anything that input can cause; the Reply, the Effects and their slices are valid until
 // the next Apply.
-func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) { return Reply{}, Effects{} }
+//
+// Every command first expires what is due at its time, at most ExpireChunk messages
+// (TTL-2, TTL-6), and last assigns what consumers have credit for, at most AssignChunk
+// messages; if more is left, Effects.Timer asks for an Expire at once.
+func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
+	q.begin(m)
+	q.expireDue(ExpireChunk)
+	q.reply = Reply{}
+	q.dispatch(m, c)
+	q.assign()
+	q.setTimer()
+	q.verify(m)
+	return q.reply, q.effects
+}
 
-// Live yields every body that the state still refers to, in ascending order of Index
-// and Slot.
-func (q *Queue) Live() iter.Seq[BodyRef] { return func(func(BodyRef) bool) {} }
+func (q *Queue) begin(m Meta) {
+	q.now = max(q.now, m.Now)
+	e := &q.effects
+	*e = Effects{
+		Deliver: e.Deliver[:0],
+		Notices: e.Notices[:0],
+		Copies:  e.Copies[:0],
+		Release: e.Release[:0],
+	}
+	q.refused = q.refused[:0]
+	q.assignedN, q.more = 0, false
+}
 
-// Assigned appends the deliveries that the consumer holds with ids above after: what a
-// gateway asks for when it missed some (Resume).
-func (q *Queue) Assigned(dst []Delivery, c ConsumerKey, after MsgID) []Delivery { return dst }
+func (q *Queue) dispatch(m Meta, c Command) {
+	switch c := c.(type) {
+	case *Enqueue:
+		q.applyEnqueue(m, c)
+	case *Transfer:
+		q.applyTransfer(m, c)
+	case *Checkout:
+		q.applyCheckout(c)
+	case *Cancel:
+		q.applyCancel(c)
+	case *Credit:
+		q.applyCredit(c)
+	case *Settle:
+		q.applySettle(c)
+	case *Return:
+		q.applyReturn(m, c)
+	case *Discard:
+		q.applyDiscard(m, c)
+	case *Get:
+		q.applyGet(c)
+	case *Expire:
+		// Done by every command.
+	case *Purge:
+		q.applyPurge()
+	case *Configure:
+		q.applyConfigure(c)
+	case *BacklogSettle:
+		q.applyBacklogSettle(c)
+	case *SessionClosed:
+		q.applySessionClosed(c)
+	case *NodeDown:
+		q.applyNodeDown(c)
+	case *NodeUp:
+		q.applyNodeUp(c)
+	case *Lead:
+		q.applyLead()
+	default:
+		q.reply.Code = CodeMalformed
+	}
+}
 
-// Sessions yields the sessions known to the queue.
-func (q *Queue) Sessions() iter.Seq[SessionKey] { return func(func(SessionKey) bool) {} }
+// release says that a body is no longer needed on any member.
+func (q *Queue) release(r BodyRef) { q.effects.Release = append(q.effects.Release, r) }
 
-// Backlog appends up to limit discarded messages with numbers above after, in order.
-func (q *Queue) Backlog(dst []Discarded, after Seq, limit int) []Discarded { return dst }
+// releaseSlots releases the bodies of n messages of a command.
+func (q *Queue) releaseSlots(m Meta, n int) {
+	for i := range n {
+		q.release(BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)})
+	}
+}
 
-// BacklogSettled returns the watermark up to which every backlog number is settled.
-func (q *Queue) BacklogSettled() Seq { return 0 }
+// shareAnnotations counts one more message with this body of annotations.
+func (q *Queue) shareAnnotations(r BodyRef) {
+	if r != (BodyRef{}) {
+		q.annotations[r]++
+	}
+}
 
-// Overview returns the figures of ST-1.
-func (q *Queue) Overview() Overview { return Overview{} }
+// dropAnnotations counts one less, and releases the body with the last.
+func (q *Queue) dropAnnotations(r BodyRef) {
+	if r == (BodyRef{}) {
+		return
+	}
+	if n := q.annotations[r]; n > 1 {
+		q.annotations[r] = n - 1
+		return
+	}
+	delete(q.annotations, r)
+	q.release(r)
+}
 
-// AppendSnapshot appends the whole state. Equal states give equal bytes.
-func (q *Queue) AppendSnapshot(b []byte) []byte { return b }
+// readyLen returns the number of ready messages, returned ones included.
+func (q *Queue) readyLen() int { return q.readyN + q.back.len() }
 
-// Restore returns the queue that AppendSnapshot wrote.
-func Restore(b []byte) (*Queue, error) { return nil, errors.New("quorumq: not yet") }
+// counted returns what the length limits count (LEN-1).
+func (q *Queue) counted() (messages, size uint64) {
+	return uint64(q.readyLen() + q.backlog.len()), q.readySize + q.backlogBytes
+}
 
-// AppendCommand appends the stored form of a command.
-func AppendCommand(b []byte, c Command) []byte { return b }
+// pushReady appends a message to its level.
+func (q *Queue) pushReady(m message) {
+	l := m.level()
+	q.ready[l].push(m)
+	q.occupied |= 1 << l
+	q.readyN++
+	q.readySize += uint64(m.size)
+	if at := q.expiry(&m); at != 0 {
+		q.readyDue.push(readyExpiry{at: at, ord: m.ord})
+	}
+}
 
-// Decoder decodes commands into storage that it reuses.
-type Decoder struct{}
+// pushBack appends a message to the returned list.
+func (q *Queue) pushBack(h held) {
+	r := returned{held: h, number: q.backNext}
+	q.backNext++
+	q.back.push(r)
+	q.readySize += uint64(h.size)
+	if at := q.expiry(&h.message); at != 0 {
+		q.backDue.push(backExpiry{at: at, ord: h.ord, number: r.number})
+	}
+}
 
-// Decode returns the command; it is valid until the next call.
-func (d *Decoder) Decode(b []byte) (Command, error) { return nil, errors.New("quorumq: not yet") }
+// next returns the message that would be delivered next, nil if none is ready: returned
+// ones first, then the highest level, the oldest first (DEL-1).
+func (q *Queue) next() *message {
+	if r := q.back.front(); r != nil {
+		return &r.message
+	}
+	if q.occupied == 0 {
+		return nil
+	}
+	return q.ready[q.top()].front()
+}
+
+// takeNext removes what next returned.
+func (q *Queue) takeNext() held {
+	if r := q.back.front(); r != nil {
+		h := r.held
+		q.back.pop()
+		q.readySize -= uint64(h.size)
+		return h
+	}
+	l := q.top()
+	h := held{message: *q.ready[l].front()}
+	q.ready[l].pop()
+	q.left(l, h.size)
+	return h
+}
+
+// top returns the highest level that holds messages.
+func (q *Queue) top() int { return bits.Len32(q.occupied) - 1 }
+
+// left accounts for a message that has left a level.
+func (q *Queue) left(level int, size uint32) {
+	if q.ready[level].len() == 0 {
+		q.occupied &^= 1 << level
+	}
+	q.readyN--
+	q.readySize -= uint64(size)
+}

@@ -29,11 +29,12 @@ type Consumer struct {
 
 	unsettled idSet // handed out, no outcome yet
 
-	// outcomes holds what is not yet answered, in the client's order; sent of them have
-	// been given out by Next. base is the number of outcomes[0].
-	outcomes []outcome
-	base     uint64
-	sent     int
+	// outcomes holds what is not yet answered, in the client's order; base is the number
+	// of outcomes[0]. Next goes on at sent; given of them were part of a command before
+	// and must not change.
+	outcomes    []outcome
+	base        uint64
+	sent, given int
 }
 
 // outcome is one command to be: kind and ranges; annotations belong to one outcome.
@@ -160,7 +161,7 @@ func (c *Consumer) decide(o outcome, r quorumq.MsgIDRange) int {
 // and keeps the order that the queue will use.
 func (c *Consumer) merge(o outcome, r quorumq.MsgIDRange) bool {
 	i := len(c.outcomes) - 1
-	if i < c.sent || i < 0 || o.annotations != nil {
+	if i < c.given || i < 0 || o.annotations != nil {
 		return false
 	}
 	l := &c.outcomes[i]
@@ -194,6 +195,7 @@ func (c *Consumer) Next() (cmd quorumq.Command, number uint64, body []byte, ok b
 	o := &c.outcomes[c.sent]
 	number = c.base + uint64(c.sent)
 	c.sent++
+	c.given = max(c.given, c.sent)
 	switch o.kind {
 	case returned:
 		cmd = &quorumq.Return{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil}
@@ -233,7 +235,7 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 	}
 	if n > 0 {
 		c.base += uint64(n)
-		c.sent = max(c.sent-n, 0)
+		c.sent, c.given = max(c.sent-n, 0), max(c.given-n, 0)
 		c.outcomes = append(c.outcomes[:0], c.outcomes[n:]...)
 	}
 }
@@ -242,7 +244,7 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 func (c *Consumer) lose() {
 	c.gone = true
 	c.base += uint64(len(c.outcomes))
-	c.outcomes, c.sent = nil, 0
+	c.outcomes, c.sent, c.given = nil, 0, 0
 	c.unsettled = idSet{}
 }
 

@@ -1,0 +1,50 @@
+package quorumq
+
+// applyPurge removes ready messages and the backlog. What the forwarder has read
+// of the backlog counts as settled from here on.
+func (q *Queue) applyPurge() {
+	q.reply.Count = uint64(q.readyLen() + q.backlog.len())
+	for l := range q.ready {
+		for m := range q.ready[l].all() {
+			q.release(m.body())
+		}
+		q.ready[l].reset()
+	}
+	for r := range q.back.all() {
+		q.release(r.body())
+		q.dropAnnotations(r.annotations())
+	}
+	q.back.reset()
+	for d := range q.backlog.all() {
+		q.release(d.body())
+		q.dropAnnotations(d.annotations())
+	}
+	q.backlog.reset()
+	q.occupied, q.readyN, q.readySize, q.backlogBytes = 0, 0, 0, 0
+	q.readyDue.heap, q.backDue.heap = nil, nil
+}
+
+// applyConfigure puts a configuration in force. A new message-ttl reaches the
+// messages that are here (PO-9) from the next command on; a lower limit drops heads at
+// once. An existing backlog stays and is forwarded (DL-27).
+func (q *Queue) applyConfigure(c *Configure) {
+	old := q.config
+	q.config = c.Config.normal()
+	if q.config.MessageTTLMs != old.MessageTTLMs {
+		q.rebuildReadyExpiries()
+		q.rebuildBackExpiries()
+		q.expireDue(ExpireChunk)
+	}
+	q.dropHead()
+}
+
+// applyLead repeats what the leaders before may have lost: the timer, the backlog, and
+// one notice for each session, at its consumer with the lowest tag: that stands for all
+// of them.
+func (q *Queue) applyLead() {
+	q.timer = 0
+	q.effects.Backlog = q.effects.Backlog || q.backlog.len() > 0
+	for _, s := range q.order {
+		q.effects.Notices = append(q.effects.Notices, Notice{Consumer: s.consumers[0].key, Kind: NoticeLeader})
+	}
+}

@@ -1,0 +1,230 @@
+package quorumq
+
+import (
+	"errors"
+	"fmt"
+)
+
+// check returns all that is inconsistent in the state. A queue that passes it can be
+// driven by any command. It looks at every message.
+func (q *Queue) check() error {
+	return errors.Join(q.checkReady(), q.checkBacklog(), q.checkRoster(), q.checkTurns(), q.checkSources(), q.checkBodies())
+}
+
+// inv is what a broken invariant says.
+func inv(format string, args ...any) error {
+	return fmt.Errorf("quorumq: state is inconsistent: "+format, args...)
+}
+
+func (q *Queue) checkReady() error {
+	count, size := 0, uint64(0)
+	for l := range q.ready {
+		d := &q.ready[l]
+		if (d.len() > 0) != (q.occupied&(1<<l) != 0) {
+			return inv("level %d holds %d messages against bits %#x", l, d.len(), q.occupied)
+		}
+		last, body := uint64(0), BodyRef{}
+		n := 0
+		for m := range d.all() {
+			switch {
+			case m.level() != l || m.ord <= last || m.ord>>ordBits >= q.ordNext:
+				return inv("ordinal %#x after %#x in level %d, next is %d", m.ord, last, l, q.ordNext)
+			case n > 0 && compareRefs(m.body(), body) <= 0:
+				return inv("body %v after %v in level %d", m.body(), body, l)
+			case m.at > q.now || m.at < 0 || m.ttl < Unlimited:
+				return inv("message %#x enqueued at %d with TTL %d, now %d", m.ord, m.at, m.ttl, q.now)
+			}
+			last, body = m.ord, m.body()
+			n++
+			size += uint64(m.size)
+		}
+		if n != d.len() {
+			return inv("level %d counts %d, holds %d", l, d.len(), n)
+		}
+		count += n
+	}
+	last := uint64(0)
+	for r := range q.back.all() {
+		if r.number <= last || r.number >= q.backNext {
+			return inv("returned number %d after %d, next is %d", r.number, last, q.backNext)
+		}
+		if err := q.checkHeld(&r.held); err != nil {
+			return err
+		}
+		last = r.number
+		size += uint64(r.size)
+	}
+	if count != q.readyN || size != q.readySize {
+		return inv("ready is %d messages, %d bytes, counted %d, %d", count, size, q.readyN, q.readySize)
+	}
+	return nil
+}
+
+func (q *Queue) checkHeld(h *held) error {
+	if h.ord>>ordBits == 0 || h.ord>>ordBits >= q.ordNext || h.at > q.now || h.at < 0 || h.ttl < Unlimited {
+		return inv("message %#x enqueued at %d with TTL %d, now %d, next ordinal %d", h.ord, h.at, h.ttl, q.now, q.ordNext)
+	}
+	return nil
+}
+
+func (q *Queue) checkBacklog() error {
+	last, size := Seq(0), uint64(0)
+	for d := range q.backlog.all() {
+		if d.seq <= last || d.seq >= q.backlogNext {
+			return inv("backlog number %d after %d, next is %d", d.seq, last, q.backlogNext)
+		}
+		if d.reason < ReasonRejected || d.reason > ReasonDeliveryLimit {
+			return inv("backlog number %d has reason %d", d.seq, d.reason)
+		}
+		last = d.seq
+		size += uint64(d.size)
+	}
+	if size != q.backlogBytes {
+		return inv("backlog has %d bytes, counted %d", size, q.backlogBytes)
+	}
+	return nil
+}
+
+func (q *Queue) checkRoster() error {
+	held, size, suspects := 0, uint64(0), 0
+	var before SessionKey
+	for i, s := range q.order {
+		if i > 0 && compareSessions(before, s.key) >= 0 {
+			return inv("session %v after %v", s.key, before)
+		}
+		before = s.key
+		if q.sessions[s.key] != s || s.node != q.nodes[s.key.Node] || s.node.epoch != s.key.Epoch || len(s.consumers) == 0 {
+			return inv("session %v stands alone", s.key)
+		}
+		for j, c := range s.consumers {
+			if c.key.SessionKey != s.key || c.node != s.node || c.removed || j > 0 && s.consumers[j-1].key.Tag >= c.key.Tag {
+				return inv("consumer %v in session %v", c.key, s.key)
+			}
+			n, b, err := q.checkWindow(c)
+			if err != nil {
+				return err
+			}
+			held += n
+			size += b
+		}
+	}
+	if held != q.unsettled || size != q.unsettledBytes || len(q.sessions) != len(q.order) {
+		return inv("%d unsettled messages, %d bytes, counted %d, %d", held, size, q.unsettled, q.unsettledBytes)
+	}
+	for _, n := range q.nodes {
+		if n.suspected {
+			suspects++
+		}
+		for i, s := range n.refused {
+			if s >= n.next || i > 0 && n.refused[i-1] >= s {
+				return inv("node %q refused %v, next %d", n.id, n.refused, n.next)
+			}
+		}
+	}
+	if suspects != q.suspects {
+		return inv("%d suspected nodes, counted %d", suspects, q.suspects)
+	}
+	return nil
+}
+
+func (q *Queue) checkWindow(c *consumer) (n int, size uint64, err error) {
+	w := &c.held
+	var last MsgID
+	for i := w.head; i < len(w.items); i++ {
+		a := &w.items[i]
+		if a.id <= last || a.id > c.last || a.turn >= q.turn {
+			return 0, 0, inv("consumer %v holds id %d after %d of %d", c.key, a.id, last, c.last)
+		}
+		last = a.id
+		if a.isRemoved() {
+			continue
+		}
+		if err := q.checkHeld(&a.held); err != nil {
+			return 0, 0, err
+		}
+		n++
+		size += uint64(a.size)
+	}
+	if n != w.live || c.cancelled && n == 0 {
+		return 0, 0, inv("consumer %v holds %d, counted %d", c.key, n, w.live)
+	}
+	return n, size, nil
+}
+
+func (q *Queue) checkTurns() error {
+	inLine := make(map[*consumer]bool)
+	for i := range q.waiting {
+		t := &q.waiting[i]
+		if i > 0 && q.waiting[i-1].priority <= t.priority {
+			return inv("line of priority %d after %d", t.priority, q.waiting[i-1].priority)
+		}
+		for _, c := range t.line[t.head:] {
+			if inLine[c] || !c.waiting || c.priority != t.priority || q.consumer(c.key) != c {
+				return inv("consumer %v stands in line %d", c.key, t.priority)
+			}
+			inLine[c] = true
+		}
+	}
+	for _, s := range q.order {
+		for _, c := range s.consumers {
+			if c.waiting != inLine[c] || !c.waiting && c.canTake() {
+				return inv("consumer %v waits %t, stands in line %t", c.key, c.waiting, inLine[c])
+			}
+		}
+	}
+	return nil
+}
+
+func (q *Queue) checkSources() error {
+	for uid, s := range q.sources {
+		last := s.settled
+		for _, r := range s.stored {
+			if r.First <= last || r.Last < r.First || last > 0 && last != s.settled && r.First == last+1 {
+				return inv("source %v stores %v above %d", uid, s.stored, s.settled)
+			}
+			last = r.Last
+		}
+	}
+	return nil
+}
+
+// checkBodies verifies that each body is referred to once and annotations are counted.
+func (q *Queue) checkBodies() error {
+	first, last := true, BodyRef{}
+	for r := range q.Live() {
+		if !first && compareRefs(last, r) >= 0 {
+			return inv("body %v is referred to more than once", r)
+		}
+		first, last = false, r
+	}
+	shared := make(map[BodyRef]uint32)
+	count := func(r BodyRef) {
+		if r != (BodyRef{}) {
+			shared[r]++
+		}
+	}
+	for r := range q.back.all() {
+		count(r.annotations())
+	}
+	for d := range q.backlog.all() {
+		count(d.annotations())
+	}
+	for _, s := range q.order {
+		for _, c := range s.consumers {
+			for _, a := range c.held.items[c.held.head:] {
+				if !a.isRemoved() {
+					count(a.annotations())
+				}
+			}
+		}
+	}
+	if len(shared) != len(q.annotations) {
+		return inv("%d bodies of annotations, counted %d", len(shared), len(q.annotations))
+	}
+	for r, n := range shared {
+		if q.annotations[r] != n {
+			return inv("annotations %v are shared by %d, counted %d", r, n, q.annotations[r])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package quorumq
+
+// applyCheckout registers a consumer or changes it.
+func (q *Queue) applyCheckout(c *Checkout) {
+	if c.Consumer.Tag == 0 {
+		q.reply.Code = CodeMalformed
+		return
+	}
+	n, ok := q.member(c.Consumer.Node, c.Consumer.Epoch)
+	if !ok {
+		q.reply.Code = CodeFenced
+		return
+	}
+	q.trust(n) // it speaks, so it is there
+	if q.barred(c) {
+		q.reply.Code = CodeExclusive
+		return
+	}
+	con := q.register(n, c.Consumer)
+	q.leaveLine(con)
+	con.cancelled = false // CO-3
+	con.prefetch = c.Prefetch
+	if c.Prefetch == 0 || c.Prefetch > MaxOutstanding {
+		con.prefetch = MaxOutstanding
+	}
+	con.credit, con.limit = c.Credit, c.Limit
+	con.autoAck, con.priority, con.exclusive = c.AutoAck, c.Priority, c.Exclusive
+	q.reply.LastMsgID = con.last
+	q.wake(con)
+}
+
+// barred tells whether exclusive access stands against a checkout (CO-2).
+func (q *Queue) barred(c *Checkout) bool {
+	for _, s := range q.order {
+		for _, o := range s.consumers {
+			if o.subscribes() && o.key != c.Consumer && (o.exclusive || c.Exclusive) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// applyCancel ends a subscription (CO-3).
+func (q *Queue) applyCancel(c *Cancel) {
+	con := q.consumer(c.Consumer)
+	if con == nil {
+		q.reply.Code = CodeUnknownConsumer
+		return
+	}
+	con.cancelled, con.exclusive = true, false
+	q.leaveLine(con)
+	if c.Requeue {
+		q.takeBack(con, MsgIDRange{First: 1, Last: con.last}, false, BodyRef{})
+		con.held.tidy()
+		q.dropHead()
+	}
+	q.settledSome(con)
+}
+
+// applyCredit raises a consumer's limit.
+func (q *Queue) applyCredit(c *Credit) {
+	con := q.consumer(c.Consumer)
+	if con == nil {
+		q.reply.Code = CodeUnknownConsumer
+		return
+	}
+	con.limit = max(con.limit, c.Limit)
+	q.wake(con)
+}
+
+// applyGet assigns one message to the session itself (DEL-5); prefetch does not bound
+// it.
+func (q *Queue) applyGet(c *Get) {
+	n, ok := q.member(c.Session.Node, c.Session.Epoch)
+	if !ok {
+		q.reply.Code = CodeFenced
+		return
+	}
+	q.trust(n)
+	m := q.next()
+	if m != nil && !q.expired(m) {
+		con := q.register(n, ConsumerKey{SessionKey: c.Session})
+		h := q.takeNext()
+		con.autoAck, con.cancelled = c.AutoAck, false
+		q.delivery = q.give(con, &h)
+		q.reply.Delivery = &q.delivery
+	}
+	q.reply.Count = uint64(q.readyLen())
+}

@@ -1,0 +1,218 @@
+package quorumq
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/id"
+)
+
+// Decoder decodes commands into storage that it reuses. The zero value is ready; it is
+// for one goroutine.
+type Decoder struct {
+	r reader
+
+	enqueue       Enqueue
+	transfer      Transfer
+	checkout      Checkout
+	cancel        Cancel
+	credit        Credit
+	settle        Settle
+	giveBack      Return
+	discard       Discard
+	get           Get
+	expire        Expire
+	purge         Purge
+	configure     Configure
+	backlogSettle BacklogSettle
+	sessionClosed SessionClosed
+	nodeDown      NodeDown
+	nodeUp        NodeUp
+	lead          Lead
+
+	messages []NewMessage
+	letters  []Letter
+	msgIDs   []MsgIDRange
+	seqs     []SeqRange
+}
+
+// Decode returns the command; it is valid until the next call. It takes exactly what
+// AppendCommand writes for a well-formed command and refuses all else: unknown versions,
+// kinds and flags, numbers out of range, bytes left over. It never panics, and allocates
+// no more than a small multiple of len(b).
+func (d *Decoder) Decode(b []byte) (Command, error) {
+	if d.r.nodes == nil {
+		d.r.nodes = make(map[string]id.NodeID)
+	}
+	r := &d.r
+	r.b, r.err = b, nil
+	if v := r.byte(); r.err == nil && v != commandVersion {
+		return nil, fmt.Errorf("quorumq: command has version %d, this node knows %d", v, commandVersion)
+	}
+	k := kind(r.byte())
+	c := d.fields(k)
+	if err := r.end(); err != nil {
+		return nil, fmt.Errorf("decode command of kind %d: %w", k, err)
+	}
+	return c, nil
+}
+
+// fields takes what follows the kind.
+func (d *Decoder) fields(k kind) Command {
+	r := &d.r
+	switch k {
+	case kindEnqueue:
+		return d.takeEnqueue()
+	case kindTransfer:
+		return d.takeTransfer()
+	case kindCheckout:
+		return d.takeCheckout()
+	case kindCancel:
+		d.cancel = Cancel{Consumer: r.consumer(), Requeue: r.bool()}
+		return &d.cancel
+	case kindCredit:
+		d.credit = Credit{Consumer: r.consumer(), Limit: MsgID(r.u())}
+		return &d.credit
+	case kindSettle:
+		d.settle = Settle{Consumer: r.consumer(), Ranges: d.takeMsgIDRanges()}
+		return &d.settle
+	case kindReturn:
+		d.giveBack = Return{Consumer: r.consumer()}
+		d.giveBack.Failed, d.giveBack.HasAnnotations = r.outcome()
+		d.giveBack.Ranges = d.takeMsgIDRanges()
+		return &d.giveBack
+	case kindDiscard:
+		d.discard = Discard{Consumer: r.consumer()}
+		d.discard.Failed, d.discard.HasAnnotations = r.outcome()
+		d.discard.Ranges = d.takeMsgIDRanges()
+		return &d.discard
+	case kindGet:
+		d.get = Get{Session: r.session(), AutoAck: r.bool()}
+		return &d.get
+	case kindExpire:
+		return &d.expire
+	case kindPurge:
+		return &d.purge
+	case kindConfigure:
+		d.configure = Configure{Config: r.config()}
+		return &d.configure
+	case kindBacklogSettle:
+		d.backlogSettle = BacklogSettle{Ranges: d.takeSeqRanges()}
+		return &d.backlogSettle
+	case kindSessionClosed:
+		d.sessionClosed = SessionClosed{Session: r.session()}
+		return &d.sessionClosed
+	case kindNodeDown:
+		d.nodeDown = NodeDown{Node: r.node(), Epoch: id.Epoch(r.u())}
+		return &d.nodeDown
+	case kindNodeUp:
+		d.nodeUp = NodeUp{Node: r.node(), Epoch: id.Epoch(r.u())}
+		return &d.nodeUp
+	case kindLead:
+		d.lead = Lead{Node: r.node(), Term: r.u()}
+		return &d.lead
+	default:
+		r.fail(fmt.Errorf("quorumq: kind %d is unknown", k))
+		return nil
+	}
+}
+
+func (d *Decoder) takeEnqueue() *Enqueue {
+	r := &d.r
+	c := Enqueue{Enqueuer: EnqueuerKey{Node: r.node(), Epoch: id.Epoch(r.u())}}
+	c.First, c.Answered = Seq(r.u()), Seq(r.u())
+	r.check(c.First > 0, errZero)
+	n := r.count(1)
+	r.check(uint64(c.First)+uint64(n) >= uint64(c.First), errRange)
+	d.messages = d.messages[:0]
+	for range n {
+		d.messages = append(d.messages, r.message())
+		if r.err != nil {
+			break
+		}
+	}
+	c.Messages = d.messages
+	d.enqueue = c
+	return &d.enqueue
+}
+
+func (d *Decoder) takeTransfer() *Transfer {
+	r := &d.r
+	c := Transfer{Source: id.QueueUID(r.u()), Settled: Seq(r.u())}
+	n := r.count(2)
+	d.letters = d.letters[:0]
+	for range n {
+		l := Letter{Seq: Seq(r.u()), NewMessage: r.message()}
+		r.check(l.Seq > 0, errZero)
+		r.check(l.Size != VoidSize, errRange)
+		d.letters = append(d.letters, l)
+		if r.err != nil {
+			break
+		}
+	}
+	c.Letters = d.letters
+	d.transfer = c
+	return &d.transfer
+}
+
+func (d *Decoder) takeCheckout() *Checkout {
+	r := &d.r
+	c := Checkout{Consumer: r.consumer()}
+	r.check(c.Consumer.Tag > 0, errZero)
+	flags := r.flags(checkoutFlags)
+	c.Credit = flags&flagCredit != 0
+	c.AutoAck = flags&flagAutoAck != 0
+	c.Exclusive = flags&flagExclusive != 0
+	c.Prefetch, c.Limit = r.u32(), MsgID(r.u())
+	priority := r.z()
+	c.Priority = int32(priority)
+	r.check(int64(c.Priority) == priority, errRange)
+	d.checkout = c
+	return &d.checkout
+}
+
+func (r *reader) message() NewMessage {
+	flags := r.flags(messageFlags)
+	m := NewMessage{Size: VoidSize, TTLMs: Unlimited, Priority: DefaultPriority}
+	if flags&flagVoid == 0 {
+		m.Size = r.u32()
+		r.check(m.Size != VoidSize, errRange)
+	}
+	if flags&flagTTL != 0 {
+		m.TTLMs = r.i()
+	}
+	if flags&flagPriority != 0 {
+		m.Priority = r.byte()
+		r.check(m.Priority != DefaultPriority, errRange)
+	}
+	return m
+}
+
+// outcome takes the flags of a Return or Discard.
+func (r *reader) outcome() (failed, annotated bool) {
+	flags := r.flags(outcomeFlags)
+	return flags&flagFailed != 0, flags&flagAnnotations != 0
+}
+
+func (d *Decoder) takeMsgIDRanges() []MsgIDRange {
+	r := &d.r
+	d.msgIDs = d.msgIDs[:0]
+	for range r.count(2) {
+		first, more := r.u(), r.u()
+		r.check(first > 0, errZero)
+		r.check(first+more >= first, errRanges)
+		d.msgIDs = append(d.msgIDs, MsgIDRange{First: MsgID(first), Last: MsgID(first + more)})
+	}
+	return d.msgIDs
+}
+
+func (d *Decoder) takeSeqRanges() []SeqRange {
+	r := &d.r
+	d.seqs = d.seqs[:0]
+	for range r.count(2) {
+		first, more := r.u(), r.u()
+		r.check(first > 0, errZero)
+		r.check(first+more >= first, errRanges)
+		d.seqs = append(d.seqs, SeqRange{First: Seq(first), Last: Seq(first + more)})
+	}
+	return d.seqs
+}

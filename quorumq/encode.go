@@ -1,0 +1,150 @@
+package quorumq
+
+// commandVersion is the first byte of a stored command; see docs/formats/command.md.
+const commandVersion = 1
+
+// Flags of a message in an Enqueue or Transfer.
+const (
+	flagTTL      = 1 << iota // a TTL follows
+	flagPriority             // a priority other than the default follows
+	flagVoid                 // no size: VoidSize
+	messageFlags = flagTTL | flagPriority | flagVoid
+)
+
+// Flags of a Checkout.
+const (
+	flagCredit = 1 << iota
+	flagAutoAck
+	flagExclusive
+	checkoutFlags = flagCredit | flagAutoAck | flagExclusive
+)
+
+// Flags of a Return or Discard.
+const (
+	flagFailed = 1 << iota
+	flagAnnotations
+	outcomeFlags = flagFailed | flagAnnotations
+)
+
+// AppendCommand appends the stored form of a command, without the bodies that belong to
+// it. A command that Decode would refuse (see there) must not be stored.
+func AppendCommand(b []byte, c Command) []byte {
+	b = append(b, commandVersion, byte(c.kind()))
+	switch c := c.(type) {
+	case *Enqueue:
+		return putEnqueue(b, c)
+	case *Transfer:
+		return putTransfer(b, c)
+	case *Checkout:
+		return putCheckout(b, c)
+	case *Cancel:
+		return putBool(putConsumer(b, c.Consumer), c.Requeue)
+	case *Credit:
+		return putU(putConsumer(b, c.Consumer), uint64(c.Limit))
+	case *Settle:
+		return putMsgIDRanges(putConsumer(b, c.Consumer), c.Ranges)
+	case *Return:
+		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations)
+	case *Discard:
+		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations)
+	case *Get:
+		return putBool(putSession(b, c.Session), c.AutoAck)
+	case *Configure:
+		return putConfig(b, c.Config)
+	case *BacklogSettle:
+		b = putU(b, uint64(len(c.Ranges)))
+		for _, r := range c.Ranges {
+			b = putU(putU(b, uint64(r.First)), uint64(r.Last-r.First))
+		}
+		return b
+	case *SessionClosed:
+		return putSession(b, c.Session)
+	case *NodeDown:
+		return putU(putNode(b, c.Node), uint64(c.Epoch))
+	case *NodeUp:
+		return putU(putNode(b, c.Node), uint64(c.Epoch))
+	case *Lead:
+		return putU(putNode(b, c.Node), c.Term)
+	default: // Expire, Purge
+		return b
+	}
+}
+
+func putEnqueue(b []byte, c *Enqueue) []byte {
+	b = putU(putNode(b, c.Enqueuer.Node), uint64(c.Enqueuer.Epoch))
+	b = putU(putU(b, uint64(c.First)), uint64(c.Answered))
+	b = putU(b, uint64(len(c.Messages)))
+	for i := range c.Messages {
+		b = putMessage(b, &c.Messages[i])
+	}
+	return b
+}
+
+func putTransfer(b []byte, c *Transfer) []byte {
+	b = putU(putU(b, uint64(c.Source)), uint64(c.Settled))
+	b = putU(b, uint64(len(c.Letters)))
+	for i := range c.Letters {
+		b = putU(b, uint64(c.Letters[i].Seq))
+		b = putMessage(b, &c.Letters[i].NewMessage)
+	}
+	return b
+}
+
+func putMessage(b []byte, m *NewMessage) []byte {
+	flags := byte(0)
+	if m.TTLMs >= 0 {
+		flags |= flagTTL
+	}
+	if m.Priority != DefaultPriority {
+		flags |= flagPriority
+	}
+	if m.Size == VoidSize {
+		flags |= flagVoid
+	}
+	b = append(b, flags)
+	if m.Size != VoidSize {
+		b = putU(b, uint64(m.Size))
+	}
+	if m.TTLMs >= 0 {
+		b = putU(b, uint64(m.TTLMs))
+	}
+	if m.Priority != DefaultPriority {
+		b = append(b, m.Priority)
+	}
+	return b
+}
+
+func putCheckout(b []byte, c *Checkout) []byte {
+	flags := byte(0)
+	if c.Credit {
+		flags |= flagCredit
+	}
+	if c.AutoAck {
+		flags |= flagAutoAck
+	}
+	if c.Exclusive {
+		flags |= flagExclusive
+	}
+	b = append(putConsumer(b, c.Consumer), flags)
+	b = putU(putU(b, uint64(c.Prefetch)), uint64(c.Limit))
+	return putZ(b, int64(c.Priority))
+}
+
+func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool) []byte {
+	flags := byte(0)
+	if failed {
+		flags |= flagFailed
+	}
+	if annotated {
+		flags |= flagAnnotations
+	}
+	return putMsgIDRanges(append(putConsumer(b, k), flags), rs)
+}
+
+func putMsgIDRanges(b []byte, rs []MsgIDRange) []byte {
+	b = putU(b, uint64(len(rs)))
+	for _, r := range rs {
+		b = putU(putU(b, uint64(r.First)), uint64(r.Last-r.First))
+	}
+	return b
+}

@@ -1,0 +1,121 @@
+package quorumq
+
+import "slices"
+
+// applyEnqueue appends a batch as if its messages had come one by one.
+func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
+	if c.First == 0 {
+		q.releaseSlots(m, len(c.Messages))
+		q.reply.Code = CodeMalformed
+		return
+	}
+	n, ok := q.member(c.Enqueuer.Node, c.Enqueuer.Epoch)
+	switch {
+	case !ok:
+		q.releaseSlots(m, len(c.Messages))
+		q.reply.Code = CodeFenced
+		return
+	case c.First > n.next: // PUB-6
+		q.releaseSlots(m, len(c.Messages))
+		q.reply.Code, q.reply.Next = CodeGap, n.next
+		return
+	}
+	n.trimRefused(c.Answered)
+	for i := range c.Messages {
+		seq := c.First + Seq(i)
+		body := BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)}
+		if seq < n.next {
+			q.release(body)
+			if _, no := slices.BinarySearch(n.refused, seq); no {
+				q.refused = append(q.refused, seq)
+			}
+			continue
+		}
+		n.next = seq + 1
+		if q.enqueueOne(body, &c.Messages[i]) {
+			q.reply.Stored++
+			continue
+		}
+		q.refused = append(q.refused, seq)
+		if seq > c.Answered {
+			n.refused = append(n.refused, seq)
+		}
+	}
+	q.reply.Refused = q.refused
+}
+
+// enqueueOne stores one message of a publisher, or tells that a limit refuses it or that
+// it is a void.
+func (q *Queue) enqueueOne(body BodyRef, nm *NewMessage) bool {
+	if nm.Size == VoidSize { // PUB-5
+		q.release(body)
+		return false
+	}
+	if q.config.Overflow != OverflowDropHead && q.full(nm.Size) {
+		q.stats.refused++
+		if q.config.Overflow == OverflowRejectPublishDLX { // LEN-5
+			h := held{message: q.newMessage(body, nm)}
+			q.discard(&h, ReasonMaxLen)
+		} else {
+			q.release(body)
+		}
+		return false
+	}
+	q.admit(body, nm)
+	return true
+}
+
+// full tells whether one more message of this size would exceed a limit (LEN-4).
+func (q *Queue) full(size uint32) bool {
+	messages, bytes := q.counted()
+	c := &q.config
+	return c.MaxLength >= 0 && messages+1 > uint64(c.MaxLength) ||
+		c.MaxLengthBytes >= 0 && bytes+uint64(size) > uint64(c.MaxLengthBytes)
+}
+
+func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
+	level := min(nm.Priority, levels-1) // PR-1
+	return message{
+		ord:   q.ordNext<<ordBits | uint64(level),
+		index: body.Index,
+		slot:  body.Slot,
+		at:    q.now,
+		ttl:   max(nm.TTLMs, Unlimited),
+		size:  nm.Size,
+	}
+}
+
+// admit stores a message that no limit refuses, makes room for it by drop-head, and
+// gives it to a consumer that waits.
+func (q *Queue) admit(body BodyRef, nm *NewMessage) {
+	q.stats.enqueued++
+	m := q.newMessage(body, nm)
+	q.ordNext++
+	if q.config.Overflow == OverflowDropHead {
+		if limit := q.config.MaxLengthBytes; limit >= 0 && int64(m.size) > limit {
+			h := held{message: m} // LEN-2: it is its own victim
+			q.discard(&h, ReasonMaxLen)
+			return
+		}
+	}
+	q.pushReady(m)
+	q.dropHead()
+	q.assign()
+}
+
+// dropHead removes what would be delivered next while a limit is exceeded (LEN-3).
+func (q *Queue) dropHead() {
+	c := &q.config
+	if c.Overflow != OverflowDropHead || c.MaxLength < 0 && c.MaxLengthBytes < 0 {
+		return
+	}
+	for q.readyLen() > 0 {
+		messages, bytes := q.counted()
+		if (c.MaxLength < 0 || messages <= uint64(c.MaxLength)) &&
+			(c.MaxLengthBytes < 0 || bytes <= uint64(c.MaxLengthBytes)) {
+			return
+		}
+		h := q.takeNext()
+		q.discard(&h, ReasonMaxLen)
+	}
+}

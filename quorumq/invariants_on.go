@@ -1,0 +1,18 @@
+//go:build invariants
+
+package quorumq
+
+// fullCheckLen is up to how many messages every command is followed by a full check;
+// with more, one in so many commands is.
+const fullCheckLen = 2048
+
+// verify stops the queue loudly if a command left it inconsistent.
+func (q *Queue) verify(m Meta) {
+	n := uint64(q.readyLen()+q.unsettled+q.backlog.len()) / fullCheckLen
+	if m.Index%(n*n+1) != 0 {
+		return
+	}
+	if err := q.check(); err != nil {
+		panic(err)
+	}
+}

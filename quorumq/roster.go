@@ -1,0 +1,240 @@
+package quorumq
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/quorate/quorate/id"
+)
+
+// roster is who takes part: nodes with their enqueuers, sessions and consumers.
+type roster struct {
+	nodes    map[id.NodeID]*node
+	sessions map[SessionKey]*session
+	order    []*session // ascending by key
+	waiting  []turns    // by consumer priority, highest first; none is unused
+	turn     uint64     // number of the next assignment, over all consumers
+	// baseID is the newest MsgID of all consumers that went while their session could
+	// come back: a consumer that registers anew numbers on from there, so that a late
+	// repeat of an old Settle never hits a new message.
+	baseID MsgID
+
+	suspects       int // nodes under suspicion
+	unsettled      int
+	unsettledBytes uint64
+}
+
+// node is a node that has enqueued or consumed here; it stays, to fence its past.
+type node struct {
+	id        id.NodeID
+	epoch     id.Epoch
+	next      Seq   // of its enqueuer
+	refused   []Seq // refused numbers whose answers the enqueuer may not have; ascending
+	suspected bool
+	deadline  Time // when a suspected node's sessions end (DC-1)
+}
+
+// trimRefused forgets the refusals that the enqueuer knows of.
+func (n *node) trimRefused(answered Seq) {
+	if len(n.refused) == 0 || n.refused[0] > answered {
+		return
+	}
+	i, found := slices.BinarySearch(n.refused, answered)
+	if found {
+		i++
+	}
+	n.refused = append(n.refused[:0], n.refused[i:]...)
+}
+
+type session struct {
+	key       SessionKey
+	node      *node
+	consumers []*consumer // ascending by tag
+}
+
+type consumer struct {
+	key      ConsumerKey
+	node     *node
+	prefetch uint32 // as in force: 1 to MaxOutstanding
+	priority int32
+	limit    MsgID // with credit
+	last     MsgID // newest id assigned
+	held     window
+
+	credit, autoAck, exclusive bool
+	cancelled                  bool // takes nothing more, still holds messages (CO-3)
+	removed                    bool // on its way out
+	waiting                    bool // stands in turns
+}
+
+// subscribes tells whether it is a consumer in the sense of CO-2: neither Get's nor
+// cancelled.
+func (c *consumer) subscribes() bool { return c.key.Tag != 0 && !c.cancelled }
+
+// canTake tells whether a message may be assigned to it now (DEL-3).
+func (c *consumer) canTake() bool {
+	return c.subscribes() && !c.removed && !c.node.suspected &&
+		(c.autoAck || c.held.live < int(c.prefetch)) &&
+		(!c.credit || c.last < c.limit)
+}
+
+func compareSessions(a, b SessionKey) int {
+	return cmp.Or(
+		cmp.Compare(a.Node, b.Node),
+		cmp.Compare(a.Epoch, b.Epoch),
+		cmp.Compare(a.Session, b.Session),
+	)
+}
+
+// member returns the node if this epoch of it may speak: false if a newer one has. A
+// newer epoch than the known one closes the sessions of those before it: that process
+// is gone (DC-1).
+func (q *Queue) member(name id.NodeID, epoch id.Epoch) (*node, bool) {
+	n := q.nodes[name]
+	if n == nil {
+		n = &node{id: name, epoch: epoch, next: 1}
+		q.nodes[name] = n
+		return n, true
+	}
+	if epoch > n.epoch {
+		q.raise(n, epoch)
+	}
+	return n, epoch == n.epoch
+}
+
+// raise puts a node's newer epoch in place of the one before.
+func (q *Queue) raise(n *node, epoch id.Epoch) {
+	q.trust(n)
+	n.epoch, n.next, n.refused = epoch, 1, nil
+	q.closeSessions(true, func(s *session) bool { return s.node == n })
+}
+
+// trust ends a suspicion.
+func (q *Queue) trust(n *node) {
+	if !n.suspected {
+		return
+	}
+	n.suspected, n.deadline = false, 0
+	q.suspects--
+	for _, s := range q.order {
+		if s.node == n {
+			for _, c := range s.consumers {
+				q.wake(c)
+			}
+		}
+	}
+}
+
+// consumer returns the consumer with this key, nil if there is none.
+func (q *Queue) consumer(k ConsumerKey) *consumer {
+	s := q.sessions[k.SessionKey]
+	if s == nil {
+		return nil
+	}
+	if i, ok := s.search(k.Tag); ok {
+		return s.consumers[i]
+	}
+	return nil
+}
+
+func (s *session) search(tag uint32) (int, bool) {
+	return slices.BinarySearchFunc(s.consumers, tag, func(c *consumer, tag uint32) int {
+		return cmp.Compare(c.key.Tag, tag)
+	})
+}
+
+// register returns the consumer with this key; it is made if it is not there.
+func (q *Queue) register(n *node, k ConsumerKey) *consumer {
+	s := q.sessions[k.SessionKey]
+	if s == nil {
+		s = &session{key: k.SessionKey, node: n}
+		q.sessions[k.SessionKey] = s
+		i, _ := slices.BinarySearchFunc(q.order, k.SessionKey, func(s *session, k SessionKey) int {
+			return compareSessions(s.key, k)
+		})
+		q.order = slices.Insert(q.order, i, s)
+	}
+	i, ok := s.search(k.Tag)
+	if !ok {
+		c := &consumer{key: k, node: n, last: q.baseID, prefetch: MaxOutstanding}
+		s.consumers = slices.Insert(s.consumers, i, c)
+	}
+	return s.consumers[i]
+}
+
+// dismiss removes a consumer that holds nothing any more; its session stays.
+func (q *Queue) dismiss(c *consumer) {
+	q.baseID = max(q.baseID, c.last)
+	c.removed = true
+	q.sweepTurns()
+	s := q.sessions[c.key.SessionKey]
+	i, _ := s.search(c.key.Tag)
+	s.consumers = slices.Delete(s.consumers, i, i+1)
+	if len(s.consumers) == 0 {
+		q.forget(s)
+	}
+}
+
+func (q *Queue) forget(s *session) {
+	delete(q.sessions, s.key)
+	i, _ := slices.BinarySearchFunc(q.order, s.key, func(s *session, k SessionKey) int {
+		return compareSessions(s.key, k)
+	})
+	q.order = slices.Delete(q.order, i, i+1)
+}
+
+// closeSessions ends the sessions that which chooses. Their messages go back in the
+// order in which they were delivered, over all of them (DEL-8, DL-11).
+func (q *Queue) closeSessions(failed bool, which func(*session) bool) {
+	q.moved = q.moved[:0]
+	closed := false
+	kept := q.order[:0]
+	for _, s := range q.order {
+		if !which(s) {
+			kept = append(kept, s)
+			continue
+		}
+		closed = true
+		delete(q.sessions, s.key)
+		for _, c := range s.consumers {
+			c.removed = true
+			for i := range c.held.items[c.held.head:] {
+				if a := &c.held.items[c.held.head+i]; !a.isRemoved() {
+					q.moved = append(q.moved, *a)
+				}
+			}
+		}
+	}
+	clear(q.order[len(kept):])
+	q.order = kept
+	if !closed {
+		return
+	}
+	q.sweepTurns()
+	slices.SortFunc(q.moved, func(a, b assigned) int { return cmp.Compare(a.turn, b.turn) })
+	for i := range q.moved {
+		h := &q.moved[i].held
+		q.unassign(h)
+		q.giveBack(h, failed)
+	}
+	q.moved = q.moved[:0]
+	q.dropHead()
+}
+
+// unassign accounts for a message that its consumer no longer holds.
+func (q *Queue) unassign(h *held) {
+	q.unsettled--
+	q.unsettledBytes -= uint64(h.size)
+}
+
+// Sessions yields the sessions known to the queue, ascending by key.
+func (q *Queue) Sessions() iter.Seq[SessionKey] {
+	return func(yield func(SessionKey) bool) {
+		for _, s := range q.order {
+			if !yield(s.key) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package quorumq
+
+import (
+	"cmp"
+	"slices"
+)
+
+// applySettle takes messages off the queue (DEL-8 accept, DEL-6).
+func (q *Queue) applySettle(c *Settle) {
+	con := q.consumer(c.Consumer)
+	if con == nil {
+		q.reply.Code = CodeUnknownConsumer
+		return
+	}
+	for _, r := range c.Ranges {
+		w := &con.held
+		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
+			a := &w.items[i]
+			if a.isRemoved() {
+				continue
+			}
+			q.unassign(&a.held)
+			q.stats.settled++
+			q.release(a.body())
+			q.dropAnnotations(a.annotations())
+			a.remove()
+			w.live--
+		}
+	}
+	con.held.tidy()
+	q.settledSome(con)
+}
+
+// settledSome lets a consumer that holds less go on, or go.
+func (q *Queue) settledSome(c *consumer) {
+	if c.held.live == 0 && c.cancelled {
+		q.dismiss(c)
+		return
+	}
+	q.wake(c)
+}
+
+// applyReturn gives messages back in delivery order (DEL-1).
+func (q *Queue) applyReturn(m Meta, c *Return) {
+	con, notes := q.outcome(m, c.Consumer, c.HasAnnotations)
+	if con == nil {
+		return
+	}
+	for _, r := range q.ascending(c.Ranges) {
+		q.takeBack(con, r, c.Failed, notes)
+	}
+	q.outcomeDone(con, notes)
+	q.dropHead()
+}
+
+// takeBack returns what a consumer holds of a range.
+func (q *Queue) takeBack(c *consumer, r MsgIDRange, failed bool, notes BodyRef) {
+	w := &c.held
+	for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
+		if a := &w.items[i]; !a.isRemoved() {
+			h := q.takeHeld(w, a, notes)
+			q.giveBack(&h, failed)
+		}
+	}
+}
+
+// applyDiscard dead-letters messages in the order given (DL-11).
+func (q *Queue) applyDiscard(m Meta, c *Discard) {
+	con, notes := q.outcome(m, c.Consumer, c.HasAnnotations)
+	if con == nil {
+		return
+	}
+	w := &con.held
+	for _, r := range c.Ranges {
+		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
+			if a := &w.items[i]; !a.isRemoved() {
+				h := q.takeHeld(w, a, notes)
+				h.count(c.Failed)
+				q.discard(&h, ReasonRejected)
+			}
+		}
+	}
+	q.outcomeDone(con, notes)
+}
+
+// outcome starts a Return or Discard: its consumer, and its body of annotations. That
+// body is counted once for the command itself until outcomeDone.
+func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyRef) {
+	var notes BodyRef
+	if annotated {
+		notes = BodyRef{Index: m.Index, Slot: m.FirstSlot}
+	}
+	con := q.consumer(k)
+	if con == nil {
+		q.reply.Code = CodeUnknownConsumer
+		if annotated {
+			q.release(notes)
+		}
+		return nil, notes
+	}
+	q.shareAnnotations(notes)
+	return con, notes
+}
+
+func (q *Queue) outcomeDone(c *consumer, notes BodyRef) {
+	q.dropAnnotations(notes)
+	c.held.tidy()
+	q.settledSome(c)
+}
+
+// takeHeld takes a message from its consumer; new annotations replace those it has
+// (DEL-11).
+func (q *Queue) takeHeld(w *window, a *assigned, notes BodyRef) held {
+	h := a.held
+	q.unassign(&h)
+	a.remove()
+	w.live--
+	if notes != (BodyRef{}) {
+		q.shareAnnotations(notes)
+		q.dropAnnotations(h.annotations())
+		h.annIndex, h.annSlot = notes.Index, notes.Slot
+	}
+	return h
+}
+
+// count adds what each way back but a settle adds (DEL-8).
+func (h *held) count(failed bool) {
+	h.acquired++
+	if failed {
+		h.failures++
+	}
+}
+
+// giveBack puts a message that its consumer held into the returned list, unless it has
+// failed too often (DEL-9) or its time is over (TTL-3).
+func (q *Queue) giveBack(h *held, failed bool) {
+	h.count(failed)
+	switch limit := q.config.DeliveryLimit; {
+	case failed && limit >= 0 && int64(h.failures) > limit:
+		q.stats.limitHits++
+		q.discard(h, ReasonDeliveryLimit)
+	case q.expired(&h.message):
+		q.expireOne(h)
+	default:
+		q.stats.returned++
+		q.pushBack(*h)
+	}
+}
+
+// ascending returns the ranges in ascending order, without copying if they are.
+func (q *Queue) ascending(rs []MsgIDRange) []MsgIDRange {
+	byFirst := func(a, b MsgIDRange) int { return cmp.Compare(a.First, b.First) }
+	if slices.IsSortedFunc(rs, byFirst) {
+		return rs
+	}
+	q.ranges = append(q.ranges[:0], rs...)
+	slices.SortFunc(q.ranges, byFirst)
+	return q.ranges
+}

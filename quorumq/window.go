@@ -1,0 +1,102 @@
+package quorumq
+
+import (
+	"cmp"
+	"slices"
+)
+
+// assigned is a message that a consumer holds.
+type assigned struct {
+	held
+	id   MsgID
+	turn uint64 // number of the assignment, over all consumers
+}
+
+// window is what one consumer holds, ascending by id. Ids ascend by one, so that most
+// are found at once by their distance from the first.
+type window struct {
+	items []assigned // items[head:]; the first and the last of them are live
+	head  int
+	live  int
+}
+
+func (w *window) push(a assigned) {
+	if len(w.items) == cap(w.items) && w.head > len(w.items)/2 {
+		n := copy(w.items, w.items[w.head:])
+		w.items, w.head = w.items[:n], 0
+	}
+	w.items = append(w.items, a)
+	w.live++
+}
+
+// search returns the first place in items whose id is at least m.
+func (w *window) search(m MsgID) int {
+	if w.live == 0 || m <= w.items[w.head].id {
+		return w.head
+	}
+	guess := m - w.items[w.head].id
+	if guess < MsgID(len(w.items)-w.head) && w.items[w.head+int(guess)].id == m {
+		return w.head + int(guess)
+	}
+	i, _ := slices.BinarySearchFunc(w.items[w.head:], m, func(a assigned, m MsgID) int {
+		return cmp.Compare(a.id, m)
+	})
+	return w.head + i
+}
+
+// tidy restores the rules after items were marked as removed.
+func (w *window) tidy() {
+	if w.live == 0 {
+		w.items, w.head = w.items[:0], 0
+		if cap(w.items) > 2*MaxOutstanding {
+			w.items = nil
+		}
+		return
+	}
+	for w.items[w.head].isRemoved() {
+		w.head++
+	}
+	for w.items[len(w.items)-1].isRemoved() {
+		w.items = w.items[:len(w.items)-1]
+	}
+	if len(w.items)-w.head > 2*w.live+chunkLen {
+		w.items = append(w.items[:0], slices.DeleteFunc(w.items[w.head:], func(a assigned) bool { return a.isRemoved() })...)
+		w.head = 0
+	}
+}
+
+// Assigned appends the deliveries that the consumer holds with ids above last: what a
+// gateway asks for when it missed some (Resume, DEL-12).
+func (q *Queue) Assigned(dst []Delivery, k ConsumerKey, last MsgID) []Delivery {
+	c := q.consumer(k)
+	if c == nil || last >= c.last {
+		return dst
+	}
+	for i := c.held.search(last + 1); i < len(c.held.items); i++ {
+		if a := &c.held.items[i]; !a.isRemoved() {
+			dst = append(dst, a.delivery(c.key))
+		}
+	}
+	return dst
+}
+
+// LastMsgID returns the newest id assigned to a consumer, and whether the queue knows
+// it.
+func (q *Queue) LastMsgID(k ConsumerKey) (MsgID, bool) {
+	c := q.consumer(k)
+	if c == nil {
+		return 0, false
+	}
+	return c.last, true
+}
+
+func (a *assigned) delivery(k ConsumerKey) Delivery {
+	return Delivery{
+		Consumer:      k,
+		MsgID:         a.id,
+		Body:          a.body(),
+		Annotations:   a.annotations(),
+		DeliveryCount: a.failures,
+		AcquiredCount: a.acquired,
+	}
+}

@@ -1,0 +1,217 @@
+package quorumq
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/id"
+)
+
+// MaxNodeIDBytes bounds the name of a node in stored commands and snapshots.
+const MaxNodeIDBytes = 255
+
+// maxInternedNodes bounds the node names that a reader keeps for reuse.
+const maxInternedNodes = 1024
+
+var (
+	errShort     = errors.New("quorumq: bytes end too early")
+	errVarint    = errors.New("quorumq: number is not in its shortest form or too large")
+	errNodeID    = fmt.Errorf("quorumq: node name is empty or longer than %d bytes", MaxNodeIDBytes)
+	errTrailing  = errors.New("quorumq: bytes follow the end")
+	errFlags     = errors.New("quorumq: unknown flags")
+	errCount     = errors.New("quorumq: count exceeds the bytes that follow")
+	errZero      = errors.New("quorumq: number or tag 0 where numbering starts at 1")
+	errRange     = errors.New("quorumq: value is out of its range")
+	errRanges    = errors.New("quorumq: range ends before it starts")
+	errUnordered = errors.New("quorumq: entries are not in ascending order")
+)
+
+// reader takes numbers off stored bytes; after the first error it returns zeros.
+type reader struct {
+	b     []byte
+	err   error
+	nodes map[string]id.NodeID // interned names; nil: none are kept
+}
+
+func (r *reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+		r.b = nil
+	}
+}
+
+// check fails unless ok.
+func (r *reader) check(ok bool, err error) {
+	if !ok {
+		r.fail(err)
+	}
+}
+
+func (r *reader) byte() byte {
+	if len(r.b) == 0 {
+		r.fail(errShort)
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+// u takes an unsigned varint in its shortest form.
+func (r *reader) u() uint64 {
+	if len(r.b) > 0 && r.b[0] < 0x80 {
+		v := r.b[0]
+		r.b = r.b[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(r.b)
+	switch {
+	case n == 0:
+		r.fail(errShort)
+		return 0
+	case n < 0 || r.b[n-1] == 0:
+		r.fail(errVarint)
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// upTo takes a number of at most limit.
+func (r *reader) upTo(limit uint64) uint64 {
+	v := r.u()
+	if v > limit {
+		r.fail(errRange)
+		return 0
+	}
+	return v
+}
+
+func (r *reader) u32() uint32 { return uint32(r.upTo(1<<32 - 1)) }
+
+// i takes a number of 0 to 2^63-1.
+func (r *reader) i() int64 { return int64(r.upTo(1<<63 - 1)) }
+
+// limit takes a limit: 0 is Unlimited, all others are one above their value.
+func (r *reader) limit() int64 { return int64(r.upTo(1<<63-1)) - 1 }
+
+// z takes a signed number in zigzag form.
+func (r *reader) z() int64 {
+	v := r.u()
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+// flags takes a byte in which only the bits of known may be set.
+func (r *reader) flags(known byte) byte {
+	v := r.byte()
+	if v&^known != 0 {
+		r.fail(errFlags)
+		return 0
+	}
+	return v
+}
+
+// count takes a number of entries of at least size bytes each: it is checked against the
+// bytes that are left before anything is allocated.
+func (r *reader) count(size int) int {
+	n := r.u()
+	if n > uint64(len(r.b)/size) {
+		r.fail(errCount)
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) node() id.NodeID {
+	n := r.u()
+	if n == 0 || n > MaxNodeIDBytes {
+		r.fail(errNodeID)
+		return ""
+	}
+	if uint64(len(r.b)) < n {
+		r.fail(errShort)
+		return ""
+	}
+	name := r.b[:n]
+	r.b = r.b[n:]
+	if known, ok := r.nodes[string(name)]; ok {
+		return known
+	}
+	v := id.NodeID(name)
+	if r.nodes != nil && len(r.nodes) < maxInternedNodes {
+		r.nodes[string(v)] = v
+	}
+	return v
+}
+
+// end returns the first error, or that bytes are left.
+func (r *reader) end() error {
+	if r.err == nil && len(r.b) > 0 {
+		return errTrailing
+	}
+	return r.err
+}
+
+func putU(b []byte, v uint64) []byte { return binary.AppendUvarint(b, v) }
+
+// putLimit writes what limit takes.
+func putLimit(b []byte, v int64) []byte { return putU(b, uint64(max(v, Unlimited)+1)) }
+
+func putZ(b []byte, v int64) []byte { return putU(b, uint64(v)<<1^uint64(v>>63)) }
+
+func putNode(b []byte, n id.NodeID) []byte {
+	n = n[:min(len(n), MaxNodeIDBytes)]
+	return append(putU(b, uint64(len(n))), n...)
+}
+
+func putBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// bool takes a byte of 0 or 1.
+func (r *reader) bool() bool { return r.flags(1) != 0 }
+
+func putSession(b []byte, k SessionKey) []byte {
+	return putU(putU(putNode(b, k.Node), uint64(k.Epoch)), k.Session)
+}
+
+func (r *reader) session() SessionKey {
+	return SessionKey{Node: r.node(), Epoch: id.Epoch(r.u()), Session: r.u()}
+}
+
+func putConsumer(b []byte, k ConsumerKey) []byte {
+	return putU(putSession(b, k.SessionKey), uint64(k.Tag))
+}
+
+func (r *reader) consumer() ConsumerKey {
+	return ConsumerKey{SessionKey: r.session(), Tag: r.u32()}
+}
+
+func putConfig(b []byte, c Config) []byte {
+	c = c.normal()
+	b = putLimit(b, c.MaxLength)
+	b = putLimit(b, c.MaxLengthBytes)
+	b = append(b, byte(c.Overflow))
+	b = putLimit(b, c.MessageTTLMs)
+	b = append(b, byte(c.DeadLetter))
+	b = putLimit(b, c.DeliveryLimit)
+	return putU(b, uint64(c.DisconnectedTimeoutMs))
+}
+
+func (r *reader) config() Config {
+	c := Config{
+		MaxLength:             r.limit(),
+		MaxLengthBytes:        r.limit(),
+		Overflow:              Overflow(r.byte()),
+		MessageTTLMs:          r.limit(),
+		DeadLetter:            DeadLetterMode(r.byte()),
+		DeliveryLimit:         r.limit(),
+		DisconnectedTimeoutMs: r.i(),
+	}
+	r.check(c == c.normal(), errRange)
+	return c
+}
