@@ -20,6 +20,7 @@ type sendQueue struct {
 	wake               chan struct{} // of capacity 1: something is queued, or closed
 
 	mu      sync.Mutex
+	room    *sync.Cond // bytes left the queue, or it closed
 	frames  []*nodev1.Frame
 	sizes   []int
 	waiting int // bytes pushed and not yet written
@@ -27,11 +28,18 @@ type sendQueue struct {
 }
 
 func newSendQueue(c *Config) *sendQueue {
-	return &sendQueue{maxFrame: c.MaxFrameBytes, maxQueue: c.MaxLinkQueueBytes, wake: make(chan struct{}, 1)}
+	q := &sendQueue{maxFrame: c.MaxFrameBytes, maxQueue: c.MaxLinkQueueBytes, wake: make(chan struct{}, 1)}
+	q.room = sync.NewCond(&q.mu)
+	return q
 }
 
 // push queues a frame without blocking. One frame always fits into an empty queue.
-func (q *sendQueue) push(f *nodev1.Frame) error {
+func (q *sendQueue) push(f *nodev1.Frame) error { return q.add(f, false) }
+
+// pushWait queues a frame and blocks while the queue is full.
+func (q *sendQueue) pushWait(f *nodev1.Frame) error { return q.add(f, true) }
+
+func (q *sendQueue) add(f *nodev1.Frame, wait bool) error {
 	size := proto.Size(f)
 	if size > q.maxFrame {
 		return fmt.Errorf("%w: %d bytes, the limit is %d: raise MaxFrameBytes on all nodes or send less at once",
@@ -39,11 +47,14 @@ func (q *sendQueue) push(f *nodev1.Frame) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	for !q.closed && q.waiting > 0 && q.waiting+size > q.maxQueue {
+		if !wait {
+			return fmt.Errorf("%w: %d bytes wait and %d more do not fit into %d", ErrLinkFull, q.waiting, size, q.maxQueue)
+		}
+		q.room.Wait()
+	}
 	if q.closed {
 		return ErrLinkDown
-	}
-	if q.waiting > 0 && q.waiting+size > q.maxQueue {
-		return fmt.Errorf("%w: %d bytes wait and %d more do not fit into %d", ErrLinkFull, q.waiting, size, q.maxQueue)
 	}
 	q.frames = append(q.frames, f)
 	q.sizes = append(q.sizes, size)
@@ -66,7 +77,10 @@ func (q *sendQueue) take(frames []*nodev1.Frame, sizes []int) ([]*nodev1.Frame, 
 func (q *sendQueue) wrote(bytes int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.waiting -= bytes
+	if !q.closed {
+		q.waiting -= bytes
+		q.room.Broadcast()
+	}
 }
 
 // bytes returns how much waits or is being written.
@@ -81,6 +95,7 @@ func (q *sendQueue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.frames, q.sizes, q.waiting = nil, nil, 0
+	q.room.Broadcast()
 	q.signal()
 }
 

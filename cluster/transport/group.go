@@ -1,0 +1,192 @@
+package transport
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// group is the transport of one Raft group: raft.Transport with pre-vote and close.
+type group struct {
+	m        *Mux
+	id       id.GroupID
+	consumer chan raft.RPC
+	ctx      context.Context // ends with done
+	done     <-chan struct{}
+	cancel   context.CancelFunc
+	beat     atomic.Pointer[func(raft.RPC)]
+	calls    lane // in order, through raft's queue
+	beats    lane // heartbeats, past it
+
+	mu        sync.Mutex // guards what follows
+	pipelines map[*pipeline]struct{}
+}
+
+var (
+	_ raft.Transport   = (*group)(nil)
+	_ raft.WithPreVote = (*group)(nil)
+	_ raft.WithClose   = (*group)(nil)
+)
+
+func newGroup(m *Mux, g id.GroupID) *group {
+	n := &group{
+		m: m, id: g, consumer: make(chan raft.RPC),
+		pipelines: map[*pipeline]struct{}{},
+	}
+	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n.done = n.ctx.Done()
+	for _, l := range []*lane{&n.calls, &n.beats} {
+		l.limit, l.wake = m.config.MaxInboundCalls, make(chan struct{}, 1)
+	}
+	return n
+}
+
+// Consumer implements raft.Transport.
+func (g *group) Consumer() <-chan raft.RPC { return g.consumer }
+
+// LocalAddr implements raft.Transport.
+func (g *group) LocalAddr() raft.ServerAddress { return raft.ServerAddress(g.m.config.Node) }
+
+// EncodePeer implements raft.Transport. Addresses are ids of nodes.
+func (g *group) EncodePeer(_ raft.ServerID, a raft.ServerAddress) []byte { return []byte(a) }
+
+// DecodePeer implements raft.Transport.
+func (g *group) DecodePeer(b []byte) raft.ServerAddress { return raft.ServerAddress(b) }
+
+// SetHeartbeatHandler implements raft.Transport. The handler runs in a goroutine of its
+// own, one call at a time.
+func (g *group) SetHeartbeatHandler(h func(raft.RPC)) {
+	if h == nil {
+		g.beat.Store(nil)
+		return
+	}
+	g.beat.Store(&h)
+}
+
+// Close implements raft.WithClose: the group has no member here any more.
+func (g *group) Close() error {
+	g.m.leave(g)
+	g.stop()
+	return nil
+}
+
+func (g *group) stop() {
+	g.cancel()
+	g.mu.Lock()
+	pipelines := g.pipelines
+	g.pipelines = nil
+	g.mu.Unlock()
+	for p := range pipelines {
+		p.end()
+	}
+}
+
+// AppendEntries implements raft.Transport. While the peer is down the call waits, so
+// that raft's back-off does not grow and the call goes out as soon as the link is up.
+// Entries beyond Config.MaxAppendBytes are cut off args: raft goes on behind what was sent.
+func (g *group) AppendEntries(
+	to raft.ServerID, _ raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
+) error {
+	trim(args, g.m.config.MaxAppendBytes)
+	c := &nodev1.RaftCall{Rpc: &nodev1.RaftCall_AppendEntries{AppendEntries: appendRequest(args)}}
+	a, err := g.call(to, c, true)
+	if err != nil {
+		return err
+	}
+	return readAppend(a, resp)
+}
+
+// RequestVote implements raft.Transport. It fails at once while the peer is down: a vote
+// that comes late helps nobody.
+func (g *group) RequestVote(
+	to raft.ServerID, _ raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
+) error {
+	a, err := g.call(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestVote{RequestVote: voteRequest(args)}}, false)
+	if err != nil {
+		return err
+	}
+	return readVote(a, resp)
+}
+
+// RequestPreVote implements raft.WithPreVote; see RequestVote.
+func (g *group) RequestPreVote(
+	to raft.ServerID, _ raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
+) error {
+	a, err := g.call(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestPreVote{RequestPreVote: preVoteRequest(args)}}, false)
+	if err != nil {
+		return err
+	}
+	return readPreVote(a, resp)
+}
+
+// TimeoutNow implements raft.Transport; see RequestVote.
+func (g *group) TimeoutNow(
+	to raft.ServerID, _ raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse,
+) error {
+	c := &nodev1.RaftCall{Rpc: &nodev1.RaftCall_TimeoutNow{
+		TimeoutNow: &nodev1.TimeoutNowRequest{Header: headerTo(args.RPCHeader)},
+	}}
+	a, err := g.call(to, c, false)
+	if err != nil {
+		return err
+	}
+	return readTimeoutNow(a, resp)
+}
+
+// syncCall is a call that a goroutine waits for.
+type syncCall struct {
+	done   chan struct{}
+	answer *nodev1.RaftAnswer
+	err    error
+}
+
+func (c *syncCall) complete(a *nodev1.RaftAnswer, err error) {
+	c.answer, c.err = a, err
+	close(c.done)
+}
+
+// call sends and waits for the answer, the link's return included if park is set, for
+// Config.CallTimeout at most.
+func (g *group) call(to raft.ServerID, c *nodev1.RaftCall, park bool) (*nodev1.RaftAnswer, error) {
+	late := time.NewTimer(g.m.config.CallTimeout)
+	defer late.Stop()
+	s, err := g.session(to, park, late.C)
+	if err != nil {
+		return nil, err
+	}
+	c.Group = uint64(g.id)
+	w := &syncCall{done: make(chan struct{})}
+	request, err := s.start(c, w)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-w.done:
+		return w.answer, w.err
+	case <-late.C:
+		err = fmt.Errorf("transport: node %q did not answer a call for group %s within %v", to, g.id, g.m.config.CallTimeout)
+	case <-g.done:
+		err = ErrClosed
+	}
+	s.forget(request)
+	return nil, err
+}
+
+// session returns the links to a node, and waits for them if park is set.
+func (g *group) session(to raft.ServerID, park bool, late <-chan time.Time) (*session, error) {
+	if !park {
+		return g.m.session(id.NodeID(to))
+	}
+	p := g.m.ensure(id.NodeID(to))
+	if p == nil {
+		return nil, ErrClosed
+	}
+	return p.await(late, g.done)
+}

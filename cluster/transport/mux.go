@@ -1,0 +1,235 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Mux is this node's end of all links. All methods may be called concurrently.
+type Mux struct {
+	config   Config
+	log      *slog.Logger
+	identity identity
+	ctx      context.Context
+	cancel   context.CancelFunc
+	server   *grpc.Server
+	epochs   epochs
+	accepted accepted
+	running  sync.WaitGroup // runs of peers, readers of accepted links
+
+	mu     sync.Mutex // guards what follows
+	peers  map[id.NodeID]*peer
+	gone   map[id.NodeID]<-chan struct{} // ends of peers that were removed
+	groups map[id.GroupID]*group
+	closed bool
+}
+
+// New returns a Mux without peers.
+func New(c Config) (*Mux, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	if c.Calls == nil {
+		c.Calls = nodev1.UnimplementedNodeServer{}
+	}
+	m := &Mux{
+		config: c, log: c.Logger, identity: newIdentity(&c),
+		epochs: epochs{newest: map[id.NodeID]id.Epoch{}},
+		peers:  map[id.NodeID]*peer{}, gone: map[id.NodeID]<-chan struct{}{}, groups: map[id.GroupID]*group{},
+	}
+	m.accepted.init()
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.server = grpc.NewServer(
+		grpc.UnaryInterceptor(m.admitUnary),
+		grpc.StreamInterceptor(m.admitStream),
+		grpc.MaxRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
+		grpc.MaxSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
+		grpc.InitialWindowSize(streamWindowBytes),
+		grpc.InitialConnWindowSize(connWindowBytes),
+		grpc.ReadBufferSize(socketBufferBytes),
+		grpc.WriteBufferSize(socketBufferBytes),
+		grpc.ConnectionTimeout(c.DialTimeout),
+		// gRPC does not go below a second here; the opener's own pings do.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: max(c.PingEvery, time.Second), Timeout: c.PingTimeout}),
+		grpc.WaitForHandlers(true),
+	)
+	nodev1.RegisterNodeServer(m.server, service{NodeServer: c.Calls, m: m})
+	return m, nil
+}
+
+// Serve accepts peers until Close; it returns nil after Close.
+func (m *Mux) Serve(l net.Listener) error {
+	err := m.server.Serve(l)
+	if m.ctx.Err() != nil || errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return fmt.Errorf("transport: accepting peers at %s: %w", l.Addr(), err)
+}
+
+// SetPeer tells where a peer is; an unchanged address does nothing. The Mux connects,
+// and goes on trying, until RemovePeer. The own node is not a peer.
+func (m *Mux) SetPeer(n id.NodeID, address string) {
+	if n == m.config.Node {
+		return
+	}
+	if p := m.ensure(n); p != nil {
+		p.moved(address)
+	}
+}
+
+// ensure returns the peer; one without an address waits for SetPeer. It returns nil
+// after Close.
+func (m *Mux) ensure(n id.NodeID) *peer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.peers[n]; p != nil || m.closed {
+		return p
+	}
+	p := newPeer(m, n, m.gone[n])
+	delete(m.gone, n)
+	m.peers[n] = p
+	m.running.Go(p.run)
+	return p
+}
+
+// RemovePeer drops the links to a peer. It does not wait for LinkDown.
+func (m *Mux) RemovePeer(n id.NodeID) {
+	m.mu.Lock()
+	p := m.peers[n]
+	if p != nil {
+		delete(m.peers, n)
+		m.gone[n] = p.done
+	}
+	m.mu.Unlock()
+	if p != nil {
+		p.cancel()
+	}
+}
+
+func (m *Mux) lookup(n id.NodeID) *peer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.peers[n]
+}
+
+// session returns the links to a peer if they are up.
+func (m *Mux) session(n id.NodeID) (*session, error) {
+	p := m.lookup(n)
+	if p == nil {
+		return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, n)
+	}
+	return p.session()
+}
+
+// Send queues a frame on this node's own queue link to the peer. It never blocks. The
+// frame must not be changed afterwards. Errors: ErrUnknownPeer, ErrLinkDown,
+// ErrLinkFull, ErrFrameTooLarge.
+func (m *Mux) Send(n id.NodeID, f *nodev1.Frame) error {
+	s, err := m.session(n)
+	if err != nil {
+		return err
+	}
+	if err := s.queue.push(f); err != nil {
+		return fmt.Errorf("node %q: %w", n, err)
+	}
+	return nil
+}
+
+// Connected tells whether this node's links to the peer are up, and its epoch.
+func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
+	s, err := m.session(n)
+	if err != nil {
+		return 0, false
+	}
+	return s.remote.Epoch, true
+}
+
+// Client returns the peer's calls on the shared connection. It may be kept: each call
+// takes the connection of the moment, and fails with Unavailable while there is none.
+// Errors: ErrUnknownPeer.
+func (m *Mux) Client(n id.NodeID) (nodev1.NodeClient, error) {
+	p := m.lookup(n)
+	if p == nil || p.addressNow() == "" {
+		return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, n)
+	}
+	return nodev1.NewNodeClient(peerConn{m: m, node: n}), nil
+}
+
+// Raft returns the group's transport. ServerID and ServerAddress are both the node's id.
+// Closing it (raft.WithClose) ends the group here; opening a group again closes the
+// transport returned before.
+//
+// Raft's Shutdown waits for its calls, and calls wait for links: close the transport
+// first, then wait for the future of Shutdown.
+func (m *Mux) Raft(g id.GroupID) raft.Transport {
+	n := newGroup(m, g)
+	m.mu.Lock()
+	old := m.groups[g]
+	closed := m.closed
+	if !closed {
+		m.groups[g] = n
+	}
+	m.mu.Unlock()
+	if old != nil {
+		old.stop()
+	}
+	if closed {
+		n.stop()
+	}
+	return n
+}
+
+func (m *Mux) group(g id.GroupID) *group {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.groups[g]
+}
+
+func (m *Mux) leave(g *group) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.groups[g.id] == g {
+		delete(m.groups, g.id)
+	}
+}
+
+// Close drops all links, ends all groups here and stops Serve. It returns when all
+// goroutines have ended, or with the context's error before that.
+func (m *Mux) Close(ctx context.Context) error {
+	m.mu.Lock()
+	m.closed = true
+	groups := make([]*group, 0, len(m.groups))
+	for _, g := range m.groups {
+		groups = append(groups, g)
+	}
+	m.mu.Unlock()
+	m.cancel()
+	for _, g := range groups {
+		g.stop()
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.server.Stop()
+		m.running.Wait()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("transport: links of node %q did not end in time: %w", m.config.Node, ctx.Err())
+	}
+}

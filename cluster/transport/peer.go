@@ -1,0 +1,237 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/id"
+)
+
+// peer keeps this node's own links to one other node up. Its run goroutine owns the
+// connecting; mu guards the fields below it.
+type peer struct {
+	m       *Mux
+	node    id.NodeID
+	ctx     context.Context
+	cancel  context.CancelFunc
+	after   <-chan struct{} // of the peer's predecessor, removed before; nil: none
+	done    chan struct{}   // closed when run ended
+	kick    chan struct{}   // of capacity 1: do not wait any longer
+	traffic traffic
+	connect atomic.Uint64
+	failure atomic.Uint64
+
+	mu      sync.Mutex
+	address string
+	sess    *session
+	up      chan struct{} // closed when a session came up
+	parked  int
+	lastErr error
+}
+
+func newPeer(m *Mux, node id.NodeID, after <-chan struct{}) *peer {
+	p := &peer{
+		m: m, node: node, after: after,
+		done: make(chan struct{}), kick: make(chan struct{}, 1), up: make(chan struct{}),
+	}
+	p.ctx, p.cancel = context.WithCancel(m.ctx)
+	return p
+}
+
+// run connects, serves the links until they break, and connects again.
+func (p *peer) run() {
+	defer close(p.done)
+	if p.after != nil {
+		<-p.after
+	}
+	var wait time.Duration
+	var told string
+	for p.ctx.Err() == nil {
+		sess, err := p.dial()
+		if err == nil {
+			told, wait = "", p.m.config.RetryMin
+			p.attach(sess)
+			p.m.log.Info("link is up", "peer", p.node, "epoch", sess.remote.Epoch, "address", sess.address)
+			err = sess.serve()
+			p.detach()
+			if p.ctx.Err() == nil {
+				p.m.log.Warn("link went down", "peer", p.node, "epoch", sess.remote.Epoch, "error", err)
+			}
+		} else if p.ctx.Err() == nil && !errors.Is(err, ErrUnknownPeer) {
+			wait = p.failed(err, wait, &told)
+		}
+		p.pause(wait, errors.Is(err, ErrUnknownPeer))
+	}
+}
+
+// failed notes an attempt that did not succeed, logs a new reason once, and returns
+// how long to wait.
+func (p *peer) failed(err error, wait time.Duration, told *string) time.Duration {
+	p.failure.Add(1)
+	p.mu.Lock()
+	p.lastErr = err
+	p.mu.Unlock()
+	reason := "unreachable"
+	if refused(err) {
+		reason = err.Error()
+	}
+	if *told != reason {
+		*told = reason
+		if refused(err) {
+			p.m.log.Error("peer and this node do not accept each other", "peer", p.node, "error", err)
+		} else {
+			p.m.log.Warn("cannot reach the peer, will go on trying", "peer", p.node, "error", err)
+		}
+	}
+	if refused(err) {
+		return p.m.config.RetryRefuse
+	}
+	return min(max(2*wait, p.m.config.RetryMin), p.m.config.RetryMax)
+}
+
+// pause waits up to a third longer or shorter than said, or for a kick only.
+func (p *peer) pause(wait time.Duration, forKick bool) {
+	var due <-chan time.Time
+	if !forKick {
+		t := time.NewTimer(wait*2/3 + rand.N(wait*2/3+1))
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-due:
+	case <-p.kick:
+	case <-p.ctx.Done():
+	}
+}
+
+func (p *peer) kickNow() {
+	select {
+	case p.kick <- struct{}{}:
+	default:
+	}
+}
+
+// moved takes the peer's address; a changed one is tried at once.
+func (p *peer) moved(address string) {
+	p.mu.Lock()
+	changed, sess := p.address != address, p.sess
+	p.address = address
+	p.mu.Unlock()
+	if !changed {
+		return
+	}
+	if sess != nil {
+		sess.fail(fmt.Errorf("%w: its address is now %s", ErrLinkDown, address))
+	}
+	p.kickNow()
+}
+
+// dropOlder ends links to an incarnation that is over.
+func (p *peer) dropOlder(epoch id.Epoch) {
+	p.mu.Lock()
+	sess := p.sess
+	p.mu.Unlock()
+	if sess != nil && sess.remote.Epoch < epoch {
+		sess.fail(fmt.Errorf("%w: epoch %d of it is over, %d was seen", ErrLinkDown, sess.remote.Epoch, epoch))
+	}
+	p.kickNow()
+}
+
+func (p *peer) addressNow() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.address
+}
+
+func (p *peer) attach(s *session) {
+	p.connect.Add(1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sess, p.lastErr = s, nil
+	close(p.up)
+}
+
+func (p *peer) detach() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.sess.over)
+	p.sess = nil
+	p.up = make(chan struct{})
+}
+
+// session returns the links if they are up.
+func (p *peer) session() (*session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.address == "" {
+		return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, p.node)
+	}
+	if p.sess == nil || p.sess.ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: node %q at %s", ErrLinkDown, p.node, p.address)
+	}
+	return p.sess, nil
+}
+
+// await parks the caller until the links are up. The number of those that wait is
+// bounded; late and done end the wait.
+func (p *peer) await(late <-chan time.Time, done <-chan struct{}) (*session, error) {
+	p.mu.Lock()
+	if p.parked >= p.m.config.MaxParkedCalls {
+		p.mu.Unlock()
+		return nil, fmt.Errorf("%w: node %q, and %d calls wait for it already", ErrLinkDown, p.node, p.m.config.MaxParkedCalls)
+	}
+	p.parked++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.parked--
+	}()
+	for {
+		p.mu.Lock()
+		sess, up := p.sess, p.up
+		p.mu.Unlock()
+		if sess != nil && sess.ctx.Err() == nil {
+			return sess, nil
+		}
+		var over <-chan struct{} // a session that failed and was not taken off yet
+		if sess != nil {
+			over, up = sess.over, nil
+		}
+		select {
+		case <-up:
+		case <-over:
+		case <-late:
+			return nil, fmt.Errorf("%w: node %q for %v", ErrLinkDown, p.node, p.m.config.CallTimeout)
+		case <-done:
+			return nil, ErrClosed
+		case <-p.ctx.Done():
+			return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, p.node)
+		}
+	}
+}
+
+func (p *peer) stats() PeerStats {
+	s := PeerStats{
+		Node:      p.node,
+		FramesOut: p.traffic.framesOut.Load(), FramesIn: p.traffic.framesIn.Load(),
+		BytesOut: p.traffic.bytesOut.Load(), BytesIn: p.traffic.bytesIn.Load(),
+		Connects: p.connect.Load(), Failures: p.failure.Load(),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.Address, s.Parked = p.address, p.parked
+	if p.lastErr != nil {
+		s.LastError = p.lastErr.Error()
+	}
+	if p.sess != nil {
+		s.Up, s.Epoch = p.sess.ctx.Err() == nil, p.sess.remote.Epoch
+		s.RaftQueueBytes, s.QueueBytes = p.sess.raft.bytes(), p.sess.queue.bytes()
+	}
+	return s
+}

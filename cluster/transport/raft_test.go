@@ -1,0 +1,150 @@
+package transport
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+)
+
+const testGroups = 20
+
+// clusterOf starts three nodes with members of all groups.
+func clusterOf(t *testing.T, groups int) ([]*node, [][]*member) {
+	t.Helper()
+	nodes := []*node{
+		start(t, testConfig("n1", 1), "127.0.0.1:0"),
+		start(t, testConfig("n2", 1), "127.0.0.1:0"),
+		start(t, testConfig("n3", 1), "127.0.0.1:0"),
+	}
+	meet(nodes...)
+	members := make([][]*member, groups)
+	for g := range members {
+		for _, n := range nodes {
+			members[g] = append(members[g], run(t, n, id.GroupID(1024+g), servers(nodes...), nil))
+		}
+	}
+	return nodes, members
+}
+
+// propose applies entries on whoever leads, again until they are applied.
+func propose(t *testing.T, members []*member, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		until(t, "the entry is applied", func() bool {
+			return leader(t, members...).Apply([]byte(fmt.Sprintf("entry %d", i)), time.Second).Error() == nil
+		})
+	}
+}
+
+// equal waits until all members applied the same, ending in the given entry.
+func equal(t *testing.T, last string, members ...*member) {
+	t.Helper()
+	until(t, "all members applied "+last, func() bool {
+		want := members[0].fsm.contents()
+		for _, m := range members {
+			if m.fsm.contents() != want || !strings.HasSuffix(want, last) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Many groups of three share the links: they elect, replicate, and go on when links
+// break and when a node comes back as a new incarnation at another address.
+func TestGroupsOverLinks(t *testing.T) {
+	nodes, members := clusterOf(t, testGroups)
+	for _, ms := range members {
+		propose(t, ms, 0, 5)
+	}
+	for _, ms := range members {
+		equal(t, "entry 4", ms...)
+	}
+
+	for _, n := range nodes[1:] { // all connections that node 1 opened break
+		s, err := nodes[0].session(n.config.Node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ms := range members {
+		propose(t, ms, 5, 8)
+		equal(t, "entry 7", ms...)
+	}
+
+	for _, ms := range members {
+		ms[2].halt(t)
+	}
+	nodes[2].stop(t)
+	for _, ms := range members {
+		propose(t, ms[:2], 8, 10)
+	}
+	nodes[2] = start(t, testConfig("n3", 2), "127.0.0.1:0")
+	meet(nodes...)
+	for g, ms := range members {
+		ms[2] = run(t, nodes[2], id.GroupID(1024+g), nil, ms[2])
+	}
+	for _, ms := range members {
+		propose(t, ms, 10, 12)
+		equal(t, "entry 11", ms...)
+	}
+	if s := nodes[0].Stats(); len(s.Peers) != 2 || s.Peers[1].Epoch != 2 || s.Peers[1].FramesOut == 0 || s.Peers[1].Inbound.FramesIn == 0 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+// A follower that is far behind gets a snapshot, larger than any message, on the
+// connection of the links.
+func TestInstallSnapshot(t *testing.T) {
+	nodes, members := clusterOf(t, 1)
+	ms := members[0]
+	propose(t, ms, 0, 1)
+	lead := leader(t, ms...)
+	var behind int
+	for i, m := range ms {
+		if m != lead {
+			behind = i
+		}
+	}
+	ms[behind].halt(t)
+	big := strings.Repeat("x", 1<<20)
+	for range 40 {
+		if err := lead.Apply([]byte(big), 10*time.Second).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := lead.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	ms[behind] = run(t, nodes[behind], 1024, nil, ms[behind])
+	propose(t, ms, 1, 2)
+	equal(t, "entry 1", ms...)
+	if n := ms[behind].Stats()["last_snapshot_index"]; n == "0" {
+		t.Error("the follower has no snapshot")
+	}
+}
+
+// Leadership can be handed over: TimeoutNow goes through.
+func TestLeadershipTransfer(t *testing.T) {
+	_, members := clusterOf(t, 1)
+	ms := members[0]
+	propose(t, ms, 0, 1)
+	old := leader(t, ms...)
+	until(t, "leadership was handed over", func() bool { return old.LeadershipTransfer().Error() == nil })
+	until(t, "another member leads", func() bool {
+		for _, m := range ms {
+			if m != old && m.State() == raft.Leader {
+				return true
+			}
+		}
+		return false
+	})
+}

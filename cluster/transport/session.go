@@ -1,0 +1,328 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Flow control of HTTP/2 in bytes. The window of a stream bounds what the receiver
+// buffers of one that it does not read; the connection's is given back on receipt, so
+// a stream that is not read never holds up the others.
+const (
+	streamWindowBytes = 4 << 20
+	connWindowBytes   = 16 << 20
+	socketBufferBytes = 64 << 10
+	// frameOverheadBytes is what a message on a link may be larger than its frame.
+	frameOverheadBytes = 1 << 10
+)
+
+type linkStream = grpc.BidiStreamingClient[nodev1.LinkRequest, nodev1.LinkResponse]
+
+// waiter is told how a Raft call ended: by the answer, or by an error without one. It
+// must not block: the reader of the link calls it.
+type waiter interface {
+	complete(a *nodev1.RaftAnswer, err error)
+}
+
+// session is one connection to a peer with its streams, from when both ends accepted
+// each other until the first of them breaks.
+type session struct {
+	p       *peer
+	address string
+	remote  Peer
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	conn    *grpc.ClientConn
+	over    chan struct{} // closed when the peer's run took the session off
+
+	raft, queue                         *sendQueue
+	raftStream, queueStream, beatStream linkStream
+
+	mu     sync.Mutex // guards what follows
+	calls  map[uint64]waiter
+	next   uint64
+	closed error
+}
+
+// dial connects to where the peer is now and opens all streams.
+func (p *peer) dial() (*session, error) {
+	address := p.addressNow()
+	if address == "" {
+		return nil, ErrUnknownPeer
+	}
+	c := &p.m.config
+	s := &session{
+		p: p, address: address, over: make(chan struct{}),
+		raft: newSendQueue(c), queue: newSendQueue(c), calls: map[uint64]waiter{},
+	}
+	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
+	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(c, p.m.identity)...)
+	if err != nil {
+		s.cancel(err)
+		return nil, fmt.Errorf("transport: address %q of node %q: %w", address, p.node, err)
+	}
+	s.conn = conn
+	late := time.AfterFunc(c.DialTimeout, func() {
+		s.cancel(fmt.Errorf("transport: node %q at %s did not answer within %v", p.node, address, c.DialTimeout))
+	})
+	err = s.open()
+	if !late.Stop() && err == nil {
+		err = context.Cause(s.ctx)
+	}
+	if err != nil {
+		if cause := context.Cause(s.ctx); cause != nil {
+			err = cause
+		}
+		s.cancel(err)
+		return nil, errors.Join(err, conn.Close())
+	}
+	return s, nil
+}
+
+func dialOptions(c *Config, i identity) []grpc.DialOption {
+	return []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithPerRPCCredentials(i),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: c.DialTimeout}).DialContext(ctx, "tcp", address)
+		}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: c.RetryMin, Multiplier: 2, Jitter: 0.3, MaxDelay: c.RetryMax},
+			MinConnectTimeout: c.DialTimeout,
+		}),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
+			grpc.MaxCallSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
+		),
+		grpc.WithInitialWindowSize(streamWindowBytes),
+		grpc.WithInitialConnWindowSize(connWindowBytes),
+		grpc.WithReadBufferSize(socketBufferBytes),
+		grpc.WithWriteBufferSize(socketBufferBytes),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDisableRetry(),
+		grpc.WithIdleTimeout(0),
+	}
+}
+
+// open opens the streams and checks who is at the other end.
+func (s *session) open() error {
+	client := nodev1.NewNodeClient(s.conn)
+	for _, l := range []struct {
+		class  class
+		stream *linkStream
+	}{{classBeat, &s.beatStream}, {classRaft, &s.raftStream}, {classQueue, &s.queueStream}} {
+		stream, err := client.Link(metadata.AppendToOutgoingContext(s.ctx, mdLink, string(l.class)))
+		if err != nil {
+			return fmt.Errorf("transport: node %q at %s: %w", s.p.node, s.address, err)
+		}
+		header, err := stream.Header()
+		if err == nil && header == nil {
+			_, err = stream.Recv()
+		}
+		if err != nil {
+			return fmt.Errorf("transport: node %q at %s: %w", s.p.node, s.address, err)
+		}
+		remote, err := s.p.m.identity.check(header)
+		if err != nil {
+			return err
+		}
+		if remote.Node != s.p.node {
+			return refusal{codes.FailedPrecondition, fmt.Sprintf("node %q answers at %s, where node %q was expected: correct the address of %q",
+				remote.Node, s.address, s.p.node, s.p.node)}
+		}
+		if err := s.p.m.noteEpoch(remote); err != nil {
+			return err
+		}
+		s.remote, *l.stream = remote, stream
+	}
+	return nil
+}
+
+// serve moves frames until the session fails, and returns why.
+func (s *session) serve() error {
+	var all sync.WaitGroup
+	count := &s.p.traffic
+	all.Go(func() {
+		s.fail(s.raft.drain(s.ctx.Done(), count, func(fs []*nodev1.Frame) error {
+			return s.raftStream.Send(&nodev1.LinkRequest{Frames: fs})
+		}))
+	})
+	all.Go(func() {
+		s.fail(s.queue.drain(s.ctx.Done(), count, func(fs []*nodev1.Frame) error {
+			return s.queueStream.Send(&nodev1.LinkRequest{Frames: fs})
+		}))
+	})
+	all.Go(func() { s.fail(s.receive(s.raftStream, s.answered)) })
+	all.Go(func() {
+		h := s.p.m.config.Handler
+		h.LinkUp(s.remote)
+		s.fail(s.receive(s.queueStream, func(f *nodev1.Frame) { h.HandleAnswer(s.remote, f) }))
+		h.LinkDown(s.remote)
+	})
+	all.Go(func() { s.fail(s.beat()) })
+	all.Wait()
+	s.p.m.log.Debug("session ended", "peer", s.p.node, "error", context.Cause(s.ctx))
+	return errors.Join(context.Cause(s.ctx), s.closeConn())
+}
+
+func (s *session) closeConn() error {
+	if err := s.conn.Close(); err != nil && status.Code(err) != codes.Canceled {
+		return err
+	}
+	return nil
+}
+
+// fail ends the session; the first reason counts. Calls in flight learn of it.
+func (s *session) fail(reason error) {
+	switch {
+	case reason == nil || errors.Is(reason, io.EOF):
+		reason = fmt.Errorf("%w: node %q closed it", ErrLinkDown, s.p.node)
+	case !errors.Is(reason, ErrLinkDown):
+		reason = fmt.Errorf("%w: node %q: %w", ErrLinkDown, s.p.node, reason)
+	}
+	s.cancel(reason)
+	s.raft.close()
+	s.queue.close()
+	s.mu.Lock()
+	if s.closed == nil {
+		s.closed = context.Cause(s.ctx)
+	}
+	calls := s.calls
+	s.calls = nil
+	s.mu.Unlock()
+	for _, w := range calls {
+		w.complete(nil, s.closed)
+	}
+}
+
+func (s *session) receive(stream linkStream, take func(*nodev1.Frame)) error {
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		s.p.traffic.received(len(r.GetFrames()), proto.Size(r))
+		for _, f := range r.GetFrames() {
+			take(f)
+		}
+	}
+}
+
+// beat pings the peer and ends the session when an answer stays away: a process that
+// is stopped keeps its sockets, so nothing else would tell.
+func (s *session) beat() error {
+	answers := make(chan uint64, 1)
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		defer close(answers)
+		for {
+			r, err := s.beatStream.Recv()
+			if err != nil {
+				s.fail(err)
+				return
+			}
+			for _, f := range r.GetFrames() {
+				select {
+				case answers <- f.GetPing().GetNumber():
+				case <-s.ctx.Done():
+					return
+				}
+			}
+		}
+	})
+	defer reader.Wait()
+	c := &s.p.m.config
+	timer := time.NewTimer(c.PingEvery)
+	defer timer.Stop()
+	for number := uint64(1); ; number++ {
+		select {
+		case <-timer.C:
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		}
+		ping := &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}
+		if err := s.beatStream.Send(&nodev1.LinkRequest{Frames: []*nodev1.Frame{ping}}); err != nil {
+			s.fail(err)
+			return err
+		}
+		timer.Reset(c.PingTimeout)
+		for answered := false; !answered; {
+			select {
+			case n, open := <-answers:
+				answered = n == number
+				if !open {
+					return context.Cause(s.ctx)
+				}
+			case <-timer.C:
+				err := fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
+				s.fail(err)
+				return err
+			case <-s.ctx.Done():
+				return context.Cause(s.ctx)
+			}
+		}
+		timer.Reset(c.PingEvery)
+	}
+}
+
+// start sends a Raft call; w learns the end of it exactly once, unless start fails. It
+// blocks while the link's queue is full.
+func (s *session) start(c *nodev1.RaftCall, w waiter) (uint64, error) {
+	s.mu.Lock()
+	if s.closed != nil {
+		s.mu.Unlock()
+		return 0, s.closed
+	}
+	s.next++
+	c.Request = s.next
+	s.calls[c.GetRequest()] = w
+	s.mu.Unlock()
+	err := s.raft.pushWait(&nodev1.Frame{Kind: &nodev1.Frame_RaftCall{RaftCall: c}})
+	if err != nil && s.forget(c.GetRequest()) {
+		return 0, fmt.Errorf("node %q, group %d: %w", s.p.node, c.GetGroup(), err)
+	}
+	return c.GetRequest(), nil
+}
+
+// forget takes a call back; false: its waiter was told or is being told.
+func (s *session) forget(request uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, held := s.calls[request]
+	delete(s.calls, request)
+	return held
+}
+
+func (s *session) answered(f *nodev1.Frame) {
+	a := f.GetRaftAnswer()
+	if a == nil {
+		return
+	}
+	s.mu.Lock()
+	w := s.calls[a.GetRequest()]
+	delete(s.calls, a.GetRequest())
+	s.mu.Unlock()
+	if w == nil {
+		return // given up
+	}
+	if a.GetError() != "" {
+		w.complete(nil, fmt.Errorf("transport: node %q: %s", s.p.node, a.GetError()))
+		return
+	}
+	w.complete(a, nil)
+}
