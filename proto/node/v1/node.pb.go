@@ -2442,8 +2442,10 @@ type NodeStatusResponse struct {
 	Founded bool `protobuf:"varint,6,opt,name=founded,proto3" json:"founded,omitempty"`
 	// Founder is the node by which this one lets the cluster be founded, and founding the
 	// nodes that shall found it, sorted; empty while it has promised nothing.
-	Founder       string   `protobuf:"bytes,7,opt,name=founder,proto3" json:"founder,omitempty"`
-	Founding      []string `protobuf:"bytes,8,rep,name=founding,proto3" json:"founding,omitempty"`
+	Founder  string   `protobuf:"bytes,7,opt,name=founder,proto3" json:"founder,omitempty"`
+	Founding []string `protobuf:"bytes,8,rep,name=founding,proto3" json:"founding,omitempty"`
+	// FoundingRound numbers the founder's proposals.
+	FoundingRound uint64 `protobuf:"varint,9,opt,name=founding_round,json=foundingRound,proto3" json:"founding_round,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2532,6 +2534,13 @@ func (x *NodeStatusResponse) GetFounding() []string {
 		return x.Founding
 	}
 	return nil
+}
+
+func (x *NodeStatusResponse) GetFoundingRound() uint64 {
+	if x != nil {
+		return x.FoundingRound
+	}
+	return 0
 }
 
 // GroupStatus is one group member's state.
@@ -2924,7 +2933,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\boverview\x18\x02 \x01(\fR\boverview\x122\n" +
 	"\x05group\x18\x03 \x01(\v2\x1c.quorate.node.v1.GroupStatusR\x05group\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\"\x13\n" +
-	"\x11NodeStatusRequest\"\xfa\x01\n" +
+	"\x11NodeStatusRequest\"\xa1\x02\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -2933,7 +2942,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\bdraining\x18\x05 \x01(\bR\bdraining\x12\x18\n" +
 	"\afounded\x18\x06 \x01(\bR\afounded\x12\x18\n" +
 	"\afounder\x18\a \x01(\tR\afounder\x12\x1a\n" +
-	"\bfounding\x18\b \x03(\tR\bfounding\"\x8b\x02\n" +
+	"\bfounding\x18\b \x03(\tR\bfounding\x12%\n" +
+	"\x0efounding_round\x18\t \x01(\x04R\rfoundingRound\"\x8b\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
