@@ -110,6 +110,9 @@ func (e Error) sameArguments(known func(string) bool, received, stored message.T
 			return e.inequivalent(f.Name, f.Value.String(), "none")
 		}
 		if want, _ := received.Get(f.Name); !want.EqualClass(have) {
+			if want.Kind() == have.Kind() {
+				return e.inequivalent(f.Name, want.String(), have.String())
+			}
 			return e.inequivalent(f.Name, want.Kind().String()+" "+want.String(), have.Kind().String()+" "+have.String())
 		}
 	}

@@ -1,0 +1,252 @@
+package catalog_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+)
+
+// chance makes commands over few names, so that they meet each other.
+type chance struct{ *rand.Rand }
+
+func (r chance) of(list ...string) string { return list[r.IntN(len(list))] }
+
+func (r chance) queue() string    { return r.of("q1", "q2", "q3", "q4", "q5", "q6") }
+func (r chance) exchange() string { return r.of("d", "f", "t", "h", "amq.topic", "amq.direct", "ad") }
+func (r chance) node() id.NodeID  { return id.NodeID(r.of("n1", "n2", "n3", "n4")) }
+
+func (r chance) key() string {
+	words := make([]string, r.IntN(4))
+	for i := range words {
+		words[i] = r.of("a", "b", "", "*", "#", "a")
+	}
+	return strings.Join(words, ".")
+}
+
+func (r chance) args() message.Table {
+	var t message.Table
+	for _, name := range []string{"a", "b", "x-c"} {
+		if r.IntN(4) == 0 {
+			t.Set(name, []message.Value{message.Int8(1), message.Int64(1), message.String("1"), message.Null()}[r.IntN(4)])
+		}
+	}
+	if r.IntN(4) == 0 {
+		t.Set("x-match", message.String(r.of("all", "any", "all-with-x", "any-with-x")))
+	}
+	return t
+}
+
+func (r chance) command() catalog.Command {
+	members := []id.NodeID{r.node()}
+	if n := r.node(); n != members[0] {
+		members = append(members, n)
+	}
+	bind := catalog.Bind{
+		VHost: "/", Source: r.exchange(), Destination: r.queue(), Key: r.key(), Arguments: r.args(),
+	}
+	if r.IntN(3) == 0 {
+		bind.DestinationKind, bind.Destination = catalog.ToExchange, r.exchange()
+	}
+	switch r.IntN(16) {
+	case 0, 1, 2:
+		return &catalog.DeclareQueue{
+			VHost: "/", Name: r.queue(), Type: catalog.QueueQuorum, Durable: true, Members: members, Leader: members[0],
+		}
+	case 3:
+		return &catalog.DeleteQueue{VHost: "/", Name: r.queue()}
+	case 4:
+		return &catalog.SetQueueMembers{UID: id.FirstQueueUID + id.QueueUID(r.IntN(20)), Members: members}
+	case 5, 6:
+		name := r.exchange()
+		kind := map[string]catalog.ExchangeType{
+			"d": catalog.ExchangeDirect, "f": catalog.ExchangeFanout, "t": catalog.ExchangeTopic, "h": catalog.ExchangeHeaders,
+			"ad": catalog.ExchangeTopic,
+		}[name]
+		x := &catalog.DeclareExchange{VHost: "/", Name: name, Type: kind, Durable: true, AutoDelete: name == "ad"}
+		if r.IntN(2) == 0 {
+			x.Arguments = message.Table{{Name: "alternate-exchange", Value: message.String(r.exchange())}}
+		}
+		return x
+	case 7:
+		return &catalog.DeleteExchange{VHost: "/", Name: r.exchange(), IfUnused: r.IntN(2) == 0}
+	case 8:
+		u := catalog.Unbind(bind)
+		return &u
+	case 9:
+		return &catalog.RegisterNode{ID: r.node(), Address: r.of("a:1", "b:1"), Epoch: id.Epoch(r.IntN(3))}
+	case 10:
+		return &catalog.ForgetNode{ID: r.node()}
+	}
+	return &bind
+}
+
+// Random commands: replay gives equal bytes, a snapshot restored at every step does, old
+// views do not change, and routing agrees with a naive reading of the bindings.
+func TestRandomCommands(t *testing.T) {
+	seeds, steps := uint64(20), 300
+	if testing.Short() {
+		seeds, steps = 3, 100
+		t.Logf("short: %d seeds of %d commands", seeds, steps)
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := chance{rand.New(rand.NewPCG(seed, 1))}
+			main, replay := catalog.New(), catalog.New()
+			for i := range steps {
+				cmd := r.command()
+				restored := catalog.New()
+				if err := restored.Restore(main.AppendSnapshot(nil)); err != nil {
+					t.Fatal(err)
+				}
+				old := main.View()
+				before := dump(old)
+				reply := main.Apply(uint64(i+1), int64(r.IntN(1000)), cmd)
+				if dump(old) != before {
+					t.Fatalf("step %d: %+v changed an old view", i, cmd)
+				}
+				want := main.AppendSnapshot(nil)
+				if got := restored.Apply(uint64(i+1), main.View().Now(), cmd); !reflect.DeepEqual(got, reply) {
+					t.Fatalf("step %d: restored catalog replied %+v, want %+v", i, got, reply)
+				}
+				replay.Apply(uint64(i+1), main.View().Now(), cmd)
+				if !bytes.Equal(restored.AppendSnapshot(nil), want) || !bytes.Equal(replay.AppendSnapshot(nil), want) {
+					t.Fatalf("step %d: snapshots differ after %T %+v", i, cmd, cmd)
+				}
+				checkRoute(t, r, main.View())
+			}
+		})
+	}
+}
+
+func dump(v *catalog.View) string {
+	var b strings.Builder
+	for q := range v.Queues() {
+		fmt.Fprintf(&b, "%+v\n", *q)
+	}
+	for x := range v.Exchanges() {
+		fmt.Fprintf(&b, "%+v\n", *x)
+	}
+	for x := range v.Bindings() {
+		fmt.Fprintf(&b, "%+v\n", *x)
+	}
+	return b.String()
+}
+
+func checkRoute(t *testing.T, r chance, v *catalog.View) {
+	t.Helper()
+	keys := []string{strings.NewReplacer("*", "c", "#", "d").Replace(r.key()), r.queue()}
+	headers := r.args()
+	for _, x := range []string{"", "d", "f", "t", "h", "ad", "amq.topic", "amq.direct"} {
+		got, err := v.Route("/", x, keys, headers, nil)
+		if _, exists := v.Exchange("/", x); !exists {
+			if err == nil {
+				t.Fatalf("routed through exchange %q, which does not exist", x)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := naiveRoute(v, x, keys, headers); !slices.Equal(got, want) {
+			t.Fatalf("route %q %q %v: got %v, want %v; bindings:\n%s", x, keys, headers, got, want, dump(v))
+		}
+	}
+}
+
+// naiveRoute follows EX-3 to EX-12 by looking at all bindings each time.
+func naiveRoute(v *catalog.View, exchange string, keys []string, headers message.Table) []id.QueueUID {
+	uids := map[id.QueueUID]bool{}
+	visited := []string{exchange}
+	visit := func(name string) {
+		if !slices.Contains(visited, name) {
+			visited = append(visited, name)
+		}
+	}
+	for i := 0; i < len(visited); i++ {
+		x, ok := v.Exchange("/", visited[i])
+		if !ok {
+			continue
+		}
+		found := false
+		for b := range v.Bindings() {
+			if b.Source != x.Name || !naiveMatch(x, b, keys, headers) {
+				continue
+			}
+			found = true
+			if b.DestinationKind == catalog.ToExchange {
+				visit(b.Destination)
+			} else if q, ok := v.Queue("/", b.Destination); ok {
+				uids[q.UID] = true
+			}
+		}
+		for _, k := range keys {
+			if q, ok := v.Queue("/", k); ok && x.Name == "" {
+				found, uids[q.UID] = true, true
+			}
+		}
+		if ae, ok := x.AlternateExchange(); ok && !found {
+			visit(ae)
+		}
+	}
+	return slices.Sorted(maps.Keys(uids))
+}
+
+func naiveMatch(x *catalog.Exchange, b *catalog.Binding, keys []string, headers message.Table) bool {
+	switch x.Type {
+	case catalog.ExchangeDirect:
+		return slices.Contains(keys, b.Key)
+	case catalog.ExchangeTopic:
+		return slices.ContainsFunc(keys, func(k string) bool { return naiveTopic(split(b.Key), split(k)) })
+	case catalog.ExchangeHeaders:
+		return naiveHeaders(b.Arguments, headers)
+	case catalog.ExchangeFanout:
+	}
+	return true
+}
+
+func split(key string) []string {
+	if key == "" {
+		return nil
+	}
+	return strings.Split(key, ".")
+}
+
+func naiveTopic(pattern, words []string) bool {
+	if len(pattern) == 0 {
+		return len(words) == 0
+	}
+	if pattern[0] == "#" {
+		return naiveTopic(pattern[1:], words) || (len(words) > 0 && naiveTopic(pattern, words[1:]))
+	}
+	return len(words) > 0 && (pattern[0] == "*" || pattern[0] == words[0]) && naiveTopic(pattern[1:], words[1:])
+}
+
+func naiveHeaders(args, headers message.Table) bool {
+	mode := "all"
+	if v, ok := args.Get("x-match"); ok {
+		mode, _ = v.AsString()
+	}
+	matched, asked := 0, 0
+	for _, f := range args {
+		if f.Name == "x-match" || (strings.HasPrefix(f.Name, "x-") && !strings.HasSuffix(mode, "-with-x")) {
+			continue
+		}
+		asked++
+		if h, ok := headers.Get(f.Name); ok && (f.Value.IsNull() || f.Value.EqualClass(h)) {
+			matched++
+		}
+	}
+	if strings.HasPrefix(mode, "any") {
+		return matched > 0
+	}
+	return matched == asked
+}

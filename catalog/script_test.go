@@ -1,0 +1,327 @@
+package catalog_test
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+)
+
+// script runs the lines of one test file. Every command goes through its byte form, is
+// applied to a second catalog that replays everything, and to a third that is restored
+// from a snapshot before every command; all three must agree.
+type script struct {
+	main, replay *catalog.Catalog
+	index        uint64
+}
+
+func TestScripts(t *testing.T) {
+	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
+		s := &script{main: catalog.New(), replay: catalog.New()}
+		for _, n := range []id.NodeID{"n1", "n2", "n3"} {
+			s.apply(t, &catalog.RegisterNode{ID: n, Address: string(n) + ":1", ClientAddress: string(n) + ":2", Epoch: 1})
+		}
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			var out strings.Builder
+			for line := range strings.Lines(d.Input) {
+				if tokens := tokenize(t, line); len(tokens) > 0 {
+					fmt.Fprintln(&out, s.line(t, d.Cmd, tokens))
+				}
+			}
+			if d.Cmd == "show" {
+				s.show(&out)
+			}
+			return out.String()
+		})
+	})
+}
+
+func (s *script) line(t *testing.T, directive string, tokens []token) string {
+	t.Helper()
+	switch directive {
+	case "apply":
+		return describe(s.apply(t, command(t, tokens)))
+	case "route":
+		return s.route(t, tokens)
+	}
+	t.Fatalf("unknown directive %q", directive)
+	return ""
+}
+
+func (s *script) apply(t *testing.T, cmd catalog.Command) catalog.Reply {
+	t.Helper()
+	decoded, err := catalog.DecodeCommand(catalog.AppendCommand(nil, cmd))
+	if err != nil {
+		t.Fatalf("%T: %v", cmd, err)
+	}
+	if !reflect.DeepEqual(cmd, decoded) {
+		t.Fatalf("decoded %+v, want %+v", decoded, cmd)
+	}
+	restored := catalog.New()
+	if err := restored.Restore(s.main.AppendSnapshot(nil)); err != nil {
+		t.Fatal(err)
+	}
+	s.index++
+	now := int64(s.index) * 1000
+	r := s.main.Apply(s.index, now, cmd)
+	want := s.main.AppendSnapshot(nil)
+	for name, c := range map[string]*catalog.Catalog{"replayed": s.replay, "restored": restored} {
+		if got := c.Apply(s.index, now, decoded); !reflect.DeepEqual(got, r) {
+			t.Fatalf("%s: reply %+v, want %+v", name, got, r)
+		}
+		if got := c.AppendSnapshot(nil); !bytes.Equal(got, want) {
+			t.Fatalf("%s: snapshots differ after %+v", name, cmd)
+		}
+	}
+	again, err := catalog.DecodeReply(catalog.AppendReply(nil, r))
+	if err != nil || !reflect.DeepEqual(again, r) {
+		t.Fatalf("reply decoded as %+v, %v; want %+v", again, err, r)
+	}
+	return r
+}
+
+func describe(r catalog.Reply) string {
+	if r.Err != nil {
+		return r.Err.Error()
+	}
+	out := "ok"
+	if r.UID != 0 {
+		out += " " + r.UID.String()
+	}
+	if r.Created {
+		out += " created"
+	}
+	if r.Deleted {
+		out += " deleted"
+	}
+	return out
+}
+
+// route lines: exchange, keys, then headers as h:name=type:value.
+func (s *script) route(t *testing.T, tokens []token) string {
+	t.Helper()
+	var keys []string
+	var headers message.Table
+	for _, tok := range tokens[1:] {
+		if name, ok := strings.CutPrefix(tok.key, "h:"); ok {
+			headers = append(headers, message.Field{Name: name, Value: value(t, tok.value)})
+		} else {
+			keys = append(keys, tok.value)
+		}
+	}
+	v := s.main.View()
+	uids, err := v.Route("/", tokens[0].value, keys, headers, nil)
+	if err != nil {
+		return err.Error()
+	}
+	if len(uids) == 0 {
+		return "unroutable"
+	}
+	names := make([]string, len(uids))
+	for i, uid := range uids {
+		q, ok := v.QueueByUID(uid)
+		if !ok {
+			t.Fatalf("routed to %v, which is no queue", uid)
+		}
+		names[i] = q.Name
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+func (s *script) show(out *strings.Builder) {
+	v := s.main.View()
+	for n := range v.Nodes() {
+		fmt.Fprintf(out, "node %s %s %s epoch %d\n", n.ID, n.Address, n.ClientAddress, n.Epoch)
+	}
+	for x := range v.Exchanges() {
+		if !x.Predeclared {
+			fmt.Fprintf(out, "exchange %q %s durable=%v auto_delete=%v internal=%v %v\n",
+				x.Name, x.Type, x.Durable, x.AutoDelete, x.Internal, x.Arguments)
+		}
+	}
+	for q := range v.Queues() {
+		fmt.Fprintf(out, "queue %q %v %s members %q leader %q %v\n", q.Name, q.UID, q.Type, q.Members, q.Leader, q.Arguments)
+	}
+	for b := range v.Bindings() {
+		fmt.Fprintf(out, "binding %q to %s %q key %q %v\n", b.Source, b.DestinationKind, b.Destination, b.Key, b.Arguments)
+	}
+}
+
+// token is a word of a line: a bare or quoted value, or key=value.
+type token struct{ key, value string }
+
+func tokenize(t *testing.T, line string) (tokens []token) {
+	t.Helper()
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		var tok token
+		if i := strings.IndexAny(line, "= \""); i > 0 && line[i] == '=' {
+			tok.key, line = line[:i], line[i+1:]
+		}
+		prefix := ""
+		if i := strings.IndexByte(line, ':'); i >= 0 && strings.HasPrefix(line[i+1:], `"`) && !strings.ContainsAny(line[:i], "\" ") {
+			prefix, line = line[:i+1], line[i+1:]
+		}
+		if strings.HasPrefix(line, `"`) {
+			quoted, err := strconv.QuotedPrefix(line)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			tok.value, _ = strconv.Unquote(quoted)
+			tok.value = prefix + tok.value
+			line = line[len(quoted):]
+		} else {
+			tok.value, line, _ = strings.Cut(line, " ")
+		}
+		tokens = append(tokens, tok)
+	}
+	return tokens
+}
+
+// value reads type:text, for example int8:5, string:abc, null:, bool:true.
+func value(t *testing.T, s string) message.Value {
+	t.Helper()
+	kind, text, _ := strings.Cut(s, ":")
+	number := func() int64 {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatalf("value %q: %v", s, err)
+		}
+		return n
+	}
+	switch kind {
+	case "null":
+		return message.Null()
+	case "bool":
+		return message.Bool(text == "true")
+	case "int8":
+		return message.Int8(int8(number()))
+	case "int64":
+		return message.Int64(number())
+	case "uint16":
+		return message.Uint16(uint16(number()))
+	case "float64":
+		return message.Float64(float64(number()))
+	case "string":
+		return message.String(text)
+	}
+	t.Fatalf("value %q: unknown type %q", s, kind)
+	return message.Value{}
+}
+
+// fields are the key=value tokens of a command; arguments are those named a:name.
+type fields struct {
+	t      *testing.T
+	values map[string]string
+	args   message.Table
+}
+
+func (f *fields) text(name, absent string) string {
+	if v, ok := f.values[name]; ok {
+		return v
+	}
+	return absent
+}
+
+func (f *fields) bool(name string, absent bool) bool {
+	if v, ok := f.values[name]; ok {
+		return v == "true"
+	}
+	return absent
+}
+
+func (f *fields) number(name string) uint64 {
+	n, err := strconv.ParseUint(f.text(name, "0"), 10, 64)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
+func (f *fields) members() (ids []id.NodeID) {
+	for m := range strings.SplitSeq(f.text("members", "n1,n2,n3"), ",") {
+		if m != "" {
+			ids = append(ids, id.NodeID(m))
+		}
+	}
+	return ids
+}
+
+func command(t *testing.T, tokens []token) catalog.Command {
+	t.Helper()
+	f := &fields{t: t, values: map[string]string{}}
+	var words []string
+	for _, tok := range tokens[1:] {
+		if name, ok := strings.CutPrefix(tok.key, "a:"); ok {
+			f.args = append(f.args, message.Field{Name: name, Value: value(t, tok.value)})
+		} else if tok.key != "" {
+			f.values[tok.key] = tok.value
+		} else {
+			words = append(words, tok.value)
+		}
+	}
+	word := func(i int) string {
+		if i >= len(words) {
+			t.Fatalf("%v: word %d is missing", tokens, i+1)
+		}
+		return words[i]
+	}
+	vhost := f.text("vhost", "/")
+	bind := func(kind catalog.DestinationKind) catalog.Bind {
+		return catalog.Bind{
+			VHost: vhost, Source: word(0), DestinationKind: kind, Destination: word(1), Key: f.text("key", ""), Arguments: f.args,
+		}
+	}
+	switch verb := tokens[0].value; verb {
+	case "declare-queue":
+		return &catalog.DeclareQueue{
+			VHost: vhost, Name: word(0), Type: catalog.QueueType(f.text("type", "quorum")), Durable: f.bool("durable", true),
+			Exclusive: f.bool("exclusive", false), AutoDelete: f.bool("auto_delete", false), Arguments: f.args,
+			Members: f.members(), Leader: id.NodeID(f.text("leader", "n1")),
+		}
+	case "delete-queue":
+		return &catalog.DeleteQueue{VHost: vhost, Name: word(0), UID: id.QueueUID(f.number("uid"))}
+	case "set-members":
+		return &catalog.SetQueueMembers{
+			UID: id.QueueUID(f.number("uid")), Members: f.members(), Leader: id.NodeID(f.text("leader", "")),
+		}
+	case "declare-exchange":
+		return &catalog.DeclareExchange{
+			VHost: vhost, Name: word(0), Type: catalog.ExchangeType(word(1)), Durable: f.bool("durable", true),
+			AutoDelete: f.bool("auto_delete", false), Internal: f.bool("internal", false), Arguments: f.args,
+		}
+	case "delete-exchange":
+		return &catalog.DeleteExchange{VHost: vhost, Name: word(0), IfUnused: f.bool("if_unused", false)}
+	case "bind", "bind-exchange":
+		b := bind(kindOf(verb))
+		return &b
+	case "unbind", "unbind-exchange":
+		b := catalog.Unbind(bind(kindOf(verb)))
+		return &b
+	case "register-node":
+		return &catalog.RegisterNode{
+			ID: id.NodeID(word(0)), Address: f.text("address", ""), ClientAddress: f.text("client", ""), Epoch: id.Epoch(f.number("epoch")),
+		}
+	case "forget-node":
+		return &catalog.ForgetNode{ID: id.NodeID(word(0))}
+	default:
+		t.Fatalf("unknown command %q", verb)
+		return nil
+	}
+}
+
+func kindOf(verb string) catalog.DestinationKind {
+	if strings.HasSuffix(verb, "-exchange") {
+		return catalog.ToExchange
+	}
+	return catalog.ToQueue
+}
