@@ -1,0 +1,153 @@
+// Package broker holds the use cases of a message broker, neutral of any protocol:
+// declare, publish, consume, get, settle, administer, and the dead-letter forwarders of
+// the queues that this node leads. Listeners translate; they see only this package and
+// package message.
+//
+// A Broker is made before the cluster, which calls it back, and is completed by Attach:
+//
+//	b := broker.New(broker.Config{...})
+//	c, err := cluster.Start(ctx, cluster.Config{Leaders: b, QueueConfig: broker.QueueConfig, ...})
+//	b.Attach(c)
+//
+// Everything may be called at any time and concurrently; before Attach it answers
+// Unavailable. Errors are *Error, or the error of the caller's context.
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/deadletter"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+)
+
+// Config bounds a Broker. Zero values are the defaults.
+type Config struct {
+	// MaxBodyBytes bounds the body of a message (MSG-2); 0: 16 MiB, at most 512 MiB.
+	MaxBodyBytes int
+	// GroupSize is how many members a queue gets that asks for no number; 0: 3.
+	GroupSize int
+	// DeadLetter bounds the forwarders.
+	DeadLetter deadletter.Config
+	Logger     *slog.Logger // nil: nothing is logged
+}
+
+// DefaultGroupSize is the number of members of a queue that asks for none (Q-2 table).
+const DefaultGroupSize = 3
+
+// Validate returns all faults at once.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.MaxBodyBytes < 0 || c.MaxBodyBytes > message.MaxBodyBytes {
+		errs = append(errs, fmt.Errorf("broker: MaxBodyBytes = %d: want 0 (default) to %d", c.MaxBodyBytes, message.MaxBodyBytes))
+	}
+	if c.GroupSize < 0 || c.GroupSize > catalog.MaxMembers {
+		errs = append(errs, fmt.Errorf("broker: GroupSize = %d: want 0 (default) to %d", c.GroupSize, catalog.MaxMembers))
+	}
+	return errors.Join(append(errs, c.DeadLetter.Validate())...)
+}
+
+// Broker is one node's broker. All methods may be called concurrently.
+type Broker struct {
+	cfg      Config
+	log      *slog.Logger
+	cluster  atomic.Pointer[cluster.Cluster]
+	view     func() *catalog.View // nil view before Attach
+	open     func(id.QueueUID) (enqueuer, error)
+	draining atomic.Bool
+
+	publishes sync.Pool // *publishing
+	handles   handles
+	counters  counters
+	leaders   leaders
+}
+
+// New returns a broker that waits for its cluster. The Config must be valid.
+func New(c Config) *Broker {
+	if c.MaxBodyBytes == 0 {
+		c.MaxBodyBytes = message.DefaultMaxBodyBytes
+	}
+	if c.GroupSize == 0 {
+		c.GroupSize = DefaultGroupSize
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	b := &Broker{cfg: c, log: c.Logger}
+	b.view = b.clusterView
+	b.open = b.clusterQueue
+	b.publishes.New = func() any { return newPublishing(b) }
+	b.leaders.led = make(map[id.QueueUID]*leading)
+	return b
+}
+
+// Attach completes the broker with the cluster whose Leaders it is.
+func (b *Broker) Attach(c *cluster.Cluster) {
+	b.cluster.Store(c)
+	b.leaders.attached(b)
+}
+
+// Close ends the forwarders; consumers and publishes end with the cluster.
+func (b *Broker) Close() { b.leaders.close() }
+
+// Ready returns nil when this node can serve clients, else what is missing.
+func (b *Broker) Ready() error {
+	c := b.cluster.Load()
+	switch {
+	case c == nil:
+		return errors.New("broker: the node is starting")
+	case b.draining.Load():
+		return errors.New("broker: the node is drained; use another node")
+	}
+	return c.Ready()
+}
+
+// MaxBodyBytes returns the limit of a message's body (MSG-2).
+func (b *Broker) MaxBodyBytes() int { return b.cfg.MaxBodyBytes }
+
+// attachedCluster returns the cluster, or that the node is starting.
+func (b *Broker) attachedCluster() (*cluster.Cluster, error) {
+	if c := b.cluster.Load(); c != nil {
+		return c, nil
+	}
+	return nil, errStarting()
+}
+
+func errStarting() *Error {
+	return &Error{
+		Class: Unavailable, Kind: "node", RetryAfter: retryAfter,
+		Reason: "the node is starting; retry, or use another node",
+	}
+}
+
+// Admit says whether new streams may begin on this node: not while it is drained.
+func (b *Broker) Admit() error {
+	if _, err := b.attachedCluster(); err != nil {
+		return err
+	}
+	if b.draining.Load() {
+		return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: "this node is drained; use another node"}
+	}
+	return nil
+}
+
+func (b *Broker) clusterView() *catalog.View {
+	if c := b.cluster.Load(); c != nil {
+		return c.View()
+	}
+	return nil
+}
+
+func (b *Broker) clusterQueue(uid id.QueueUID) (enqueuer, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return nil, err
+	}
+	return c.Queue(uid)
+}

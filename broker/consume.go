@@ -1,0 +1,364 @@
+package broker
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Consume says what to consume and how.
+type Consume struct {
+	VHost, Queue string
+	Prefetch     uint32 // bound of unsettled messages; 0: quorumq.MaxOutstanding (DEL-3)
+	AutoAck      bool
+	Priority     int32
+	Exclusive    bool // CO-2
+	// ExplicitCredit delivers nothing until AddCredit allows it.
+	ExplicitCredit bool
+}
+
+// Delivery is a message handed to a client.
+type Delivery struct {
+	ID            uint64 // numbers the deliveries of a consumer from 1
+	Message       message.Message
+	Redelivered   bool // DEL-10
+	DeliveryCount uint32
+	AcquiredCount uint32
+}
+
+// Outcome is what a client decides about a delivery (DEL-8).
+type Outcome uint8
+
+// The outcomes.
+const (
+	Ack Outcome = iota + 1
+	Return
+	Discard
+)
+
+// Settlement decides about deliveries: those of IDs in that order or, with UpTo above 0,
+// every undecided one up to it.
+type Settlement struct {
+	IDs         []uint64
+	UpTo        uint64
+	Outcome     Outcome
+	Failed      bool
+	Annotations message.Table // names start with "x-" (DEL-11)
+}
+
+// MaxSettlementIDs bounds Settlement.IDs.
+const MaxSettlementIDs = 10_000
+
+// Consumer is one client's consumer of one queue. All methods may be called
+// concurrently, except Take: that belongs to one goroutine.
+type Consumer struct {
+	about   Error
+	autoAck bool
+	c       *cluster.Consumer
+	ready   chan struct{} // holds a token when there is something to take, or the end
+
+	mu      sync.Mutex
+	arrived []cluster.Delivery // not yet taken
+	at      int                // of arrived that are taken
+	taken   uint64
+	open    undecided
+	credit  creditBook
+	ended   error
+}
+
+// creditBook holds a consumer's credit where this node limits it: explicit credit, and
+// auto-ack, which nothing else bounds.
+type creditBook struct {
+	explicit, bounded bool
+	granted           uint64 // by the client, in all
+	told              uint64 // to the queue
+}
+
+// limit is the highest id that may be delivered when taken were.
+func (b *creditBook) limit(taken uint64) uint64 {
+	if !b.bounded {
+		return b.granted
+	}
+	most := taken + quorumq.MaxOutstanding
+	if b.explicit {
+		return min(b.granted, most)
+	}
+	return most
+}
+
+// Consume registers a consumer; it returns when the queue's leader has it.
+func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
+	q, about, err := b.findQueue(o.VHost, o.Queue)
+	if err != nil {
+		return nil, err
+	}
+	c := &Consumer{about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1)}
+	c.credit = creditBook{explicit: o.ExplicitCredit, bounded: o.AutoAck}
+	c.credit.told = c.credit.limit(0)
+	cc, err := q.Consume(ctx, cluster.ConsumerConfig{
+		Prefetch:  o.Prefetch,
+		Credit:    o.ExplicitCredit || o.AutoAck,
+		Limit:     quorumq.MsgID(c.credit.told),
+		AutoAck:   o.AutoAck,
+		Priority:  o.Priority,
+		Exclusive: o.Exclusive,
+		Deliver:   c.deliver,
+		Ended:     c.end,
+	})
+	if err != nil {
+		return nil, translate(err, about)
+	}
+	c.mu.Lock()
+	c.c = cc
+	c.mu.Unlock()
+	return c, nil
+}
+
+func (c *Consumer) deliver(ds []cluster.Delivery) {
+	c.mu.Lock()
+	c.arrived = append(c.arrived, ds...)
+	c.mu.Unlock()
+	c.wake()
+}
+
+func (c *Consumer) end(err error) {
+	c.mu.Lock()
+	c.ended = err
+	c.mu.Unlock()
+	c.wake()
+}
+
+func (c *Consumer) wake() {
+	select {
+	case c.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Ready returns a channel that gives a token when Take may have something new.
+func (c *Consumer) Ready() <-chan struct{} { return c.ready }
+
+// Take appends deliveries that arrived, in order: at most limit and, beyond the first,
+// at most maxBytes of stored messages. When the consumer has ended without Close, and all was
+// taken, it returns why: NotFound when the queue was deleted.
+func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error) {
+	c.mu.Lock()
+	n, size := 0, 0
+	for at := c.at; at < len(c.arrived) && n < limit; at++ {
+		size += len(c.arrived[at].Message)
+		if n > 0 && size > maxBytes {
+			break
+		}
+		n++
+	}
+	batch := c.arrived[c.at : c.at+n]
+	c.at += n
+	more := c.at < len(c.arrived)
+	ended := c.ended
+	if n > 0 {
+		c.taken = uint64(batch[n-1].MsgID)
+		if !c.autoAck {
+			c.open.deliveredUpTo(c.taken)
+		}
+	}
+	limitID := c.raiseCredit()
+	c.mu.Unlock()
+	if limitID > 0 {
+		c.c.Credit(quorumq.MsgID(limitID))
+	}
+
+	for i := range batch {
+		d, err := decodeDelivery(&batch[i])
+		if err != nil {
+			about := c.about
+			about.Class, about.Reason = Internal, "a stored message cannot be read: "+err.Error()
+			return dst, &about
+		}
+		dst = append(dst, d)
+	}
+	c.recycle()
+	if more || (ended != nil && n > 0) {
+		c.wake()
+	}
+	if n == 0 && ended != nil {
+		return dst, translate(ended, c.about)
+	}
+	return dst, nil
+}
+
+// recycle lets go of what was taken, and keeps the room for what arrives next.
+func (c *Consumer) recycle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch n := len(c.arrived); {
+	case c.at == 0:
+	case c.at == n:
+		clear(c.arrived)
+		c.arrived, c.at = c.arrived[:0], 0
+	case c.at > n/2:
+		left := copy(c.arrived, c.arrived[c.at:])
+		clear(c.arrived[left:])
+		c.arrived, c.at = c.arrived[:left], 0
+	}
+}
+
+// raiseCredit returns the limit that the queue is to be told, 0 if it knows. It waits
+// until a good part is used, so that a command is not spent on each delivery.
+func (c *Consumer) raiseCredit() uint64 {
+	limit := c.credit.limit(c.taken)
+	if limit <= c.credit.told {
+		return 0
+	}
+	if limit != c.credit.granted && limit-c.credit.told < quorumq.MaxOutstanding/4 {
+		return 0
+	}
+	c.credit.told = limit
+	return limit
+}
+
+// AddCredit allows n more deliveries, with ExplicitCredit.
+func (c *Consumer) AddCredit(n uint32) error {
+	c.mu.Lock()
+	if !c.credit.explicit {
+		c.mu.Unlock()
+		about := c.about
+		about.Class, about.State, about.Arg = PreconditionFailed, true, "credit"
+		about.Reason = "the consumer was opened without explicit credit; its prefetch bounds it"
+		return &about
+	}
+	c.credit.granted += uint64(n)
+	limit := c.raiseCredit()
+	c.mu.Unlock()
+	if limit > 0 {
+		c.c.Credit(quorumq.MsgID(limit))
+	}
+	return nil
+}
+
+// Settle takes decisions and returns the ids that were not this consumer's to decide:
+// never delivered, or decided before (DEL-6). It does not wait: see Flush.
+func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
+	d, err := decision(s.Outcome, s.Failed, s.Annotations, c.about)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.IDs) > MaxSettlementIDs {
+		about := c.about
+		about.Class, about.Arg = PreconditionFailed, "delivery_ids"
+		about.Reason = "more than 10000 in one settlement; split it"
+		return nil, &about
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.UpTo > 0 {
+		return c.settleUpTo(s.UpTo, d), nil
+	}
+	var run quorumq.MsgIDRange
+	for _, n := range s.IDs {
+		if !c.open.decide(n) {
+			unknown = append(unknown, n)
+			continue
+		}
+		m := quorumq.MsgID(n)
+		if run.First != 0 && m == run.Last+1 {
+			run.Last = m
+			continue
+		}
+		if run.First != 0 {
+			c.c.Decide(run, d)
+		}
+		run = quorumq.MsgIDRange{First: m, Last: m}
+	}
+	if run.First != 0 {
+		c.c.Decide(run, d)
+	}
+	return unknown, nil
+}
+
+func (c *Consumer) settleUpTo(to uint64, d cluster.Decision) (unknown []uint64) {
+	if to > c.taken || c.autoAck {
+		unknown = []uint64{to}
+		to = c.taken
+	}
+	if c.autoAck {
+		return unknown
+	}
+	if first := c.open.decideUpTo(to); first <= to {
+		c.c.Decide(quorumq.MsgIDRange{First: quorumq.MsgID(first), Last: quorumq.MsgID(to)}, d)
+	}
+	return unknown
+}
+
+// Flush waits until every decision so far is committed.
+func (c *Consumer) Flush(ctx context.Context) error { return translate(c.c.Flush(ctx), c.about) }
+
+// Cancel ends delivery; what is unsettled stays the client's or, with requeue, returns
+// at once, not failed (CO-3).
+func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
+	return translate(c.c.Cancel(ctx, requeue), c.about)
+}
+
+// Close ends the consumer: what is unsettled returns as a failed delivery (DEL-8).
+func (c *Consumer) Close() { c.c.Close() }
+
+// decision checks and converts what a client decided.
+func decision(o Outcome, failed bool, annotations message.Table, about Error) (cluster.Decision, error) {
+	about.Class = PreconditionFailed
+	var d cluster.Decision
+	switch o {
+	case Ack:
+		d.Kind = cluster.Ack
+	case Return:
+		d.Kind = cluster.Return
+	case Discard:
+		d.Kind = cluster.Discard
+	default:
+		about.Arg, about.Reason = "outcome", "not set; want ack, return or discard"
+		return d, &about
+	}
+	if o == Ack {
+		if failed || len(annotations) > 0 {
+			about.Arg, about.Reason = "outcome", "an ack carries neither failed nor annotations; the message is gone"
+			return d, &about
+		}
+		return d, nil
+	}
+	d.Failed = failed
+	if len(annotations) == 0 {
+		return d, nil
+	}
+	for _, f := range annotations {
+		if !strings.HasPrefix(f.Name, "x-") { // DEL-11
+			about.Arg, about.Value, about.Reason = "annotations", f.Name, `names must start with "x-"`
+			return d, &about
+		}
+	}
+	if err := message.CheckTable("annotations", annotations); err != nil {
+		return d, translate(err, about)
+	}
+	d.Annotations = message.AppendTable(nil, annotations)
+	return d, nil
+}
+
+// decodeDelivery reads a stored message with what returns and discards added to it.
+func decodeDelivery(d *cluster.Delivery) (Delivery, error) {
+	m, err := message.Decode(d.Message)
+	if err != nil {
+		return Delivery{}, err
+	}
+	if d.Annotations != nil {
+		t, _, err := message.DecodeTable(d.Annotations)
+		if err != nil {
+			return Delivery{}, err
+		}
+		m.Annotations = m.Annotations.Merged(t)
+	}
+	return Delivery{
+		ID: uint64(d.MsgID), Message: *m, Redelivered: d.AcquiredCount > 0,
+		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
+	}, nil
+}

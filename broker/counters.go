@@ -1,0 +1,31 @@
+package broker
+
+import "sync/atomic"
+
+// counters are this node's as gateway (ST-2).
+type counters struct {
+	published, confirmed, rejected, returned, unroutable, invalid atomic.Uint64
+}
+
+// Counters are a node's figures as gateway since its start (ST-2).
+type Counters struct {
+	Published           uint64 // messages routed to at least one queue
+	Confirmed           uint64
+	Rejected            uint64
+	UnroutableReturned  uint64
+	UnroutableDropped   uint64
+	Invalid             uint64
+	DeadLetterConfirmed uint64 // dead letters that every target has
+	DeadLetterLost      uint64 // at-most-once copies that no target took (DL-10)
+}
+
+// Counters returns the figures.
+func (b *Broker) Counters() Counters {
+	c := &b.counters
+	confirmed, lost := b.leaders.totals()
+	return Counters{
+		Published: c.published.Load(), Confirmed: c.confirmed.Load(), Rejected: c.rejected.Load(),
+		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(), Invalid: c.invalid.Load(),
+		DeadLetterConfirmed: confirmed, DeadLetterLost: lost,
+	}
+}

@@ -1,0 +1,75 @@
+package broker
+
+import (
+	"errors"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// effective returns what is in force for a declared queue. Arguments were checked at the
+// declaration; one that this version refuses, left by another version, has no effect.
+func effective(q *catalog.QueueRecord) policy.Effective {
+	e, err := policy.Resolve(q.Arguments)
+	if err != nil {
+		return policy.Default()
+	}
+	return e
+}
+
+// QueueConfig is what the queue's machine is configured with; for
+// cluster.Config.QueueConfig. It is a pure function.
+func QueueConfig(_ *catalog.View, q *catalog.QueueRecord) quorumq.Config {
+	e := effective(q)
+	c := quorumq.Config{
+		MaxLength:             e.MaxLength,
+		MaxLengthBytes:        e.MaxLengthBytes,
+		MessageTTLMs:          e.MessageTTLMs,
+		DeliveryLimit:         e.DeliveryLimit,
+		DisconnectedTimeoutMs: e.DisconnectedTimeoutMs,
+	}
+	switch e.Overflow {
+	case policy.DropHead:
+		c.Overflow = quorumq.OverflowDropHead
+	case policy.RejectPublish:
+		c.Overflow = quorumq.OverflowRejectPublish
+	case policy.RejectPublishDLX:
+		c.Overflow = quorumq.OverflowRejectPublishDLX
+	}
+	if s, ok := e.EffectiveStrategy(); ok { // DL-2, DL-20
+		c.DeadLetter = quorumq.DeadLetterAtMostOnce
+		if s == policy.AtLeastOnce {
+			c.DeadLetter = quorumq.DeadLetterAtLeastOnce
+		}
+	}
+	return c
+}
+
+// fromArgument makes the first of policy's faults an *Error and names the others in its
+// reason.
+func fromArgument(err error, about Error) error {
+	var first *policy.ArgumentError
+	if !errors.As(err, &first) {
+		return translate(err, about)
+	}
+	about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, first.Arg, first.Value, first.Reason
+	about.cause = err
+	for _, f := range faults(err)[1:] {
+		about.Reason += "; also " + f.Error()
+	}
+	return &about
+}
+
+// faults flattens joined errors.
+func faults(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // it asks for the joint itself
+	if !ok {
+		return []error{err}
+	}
+	var all []error
+	for _, e := range joined.Unwrap() {
+		all = append(all, faults(e)...)
+	}
+	return all
+}

@@ -1,0 +1,145 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/message"
+)
+
+// Class is an error class (C-4); its text is AMQP's constant name, where AMQP has one.
+type Class string
+
+// The classes.
+const (
+	NotFound           Class = "NOT_FOUND"
+	AccessRefused      Class = "ACCESS_REFUSED"
+	ResourceLocked     Class = "RESOURCE_LOCKED"
+	PreconditionFailed Class = "PRECONDITION_FAILED"
+	NotAllowed         Class = "NOT_ALLOWED"
+	NotImplemented     Class = "NOT_IMPLEMENTED"
+	Unavailable        Class = "UNAVAILABLE"
+	Internal           Class = "INTERNAL_ERROR"
+)
+
+// retryAfter is what a client is told to wait after Unavailable.
+const retryAfter = 250 * time.Millisecond
+
+// Error is every error that the broker gives to a listener, except those of the
+// caller's own context. Callers decide on Class.
+type Error struct {
+	Class Class
+	VHost string
+	Kind  string // "queue", "exchange", "message", ...
+	Name  string
+	Arg   string // the offending argument or property, if one is to blame
+	Value string // its value as received
+	// Reason says what is wrong and what helps.
+	Reason string
+	// State tells, with PreconditionFailed, that the request is well formed and what
+	// exists is at odds with it.
+	State bool
+	// RetryAfter is set with Unavailable.
+	RetryAfter time.Duration
+
+	cause error
+}
+
+// Error returns the class, the thing, its vhost, the argument and the reason.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(string(e.Class))
+	b.WriteByte(':')
+	if e.Kind != "" {
+		b.WriteString(" " + e.Kind)
+		if e.Name != "" || e.Kind == "queue" || e.Kind == "exchange" {
+			b.WriteString(" " + strconv.Quote(e.Name))
+		}
+		if e.VHost != "" && e.Kind != "vhost" {
+			b.WriteString(" in vhost " + strconv.Quote(e.VHost))
+		}
+		b.WriteByte(':')
+	}
+	if e.Arg != "" {
+		b.WriteString(" " + e.Arg)
+		if e.Value != "" {
+			b.WriteString(" = " + e.Value)
+		}
+		b.WriteByte(':')
+	}
+	b.WriteString(" " + e.Reason)
+	return b.String()
+}
+
+// Unwrap returns what the error was made from, if anything.
+func (e *Error) Unwrap() error { return e.cause }
+
+// translate makes an *Error of what the packages below return; about names the thing
+// that was asked for. Errors of the caller's context and nil stay as they are.
+func translate(err error, about Error) error {
+	var own *Error
+	var refused *catalog.Error
+	var field *message.FieldError
+	about.cause = err
+	switch {
+	case err == nil, errors.As(err, &own):
+		return err
+	case errors.As(err, &refused):
+		return fromCatalog(refused)
+	case errors.As(err, &field):
+		about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, field.Field, field.Value, field.Reason
+	case errors.Is(err, cluster.ErrNoSuchQueue):
+		about.Class, about.Reason = NotFound, "does not exist; declare it first"
+	case errors.Is(err, cluster.ErrExclusive): // CO-2
+		about.Class = AccessRefused
+		about.Reason = "has consumers or an exclusive one; consume without exclusive, or end the other consumers first"
+	case errors.Is(err, cluster.ErrConsumerGone):
+		about.Class, about.State = PreconditionFailed, true
+		about.Reason = "the consumer, or its hold on the message, has ended and the message is back in the queue; consume or get again"
+	case errors.Is(err, cluster.ErrClosed):
+		about.Class, about.RetryAfter = Unavailable, retryAfter
+		about.Reason = "this node is stopping; use another node"
+	case errors.Is(err, cluster.ErrUnknownOutcome):
+		about.Class, about.RetryAfter = Unavailable, retryAfter
+		about.Reason = "the leader was lost and the outcome is unknown; look at the state, then repeat"
+	case errors.Is(err, cluster.ErrUnavailable):
+		about.Class, about.RetryAfter = Unavailable, retryAfter
+		about.Reason = "no leader could be reached in time, nothing was changed; retry, or see that most of its members run"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	default:
+		about.Class, about.Reason = Internal, err.Error()
+	}
+	return &about
+}
+
+func fromCatalog(c *catalog.Error) *Error {
+	e := &Error{VHost: c.VHost, Kind: c.Kind, Name: c.Name, Arg: c.Arg, Value: c.Value, Reason: c.Reason, cause: c}
+	switch c.Code {
+	case catalog.CodeNotFound:
+		e.Class = NotFound
+	case catalog.CodeAccessRefused:
+		e.Class = AccessRefused
+	case catalog.CodeResourceLocked:
+		e.Class = ResourceLocked
+	case catalog.CodePreconditionFailed:
+		e.Class = PreconditionFailed
+	default:
+		e.Class = Internal
+	}
+	return e
+}
+
+// asState marks a refusal that comes from what exists, not from the request's form.
+func asState(err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Class == PreconditionFailed {
+		e.State = true
+	}
+	return err
+}

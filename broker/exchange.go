@@ -1,0 +1,178 @@
+package broker
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/message"
+)
+
+// Exchange describes an exchange.
+type Exchange struct {
+	VHost, Name string
+	Type        string // direct, fanout, topic or headers
+	Durable     bool
+	AutoDelete  bool
+	Internal    bool
+	Arguments   message.Table
+}
+
+// DeclareExchange makes an exchange unless an equivalent one exists (EX-5); passive only
+// asks whether one of the name does. It tells whether the exchange is new.
+func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) (created bool, err error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return false, err
+	}
+	x.Name = catalog.StripName(x.Name)
+	about := Error{VHost: x.VHost, Kind: "exchange", Name: x.Name}
+	_, exists := c.View().Exchange(x.VHost, x.Name)
+	if passive {
+		if !exists {
+			_, err := c.View().Route(x.VHost, x.Name, nil, nil, nil)
+			return false, translate(err, about)
+		}
+		return false, nil
+	}
+	if !exists && x.Name != "" {
+		if err := checkName(x.Name, about); err != nil {
+			return false, err
+		}
+	}
+	reply, err := c.ProposeCatalog(ctx, &catalog.DeclareExchange{
+		VHost: x.VHost, Name: x.Name, Type: catalog.ExchangeType(x.Type), Durable: x.Durable,
+		AutoDelete: x.AutoDelete, Internal: x.Internal, Arguments: x.Arguments,
+	})
+	if err != nil {
+		err = translate(err, about)
+		if _, exists = c.View().Exchange(x.VHost, x.Name); exists {
+			err = asState(err)
+		}
+	}
+	return reply.Created, err
+}
+
+// DeleteExchange removes an exchange and its bindings; a missing one is fine. With
+// ifUnused it must not be the source of a binding.
+func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnused bool) error {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return err
+	}
+	name = catalog.StripName(name)
+	_, err = c.ProposeCatalog(ctx, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
+	return asState(translate(err, Error{VHost: vhost, Kind: "exchange", Name: name}))
+}
+
+// ListExchanges returns the exchanges of a vhost, of all if it is empty, sorted by vhost
+// and name.
+func (b *Broker) ListExchanges(vhost string) ([]Exchange, error) {
+	v, err := b.viewOf(vhost)
+	if err != nil {
+		return nil, err
+	}
+	var out []Exchange
+	for x := range v.Exchanges() {
+		if vhost == "" || x.VHost == vhost {
+			out = append(out, Exchange{
+				VHost: x.VHost, Name: x.Name, Type: string(x.Type), Durable: x.Durable,
+				AutoDelete: x.AutoDelete, Internal: x.Internal, Arguments: x.Arguments,
+			})
+		}
+	}
+	return out, nil
+}
+
+// viewOf returns the view, and checks that it has the vhost unless that is empty.
+func (b *Broker) viewOf(vhost string) (*catalog.View, error) {
+	v := b.view()
+	if v == nil {
+		return nil, errStarting()
+	}
+	if _, ok := v.Exchange(vhost, ""); vhost != "" && !ok {
+		return nil, &Error{Class: NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
+	}
+	return v, nil
+}
+
+// Binding routes from an exchange to a queue, or to an exchange.
+type Binding struct {
+	VHost, Source string
+	ToExchange    bool
+	Destination   string
+	RoutingKey    string
+	Arguments     message.Table
+}
+
+func (x *Binding) kind() catalog.DestinationKind {
+	if x.ToExchange {
+		return catalog.ToExchange
+	}
+	return catalog.ToQueue
+}
+
+func (x *Binding) check() error {
+	about := Error{
+		Class: PreconditionFailed, VHost: x.VHost, Kind: "binding", Name: x.Source + " → " + x.Destination,
+		Arg: "routing_key",
+	}
+	switch {
+	case len(x.RoutingKey) > catalog.MaxKeyBytes:
+		about.Value = strconv.Itoa(len(x.RoutingKey)) + " bytes"
+		about.Reason = "the limit is " + strconv.Itoa(catalog.MaxKeyBytes) + " bytes"
+	case strings.ContainsRune(x.RoutingKey, 0):
+		about.Reason = "contains a NUL byte"
+	default:
+		return nil
+	}
+	return &about
+}
+
+// Bind adds a binding; an equal one is fine (EX-13).
+func (b *Broker) Bind(ctx context.Context, x Binding) error {
+	if err := x.check(); err != nil {
+		return err
+	}
+	return b.proposeBinding(ctx, &x, &catalog.Bind{
+		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),
+		Destination: x.Destination, Key: x.RoutingKey, Arguments: x.Arguments,
+	})
+}
+
+// Unbind removes a binding; a missing one is fine (EX-13).
+func (b *Broker) Unbind(ctx context.Context, x Binding) error {
+	return b.proposeBinding(ctx, &x, &catalog.Unbind{
+		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),
+		Destination: x.Destination, Key: x.RoutingKey, Arguments: x.Arguments,
+	})
+}
+
+func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Command) error {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return err
+	}
+	_, err = c.ProposeCatalog(ctx, cmd)
+	return translate(err, Error{VHost: x.VHost, Kind: "binding", Name: x.Source + " → " + x.Destination})
+}
+
+// ListBindings returns the bindings of a vhost, of all if it is empty, without the
+// implicit ones of the default exchange (EX-3).
+func (b *Broker) ListBindings(vhost string) ([]Binding, error) {
+	v, err := b.viewOf(vhost)
+	if err != nil {
+		return nil, err
+	}
+	var out []Binding
+	for x := range v.Bindings() {
+		if vhost == "" || x.VHost == vhost {
+			out = append(out, Binding{
+				VHost: x.VHost, Source: x.Source, ToExchange: x.DestinationKind == catalog.ToExchange,
+				Destination: x.Destination, RoutingKey: x.Key, Arguments: x.Arguments,
+			})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,60 @@
+package broker
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// enqueuer is what publishing needs of a *cluster.Queue; see there for the contract.
+type enqueuer interface {
+	Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error
+}
+
+// handles caches the ends of queues, so that a publish takes no lock: a UID names one
+// incarnation for ever, so an entry can only become useless, never wrong.
+type handles struct {
+	mu sync.Mutex // held to replace byUID
+	// byUID is replaced, never changed.
+	byUID atomic.Pointer[map[id.QueueUID]enqueuer]
+}
+
+func (h *handles) get(uid id.QueueUID) enqueuer {
+	if m := h.byUID.Load(); m != nil {
+		return (*m)[uid]
+	}
+	return nil
+}
+
+// put adds an entry and forgets those of queues that are gone, as alive tells.
+func (h *handles) put(uid id.QueueUID, q enqueuer, alive func(id.QueueUID) bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := make(map[id.QueueUID]enqueuer)
+	if m := h.byUID.Load(); m != nil {
+		maps.Copy(next, *m)
+		maps.DeleteFunc(next, func(uid id.QueueUID, _ enqueuer) bool { return !alive(uid) })
+	}
+	next[uid] = q
+	h.byUID.Store(&next)
+}
+
+func (b *Broker) queueHandle(uid id.QueueUID) (enqueuer, error) {
+	if q := b.handles.get(uid); q != nil {
+		return q, nil
+	}
+	q, err := b.open(uid)
+	if err != nil {
+		return nil, err
+	}
+	v := b.view()
+	b.handles.put(uid, q, func(uid id.QueueUID) bool {
+		_, ok := v.QueueByUID(uid)
+		return ok
+	})
+	return q, nil
+}

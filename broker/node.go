@@ -1,0 +1,91 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/id"
+)
+
+// ClusterStatus is the cluster as this node sees it.
+type ClusterStatus struct {
+	Cluster, Node string
+	CatalogLeader string
+	CatalogIndex  uint64
+	Nodes         []NodeStatus
+}
+
+// NodeStatus is one node as this one sees it.
+type NodeStatus struct {
+	ID            string
+	Epoch         uint64
+	ClientAddress string
+	Version       string
+	Alive         bool // by gossip
+	Connected     bool // to this node
+	Replicas      int
+	Leaders       int
+}
+
+// ClusterStatus returns the cluster's state.
+func (b *Broker) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return ClusterStatus{}, err
+	}
+	s, err := c.Status(ctx)
+	if err != nil {
+		return ClusterStatus{}, translate(err, Error{Kind: "cluster", Name: s.Name})
+	}
+	out := ClusterStatus{
+		Cluster: s.Name, Node: string(s.Node), CatalogLeader: string(s.CatalogLeader), CatalogIndex: s.CatalogIndex,
+		Nodes: make([]NodeStatus, len(s.Nodes)),
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		out.Nodes[i] = NodeStatus{
+			ID: string(n.ID), Epoch: uint64(n.Epoch), ClientAddress: n.ClientAddr, Version: n.Version,
+			Alive: n.Alive, Connected: n.Connected, Replicas: n.Replicas, Leaders: n.Leaders,
+		}
+	}
+	return out, nil
+}
+
+// TransferLeadership moves a queue's leadership to one of its members; an empty node
+// lets the leader choose.
+func (b *Broker) TransferLeadership(ctx context.Context, vhost, queue, node string) error {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return err
+	}
+	rec, err := lookUp(c.View(), vhost, queue)
+	if err != nil {
+		return err
+	}
+	about := Error{VHost: vhost, Kind: "queue", Name: queue}
+	if node != "" && !isMember(rec.Members, node) {
+		about.Class, about.State, about.Arg, about.Value = PreconditionFailed, true, "node", node
+		about.Reason = "is not a member of the queue; choose one of its members"
+		return &about
+	}
+	return translate(c.TransferLeadership(ctx, rec.UID, id.NodeID(node)), about)
+}
+
+func isMember(members []id.NodeID, node string) bool {
+	for _, m := range members {
+		if string(m) == node {
+			return true
+		}
+	}
+	return false
+}
+
+// Drain makes this node unready and moves all leadership off it; what it cannot move in
+// time is named in the error. The node stays drained until it is restarted.
+func (b *Broker) Drain(ctx context.Context) error {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return err
+	}
+	b.draining.Store(true)
+	return translate(c.Drain(ctx), Error{Kind: "node"})
+}

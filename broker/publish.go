@@ -1,0 +1,354 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Publish is a message to be published. Nothing of it is kept after Broker.Publish has
+// returned, except what strings and tables share.
+type Publish struct {
+	VHost, Exchange string
+	RoutingKey      string
+	Properties      message.Properties
+	Headers         message.Table
+	Body            []byte
+	Mandatory       bool
+	// Producer and ProducerSeq name the message for queues to recognise a repeat; the
+	// zero Producer: repeats are not recognised.
+	Producer    [16]byte
+	ProducerSeq uint64
+	// Token comes back in the Result.
+	Token uint64
+}
+
+// ResultKind says what became of a publish as a whole.
+type ResultKind uint8
+
+// The kinds of result.
+const (
+	// Confirmed: every queue routed to has it, or none was and Mandatory was not set.
+	Confirmed ResultKind = iota + 1
+	// Rejected: at least one queue did not take it (PUB-4).
+	Rejected
+	// Returned: mandatory, and no queue is routed to (PUB-3).
+	Returned
+	// Invalid: the message is at fault, see Err; nothing was stored.
+	Invalid
+)
+
+// Result is the outcome of one publish.
+type Result struct {
+	Token      uint64
+	Kind       ResultKind
+	Queues     int         // how many took it
+	Rejections []Rejection // with Rejected
+	Err        error       // with Invalid: an *Error
+}
+
+// RejectionCause says why a queue did not take a message.
+type RejectionCause uint8
+
+// The causes.
+const (
+	// CauseMaxLen: a length limit refused it (LEN-4).
+	CauseMaxLen RejectionCause = iota + 1
+	// CauseUnavailable: the queue had no leader in time; it will not be stored (PUB-5).
+	CauseUnavailable
+	// CauseUnknown: the outcome is not known.
+	CauseUnknown
+)
+
+// Rejection names a queue that did not take a message.
+type Rejection struct {
+	Queue string
+	Cause RejectionCause
+}
+
+// publishing is one publish on its way. It is used again for later ones, with its slices
+// and the callbacks that its targets were made with.
+type publishing struct {
+	b       *Broker
+	done    func(Result)
+	token   uint64
+	msg     message.Message
+	keys    []string
+	uids    []id.QueueUID
+	targets []*publishTarget
+	waiting atomic.Int32
+}
+
+// publishTarget is one queue's part of a publish.
+type publishTarget struct {
+	p        *publishing
+	err      error
+	answered func(error)
+}
+
+func newPublishing(b *Broker) *publishing { return &publishing{b: b} }
+
+// Publish checks, routes and stores one message (PUB-1, PUB-2). It calls done exactly
+// once, from any goroutine, possibly before it returns; done must not block. Publish
+// waits while a queue's window is full, until ctx ends; messages of one caller reach each
+// queue in the order of calls (PUB-6).
+func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
+	p, _ := b.publishes.Get().(*publishing)
+	p.done, p.token = done, m.Token
+	ttl, err := p.prepare(m)
+	if err != nil {
+		b.counters.invalid.Add(1)
+		p.finish(Result{Kind: Invalid, Err: err})
+		return
+	}
+	n := len(p.uids)
+	if n == 0 {
+		p.unroutable(m.Mandatory)
+		return
+	}
+	b.counters.published.Add(1)
+	stored := message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
+	nm := newMessage(m, ttl)
+	for len(p.targets) < n {
+		p.targets = append(p.targets, newPublishTarget(p))
+	}
+	p.waiting.Store(int32(n))
+	// After the last target was handed over, p may be in use for another publish.
+	for i := range n {
+		t, uid := p.targets[i], p.uids[i]
+		q, err := b.queueHandle(uid)
+		if err == nil {
+			err = q.Enqueue(ctx, nm, stored, t.answered)
+		}
+		if err != nil {
+			t.answer(err)
+		}
+	}
+}
+
+// newMessage is what the queue's machine is told of a message: the only place where a
+// publish's TTL, priority and producer reach the machine.
+func newMessage(m *Publish, ttlMs int64) quorumq.NewMessage {
+	return quorumq.NewMessage{
+		Size:     uint32(len(m.Body)), // D-5
+		TTLMs:    ttlMs,
+		Priority: level(&m.Properties),
+	}
+}
+
+// level is the priority level of a message (PR-1).
+func level(p *message.Properties) uint8 {
+	if p.Priority == 0 && p.Has&message.HasPriority == 0 {
+		return quorumq.DefaultPriority
+	}
+	return min(p.Priority, 31)
+}
+
+// prepare checks the message in the order of PUB-1, fills msg, and routes.
+func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
+	about := Error{Kind: "message", VHost: m.VHost}
+	if len(m.Body) > p.b.cfg.MaxBodyBytes { // MSG-2
+		about.Class, about.Arg, about.Value = PreconditionFailed, "body size", strconv.Itoa(len(m.Body))
+		about.Reason = "above this broker's limit of " + strconv.Itoa(p.b.cfg.MaxBodyBytes) + " bytes; send a smaller body, or a reference to it"
+		return 0, &about
+	}
+	v := p.b.view()
+	if v == nil {
+		return 0, errStarting()
+	}
+	if err := checkExchange(v, m.VHost, m.Exchange); err != nil {
+		return 0, err
+	}
+	p.msg.Properties, p.msg.Headers = m.Properties, m.Headers
+	p.msg.Exchange, p.msg.Body = m.Exchange, m.Body
+	if ttlMs, err = p.expiration(); err != nil {
+		return 0, translate(err, about)
+	}
+	if err := p.routingKeys(m); err != nil {
+		return 0, translate(err, about)
+	}
+	if !withinLimits(&p.msg) {
+		if err := message.CheckLimits(&p.msg, p.b.cfg.MaxBodyBytes); err != nil {
+			return 0, translate(err, about)
+		}
+	}
+	p.uids, err = v.Route(m.VHost, m.Exchange, p.msg.RoutingKeys, p.msg.Headers, p.uids[:0])
+	return ttlMs, translate(err, about)
+}
+
+// checkExchange refuses an exchange that is missing or internal.
+func checkExchange(v *catalog.View, vhost, name string) error {
+	x, ok := v.Exchange(vhost, name)
+	if !ok {
+		_, err := v.Route(vhost, name, nil, nil, nil) // names the missing vhost or exchange
+		return translate(err, Error{})
+	}
+	if x.Internal {
+		return &Error{
+			Class: AccessRefused, VHost: vhost, Kind: "exchange", Name: name,
+			Reason: "is internal: only exchanges bound to it may publish to it",
+		}
+	}
+	return nil
+}
+
+// expiration parses the message's TTL and makes it canonical (MSG-4).
+func (p *publishing) expiration() (ttlMs int64, err error) {
+	e := p.msg.Expiration
+	if e == "" && p.msg.Has&message.HasExpiration == 0 {
+		return quorumq.Unlimited, nil
+	}
+	if ttlMs, err = message.ParseExpiration(e); err != nil {
+		return 0, err
+	}
+	if e[0] == '+' || e[0] == '0' {
+		p.msg.Expiration = strconv.FormatInt(ttlMs, 10)
+	}
+	return ttlMs, nil
+}
+
+// routingKeys gathers the key with those of CC and BCC, and removes BCC (MSG-8).
+func (p *publishing) routingKeys(m *Publish) error {
+	p.keys = append(p.keys[:0], m.RoutingKey)
+	p.msg.BCCCount = 0
+	if len(m.Headers) > 0 {
+		cc, bcc, err := message.SenderSelected(m.Headers)
+		if err != nil {
+			return err
+		}
+		p.keys = append(append(p.keys, cc...), bcc...)
+		p.msg.BCCCount = len(bcc)
+		p.msg.Headers = m.Headers.Without("BCC")
+	}
+	p.msg.RoutingKeys = p.keys
+	return nil
+}
+
+// withinLimits is the quick form of message.CheckLimits for a message whose body was
+// checked: it allocates nothing.
+func withinLimits(m *message.Message) bool {
+	if len(m.RoutingKeys) > message.MaxRoutingKeys {
+		return false
+	}
+	for _, k := range m.RoutingKeys {
+		if len(k) > message.MaxNameBytes {
+			return false
+		}
+	}
+	for _, n := range [...]int{
+		len(m.Exchange), len(m.ContentType), len(m.ContentEncoding), len(m.CorrelationID), len(m.ReplyTo),
+		len(m.MessageID), len(m.Type), len(m.UserID), len(m.AppID),
+	} {
+		if n > message.MaxNameBytes {
+			return false
+		}
+	}
+	return len(m.Headers) == 0 || message.CheckTable("headers", m.Headers) == nil
+}
+
+// Bytes per part of the guess of storedSizeHint; too small costs a copy, not more.
+const (
+	hintHeadBytes  = 64
+	hintFieldBytes = 12
+)
+
+// storedSizeHint guesses the size of the stored form, mostly from above.
+func storedSizeHint(m *message.Message) int {
+	n := hintHeadBytes + len(m.Body) + len(m.Exchange) + len(m.ContentType) + len(m.ContentEncoding) + len(m.CorrelationID) +
+		len(m.ReplyTo) + len(m.Expiration) + len(m.MessageID) + len(m.Type) + len(m.UserID) + len(m.AppID)
+	for _, k := range m.RoutingKeys {
+		n += 2 + len(k)
+	}
+	for i := range m.Headers {
+		s, _ := m.Headers[i].Value.AsString()
+		n += hintFieldBytes + len(m.Headers[i].Name) + len(s)
+	}
+	return n
+}
+
+func newPublishTarget(p *publishing) *publishTarget {
+	t := &publishTarget{p: p}
+	t.answered = t.answer
+	return t
+}
+
+// answer takes one queue's answer; the last one finishes the publish.
+func (t *publishTarget) answer(err error) {
+	t.err = err
+	if p := t.p; p.waiting.Add(-1) == 0 {
+		p.answered()
+	}
+}
+
+func (p *publishing) unroutable(mandatory bool) {
+	r := Result{Kind: Confirmed}
+	if mandatory {
+		r.Kind = Returned
+		p.b.counters.returned.Add(1)
+	} else {
+		p.b.counters.unroutable.Add(1)
+	}
+	p.finish(r)
+}
+
+// answered sums up the queues' answers.
+func (p *publishing) answered() {
+	r := Result{Kind: Confirmed}
+	for i := range p.uids {
+		err := p.targets[i].err
+		p.targets[i].err = nil
+		if err == nil {
+			r.Queues++
+			continue
+		}
+		// a queue that is deleted meanwhile counts as having taken the message.
+		if errors.Is(err, cluster.ErrNoSuchQueue) {
+			continue
+		}
+		r.Kind = Rejected
+		r.Rejections = append(r.Rejections, Rejection{Queue: p.b.queueName(p.uids[i]), Cause: rejectionCause(err)})
+	}
+	if r.Kind == Confirmed {
+		p.b.counters.confirmed.Add(1)
+	} else {
+		p.b.counters.rejected.Add(1)
+	}
+	p.finish(r)
+}
+
+func rejectionCause(err error) RejectionCause {
+	switch {
+	case errors.Is(err, cluster.ErrRefused):
+		return CauseMaxLen
+	case errors.Is(err, cluster.ErrUnknownOutcome):
+		return CauseUnknown
+	}
+	// All others were not, and will not be, stored: no leader, node stopping, or the
+	// caller went away while the window was full.
+	return CauseUnavailable
+}
+
+func (b *Broker) queueName(uid id.QueueUID) string {
+	if q, ok := b.view().QueueByUID(uid); ok {
+		return q.Name
+	}
+	return uid.String()
+}
+
+// finish hands the result over and gives p back for the next publish.
+func (p *publishing) finish(r Result) {
+	done := p.done
+	r.Token = p.token
+	p.done = nil
+	clear(p.keys)
+	p.msg = message.Message{}
+	p.b.publishes.Put(p)
+	done(r)
+}

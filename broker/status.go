@@ -1,0 +1,252 @@
+package broker
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+	"sync"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// The states of a queue (ST-1).
+const (
+	StateRunning  = "running"  // it has a leader
+	StateMinority = "minority" // fewer than a majority of its members run
+	StateDown     = "down"     // none of its members runs
+)
+
+// Queue is a queue with its figures.
+type Queue struct {
+	VHost, Name string
+	UID         uint64
+	Type        string
+	Durable     bool
+	Arguments   message.Table
+	State       string // one of the states, or "" where figures were not asked for
+	Leader      string
+	Members     []string
+	Online      []string
+	Stats       *QueueStats // nil when not asked for, or no leader could be reached
+	Raft        *RaftStats
+}
+
+// QueueStats are a queue's counts, exact on its leader when read (ST-1, ST-3).
+type QueueStats struct {
+	Ready, Returned, Unsettled, Backlog       uint64
+	ReadyBytes, UnsettledBytes, BacklogBytes  uint64
+	Consumers                                 int
+	ReadyByPriority                           [32]uint64
+	OldestMessageAgeMs                        uint64 // of ready messages; 0: none
+	Enqueued, Refused, Delivered, Redelivered uint64 // since the queue was made
+	Settled, ReturnedTotal, Expired, Dropped  uint64
+	DeliveryLimitHits, DedupHits              uint64
+	DeadLettered                              map[string]uint64 // by reason
+	DeadLetterConfirmed                       uint64            // of the queue's forwarder on this node
+	LastDeadLetterError                       string            // same
+}
+
+// RaftStats are a queue's Raft figures on its leader.
+type RaftStats struct {
+	Term, CommitIndex, AppliedIndex, SnapshotIndex, LastIndex uint64
+}
+
+// GetQueue returns a queue with its figures; where no leader can be reached in time,
+// without them.
+func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Queue{}, err
+	}
+	rec, err := lookUp(c.View(), vhost, name)
+	if err != nil {
+		return Queue{}, err
+	}
+	q := describe(rec)
+	b.addFigures(ctx, c, rec, &q)
+	return q, ctx.Err()
+}
+
+func describe(rec *catalog.QueueRecord) Queue {
+	return Queue{
+		VHost: rec.VHost, Name: rec.Name, UID: uint64(rec.UID), Type: string(rec.Type), Durable: rec.Durable,
+		Arguments: rec.Arguments, Members: nodeNames(rec.Members),
+	}
+}
+
+func nodeNames(nodes []id.NodeID) []string {
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		out[i] = string(n)
+	}
+	return out
+}
+
+// addFigures asks the queue's leader; without one it says which members run.
+func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalog.QueueRecord, q *Queue) {
+	s, err := c.QueueStatus(ctx, rec.UID)
+	if err != nil {
+		q.Online = runningMembers(ctx, c, rec.Members)
+		switch {
+		case len(q.Online) == 0:
+			q.State = StateDown
+		case len(q.Online) <= len(q.Members)/2:
+			q.State = StateMinority
+		default:
+			q.State = StateRunning // it has the members, and is about to have a leader
+		}
+		return
+	}
+	q.State, q.Leader = StateRunning, string(s.Leader)
+	q.Online = nodeNames(s.Online)
+	if len(s.Members) > 0 {
+		q.Members = nodeNames(s.Members)
+	}
+	q.Stats = queueStats(&s.Overview)
+	q.Stats.DeadLetterConfirmed, q.Stats.LastDeadLetterError = b.leaders.figures(rec.UID)
+	if g := s.Group; g != nil {
+		q.Raft = &RaftStats{
+			Term: g.GetTerm(), CommitIndex: g.GetCommitIndex(), AppliedIndex: g.GetAppliedIndex(),
+			SnapshotIndex: g.GetSnapshotIndex(), LastIndex: g.GetLastIndex(),
+		}
+	}
+}
+
+func runningMembers(ctx context.Context, c *cluster.Cluster, members []id.NodeID) []string {
+	s, err := c.Status(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, m := range members {
+		for i := range s.Nodes {
+			if s.Nodes[i].ID == m && s.Nodes[i].Alive {
+				out = append(out, string(m))
+			}
+		}
+	}
+	return out
+}
+
+func queueStats(o *quorumq.Overview) *QueueStats {
+	s := &QueueStats{
+		Ready: o.Ready, Returned: o.Returned, Unsettled: o.Unsettled, Backlog: o.Backlog,
+		ReadyBytes: o.ReadyBytes, UnsettledBytes: o.UnsettledBytes, BacklogBytes: o.BacklogBytes,
+		Consumers: o.Consumers, ReadyByPriority: o.ReadyByPriority,
+		Enqueued: o.Enqueued, Refused: o.Refused, Delivered: o.Delivered, Redelivered: o.Redelivered,
+		Settled: o.Settled, ReturnedTotal: o.ReturnedTotal, Expired: o.Expired, Dropped: o.Dropped,
+		DeliveryLimitHits: o.DeliveryLimitHits, DedupHits: o.Dedup,
+		DeadLettered: make(map[string]uint64),
+	}
+	if o.OldestReady > 0 && o.Now > o.OldestReady {
+		s.OldestMessageAgeMs = uint64(o.Now - o.OldestReady)
+	}
+	for r := quorumq.ReasonRejected; r <= quorumq.ReasonDeliveryLimit; r++ {
+		if n := o.DeadLettered[r]; n > 0 {
+			s.DeadLettered[r.String()] = n
+		}
+	}
+	return s
+}
+
+// Bounds of a page of queues.
+const (
+	DefaultPageSize = 100
+	MaxPageSize     = 1000
+	// maxStatusCalls bounds how many leaders are asked at once for one page.
+	maxStatusCalls = 16
+)
+
+// ListQueues returns a page of queues, sorted by vhost and name, and the token of the
+// next page, empty on the last. An empty vhost stands for all. size 0 is DefaultPageSize.
+func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token string, figures bool) ([]Queue, string, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return nil, "", err
+	}
+	v, err := b.viewOf(vhost)
+	if err != nil {
+		return nil, "", err
+	}
+	after, err := decodePage(token)
+	if err != nil {
+		return nil, "", err
+	}
+	if size <= 0 {
+		size = DefaultPageSize
+	}
+	size = min(size, MaxPageSize)
+	var page []*catalog.QueueRecord
+	next := ""
+	for q := range v.Queues() {
+		if vhost != "" && q.VHost != vhost || !after.before(q) {
+			continue
+		}
+		if len(page) == size {
+			next = encodePage(page[size-1])
+			break
+		}
+		page = append(page, q)
+	}
+	return b.describePage(ctx, c, page, figures), next, ctx.Err()
+}
+
+func (b *Broker) describePage(ctx context.Context, c *cluster.Cluster, page []*catalog.QueueRecord, figures bool) []Queue {
+	out := make([]Queue, len(page))
+	for i, rec := range page {
+		out[i] = describe(rec)
+	}
+	if !figures {
+		return out
+	}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxStatusCalls)
+	for i, rec := range page {
+		slots <- struct{}{}
+		wg.Go(func() {
+			b.addFigures(ctx, c, rec, &out[i])
+			<-slots
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// pageStart is the last queue of the page before; the zero value is in front of all.
+type pageStart struct {
+	set         bool
+	vhost, name string
+}
+
+func (p pageStart) before(q *catalog.QueueRecord) bool {
+	if !p.set {
+		return true
+	}
+	if n := strings.Compare(p.vhost, q.VHost); n != 0 {
+		return n < 0
+	}
+	return p.name < q.Name
+}
+
+func encodePage(q *catalog.QueueRecord) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(q.VHost + "\x00" + q.Name))
+}
+
+func decodePage(token string) (pageStart, error) {
+	if token == "" {
+		return pageStart{}, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	vhost, name, ok := strings.Cut(string(b), "\x00")
+	if err != nil || !ok {
+		return pageStart{}, &Error{
+			Class: PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
+			Reason: "is not one that a list gave; send next_page_token back unchanged, or leave it empty",
+		}
+	}
+	return pageStart{set: true, vhost: vhost, name: name}, nil
+}

@@ -1,0 +1,61 @@
+package broker
+
+// undecided remembers which deliveries of a consumer its client has not decided about:
+// a bit per delivery from the oldest undecided one on.
+type undecided struct {
+	base    uint64   // id of bit 0 of words, minus 1: ids up to base are decided
+	last    uint64   // newest delivered id
+	decided []uint64 // bit i: id base+1+i is decided
+}
+
+const wordBits = 64
+
+// deliveredUpTo adds the ids up to n.
+func (u *undecided) deliveredUpTo(n uint64) { u.last = max(u.last, n) }
+
+// decide marks an id; false if it was not delivered or is decided already.
+func (u *undecided) decide(n uint64) bool {
+	if n <= u.base || n > u.last {
+		return false
+	}
+	i := n - u.base - 1
+	for uint64(len(u.decided)) <= i/wordBits {
+		u.decided = append(u.decided, 0)
+	}
+	w, bit := &u.decided[i/wordBits], uint64(1)<<(i%wordBits)
+	if *w&bit != 0 {
+		return false
+	}
+	*w |= bit
+	u.trim()
+	return true
+}
+
+// decideUpTo marks all ids up to n and returns the first that can have been undecided.
+func (u *undecided) decideUpTo(n uint64) (first uint64) {
+	n = min(n, u.last)
+	first = u.base + 1
+	if n <= u.base {
+		return first
+	}
+	words := (n - u.base) / wordBits
+	drop := min(words, uint64(len(u.decided)))
+	u.decided = append(u.decided[:0], u.decided[drop:]...)
+	u.base += words * wordBits
+	for id := u.base + 1; id <= n; id++ {
+		u.decide(id)
+	}
+	return first
+}
+
+// trim drops words in front whose ids are all decided.
+func (u *undecided) trim() {
+	drop := 0
+	for drop < len(u.decided) && u.decided[drop] == ^uint64(0) {
+		drop++
+	}
+	if drop > 0 {
+		u.decided = append(u.decided[:0], u.decided[drop:]...)
+		u.base += uint64(drop) * wordBits
+	}
+}

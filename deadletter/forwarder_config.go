@@ -1,0 +1,90 @@
+// Package deadletter hands discarded messages on to where the dead-letter exchange routes
+// them: what changes in a message (Rewrite), which targets would make it go round for
+// ever (Cyclic), the Forwarder that hands a queue's backlog on at least once without
+// duplicates, and the Copier that sends at-most-once copies.
+//
+// The package knows nothing of clusters: Source, Router and Sender are what it needs of
+// one. DESIGN.md tells how the Forwarder works.
+package deadletter
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+)
+
+// Defaults and bounds of Config.
+const (
+	DefaultPrefetch = 32
+	MaxPrefetch     = 10_000
+
+	DefaultMinBackoff = 100 * time.Millisecond
+	DefaultMaxBackoff = 5 * time.Second
+
+	DefaultMaxLetters = 1 << 16
+	DefaultMaxCopies  = 1 << 18
+)
+
+// Config bounds a Forwarder and a Copier. Zero values are the defaults.
+type Config struct {
+	// Prefetch is how many messages of one source queue may be in memory with their
+	// bodies (DL-22); 0: 32, at most 10,000.
+	Prefetch int
+	// MinBackoff and MaxBackoff bound the wait before the next attempt, when no event
+	// comes first (DL-24); 0: 100 ms and 5 s.
+	MinBackoff, MaxBackoff time.Duration
+	// MaxLetters bounds the messages that a Forwarder knows of without their bodies: those
+	// that wait for a target, and so let later ones pass. 0: 65,536.
+	MaxLetters int
+	// MaxCopies bounds the at-most-once copies that wait to be sent; more are lost and
+	// counted (DL-10). 0: 262,144.
+	MaxCopies int
+	// Chance gives the jitter, a number from 0 up to but not including 1; nil: a random one.
+	Chance func() float64
+	Logger *slog.Logger // nil: nothing is logged
+}
+
+// Validate returns all faults at once.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Prefetch < 0 || c.Prefetch > MaxPrefetch {
+		errs = append(errs, fmt.Errorf("deadletter: Prefetch = %d: want 0 (default %d) to %d", c.Prefetch, DefaultPrefetch, MaxPrefetch))
+	}
+	if c.MinBackoff < 0 || c.MaxBackoff < 0 {
+		errs = append(errs, errors.New("deadletter: MinBackoff and MaxBackoff: want 0 (default) or more"))
+	}
+	if c.MaxBackoff > 0 && c.MaxBackoff < c.MinBackoff {
+		errs = append(errs, fmt.Errorf("deadletter: MaxBackoff = %v: below MinBackoff = %v", c.MaxBackoff, c.MinBackoff))
+	}
+	if c.MaxLetters < 0 || c.MaxCopies < 0 {
+		errs = append(errs, errors.New("deadletter: MaxLetters and MaxCopies: want 0 (default) or more"))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	set := func(n *int, d int) {
+		if *n == 0 {
+			*n = d
+		}
+	}
+	set(&c.Prefetch, DefaultPrefetch)
+	set(&c.MaxLetters, DefaultMaxLetters)
+	set(&c.MaxCopies, DefaultMaxCopies)
+	c.MaxLetters = max(c.MaxLetters, c.Prefetch)
+	if c.MinBackoff == 0 {
+		c.MinBackoff = DefaultMinBackoff
+	}
+	if c.MaxBackoff == 0 {
+		c.MaxBackoff = max(DefaultMaxBackoff, c.MinBackoff)
+	}
+	if c.Chance == nil {
+		c.Chance = rand.Float64
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
