@@ -39,12 +39,16 @@ func (q *Queue) applyConfigure(c *Configure) {
 }
 
 // applyLead repeats what the leaders before may have lost: the timer, the backlog, and
-// one notice for each session, at its consumer with the lowest tag: that stands for all
-// of them.
+// one notice for each session, at its consumer with the lowest tag (0 if it has none): that
+// stands for all of them.
 func (q *Queue) applyLead() {
 	q.timer = 0
 	q.effects.Backlog = q.effects.Backlog || q.backlog.len() > 0
 	for _, s := range q.order {
-		q.effects.Notices = append(q.effects.Notices, Notice{Consumer: s.consumers[0].key, Kind: NoticeLeader})
+		k := ConsumerKey{SessionKey: s.key}
+		if len(s.consumers) > 0 {
+			k = s.consumers[0].key
+		}
+		q.effects.Notices = append(q.effects.Notices, Notice{Consumer: k, Kind: NoticeLeader})
 	}
 }

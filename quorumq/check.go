@@ -93,7 +93,7 @@ func (q *Queue) checkRoster() error {
 			return inv("session %v after %v", s.key, before)
 		}
 		before = s.key
-		if q.sessions[s.key] != s || s.node != q.nodes[s.key.Node] || s.node.epoch != s.key.Epoch || len(s.consumers) == 0 {
+		if q.sessions[s.key] != s || s.node != q.nodes[s.key.Node] || s.node.epoch != s.key.Epoch {
 			return inv("session %v stands alone", s.key)
 		}
 		for j, c := range s.consumers {

@@ -21,7 +21,7 @@ func (q *Queue) applyNodeDown(c *NodeDown) {
 		return
 	}
 	n.suspected = true
-	n.deadline = after(q.now, q.config.DisconnectedTimeoutMs)
+	n.deadline = max(after(q.now, q.config.DisconnectedTimeoutMs), 1) // 0 is none
 	q.suspects++
 	q.timeOutNodes()
 }

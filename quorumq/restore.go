@@ -89,7 +89,7 @@ func (q *Queue) takeSources(r *reader) {
 
 func (q *Queue) takeSessions(r *reader) {
 	for range r.count(6) {
-		s := &session{key: r.session()}
+		s := &session{key: r.session(), base: MsgID(r.u())}
 		s.node = q.nodes[s.key.Node]
 		r.check(s.node != nil, errRange)
 		for range r.count(6) {

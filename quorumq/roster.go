@@ -15,9 +15,9 @@ type roster struct {
 	order    []*session // ascending by key
 	waiting  []turns    // by consumer priority, highest first; none is unused
 	turn     uint64     // number of the next assignment, over all consumers
-	// baseID is the newest MsgID of all consumers that went while their session could
-	// come back: a consumer that registers anew numbers on from there, so that a late
-	// repeat of an old Settle never hits a new message.
+	// baseID is the newest MsgID of all consumers whose sessions were timed out (DC-1):
+	// such a session may come back, and its consumers number on from there, so that a
+	// late repeat of an old Settle never hits a new message.
 	baseID MsgID
 
 	suspects       int // nodes under suspicion
@@ -50,6 +50,7 @@ func (n *node) trimRefused(answered Seq) {
 type session struct {
 	key       SessionKey
 	node      *node
+	base      MsgID       // as baseID, for consumers of this session that were cancelled
 	consumers []*consumer // ascending by tag
 }
 
@@ -157,7 +158,7 @@ func (q *Queue) register(n *node, k ConsumerKey) *consumer {
 	}
 	i, ok := s.search(k.Tag)
 	if !ok {
-		c := &consumer{key: k, node: n, last: q.baseID, prefetch: MaxOutstanding}
+		c := &consumer{key: k, node: n, last: max(q.baseID, s.base), prefetch: MaxOutstanding}
 		s.consumers = slices.Insert(s.consumers, i, c)
 	}
 	return s.consumers[i]
@@ -165,23 +166,11 @@ func (q *Queue) register(n *node, k ConsumerKey) *consumer {
 
 // dismiss removes a consumer that holds nothing any more; its session stays.
 func (q *Queue) dismiss(c *consumer) {
-	q.baseID = max(q.baseID, c.last)
-	c.removed = true
-	q.sweepTurns()
 	s := q.sessions[c.key.SessionKey]
+	s.base = max(s.base, c.last)
+	q.leaveLine(c)
 	i, _ := s.search(c.key.Tag)
 	s.consumers = slices.Delete(s.consumers, i, i+1)
-	if len(s.consumers) == 0 {
-		q.forget(s)
-	}
-}
-
-func (q *Queue) forget(s *session) {
-	delete(q.sessions, s.key)
-	i, _ := slices.BinarySearchFunc(q.order, s.key, func(s *session, k SessionKey) int {
-		return compareSessions(s.key, k)
-	})
-	q.order = slices.Delete(q.order, i, i+1)
 }
 
 // closeSessions ends the sessions that which chooses. Their messages go back in the

@@ -83,7 +83,7 @@ const (
 func (q *Queue) putSessions(b []byte) []byte {
 	b = putU(b, uint64(len(q.order)))
 	for _, s := range q.order {
-		b = putSession(b, s.key)
+		b = putU(putSession(b, s.key), uint64(s.base))
 		b = putU(b, uint64(len(s.consumers)))
 		for _, c := range s.consumers {
 			b = putConsumerState(b, c)
