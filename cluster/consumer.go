@@ -65,6 +65,9 @@ type Consumer struct {
 	cfg  ConsumerConfig
 	key  quorumq.ConsumerKey
 	book *session.Consumer
+	open bool // the queue has registered it: book numbers from where the queue does
+	// early holds deliveries that overtook the answer to the registration.
+	early []heldDelivery
 
 	inFlight  int  // decisions sent in this attempt and not answered
 	resuming  bool // a resume is on its way in this attempt
@@ -101,7 +104,7 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 	r, _, err := q.do(ctx, &quorumq.Checkout{
 		Consumer: key, Prefetch: cfg.Prefetch, Credit: cfg.Credit, Limit: cfg.Limit,
 		AutoAck: cfg.AutoAck, Priority: cfg.Priority, Exclusive: cfg.Exclusive,
-	}, nil, again)
+	}, op{opens: c})
 	if err == nil && r.Code == quorumq.CodeExclusive {
 		err = fmt.Errorf("queue %s: %w: another consumer is exclusive, or this one asks to be and is not alone", q.uid, ErrExclusive)
 	}
@@ -190,7 +193,7 @@ func (c *Consumer) creditLocked() {
 
 // Cancel ends delivery; what is unsettled stays, or with requeue returns, not failed.
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
-	_, _, err := c.q.do(ctx, &quorumq.Cancel{Consumer: c.key, Requeue: requeue}, nil, again)
+	_, _, err := c.q.do(ctx, &quorumq.Cancel{Consumer: c.key, Requeue: requeue}, op{after: c})
 	return err
 }
 
@@ -207,6 +210,7 @@ func (c *Consumer) Close() {
 	q.mu.Unlock()
 	// The book stays until the queue knows: decisions made so far go first.
 	q.post(&op{
+		after:  c,
 		header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: c.key.SessionKey}),
 		done: func(opAnswer) {
 			q.mu.Lock()
@@ -221,13 +225,35 @@ func (c *Consumer) Close() {
 
 func (c *Consumer) rewind() {
 	c.inFlight, c.resuming = 0, false
-	c.book.Rewind()
+	if c.open {
+		c.book.Rewind()
+	}
 }
+
+// opened takes the answer to the registration. After a repeat nobody knows what an
+// earlier one has delivered already: everything that the consumer holds is asked for.
+func (c *Consumer) opened(r quorumq.Reply, repeated bool, t *turn) {
+	if r.Code != quorumq.CodeOK || c.open {
+		return
+	}
+	c.open = true
+	early := c.early
+	c.early = nil
+	if repeated {
+		c.book.Rewind()
+		return
+	}
+	c.book = session.NewConsumer(c.key, r.LastMsgID)
+	c.takeDeliveries(early, t)
+}
+
+// behind tells whether deliveries were missed.
+func (c *Consumer) behind() bool { return c.open && !c.ended && c.book.NeedsResume() }
 
 // pump sends decisions, and asks for what was missed.
 func (c *Consumer) pump(t *turn) {
 	q := c.q
-	if c.book.NeedsResume() && !c.resuming && !c.ended {
+	if c.behind() && !c.resuming {
 		c.resuming = true
 		g, to, key, after := q.g, q.target, c.key, c.book.Last()
 		f := flight{queue: q, attempt: q.attempt, kind: flightResume, cons: c}
@@ -248,6 +274,9 @@ func (c *Consumer) pump(t *turn) {
 	}
 }
 
+// unsent tells whether there are decisions that wait for earlier ones to be answered.
+func (c *Consumer) unsent() bool { return c.book.Unanswered() > c.inFlight }
+
 // takeDeliveries hands what is new to the clients, in batches of one consumer.
 func (q *Queue) takeDeliveries(ds []heldDelivery, t *turn) {
 	for i := 0; i < len(ds); {
@@ -264,6 +293,10 @@ func (q *Queue) takeDeliveries(ds []heldDelivery, t *turn) {
 }
 
 func (c *Consumer) takeDeliveries(ds []heldDelivery, t *turn) {
+	if !c.open {
+		c.early = append(c.early, ds...)
+		return
+	}
 	fresh := make([]Delivery, 0, len(ds))
 	for i := range ds {
 		if c.book.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
@@ -282,7 +315,7 @@ func (c *Consumer) handLocked(fresh []Delivery, t *turn) {
 // takeHeld takes the answer to a resume.
 func (c *Consumer) takeHeld(held []heldDelivery, last quorumq.MsgID, t *turn) {
 	c.resuming = false
-	if c.ended {
+	if c.ended || !c.open {
 		return
 	}
 	ds := make([]quorumq.Delivery, len(held))
@@ -304,8 +337,7 @@ func (c *Consumer) takeHeld(held []heldDelivery, last quorumq.MsgID, t *turn) {
 func (c *Consumer) takeOutcome(number uint64, r quorumq.Reply, t *turn) {
 	c.book.Answer(number, r)
 	if c.book.Gone() {
-		c.end(fmt.Errorf("queue %s: %w: the queue closed its session", c.q.uid, ErrConsumerGone), t)
-		delete(c.q.consumers, c.key.Session)
+		c.gone(t)
 		return
 	}
 	done := c.book.Committed()
@@ -320,13 +352,20 @@ func (c *Consumer) takeOutcome(number uint64, r quorumq.Reply, t *turn) {
 	c.flushes = kept
 }
 
+// gone tells the client that the queue has closed the session, as after a long absence
+// of this node.
+func (c *Consumer) gone(t *turn) {
+	c.end(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, ErrConsumerGone), t)
+	delete(c.q.consumers, c.key.Session)
+}
+
 func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
 	switch n.Kind {
 	case quorumq.NoticeLeader:
 		// The leader told so itself, or its member here did: led and the answers of the
 		// old leader have begun a new attempt. What it handed out meanwhile is asked for.
 		for _, c := range q.consumers {
-			if c.key.SessionKey == n.Consumer.SessionKey {
+			if c.key.SessionKey == n.Consumer.SessionKey && c.open {
 				c.book.Rewind()
 			}
 		}

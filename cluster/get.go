@@ -22,7 +22,7 @@ type ConsumerToken struct {
 func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerToken, ready uint64, err error) {
 	for {
 		key := q.getKey()
-		r, got, err := q.do(ctx, &quorumq.Get{Session: key, AutoAck: autoAck}, nil, once)
+		r, got, err := q.do(ctx, &quorumq.Get{Session: key, AutoAck: autoAck}, op{repeat: once})
 		if errors.Is(err, ErrUnknownOutcome) {
 			q.retire(key)
 			if !autoAck && ctx.Err() == nil {
@@ -105,7 +105,7 @@ func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	default:
 		return fmt.Errorf("queue %s: decision %d is unknown: acknowledge, return or discard", t.Queue, d.Kind)
 	}
-	r, _, err := q.do(ctx, cmd, bodies, again)
+	r, _, err := q.do(ctx, cmd, op{bodies: bodies})
 	if err == nil && r.Code == quorumq.CodeUnknownConsumer {
 		err = fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", t.Queue, ErrConsumerGone)
 	}

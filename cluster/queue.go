@@ -173,25 +173,23 @@ func (q *Queue) fullLocked(size int) bool {
 // Transfer hands over dead letters once; an unknown outcome is the caller's to repeat,
 // which is safe (DL-25).
 func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
-	r, _, err := q.do(ctx, t, bodies, once)
+	r, _, err := q.do(ctx, t, op{bodies: bodies, repeat: once})
 	return r, err
 }
 
 // Purge removes ready messages and the backlog, and returns how many.
 func (q *Queue) Purge(ctx context.Context) (uint64, error) {
-	r, _, err := q.do(ctx, &quorumq.Purge{}, nil, once)
+	r, _, err := q.do(ctx, &quorumq.Purge{}, op{repeat: once})
 	return r.Count, err
 }
 
-// do sends a command in the queue's order and waits for its answer.
-func (q *Queue) do(ctx context.Context, cmd quorumq.Command, bodies [][]byte, p repeat) (quorumq.Reply, *heldDelivery, error) {
+// do sends a command in the queue's order, as o says, and waits for its answer.
+func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Reply, *heldDelivery, error) {
 	answers := make(chan opAnswer, 1)
-	o := &op{
-		header: quorumq.AppendCommand(nil, cmd), bodies: bodies, repeat: p,
-		deadline: time.Now().Add(q.g.c.cfg.CommandTimeout),
-		done:     func(a opAnswer) { answers <- a },
-	}
-	q.post(o)
+	o.header = quorumq.AppendCommand(nil, cmd)
+	o.deadline = time.Now().Add(q.g.c.cfg.CommandTimeout)
+	o.done = func(a opAnswer) { answers <- a }
+	q.post(&o)
 	select {
 	case a := <-answers:
 		return a.reply, a.got, a.err
@@ -364,10 +362,17 @@ func (q *Queue) takeAnswer(a *answer, t *turn) {
 	case flightEnqueue:
 		q.takeEnqueued(f, a.reply, t)
 	case flightOp:
+		if c := f.op.opens; c != nil && !f.op.closed {
+			c.opened(a.reply, f.op.uncertain, t)
+		}
 		q.ops.answer(f.op, opAnswer{reply: a.reply, got: a.got}, t)
 	case flightOutcome:
 		f.cons.takeOutcome(f.number, a.reply, t)
 	case flightResume:
+		if a.reply.Code == quorumq.CodeUnknownConsumer {
+			f.cons.gone(t)
+			return
+		}
 		f.cons.takeHeld(a.held, a.reply.LastMsgID, t)
 	}
 }
@@ -490,7 +495,7 @@ func (q *Queue) busyLocked() bool {
 		return true
 	}
 	for _, c := range q.consumers {
-		if c.book.NeedsResume() || c.book.Unanswered() > 0 {
+		if c.behind() || c.book.Unanswered() > 0 {
 			return true
 		}
 	}

@@ -17,6 +17,10 @@ type op struct {
 	repeat   repeat
 	deadline time.Time // zero: none
 	done     func(opAnswer)
+	// after, if not nil, is the consumer whose decisions go first.
+	after *Consumer
+	// opens, if not nil, is the consumer that this command registers.
+	opens *Consumer
 
 	sent      bool // in this attempt
 	uncertain bool // an earlier attempt may have reached the log
@@ -60,6 +64,9 @@ func (l *opLane) rewind() {
 func (l *opLane) pump(q *Queue, t *turn) {
 	for ; l.next < len(l.ops); l.next++ {
 		o := l.ops[l.next]
+		if o.after != nil && o.after.unsent() {
+			return
+		}
 		o.sent = true
 		q.sendLocked(t, flight{queue: q, attempt: q.attempt, kind: flightOp, op: o}, o.header, o.bodies)
 	}
