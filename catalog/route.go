@@ -10,7 +10,8 @@ import (
 // walk is one routing in progress.
 type walk struct {
 	dst       []id.QueueUID
-	exchanges []string            // visited and to be visited, in breadth-first order
+	first     string              // the exchange of the publish
+	exchanges []string            // visited and to be visited, breadth-first; empty while it is only the first
 	seen      map[string]struct{} // same, once there are many
 	found     int                 // destinations of the exchange that is being visited
 }
@@ -35,8 +36,7 @@ func (v *View) Route(vhost, exchange string, keys []string, headers message.Tabl
 		return dst, noExchange(vhost, exchange)
 	}
 	start := len(dst)
-	var buf [8]string
-	w := walk{dst: dst, exchanges: append(buf[:0], exchange)}
+	w := walk{dst: dst, first: exchange}
 	for i := 0; ; {
 		w.found = 0
 		x.route(&h, keys, headers, &w)
@@ -115,6 +115,9 @@ func (w *walk) add(t target) {
 
 // visit puts an exchange on the list unless it is there.
 func (w *walk) visit(name string) {
+	if len(w.exchanges) == 0 {
+		w.exchanges = append(make([]string, 0, 8), w.first)
+	}
 	switch {
 	case w.seen != nil:
 		if _, ok := w.seen[name]; ok {
