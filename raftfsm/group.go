@@ -3,7 +3,10 @@ package raftfsm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -11,91 +14,165 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// Config describes one member of a group. Zero values are the defaults.
-type Config[R, E any] struct {
-	Group     id.GroupID
-	Node      id.NodeID // this member; its raft.ServerID and ServerAddress
-	Machine   Machine[R, E]
-	Effector  Effector[E] // nil if the machine has no effects
-	Storage   Storage
-	Snapshots raft.SnapshotStore
-	Transport raft.Transport
-	Logger    *slog.Logger
-	// Now stamps commands, milliseconds since the Unix epoch; nil is the wall clock.
-	Now func() int64
-
-	HeartbeatTimeout time.Duration // 0: 500 ms
-	ElectionTimeout  time.Duration // 0: 500 ms
-	MaxBatchCommands int           // commands in one entry; 0: 256
-	MaxBatchBytes    int           // bytes of an entry; 0: 1 MiB
-	MaxInFlight      int           // entries proposed and not yet applied; 0: 8
-	MaxPendingBytes  int64         // proposed and not yet applied, else ErrBusy; 0: 64 MiB
-	BodyCache        *BodyCache    // shared by the node's groups; nil: a small one of its own
-}
+// closeDrain is how long Close waits for entries that raft still has to answer. A leader
+// without a quorum gives up within its lease, so that this is only met by a hung disk.
+const closeDrain = 2 * time.Second
 
 // Group is one member of a Raft group. All methods may be called concurrently.
-type Group[R, E any] struct{}
+//
+// Goroutines: raft's, one proposer (loop), and for a short time one that settles entries
+// whose leadership was lost and one that takes a snapshot. Locks: each guards one part
+// and none is held while another is taken, but for leading.mu, under which the Effector
+// is called.
+type Group[R, E any] struct {
+	c     Config[R, E]
+	log   *slog.Logger
+	snaps *snapshots
+	raft  atomic.Pointer[raft.Raft] // nil while Open restores
+
+	mu      sync.Mutex // around the machine
+	machine Machine[R, E]
+
+	proposer proposer[R]
+	leading  leading
+	watch    watch
+	compact  compaction
+
+	noReplies []any // belongs to raft's goroutine of the machine
+
+	applied  atomic.Uint64
+	entries  atomic.Uint64
+	commands atomic.Uint64
+
+	failure  atomic.Pointer[error]
+	stop     chan struct{} // closed by Close or by a failure
+	stopping sync.Once
+	loopDone chan struct{}
+	closing  sync.Once
+	closeErr error
+	spawning sync.Mutex     // between spawn and the end of spawning
+	work     sync.WaitGroup // goroutines that Close waits for
+}
 
 // Open starts the member from what its stores hold. A member whose stores are empty
-// waits for Bootstrap or for a leader.
-func Open[R, E any](c Config[R, E]) (*Group[R, E], error) { return nil, errors.New("raftfsm: not yet") }
+// waits for Bootstrap or for a leader. The storage belongs to the group from then on; if
+// Open fails, it is the caller's.
+func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	snaps, ok := c.Snapshots.(*snapshots)
+	if !ok {
+		return nil, fmt.Errorf("raftfsm: Config.Snapshots is a %T: use OpenSnapshots", c.Snapshots)
+	}
+	g := &Group[R, E]{
+		c: c, machine: c.Machine, snaps: snaps,
+		log:      c.Logger.With("group", c.Group.String()),
+		stop:     make(chan struct{}),
+		loopDone: make(chan struct{}),
+	}
+	g.proposer.wake = make(chan struct{}, 1)
+	g.watch.changed = make(chan struct{})
+	if err := snaps.bind(c.Group, g.compactSoon); err != nil {
+		return nil, err
+	}
+	r, err := g.startRaft()
+	if err != nil {
+		return nil, fmt.Errorf("raftfsm: group %s: %w", c.Group, err)
+	}
+	snaps.started()
+	events := make(chan raft.Observation, 1)
+	r.RegisterObserver(raft.NewObserver(events, false, isLeadershipEvent))
+	g.raft.Store(r)
+	if g.Failed() != nil { // by an entry that was applied before the line above
+		r.Shutdown()
+	}
+	go g.loop(r, events)
+	return g, nil
+}
+
+// startRaft runs raft.NewRaft, which panics when it cannot read the log.
+func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r, err = nil, fmt.Errorf("the log cannot be read: %v: remove this member's files to let it be rebuilt from its peers", p)
+		}
+	}()
+	store := &guard{to: g.c.Storage, fail: g.fail, running: func() bool { return g.raft.Load() != nil }}
+	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, store, store, g.snaps, g.c.Transport)
+	if failed := g.Failed(); failed != nil && err != nil {
+		return nil, failed
+	}
+	return r, err
+}
 
 // Bootstrap writes the first configuration; every first member does so with the same
 // list. It does nothing if the member has state already.
-func (g *Group[R, E]) Bootstrap(members []id.NodeID) error { return nil }
-
-// Propose puts a command into the log and returns the machine's reply once it is
-// committed and applied here. Errors: *NotLeaderError, ErrBusy, ErrStopped (not in the
-// log), ErrUnknownOutcome or ctx's error (unknown).
-func (g *Group[R, E]) Propose(ctx context.Context, c Command) (R, error) {
-	var r R
-	return r, nil
+func (g *Group[R, E]) Bootstrap(members []id.NodeID) error {
+	var c raft.Configuration
+	for _, m := range members {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(m), Address: raft.ServerAddress(m)})
+	}
+	err := g.raft.Load().BootstrapCluster(c).Error()
+	if errors.Is(err, raft.ErrCantBootstrap) {
+		return nil
+	}
+	if errors.Is(err, raft.ErrRaftShutdown) {
+		return g.stopped()
+	}
+	if err != nil {
+		return fmt.Errorf("raftfsm: group %s: bootstrap with %v: %w", g.c.Group, members, err)
+	}
+	return nil
 }
 
-// Submit is Propose without waiting: done is called exactly once, possibly before
-// Submit returns, in log order for commands that were applied, and must not block.
-func (g *Group[R, E]) Submit(c Command, done func(R, error)) {}
-
 // Read runs f while no command is applied. f must be short and only read the machine.
-func (g *Group[R, E]) Read(f func()) {}
-
-// Barrier returns when everything committed before the call is applied here and this
-// member was still the leader: what Read then shows is not stale.
-func (g *Group[R, E]) Barrier(ctx context.Context) error { return nil }
+func (g *Group[R, E]) Read(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f()
+}
 
 // Body returns a body as it was proposed. The bytes must not be changed.
-// raft.ErrLogNotFound if it is no longer retained.
-func (g *Group[R, E]) Body(ref BodyRef) ([]byte, error) { return nil, nil }
-
-// Leader returns the leader as this member knows it, "" if none, and its term.
-func (g *Group[R, E]) Leader() (id.NodeID, uint64) { return "", 0 }
-
-// Leading tells whether this member leads by its own Lead command.
-func (g *Group[R, E]) Leading() bool { return false }
-
-// TransferLeadership hands leadership to a member, or to the best one if to is "".
-func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) error { return nil }
+// raft.ErrLogNotFound if it is no longer retained. A body that does not match its
+// checksum stops the group: another member has it whole.
+func (g *Group[R, E]) Body(ref BodyRef) ([]byte, error) {
+	key := cacheKey{g.c.Group, ref.Index}
+	set := g.c.BodyCache.get(key)
+	if set == nil {
+		var err error
+		set, _, err = loadBodies(g.c.Storage, g.c.Group, ref.Index)
+		if errors.Is(err, errCorrupt) {
+			g.fail(fmt.Errorf("body %d of %w", ref.Slot, err))
+			return nil, g.stopped()
+		}
+		if err != nil {
+			return nil, err
+		}
+		g.c.BodyCache.add(key, set)
+	}
+	body, ok := set.body(ref.Slot)
+	if !ok {
+		return nil, fmt.Errorf("raftfsm: group %s: entry %d has no body %d: %w", g.c.Group, ref.Index, ref.Slot, raft.ErrLogNotFound)
+	}
+	return body, nil
+}
 
 // Members returns the voters of the newest configuration.
-func (g *Group[R, E]) Members() ([]id.NodeID, error) { return nil, nil }
-
-// Changed returns a channel that is closed when the leader, the term or Leading changes
-// the next time.
-func (g *Group[R, E]) Changed() <-chan struct{} { return nil }
-
-// Stats returns the group's figures.
-func (g *Group[R, E]) Stats() Stats { return Stats{} }
-
-// Snapshot takes a snapshot now and compacts the log.
-func (g *Group[R, E]) Snapshot() error { return nil }
-
-// Failed returns the error that stopped the group, nil while it runs: a broken
-// invariant or a corrupt record stops the group on this node.
-func (g *Group[R, E]) Failed() error { return nil }
-
-// Close stops the member; commands in flight end with ErrStopped or ErrUnknownOutcome.
-// It closes the storage too.
-func (g *Group[R, E]) Close() error { return nil }
+func (g *Group[R, E]) Members() ([]id.NodeID, error) {
+	future := g.raft.Load().GetConfiguration()
+	if err := future.Error(); err != nil {
+		return nil, fmt.Errorf("raftfsm: group %s: configuration: %w", g.c.Group, err)
+	}
+	var members []id.NodeID
+	for _, s := range future.Configuration().Servers {
+		if s.Suffrage == raft.Voter {
+			members = append(members, id.NodeID(s.ID))
+		}
+	}
+	return members, nil
+}
 
 // Stats are a group's figures.
 type Stats struct {
@@ -106,18 +183,85 @@ type Stats struct {
 	State                                                                 string
 }
 
-// BodyCache keeps the bodies of recent entries within a budget of bytes; a node's
-// groups share one. All methods may be called concurrently.
-type BodyCache struct{}
+// Stats returns the group's figures.
+func (g *Group[R, E]) Stats() Stats {
+	r := g.raft.Load()
+	s := Stats{
+		CommitIndex: r.CommitIndex(), LastIndex: r.LastIndex(), AppliedIndex: g.applied.Load(),
+		PendingBytes: g.proposer.pendingBytes(), Entries: g.entries.Load(), Commands: g.commands.Load(),
+		State: r.State().String(),
+	}
+	s.Leader, s.Term = g.Leader()
+	if f := g.snaps.latest(); f != nil {
+		s.SnapshotIndex = f.index
+	}
+	if first, err := g.c.Storage.FirstIndex(); err == nil {
+		s.FirstIndex = first
+	}
+	return s
+}
 
-// NewBodyCache returns a cache of at most maxBytes.
-func NewBodyCache(maxBytes int64) *BodyCache { return &BodyCache{} }
+// Failed returns the error that stopped the group, nil while it runs: a broken
+// invariant or a corrupt record stops the group on this node.
+func (g *Group[R, E]) Failed() error {
+	if p := g.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
 
-// OpenBolt opens, or creates, a group's storage in one bolt file.
-func OpenBolt(path string) (Storage, error) { return nil, errors.New("raftfsm: not yet") }
+// stopped is the error of calls on a group that no longer runs.
+func (g *Group[R, E]) stopped() error {
+	if err := g.Failed(); err != nil {
+		return fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	return ErrStopped
+}
 
-// OpenSnapshots opens, or creates, a group's snapshot directory. Snapshots hold the
-// machine's bytes; when one is sent, live bodies from the storage follow them.
-func OpenSnapshots(dir string, s Storage) (raft.SnapshotStore, error) {
-	return nil, errors.New("raftfsm: not yet")
+// fail stops the group on this node for good; the node goes on. It may be called from
+// any goroutine, raft's included, but not with a lock held.
+func (g *Group[R, E]) fail(err error) {
+	err = fmt.Errorf("raftfsm: group %s on node %q stopped: %w", g.c.Group, g.c.Node, err)
+	if !g.failure.CompareAndSwap(nil, &err) {
+		return
+	}
+	g.log.Error("group stopped on this node; its other members go on",
+		"node", string(g.c.Node), "applied_index", g.applied.Load(), "error", err,
+		"remedy", "check the disk; then stop the node, remove this group's files and start it: the member is rebuilt from its peers")
+	g.halt()
+	if r := g.raft.Load(); r != nil {
+		r.Shutdown()
+	}
+}
+
+// halt ends proposals and leadership: what was handed to raft has an unknown outcome.
+func (g *Group[R, E]) halt() {
+	g.stopping.Do(func() { close(g.stop) })
+	g.cease(0)
+	g.refuseAll()
+	g.watch.announce()
+}
+
+// Close stops the member; commands in flight end with ErrStopped or ErrUnknownOutcome.
+// It closes the storage too.
+func (g *Group[R, E]) Close() error {
+	g.closing.Do(func() { g.closeErr = g.shutdown() })
+	return g.closeErr
+}
+
+func (g *Group[R, E]) shutdown() error {
+	r := g.raft.Load()
+	ctx, cancel := context.WithTimeout(context.Background(), closeDrain)
+	defer cancel()
+	if g.Failed() == nil {
+		g.drain(ctx)
+	}
+	g.halt()
+	<-g.loopDone
+	err := r.Shutdown().Error()
+	g.spawning.Lock()   // who has it sees that the group is stopping from here on
+	g.spawning.Unlock() //nolint:staticcheck // nothing to do in between
+	g.work.Wait()
+	g.c.BodyCache.forget(g.c.Group)
+	return errors.Join(err, g.c.Storage.Close())
 }

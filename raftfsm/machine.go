@@ -71,6 +71,16 @@ var (
 	ErrBusy           = errors.New("raftfsm: too many uncommitted bytes in the group")
 )
 
+// TooLargeError refuses a command that no entry can hold; it is not in the log.
+type TooLargeError struct {
+	Group      id.GroupID
+	Size, Most int64 // bytes
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("raftfsm: group %s: command of %d bytes is larger than %d bytes: split it", e.Group, e.Size, e.Most)
+}
+
 // NotLeaderError refuses a proposal on a member that does not lead.
 type NotLeaderError struct {
 	Group  id.GroupID

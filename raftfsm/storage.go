@@ -10,7 +10,8 @@ import (
 // log may be a bolt file of its own or a part of the node's shared log.
 //
 // StoreLogs, Set and SetUint64 return only when what they wrote survives a power cut.
-// Methods may be called concurrently as raft.LogStore and raft.StableStore demand;
+// After a failed write every further write must fail too: a half-known state on disk is
+// not written over. Methods may be called concurrently as raft.LogStore and raft.StableStore demand;
 // Entry also concurrently with all others.
 type Storage interface {
 	raft.LogStore
@@ -21,7 +22,8 @@ type Storage interface {
 	// StoreRetained stores entries below the first index, as a snapshot brings them.
 	StoreRetained(entries []*raft.Log) error
 	// Retain forgets every entry below the first index that live, ascending, does not
-	// name. It is called after a snapshot of that state is durable.
+	// name, and every entry of StoreRetained likewise. It is called after a snapshot of
+	// that state is durable, ranges over live more than once, and excludes StoreRetained.
 	Retain(live iter.Seq[uint64]) error
 	Close() error
 }

@@ -1,0 +1,100 @@
+package raftfsm
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/quorate/quorate/id"
+)
+
+// BodyCache keeps the bodies of recent entries within a budget of bytes; a node's
+// groups share one. All methods may be called concurrently.
+type BodyCache struct {
+	maxBytes int64
+
+	mu      sync.Mutex // guards what follows
+	bytes   int64
+	entries map[cacheKey]*list.Element // of *cached
+	recent  *list.List                 // most recently used first
+	hits    uint64
+	misses  uint64
+}
+
+type cacheKey struct {
+	group id.GroupID
+	index uint64
+}
+
+type cached struct {
+	key    cacheKey
+	bodies *bodySet
+}
+
+// BodyCacheStats are a cache's figures.
+type BodyCacheStats struct {
+	Hits, Misses   uint64 // bodies found and not found
+	Bytes, Entries int64  // held now
+}
+
+// NewBodyCache returns a cache of at most maxBytes.
+func NewBodyCache(maxBytes int64) *BodyCache {
+	return &BodyCache{maxBytes: maxBytes, entries: make(map[cacheKey]*list.Element), recent: list.New()}
+}
+
+// Stats returns the cache's figures.
+func (c *BodyCache) Stats() BodyCacheStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return BodyCacheStats{Hits: c.hits, Misses: c.misses, Bytes: c.bytes, Entries: int64(len(c.entries))}
+}
+
+func (c *BodyCache) get(k cacheKey) *bodySet {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[k]
+	if !ok {
+		c.misses++
+		return nil
+	}
+	c.hits++
+	c.recent.MoveToFront(e)
+	hit, _ := e.Value.(*cached) //nolint:errcheck // the list holds nothing else
+	return hit.bodies
+}
+
+// add puts an entry's bodies in front and drops what exceeds the budget. An entry above
+// the whole budget is not kept.
+func (c *BodyCache) add(k cacheKey, s *bodySet) {
+	size := s.memoryBytes()
+	if size > c.maxBytes {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e, ok := c.entries[k]; ok {
+		c.recent.MoveToFront(e)
+		return
+	}
+	c.entries[k] = c.recent.PushFront(&cached{key: k, bodies: s})
+	c.bytes += size
+	for c.bytes > c.maxBytes {
+		c.drop(c.recent.Back())
+	}
+}
+
+func (c *BodyCache) drop(e *list.Element) {
+	old, _ := c.recent.Remove(e).(*cached) //nolint:errcheck // the list holds nothing else
+	delete(c.entries, old.key)
+	c.bytes -= old.bodies.memoryBytes()
+}
+
+// forget drops a group's entries, when its member is closed.
+func (c *BodyCache) forget(g id.GroupID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, e := range c.entries {
+		if k.group == g {
+			c.drop(e)
+		}
+	}
+}

@@ -1,0 +1,391 @@
+package raftfsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+)
+
+const (
+	// boltLockTimeout is how long another process may hold the file until Open gives up.
+	boltLockTimeout = time.Second
+	// deleteChunk is how many entries one transaction deletes: appends wait for it.
+	deleteChunk = 1024
+	// boltMmapBytes is mapped from the start, so that a growing file rarely has to wait
+	// for its readers. It is address space, not memory.
+	boltMmapBytes = 64 << 20
+)
+
+// Keys in the bolt file that are the storage's own. Raft's are CurrentTerm,
+// LastVoteTerm and LastVoteCand; the last two are kept as one record under keyVote.
+const (
+	keyFirst    = "FirstIndex"
+	keyVote     = "Vote"
+	keyTerm     = "CurrentTerm"
+	keyVoteTerm = "LastVoteTerm"
+	keyVoteCand = "LastVoteCand"
+)
+
+// bolt keeps the log, the term and the vote in one bolt file, and bodies of entries that
+// the log has dropped in a second one beside it.
+//
+// A prefix that raft deletes only moves the first index; Retain takes away later what no
+// snapshot refers to. After a failed write nothing is written any more, until the file
+// is opened again: bolt may destroy a file that is used on after a failed fsync.
+type bolt struct {
+	path     string
+	db       *raftboltdb.BoltStore
+	retained *retained
+	tail     tailCache
+	failed   atomic.Pointer[error]
+	retain   sync.Mutex // one Retain or StoreRetained at a time
+
+	mu       sync.RWMutex // guards what follows
+	first    uint64       // durable: entries below are not the log's
+	last     uint64       // 0 if the log is empty
+	term     uint64
+	hasTerm  bool
+	voteTerm uint64 // durable vote
+	voteCand []byte // nil if none
+	pending  uint64 // LastVoteTerm that waits for its LastVoteCand
+}
+
+// OpenBolt opens, or creates, a group's storage in one bolt file; the file path with the
+// suffix ".retained" is created beside it when bodies outlive the log.
+func OpenBolt(path string) (Storage, error) { return openBolt(path, nil) }
+
+type openFile func(name string, flag int, mode os.FileMode) (*os.File, error)
+
+func boltOptions(open openFile) *bbolt.Options {
+	return &bbolt.Options{
+		Timeout:         boltLockTimeout,
+		NoFreelistSync:  true,
+		FreelistType:    bbolt.FreelistMapType,
+		InitialMmapSize: boltMmapBytes,
+		NoStatistics:    true,
+		OpenFile:        open,
+	}
+}
+
+func boltOpenError(path string, err error) error {
+	if errors.Is(err, bbolt.ErrTimeout) {
+		return fmt.Errorf("raftfsm: %s is locked by another process: stop the other node that uses this directory", path)
+	}
+	return fmt.Errorf("raftfsm: open %s: %w", path, err)
+}
+
+func openBolt(path string, open openFile) (_ *bolt, err error) {
+	defer func() {
+		// Bolt panics on pages that it cannot make sense of.
+		if p := recover(); p != nil {
+			err = fmt.Errorf("raftfsm: %s is damaged: %v: remove this member's files to let it be rebuilt from its peers", path, p)
+		}
+	}()
+	db, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(open), MsgpackUseNewTimeFormat: true})
+	if err != nil {
+		return nil, boltOpenError(path, err)
+	}
+	s := &bolt{path: path, db: db}
+	if s.retained, err = openRetained(path + ".retained"); err == nil {
+		err = s.load()
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// load reads what is kept in memory.
+func (s *bolt) load() error {
+	var err error
+	if s.first, err = s.getUint64(keyFirst); err != nil {
+		return err
+	}
+	term, err := s.db.GetUint64([]byte(keyTerm))
+	switch {
+	case err == nil:
+		s.term, s.hasTerm = term, true
+	case !errors.Is(err, raftboltdb.ErrKeyNotFound):
+		return s.readError("term", err)
+	}
+	vote, err := s.db.Get([]byte(keyVote))
+	switch {
+	case err == nil && len(vote) >= 8:
+		s.voteTerm, s.voteCand = binary.LittleEndian.Uint64(vote), vote[8:]
+	case err == nil:
+		return s.readError("vote", fmt.Errorf("record of %d bytes", len(vote)))
+	case !errors.Is(err, raftboltdb.ErrKeyNotFound):
+		return s.readError("vote", err)
+	}
+	last, err := s.db.LastIndex()
+	if err != nil {
+		return s.readError("last index", err)
+	}
+	if last >= s.first {
+		s.last = last
+	}
+	if s.first == 0 {
+		if s.first, err = s.db.FirstIndex(); err != nil {
+			return s.readError("first index", err)
+		}
+	}
+	return nil
+}
+
+func (s *bolt) getUint64(key string) (uint64, error) {
+	v, err := s.db.GetUint64([]byte(key))
+	if errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, s.readError(key, err)
+	}
+	return v, nil
+}
+
+func (s *bolt) readError(what string, err error) error {
+	return fmt.Errorf("raftfsm: %s: read %s: %w", s.path, what, err)
+}
+
+// write runs a write unless one has failed before, and remembers a failure for good.
+func (s *bolt) write(what string, f func() error) error {
+	if p := s.failed.Load(); p != nil {
+		return *p
+	}
+	if err := f(); err != nil {
+		err = fmt.Errorf("raftfsm: %s: %s failed, nothing is written any more until the file is opened again: %w", s.path, what, err)
+		s.failed.CompareAndSwap(nil, &err)
+		return *s.failed.Load()
+	}
+	return nil
+}
+
+// IsMonotonic implements raft.MonotonicLogStore: after a snapshot from the leader raft
+// drops the whole log instead of leaving a gap in it.
+func (s *bolt) IsMonotonic() bool { return true }
+
+// FirstIndex implements raft.LogStore.
+func (s *bolt) FirstIndex() (uint64, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.last == 0 {
+		return 0, nil
+	}
+	return s.first, nil
+}
+
+// LastIndex implements raft.LogStore.
+func (s *bolt) LastIndex() (uint64, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.last, nil
+}
+
+// GetLog implements raft.LogStore.
+func (s *bolt) GetLog(index uint64, out *raft.Log) error {
+	s.mu.RLock()
+	inside := s.last != 0 && index >= s.first && index <= s.last
+	s.mu.RUnlock()
+	if !inside {
+		return raft.ErrLogNotFound
+	}
+	if s.tail.get(index, out) {
+		return nil
+	}
+	return s.read(index, out)
+}
+
+func (s *bolt) read(index uint64, out *raft.Log) error {
+	err := s.db.GetLog(index, out)
+	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
+		return s.readError(fmt.Sprintf("entry %d", index), err)
+	}
+	if err == nil && out.Index != index {
+		return s.readError(fmt.Sprintf("entry %d", index), fmt.Errorf("%w: it says that it is %d", errCorrupt, out.Index))
+	}
+	return err
+}
+
+// Entry implements Storage.
+func (s *bolt) Entry(index uint64, out *raft.Log) error {
+	err := s.GetLog(index, out)
+	if !errors.Is(err, raft.ErrLogNotFound) {
+		return err
+	}
+	// Retain copies an entry to the second file before it deletes it from the first.
+	if err := s.read(index, out); !errors.Is(err, raft.ErrLogNotFound) {
+		return err
+	}
+	return s.retained.get(index, out)
+}
+
+// StoreLog implements raft.LogStore.
+func (s *bolt) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs implements raft.LogStore. An entry that does not follow the last one, as the
+// first after a snapshot from the leader, begins the log anew.
+func (s *bolt) StoreLogs(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	return s.write("append to the log", func() error {
+		begin := logs[0].Index
+		s.mu.RLock()
+		restart := begin != s.last+1 && (s.last == 0 && begin != s.first || s.last != 0 && begin > s.last)
+		s.mu.RUnlock()
+		if restart {
+			if err := s.setFirst(begin); err != nil {
+				return err
+			}
+		}
+		if err := s.db.StoreLogs(logs); err != nil {
+			return err
+		}
+		s.tail.add(logs)
+		s.mu.Lock()
+		s.last = logs[len(logs)-1].Index
+		if s.first == 0 {
+			s.first = begin
+		}
+		s.mu.Unlock()
+		return nil
+	})
+}
+
+// setFirst makes a first index durable.
+func (s *bolt) setFirst(first uint64) error {
+	if err := s.db.SetUint64([]byte(keyFirst), first); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.first = first
+	if s.last < first {
+		s.last = 0
+	}
+	return nil
+}
+
+// DeleteRange implements raft.LogStore: a prefix only moves the first index.
+func (s *bolt) DeleteRange(from, to uint64) error {
+	return s.write("shorten the log", func() error {
+		s.mu.RLock()
+		first, last := s.first, s.last
+		s.mu.RUnlock()
+		if last == 0 {
+			return nil
+		}
+		if from <= first {
+			return s.setFirst(max(first, min(to, last)+1))
+		}
+		if to < last {
+			return fmt.Errorf("entries %d..%d are in the middle of the log %d..%d", from, to, first, last)
+		}
+		s.tail.truncate(from)
+		if err := s.deleteEntries(from, last); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.last = from - 1
+		s.mu.Unlock()
+		return nil
+	})
+}
+
+// deleteEntries deletes from the end, so that a crash half-way leaves no gap.
+func (s *bolt) deleteEntries(from, to uint64) error {
+	for to >= from {
+		low := from
+		if to-from >= deleteChunk {
+			low = to - deleteChunk + 1
+		}
+		if err := s.db.DeleteRange(low, to); err != nil {
+			return err
+		}
+		to = low - 1
+	}
+	return nil
+}
+
+// StoreRetained implements Storage.
+func (s *bolt) StoreRetained(entries []*raft.Log) error {
+	s.retain.Lock()
+	defer s.retain.Unlock()
+	return s.write("store entries of a snapshot", func() error { return s.retained.put(entries) })
+}
+
+// Retain implements Storage. Live entries of the dropped prefix move to the second file,
+// then the prefix goes. Every step may be repeated after a crash.
+func (s *bolt) Retain(live iter.Seq[uint64]) error {
+	s.retain.Lock()
+	defer s.retain.Unlock()
+	return s.write("drop entries behind a snapshot", func() error {
+		s.mu.RLock()
+		first := s.first
+		s.mu.RUnlock()
+		if err := s.retained.keep(live); err != nil {
+			return err
+		}
+		oldest, err := s.db.FirstIndex()
+		if err != nil || oldest == 0 || oldest >= first {
+			return err
+		}
+		if err := s.moveLive(live, oldest, first); err != nil {
+			return err
+		}
+		for from := oldest; from < first; from += deleteChunk {
+			if err := s.db.DeleteRange(from, min(from+deleteChunk, first)-1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// moveLive copies the live entries in [oldest, first) to the second file.
+func (s *bolt) moveLive(live iter.Seq[uint64], oldest, first uint64) error {
+	var batch []*raft.Log
+	bytes := 0
+	for index := range live {
+		if index < oldest {
+			continue
+		}
+		if index >= first {
+			break
+		}
+		l := new(raft.Log)
+		err := s.read(index, l)
+		if errors.Is(err, raft.ErrLogNotFound) {
+			continue // brought by a snapshot, so it is in the second file already
+		}
+		if err != nil {
+			return err
+		}
+		batch = append(batch, l)
+		if bytes += len(l.Data); bytes >= retainChunkBytes {
+			if err := s.retained.put(batch); err != nil {
+				return err
+			}
+			batch, bytes = batch[:0], 0
+		}
+	}
+	return s.retained.put(batch)
+}
+
+// Close implements Storage.
+func (s *bolt) Close() error {
+	var err error
+	if s.retained != nil {
+		err = s.retained.close()
+	}
+	return errors.Join(err, s.db.Close())
+}

@@ -1,0 +1,149 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+)
+
+// Defaults of Config.
+const (
+	defaultTimeout          = 500 * time.Millisecond
+	defaultMaxBatchCommands = 256
+	defaultMaxBatchBytes    = 1 << 20
+	defaultMaxInFlight      = 8
+	defaultMaxPendingBytes  = 64 << 20
+	defaultBodyCacheBytes   = 4 << 20
+)
+
+// What raft is told, for every group alike.
+const (
+	maxAppendEntries = 64 // entries in one request to a follower, and in raft's inbox
+	commitTimeout    = 50 * time.Millisecond
+	trailingLogs     = 1024 // entries kept for a follower that is a little behind
+	// raft's own schedule of snapshots is switched off: the group decides by bytes.
+	never = 365 * 24 * time.Hour
+)
+
+// Config describes one member of a group. Zero values are the defaults.
+type Config[R, E any] struct {
+	Group     id.GroupID
+	Node      id.NodeID // this member; its raft.ServerID and ServerAddress
+	Machine   Machine[R, E]
+	Effector  Effector[E] // nil if the machine has no effects
+	Storage   Storage
+	Snapshots raft.SnapshotStore // from OpenSnapshots
+	Transport raft.Transport
+	Logger    *slog.Logger
+	// Now stamps commands, milliseconds since the Unix epoch; nil is the wall clock.
+	Now func() int64
+
+	HeartbeatTimeout time.Duration // 0: 500 ms
+	ElectionTimeout  time.Duration // 0: 500 ms
+	MaxBatchCommands int           // commands in one entry; 0: 256
+	MaxBatchBytes    int           // bytes of an entry; 0: 1 MiB
+	MaxInFlight      int           // entries proposed and not yet applied; 0: 8
+	MaxPendingBytes  int64         // proposed and not yet applied, else ErrBusy; 0: 64 MiB
+	BodyCache        *BodyCache    // shared by the node's groups; nil: a small one of its own
+
+	// A snapshot is due when the entries since the last one have more bytes than
+	// SnapshotBytes and than twice the live state, or number SnapshotEntries.
+	SnapshotBytes   int64  // 0: 16 MiB
+	SnapshotEntries uint64 // 0: 65,536
+	// TrailingEntries stay in the log behind a snapshot for a follower that is a
+	// little behind. 0: 1024.
+	TrailingEntries uint64
+}
+
+// Validate returns everything that is wrong with the configuration.
+func (c *Config[R, E]) Validate() error {
+	var errs []error
+	missing := func(is bool, field string) {
+		if is {
+			errs = append(errs, fmt.Errorf("raftfsm: Config.%s is missing", field))
+		}
+	}
+	missing(c.Group == 0, "Group")
+	missing(c.Node == "", "Node")
+	missing(c.Machine == nil, "Machine")
+	missing(c.Storage == nil, "Storage")
+	missing(c.Snapshots == nil, "Snapshots")
+	missing(c.Transport == nil, "Transport")
+	if _, ok := c.Snapshots.(*snapshots); c.Snapshots != nil && !ok {
+		errs = append(errs, fmt.Errorf("raftfsm: Config.Snapshots is a %T: use OpenSnapshots", c.Snapshots))
+	}
+	within := func(field string, v, most int64) {
+		if v < 0 || v > most {
+			errs = append(errs, fmt.Errorf("raftfsm: Config.%s is %d, must be in 0..%d", field, v, most))
+		}
+	}
+	within("HeartbeatTimeout", int64(c.HeartbeatTimeout), int64(never))
+	within("ElectionTimeout", int64(c.ElectionTimeout), int64(never))
+	within("MaxBatchCommands", int64(c.MaxBatchCommands), maxEntryCommands)
+	within("MaxBatchBytes", int64(c.MaxBatchBytes), MaxCommandBytes)
+	// One place in raft's inbox is left for the Lead command.
+	within("MaxInFlight", int64(c.MaxInFlight), maxAppendEntries-1)
+	within("MaxPendingBytes", c.MaxPendingBytes, math.MaxInt64)
+	within("SnapshotBytes", c.SnapshotBytes, math.MaxInt64)
+	d := c.withDefaults()
+	if d.ElectionTimeout < d.HeartbeatTimeout {
+		errs = append(errs, fmt.Errorf("raftfsm: Config.ElectionTimeout is %v, must not be below HeartbeatTimeout %v",
+			d.ElectionTimeout, d.HeartbeatTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config[R, E]) withDefaults() Config[R, E] {
+	c.HeartbeatTimeout = orDefault(c.HeartbeatTimeout, defaultTimeout)
+	c.ElectionTimeout = orDefault(c.ElectionTimeout, max(defaultTimeout, c.HeartbeatTimeout))
+	c.MaxBatchCommands = orDefault(c.MaxBatchCommands, defaultMaxBatchCommands)
+	c.MaxBatchBytes = orDefault(c.MaxBatchBytes, defaultMaxBatchBytes)
+	c.MaxInFlight = orDefault(c.MaxInFlight, defaultMaxInFlight)
+	c.MaxPendingBytes = orDefault(c.MaxPendingBytes, defaultMaxPendingBytes)
+	c.SnapshotBytes = orDefault(c.SnapshotBytes, defaultSnapshotBytes)
+	c.SnapshotEntries = orDefault(c.SnapshotEntries, defaultSnapshotEntries)
+	c.TrailingEntries = orDefault(c.TrailingEntries, trailingLogs)
+	if c.BodyCache == nil {
+		c.BodyCache = NewBodyCache(defaultBodyCacheBytes)
+	}
+	if c.Now == nil {
+		c.Now = func() int64 { return time.Now().UnixMilli() }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func orDefault[T comparable](v, d T) T {
+	var zero T
+	if v == zero {
+		return d
+	}
+	return v
+}
+
+// raftConfig is what raft is told.
+func (c *Config[R, E]) raftConfig(logger *slog.Logger) *raft.Config {
+	return &raft.Config{
+		ProtocolVersion:    raft.ProtocolVersionMax,
+		LocalID:            raft.ServerID(c.Node),
+		HeartbeatTimeout:   c.HeartbeatTimeout,
+		ElectionTimeout:    c.ElectionTimeout,
+		LeaderLeaseTimeout: c.HeartbeatTimeout / 2,
+		CommitTimeout:      commitTimeout,
+		MaxAppendEntries:   maxAppendEntries,
+		BatchApplyCh:       true,
+		TrailingLogs:       c.TrailingEntries,
+		SnapshotInterval:   never,
+		SnapshotThreshold:  math.MaxUint64,
+		NoLegacyTelemetry:  true,
+		Logger:             newRaftLogger(logger),
+	}
+}

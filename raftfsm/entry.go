@@ -1,0 +1,402 @@
+package raftfsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+
+	"github.com/quorate/quorate/id"
+)
+
+// The layout of an entry is described in docs/formats/entry.md. All numbers are little
+// endian and of fixed width; tables come before what they describe, so that a decoder
+// knows every length before it looks at a body.
+const (
+	entryVersion = 1
+
+	flagLead   = 1 << 0 // first entry of a leader's term
+	flagSparse = 1 << 1 // only some bodies of an entry, as a snapshot brings them
+
+	entryHeadBytes  = 36 // fixed part, its checksum included
+	commandRowBytes = 12 // header length, number of bodies, checksum
+	bodyRowBytes    = 4  // body length
+	sparseHeadBytes = 12
+	sparseRowBytes  = 12 // slot, body length, checksum
+)
+
+// Limits of one entry. MaxCommandBytes is the largest command, headers and bodies
+// together, that Propose takes; a command above Config.MaxBatchBytes travels alone.
+const (
+	MaxCommandBytes  = 32 << 20
+	maxEntryBytes    = 256 << 20 // what a decoder believes
+	maxEntryCommands = 1 << 16
+)
+
+// errCorrupt is the base of every error of a decoder.
+var errCorrupt = errors.New("corrupt")
+
+func corruptf(format string, a ...any) error {
+	return fmt.Errorf("%w: %s", errCorrupt, fmt.Sprintf(format, a...))
+}
+
+// castagnoli returns the table of CRC32C, for which processors have an instruction.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// groupSum starts a checksum with the group's id, which is not stored: bytes of one
+// group never pass for another's.
+func groupSum(t *crc32.Table, g id.GroupID) uint32 {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(g))
+	return crc32.Update(0, t, b[:])
+}
+
+// entryHead is what an entry says about all its commands.
+type entryHead struct {
+	lead  bool
+	term  uint64 // the term in which it was proposed; in any other term it is void
+	seq   uint64 // number of the entry among the proposer's
+	nowMs int64  // the leader's stamp, milliseconds since the Unix epoch
+}
+
+// entry is a decoded entry. It refers to the bytes that it was decoded from.
+type entry struct {
+	entryHead
+	data     []byte
+	commands int
+	bodies   int
+	lengths  int // offset of the table of body lengths
+	headers  int // offset of the first header
+	first    int // offset of the first body
+}
+
+// commandBytes returns what a command adds to an entry.
+func commandBytes(c Command) int {
+	n := commandRowBytes + len(c.Header) + bodyRowBytes*len(c.Bodies)
+	for _, b := range c.Bodies {
+		n += len(b)
+	}
+	return n
+}
+
+// appendEntry appends an entry of the commands. Their number and sizes are within the
+// limits: the proposer sees to it.
+func appendEntry(b []byte, g id.GroupID, h entryHead, commands []Command) []byte {
+	t := castagnoli()
+	start := len(b)
+	var flags byte
+	if h.lead {
+		flags |= flagLead
+	}
+	b = append(b, entryVersion, flags, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(commands)))
+	b = binary.LittleEndian.AppendUint64(b, h.term)
+	b = binary.LittleEndian.AppendUint64(b, h.seq)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.nowMs))
+	base := groupSum(t, g)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Update(base, t, b[start:]))
+	for i, c := range commands {
+		row := len(b)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(c.Header)))
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(c.Bodies)))
+		b = binary.LittleEndian.AppendUint32(b, commandSum(t, base, i, b[row:row+8], c))
+	}
+	for _, c := range commands {
+		for _, body := range c.Bodies {
+			b = binary.LittleEndian.AppendUint32(b, uint32(len(body)))
+		}
+	}
+	for _, c := range commands {
+		b = append(b, c.Header...)
+	}
+	for _, c := range commands {
+		for _, body := range c.Bodies {
+			b = append(b, body...)
+		}
+	}
+	return b
+}
+
+// commandSum is the checksum of a command: group, place in the entry, lengths, header
+// and bodies. The index in the log is no part of it, since the leader does not know it.
+func commandSum(t *crc32.Table, base uint32, place int, row []byte, c Command) uint32 {
+	var n [4]byte
+	binary.LittleEndian.PutUint32(n[:], uint32(place))
+	sum := crc32.Update(base, t, n[:])
+	sum = crc32.Update(sum, t, row)
+	for _, b := range c.Bodies {
+		binary.LittleEndian.PutUint32(n[:], uint32(len(b)))
+		sum = crc32.Update(sum, t, n[:])
+	}
+	sum = crc32.Update(sum, t, c.Header)
+	for _, b := range c.Bodies {
+		sum = crc32.Update(sum, t, b)
+	}
+	return sum
+}
+
+// decodeEntry checks and decodes an entry. It allocates nothing but errors.
+func decodeEntry(g id.GroupID, data []byte) (entry, error) {
+	e, err := decodeEntryHead(g, data)
+	if err != nil {
+		return e, err
+	}
+	rows := uint64(len(data)-entryHeadBytes) / commandRowBytes
+	if uint64(e.commands) > rows || e.commands > maxEntryCommands {
+		return e, corruptf("%d commands do not fit in %d bytes", e.commands, len(data))
+	}
+	e.lengths = entryHeadBytes + e.commands*commandRowBytes
+	var headerBytes, bodies, bodyBytes uint64
+	for i := range e.commands {
+		row := data[entryHeadBytes+i*commandRowBytes:]
+		headerBytes += uint64(binary.LittleEndian.Uint32(row))
+		bodies += uint64(binary.LittleEndian.Uint32(row[4:]))
+	}
+	rest := uint64(len(data) - e.lengths)
+	if bodies > rest/bodyRowBytes || headerBytes > rest-bodies*bodyRowBytes {
+		return e, corruptf("%d bodies and %d bytes of headers do not fit in %d bytes", bodies, headerBytes, rest)
+	}
+	e.bodies = int(bodies)
+	e.headers = e.lengths + e.bodies*bodyRowBytes
+	e.first = e.headers + int(headerBytes)
+	for i := range e.bodies {
+		bodyBytes += uint64(binary.LittleEndian.Uint32(data[e.lengths+i*bodyRowBytes:]))
+	}
+	if bodyBytes != uint64(len(data)-e.first) {
+		return e, corruptf("bodies have %d bytes instead of %d", len(data)-e.first, bodyBytes)
+	}
+	return e, e.checkCommands(g)
+}
+
+func decodeEntryHead(g id.GroupID, data []byte) (entry, error) {
+	e := entry{data: data}
+	if len(data) < entryHeadBytes || len(data) > maxEntryBytes {
+		return e, corruptf("entry of %d bytes", len(data))
+	}
+	if data[0] != entryVersion {
+		return e, corruptf("entry version %d, known is %d", data[0], entryVersion)
+	}
+	if data[1]&^flagLead != 0 || data[2] != 0 || data[3] != 0 {
+		return e, corruptf("unknown flags %#x", data[1:4])
+	}
+	t := castagnoli()
+	sum := crc32.Update(groupSum(t, g), t, data[:entryHeadBytes-4])
+	if want := binary.LittleEndian.Uint32(data[entryHeadBytes-4:]); sum != want {
+		return e, corruptf("head has checksum %08x, stored is %08x", sum, want)
+	}
+	count := binary.LittleEndian.Uint32(data[4:])
+	if count > maxEntryCommands {
+		return e, corruptf("%d commands", count)
+	}
+	e.commands = int(count)
+	e.lead = data[1]&flagLead != 0
+	e.term = binary.LittleEndian.Uint64(data[8:])
+	e.seq = binary.LittleEndian.Uint64(data[16:])
+	e.nowMs = int64(binary.LittleEndian.Uint64(data[24:]))
+	return e, nil
+}
+
+// checkCommands compares the checksum of every command. Lengths were checked before.
+func (e *entry) checkCommands(g id.GroupID) error {
+	t := castagnoli()
+	base := groupSum(t, g)
+	lengths, header, body := e.lengths, e.headers, e.first
+	var n [4]byte
+	for i := range e.commands {
+		row := e.data[entryHeadBytes+i*commandRowBytes:][:commandRowBytes]
+		headerLen := int(binary.LittleEndian.Uint32(row))
+		bodies := int(binary.LittleEndian.Uint32(row[4:]))
+		binary.LittleEndian.PutUint32(n[:], uint32(i))
+		sum := crc32.Update(base, t, n[:])
+		sum = crc32.Update(sum, t, row[:8])
+		table := e.data[lengths : lengths+bodies*bodyRowBytes]
+		sum = crc32.Update(sum, t, table)
+		sum = crc32.Update(sum, t, e.data[header:header+headerLen])
+		end := body + sumLengths(table)
+		sum = crc32.Update(sum, t, e.data[body:end])
+		if want := binary.LittleEndian.Uint32(row[8:]); sum != want {
+			return corruptf("command %d of %d has checksum %08x, stored is %08x", i, e.commands, sum, want)
+		}
+		lengths += len(table)
+		header += headerLen
+		body = end
+	}
+	return nil
+}
+
+func sumLengths(table []byte) int {
+	n := 0
+	for i := 0; i < len(table); i += bodyRowBytes {
+		n += int(binary.LittleEndian.Uint32(table[i:]))
+	}
+	return n
+}
+
+// each calls f for every command in order: the slot of its first body, its header and
+// how many bodies it has. It stops when f returns false.
+func (e *entry) each(f func(place int, firstSlot uint32, header []byte, bodies int) bool) {
+	header := e.headers
+	var slot uint32
+	for i := range e.commands {
+		row := e.data[entryHeadBytes+i*commandRowBytes:]
+		headerLen := int(binary.LittleEndian.Uint32(row))
+		bodies := binary.LittleEndian.Uint32(row[4:])
+		end := header + headerLen
+		if !f(i, slot, e.data[header:end:end], int(bodies)) {
+			return
+		}
+		header = end
+		slot += bodies
+	}
+}
+
+// bodySet finds the bodies of one entry, be it whole or sparse.
+type bodySet struct {
+	data  []byte
+	ends  []uint32 // where each body ends; the first begins at first
+	first uint32
+	slots []uint32 // ascending slots of a sparse entry; nil if all are there
+}
+
+// bodies returns the entry's bodies.
+func (e *entry) bodySet() *bodySet {
+	s := &bodySet{data: e.data, first: uint32(e.first), ends: make([]uint32, e.bodies)}
+	end := s.first
+	for i := range s.ends {
+		end += binary.LittleEndian.Uint32(e.data[e.lengths+i*bodyRowBytes:])
+		s.ends[i] = end
+	}
+	return s
+}
+
+// openBodies checks an entry as it is stored, whole or sparse, and finds its bodies.
+func openBodies(g id.GroupID, index uint64, data []byte) (*bodySet, error) {
+	if len(data) > 1 && data[1]&flagSparse != 0 {
+		return decodeSparse(g, index, data)
+	}
+	e, err := decodeEntry(g, data)
+	if err != nil {
+		return nil, err
+	}
+	return e.bodySet(), nil
+}
+
+// body returns the body at a slot.
+func (s *bodySet) body(slot uint32) ([]byte, bool) {
+	at := int64(slot)
+	if s.slots != nil {
+		at = searchSlot(s.slots, slot)
+	}
+	if at < 0 || at >= int64(len(s.ends)) {
+		return nil, false
+	}
+	start := s.first
+	if at > 0 {
+		start = s.ends[at-1]
+	}
+	end := s.ends[at]
+	return s.data[start:end:end], true
+}
+
+// searchSlot returns the place of slot in ascending slots, or -1.
+func searchSlot(slots []uint32, slot uint32) int64 {
+	low, high := 0, len(slots)
+	for low < high {
+		mid := int(uint(low+high) >> 1)
+		if slots[mid] < slot {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low < len(slots) && slots[low] == slot {
+		return int64(low)
+	}
+	return -1
+}
+
+// memoryBytes is what the set keeps in memory.
+func (s *bodySet) memoryBytes() int64 {
+	return int64(len(s.data)) + 4*int64(len(s.ends)+len(s.slots)) + 128
+}
+
+// sparseBytes is the size of a sparse entry of n bodies with so many bytes.
+func sparseBytes(n int, bodyBytes int64) int64 {
+	return sparseHeadBytes + int64(n)*sparseRowBytes + bodyBytes
+}
+
+// appendSparse appends a sparse entry of the given slots of a set, ascending.
+func appendSparse(b []byte, g id.GroupID, index uint64, s *bodySet, slots []uint32) ([]byte, error) {
+	t := castagnoli()
+	base := indexSum(t, g, index)
+	b = append(b, entryVersion, flagSparse, 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(slots)))
+	b = binary.LittleEndian.AppendUint32(b, crc32.Update(base, t, b[len(b)-8:]))
+	for _, slot := range slots {
+		body, ok := s.body(slot)
+		if !ok || len(body) > math.MaxInt32 {
+			return nil, fmt.Errorf("entry %d has no body %d", index, slot)
+		}
+		row := len(b)
+		b = binary.LittleEndian.AppendUint32(b, slot)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(body)))
+		sum := crc32.Update(crc32.Update(base, t, b[row:]), t, body)
+		b = binary.LittleEndian.AppendUint32(b, sum)
+	}
+	for _, slot := range slots {
+		body, _ := s.body(slot)
+		b = append(b, body...)
+	}
+	return b, nil
+}
+
+func indexSum(t *crc32.Table, g id.GroupID, index uint64) uint32 {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], index)
+	return crc32.Update(groupSum(t, g), t, b[:])
+}
+
+// decodeSparse checks a sparse entry and finds its bodies.
+func decodeSparse(g id.GroupID, index uint64, data []byte) (*bodySet, error) {
+	if len(data) < sparseHeadBytes || len(data) > maxEntryBytes {
+		return nil, corruptf("sparse entry of %d bytes", len(data))
+	}
+	if data[0] != entryVersion || data[1] != flagSparse || data[2] != 0 || data[3] != 0 {
+		return nil, corruptf("sparse entry version %d flags %#x", data[0], data[1:4])
+	}
+	t := castagnoli()
+	base := indexSum(t, g, index)
+	sum := crc32.Update(base, t, data[:8])
+	if want := binary.LittleEndian.Uint32(data[8:]); sum != want {
+		return nil, corruptf("head of sparse entry has checksum %08x, stored is %08x", sum, want)
+	}
+	count := uint64(binary.LittleEndian.Uint32(data[4:]))
+	if count > uint64(len(data)-sparseHeadBytes)/sparseRowBytes {
+		return nil, corruptf("%d bodies do not fit in %d bytes", count, len(data))
+	}
+	s := &bodySet{data: data, slots: make([]uint32, count), ends: make([]uint32, count)}
+	end := uint64(sparseHeadBytes + count*sparseRowBytes)
+	s.first = uint32(end)
+	for i := range s.slots {
+		row := data[sparseHeadBytes+i*sparseRowBytes:][:sparseRowBytes]
+		s.slots[i] = binary.LittleEndian.Uint32(row)
+		if i > 0 && s.slots[i] <= s.slots[i-1] {
+			return nil, corruptf("slots of sparse entry do not ascend")
+		}
+		start := end
+		end += uint64(binary.LittleEndian.Uint32(row[4:]))
+		if end > uint64(len(data)) {
+			return nil, corruptf("body %d of sparse entry is cut off", s.slots[i])
+		}
+		sum := crc32.Update(crc32.Update(base, t, row[:8]), t, data[start:end])
+		if want := binary.LittleEndian.Uint32(row[8:]); sum != want {
+			return nil, corruptf("body %d has checksum %08x, stored is %08x", s.slots[i], sum, want)
+		}
+		s.ends[i] = uint32(end)
+	}
+	if end != uint64(len(data)) {
+		return nil, corruptf("%d bytes after the last body", uint64(len(data))-end)
+	}
+	return s, nil
+}

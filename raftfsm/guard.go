@@ -1,0 +1,140 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/hashicorp/raft"
+)
+
+// guard stands between raft and a group's storage. Raft steps down after a failed write
+// and may try again later, and it panics when it cannot read an entry or store a term;
+// the guard stops the group instead, and the node goes on.
+type guard struct {
+	to      Storage
+	fail    func(error)
+	running func() bool // false while raft.NewRaft runs on the caller's goroutine
+}
+
+var (
+	_ raft.LogStore          = (*guard)(nil)
+	_ raft.StableStore       = (*guard)(nil)
+	_ raft.MonotonicLogStore = (*guard)(nil)
+)
+
+// isNotFound knows an absent entry, and an absent key by the text that raft looks for.
+func isNotFound(err error) bool {
+	return errors.Is(err, raft.ErrLogNotFound) || err.Error() == "not found"
+}
+
+// do runs an operation of the storage. A storage may panic on what it reads.
+func (g *guard) do(what string, f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s: storage panicked: %v", what, p)
+		}
+		if err != nil && !isNotFound(err) {
+			g.fail(err)
+		}
+	}()
+	return f()
+}
+
+// end ends the calling goroutine of raft, which would panic if it were handed the error.
+// Its deferred calls run, so that requests in its hands are answered with a failure.
+func (g *guard) end() {
+	if g.running() {
+		runtime.Goexit()
+	}
+}
+
+// IsMonotonic implements raft.MonotonicLogStore.
+func (g *guard) IsMonotonic() bool {
+	m, ok := g.to.(raft.MonotonicLogStore)
+	return ok && m.IsMonotonic()
+}
+
+// FirstIndex implements raft.LogStore.
+func (g *guard) FirstIndex() (first uint64, err error) {
+	err = g.do("first index", func() (err error) { first, err = g.to.FirstIndex(); return err })
+	return first, err
+}
+
+// LastIndex implements raft.LogStore.
+func (g *guard) LastIndex() (last uint64, err error) {
+	err = g.do("last index", func() (err error) { last, err = g.to.LastIndex(); return err })
+	return last, err
+}
+
+// GetLog implements raft.LogStore.
+func (g *guard) GetLog(index uint64, out *raft.Log) error {
+	err := g.do("read an entry", func() error {
+		err := g.to.GetLog(index, out)
+		if !errors.Is(err, raft.ErrLogNotFound) {
+			return err
+		}
+		return g.missing(index)
+	})
+	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
+		g.end()
+	}
+	return err
+}
+
+// missing tells an entry that is not in the log from one that should be.
+func (g *guard) missing(index uint64) error {
+	first, err := g.to.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := g.to.LastIndex()
+	if err != nil {
+		return err
+	}
+	if first != 0 && index >= first && index <= last {
+		return fmt.Errorf("%w: entry %d of the log %d..%d is missing", errCorrupt, index, first, last)
+	}
+	return raft.ErrLogNotFound
+}
+
+// StoreLog implements raft.LogStore.
+func (g *guard) StoreLog(l *raft.Log) error {
+	return g.do("append to the log", func() error { return g.to.StoreLog(l) })
+}
+
+// StoreLogs implements raft.LogStore.
+func (g *guard) StoreLogs(logs []*raft.Log) error {
+	return g.do("append to the log", func() error { return g.to.StoreLogs(logs) })
+}
+
+// DeleteRange implements raft.LogStore.
+func (g *guard) DeleteRange(from, to uint64) error {
+	return g.do("shorten the log", func() error { return g.to.DeleteRange(from, to) })
+}
+
+// Set implements raft.StableStore.
+func (g *guard) Set(key, value []byte) error {
+	return g.do("store "+string(key), func() error { return g.to.Set(key, value) })
+}
+
+// Get implements raft.StableStore.
+func (g *guard) Get(key []byte) (value []byte, err error) {
+	err = g.do("read "+string(key), func() (err error) { value, err = g.to.Get(key); return err })
+	return value, err
+}
+
+// SetUint64 implements raft.StableStore.
+func (g *guard) SetUint64(key []byte, value uint64) error {
+	err := g.do("store "+string(key), func() error { return g.to.SetUint64(key, value) })
+	if err != nil && string(key) == keyTerm {
+		g.end()
+	}
+	return err
+}
+
+// GetUint64 implements raft.StableStore.
+func (g *guard) GetUint64(key []byte) (value uint64, err error) {
+	err = g.do("read "+string(key), func() (err error) { value, err = g.to.GetUint64(key); return err })
+	return value, err
+}

@@ -1,0 +1,429 @@
+package raftfsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// item is a command, or a barrier, that waits for its entry.
+type item[R any] struct {
+	command Command
+	bytes   int64
+	barrier bool
+	done    func(R, error)
+}
+
+// flight is an entry that was handed to raft and is not answered yet.
+type flight[R any] struct {
+	term, seq uint64
+	items     []item[R]
+	bytes     int64
+	future    raft.ApplyFuture // set once raft has the entry
+	doubt     bool             // raft may have refused it although the term goes on
+}
+
+// proposer gathers commands into entries. Everything is guarded by mu; the loop alone
+// moves items from the queue into flights.
+type proposer[R any] struct {
+	wake chan struct{} // capacity 1
+
+	mu       sync.Mutex
+	queue    []item[R]
+	flights  []*flight[R] // in the order in which raft got them
+	pending  int64        // bytes in queue and flights
+	term     uint64       // term whose Lead command was proposed; 0: not leader
+	seq      uint64       // of the newest entry
+	paused   int          // transfers of leadership in progress
+	settling bool         // a settle goroutine runs
+	closed   bool
+	drained  chan struct{} // closed when closed and no flight is left; nil until asked for
+}
+
+// signal makes the loop look again.
+func (p *proposer[R]) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (p *proposer[R]) pendingBytes() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pending
+}
+
+// Propose puts a command into the log and returns the machine's reply once it is
+// committed and applied here. Errors: *NotLeaderError, *TooLargeError, ErrBusy,
+// ErrStopped (not in the log), ErrUnknownOutcome or ctx's error (unknown).
+func (g *Group[R, E]) Propose(ctx context.Context, c Command) (R, error) {
+	return await(ctx, func(done func(R, error)) { g.Submit(c, done) })
+}
+
+func await[R any](ctx context.Context, submit func(func(R, error))) (R, error) {
+	type result struct {
+		reply R
+		err   error
+	}
+	answered := make(chan result, 1)
+	submit(func(reply R, err error) { answered <- result{reply, err} })
+	select {
+	case a := <-answered:
+		return a.reply, a.err
+	case <-ctx.Done():
+		var none R
+		return none, fmt.Errorf("raftfsm: wait for a command's reply: %w", ctx.Err())
+	}
+}
+
+// Submit is Propose without waiting: done is called exactly once, possibly before
+// Submit returns, in log order for commands that were applied, and must not block. A
+// command's reply is handed out before its effects are acted on.
+func (g *Group[R, E]) Submit(c Command, done func(R, error)) {
+	it := item[R]{command: c, bytes: int64(commandBytes(c)), done: done}
+	if it.bytes > MaxCommandBytes {
+		var none R
+		done(none, &TooLargeError{Group: g.c.Group, Size: it.bytes, Most: MaxCommandBytes})
+		return
+	}
+	g.enqueue(it)
+}
+
+// Barrier returns when everything committed before the call is applied here and this
+// member was still the leader: what Read then shows is not stale.
+func (g *Group[R, E]) Barrier(ctx context.Context) error {
+	_, err := await(ctx, func(done func(R, error)) { g.enqueue(item[R]{barrier: true, done: done}) })
+	return err
+}
+
+func (g *Group[R, E]) enqueue(it item[R]) {
+	p := &g.proposer
+	p.mu.Lock()
+	err := g.admit(it.bytes)
+	first := false
+	if err == nil {
+		p.queue = append(p.queue, it)
+		p.pending += it.bytes
+		first = len(p.queue) == 1
+	}
+	p.mu.Unlock()
+	if err != nil {
+		var none R
+		it.done(none, err)
+		return
+	}
+	if first { // else the loop has been told, or is told when a place among the flights is free
+		p.signal()
+	}
+}
+
+// admit is called with the proposer's lock held. A leader that the loop has not noticed
+// yet may gather commands already; if it is none any more, the loop refuses them.
+func (g *Group[R, E]) admit(bytes int64) error {
+	p := &g.proposer
+	switch {
+	case p.closed:
+		return g.stopped()
+	case g.raft.Load().State() != raft.Leader:
+		return g.notLeader()
+	case p.pending > 0 && p.pending+bytes > g.c.MaxPendingBytes:
+		return ErrBusy
+	default:
+		return nil
+	}
+}
+
+func (g *Group[R, E]) notLeader() error {
+	leader, _ := g.Leader()
+	return &NotLeaderError{Group: g.c.Group, Leader: leader}
+}
+
+// loop is the group's proposer: it notices leadership and turns commands into entries.
+func (g *Group[R, E]) loop(r *raft.Raft, events <-chan raft.Observation) {
+	defer close(g.loopDone)
+	var commands []Command // reused
+	for {
+		select {
+		case <-g.stop:
+			return
+		case <-g.proposer.wake:
+		case <-events:
+			g.watch.announce()
+		case <-r.LeaderCh():
+		}
+		g.turn(r, &commands)
+	}
+}
+
+// turn looks at the leadership first, so that the Lead command is the first of its term.
+func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
+	p := &g.proposer
+	term := leaderTerm(r)
+	p.mu.Lock()
+	changed := p.term != term
+	p.mu.Unlock()
+	if changed {
+		g.cease(term)
+		p.mu.Lock()
+		p.term = term
+		p.mu.Unlock()
+		g.settleDoubtful()
+		g.watch.announce()
+		if term != 0 {
+			g.proposeLead(r, term, commands)
+		}
+	}
+	if term == 0 {
+		g.refuseQueue(g.notLeader())
+		return
+	}
+	for {
+		f := p.next(g.c.MaxInFlight, g.c.MaxBatchCommands, int64(g.c.MaxBatchBytes))
+		if f == nil {
+			return
+		}
+		g.hand(r, f, false, commands)
+	}
+}
+
+// leaderTerm returns the term that this member leads, 0 if none. Raft leaves the state of
+// a leader before it changes the term: a leader between two equal terms led that one.
+func leaderTerm(r *raft.Raft) uint64 {
+	if r == nil {
+		return 0
+	}
+	term := r.CurrentTerm()
+	if r.State() != raft.Leader || r.CurrentTerm() != term {
+		return 0
+	}
+	return term
+}
+
+// next makes a flight of what waits, nil if nothing does or too many entries are on
+// their way.
+func (p *proposer[R]) next(maxFlights, maxCommands int, maxBytes int64) *flight[R] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue) == 0 || len(p.flights) >= maxFlights || p.paused > 0 || p.closed {
+		return nil
+	}
+	n, bytes := 0, int64(0)
+	for n < len(p.queue) && n < maxCommands {
+		more := p.queue[n].bytes
+		if n > 0 && entryHeadBytes+bytes+more > maxBytes {
+			break
+		}
+		bytes += more
+		n++
+	}
+	f := &flight[R]{term: p.term, bytes: bytes, items: p.queue[:n:n]}
+	// The flight keeps the front of the array, the queue goes on behind it.
+	if p.queue = p.queue[n:]; len(p.queue) == 0 {
+		p.queue = nil
+	}
+	p.depart(f)
+	return f
+}
+
+// depart is called with the lock held.
+func (p *proposer[R]) depart(f *flight[R]) {
+	p.seq++
+	f.seq = p.seq
+	p.flights = append(p.flights, f)
+}
+
+// proposeLead proposes the command by which the machine learns who leads. A machine that
+// wants none gets an entry without commands: its apply is the barrier of the new term.
+func (g *Group[R, E]) proposeLead(r *raft.Raft, term uint64, commands *[]Command) {
+	f := &flight[R]{term: term}
+	if header := g.leadHeader(term); header != nil {
+		c := Command{Header: header}
+		f.bytes = int64(commandBytes(c))
+		f.items = []item[R]{{command: c, bytes: f.bytes, done: func(R, error) {}}}
+	}
+	p := &g.proposer
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.pending += f.bytes
+	p.depart(f)
+	p.mu.Unlock()
+	g.hand(r, f, true, commands)
+}
+
+func (g *Group[R, E]) leadHeader(term uint64) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.machine.Lead(g.c.Node, term)
+}
+
+// hand encodes a flight's entry and gives it to raft, whose inbox has a place for every
+// flight, so that it does not block.
+func (g *Group[R, E]) hand(r *raft.Raft, f *flight[R], lead bool, commands *[]Command) {
+	list := (*commands)[:0]
+	for i := range f.items {
+		if !f.items[i].barrier {
+			list = append(list, f.items[i].command)
+		}
+		f.items[i].command = Command{} // the entry holds its bytes from here on
+	}
+	head := entryHead{lead: lead, term: f.term, seq: f.seq, nowMs: g.c.Now()}
+	data := appendEntry(make([]byte, 0, entryHeadBytes+f.bytes), g.c.Group, head, list)
+	clear(list)
+	*commands = list
+	future := r.Apply(data, 0)
+	g.proposer.mu.Lock()
+	f.future = future
+	g.proposer.mu.Unlock()
+}
+
+// land takes a flight whose entry is being applied off the list; nil if it is not ours or
+// was answered before, as unknown.
+func (p *proposer[R]) land(term, seq uint64) *flight[R] {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, f := range p.flights {
+		if f.term == term && f.seq == seq {
+			p.remove(i)
+			return f
+		}
+	}
+	return nil
+}
+
+// remove is called with the lock held.
+func (p *proposer[R]) remove(i int) {
+	f := p.flights[i]
+	p.flights = append(p.flights[:i], p.flights[i+1:]...)
+	p.flights[:len(p.flights)+1][len(p.flights)] = nil
+	p.pending -= f.bytes
+	if len(p.flights) == 0 && p.drained != nil {
+		close(p.drained)
+		p.drained = nil
+	}
+	if len(p.queue) > 0 {
+		p.signal()
+	}
+}
+
+// answer answers what is left of items with an error.
+func answer[R any](items []item[R], err error) {
+	var none R
+	for _, it := range items {
+		it.done(none, err)
+	}
+}
+
+// refuseQueue answers what was not handed to raft.
+func (g *Group[R, E]) refuseQueue(err error) {
+	p := &g.proposer
+	p.mu.Lock()
+	queue := p.queue
+	p.queue = nil
+	for _, it := range queue {
+		p.pending -= it.bytes
+	}
+	p.mu.Unlock()
+	answer(queue, err)
+}
+
+// refuseAll answers everything for good: what raft has may or may not come to be.
+func (g *Group[R, E]) refuseAll() {
+	p := &g.proposer
+	p.mu.Lock()
+	p.closed = true
+	flights := append([]*flight[R](nil), p.flights...)
+	for range flights {
+		p.remove(0)
+	}
+	p.mu.Unlock()
+	for _, f := range flights {
+		answer(f.items, ErrUnknownOutcome)
+	}
+	g.refuseQueue(g.stopped())
+}
+
+// drain refuses new commands and waits until raft has answered those that it has.
+func (g *Group[R, E]) drain(ctx context.Context) {
+	p := &g.proposer
+	p.mu.Lock()
+	p.closed = true
+	var drained chan struct{}
+	if len(p.flights) > 0 {
+		drained = make(chan struct{})
+		p.drained = drained
+	}
+	p.mu.Unlock()
+	g.refuseQueue(ErrStopped)
+	if drained == nil {
+		return
+	}
+	select {
+	case <-drained:
+	case <-ctx.Done():
+	case <-g.stop:
+	}
+}
+
+// settleDoubtful has a goroutine wait for raft's word on flights of a leadership that is
+// over. Raft answers them soon, since their term is: only then may they be answered.
+func (g *Group[R, E]) settleDoubtful() {
+	p := &g.proposer
+	p.mu.Lock()
+	start := !p.settling && p.doubtful() != nil
+	if start {
+		p.settling = true
+	}
+	p.mu.Unlock()
+	if start {
+		go g.settle()
+	}
+}
+
+// doubtful is called with the lock held.
+func (p *proposer[R]) doubtful() *flight[R] {
+	for _, f := range p.flights {
+		if f.future != nil && (f.doubt || f.term != p.term) {
+			return f
+		}
+	}
+	return nil
+}
+
+// settle ends when no flight is in doubt. It is not waited for: after a shutdown raft
+// leaves futures without an answer, and Close has answered their flights by then.
+func (g *Group[R, E]) settle() {
+	p := &g.proposer
+	for {
+		p.mu.Lock()
+		f := p.doubtful()
+		if f == nil {
+			p.settling = false
+		}
+		p.mu.Unlock()
+		if f == nil {
+			return
+		}
+		err := f.future.Error()
+		if p.land(f.term, f.seq) != nil {
+			answer(f.items, g.refusal(err))
+		}
+	}
+}
+
+// refusal translates raft's word on an entry that was not applied by this leadership.
+// Raft says the first two of entries that it did not append.
+func (g *Group[R, E]) refusal(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return g.notLeader()
+	default:
+		return ErrUnknownOutcome
+	}
+}

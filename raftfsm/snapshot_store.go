@@ -1,0 +1,223 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+)
+
+const (
+	snapshotSuffix  = ".snapshot"
+	temporarySuffix = ".tmp"
+)
+
+// snapshots is a group's raft.SnapshotStore: one durable snapshot in a directory, the
+// bodies that it refers to in the storage.
+type snapshots struct {
+	dir     string
+	storage Storage
+	group   id.GroupID // set by bind, before raft uses the store
+
+	mu       sync.Mutex // guards what follows; never held while bodies are read or stored
+	newest   *snapshotFile
+	starting bool   // raft restores this member's machine
+	restore  string // id of a snapshot from the leader that the machine is to take next
+	busy     int    // snapshots being sent or received: nothing is dropped meanwhile
+	owed     bool   // compact was asked for while busy
+	sinks    uint64 // snapshots begun, for the names of temporary files
+	onIdle   func() // told when busy falls to 0 and compact is owed
+}
+
+// OpenSnapshots opens, or creates, a group's snapshot directory. Snapshots hold the
+// machine's bytes; when one is sent, live bodies from the storage follow them.
+func OpenSnapshots(dir string, s Storage) (raft.SnapshotStore, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("raftfsm: %w", err)
+	}
+	// The directory's own name must survive a power cut too.
+	if err := syncDir(filepath.Dir(dir)); err != nil {
+		return nil, fmt.Errorf("raftfsm: %w", err)
+	}
+	st := &snapshots{dir: dir, storage: s}
+	names, err := st.files()
+	if err != nil {
+		return nil, err
+	}
+	if len(names) > 0 {
+		path := filepath.Join(dir, names[0])
+		if st.newest, err = loadSnapshot(path); err != nil {
+			return nil, fmt.Errorf("raftfsm: snapshot %s: %w: remove this member's files to let it be rebuilt from its peers", path, err)
+		}
+	}
+	return st, st.sweep(temporarySuffix)
+}
+
+// files returns the names of snapshots, newest first: a name begins with the index.
+func (s *snapshots) files() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("raftfsm: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), snapshotSuffix) {
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	slices.Reverse(names)
+	return names, nil
+}
+
+// sweep removes snapshots that a newer one replaced, and files with the other suffix.
+func (s *snapshots) sweep(suffix string) error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return fmt.Errorf("raftfsm: %w", err)
+	}
+	for _, e := range entries {
+		if s.newest != nil && e.Name() == filepath.Base(s.newest.path) {
+			continue
+		}
+		if strings.HasSuffix(e.Name(), snapshotSuffix) || strings.HasSuffix(e.Name(), suffix) {
+			if err := os.Remove(filepath.Join(s.dir, e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("raftfsm: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// bind tells the store whose snapshots it keeps. The newest must be of this group.
+func (s *snapshots) bind(g id.GroupID, onIdle func()) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newest != nil && s.newest.group != g {
+		return fmt.Errorf("raftfsm: snapshot %s is of group %s, not of %s", s.newest.path, s.newest.group, g)
+	}
+	s.group, s.onIdle, s.starting = g, onIdle, true
+	return nil
+}
+
+// started tells the store that raft has restored the machine.
+func (s *snapshots) started() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.starting = false
+}
+
+func (s *snapshots) latest() *snapshotFile {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.newest
+}
+
+// List implements raft.SnapshotStore.
+func (s *snapshots) List() ([]*raft.SnapshotMeta, error) {
+	f := s.latest()
+	if f == nil {
+		return nil, nil
+	}
+	return []*raft.SnapshotMeta{f.meta()}, nil
+}
+
+// Open implements raft.SnapshotStore.
+func (s *snapshots) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	s.mu.Lock()
+	f := s.newest
+	if f == nil || f.id() != name {
+		s.mu.Unlock()
+		return nil, nil, fmt.Errorf("raftfsm: group %s has no snapshot %s", s.group, name)
+	}
+	in, err := os.Open(f.path)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, nil, fmt.Errorf("raftfsm: group %s: snapshot: %w", s.group, err)
+	}
+	r := &snapshotReader{from: s, file: f, in: in, local: s.starting || s.restore == name}
+	s.restore = ""
+	if !r.local {
+		s.busy++
+	}
+	s.mu.Unlock()
+	meta := f.meta()
+	if !r.local {
+		if meta.Size, err = s.streamBytes(f); err != nil {
+			return nil, nil, errors.Join(fmt.Errorf("raftfsm: group %s: snapshot %s: %w", s.group, name, err), r.Close())
+		}
+	}
+	return meta, r, nil
+}
+
+// release ends a hold.
+func (s *snapshots) release() {
+	s.mu.Lock()
+	s.busy--
+	tell := s.busy == 0 && s.owed && s.onIdle != nil
+	s.mu.Unlock()
+	if tell {
+		s.onIdle()
+	}
+}
+
+// compact lets the storage drop what neither its log nor the durable snapshot needs. It
+// is put off while a snapshot is being sent or received.
+func (s *snapshots) compact() error {
+	s.mu.Lock()
+	if s.busy > 0 {
+		s.owed = true
+		s.mu.Unlock()
+		return nil
+	}
+	s.owed = false
+	f := s.newest
+	s.busy++ // a snapshot that arrives now waits with its bodies, see sink.receive
+	s.mu.Unlock()
+	defer s.release()
+	if f == nil {
+		return nil
+	}
+	return s.storage.Retain(f.live.indexes())
+}
+
+// publish makes a written file the newest snapshot.
+func (s *snapshots) publish(temporary string, install bool) error {
+	f, err := loadSnapshot(temporary)
+	if err != nil {
+		return err
+	}
+	f.path = filepath.Join(s.dir, f.id()+snapshotSuffix)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newest != nil && s.newest.index > f.index {
+		return fmt.Errorf("a newer one of entry %d is there", s.newest.index)
+	}
+	if err := os.Rename(temporary, f.path); err != nil {
+		return err
+	}
+	if err := syncDir(s.dir); err != nil {
+		return err
+	}
+	s.newest = f
+	if install {
+		s.restore = f.id()
+	}
+	return s.sweep(snapshotSuffix)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
