@@ -146,11 +146,12 @@ func (r *reader) table(part string) message.Table {
 		return nil
 	}
 	t, rest, err := message.DecodeTable(r.b[r.at : r.at+n])
-	switch {
-	case err != nil:
+	if err == nil && (len(rest) > 0 || len(t) == 0) {
+		err = errors.New("length and contents disagree")
+	}
+	if err != nil {
 		r.fail(part, err)
-	case len(rest) > 0 || len(t) == 0:
-		r.fail(part, errors.New("length and contents disagree"))
+		return nil
 	}
 	r.at += n
 	return t
