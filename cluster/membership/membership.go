@@ -1,13 +1,22 @@
 // Package membership finds the nodes of the cluster by gossip (memberlist) and tells who
 // seems reachable. What it says are hints: Raft configurations and placement never follow
 // from gossip alone.
+//
+// A node is known by its id and its epoch. A newer epoch always wins, at whatever address
+// it shows up; news of an older one are dropped.
 package membership
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"log"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 
 	"github.com/quorate/quorate/id"
 )
@@ -22,35 +31,153 @@ type Node struct {
 	Alive      bool
 }
 
-// Config describes this node. Zero values are the defaults.
-type Config struct {
-	Cluster    string
-	Node       Node
-	BindAddr   string   // host:port for TCP and UDP
-	Advertise  string   // host:port as others reach it; "": BindAddr
-	Join       []string // host:port or DNS names with port, which may have several addresses
-	Key        []byte   // 16, 24 or 32 bytes; empty: gossip is not encrypted
-	Logger     *slog.Logger
-	JoinEvery  time.Duration // retry of Join while peers are missing; 0: 1 s
-	ProbeEvery time.Duration // 0: memberlist's LAN default
-}
-
 // Event tells that a node joined, changed or left.
 type Event struct {
 	Node Node
 }
 
 // Membership is this node's view. All methods may be called concurrently.
-type Membership struct{}
+type Membership struct {
+	config Config
+	log    *slog.Logger
+	list   *memberlist.Memberlist
+	joiner joiner
+	ctx    context.Context
+	cancel context.CancelFunc
+	events chan Event
+	loops  sync.WaitGroup
+	left   sync.Once
+	leftBy error // what Leave returns; set once
+
+	mu    sync.Mutex // guards what follows
+	nodes map[id.NodeID]*known
+	told  []id.NodeID   // nodes with news, oldest first, each once
+	wake  chan struct{} // of capacity 1: there are news
+}
+
+// known is what is known of a node.
+type known struct {
+	Node
+	gossip string // host:port of its gossip
+	// claimed is when a newer epoch showed up at another address than gossip had for
+	// the node; zero once gossip agrees. Until then gossip probes the old address.
+	claimed time.Time
+	lost    time.Time // when it was last seen to go; zero while alive
+	twice   bool      // it was logged that two processes use the id and epoch
+}
 
 // Start begins to gossip and to join; it returns when this node listens.
-func Start(c Config) (*Membership, error) { return nil, errors.New("membership: not yet") }
+func Start(c Config) (*Membership, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	c.Node.Alive = true
+	m := &Membership{
+		config: c, log: c.Logger,
+		events: make(chan Event), wake: make(chan struct{}, 1),
+		nodes: map[id.NodeID]*known{c.Node.ID: {Node: c.Node}},
+	}
+	m.joiner = joiner{m: m, news: make(chan struct{}, 1), told: map[string]bool{}}
+	conf, err := m.listConfig()
+	if err != nil {
+		return nil, err
+	}
+	m.list, err = memberlist.Create(conf)
+	if err != nil {
+		return nil, fmt.Errorf("membership: listening for gossip at %s: %w: choose a free address, "+
+			"and set the advertised one if others reach this node by another", c.BindAddr, err)
+	}
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.loops.Go(m.tell)
+	m.loops.Go(m.joiner.run)
+	return m, nil
+}
 
-// Nodes returns all known nodes, this one included, ordered by id.
-func (m *Membership) Nodes() []Node { return nil }
+// listConfig turns the Config into memberlist's. LAN defaults but for: failures are
+// noticed in about 3 s instead of 5 to 9, because the cluster is small and a false
+// suspicion costs a hint only; a sync of all state every 10 s instead of 30, for the same
+// reason; a dead node's name can be taken over at another address at once, because
+// epochs, not addresses, tell incarnations apart.
+func (m *Membership) listConfig() (*memberlist.Config, error) {
+	c := memberlist.DefaultLANConfig()
+	var err error
+	if c.BindAddr, c.BindPort, err = resolveOne(m.config.BindAddr); err != nil {
+		return nil, fmt.Errorf("membership: address for gossip %q: %w", m.config.BindAddr, err)
+	}
+	c.AdvertisePort = c.BindPort
+	if m.config.Advertise != "" {
+		if c.AdvertiseAddr, c.AdvertisePort, err = resolveOne(m.config.Advertise); err != nil {
+			return nil, fmt.Errorf("membership: advertised address %q: %w", m.config.Advertise, err)
+		}
+	}
+	c.Name = string(m.config.Node.ID)
+	c.Label = m.config.Cluster
+	c.SecretKey = m.config.Key
+	c.ProbeInterval = m.config.ProbeEvery
+	c.ProbeTimeout = m.config.ProbeEvery * 3 / 5
+	c.GossipInterval = min(c.GossipInterval, m.config.ProbeEvery)
+	c.PushPullInterval = 10 * time.Second
+	c.TCPTimeout = 3 * time.Second
+	c.DeadNodeReclaimTime = time.Nanosecond
+	c.Logger = log.New(newLogWriter(m.log, m.config.Cluster), "", 0)
+	d := delegate{m: m, meta: appendMeta(nil, m.config.Node)}
+	c.Delegate, c.Events, c.Conflict, c.Alive = d, d, d, d
+	return c, nil
+}
 
-// Events returns the channel of changes: the newest state per node, none lost.
-func (m *Membership) Events() <-chan Event { return nil }
+// GossipAddr returns host:port at which others reach this node's gossip.
+func (m *Membership) GossipAddr() string { return m.list.LocalNode().Address() }
 
-// Leave tells the others that this node goes on purpose, then stops.
-func (m *Membership) Leave(ctx context.Context) error { return nil }
+// Nodes returns all known nodes, this one included, ordered by id. Those that went stay
+// known, not alive.
+func (m *Membership) Nodes() []Node {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	nodes := make([]Node, 0, len(m.nodes))
+	for _, k := range m.nodes {
+		nodes = append(nodes, k.Node)
+	}
+	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return nodes
+}
+
+// Events returns the channel of changes of other nodes: the newest state per node, none
+// lost. It is closed by Leave.
+func (m *Membership) Events() <-chan Event { return m.events }
+
+// Leave tells the others that this node goes on purpose, then stops. The first call
+// counts, others return the same.
+func (m *Membership) Leave(ctx context.Context) error {
+	m.left.Do(func() { m.leftBy = m.stop(ctx, true) })
+	return m.leftBy
+}
+
+func (m *Membership) stop(ctx context.Context, tell bool) error {
+	m.cancel()
+	var err error
+	if tell {
+		wait := 5 * time.Second
+		if end, ok := ctx.Deadline(); ok {
+			wait = max(time.Until(end), time.Millisecond)
+		}
+		if err = m.list.Leave(wait); err != nil {
+			err = fmt.Errorf("membership: the others may take node %q for failed: %w", m.config.Node.ID, err)
+		}
+	}
+	if e := m.list.Shutdown(); e != nil && err == nil {
+		err = fmt.Errorf("membership: %w", e)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.loops.Wait()
+		close(m.events)
+	}()
+	select {
+	case <-ended:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("membership: joining did not end in time: %w", ctx.Err())
+	}
+}

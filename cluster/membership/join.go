@@ -1,0 +1,164 @@
+package membership
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxJoins bounds the addresses that are tried at the same time.
+	maxJoins = 8
+	// slowJoins is how many times JoinEvery lies between attempts that change nothing.
+	slowJoins = 10
+	// lostTime is how long the last address of a node that went is tried.
+	lostTime = 24 * time.Hour
+)
+
+// joiner looks for nodes that are missing, as long as some are: those of Config.Join and
+// those that were known. So a cluster that fell apart, or came up in parts, grows
+// together again. Its run goroutine owns it.
+type joiner struct {
+	m    *Membership
+	news chan struct{}   // of capacity 1: who is alive changed
+	told map[string]bool // reasons that were logged since nobody was missing
+}
+
+func (j *joiner) run() {
+	wait := time.Duration(0)
+	every := j.m.config.JoinEvery
+	for {
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+			j.m.expireClaims(time.Now())
+			tried := j.attempt()
+			if wait = min(wait+every, slowJoins*every); !tried || j.m.alone() {
+				wait = every
+			}
+		case <-j.news:
+			wait = every
+		case <-j.m.ctx.Done():
+			timer.Stop()
+			return
+		}
+		timer.Stop()
+	}
+}
+
+// attempt tries all addresses at which a node is missing; false: none is.
+func (j *joiner) attempt() bool {
+	missing := j.missing()
+	if len(missing) == 0 {
+		clear(j.told)
+		return false
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, maxJoins)
+	reasons := make(chan error, len(missing))
+	for _, address := range missing {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if j.m.ctx.Err() != nil {
+				return
+			}
+			if _, err := j.m.list.Join([]string{address}); err != nil {
+				reasons <- err
+			}
+		})
+	}
+	all.Wait()
+	close(reasons)
+	for err := range reasons {
+		j.explain(err)
+	}
+	return true
+}
+
+// missing returns the addresses at which no node that is alive gossips, this one aside.
+func (j *joiner) missing() []string {
+	wanted := j.resolve()
+	own := j.m.GossipAddr()
+	j.m.mu.Lock()
+	defer j.m.mu.Unlock()
+	alive := []string{own}
+	for _, k := range j.m.nodes {
+		switch {
+		case k.gossip == "":
+		case k.Alive && k.claimed.IsZero():
+			alive = append(alive, k.gossip)
+		case k.claimed.IsZero() && time.Since(k.lost) > lostTime:
+		default:
+			wanted = append(wanted, k.gossip)
+		}
+	}
+	slices.Sort(wanted)
+	wanted = slices.Compact(wanted)
+	return slices.DeleteFunc(wanted, func(a string) bool { return slices.Contains(alive, a) })
+}
+
+// resolve looks up Config.Join; a name may stand for many nodes, and for others later.
+func (j *joiner) resolve() []string {
+	var found []string
+	for _, join := range j.m.config.Join {
+		host, port, err := net.SplitHostPort(join)
+		if err != nil {
+			continue // Validate refuses it
+		}
+		ctx, cancel := context.WithTimeout(j.m.ctx, 5*time.Second)
+		ips, err := net.DefaultResolver.LookupIP(ctx, "ip", host)
+		cancel()
+		if err != nil {
+			j.explain(err)
+			continue
+		}
+		for _, ip := range ips {
+			found = append(found, net.JoinHostPort(ip.String(), port))
+		}
+	}
+	return found
+}
+
+// explain logs why joining fails, once per kind of reason.
+func (j *joiner) explain(err error) {
+	if j.m.ctx.Err() != nil {
+		return
+	}
+	kind := "unreachable"
+	switch s := err.Error(); {
+	case strings.Contains(s, "crypt"):
+		kind = "key"
+	case strings.Contains(s, "EOF"):
+		kind = "closed"
+	}
+	if j.told[kind] {
+		return
+	}
+	j.told[kind] = true
+	attrs := []any{"cluster", j.m.config.Cluster, "error", err}
+	switch kind {
+	case "key":
+		j.m.log.Error(wrongKey, attrs...)
+	case "closed":
+		j.m.log.Warn("a node to join closed the connection: check that it has the same cluster name and key, "+
+			"and that the address is its gossip's", attrs...)
+	default:
+		j.m.log.Warn("a node to join cannot be reached, will go on trying", attrs...)
+	}
+}
+
+// alone tells that no other node is alive.
+func (m *Membership) alone() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for n, k := range m.nodes {
+		if n != m.config.Node.ID && k.Alive {
+			return false
+		}
+	}
+	return true
+}

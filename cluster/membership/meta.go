@@ -1,0 +1,50 @@
+package membership
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/id"
+)
+
+// metaVersion is the first byte of what gossip carries per node: version, epoch (8 bytes,
+// big endian), then peer address, client address and version of the program, each with
+// its length as a varint. Nodes of all versions must read what follows a known version;
+// bytes behind are left to later ones.
+const metaVersion = 1
+
+// appendMeta appends the form of a node in gossip; its id and liveness are gossip's own.
+func appendMeta(b []byte, n Node) []byte {
+	b = append(b, metaVersion)
+	b = binary.BigEndian.AppendUint64(b, uint64(n.Epoch))
+	for _, s := range []string{n.PeerAddr, n.ClientAddr, n.Version} {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	return b
+}
+
+// readMeta reads what appendMeta wrote.
+func readMeta(b []byte) (Node, error) {
+	if len(b) == 0 || b[0] != metaVersion {
+		return Node{}, fmt.Errorf("what gossip tells of the node has %d bytes and not version %d: it runs another program", len(b), metaVersion)
+	}
+	b = b[1:]
+	if len(b) < 8 {
+		return Node{}, errMetaShort
+	}
+	n := Node{Epoch: id.Epoch(binary.BigEndian.Uint64(b))}
+	b = b[8:]
+	for _, s := range []*string{&n.PeerAddr, &n.ClientAddr, &n.Version} {
+		size, used := binary.Uvarint(b)
+		if used <= 0 || size > uint64(len(b)-used) {
+			return Node{}, errMetaShort
+		}
+		*s = string(b[used : used+int(size)])
+		b = b[used+int(size):]
+	}
+	return n, nil
+}
+
+var errMetaShort = errors.New("what gossip tells of the node is cut off")
