@@ -72,6 +72,7 @@ func (q *Queue) timeOutNodes() {
 		if !late(s) {
 			continue
 		}
+		q.baseID = max(q.baseID, s.base)
 		for _, c := range s.consumers {
 			q.baseID = max(q.baseID, c.last)
 			if c.subscribes() {

@@ -1,0 +1,339 @@
+package quorumq
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/quorate/quorate/id"
+)
+
+func (q *model) enqueue(m Meta, c *Enqueue) {
+	n, ok := q.member(c.Enqueuer.Node, c.Enqueuer.Epoch)
+	switch {
+	case c.First == 0:
+		q.reply.Code = CodeMalformed
+		return
+	case !ok:
+		q.reply.Code = CodeFenced
+		return
+	case c.First > n.next:
+		q.reply.Code, q.reply.Next = CodeGap, n.next
+		return
+	}
+	known := func(s Seq) bool { return s <= c.Answered }
+	n.refused = slices.DeleteFunc(n.refused, known)
+	for i, nm := range c.Messages {
+		seq := c.First + Seq(i)
+		switch {
+		case seq < n.next:
+			if slices.Contains(n.refused, seq) {
+				q.reply.Refused = append(q.reply.Refused, seq)
+			}
+			continue
+		case nm.Size == VoidSize:
+		case q.c.Overflow != OverflowDropHead && q.over(1, int64(nm.Size)):
+			if q.c.Overflow == OverflowRejectPublishDLX {
+				q.discard(q.message(bodiesOf(m, c)[i], nm), ReasonMaxLen)
+			}
+		default:
+			n.next++
+			q.store(q.message(bodiesOf(m, c)[i], nm))
+			continue
+		}
+		n.next++
+		q.reply.Refused = append(q.reply.Refused, seq)
+		n.refused = append(n.refused, seq)
+	}
+	n.refused = slices.DeleteFunc(n.refused, known)
+}
+
+func (q *model) message(body BodyRef, nm NewMessage) *mMessage {
+	q.ord++
+	return &mMessage{body: body, size: nm.Size, at: q.now, ttl: nm.TTLMs, level: min(int(nm.Priority), 31), ord: q.ord}
+}
+
+func (q *model) store(m *mMessage) {
+	q.reply.Stored++
+	if q.c.Overflow == OverflowDropHead && q.c.MaxLengthBytes >= 0 && int64(m.size) > q.c.MaxLengthBytes {
+		q.discard(m, ReasonMaxLen)
+		return
+	}
+	q.ready = append(q.ready, m)
+	q.dropHead()
+	q.assign()
+}
+
+func (q *model) transfer(m Meta, c *Transfer) {
+	s := q.sources[c.Source]
+	if s == nil {
+		s = &mSource{stored: make(map[Seq]bool)}
+		q.sources[c.Source] = s
+	}
+	s.settled = max(s.settled, c.Settled)
+	for i, l := range c.Letters {
+		switch {
+		case l.Seq <= s.settled || s.stored[l.Seq]:
+		case q.c.Overflow != OverflowDropHead && q.over(1, int64(l.Size)):
+			q.reply.Refused = append(q.reply.Refused, l.Seq)
+		default:
+			s.stored[l.Seq] = true
+			q.store(q.message(bodiesOf(m, c)[i], l.NewMessage))
+		}
+	}
+	slices.Sort(q.reply.Refused)
+}
+
+func (q *model) member(name id.NodeID, epoch id.Epoch) (*mNode, bool) {
+	if q.nodes[name] == nil {
+		q.nodes[name] = &mNode{epoch: epoch, next: 1}
+	}
+	q.raise(name, epoch)
+	n := q.nodes[name]
+	return n, n.epoch == epoch
+}
+
+func (q *model) raise(name id.NodeID, epoch id.Epoch) {
+	if n := q.nodes[name]; epoch > n.epoch {
+		*n = mNode{epoch: epoch, next: 1}
+		q.closeSessions(true, func(k SessionKey) bool { return k.Node == name })
+	}
+}
+
+func (q *model) trust(name id.NodeID) {
+	n := q.nodes[name]
+	if !n.suspected {
+		return
+	}
+	n.suspected, n.deadline = false, 0
+	q.sortConsumers()
+	for _, c := range q.consumers {
+		if c.Consumer.Node == name {
+			q.wake(c)
+		}
+	}
+}
+
+func (q *model) nodeDown(c *NodeDown) {
+	n := q.nodes[c.Node]
+	if n == nil || c.Epoch < n.epoch {
+		return
+	}
+	q.raise(c.Node, c.Epoch)
+	for k := range q.sessions {
+		if k.Node == c.Node && !n.suspected {
+			n.suspected = true
+			n.deadline = max(q.now+Time(q.c.DisconnectedTimeoutMs), 1)
+		}
+	}
+	q.expire()
+}
+
+func (q *model) find(k ConsumerKey) *mConsumer {
+	for _, c := range q.consumers {
+		if c.Consumer == k {
+			return c
+		}
+	}
+	q.reply.Code = CodeUnknownConsumer
+	return nil
+}
+
+func (q *model) register(k ConsumerKey) *mConsumer {
+	base := q.sessions[k.SessionKey]
+	q.sessions[k.SessionKey] = base
+	c := q.find(k)
+	q.reply.Code = CodeOK
+	if c == nil {
+		c = &mConsumer{last: max(base, q.baseID)}
+		c.Consumer = k
+		q.consumers = append(q.consumers, c)
+	}
+	return c
+}
+
+func (q *model) checkout(c *Checkout) {
+	if _, ok := q.member(c.Consumer.Node, c.Consumer.Epoch); !ok {
+		q.reply.Code = CodeFenced
+		return
+	}
+	q.trust(c.Consumer.Node)
+	for _, o := range q.consumers {
+		if o.Consumer.Tag > 0 && !o.cancelled && o.Consumer != c.Consumer && (o.Exclusive || c.Exclusive) {
+			q.reply.Code = CodeExclusive
+			return
+		}
+	}
+	o := q.register(c.Consumer)
+	q.leave(o)
+	o.Checkout, o.cancelled = *c, false
+	q.reply.LastMsgID = o.last
+	q.wake(o)
+}
+
+func (q *model) leave(c *mConsumer) {
+	q.line = slices.DeleteFunc(q.line, func(o *mConsumer) bool { return o == c })
+}
+
+func (q *model) canTake(c *mConsumer) bool {
+	prefetch := int(c.Prefetch)
+	if prefetch == 0 || prefetch > MaxOutstanding {
+		prefetch = MaxOutstanding
+	}
+	return c.Consumer.Tag > 0 && !c.cancelled && !q.nodes[c.Consumer.Node].suspected &&
+		(c.AutoAck || len(c.held) < prefetch) && (!c.Credit || c.last < c.Limit)
+}
+
+func (q *model) wake(c *mConsumer) {
+	if !slices.Contains(q.line, c) && q.canTake(c) {
+		q.line = append(q.line, c)
+	}
+}
+
+// assign gives each message to the one who stands first among those of the highest
+// priority; who cannot take when it is his turn leaves the line.
+func (q *model) assign() {
+	for {
+		m := q.next()
+		if m == nil {
+			return
+		}
+		var taker *mConsumer
+		byPriority := slices.Clone(q.line)
+		slices.SortStableFunc(byPriority, func(a, b *mConsumer) int { return cmp.Compare(b.Priority, a.Priority) })
+		for _, c := range byPriority {
+			q.leave(c)
+			if q.canTake(c) {
+				taker = c
+				break
+			}
+		}
+		if taker == nil {
+			return
+		}
+		q.remove(m)
+		q.e.Deliver = append(q.e.Deliver, q.give(taker, m))
+		q.wake(taker)
+	}
+}
+
+func (q *model) give(c *mConsumer, m *mMessage) Delivery {
+	c.last++
+	q.turn++
+	if !c.AutoAck {
+		c.held = append(c.held, mHeld{id: c.last, turn: q.turn, m: m})
+	}
+	return m.delivery(c.Consumer, c.last)
+}
+
+func (m *mMessage) delivery(k ConsumerKey, id MsgID) Delivery {
+	return Delivery{Consumer: k, MsgID: id, Body: m.body, Annotations: m.notes, DeliveryCount: m.fails, AcquiredCount: m.acquired}
+}
+
+func (q *model) get(c *Get) {
+	if _, ok := q.member(c.Session.Node, c.Session.Epoch); !ok {
+		q.reply.Code = CodeFenced
+		return
+	}
+	q.trust(c.Session.Node)
+	if m := q.next(); m != nil {
+		o := q.register(ConsumerKey{SessionKey: c.Session})
+		o.AutoAck, o.cancelled = c.AutoAck, false
+		q.remove(m)
+		d := q.give(o, m)
+		q.reply.Delivery = &d
+	}
+	q.reply.Count = uint64(len(q.ready) + len(q.back))
+}
+
+func (q *model) cancel(c *Cancel) {
+	o := q.find(c.Consumer)
+	if o == nil {
+		return
+	}
+	o.cancelled, o.Exclusive = true, false
+	q.leave(o)
+	if c.Requeue {
+		for _, h := range q.take(o, MsgIDRange{First: 1, Last: o.last}) {
+			q.giveBack(h.m, false)
+		}
+		q.dropHead()
+	}
+	q.done(o)
+}
+
+// take removes a range from what the consumer holds.
+func (q *model) take(c *mConsumer, r MsgIDRange) []mHeld {
+	var taken []mHeld
+	c.held = slices.DeleteFunc(c.held, func(h mHeld) bool {
+		in := r.First <= h.id && h.id <= r.Last
+		if in {
+			taken = append(taken, h)
+		}
+		return in
+	})
+	return taken
+}
+
+func (q *model) done(c *mConsumer) {
+	if len(c.held) > 0 || !c.cancelled {
+		q.wake(c)
+		return
+	}
+	k := c.Consumer.SessionKey
+	q.sessions[k] = max(q.sessions[k], c.last)
+	q.leave(c)
+	q.consumers = slices.DeleteFunc(q.consumers, func(o *mConsumer) bool { return o == c })
+}
+
+func (q *model) closeSessions(failed bool, which func(SessionKey) bool) {
+	var held []mHeld
+	gone := func(c *mConsumer) bool { return which(c.Consumer.SessionKey) }
+	for _, c := range q.consumers {
+		if gone(c) {
+			held = append(held, c.held...)
+		}
+	}
+	q.consumers = slices.DeleteFunc(q.consumers, gone)
+	q.line = slices.DeleteFunc(q.line, gone)
+	before := len(q.sessions)
+	maps.DeleteFunc(q.sessions, func(k SessionKey, _ MsgID) bool { return which(k) })
+	if len(q.sessions) == before {
+		return
+	}
+	slices.SortFunc(held, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
+	for _, h := range held {
+		q.giveBack(h.m, failed)
+	}
+	q.dropHead()
+}
+
+func (q *model) lead() {
+	q.timer = 0
+	q.e.Backlog = q.e.Backlog || len(q.backlog) > 0
+	lowest := make(map[SessionKey]ConsumerKey)
+	for k := range q.sessions {
+		lowest[k] = ConsumerKey{SessionKey: k, Tag: 1 << 31}
+	}
+	for _, c := range q.consumers {
+		if k := c.Consumer.SessionKey; c.Consumer.Tag < lowest[k].Tag {
+			lowest[k] = c.Consumer
+		}
+	}
+	for _, k := range lowest {
+		if k.Tag == 1<<31 {
+			k.Tag = 0
+		}
+		q.e.Notices = append(q.e.Notices, Notice{Consumer: k, Kind: NoticeLeader})
+	}
+	slices.SortFunc(q.e.Notices, func(a, b Notice) int {
+		// Those of timed-out nodes come first.
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), compareSessions(a.Consumer.SessionKey, b.Consumer.SessionKey), cmp.Compare(a.Consumer.Tag, b.Consumer.Tag))
+	})
+}
+
+func (q *model) sortConsumers() {
+	slices.SortFunc(q.consumers, func(a, b *mConsumer) int {
+		return cmp.Or(compareSessions(a.Consumer.SessionKey, b.Consumer.SessionKey), cmp.Compare(a.Consumer.Tag, b.Consumer.Tag))
+	})
+}

@@ -1,0 +1,370 @@
+package quorumq
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quorate/quorate/id"
+)
+
+// model is a queue as plainly as it can be said: slices that are searched from the
+// front, nothing counted, nothing indexed, no chunks. The random test compares it with
+// Queue.
+type model struct {
+	c         Config
+	now       Time
+	timer     Time
+	ord, turn int
+	ready     []*mMessage // in order of enqueue
+	back      []*mMessage // in order of return
+	backlog   []Discarded
+	sizes     map[BodyRef]uint32 // of the backlog
+	seq       Seq                // newest of the backlog
+	baseID    MsgID
+	nodes     map[id.NodeID]*mNode
+	sessions  map[SessionKey]MsgID // base of each
+	consumers []*mConsumer
+	line      []*mConsumer
+	sources   map[id.QueueUID]*mSource
+
+	reply Reply
+	e     Effects
+}
+
+type mMessage struct {
+	body, notes     BodyRef
+	size            uint32
+	at              Time
+	ttl             int64
+	level, ord      int
+	fails, acquired uint32
+}
+
+type mHeld struct {
+	id   MsgID
+	turn int
+	m    *mMessage
+}
+
+type mConsumer struct {
+	Checkout
+	last      MsgID
+	held      []mHeld
+	cancelled bool
+}
+
+type mNode struct {
+	epoch     id.Epoch
+	next      Seq
+	refused   []Seq
+	suspected bool
+	deadline  Time
+}
+
+type mSource struct {
+	settled Seq
+	stored  map[Seq]bool
+}
+
+func newModel(c Config) *model {
+	return &model{
+		c:        c.normal(),
+		sizes:    make(map[BodyRef]uint32),
+		nodes:    make(map[id.NodeID]*mNode),
+		sessions: make(map[SessionKey]MsgID),
+		sources:  make(map[id.QueueUID]*mSource),
+	}
+}
+
+func (q *model) apply(m Meta, c Command) (Reply, Effects) {
+	q.now = max(q.now, m.Now)
+	q.reply, q.e = Reply{}, Effects{}
+	before := q.live()
+	for _, r := range bodiesOf(m, c) {
+		before[r] = true
+	}
+	q.expire()
+	q.command(m, c)
+	q.assign()
+	after := q.live()
+	for r := range before {
+		if !after[r] {
+			q.e.Release = append(q.e.Release, r)
+		}
+	}
+	q.setTimer()
+	return q.reply, q.e
+}
+
+// bodiesOf returns the bodies that belong to a command.
+func bodiesOf(m Meta, c Command) []BodyRef {
+	n := 0
+	switch c := c.(type) {
+	case *Enqueue:
+		n = len(c.Messages)
+	case *Transfer:
+		n = len(c.Letters)
+	case *Return:
+		if c.HasAnnotations {
+			n = 1
+		}
+	case *Discard:
+		if c.HasAnnotations {
+			n = 1
+		}
+	}
+	refs := make([]BodyRef, n)
+	for i := range refs {
+		refs[i] = BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)}
+	}
+	return refs
+}
+
+func (q *model) command(m Meta, c Command) {
+	switch c := c.(type) {
+	case *Enqueue:
+		q.enqueue(m, c)
+	case *Transfer:
+		q.transfer(m, c)
+	case *Checkout:
+		q.checkout(c)
+	case *Cancel:
+		q.cancel(c)
+	case *Credit:
+		if o := q.find(c.Consumer); o != nil {
+			o.Limit = max(o.Limit, c.Limit)
+			q.wake(o)
+		}
+	case *Settle:
+		if o := q.find(c.Consumer); o != nil {
+			for _, r := range c.Ranges {
+				q.take(o, r)
+			}
+			q.done(o)
+		}
+	case *Return:
+		if o := q.find(c.Consumer); o != nil {
+			rs := slices.Clone(c.Ranges)
+			slices.SortFunc(rs, func(a, b MsgIDRange) int { return cmp.Compare(a.First, b.First) })
+			for _, r := range rs {
+				for _, h := range q.take(o, r) {
+					q.annotate(m, h.m, c.HasAnnotations)
+					q.giveBack(h.m, c.Failed)
+				}
+			}
+			q.done(o)
+			q.dropHead()
+		}
+	case *Discard:
+		if o := q.find(c.Consumer); o != nil {
+			for _, r := range c.Ranges {
+				for _, h := range q.take(o, r) {
+					q.annotate(m, h.m, c.HasAnnotations)
+					h.m.count(c.Failed)
+					q.discard(h.m, ReasonRejected)
+				}
+			}
+			q.done(o)
+		}
+	case *Get:
+		q.get(c)
+	case *Purge:
+		q.reply.Count = uint64(len(q.ready) + len(q.back) + len(q.backlog))
+		q.ready, q.back, q.backlog = nil, nil, nil
+	case *Configure:
+		q.c = c.Config.normal()
+		q.expire()
+		q.dropHead()
+	case *BacklogSettle:
+		q.backlog = slices.DeleteFunc(q.backlog, func(d Discarded) bool {
+			return slices.ContainsFunc(c.Ranges, func(r SeqRange) bool { return r.First <= d.Seq && d.Seq <= r.Last })
+		})
+	case *SessionClosed:
+		q.closeSessions(true, func(k SessionKey) bool { return k == c.Session })
+	case *NodeDown:
+		q.nodeDown(c)
+	case *NodeUp:
+		if n := q.nodes[c.Node]; n != nil && c.Epoch >= n.epoch {
+			q.raise(c.Node, c.Epoch)
+			q.trust(c.Node)
+		}
+	case *Lead:
+		q.lead()
+	}
+}
+
+func (q *model) expiryOf(m *mMessage) Time {
+	ttl := m.ttl
+	if q.c.MessageTTLMs >= 0 && (ttl < 0 || q.c.MessageTTLMs < ttl) {
+		ttl = q.c.MessageTTLMs
+	}
+	if ttl < 0 {
+		return 0
+	}
+	return m.at + Time(max(ttl, 1))
+}
+
+func (q *model) expired(m *mMessage) bool { return q.expiryOf(m) > 0 && q.expiryOf(m) <= q.now }
+
+func (q *model) expire() {
+	late := map[SessionKey]bool{}
+	for name, n := range q.nodes {
+		if n.suspected && n.deadline <= q.now {
+			for k := range q.sessions {
+				late[k] = late[k] || k.Node == name
+			}
+			n.suspected, n.deadline = false, 0
+		}
+	}
+	q.sortConsumers()
+	for _, c := range q.consumers {
+		if late[c.Consumer.SessionKey] {
+			q.baseID = max(q.baseID, c.last)
+			if c.Consumer.Tag > 0 && !c.cancelled {
+				q.e.Notices = append(q.e.Notices, Notice{Consumer: c.Consumer, Kind: NoticeCancelled})
+			}
+		}
+	}
+	for k := range late {
+		if late[k] {
+			q.baseID = max(q.baseID, q.sessions[k])
+		}
+	}
+	q.closeSessions(false, func(k SessionKey) bool { return late[k] })
+
+	var due []*mMessage
+	for _, m := range append(slices.Clone(q.ready), q.back...) {
+		if q.expired(m) {
+			due = append(due, m)
+		}
+	}
+	slices.SortFunc(due, func(a, b *mMessage) int {
+		return cmp.Or(cmp.Compare(q.expiryOf(a), q.expiryOf(b)), cmp.Compare(a.ord, b.ord))
+	})
+	for _, m := range due {
+		q.remove(m)
+		q.discard(m, ReasonExpired)
+	}
+}
+
+func (q *model) remove(m *mMessage) {
+	same := func(o *mMessage) bool { return o == m }
+	q.ready = slices.DeleteFunc(q.ready, same)
+	q.back = slices.DeleteFunc(q.back, same)
+}
+
+func (q *model) next() *mMessage {
+	if len(q.back) > 0 {
+		return q.back[0]
+	}
+	var best *mMessage
+	for _, m := range q.ready {
+		if best == nil || m.level > best.level {
+			best = m
+		}
+	}
+	return best
+}
+
+func (q *model) counted() (messages, size int64) {
+	for _, m := range append(slices.Clone(q.ready), q.back...) {
+		messages++
+		size += int64(m.size)
+	}
+	for _, d := range q.backlog {
+		messages++
+		size += int64(q.sizes[d.Body])
+	}
+	return messages, size
+}
+
+func (q *model) over(moreMessages, moreBytes int64) bool {
+	messages, size := q.counted()
+	return q.c.MaxLength >= 0 && messages+moreMessages > q.c.MaxLength ||
+		q.c.MaxLengthBytes >= 0 && size+moreBytes > q.c.MaxLengthBytes
+}
+
+func (q *model) dropHead() {
+	for q.c.Overflow == OverflowDropHead && q.over(0, 0) && q.next() != nil {
+		m := q.next()
+		q.remove(m)
+		q.discard(m, ReasonMaxLen)
+	}
+}
+
+func (q *model) discard(m *mMessage, r Reason) {
+	d := Discarded{Body: m.body, Annotations: m.notes, Reason: r, DeliveryCount: m.fails, AcquiredCount: m.acquired, At: q.now}
+	switch q.c.DeadLetter {
+	case DeadLetterAtLeastOnce:
+		q.seq++
+		d.Seq = q.seq
+		q.backlog = append(q.backlog, d)
+		q.sizes[m.body] = m.size
+		q.e.Backlog = true
+	case DeadLetterAtMostOnce:
+		q.e.Copies = append(q.e.Copies, d)
+	case DeadLetterDisabled:
+	}
+}
+
+func (m *mMessage) count(failed bool) {
+	m.acquired++
+	if failed {
+		m.fails++
+	}
+}
+
+func (q *model) giveBack(m *mMessage, failed bool) {
+	m.count(failed)
+	switch {
+	case failed && q.c.DeliveryLimit >= 0 && int64(m.fails) > q.c.DeliveryLimit:
+		q.discard(m, ReasonDeliveryLimit)
+	case q.expired(m):
+		q.discard(m, ReasonExpired)
+	default:
+		q.back = append(q.back, m)
+	}
+}
+
+func (q *model) annotate(m Meta, msg *mMessage, annotated bool) {
+	if annotated {
+		msg.notes = BodyRef{Index: m.Index, Slot: m.FirstSlot}
+	}
+}
+
+// live returns every body that something refers to.
+func (q *model) live() map[BodyRef]bool {
+	refs := make(map[BodyRef]bool)
+	all := append(slices.Clone(q.ready), q.back...)
+	for _, c := range q.consumers {
+		for _, h := range c.held {
+			all = append(all, h.m)
+		}
+	}
+	for _, m := range all {
+		refs[m.body], refs[m.notes] = true, true
+	}
+	for _, d := range q.backlog {
+		refs[d.Body], refs[d.Annotations] = true, true
+	}
+	delete(refs, BodyRef{})
+	return refs
+}
+
+func (q *model) setTimer() {
+	due := Time(0)
+	earlier := func(t Time) {
+		if t != 0 && (due == 0 || t < due) {
+			due = t
+		}
+	}
+	for _, m := range append(slices.Clone(q.ready), q.back...) {
+		earlier(q.expiryOf(m))
+	}
+	for _, n := range q.nodes {
+		earlier(n.deadline)
+	}
+	if q.timer == 0 || q.timer <= q.now || due != 0 && due < q.timer {
+		q.timer, q.e.Timer = due, due
+	}
+}

@@ -1,0 +1,332 @@
+package quorumq
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/quorate/quorate/id"
+)
+
+var (
+	seedFlag     = flag.Uint64("seed", 0, "seed of the random test; 0: several fixed ones")
+	commandsFlag = flag.Int("commands", 0, "commands per seed of the random test; 0: 100000 over all seeds, 20000 with -short")
+)
+
+// TestRandomAgainstModel drives a queue, one that is restored from its snapshot before
+// each command, and the naive model with the same random commands: replies, effects and
+// state must agree, snapshots must be equal.
+func TestRandomAgainstModel(t *testing.T) {
+	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
+	total := 100_000
+	if testing.Short() {
+		total = 20_000
+	}
+	if *seedFlag != 0 {
+		seeds = []uint64{*seedFlag}
+	}
+	n := total / len(seeds)
+	if *commandsFlag != 0 {
+		n = *commandsFlag
+	}
+	for _, seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Logf("repeat with -seed %d -commands %d", seed, n)
+			runRandom(t, rand.New(rand.NewPCG(seed, 0)), n)
+		})
+	}
+}
+
+// figuresEvery is after how many commands the whole state is compared with the model:
+// that costs most of the time.
+const figuresEvery = 8
+
+func runRandom(t *testing.T, rng *rand.Rand, n int) {
+	g := &generator{Rand: rng, index: 1}
+	c := g.config()
+	q, restored, m := New(1024, c), New(1024, c), newModel(c)
+	g.q = q
+	for i := range n {
+		cmd := g.command()
+		meta := g.meta()
+		wantReply, wantEffects := m.apply(meta, cmd)
+		want := comparable(wantReply, wantEffects)
+		describe := func() string { return fmt.Sprintf("command %d: %T%+v at %+v", i, cmd, cmd, meta) }
+		if got := comparable(q.Apply(meta, cmd)); got != want {
+			t.Fatalf("%s\nmodel:\n%s\nqueue:\n%s\nconfig %+v", describe(), want, got, q.config)
+		}
+		restored = restoreCopy(t, restored)
+		if got := comparable(restored.Apply(meta, cmd)); got != want {
+			t.Fatalf("%s\nmodel:\n%s\nrestored queue:\n%s", describe(), want, got)
+		}
+		snapshot := q.AppendSnapshot(nil)
+		if !bytes.Equal(snapshot, restored.AppendSnapshot(nil)) {
+			t.Fatalf("%s: snapshots differ", describe())
+		}
+		if err := q.check(); err != nil {
+			t.Fatalf("%s: %v", describe(), err)
+		}
+		if i%figuresEvery != 0 {
+			continue
+		}
+		if want, got := m.figures(), figures(q); want != got {
+			t.Fatalf("%s\nmodel:\n%s\nqueue:\n%s", describe(), want, got)
+		}
+	}
+	o := q.Overview()
+	t.Logf("enqueued %d, refused %d, delivered %d, settled %d, returned %d, expired %d, dead-lettered %v, dedup %d",
+		o.Enqueued, o.Refused, o.Delivered, o.Settled, o.ReturnedTotal, o.Expired, o.DeadLettered, o.Dedup)
+}
+
+// comparable writes an answer as text, releases sorted: their order means nothing.
+func comparable(r Reply, e Effects) string {
+	e.Release = slices.Clone(e.Release)
+	slices.SortFunc(e.Release, compareRefs)
+	return answer(r, e)
+}
+
+// figures writes what can be asked of a queue.
+func figures(q *Queue) string {
+	o := q.Overview()
+	s := fmt.Sprintf("ready %d %d, unsettled %d, backlog %d %d\n", o.Ready, o.ReadyBytes, o.Unsettled, o.Backlog, o.BacklogBytes)
+	for _, session := range q.order {
+		for _, c := range session.consumers {
+			s += formatLines("", q.Assigned(nil, c.key, 0))
+		}
+	}
+	for _, d := range q.Backlog(nil, 0, 1<<30) {
+		s += formatDiscarded("backlog", d)
+	}
+	return s + fmt.Sprintln(slices.Collect(q.Live()))
+}
+
+func (q *model) figures() string {
+	var ready, unsettled, backlogged uint64
+	for _, m := range append(slices.Clone(q.ready), q.back...) {
+		ready += uint64(m.size)
+	}
+	for _, d := range q.backlog {
+		backlogged += uint64(q.sizes[d.Body])
+	}
+	lines := ""
+	q.sortConsumers()
+	for _, c := range q.consumers {
+		unsettled += uint64(len(c.held))
+		for _, h := range c.held {
+			lines += formatDelivery(h.m.delivery(c.Consumer, h.id))
+		}
+	}
+	for _, d := range q.backlog {
+		lines += formatDiscarded("backlog", d)
+	}
+	var live []BodyRef
+	for r := range q.live() {
+		live = append(live, r)
+	}
+	slices.SortFunc(live, compareRefs)
+	return fmt.Sprintf("ready %d %d, unsettled %d, backlog %d %d\n", len(q.ready)+len(q.back), ready, unsettled, len(q.backlog), backlogged) +
+		lines + fmt.Sprintln(live)
+}
+
+// generator makes random commands that mostly make sense.
+type generator struct {
+	*rand.Rand
+	q      *Queue
+	index  uint64
+	now    Time
+	epochs [3]id.Epoch
+}
+
+func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
+
+func (g *generator) meta() Meta {
+	g.index++
+	if g.one(2) {
+		g.now += Time(g.IntN(12))
+	}
+	if g.one(300) {
+		g.now += 200
+	}
+	m := Meta{Index: g.index, FirstSlot: uint32(g.IntN(3)), Now: g.now}
+	if g.one(10) {
+		m.Now -= Time(g.IntN(30)) // a leader whose clock is behind
+	}
+	return m
+}
+
+func (g *generator) config() Config {
+	pick := func(vs ...int64) int64 { return vs[g.IntN(len(vs))] }
+	return Config{
+		MaxLength:             pick(-1, -1, 0, 3, 10, 20),
+		MaxLengthBytes:        pick(-1, -1, 20, 100),
+		Overflow:              Overflow(g.IntN(3)),
+		MessageTTLMs:          pick(-1, -1, 0, 5, 40),
+		DeadLetter:            DeadLetterMode(g.IntN(3)),
+		DeliveryLimit:         pick(-1, 0, 1, 20),
+		DisconnectedTimeoutMs: pick(0, 20, 100),
+	}
+}
+
+func (g *generator) node() (id.NodeID, id.Epoch) {
+	i := g.IntN(3)
+	if g.one(150) {
+		g.epochs[i]++
+	}
+	e := g.epochs[i] + 1
+	if e > 1 && g.one(30) {
+		e--
+	}
+	return id.NodeID([]string{"a", "b", "c"}[i]), e
+}
+
+func (g *generator) session() SessionKey {
+	n, e := g.node()
+	return SessionKey{Node: n, Epoch: e, Session: uint64(g.IntN(2))}
+}
+
+// consumer names a known consumer, or rarely any.
+func (g *generator) consumer() (ConsumerKey, MsgID) {
+	if len(g.q.order) > 0 && !g.one(20) {
+		s := g.q.order[g.IntN(len(g.q.order))]
+		if len(s.consumers) > 0 {
+			c := s.consumers[g.IntN(len(s.consumers))]
+			return c.key, c.last
+		}
+	}
+	return ConsumerKey{SessionKey: g.session(), Tag: uint32(g.IntN(3))}, 3
+}
+
+func (g *generator) ranges(last MsgID) []MsgIDRange {
+	rs := make([]MsgIDRange, 1+g.IntN(3))
+	for i := range rs {
+		first := MsgID(1)
+		if back := MsgID(g.IntN(8)); last > back {
+			first = last - back
+		}
+		rs[i] = MsgIDRange{First: first, Last: first + MsgID(g.IntN(3))}
+		if g.one(20) {
+			rs[i].First = 1
+		}
+	}
+	return rs
+}
+
+func (g *generator) messages() []NewMessage {
+	ms := make([]NewMessage, g.IntN(5))
+	for i := range ms {
+		ms[i] = NewMessage{Size: uint32(g.IntN(15)), TTLMs: Unlimited, Priority: DefaultPriority}
+		if g.one(3) {
+			ms[i].TTLMs = int64(g.IntN(60))
+		}
+		if g.one(3) {
+			ms[i].Priority = uint8(g.IntN(40))
+		}
+		if g.one(25) {
+			ms[i].Size = 110
+		}
+	}
+	return ms
+}
+
+func (g *generator) enqueue() Command {
+	n, e := g.node()
+	next := Seq(1)
+	if known := g.q.nodes[n]; known != nil && known.epoch == e {
+		next = known.next
+	}
+	c := &Enqueue{Enqueuer: EnqueuerKey{Node: n, Epoch: e}, First: next, Messages: g.messages()}
+	if g.one(6) { // a repeat
+		c.First -= Seq(g.IntN(int(min(next, 5))))
+	}
+	if g.one(40) {
+		c.First++
+	}
+	if back := Seq(g.IntN(6)); next > back {
+		c.Answered = next - back - 1
+	}
+	for i := range c.Messages {
+		if g.one(25) {
+			c.Messages[i].Size = VoidSize
+		}
+	}
+	return c
+}
+
+func (g *generator) transfer() Command {
+	source := id.QueueUID(2000 + g.IntN(2))
+	settled := Seq(0)
+	if s := g.q.sources[source]; s != nil {
+		settled = s.settled
+	}
+	c := &Transfer{Source: source, Settled: settled + Seq(g.IntN(3))}
+	for _, m := range g.messages() {
+		if m.Size != VoidSize {
+			c.Letters = append(c.Letters, Letter{Seq: settled + 1 + Seq(g.IntN(12)), NewMessage: m})
+		}
+	}
+	return c
+}
+
+func (g *generator) command() Command {
+	switch p := g.IntN(100); {
+	case p < 30:
+		return g.enqueue()
+	case p < 36:
+		return g.transfer()
+	case p < 46:
+		k := ConsumerKey{SessionKey: g.session(), Tag: uint32(1 + g.IntN(2))}
+		return &Checkout{
+			Consumer: k, Prefetch: uint32(g.IntN(5)), Credit: g.one(3), Limit: MsgID(g.IntN(40)),
+			AutoAck: g.one(6), Priority: int32(g.IntN(3)), Exclusive: g.one(30),
+		}
+	case p < 48:
+		k, _ := g.consumer()
+		return &Cancel{Consumer: k, Requeue: g.one(2)}
+	case p < 52:
+		k, last := g.consumer()
+		return &Credit{Consumer: k, Limit: last + MsgID(g.IntN(4))}
+	case p < 65:
+		k, last := g.consumer()
+		return &Settle{Consumer: k, Ranges: g.ranges(last)}
+	case p < 73:
+		k, last := g.consumer()
+		return &Return{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4)}
+	case p < 78:
+		k, last := g.consumer()
+		return &Discard{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4)}
+	case p < 84:
+		return &Get{Session: g.session(), AutoAck: g.one(3)}
+	case p < 88:
+		return &Expire{}
+	case p < 92:
+		settled := g.q.BacklogSettled()
+		first := settled + Seq(g.IntN(6))
+		return &BacklogSettle{Ranges: []SeqRange{{First: first, Last: first + Seq(g.IntN(12))}}}
+	default:
+		return g.rare(p - 92)
+	}
+}
+
+func (g *generator) rare(p int) Command {
+	n, e := g.node()
+	switch p {
+	case 0:
+		return &SessionClosed{Session: g.session()}
+	case 1:
+		return &NodeDown{Node: n, Epoch: e}
+	case 2, 3:
+		return &NodeUp{Node: n, Epoch: e}
+	case 4:
+		if g.one(4) {
+			return &Purge{}
+		}
+		return &Expire{}
+	case 5:
+		return &Configure{Config: g.config()}
+	default:
+		return &Lead{Node: n, Term: g.index}
+	}
+}
