@@ -53,8 +53,7 @@ func (v *View) declareExchange(c *DeclareExchange) (Reply, *Error) {
 		e.Code = CodeAccessRefused
 		e.Reason = `names that start with "amq." are reserved; choose another`
 		return Reply{}, &e
-	case len(c.Name) > MaxNameBytes:
-		e.Arg, e.Reason = "name", fmt.Sprintf("%d bytes, the limit is %d", len(c.Name), MaxNameBytes)
+	case !e.nameFits(c.Name):
 		return Reply{}, &e
 	}
 	switch c.Type {

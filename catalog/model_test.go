@@ -250,3 +250,20 @@ func naiveHeaders(args, headers message.Table) bool {
 	}
 	return matched == asked
 }
+
+// A binding key with many "#" meets a routing key of many words in a time that grows with
+// their product, not with the number of ways to match: 60 "#" would never end otherwise.
+func TestTopicManyHashes(t *testing.T) {
+	c := populated()
+	pattern := strings.Repeat("#.a.", 60) + "#"
+	if r := c.Apply(10, 0, &catalog.Bind{VHost: "/", Source: "amq.topic", Destination: "q", Key: pattern}); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	for words, want := range map[int]int{59: 0, 60: 1, 127: 1} {
+		key := strings.Repeat("a.", words-1) + "a"
+		got, err := c.View().Route("/", "amq.topic", []string{key}, nil, nil)
+		if err != nil || len(got) != want {
+			t.Errorf("%d words: %v, %v; want %d queues", words, got, err, want)
+		}
+	}
+}

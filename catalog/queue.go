@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
@@ -46,8 +47,7 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	case c.Name == "":
 		e.Reason = "the name is empty; the broker names a queue before it declares it"
 		return Reply{}, &e
-	case len(c.Name) > MaxNameBytes:
-		e.Arg, e.Reason = "name", fmt.Sprintf("%d bytes, the limit is %d", len(c.Name), MaxNameBytes)
+	case !e.nameFits(c.Name):
 		return Reply{}, &e
 	case c.Type != QueueQuorum && c.Type != QueueClassic:
 		e.Arg, e.Value, e.Reason = argQueueType, strconv.Quote(string(c.Type)), `want "quorum" or "classic"`
@@ -180,6 +180,20 @@ func keptLeader(leader id.NodeID, members []id.NodeID) id.NodeID {
 		return ""
 	}
 	return members[0]
+}
+
+// nameFits says whether the name of a new queue or exchange is short enough and text
+// (C-3), and fills e when it is not.
+func (e *Error) nameFits(name string) bool {
+	switch {
+	case len(name) > MaxNameBytes:
+		e.Arg, e.Reason = "name", fmt.Sprintf("%d bytes, the limit is %d", len(name), MaxNameBytes)
+		return false
+	case !utf8.ValidString(name):
+		e.Arg, e.Reason = "name", "is not valid UTF-8"
+		return false
+	}
+	return true
 }
 
 func noVHost(name string) *Error {

@@ -204,3 +204,16 @@ func BenchmarkBodySize(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkCheckLimits(b *testing.B) {
+	for name, m := range map[string]*message.Message{"plain-1KB": plain(1024), "full": full()} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := message.CheckLimits(m, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -108,45 +108,50 @@ func CheckLimits(m *Message, maxBodyBytes int) error {
 	if maxBodyBytes == 0 {
 		maxBodyBytes = DefaultMaxBodyBytes
 	}
-	var errs []error
+	var f faults
 	if len(m.Body) > maxBodyBytes {
-		errs = append(errs, &FieldError{
+		f.add(&FieldError{
 			"body size", strconv.Itoa(len(m.Body)),
 			fmt.Sprintf("above the limit of %d bytes", maxBodyBytes),
 		})
 	}
 	if n := len(m.RoutingKeys); n > MaxRoutingKeys {
-		errs = append(errs, &FieldError{
+		f.add(&FieldError{
 			"routing keys", strconv.Itoa(n),
 			fmt.Sprintf("more than %d keys with CC and BCC", MaxRoutingKeys),
 		})
 	}
 	for _, k := range m.RoutingKeys {
-		errs = append(errs, checkName("routing key", k))
+		f.name("routing key", k)
 	}
-	errs = append(errs, checkName("exchange", m.Exchange))
-	p := &m.Properties
-	for _, f := range [...]struct{ name, value string }{
-		{"content_type", p.ContentType},
-		{"content_encoding", p.ContentEncoding},
-		{"correlation_id", p.CorrelationID},
-		{"reply_to", p.ReplyTo},
-		{"message_id", p.MessageID},
-		{"type", p.Type},
-		{"user_id", p.UserID},
-		{"app_id", p.AppID},
-	} {
-		errs = append(errs, checkName(f.name, f.value))
+	f.name("exchange", m.Exchange)
+	f.name("content_type", m.ContentType)
+	f.name("content_encoding", m.ContentEncoding)
+	f.name("correlation_id", m.CorrelationID)
+	f.name("reply_to", m.ReplyTo)
+	f.name("message_id", m.MessageID)
+	f.name("type", m.Type)
+	f.name("user_id", m.UserID)
+	f.name("app_id", m.AppID)
+	if err := CheckTable("headers", m.Headers); err != nil {
+		f.add(err)
 	}
-	errs = append(errs, CheckTable("headers", m.Headers), CheckTable("annotations", m.Annotations))
-	return errors.Join(errs...)
+	if err := CheckTable("annotations", m.Annotations); err != nil {
+		f.add(err)
+	}
+	return errors.Join(f...)
 }
 
-func checkName(field, s string) error {
-	if len(s) <= MaxNameBytes {
-		return nil
+// faults gathers what is wrong. It stays nil for a good message, which is checked at every
+// publish.
+type faults []error
+
+func (f *faults) add(err error) { *f = append(*f, err) }
+
+func (f *faults) name(field, s string) {
+	if len(s) > MaxNameBytes {
+		f.add(&FieldError{field, quoteShort(s), fmt.Sprintf("%d bytes, the limit is %d", len(s), MaxNameBytes)})
 	}
-	return &FieldError{field, quoteShort(s), fmt.Sprintf("%d bytes, the limit is %d", len(s), MaxNameBytes)}
 }
 
 // CheckTable checks a table against MaxTableDepth, MaxHeaders and MaxHeaderBytes; field
