@@ -38,6 +38,9 @@ type Config struct {
 	Logger     *slog.Logger // nil: nothing is logged
 }
 
+// DefaultVHost is the vhost that exists from the start (VH-1).
+const DefaultVHost = catalog.DefaultVHost
+
 // DefaultGroupSize is the number of members of a queue that asks for none (Q-2 table).
 const DefaultGroupSize = 3
 

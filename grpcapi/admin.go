@@ -1,0 +1,253 @@
+package grpcapi
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+type adminServer struct {
+	brokerv1.UnimplementedAdminServer
+	b *broker.Broker
+}
+
+// durable is what a declaration without the field means.
+func durable(v *bool) bool { return v == nil || *v }
+
+// DeclareQueue makes a queue unless an equivalent one exists.
+func (a *adminServer) DeclareQueue(ctx context.Context, req *brokerv1.DeclareQueueRequest) (*brokerv1.DeclareQueueResponse, error) {
+	args, err := fromTable("arguments", req.GetArguments())
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.b.DeclareQueue(ctx, broker.DeclareQueue{
+		VHost: vhostOf(req.GetVhost()), Name: req.GetName(), Durable: durable(req.Durable), Exclusive: req.GetExclusive(),
+		AutoDelete: req.GetAutoDelete(), Arguments: args, Passive: req.GetPassive(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.DeclareQueueResponse{
+		Name: d.Name, Created: d.Created, Uid: d.UID, MessageCount: d.Ready, ConsumerCount: uint32(d.Consumers), Warnings: d.Warnings,
+	}, nil
+}
+
+// DeleteQueue removes a queue and its messages.
+func (a *adminServer) DeleteQueue(ctx context.Context, req *brokerv1.DeleteQueueRequest) (*brokerv1.DeleteQueueResponse, error) {
+	d, err := a.b.DeleteQueue(ctx, vhostOf(req.GetVhost()), req.GetName(), req.GetIfUnused(), req.GetIfEmpty())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.DeleteQueueResponse{Ready: d.Ready, Unsettled: d.Unsettled, Backlog: d.Backlog}, nil
+}
+
+// PurgeQueue removes ready messages and the dead-letter backlog.
+func (a *adminServer) PurgeQueue(ctx context.Context, req *brokerv1.PurgeQueueRequest) (*brokerv1.PurgeQueueResponse, error) {
+	n, err := a.b.PurgeQueue(ctx, vhostOf(req.GetVhost()), req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.PurgeQueueResponse{Messages: n}, nil
+}
+
+// GetQueue shows a queue with figures from its leader.
+func (a *adminServer) GetQueue(ctx context.Context, req *brokerv1.GetQueueRequest) (*brokerv1.GetQueueResponse, error) {
+	q, err := a.b.GetQueue(ctx, vhostOf(req.GetVhost()), req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.GetQueueResponse{Queue: toQueue(&q)}, nil
+}
+
+// ListQueues lists queues by name, a page at a time.
+func (a *adminServer) ListQueues(ctx context.Context, req *brokerv1.ListQueuesRequest) (*brokerv1.ListQueuesResponse, error) {
+	size := int(min(req.GetPageSize(), broker.MaxPageSize))
+	queues, next, err := a.b.ListQueues(ctx, req.GetVhost(), size, req.GetPageToken(), req.GetWithStats())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListQueuesResponse{NextPageToken: next, Queues: make([]*brokerv1.Queue, len(queues))}
+	for i := range queues {
+		out.Queues[i] = toQueue(&queues[i])
+	}
+	return out, nil
+}
+
+func toQueue(q *broker.Queue) *brokerv1.Queue {
+	out := &brokerv1.Queue{
+		Vhost: q.VHost, Name: q.Name, Uid: q.UID, Type: q.Type, Durable: q.Durable, Arguments: toTable(q.Arguments),
+		State: q.State, Leader: q.Leader, Members: q.Members, Online: q.Online,
+	}
+	if q.Stats != nil {
+		out.Stats = toStats(q.Stats)
+	}
+	if r := q.Raft; r != nil {
+		out.Raft = &brokerv1.RaftStats{
+			Term: r.Term, CommitIndex: r.CommitIndex, AppliedIndex: r.AppliedIndex,
+			SnapshotIndex: r.SnapshotIndex, LastIndex: r.LastIndex,
+		}
+	}
+	return out
+}
+
+func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
+	out := &brokerv1.QueueStats{
+		Messages:      s.Ready + s.Unsettled + s.Backlog,
+		MessagesReady: s.Ready, MessagesReadyReturned: s.Returned, MessagesUnacknowledged: s.Unsettled, MessagesDlx: s.Backlog,
+		MessageBytes:      s.ReadyBytes + s.UnsettledBytes + s.BacklogBytes,
+		MessageBytesReady: s.ReadyBytes, MessageBytesUnacknowledged: s.UnsettledBytes, MessageBytesDlx: s.BacklogBytes,
+		Consumers: uint32(s.Consumers), MessagesByPriority: make(map[uint32]uint64), OldestMessageAgeMs: s.OldestMessageAgeMs,
+		Published: s.Enqueued, Rejected: s.Refused, Delivered: s.Delivered, Redelivered: s.Redelivered, Acked: s.Settled,
+		Returned: s.ReturnedTotal, Expired: s.Expired, Dropped: s.Dropped, DeliveryLimitHits: s.DeliveryLimitHits,
+		DeadLettered: s.DeadLettered, DeadLetterDedupHits: s.DedupHits,
+		DeadLetterConfirmed: s.DeadLetterConfirmed, LastDeadLetterError: valid(s.LastDeadLetterError),
+	}
+	for level, n := range s.ReadyByPriority {
+		if n > 0 {
+			out.MessagesByPriority[uint32(level)] = n
+		}
+	}
+	return out
+}
+
+// DeclareExchange makes an exchange unless an equivalent one exists.
+func (a *adminServer) DeclareExchange(ctx context.Context, req *brokerv1.DeclareExchangeRequest) (*brokerv1.DeclareExchangeResponse, error) {
+	args, err := fromTable("arguments", req.GetArguments())
+	if err != nil {
+		return nil, err
+	}
+	created, err := a.b.DeclareExchange(ctx, broker.Exchange{
+		VHost: vhostOf(req.GetVhost()), Name: req.GetName(), Type: req.GetType(), Durable: durable(req.Durable),
+		AutoDelete: req.GetAutoDelete(), Internal: req.GetInternal(), Arguments: args,
+	}, req.GetPassive())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.DeclareExchangeResponse{Created: created}, nil
+}
+
+// DeleteExchange removes an exchange.
+func (a *adminServer) DeleteExchange(ctx context.Context, req *brokerv1.DeleteExchangeRequest) (*brokerv1.DeleteExchangeResponse, error) {
+	if err := a.b.DeleteExchange(ctx, vhostOf(req.GetVhost()), req.GetName(), req.GetIfUnused()); err != nil {
+		return nil, err
+	}
+	return &brokerv1.DeleteExchangeResponse{}, nil
+}
+
+// ListExchanges lists exchanges by name.
+func (a *adminServer) ListExchanges(_ context.Context, req *brokerv1.ListExchangesRequest) (*brokerv1.ListExchangesResponse, error) {
+	list, err := a.b.ListExchanges(req.GetVhost())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListExchangesResponse{Exchanges: make([]*brokerv1.Exchange, len(list))}
+	for i := range list {
+		x := &list[i]
+		out.Exchanges[i] = &brokerv1.Exchange{
+			Vhost: x.VHost, Name: x.Name, Type: x.Type, Durable: x.Durable, AutoDelete: x.AutoDelete,
+			Internal: x.Internal, Arguments: toTable(x.Arguments),
+		}
+	}
+	return out, nil
+}
+
+// Bind routes from an exchange to a queue or an exchange.
+func (a *adminServer) Bind(ctx context.Context, req *brokerv1.BindRequest) (*brokerv1.BindResponse, error) {
+	x, err := fromBinding(req.GetBinding())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.b.Bind(ctx, x); err != nil {
+		return nil, err
+	}
+	return &brokerv1.BindResponse{}, nil
+}
+
+// Unbind takes a binding away.
+func (a *adminServer) Unbind(ctx context.Context, req *brokerv1.UnbindRequest) (*brokerv1.UnbindResponse, error) {
+	x, err := fromBinding(req.GetBinding())
+	if err != nil {
+		return nil, err
+	}
+	if err := a.b.Unbind(ctx, x); err != nil {
+		return nil, err
+	}
+	return &brokerv1.UnbindResponse{}, nil
+}
+
+func fromBinding(b *brokerv1.Binding) (broker.Binding, error) {
+	if b == nil {
+		return broker.Binding{}, invalid("binding", "binding", "", "is not set")
+	}
+	out := broker.Binding{
+		VHost: vhostOf(b.GetVhost()), Source: b.GetSource(), Destination: b.GetDestination(), RoutingKey: b.GetRoutingKey(),
+	}
+	switch b.GetDestinationType() {
+	case brokerv1.DestinationType_DESTINATION_TYPE_UNSPECIFIED, brokerv1.DestinationType_DESTINATION_TYPE_QUEUE:
+	case brokerv1.DestinationType_DESTINATION_TYPE_EXCHANGE:
+		out.ToExchange = true
+	default:
+		return out, invalid("binding", "destination_type", b.GetDestinationType().String(), "want queue or exchange")
+	}
+	var err error
+	out.Arguments, err = fromTable("arguments", b.GetArguments())
+	return out, err
+}
+
+// ListBindings lists the bindings of a vhost.
+func (a *adminServer) ListBindings(_ context.Context, req *brokerv1.ListBindingsRequest) (*brokerv1.ListBindingsResponse, error) {
+	list, err := a.b.ListBindings(req.GetVhost())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListBindingsResponse{Bindings: make([]*brokerv1.Binding, len(list))}
+	for i := range list {
+		x := &list[i]
+		to := brokerv1.DestinationType_DESTINATION_TYPE_QUEUE
+		if x.ToExchange {
+			to = brokerv1.DestinationType_DESTINATION_TYPE_EXCHANGE
+		}
+		out.Bindings[i] = &brokerv1.Binding{
+			Vhost: x.VHost, Source: x.Source, DestinationType: to, Destination: x.Destination,
+			RoutingKey: x.RoutingKey, Arguments: toTable(x.Arguments),
+		}
+	}
+	return out, nil
+}
+
+// ClusterStatus shows the nodes as this one sees them.
+func (a *adminServer) ClusterStatus(ctx context.Context, _ *brokerv1.ClusterStatusRequest) (*brokerv1.ClusterStatusResponse, error) {
+	s, err := a.b.ClusterStatus(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ClusterStatusResponse{
+		Cluster: s.Cluster, Node: s.Node, CatalogLeader: s.CatalogLeader, CatalogIndex: s.CatalogIndex,
+		Nodes: make([]*brokerv1.ClusterNode, len(s.Nodes)),
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		out.Nodes[i] = &brokerv1.ClusterNode{
+			Id: n.ID, Epoch: n.Epoch, ClientAddress: n.ClientAddress, Version: n.Version, Alive: n.Alive,
+			Connected: n.Connected, Replicas: uint32(n.Replicas), Leaders: uint32(n.Leaders),
+		}
+	}
+	return out, nil
+}
+
+// TransferLeadership moves a queue's leadership to another of its members.
+func (a *adminServer) TransferLeadership(ctx context.Context, req *brokerv1.TransferLeadershipRequest) (*brokerv1.TransferLeadershipResponse, error) {
+	if err := a.b.TransferLeadership(ctx, vhostOf(req.GetVhost()), req.GetQueue(), req.GetNode()); err != nil {
+		return nil, err
+	}
+	return &brokerv1.TransferLeadershipResponse{}, nil
+}
+
+// Drain moves all leadership off this node.
+func (a *adminServer) Drain(ctx context.Context, _ *brokerv1.DrainRequest) (*brokerv1.DrainResponse, error) {
+	if err := a.b.Drain(ctx); err != nil {
+		return nil, err
+	}
+	return &brokerv1.DrainResponse{}, nil
+}

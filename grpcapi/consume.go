@@ -1,0 +1,299 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// maxTasks bounds the settlements of one stream that wait for their commit.
+const maxTasks = 1024
+
+type consumeServer = grpc.BidiStreamingServer[brokerv1.ConsumeRequest, brokerv1.ConsumeResponse]
+
+// Consume delivers messages of one queue.
+func (x *brokerServer) Consume(stream consumeServer) error {
+	if err := x.s.b.Admit(); err != nil {
+		return err
+	}
+	req, err := stream.Recv()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return invalid("stream", "open", "", "the stream ended before its first request, which must open a consumer")
+		}
+		return err
+	}
+	open := req.GetOpen()
+	if open == nil {
+		return invalid("stream", "open", "", "the first request must open a consumer")
+	}
+	c, err := x.s.b.Consume(stream.Context(), broker.Consume{
+		VHost: vhostOf(open.GetVhost()), Queue: open.GetQueue(), Prefetch: open.GetPrefetch(), AutoAck: open.GetAutoAck(),
+		Priority: open.GetPriority(), Exclusive: open.GetExclusive(), ExplicitCredit: open.GetExplicitCredit(),
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	tag := open.GetTag()
+	if tag == "" {
+		tag = "quorate-" + strconv.FormatUint(x.s.tags.Add(1), 10)
+	}
+	opened := &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Opened{Opened: &brokerv1.ConsumeOpened{Tag: tag}}}
+	if err := stream.Send(opened); err != nil {
+		return err
+	}
+	st := &consumeStream{
+		s: x.s, stream: stream, c: c,
+		news: make(chan struct{}, 1), tasks: make(chan task, maxTasks), read: make(chan error, 1),
+	}
+	return st.run()
+}
+
+// consumeStream is one Consume stream. The handler's goroutine writes, a second one
+// reads, and a third one waits for commits when the client asks for them. The reader may
+// outlive the handler by the call in which it is stuck.
+type consumeStream struct {
+	s      *Server
+	stream consumeServer
+	c      *broker.Consumer
+
+	news  chan struct{} // holds a token when there are notices
+	tasks chan task     // what waits for commits, in order
+	read  chan error    // why the reader ended
+
+	mu      sync.Mutex
+	notices []*brokerv1.ConsumeResponse
+	failed  error // a task's error: the stream ends with it
+
+	batch []broker.Delivery // of the writer
+}
+
+// task is what the third goroutine does.
+type task struct {
+	settled *brokerv1.Settled // flush, then say so
+	cancel  bool              // or cancel
+	requeue bool
+}
+
+func (x *consumeStream) run() error {
+	ctx, stop := context.WithCancel(x.stream.Context())
+	defer stop()
+	var worker sync.WaitGroup
+	worker.Go(func() { x.work(ctx) })
+	defer worker.Wait()
+	defer stop()
+	go func() { x.read <- x.readAll(ctx) }()
+	return x.write()
+}
+
+// readAll takes settlements and credit until the client ends the stream.
+func (x *consumeStream) readAll(ctx context.Context) error {
+	for {
+		req, err := x.stream.Recv()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		var t task
+		switch k := req.GetKind().(type) {
+		case *brokerv1.ConsumeRequest_Settlement:
+			if t.settled, err = x.settle(k.Settlement); err != nil {
+				return err
+			}
+			if t.settled == nil {
+				continue
+			}
+		case *brokerv1.ConsumeRequest_Credit:
+			if err := x.c.AddCredit(k.Credit.GetAdd()); err != nil {
+				return err
+			}
+			continue
+		case *brokerv1.ConsumeRequest_Cancel:
+			t = task{cancel: true, requeue: k.Cancel.GetRequeue()}
+		case *brokerv1.ConsumeRequest_Open:
+			return invalid("stream", "open", "", "the stream has its consumer; open another stream for another one")
+		default:
+			return invalid("stream", "kind", "", "the request is empty; want a settlement, credit or cancel")
+		}
+		select {
+		case x.tasks <- t:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (x *consumeStream) settle(s *brokerv1.Settlement) (*brokerv1.Settled, error) {
+	annotations, err := fromTable("annotations", s.GetAnnotations())
+	if err != nil {
+		return nil, err
+	}
+	unknown, err := x.c.Settle(&broker.Settlement{
+		IDs: s.GetDeliveryIds(), UpTo: s.GetUpTo(), Outcome: outcome(s.GetOutcome()), Failed: s.GetFailed(), Annotations: annotations,
+	})
+	if err != nil || s.GetRequest() == 0 {
+		return nil, err
+	}
+	return &brokerv1.Settled{Request: s.GetRequest(), Unknown: unknown}, nil
+}
+
+// work waits for commits; one wait serves all settlements that have gathered.
+func (x *consumeStream) work(ctx context.Context) {
+	var gathered []*brokerv1.ConsumeResponse
+	for {
+		var t task
+		select {
+		case t = <-x.tasks:
+		case <-ctx.Done():
+			return
+		}
+		gathered = gathered[:0]
+		var err error
+		for more := true; more && err == nil; {
+			if t.cancel {
+				if err = x.c.Cancel(ctx, t.requeue); err == nil {
+					gathered = append(gathered, cancelled("client"))
+				}
+			} else {
+				gathered = append(gathered, &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Settled{Settled: t.settled}})
+			}
+			select {
+			case t = <-x.tasks:
+			default:
+				more = false
+			}
+		}
+		if err == nil {
+			err = x.c.Flush(ctx)
+		}
+		x.mu.Lock()
+		if err == nil {
+			x.notices = append(x.notices, gathered...)
+		} else if x.failed == nil {
+			x.failed = err
+		}
+		x.mu.Unlock()
+		signal(x.news)
+		if err != nil {
+			return
+		}
+	}
+}
+
+func cancelled(cause string) *brokerv1.ConsumeResponse {
+	return &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Cancelled{Cancelled: &brokerv1.ConsumeCancelled{Cause: cause}}}
+}
+
+// write sends deliveries and notices until the stream ends.
+func (x *consumeStream) write() error {
+	for {
+		select {
+		case <-x.c.Ready():
+			ended, err := x.deliver()
+			if ended || err != nil {
+				return err
+			}
+		case <-x.news:
+			if err := x.notify(); err != nil {
+				return err
+			}
+		case err := <-x.read:
+			return err
+		case <-x.s.stopping:
+			return errStopping()
+		case <-x.stream.Context().Done():
+			return x.stream.Context().Err()
+		}
+	}
+}
+
+// deliver sends one response of deliveries; if more wait, Ready says so again.
+func (x *consumeStream) deliver() (ended bool, err error) {
+	x.batch, err = x.c.Take(x.batch[:0], x.s.cfg.DeliveryBatch, x.s.cfg.DeliveryBytes)
+	if err != nil {
+		return x.consumerEnded(err)
+	}
+	n := len(x.batch)
+	if n == 0 {
+		return false, nil
+	}
+	deliveries := make([]brokerv1.Delivery, n)
+	properties := make([]brokerv1.Properties, n)
+	out := &brokerv1.Deliveries{Deliveries: make([]*brokerv1.Delivery, n)}
+	for i := range n {
+		setDelivery(&deliveries[i], &properties[i], &x.batch[i])
+		out.Deliveries[i] = &deliveries[i]
+	}
+	err = x.stream.Send(&brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Deliveries{Deliveries: out}})
+	clear(x.batch)
+	return false, err
+}
+
+// consumerEnded tells the client that its consumer is gone. Where another node can take
+// over, the stream ends with that error instead.
+func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
+	var e *broker.Error
+	if !errors.As(err, &e) {
+		return true, err
+	}
+	cause := ""
+	switch {
+	case e.Class == broker.NotFound:
+		cause = "queue deleted"
+	case e.Class == broker.PreconditionFailed:
+		cause = "consumer lost"
+	default:
+		return true, err
+	}
+	return true, x.stream.Send(cancelled(cause))
+}
+
+func (x *consumeStream) notify() error {
+	x.mu.Lock()
+	notices, failed := x.notices, x.failed
+	x.notices = nil
+	x.mu.Unlock()
+	for _, n := range notices {
+		if err := x.stream.Send(n); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// Get takes one message, if there is one.
+func (x *brokerServer) Get(ctx context.Context, req *brokerv1.GetRequest) (*brokerv1.GetResponse, error) {
+	got, err := x.s.b.Get(ctx, vhostOf(req.GetVhost()), req.GetQueue(), req.GetAutoAck())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.GetResponse{SettleToken: got.Token, Ready: got.Ready}
+	if got.Delivery != nil {
+		out.Delivery = &brokerv1.Delivery{}
+		setDelivery(out.Delivery, &brokerv1.Properties{}, got.Delivery)
+	}
+	return out, nil
+}
+
+// Settle decides about a message that Get took.
+func (x *brokerServer) Settle(ctx context.Context, req *brokerv1.SettleRequest) (*brokerv1.SettleResponse, error) {
+	annotations, err := fromTable("annotations", req.GetAnnotations())
+	if err != nil {
+		return nil, err
+	}
+	err = x.s.b.SettleToken(ctx, req.GetSettleToken(), outcome(req.GetOutcome()), req.GetFailed(), annotations)
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.SettleResponse{}, nil
+}

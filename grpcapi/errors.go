@@ -1,0 +1,122 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// errorDomain is the domain of ErrorInfo (C-4).
+const errorDomain = "broker"
+
+// code is the status code of an error's class (C-4).
+func code(e *broker.Error) codes.Code {
+	switch e.Class {
+	case broker.NotFound:
+		return codes.NotFound
+	case broker.AccessRefused, broker.NotAllowed:
+		return codes.PermissionDenied
+	case broker.ResourceLocked:
+		return codes.FailedPrecondition
+	case broker.PreconditionFailed:
+		if e.State {
+			return codes.FailedPrecondition
+		}
+		return codes.InvalidArgument
+	case broker.NotImplemented:
+		return codes.Unimplemented
+	case broker.Unavailable:
+		return codes.Unavailable
+	case broker.Internal:
+		return codes.Internal
+	}
+	return codes.Unknown
+}
+
+// metadata names what the error is about (C-4); empty parts are left out.
+func metadata(e *broker.Error) map[string]string {
+	m := make(map[string]string, 5)
+	for _, f := range [...]struct{ key, value string }{
+		{"vhost", e.VHost}, {"kind", e.Kind}, {"name", e.Name}, {"arg", e.Arg}, {"value", e.Value},
+	} {
+		if f.value != "" {
+			m[f.key] = valid(f.value)
+		}
+	}
+	return m
+}
+
+// valid makes s fit for a proto string.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// toStatus makes the status of any error.
+func toStatus(err error) error {
+	var e *broker.Error
+	if err == nil {
+		return nil
+	}
+	if !errors.As(err, &e) {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return status.FromContextError(err).Err()
+		}
+		if _, ok := status.FromError(err); ok {
+			return err
+		}
+		return status.Error(codes.Internal, valid(err.Error()))
+	}
+	st := status.New(code(e), valid(e.Error()))
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: string(e.Class), Domain: errorDomain, Metadata: metadata(e)}}
+	if e.RetryAfter > 0 {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(e.RetryAfter)})
+	}
+	if with, err := st.WithDetails(details...); err == nil {
+		return with.Err()
+	}
+	return st.Err()
+}
+
+// errorDetail is the error of one message of a stream.
+func errorDetail(err error) *brokerv1.ErrorDetail {
+	var e *broker.Error
+	if !errors.As(err, &e) {
+		return &brokerv1.ErrorDetail{Class: string(broker.Internal), Text: valid(err.Error())}
+	}
+	return &brokerv1.ErrorDetail{Class: string(e.Class), Text: valid(e.Error()), Metadata: metadata(e)}
+}
+
+// invalid is a request that breaks the API's rules.
+func invalid(kind, arg, value, reason string) error {
+	return &broker.Error{Class: broker.PreconditionFailed, Kind: kind, Arg: arg, Value: value, Reason: reason}
+}
+
+func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
+	defer s.recovered(ctx, info.FullMethod, &err)
+	res, err = next(ctx, req)
+	return res, toStatus(err)
+}
+
+func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
+	defer s.recovered(st.Context(), info.FullMethod, &err)
+	return toStatus(next(srv, st))
+}
+
+// recovered turns a panic of one call into its INTERNAL error, with the stack in the log.
+func (s *Server) recovered(ctx context.Context, method string, err *error) {
+	if p := recover(); p != nil {
+		s.log.ErrorContext(ctx, "call panicked", slog.String("method", method), slog.Any("panic", p),
+			slog.String("stack", string(debug.Stack())))
+		*err = toStatus(&broker.Error{Class: broker.Internal, Reason: "the call failed inside the broker; its log has the details"})
+	}
+}

@@ -1,0 +1,233 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+type brokerServer struct {
+	brokerv1.UnimplementedBrokerServer
+	s *Server
+}
+
+// PublishOne publishes one message and waits for its result.
+func (x *brokerServer) PublishOne(ctx context.Context, req *brokerv1.PublishOneRequest) (*brokerv1.PublishOneResponse, error) {
+	if req.GetMessage() == nil {
+		return nil, invalid("message", "message", "", "is not set")
+	}
+	var p broker.Publish
+	if err := setPublish(&p, req.GetMessage()); err != nil {
+		return nil, err
+	}
+	result := make(chan broker.Result, 1)
+	x.s.b.Publish(ctx, &p, func(r broker.Result) { result <- r })
+	select {
+	case r := <-result:
+		if r.Kind == broker.Invalid {
+			return nil, r.Err
+		}
+		out := &brokerv1.PublishOneResponse{Result: &brokerv1.PublishResult{}}
+		toResult(out.Result, &r)
+		return out, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Publish carries messages one way and results the other.
+func (x *brokerServer) Publish(stream grpc.BidiStreamingServer[brokerv1.PublishRequest, brokerv1.PublishResponse]) error {
+	if err := x.s.b.Admit(); err != nil {
+		return err
+	}
+	p := &publishStream{
+		s: x.s, stream: stream,
+		news: make(chan struct{}, 1), room: make(chan struct{}, 1), read: make(chan error, 1),
+	}
+	return p.run()
+}
+
+// publishStream is one Publish stream. The handler's goroutine writes, a second one
+// reads; what lies between them is guarded by mu. The reader may outlive the handler by
+// the call in which it is stuck.
+type publishStream struct {
+	s      *Server
+	stream grpc.BidiStreamingServer[brokerv1.PublishRequest, brokerv1.PublishResponse]
+
+	news chan struct{} // holds a token when there are results
+	room chan struct{} // holds a token when the window has room again
+	read chan error    // why the reader ended
+
+	mu       sync.Mutex
+	results  []broker.Result
+	inFlight int // taken and not yet in results
+
+	// Of the reader alone.
+	last     uint64
+	first    bool // the first request was seen
+	producer [16]byte
+}
+
+func (p *publishStream) run() error {
+	go func() { p.read <- p.readAll() }()
+	return p.write()
+}
+
+// readAll takes messages until the client has no more.
+func (p *publishStream) readAll() error {
+	ctx := p.stream.Context()
+	done := p.result
+	var req brokerv1.PublishRequest
+	var m broker.Publish
+	for {
+		if err := p.awaitRoom(ctx); err != nil {
+			return err
+		}
+		if err := p.stream.RecvMsg(&req); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		opened, err := p.accept(&req)
+		if err != nil {
+			return err
+		}
+		if opened {
+			continue
+		}
+		p.mu.Lock()
+		p.inFlight++
+		p.mu.Unlock()
+		if err := setPublish(&m, req.GetMessage()); err != nil {
+			done(broker.Result{Token: req.GetSequence(), Kind: broker.Invalid, Err: err})
+			continue
+		}
+		m.Token, m.Producer = req.GetSequence(), p.producer
+		if p.producer != ([16]byte{}) {
+			m.ProducerSeq = req.GetSequence()
+		}
+		p.s.b.Publish(ctx, &m, done)
+	}
+}
+
+// accept checks a request's place in the stream; opened tells that it carries no message.
+func (p *publishStream) accept(req *brokerv1.PublishRequest) (opened bool, err error) {
+	if id := req.GetProducer(); len(id) > 0 {
+		switch {
+		case len(id) != len(p.producer):
+			return false, invalid("stream", "producer", strconv.Itoa(len(id))+" bytes", "want 16 bytes")
+		case p.first && [16]byte(id) != p.producer:
+			return false, invalid("stream", "producer", "", "belongs into the first request of the stream; open another stream for another publisher")
+		}
+		p.producer = [16]byte(id)
+	}
+	first := !p.first
+	p.first = true
+	if req.GetMessage() == nil {
+		if first && req.GetSequence() == 0 {
+			return true, nil
+		}
+		return false, invalid("stream", "message", "", "is not set; only the first request may come without one, and then without sequence")
+	}
+	if n := req.GetSequence(); n <= p.last {
+		return false, invalid("stream", "sequence", strconv.FormatUint(n, 10),
+			fmt.Sprintf("must be above the one before, %d; number the messages of a stream upwards from 1", p.last))
+	}
+	p.last = req.GetSequence()
+	return false, nil
+}
+
+// awaitRoom waits while the window is full.
+func (p *publishStream) awaitRoom(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		full := p.inFlight >= p.s.cfg.PublishWindow
+		p.mu.Unlock()
+		if !full {
+			return nil
+		}
+		select {
+		case <-p.room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// retryNow is what a client is told to wait before it asks another node.
+const retryNow = 50 * time.Millisecond
+
+func errStopping() error {
+	return &broker.Error{Class: broker.Unavailable, Kind: "node", Reason: "this node is stopping; use another node", RetryAfter: retryNow}
+}
+
+// result takes the result of one message; it is called from any goroutine.
+func (p *publishStream) result(r broker.Result) {
+	p.mu.Lock()
+	p.inFlight--
+	p.results = append(p.results, r)
+	p.mu.Unlock()
+	signal(p.news)
+	signal(p.room)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// write sends results, all that have gathered at a time. When the reader has ended, or
+// the server stops, it first waits until every message that was taken has its result.
+func (p *publishStream) write() (end error) {
+	var res brokerv1.PublishResult
+	resp := &brokerv1.PublishResponse{Result: &res}
+	var batch []broker.Result
+	ending := false
+	for {
+		p.mu.Lock()
+		batch, p.results = p.results, batch[:0]
+		waiting := p.inFlight
+		p.mu.Unlock()
+		for i := range batch {
+			resp.Sequence = batch[i].Token
+			toResult(&res, &batch[i])
+			if err := p.stream.Send(resp); err != nil {
+				return err
+			}
+		}
+		if len(batch) > 0 {
+			clear(batch)
+			continue
+		}
+		if ending && waiting == 0 {
+			return end
+		}
+		stopping := p.s.stopping
+		if ending {
+			stopping = nil
+		}
+		select {
+		case <-p.news:
+		case err := <-p.read:
+			if !ending {
+				ending, end = true, err
+			}
+		case <-stopping:
+			ending, end = true, errStopping()
+		case <-p.stream.Context().Done():
+			return p.stream.Context().Err()
+		}
+	}
+}

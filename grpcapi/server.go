@@ -1,0 +1,195 @@
+// Package grpcapi serves the APIs of proto/broker/v1, grpc.health.v1 and, if wanted,
+// reflection, as a thin translation to package broker.
+//
+// Errors carry google.rpc.ErrorInfo as proto/broker/v1 says, and RetryInfo where a retry
+// helps (C-4). A stream has one reader and one writer; nothing here costs a goroutine per
+// message.
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// Defaults of Config.
+const (
+	DefaultMaxStreams        = 1000
+	DefaultPublishWindow     = 8192
+	DefaultDeliveryBatch     = 256
+	DefaultDeliveryBytes     = 1 << 20
+	DefaultKeepaliveInterval = 15 * time.Second
+	DefaultKeepaliveTimeout  = 10 * time.Second
+	// MinClientKeepalive is the shortest interval of a client's keepalive pings that is
+	// not taken for abuse.
+	MinClientKeepalive = 5 * time.Second
+	// headRoomBytes is what a request may have beyond the largest body.
+	headRoomBytes = 1 << 20
+	// healthEvery is how often readiness is looked at.
+	healthEvery = 200 * time.Millisecond
+	bufferBytes = 64 << 10
+)
+
+// Config describes a Server. Zero values are the defaults.
+type Config struct {
+	Broker *broker.Broker // needed
+	Logger *slog.Logger   // nil: nothing is logged
+	// Reflection serves the descriptions of the APIs.
+	Reflection bool
+
+	MaxStreams    uint32 // concurrent streams of one connection; 0: 1000
+	PublishWindow int    // messages of one Publish stream without a result; 0: 8192
+	// DeliveryBatch and DeliveryBytes bound one response of a Consume stream: deliveries,
+	// and bytes unless one delivery alone has more; 0: 256, 1 MiB.
+	DeliveryBatch int
+	DeliveryBytes int
+	// KeepaliveInterval and KeepaliveTimeout find clients that vanished; 0: 15 s, 10 s.
+	KeepaliveInterval, KeepaliveTimeout time.Duration
+}
+
+// Validate returns all faults at once.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Broker == nil {
+		errs = append(errs, errors.New("grpcapi: Broker is not set"))
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"PublishWindow", int64(c.PublishWindow)},
+		{"DeliveryBatch", int64(c.DeliveryBatch)},
+		{"DeliveryBytes", int64(c.DeliveryBytes)},
+		{"KeepaliveInterval", int64(c.KeepaliveInterval)},
+		{"KeepaliveTimeout", int64(c.KeepaliveTimeout)},
+	} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("grpcapi: %s = %d: want 0 (default) or more", n.name, n.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Server serves clients. All methods may be called concurrently.
+type Server struct {
+	cfg    Config
+	log    *slog.Logger
+	b      *broker.Broker
+	grpc   *grpc.Server
+	health *health.Server
+
+	tags     atomic.Uint64 // for consumers that have no tag of their own
+	stopOnce sync.Once
+	stopping chan struct{} // closed by Shutdown: streams end
+	stopped  sync.WaitGroup
+}
+
+// New returns a server that does not listen yet. The Config must be valid.
+func New(c Config) *Server {
+	setDefault(&c.MaxStreams, DefaultMaxStreams)
+	setDefault(&c.PublishWindow, DefaultPublishWindow)
+	setDefault(&c.DeliveryBatch, DefaultDeliveryBatch)
+	setDefault(&c.DeliveryBytes, DefaultDeliveryBytes)
+	setDefault(&c.KeepaliveInterval, DefaultKeepaliveInterval)
+	setDefault(&c.KeepaliveTimeout, DefaultKeepaliveTimeout)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), stopping: make(chan struct{})}
+	s.grpc = grpc.NewServer(
+		grpc.MaxConcurrentStreams(c.MaxStreams),
+		grpc.MaxRecvMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes),
+		grpc.MaxSendMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes+c.DeliveryBytes),
+		grpc.ReadBufferSize(bufferBytes),
+		grpc.WriteBufferSize(bufferBytes),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.KeepaliveInterval, Timeout: c.KeepaliveTimeout}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: MinClientKeepalive, PermitWithoutStream: true}),
+		grpc.UnaryInterceptor(s.unary),
+		grpc.StreamInterceptor(s.stream),
+	)
+	brokerv1.RegisterBrokerServer(s.grpc, &brokerServer{s: s})
+	brokerv1.RegisterAdminServer(s.grpc, &adminServer{b: c.Broker})
+	healthv1.RegisterHealthServer(s.grpc, s.health)
+	if c.Reflection {
+		reflection.Register(s.grpc)
+	}
+	s.setHealth(false)
+	return s
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// Serve answers clients that connect to l until Shutdown; then it returns nil.
+func (s *Server) Serve(l net.Listener) error {
+	s.stopped.Go(s.watchReadiness)
+	return s.grpc.Serve(l)
+}
+
+// Shutdown ends streams with UNAVAILABLE, lets calls finish until ctx ends, and closes
+// all connections.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopOnce.Do(func() { close(s.stopping) })
+	s.health.Shutdown()
+	done := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fmt.Errorf("grpcapi: calls were cut off: %w", ctx.Err())
+		s.grpc.Stop()
+		<-done
+	}
+	s.stopped.Wait()
+	return err
+}
+
+// watchReadiness keeps the health services at the broker's readiness.
+func (s *Server) watchReadiness() {
+	tick := time.NewTicker(healthEvery)
+	defer tick.Stop()
+	ready := false
+	for {
+		if now := s.b.Ready() == nil; now != ready {
+			ready = now
+			s.setHealth(ready)
+		}
+		select {
+		case <-tick.C:
+		case <-s.stopping:
+			return
+		}
+	}
+}
+
+func (s *Server) setHealth(ready bool) {
+	state := healthv1.HealthCheckResponse_NOT_SERVING
+	if ready {
+		state = healthv1.HealthCheckResponse_SERVING
+	}
+	for _, name := range []string{"", brokerv1.Broker_ServiceDesc.ServiceName, brokerv1.Admin_ServiceDesc.ServiceName} {
+		s.health.SetServingStatus(name, state)
+	}
+}
