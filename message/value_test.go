@@ -96,3 +96,47 @@ func TestTableDoesNotChangeOthers(t *testing.T) {
 		}
 	}
 }
+
+func TestValueReadsOfOtherKinds(t *testing.T) {
+	if b, ok := message.Bool(true).AsBool(); !b || !ok {
+		t.Error("true is not true")
+	}
+	if s, ok := message.Bytes([]byte("x")).AsBytes(); !ok || s != "x" {
+		t.Errorf("bytes read as %q, %v", s, ok)
+	}
+	if n, ok := message.Timestamp(7).AsUint(); !ok || n != 7 {
+		t.Errorf("timestamp read as %d, %v", n, ok)
+	}
+	for _, f := range everyValue() {
+		v := f.Value
+		_, isBool := v.AsBool()
+		_, isInt := v.AsInt()
+		_, isFloat := v.AsFloat()
+		_, _, isDecimal := v.AsDecimal()
+		_, isString := v.AsString()
+		_, isBytes := v.AsBytes()
+		_, isTable := v.AsTable()
+		_, isArray := v.AsArray()
+		kinds := 0
+		for _, is := range []bool{v.IsNull(), isBool, isInt, isFloat, isDecimal, isString, isBytes, isTable, isArray} {
+			if is {
+				kinds++
+			}
+		}
+		// A timestamp is read as AsUint only, and so is an uint64 beyond int64.
+		if want := f.Name != "timestamp" && f.Name != "uint64"; (kinds == 1) != want || kinds > 1 {
+			t.Errorf("%s is read as %d kinds", f.Name, kinds)
+		}
+	}
+}
+
+// MSG-9, DL-31.
+func TestKeys(t *testing.T) {
+	m := full()
+	if m.PrimaryKey() != "order.new" || len(m.VisibleKeys()) != 2 {
+		t.Errorf("primary %q, visible %q", m.PrimaryKey(), m.VisibleKeys())
+	}
+	if none := (&message.Message{}); none.PrimaryKey() != "" || len(none.VisibleKeys()) != 0 {
+		t.Error("a message without keys has some")
+	}
+}
