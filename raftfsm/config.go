@@ -15,6 +15,7 @@ import (
 // Defaults of Config.
 const (
 	defaultTimeout          = 500 * time.Millisecond
+	defaultStallTimeout     = 2 * time.Second
 	defaultMaxBatchCommands = 256
 	defaultMaxBatchBytes    = 1 << 20
 	defaultMaxInFlight      = 8
@@ -39,7 +40,7 @@ type Config[R, E any] struct {
 	Effector  Effector[E] // nil if the machine has no effects
 	Storage   Storage
 	Snapshots raft.SnapshotStore // from OpenSnapshots
-	Transport raft.Transport
+	Transport raft.Transport     // with raft.WithPreVote
 	Logger    *slog.Logger
 	// Now stamps commands, milliseconds since the Unix epoch; nil is the wall clock.
 	Now func() int64
@@ -56,6 +57,9 @@ type Config[R, E any] struct {
 	// SnapshotBytes and than twice the live state, or number SnapshotEntries.
 	SnapshotBytes   int64  // 0: 16 MiB
 	SnapshotEntries uint64 // 0: 65,536
+	// A leader whose write to disk takes longer than StallTimeout falls silent, so that
+	// the others elect another one. 0: 2 s; negative: never.
+	StallTimeout time.Duration
 	// TrailingEntries stay in the log behind a snapshot for a follower that is a
 	// little behind. 0: 1024.
 	TrailingEntries uint64
@@ -77,6 +81,9 @@ func (c *Config[R, E]) Validate() error {
 	missing(c.Transport == nil, "Transport")
 	if _, ok := c.Snapshots.(*snapshots); c.Snapshots != nil && !ok {
 		errs = append(errs, fmt.Errorf("raftfsm: Config.Snapshots is a %T: use OpenSnapshots", c.Snapshots))
+	}
+	if _, ok := c.Transport.(raft.WithPreVote); c.Transport != nil && !ok {
+		errs = append(errs, fmt.Errorf("raftfsm: Config.Transport %T lacks raft.WithPreVote", c.Transport))
 	}
 	within := func(field string, v, most int64) {
 		if v < 0 || v > most {
@@ -109,6 +116,7 @@ func (c Config[R, E]) withDefaults() Config[R, E] {
 	c.SnapshotBytes = orDefault(c.SnapshotBytes, defaultSnapshotBytes)
 	c.SnapshotEntries = orDefault(c.SnapshotEntries, defaultSnapshotEntries)
 	c.TrailingEntries = orDefault(c.TrailingEntries, trailingLogs)
+	c.StallTimeout = orDefault(c.StallTimeout, defaultStallTimeout)
 	if c.BodyCache == nil {
 		c.BodyCache = NewBodyCache(defaultBodyCacheBytes)
 	}

@@ -46,10 +46,17 @@ func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // groupSum starts a checksum with the group's id, which is not stored: bytes of one
 // group never pass for another's.
-func groupSum(t *crc32.Table, g id.GroupID) uint32 {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], uint64(g))
-	return crc32.Update(0, t, b[:])
+func groupSum(t *crc32.Table, g id.GroupID) uint32 { return sumNumber(0, t, uint64(g), 8) }
+
+// sumNumber adds the low n bytes of a number, little endian, without the allocation that
+// a slice for crc32.Update costs.
+func sumNumber(sum uint32, t *crc32.Table, v uint64, n int) uint32 {
+	sum = ^sum
+	for range n {
+		sum = t[byte(sum)^byte(v)] ^ sum>>8
+		v >>= 8
+	}
+	return ^sum
 }
 
 // entryHead is what an entry says about all its commands.
@@ -121,13 +128,9 @@ func appendEntry(b []byte, g id.GroupID, h entryHead, commands []Command) []byte
 // commandSum is the checksum of a command: group, place in the entry, lengths, header
 // and bodies. The index in the log is no part of it, since the leader does not know it.
 func commandSum(t *crc32.Table, base uint32, place int, row []byte, c Command) uint32 {
-	var n [4]byte
-	binary.LittleEndian.PutUint32(n[:], uint32(place))
-	sum := crc32.Update(base, t, n[:])
-	sum = crc32.Update(sum, t, row)
+	sum := crc32.Update(sumNumber(base, t, uint64(place), 4), t, row)
 	for _, b := range c.Bodies {
-		binary.LittleEndian.PutUint32(n[:], uint32(len(b)))
-		sum = crc32.Update(sum, t, n[:])
+		sum = sumNumber(sum, t, uint64(len(b)), bodyRowBytes)
 	}
 	sum = crc32.Update(sum, t, c.Header)
 	for _, b := range c.Bodies {
@@ -202,14 +205,11 @@ func (e *entry) checkCommands(g id.GroupID) error {
 	t := castagnoli()
 	base := groupSum(t, g)
 	lengths, header, body := e.lengths, e.headers, e.first
-	var n [4]byte
 	for i := range e.commands {
 		row := e.data[entryHeadBytes+i*commandRowBytes:][:commandRowBytes]
 		headerLen := int(binary.LittleEndian.Uint32(row))
 		bodies := int(binary.LittleEndian.Uint32(row[4:]))
-		binary.LittleEndian.PutUint32(n[:], uint32(i))
-		sum := crc32.Update(base, t, n[:])
-		sum = crc32.Update(sum, t, row[:8])
+		sum := crc32.Update(sumNumber(base, t, uint64(i), 4), t, row[:8])
 		table := e.data[lengths : lengths+bodies*bodyRowBytes]
 		sum = crc32.Update(sum, t, table)
 		sum = crc32.Update(sum, t, e.data[header:header+headerLen])
@@ -352,9 +352,7 @@ func appendSparse(b []byte, g id.GroupID, index uint64, s *bodySet, slots []uint
 }
 
 func indexSum(t *crc32.Table, g id.GroupID, index uint64) uint32 {
-	var b [8]byte
-	binary.LittleEndian.PutUint64(b[:], index)
-	return crc32.Update(groupSum(t, g), t, b[:])
+	return sumNumber(groupSum(t, g), t, index, 8)
 }
 
 // decodeSparse checks a sparse entry and finds its bodies.

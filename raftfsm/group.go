@@ -99,8 +99,14 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 			r, err = nil, fmt.Errorf("the log cannot be read: %v: remove this member's files to let it be rebuilt from its peers", p)
 		}
 	}()
-	store := &guard{to: g.c.Storage, fail: g.fail, running: func() bool { return g.raft.Load() != nil }}
-	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, store, store, g.snaps, g.c.Transport)
+	store := &guard{
+		to: g.c.Storage, fail: g.fail, base: time.Now(),
+		running: func() bool { return g.raft.Load() != nil },
+	}
+	out := &gate{Transport: g.c.Transport, shut: func() bool {
+		return g.Failed() != nil || g.c.StallTimeout > 0 && store.stalled(g.c.StallTimeout)
+	}}
+	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, store, store, g.snaps, out)
 	if failed := g.Failed(); failed != nil && err != nil {
 		return nil, failed
 	}

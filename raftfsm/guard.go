@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -14,7 +16,9 @@ import (
 type guard struct {
 	to      Storage
 	fail    func(error)
-	running func() bool // false while raft.NewRaft runs on the caller's goroutine
+	running func() bool  // false while raft.NewRaft runs on the caller's goroutine
+	since   atomic.Int64 // start of the write in progress, nanoseconds since base; 0: none
+	base    time.Time
 }
 
 var (
@@ -39,6 +43,19 @@ func (g *guard) do(what string, f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// write is do for what raft's main goroutine waits for: one write at a time.
+func (g *guard) write(what string, f func() error) error {
+	g.since.Store(max(1, int64(time.Since(g.base))))
+	defer g.since.Store(0)
+	return g.do(what, f)
+}
+
+// stalled tells whether a write has been in progress for longer than d.
+func (g *guard) stalled(d time.Duration) bool {
+	since := g.since.Load()
+	return since != 0 && time.Since(g.base)-time.Duration(since) > d
 }
 
 // end ends the calling goroutine of raft, which would panic if it were handed the error.
@@ -100,12 +117,12 @@ func (g *guard) missing(index uint64) error {
 
 // StoreLog implements raft.LogStore.
 func (g *guard) StoreLog(l *raft.Log) error {
-	return g.do("append to the log", func() error { return g.to.StoreLog(l) })
+	return g.write("append to the log", func() error { return g.to.StoreLog(l) })
 }
 
 // StoreLogs implements raft.LogStore.
 func (g *guard) StoreLogs(logs []*raft.Log) error {
-	return g.do("append to the log", func() error { return g.to.StoreLogs(logs) })
+	return g.write("append to the log", func() error { return g.to.StoreLogs(logs) })
 }
 
 // DeleteRange implements raft.LogStore.
@@ -115,7 +132,7 @@ func (g *guard) DeleteRange(from, to uint64) error {
 
 // Set implements raft.StableStore.
 func (g *guard) Set(key, value []byte) error {
-	return g.do("store "+string(key), func() error { return g.to.Set(key, value) })
+	return g.write("store "+string(key), func() error { return g.to.Set(key, value) })
 }
 
 // Get implements raft.StableStore.
@@ -126,7 +143,7 @@ func (g *guard) Get(key []byte) (value []byte, err error) {
 
 // SetUint64 implements raft.StableStore.
 func (g *guard) SetUint64(key []byte, value uint64) error {
-	err := g.do("store "+string(key), func() error { return g.to.SetUint64(key, value) })
+	err := g.write("store "+string(key), func() error { return g.to.SetUint64(key, value) })
 	if err != nil && string(key) == keyTerm {
 		g.end()
 	}

@@ -133,6 +133,7 @@ func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) erro
 	p := &g.proposer
 	p.mu.Lock()
 	p.paused++
+	p.wary = true
 	p.mu.Unlock()
 	var future raft.Future
 	if to == "" {
@@ -145,9 +146,6 @@ func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) erro
 		err := future.Error()
 		p.mu.Lock()
 		p.paused--
-		for _, f := range p.flights {
-			f.doubt = true
-		}
 		p.mu.Unlock()
 		g.settleDoubtful()
 		p.signal()

@@ -23,7 +23,7 @@ type flight[R any] struct {
 	items     []item[R]
 	bytes     int64
 	future    raft.ApplyFuture // set once raft has the entry
-	doubt     bool             // raft may have refused it although the term goes on
+	lead      bool             // carries the Lead command
 }
 
 // proposer gathers commands into entries. Everything is guarded by mu; the loop alone
@@ -38,6 +38,7 @@ type proposer[R any] struct {
 	term     uint64       // term whose Lead command was proposed; 0: not leader
 	seq      uint64       // of the newest entry
 	paused   int          // transfers of leadership in progress
+	wary     bool         // a transfer was tried in this term: raft may refuse entries
 	settling bool         // a settle goroutine runs
 	closed   bool
 	drained  chan struct{} // closed when closed and no flight is left; nil until asked for
@@ -169,7 +170,7 @@ func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
 	if changed {
 		g.cease(term)
 		p.mu.Lock()
-		p.term = term
+		p.term, p.wary = term, false
 		p.mu.Unlock()
 		g.settleDoubtful()
 		g.watch.announce()
@@ -186,7 +187,7 @@ func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
 		if f == nil {
 			return
 		}
-		g.hand(r, f, false, commands)
+		g.hand(r, f, commands)
 	}
 }
 
@@ -239,7 +240,7 @@ func (p *proposer[R]) depart(f *flight[R]) {
 // proposeLead proposes the command by which the machine learns who leads. A machine that
 // wants none gets an entry without commands: its apply is the barrier of the new term.
 func (g *Group[R, E]) proposeLead(r *raft.Raft, term uint64, commands *[]Command) {
-	f := &flight[R]{term: term}
+	f := &flight[R]{term: term, lead: true}
 	if header := g.leadHeader(term); header != nil {
 		c := Command{Header: header}
 		f.bytes = int64(commandBytes(c))
@@ -254,7 +255,7 @@ func (g *Group[R, E]) proposeLead(r *raft.Raft, term uint64, commands *[]Command
 	p.pending += f.bytes
 	p.depart(f)
 	p.mu.Unlock()
-	g.hand(r, f, true, commands)
+	g.hand(r, f, commands)
 }
 
 func (g *Group[R, E]) leadHeader(term uint64) []byte {
@@ -265,7 +266,7 @@ func (g *Group[R, E]) leadHeader(term uint64) []byte {
 
 // hand encodes a flight's entry and gives it to raft, whose inbox has a place for every
 // flight, so that it does not block.
-func (g *Group[R, E]) hand(r *raft.Raft, f *flight[R], lead bool, commands *[]Command) {
+func (g *Group[R, E]) hand(r *raft.Raft, f *flight[R], commands *[]Command) {
 	list := (*commands)[:0]
 	for i := range f.items {
 		if !f.items[i].barrier {
@@ -273,14 +274,19 @@ func (g *Group[R, E]) hand(r *raft.Raft, f *flight[R], lead bool, commands *[]Co
 		}
 		f.items[i].command = Command{} // the entry holds its bytes from here on
 	}
-	head := entryHead{lead: lead, term: f.term, seq: f.seq, nowMs: g.c.Now()}
+	head := entryHead{lead: f.lead, term: f.term, seq: f.seq, nowMs: g.c.Now()}
 	data := appendEntry(make([]byte, 0, entryHeadBytes+f.bytes), g.c.Group, head, list)
 	clear(list)
 	*commands = list
 	future := r.Apply(data, 0)
-	g.proposer.mu.Lock()
+	p := &g.proposer
+	p.mu.Lock()
 	f.future = future
-	g.proposer.mu.Unlock()
+	wary := p.wary
+	p.mu.Unlock()
+	if wary {
+		g.settleDoubtful()
+	}
 }
 
 // land takes a flight whose entry is being applied off the list; nil if it is not ours or
@@ -371,8 +377,10 @@ func (g *Group[R, E]) drain(ctx context.Context) {
 	}
 }
 
-// settleDoubtful has a goroutine wait for raft's word on flights of a leadership that is
-// over. Raft answers them soon, since their term is: only then may they be answered.
+// settleDoubtful has a goroutine wait for raft's word on flights that may never be
+// applied: those of a leadership that is over, and, once a transfer of leadership was
+// tried, those of this one, since raft refuses entries during a transfer and somewhat
+// longer. What raft applies is answered by applyEntry as ever.
 func (g *Group[R, E]) settleDoubtful() {
 	p := &g.proposer
 	p.mu.Lock()
@@ -389,7 +397,7 @@ func (g *Group[R, E]) settleDoubtful() {
 // doubtful is called with the lock held.
 func (p *proposer[R]) doubtful() *flight[R] {
 	for _, f := range p.flights {
-		if f.future != nil && (f.doubt || f.term != p.term) {
+		if f.future != nil && (p.wary || f.term != p.term) {
 			return f
 		}
 	}
@@ -411,9 +419,23 @@ func (g *Group[R, E]) settle() {
 			return
 		}
 		err := f.future.Error()
-		if p.land(f.term, f.seq) != nil {
-			answer(f.items, g.refusal(err))
+		if p.land(f.term, f.seq) == nil {
+			continue
 		}
+		answer(f.items, g.refusal(err))
+		if f.lead {
+			p.leadAgain(f.term)
+		}
+	}
+}
+
+// leadAgain makes the loop propose a Lead command that raft refused once more.
+func (p *proposer[R]) leadAgain(term uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.term == term {
+		p.term = 0
+		p.signal()
 	}
 }
 

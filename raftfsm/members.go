@@ -1,0 +1,67 @@
+package raftfsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+)
+
+// Servers returns the voters and the non-voters of the newest configuration.
+func (g *Group[R, E]) Servers() (voters, nonvoters []id.NodeID, err error) {
+	future := g.raft.Load().GetConfiguration()
+	if err := future.Error(); err != nil {
+		return nil, nil, fmt.Errorf("raftfsm: group %s: configuration: %w", g.c.Group, err)
+	}
+	for _, s := range future.Configuration().Servers {
+		if s.Suffrage == raft.Voter {
+			voters = append(voters, id.NodeID(s.ID))
+		} else {
+			nonvoters = append(nonvoters, id.NodeID(s.ID))
+		}
+	}
+	return voters, nonvoters, nil
+}
+
+// AddVoter makes a node a voter, or promotes a non-voter. Only the leader does so; it
+// returns when the configuration is committed. Errors: *NotLeaderError, ErrStopped, or
+// unknown outcome; a repeat does no harm.
+func (g *Group[R, E]) AddVoter(ctx context.Context, n id.NodeID) error {
+	return g.change(ctx, "add voter", n, g.raft.Load().AddVoter(raft.ServerID(n), raft.ServerAddress(n), 0, 0))
+}
+
+// AddNonvoter lets a node receive the log without a vote; a voter stays one. Otherwise
+// as AddVoter.
+func (g *Group[R, E]) AddNonvoter(ctx context.Context, n id.NodeID) error {
+	return g.change(ctx, "add non-voter", n, g.raft.Load().AddNonvoter(raft.ServerID(n), raft.ServerAddress(n), 0, 0))
+}
+
+// RemoveMember takes a node out of the configuration. Otherwise as AddVoter.
+func (g *Group[R, E]) RemoveMember(ctx context.Context, n id.NodeID) error {
+	return g.change(ctx, "remove", n, g.raft.Load().RemoveServer(raft.ServerID(n), 0, 0))
+}
+
+// change waits for a change of the configuration, or for the end of ctx.
+func (g *Group[R, E]) change(ctx context.Context, what string, n id.NodeID, f raft.Future) error {
+	result := make(chan error, 1)
+	g.spawn(func() { result <- f.Error() })
+	select {
+	case err := <-result:
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, raft.ErrNotLeader):
+			return g.notLeader()
+		case errors.Is(err, raft.ErrRaftShutdown):
+			return g.stopped()
+		}
+		return fmt.Errorf("raftfsm: group %s: %s %q: %w", g.c.Group, what, n, err)
+	case <-ctx.Done():
+		return fmt.Errorf("raftfsm: group %s: %s %q: %w", g.c.Group, what, n, ctx.Err())
+	case <-g.stop:
+		return g.stopped()
+	}
+}
