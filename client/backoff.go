@@ -1,0 +1,39 @@
+package client
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Bounds of the wait between two tries: the first is quick, because most often another
+// node serves at once.
+const (
+	firstRetry = 20 * time.Millisecond
+	baseRetry  = 50 * time.Millisecond
+	maxRetry   = 2 * time.Second
+)
+
+// backoff spaces tries with full jitter. One goroutine uses it.
+type backoff struct{ tries int }
+
+func (b *backoff) next() time.Duration {
+	bound := firstRetry
+	if b.tries > 0 {
+		bound = min(maxRetry, baseRetry<<min(b.tries, 10))
+	}
+	b.tries++
+	return rand.N(bound)
+}
+
+// wait waits for the next try; false if ctx ended first.
+func (b *backoff) wait(ctx context.Context) bool {
+	t := time.NewTimer(b.next())
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,175 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// refreshInterval is how often the addresses are learned anew.
+const refreshInterval = 10 * time.Second
+
+// Client is a connection to a cluster, over all its nodes.
+type Client struct {
+	cfg   Config
+	nodes *nodes
+	ctx   context.Context // ends with Close
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+}
+
+// New makes a client without talking to the cluster; see Dial.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Client{cfg: cfg, nodes: newNodes(cfg), ctx: ctx, stop: stop}
+	c.done.Go(c.watch)
+	return c, nil
+}
+
+// Dial makes a client and waits until a node answers or ctx ends.
+func Dial(ctx context.Context, cfg Config) (*Client, error) {
+	c, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.ClusterStatus(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends all streams and connections at once; publishers and consumers end with
+// ErrClosed. Close publishers first to have their messages answered.
+func (c *Client) Close() {
+	c.stop()
+	c.done.Wait()
+	c.nodes.close()
+}
+
+// Addresses returns the nodes that the client would talk to, those learned included.
+func (c *Client) Addresses() []string { return c.nodes.addresses() }
+
+// watch asks nodes that are in use whether they live, and learns addresses.
+func (c *Client) watch() {
+	probe := time.NewTicker(c.cfg.ProbeInterval)
+	defer probe.Stop()
+	refresh := time.NewTicker(refreshInterval)
+	defer refresh.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-probe.C:
+			c.nodes.probeUsed(c.ctx)
+		case <-refresh.C:
+			c.learn()
+		}
+	}
+}
+
+// learn asks for the cluster's nodes. A failure is not reported: the next round, or the
+// next call, finds it again.
+func (c *Client) learn() {
+	if c.cfg.FixedAddresses {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.cfg.ProbeTimeout)
+	defer cancel()
+	if _, err := c.ClusterStatus(ctx); err != nil {
+		c.cfg.Logger.Debug("cannot learn addresses", "error", err)
+	}
+}
+
+// call runs f on a node, and again, on another if need be, while the broker is
+// unavailable and ctx lasts. f must be safe to repeat.
+func (c *Client) call(ctx context.Context, f func(context.Context, *node) error) error {
+	if _, bounded := ctx.Deadline(); !bounded && c.cfg.CallTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.CallTimeout)
+		defer cancel()
+	}
+	var last error
+	for retry := (backoff{}); ; {
+		err := c.try(ctx, f)
+		if err == nil {
+			return nil
+		}
+		if c.ctx.Err() != nil {
+			return ErrClosed
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		if ctx.Err() != nil {
+			return gaveUp(ctx, last)
+		}
+		if !passing(err) {
+			return fromGRPC(err)
+		}
+		if !retry.wait(ctx) {
+			return gaveUp(ctx, last)
+		}
+	}
+}
+
+func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) error {
+	n, err := c.nodes.pick(ctx)
+	if err != nil {
+		return err
+	}
+	use, release, err := n.use(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	err = f(use, n)
+	if status.Code(err) == codes.Unavailable && !fromBroker(err) {
+		c.nodes.lost(n, err)
+	}
+	return err
+}
+
+// fromBroker says whether the broker itself answered, as opposed to the connection.
+func fromBroker(err error) bool { return len(status.Convert(err).Details()) > 0 }
+
+// gaveUp tells why the last try failed, and keeps the context's error for errors.Is.
+func gaveUp(ctx context.Context, last error) error {
+	if last == nil || errors.Is(last, ctx.Err()) {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w; the last try failed: %w", ctx.Err(), fromGRPC(last))
+}
+
+// ClusterStatus returns the cluster as one node sees it, and learns the nodes' addresses.
+func (c *Client) ClusterStatus(ctx context.Context) (*brokerv1.ClusterStatusResponse, error) {
+	var out *brokerv1.ClusterStatusResponse
+	err := c.call(ctx, func(ctx context.Context, n *node) (err error) {
+		out, err = n.admin.ClusterStatus(ctx, &brokerv1.ClusterStatusRequest{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !c.cfg.FixedAddresses {
+		learned := make([]string, 0, len(out.GetNodes()))
+		for _, n := range out.GetNodes() {
+			if n.GetAlive() && validAddress(n.GetClientAddress()) == nil {
+				learned = append(learned, n.GetClientAddress())
+			}
+		}
+		c.nodes.learned(learned)
+	}
+	return out, nil
+}

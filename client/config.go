@@ -1,0 +1,92 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+)
+
+// Config says how to reach a cluster. Zero values are the defaults.
+type Config struct {
+	// Addresses are nodes as host:port; one is enough, two survive the loss of one while
+	// the client starts.
+	Addresses []string
+	// FixedAddresses keeps to Addresses instead of learning the others from the cluster,
+	// for clients that reach nodes by other names than nodes give themselves.
+	FixedAddresses bool
+	// Credentials protect the connection; nil is plain text.
+	Credentials credentials.TransportCredentials
+	// CallTimeout bounds a call whose context has no deadline; 0: 30 s, negative: none.
+	CallTimeout time.Duration
+	// ProbeInterval is how often a node that carries streams is asked whether it lives,
+	// and ProbeTimeout how long it may take to answer before its streams move to another
+	// node; 0: 1 s each.
+	ProbeInterval time.Duration
+	ProbeTimeout  time.Duration
+	// MaxMessageBytes bounds a message's body; 0: 16 MiB, negative: only the server's
+	// limit (MSG-2).
+	MaxMessageBytes int
+	// DialOptions are handed to gRPC as they are.
+	DialOptions []grpc.DialOption
+	// Logger hears about lost and found nodes; nil is silent.
+	Logger *slog.Logger
+}
+
+// Limits and defaults of a client.
+const (
+	defaultCallTimeout     = 30 * time.Second
+	defaultProbe           = time.Second
+	defaultMaxMessageBytes = 16 << 20
+	// maxGRPCBytes bounds one gRPC message either way: the server's largest message
+	// limit and what is around it.
+	maxGRPCBytes = 520 << 20
+)
+
+// Validate returns all faults at once.
+func (c Config) Validate() error {
+	var errs []error
+	if len(c.Addresses) == 0 {
+		errs = append(errs, errors.New("client: Addresses is empty: give at least one host:port, for example 127.0.0.1:7070"))
+	}
+	for _, a := range c.Addresses {
+		if err := validAddress(a); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if c.ProbeInterval < 0 || c.ProbeTimeout < 0 {
+		errs = append(errs, fmt.Errorf("client: ProbeInterval %v and ProbeTimeout %v must not be negative", c.ProbeInterval, c.ProbeTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+func validAddress(a string) error {
+	host, port, err := net.SplitHostPort(a)
+	if err != nil || host == "" || port == "" {
+		return fmt.Errorf("client: address %q is not host:port, for example 127.0.0.1:7070", a)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.CallTimeout == 0 {
+		c.CallTimeout = defaultCallTimeout
+	}
+	if c.ProbeInterval == 0 {
+		c.ProbeInterval = defaultProbe
+	}
+	if c.ProbeTimeout == 0 {
+		c.ProbeTimeout = defaultProbe
+	}
+	if c.MaxMessageBytes == 0 {
+		c.MaxMessageBytes = defaultMaxMessageBytes
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

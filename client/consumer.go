@@ -1,0 +1,271 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// ConsumeConfig says what to consume and how. Zero values are the defaults.
+type ConsumeConfig struct {
+	Vhost string // "": "/"
+	Queue string
+	// Prefetch bounds the unsettled messages; 0: the broker's bound of 2000 (DEL-3).
+	Prefetch uint32
+	// AutoAck settles at delivery: what the client has not read when it fails is lost (DEL-4).
+	AutoAck bool
+	// Priority: higher is served first (DEL-2).
+	Priority int32
+	// Exclusive refuses if there is another consumer, and bars later ones (CO-2).
+	Exclusive bool
+	Tag       string // names the consumer in listings
+}
+
+// Validate returns all faults at once.
+func (c ConsumeConfig) Validate() error {
+	if c.Queue == "" {
+		return errors.New("client: ConsumeConfig.Queue is empty: name the queue to consume")
+	}
+	return nil
+}
+
+const (
+	maxSettlementIDs = 10000 // of one settlement, by the wire API
+	deliveryBuffer   = 2048  // deliveries that wait for Receive before the stream is held back
+)
+
+// Consumer receives the messages of a queue, over one stream at a time.
+type Consumer struct {
+	c   *Client
+	cfg ConsumeConfig
+
+	ctx      context.Context
+	stop     context.CancelFunc
+	finished chan struct{}
+	opened   chan error // the first opening's outcome
+	arrived  chan *Delivery
+
+	mu         sync.Mutex
+	stream     uint64 // number of the current stream; 0: none
+	lastStream uint64
+	unsettled  map[uint64]bool // ids of the current stream
+	decided    []decided       // not sent yet, in order
+	batch      uint64          // number of the last flush asked for
+	committed  uint64          // flushes that are committed, up to
+	wantFlush  bool
+	cancel     *brokerv1.ConsumeCancel // to be sent
+	cancelled  bool                    // by Cancel
+	changed    chan struct{}
+	wake       chan struct{}
+	err        error
+}
+
+// decided is a decision about one delivery.
+type decided struct {
+	id uint64
+	Decision
+	annotations *brokerv1.Table
+}
+
+// Consume opens a consumer and waits until the queue knows it, or ctx ends. What ctx
+// bounds is the opening; Close ends the consumer.
+func (c *Client) Consume(ctx context.Context, cfg ConsumeConfig) (*Consumer, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if c.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	s := &Consumer{
+		c: c, cfg: cfg, finished: make(chan struct{}), opened: make(chan error, 1),
+		arrived: make(chan *Delivery, deliveryBuffer), changed: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+	s.ctx, s.stop = context.WithCancel(c.ctx)
+	go s.run()
+	if _, bounded := ctx.Deadline(); !bounded && c.cfg.CallTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.CallTimeout)
+		defer cancel()
+	}
+	select {
+	case err := <-s.opened:
+		if err != nil {
+			s.Close()
+			return nil, err
+		}
+		return s, nil
+	case <-ctx.Done():
+		s.Close()
+		return nil, fmt.Errorf("client: consumer of queue %q was not opened: %w", cfg.Queue, ctx.Err())
+	}
+}
+
+// Receive returns the next delivery. The error is ErrClosed after Close, wraps
+// ErrCancelled when the queue ended the consumer, or is ctx's.
+func (s *Consumer) Receive(ctx context.Context) (*Delivery, error) {
+	for {
+		select {
+		case d := <-s.arrived:
+			if s.current(d) {
+				return d, nil
+			}
+			continue
+		default:
+		}
+		select {
+		case d := <-s.arrived:
+			if s.current(d) {
+				return d, nil
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-s.finished:
+			if len(s.arrived) == 0 || !s.cfg.AutoAck {
+				return nil, s.failure()
+			}
+		}
+	}
+}
+
+// current says whether a delivery can still be settled, or was at delivery.
+func (s *Consumer) current(d *Delivery) bool {
+	if s.cfg.AutoAck {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return d.stream == s.stream
+}
+
+// Run receives and handles messages one at a time until ctx ends, which is no error, or
+// the consumer does. A nil error of handle acks the message, any other returns it as a
+// failed delivery; a message that handle decided about itself is left alone.
+func (s *Consumer) Run(ctx context.Context, handle func(context.Context, *Delivery) error) error {
+	for {
+		d, err := s.Receive(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		decision := Decision{Kind: Ack}
+		if err := handle(ctx, d); err != nil {
+			s.c.cfg.Logger.Warn("message handler failed, message is returned", "queue", s.cfg.Queue, "error", err)
+			decision = Decision{Kind: Return, Failed: true}
+		}
+		if s.cfg.AutoAck {
+			continue
+		}
+		if err := d.Decide(decision); err != nil && !errors.Is(err, ErrStale) {
+			return err
+		}
+	}
+}
+
+// decide notes a decision for the sender.
+func (s *Consumer) decide(d *Delivery, decision Decision) error {
+	annotations, err := decision.Annotations.proto()
+	if err != nil {
+		return err
+	}
+	if decision.Kind.proto() == brokerv1.Outcome_OUTCOME_UNSPECIFIED {
+		return fmt.Errorf("client: decision kind %d is none of Ack, Return and Discard", decision.Kind)
+	}
+	s.mu.Lock()
+	if d.stream != s.stream || !s.unsettled[d.id] {
+		s.mu.Unlock()
+		return ErrStale
+	}
+	delete(s.unsettled, d.id)
+	s.decided = append(s.decided, decided{id: d.id, Decision: decision, annotations: annotations})
+	s.mu.Unlock()
+	s.signal()
+	return nil
+}
+
+func (s *Consumer) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Flush waits until all decisions made so far are committed. The error wraps ErrStale if
+// the stream was lost meanwhile: the messages may be delivered again.
+func (s *Consumer) Flush(ctx context.Context) error {
+	s.mu.Lock()
+	stream := s.stream
+	s.batch++
+	number := s.batch
+	s.wantFlush = true
+	s.mu.Unlock()
+	s.signal()
+	for {
+		s.mu.Lock()
+		committed, now, err, changed := s.committed, s.stream, s.err, s.changed
+		s.mu.Unlock()
+		switch {
+		case committed >= number:
+			return nil
+		case err != nil:
+			return err
+		case stream == 0 || now != stream:
+			return fmt.Errorf("%w: the stream was lost before its decisions were committed", ErrStale)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Cancel ends delivery; messages delivered already may still be settled until Close.
+// With requeue, those unsettled return to the queue at once, not failed (CO-3).
+func (s *Consumer) Cancel(requeue bool) {
+	s.mu.Lock()
+	s.cancel = &brokerv1.ConsumeCancel{Requeue: requeue}
+	s.mu.Unlock()
+	s.signal()
+}
+
+// Close ends the consumer; decisions made before are sent, unsettled messages return to
+// the queue as failed deliveries (DEL-8).
+func (s *Consumer) Close() {
+	ctx, cancel := context.WithTimeout(s.ctx, s.c.cfg.ProbeTimeout)
+	defer cancel()
+	s.mu.Lock()
+	open := s.stream != 0 && s.err == nil
+	s.mu.Unlock()
+	if open {
+		_ = s.Flush(ctx) // without an answer the messages are delivered again
+	}
+	s.end(ErrClosed)
+	<-s.finished
+}
+
+func (s *Consumer) end(err error) {
+	s.mu.Lock()
+	if s.err == nil {
+		s.err = err
+		s.notify()
+	}
+	s.mu.Unlock()
+	s.stop()
+}
+
+func (s *Consumer) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+// notify wakes all that wait for commits; s.mu is held.
+func (s *Consumer) notify() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}

@@ -1,0 +1,231 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// exclusiveGrace is how long a consumer that lost its stream is refused by its own
+// earlier self before it believes in another exclusive consumer.
+const exclusiveGrace = 15 * time.Second
+
+type consumeStream = grpc.BidiStreamingClient[brokerv1.ConsumeRequest, brokerv1.ConsumeResponse]
+
+// run keeps a stream open until the consumer ends.
+func (s *Consumer) run() {
+	defer close(s.finished)
+	defer s.stop()
+	var lost time.Time // zero: never opened
+	for retry := (backoff{}); ; {
+		began := time.Now()
+		opened := false
+		err := s.c.try(s.ctx, func(ctx context.Context, n *node) error { return s.open(ctx, n, &opened) })
+		s.detach()
+		if opened {
+			lost = time.Now()
+			if lost.Sub(began) > maxRetry {
+				retry = backoff{}
+			}
+		}
+		if s.ctx.Err() != nil {
+			s.end(ErrClosed)
+		} else if !s.again(err, lost) {
+			s.end(final(err))
+		}
+		if err := s.failure(); err != nil {
+			select {
+			case s.opened <- err:
+			default:
+			}
+			return
+		}
+		s.c.cfg.Logger.Debug("consume stream is lost", "queue", s.cfg.Queue, "error", err)
+		if !retry.wait(s.ctx) {
+			s.end(ErrClosed)
+		}
+	}
+}
+
+// again says whether opening once more can help.
+func (s *Consumer) again(err error, lost time.Time) bool {
+	if errors.Is(err, ErrCancelled) {
+		return false
+	}
+	if status.Code(err) == codes.PermissionDenied && s.cfg.Exclusive && !lost.IsZero() {
+		return time.Since(lost) < exclusiveGrace
+	}
+	return passing(err) || errors.Is(err, io.EOF)
+}
+
+// final is the consumer's last error.
+func final(err error) error {
+	if errors.Is(err, ErrCancelled) {
+		return err
+	}
+	return fromGRPC(err)
+}
+
+// open consumes over one stream until it breaks.
+func (s *Consumer) open(ctx context.Context, n *node, opened *bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := n.broker.Consume(ctx)
+	if err != nil {
+		return err
+	}
+	if err := stream.Send(&brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Open{Open: &brokerv1.ConsumeOpen{
+		Vhost: s.cfg.Vhost, Queue: s.cfg.Queue, Prefetch: s.cfg.Prefetch, AutoAck: s.cfg.AutoAck,
+		Priority: s.cfg.Priority, Exclusive: s.cfg.Exclusive, Tag: s.cfg.Tag,
+	}}}); err != nil {
+		return broken(stream, err)
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	if first.GetOpened() == nil {
+		return fmt.Errorf("client: broker began a consumer of queue %q with %T", s.cfg.Queue, first.GetKind())
+	}
+	*opened = true
+	number := s.attach()
+	select {
+	case s.opened <- nil:
+	default:
+	}
+	sent := make(chan error, 1)
+	go func() { sent <- s.send(ctx, stream) }()
+	err = s.receive(stream, number)
+	cancel()
+	<-sent
+	return err
+}
+
+// attach begins a stream: nothing is unsettled, earlier deliveries are stale.
+func (s *Consumer) attach() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastStream++
+	s.stream = s.lastStream
+	s.unsettled, s.decided, s.wantFlush = map[uint64]bool{}, nil, false
+	return s.stream
+}
+
+func (s *Consumer) detach() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stream, s.unsettled, s.decided = 0, nil, nil
+	s.notify()
+}
+
+// receive takes what the broker says until the stream breaks.
+func (s *Consumer) receive(stream consumeStream, number uint64) error {
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		switch k := r.GetKind().(type) {
+		case *brokerv1.ConsumeResponse_Deliveries:
+			if err := s.deliver(k.Deliveries.GetDeliveries(), number); err != nil {
+				return err
+			}
+		case *brokerv1.ConsumeResponse_Settled:
+			s.mu.Lock()
+			s.committed = max(s.committed, k.Settled.GetRequest())
+			s.notify()
+			s.mu.Unlock()
+		case *brokerv1.ConsumeResponse_Cancelled:
+			if s.cancelling() {
+				continue // as asked; settling goes on
+			}
+			return fmt.Errorf("%w: %s", ErrCancelled, k.Cancelled.GetCause())
+		default: // a notice of a newer broker
+		}
+	}
+}
+
+func (s *Consumer) cancelling() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cancelled
+}
+
+func (s *Consumer) deliver(batch []*brokerv1.Delivery, number uint64) error {
+	if !s.cfg.AutoAck {
+		s.mu.Lock()
+		for _, d := range batch {
+			s.unsettled[d.GetDeliveryId()] = true
+		}
+		s.mu.Unlock()
+	}
+	for _, p := range batch {
+		d := &Delivery{Received: receivedFromProto(p), consumer: s, stream: number, id: p.GetDeliveryId()}
+		select {
+		case s.arrived <- d:
+		case <-s.ctx.Done():
+			return s.ctx.Err()
+		}
+	}
+	return nil
+}
+
+// send sends decisions, gathered, until the stream ends.
+func (s *Consumer) send(ctx context.Context, stream consumeStream) error {
+	for {
+		for _, r := range s.take() {
+			if err := stream.Send(r); err != nil {
+				return err // the receiver knows why
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.wake:
+		}
+	}
+}
+
+// take turns all decisions into as few requests as their order allows.
+func (s *Consumer) take() []*brokerv1.ConsumeRequest {
+	s.mu.Lock()
+	decided, cancel := s.decided, s.cancel
+	s.decided, s.cancel = nil, nil
+	flush, number := s.wantFlush, s.batch
+	s.wantFlush = false
+	if cancel != nil {
+		s.cancelled = true
+	}
+	s.mu.Unlock()
+
+	var out []*brokerv1.ConsumeRequest
+	var last *brokerv1.Settlement
+	for i, d := range decided {
+		joins := i > 0 && last != nil && d.annotations == nil && last.GetAnnotations() == nil &&
+			last.GetOutcome() == d.Kind.proto() && last.GetFailed() == d.Failed && len(last.GetDeliveryIds()) < maxSettlementIDs
+		if !joins {
+			last = &brokerv1.Settlement{Outcome: d.Kind.proto(), Failed: d.Failed, Annotations: d.annotations}
+			out = append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Settlement{Settlement: last}})
+		}
+		last.DeliveryIds = append(last.DeliveryIds, d.id)
+	}
+	if flush {
+		if last == nil { // all went out before: ask by itself
+			last = &brokerv1.Settlement{Outcome: brokerv1.Outcome_OUTCOME_ACK}
+			out = append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Settlement{Settlement: last}})
+		}
+		last.Request = number
+	}
+	if cancel != nil {
+		out = append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Cancel{Cancel: cancel}})
+	}
+	return out
+}

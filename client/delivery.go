@@ -1,0 +1,79 @@
+package client
+
+import (
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// Received is a message as a consumer sees it.
+type Received struct {
+	Exchange   string
+	RoutingKey string
+	Properties
+	Body          []byte
+	Redelivered   bool
+	DeliveryCount uint32  // earlier failed deliveries (DEL-8)
+	AcquiredCount uint32  // earlier deliveries
+	Deaths        []Death // newest first
+	Annotations   Table   // given with earlier returns and discards (DEL-11)
+}
+
+func receivedFromProto(d *brokerv1.Delivery) Received {
+	return Received{
+		Exchange: d.GetExchange(), RoutingKey: d.GetRoutingKey(), Properties: propertiesFromProto(d.GetProperties()),
+		Body: d.GetBody(), Redelivered: d.GetRedelivered(), DeliveryCount: d.GetDeliveryCount(),
+		AcquiredCount: d.GetAcquiredCount(), Deaths: deathsFromProto(d.GetDeaths()), Annotations: tableFromProto(d.GetAnnotations()),
+	}
+}
+
+// DecisionKind is what becomes of a delivered message.
+type DecisionKind uint8
+
+// The kinds (DEL-8).
+const (
+	Ack     DecisionKind = iota + 1 // done: removed
+	Return                          // back to the queue
+	Discard                         // dead-lettered, or dropped without a dead-letter exchange
+)
+
+func (k DecisionKind) proto() brokerv1.Outcome {
+	switch k {
+	case Ack:
+		return brokerv1.Outcome_OUTCOME_ACK
+	case Return:
+		return brokerv1.Outcome_OUTCOME_RETURN
+	case Discard:
+		return brokerv1.Outcome_OUTCOME_DISCARD
+	default:
+		return brokerv1.Outcome_OUTCOME_UNSPECIFIED
+	}
+}
+
+// Decision decides about a delivered message.
+type Decision struct {
+	Kind DecisionKind
+	// Failed counts the delivery as failed, toward the delivery limit; not for Ack.
+	Failed bool
+	// Annotations are merged into the message; names must start with "x-".
+	Annotations Table
+}
+
+// Delivery is a message handed to a consumer.
+type Delivery struct {
+	Received
+	consumer *Consumer
+	stream   uint64 // of the consumer's streams, the one it came over
+	id       uint64
+}
+
+// Ack removes the message from the queue. It does not wait, see Consumer.Flush; the
+// error is ErrStale when the message is not this consumer's any more.
+func (d *Delivery) Ack() error { return d.Decide(Decision{Kind: Ack}) }
+
+// Return gives the message back, as a failed delivery if failed is set (DEL-9).
+func (d *Delivery) Return(failed bool) error { return d.Decide(Decision{Kind: Return, Failed: failed}) }
+
+// Discard has the message dead-lettered with reason rejected.
+func (d *Delivery) Discard() error { return d.Decide(Decision{Kind: Discard, Failed: true}) }
+
+// Decide decides about the message, once.
+func (d *Delivery) Decide(decision Decision) error { return d.consumer.decide(d, decision) }

@@ -1,0 +1,11 @@
+// Package client publishes to and consumes from a Quorate cluster, over all its nodes.
+//
+// A Client knows several addresses, learns the rest from the cluster and moves to
+// another node when one fails. A Publisher numbers its messages and sends what is
+// unanswered again under the same numbers, so that a lost node neither loses nor doubles
+// a message (PUB-6). A Consumer opens again on another node; deliveries of the lost
+// stream are then stale, because the queue gives them out anew (DEL-8).
+//
+// Every call takes a context first and gives up when it ends. Methods of all types may be
+// called concurrently, unless their comment says otherwise.
+package client

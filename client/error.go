@@ -1,0 +1,114 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// Class is a class of errors (C-4).
+type Class string
+
+// The classes.
+const (
+	NotFound           Class = "NOT_FOUND"
+	AccessRefused      Class = "ACCESS_REFUSED"
+	ResourceLocked     Class = "RESOURCE_LOCKED"
+	PreconditionFailed Class = "PRECONDITION_FAILED"
+	NotAllowed         Class = "NOT_ALLOWED"
+	NotImplemented     Class = "NOT_IMPLEMENTED"
+	Unavailable        Class = "UNAVAILABLE"
+)
+
+// Error is what the broker said about a call or a message. Fields that do not apply are
+// empty.
+type Error struct {
+	Class Class
+	Code  codes.Code // of gRPC; OK for the fault of one message in a stream
+	Vhost string
+	Kind  string // for example "queue"
+	Name  string
+	Arg   string
+	Value string
+	Text  string
+}
+
+// Error returns the broker's text, with the class in front if the text lacks it.
+func (e *Error) Error() string {
+	if e.Class == "" || strings.HasPrefix(e.Text, string(e.Class)) {
+		return e.Text
+	}
+	return string(e.Class) + ": " + e.Text
+}
+
+// Errors that callers decide on.
+var (
+	// ErrClosed: the client, publisher or consumer was closed.
+	ErrClosed = errors.New("client: closed")
+	// ErrStale: the delivery's stream is lost or the delivery is settled; the queue
+	// delivers it again unless it was settled in time.
+	ErrStale = errors.New("client: delivery is stale")
+	// ErrCancelled: the queue ended the consumer, for example because it was deleted.
+	ErrCancelled = errors.New("client: consumer was cancelled")
+	// ErrUnknownOutcome: the message may or may not be stored.
+	ErrUnknownOutcome = errors.New("client: outcome unknown")
+)
+
+// ClassOf returns the class of an error, "" if it has none.
+func ClassOf(err error) Class {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Class
+	}
+	return ""
+}
+
+// fromGRPC turns a gRPC status into *Error; other errors stay.
+func fromGRPC(err error) error {
+	s, ok := status.FromError(err)
+	if err == nil || !ok {
+		return err
+	}
+	e := &Error{Code: s.Code(), Text: s.Message()}
+	if s.Code() == codes.Unavailable {
+		e.Class = Unavailable
+	}
+	for _, d := range s.Details() {
+		info, isInfo := d.(*errdetails.ErrorInfo)
+		if isInfo {
+			e.Class = Class(info.GetReason())
+			e.fill(info.GetMetadata())
+		}
+	}
+	if e.Class == "" {
+		e.Text = fmt.Sprintf("%v: %s", s.Code(), s.Message())
+	}
+	return e
+}
+
+func fromDetail(d *brokerv1.ErrorDetail) error {
+	e := &Error{Class: Class(d.GetClass()), Text: d.GetText()}
+	e.fill(d.GetMetadata())
+	return e
+}
+
+func (e *Error) fill(metadata map[string]string) {
+	e.Vhost, e.Kind, e.Name = metadata["vhost"], metadata["kind"], metadata["name"]
+	e.Arg, e.Value = metadata["arg"], metadata["value"]
+}
+
+// passing says whether another try, perhaps on another node, can help.
+func passing(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.Aborted, codes.Canceled, codes.DeadlineExceeded, codes.Unknown, codes.Internal:
+		return true
+	default:
+		return false
+	}
+}

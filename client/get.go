@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// Taken is a message taken by Get. Token settles it through any node.
+type Taken struct {
+	Received
+	Token string // empty with auto-ack
+	Ready uint64 // how many messages are left
+}
+
+// Get takes one message, nil if none is ready. Without autoAck it is the caller's until
+// Settle, or until the hold of it runs out and it returns to the queue (DEL-5, AM-8).
+// If a try's answer is lost, the message it took returns to the queue by itself; with
+// autoAck it is gone.
+func (c *Client) Get(ctx context.Context, vhost, queue string, autoAck bool) (*Taken, error) {
+	r := &brokerv1.GetRequest{Vhost: vhost, Queue: queue, AutoAck: autoAck}
+	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.GetRequest) (*brokerv1.GetResponse, error) {
+		return n.broker.Get(ctx, r)
+	})
+	if err != nil || out.GetDelivery() == nil {
+		return nil, err
+	}
+	return &Taken{Received: receivedFromProto(out.GetDelivery()), Token: out.GetSettleToken(), Ready: out.GetReady()}, nil
+}
+
+// Settle decides about a message taken by Get.
+func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
+	annotations, err := d.Annotations.proto()
+	if err != nil {
+		return err
+	}
+	r := &brokerv1.SettleRequest{SettleToken: token, Outcome: d.Kind.proto(), Failed: d.Failed, Annotations: annotations}
+	_, err = do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.SettleRequest) (*brokerv1.SettleResponse, error) {
+		return n.broker.Settle(ctx, r)
+	})
+	return err
+}
+
+// PublishOne publishes one message by itself and waits for its result. It is tried once:
+// an error of class UNAVAILABLE leaves open whether the message is stored. Use a
+// Publisher for more than a few messages.
+func (c *Client) PublishOne(ctx context.Context, m Message) (Result, error) {
+	p, err := m.proto()
+	if err != nil {
+		return Result{}, err
+	}
+	var out *brokerv1.PublishOneResponse
+	err = c.try(ctx, func(ctx context.Context, n *node) (err error) {
+		out, err = n.broker.PublishOne(ctx, &brokerv1.PublishOneRequest{Message: p})
+		return err
+	})
+	if err != nil {
+		return Result{}, fromGRPC(err)
+	}
+	return resultFromProto(out.GetResult())
+}

@@ -1,0 +1,138 @@
+package client
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// Message is a message to be published. The client does not change it, and the caller
+// must not change Body or Headers before the message is answered.
+type Message struct {
+	Vhost      string // "": "/"
+	Exchange   string // "": the default exchange, RoutingKey is the queue's name (EX-3)
+	RoutingKey string
+	Properties
+	Body []byte
+	// Mandatory asks for the outcome Returned when no queue is routed to (PUB-3).
+	Mandatory bool
+}
+
+// Properties are AMQP's basic properties (MSG-1); a zero value is an absent property.
+type Properties struct {
+	ContentType     string
+	ContentEncoding string
+	Headers         Table
+	DeliveryMode    uint8
+	Priority        *uint8 // nil: none, which ranks as 4 (PR-1)
+	CorrelationID   string
+	ReplyTo         string
+	// Expiration is the message's TTL: decimal milliseconds (MSG-4). See TTL.
+	Expiration string
+	MessageID  string
+	Timestamp  time.Time // whole seconds
+	Type       string
+	UserID     string
+	AppID      string
+}
+
+// TTL returns d as a value for Properties.Expiration, in whole milliseconds.
+func TTL(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// Priority returns p as a value for Properties.Priority.
+func Priority(p uint8) *uint8 { return &p }
+
+func (m *Message) proto() (*brokerv1.Message, error) {
+	p, err := m.Properties.proto()
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.Message{
+		Vhost: m.Vhost, Exchange: m.Exchange, RoutingKey: m.RoutingKey,
+		Properties: p, Body: m.Body, Mandatory: m.Mandatory,
+	}, nil
+}
+
+func (p *Properties) proto() (*brokerv1.Properties, error) {
+	headers, err := p.Headers.proto()
+	if err != nil {
+		return nil, fmt.Errorf("client: headers: %w", err)
+	}
+	out := &brokerv1.Properties{
+		ContentType: optional(p.ContentType), ContentEncoding: optional(p.ContentEncoding), Headers: headers,
+		CorrelationId: optional(p.CorrelationID), ReplyTo: optional(p.ReplyTo), Expiration: optional(p.Expiration),
+		MessageId: optional(p.MessageID), Type: optional(p.Type), UserId: optional(p.UserID), AppId: optional(p.AppID),
+	}
+	if p.DeliveryMode != 0 {
+		mode := uint32(p.DeliveryMode)
+		out.DeliveryMode = &mode
+	}
+	if p.Priority != nil {
+		priority := uint32(*p.Priority)
+		out.Priority = &priority
+	}
+	if !p.Timestamp.IsZero() {
+		seconds := uint64(max(0, p.Timestamp.Unix()))
+		out.Timestamp = &seconds
+	}
+	return out, nil
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func propertiesFromProto(p *brokerv1.Properties) Properties {
+	out := Properties{
+		ContentType: p.GetContentType(), ContentEncoding: p.GetContentEncoding(), Headers: tableFromProto(p.GetHeaders()),
+		DeliveryMode: uint8(p.GetDeliveryMode()), CorrelationID: p.GetCorrelationId(), ReplyTo: p.GetReplyTo(),
+		Expiration: p.GetExpiration(), MessageID: p.GetMessageId(), Type: p.GetType(), UserID: p.GetUserId(), AppID: p.GetAppId(),
+	}
+	if p.GetPriority() != 0 || (p != nil && p.Priority != nil) {
+		out.Priority = Priority(uint8(p.GetPriority()))
+	}
+	if p != nil && p.Timestamp != nil {
+		out.Timestamp = time.Unix(int64(p.GetTimestamp()), 0)
+	}
+	return out
+}
+
+// Death is one way in which a message left a queue, and how often (DL-30).
+type Death struct {
+	Queue       string
+	Reason      string // rejected, expired, maxlen or delivery_limit
+	Count       uint64
+	First, Last time.Time
+	Exchange    string
+	RoutingKeys []string
+	TTL         *time.Duration // the message's own, if it had one
+	// DeliveryCount and AcquiredCount are what it had when it left last.
+	DeliveryCount uint32
+	AcquiredCount uint32
+}
+
+func deathsFromProto(in []*brokerv1.Death) []Death {
+	if len(in) == 0 {
+		return nil
+	}
+	out := make([]Death, 0, len(in))
+	for _, p := range in {
+		d := Death{
+			Queue: p.GetQueue(), Reason: p.GetReason(), Count: p.GetCount(),
+			First: time.UnixMilli(p.GetFirstTimeMs()), Last: time.UnixMilli(p.GetLastTimeMs()),
+			Exchange: p.GetExchange(), RoutingKeys: p.GetRoutingKeys(),
+			DeliveryCount: p.GetDeliveryCount(), AcquiredCount: p.GetAcquiredCount(),
+		}
+		if p.TtlMs != nil {
+			ttl := time.Duration(p.GetTtlMs()) * time.Millisecond
+			d.TTL = &ttl
+		}
+		out = append(out, d)
+	}
+	return out
+}

@@ -1,0 +1,257 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// badTime is how long a lost node is tried after all others.
+const badTime = 2 * time.Second
+
+// node is one address and what runs over it.
+type node struct {
+	address string
+	conn    *grpc.ClientConn
+	broker  brokerv1.BrokerClient
+	admin   brokerv1.AdminClient
+	health  healthv1.HealthClient
+
+	mu       sync.Mutex
+	life     context.Context // ends when the node is found lost
+	end      context.CancelCauseFunc
+	users    int
+	badUntil time.Time
+	seen     time.Time // last answer to a probe
+}
+
+var errNodeLost = errors.New("client: node does not answer")
+
+// use ties ctx to the node's life: streams and calls end when it is found lost.
+func (n *node) use(ctx context.Context) (context.Context, func(), error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	use, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(n.life, func() { cancel(errNodeLost) })
+	n.users++
+	return use, func() {
+		stop()
+		cancel(nil)
+		n.mu.Lock()
+		n.users--
+		n.mu.Unlock()
+	}, ctx.Err()
+}
+
+func (n *node) used() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.users > 0
+}
+
+// lose ends everything that runs over the node.
+func (n *node) lose(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.badUntil, n.seen = now.Add(badTime), time.Time{}
+	n.end(errNodeLost)
+	n.life, n.end = context.WithCancelCause(context.Background())
+}
+
+// probe asks whether the node lives, and whether it takes new work.
+func (n *node) probe(ctx context.Context, timeout time.Duration) (serving bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	r, err := n.health.Check(ctx, &healthv1.HealthCheckRequest{})
+	if err != nil && status.Code(err) != codes.Unimplemented {
+		return false, fmt.Errorf("client: node %s: %w", n.address, err)
+	}
+	n.mu.Lock()
+	n.seen = time.Now()
+	n.mu.Unlock()
+	return err != nil || r.GetStatus() == healthv1.HealthCheckResponse_SERVING, nil
+}
+
+// nodes are all addresses that a client knows.
+type nodes struct {
+	cfg Config
+
+	mu      sync.Mutex
+	all     map[string]*node
+	order   []string // configured first, then learned
+	current int      // index into order where the next pick begins
+	closed  bool
+}
+
+func newNodes(cfg Config) *nodes {
+	ns := &nodes{cfg: cfg, all: map[string]*node{}, order: slices.Clone(cfg.Addresses)}
+	ns.current = rand.IntN(len(ns.order)) // many clients spread over the nodes
+	return ns
+}
+
+func (ns *nodes) addresses() []string {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return slices.Clone(ns.order)
+}
+
+// learned adds addresses; configured ones stay, whatever the cluster says.
+func (ns *nodes) learned(addresses []string) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	at := ns.order[ns.current]
+	order := slices.Clone(ns.cfg.Addresses)
+	for _, a := range addresses {
+		if !slices.Contains(order, a) {
+			order = append(order, a)
+		}
+	}
+	if !slices.Contains(order, at) {
+		order = append(order, at) // in use
+	}
+	ns.order, ns.current = order, slices.Index(order, at)
+}
+
+// candidates returns the nodes in the order in which they are worth a try.
+func (ns *nodes) candidates(now time.Time) ([]*node, error) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.closed {
+		return nil, ErrClosed
+	}
+	var good, bad []*node
+	for i := range ns.order {
+		n, err := ns.at(ns.order[(ns.current+i)%len(ns.order)])
+		if err != nil {
+			return nil, err
+		}
+		n.mu.Lock()
+		if now.Before(n.badUntil) {
+			bad = append(bad, n)
+		} else {
+			good = append(good, n)
+		}
+		n.mu.Unlock()
+	}
+	return append(good, bad...), nil
+}
+
+// at returns the node of an address, with ns.mu held.
+func (ns *nodes) at(address string) (*node, error) {
+	if n := ns.all[address]; n != nil {
+		return n, nil
+	}
+	creds := ns.cfg.Credentials
+	if creds == nil {
+		creds = insecure.NewCredentials()
+	}
+	opts := append([]grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           grpcbackoff.Config{BaseDelay: baseRetry, Multiplier: 1.6, Jitter: 0.5, MaxDelay: maxRetry},
+			MinConnectTimeout: ns.cfg.ProbeTimeout,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxGRPCBytes), grpc.MaxCallSendMsgSize(maxGRPCBytes)),
+		grpc.WithReadBufferSize(128 << 10), grpc.WithWriteBufferSize(128 << 10),
+		grpc.WithInitialWindowSize(4 << 20), grpc.WithInitialConnWindowSize(8 << 20),
+	}, ns.cfg.DialOptions...)
+	conn, err := grpc.NewClient("passthrough:///"+address, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("client: address %q: %w", address, err)
+	}
+	n := &node{
+		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
+		admin: brokerv1.NewAdminClient(conn), health: healthv1.NewHealthClient(conn),
+	}
+	n.life, n.end = context.WithCancelCause(context.Background())
+	ns.all[address] = n
+	return n, nil
+}
+
+// pick returns a node that answers, the last one used if it does.
+func (ns *nodes) pick(ctx context.Context) (*node, error) {
+	now := time.Now()
+	candidates, err := ns.candidates(now)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, n := range candidates {
+		n.mu.Lock()
+		fresh := now.Sub(n.seen) < ns.cfg.ProbeInterval
+		n.mu.Unlock()
+		if !fresh {
+			serving, err := n.probe(ctx, ns.cfg.ProbeTimeout)
+			if err == nil && !serving {
+				err = fmt.Errorf("client: node %s is starting or draining", n.address)
+			}
+			if err != nil {
+				errs = append(errs, err)
+				ns.lost(n, err)
+				if ctx.Err() != nil {
+					break
+				}
+				continue
+			}
+		}
+		ns.mu.Lock()
+		if i := slices.Index(ns.order, n.address); i >= 0 {
+			ns.current = i
+		}
+		ns.mu.Unlock()
+		return n, nil
+	}
+	return nil, status.Errorf(codes.Unavailable, "no node answers: %v", errors.Join(errs...))
+}
+
+// probeUsed asks every node that carries calls or streams whether it lives.
+func (ns *nodes) probeUsed(ctx context.Context) {
+	ns.mu.Lock()
+	var used []*node
+	for _, n := range ns.all {
+		if n.used() {
+			used = append(used, n)
+		}
+	}
+	ns.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, n := range used {
+		wg.Go(func() {
+			// A node that only drains keeps its streams until it ends them itself.
+			if _, err := n.probe(ctx, ns.cfg.ProbeTimeout); err != nil && ctx.Err() == nil {
+				ns.lost(n, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (ns *nodes) lost(n *node, cause error) {
+	if errors.Is(cause, context.Canceled) {
+		return
+	}
+	ns.cfg.Logger.Debug("node is lost", "address", n.address, "error", cause)
+	n.lose(time.Now())
+}
+
+func (ns *nodes) close() {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.closed = true
+	for _, n := range ns.all {
+		_ = n.conn.Close() // nothing can be done about it
+	}
+}

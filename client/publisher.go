@@ -1,0 +1,273 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// PublisherConfig says how to publish. Zero values are the defaults.
+type PublisherConfig struct {
+	// MaxInFlight bounds the span of unanswered messages; 0: 4096.
+	MaxInFlight int
+}
+
+const (
+	defaultInFlight = 4096
+	maxInFlightCap  = 1 << 20
+	sendBatch       = 256 // messages handed to the stream between two looks at the ring
+)
+
+// Publisher publishes over one stream, and over a new one on another node when that is
+// lost. Messages of one publisher to one queue keep their order (PUB-6).
+type Publisher struct {
+	c        *Client
+	producer []byte
+
+	mu       sync.Mutex
+	ring     []pending // entry of sequence s is at s % len(ring)
+	base     uint64    // lowest sequence that is unanswered, or next
+	next     uint64    // sequence of the next message
+	sent     uint64    // sequences below went out on the current stream
+	err      error     // why it ended
+	changed  chan struct{}
+	wake     chan struct{} // the sender has something to look at; one token
+	ctx      context.Context
+	stop     context.CancelFunc
+	finished chan struct{}
+	resent   uint64
+}
+
+// pending is an unanswered message; a nil request is an answered one.
+type pending struct {
+	request *brokerv1.PublishRequest
+	done    func(Result, error)
+}
+
+// Publisher opens a publisher. It connects by itself, now and after every loss.
+func (c *Client) Publisher(cfg PublisherConfig) (*Publisher, error) {
+	if cfg.MaxInFlight < 0 || cfg.MaxInFlight > maxInFlightCap {
+		return nil, fmt.Errorf("client: MaxInFlight %d is not within 0 and %d", cfg.MaxInFlight, maxInFlightCap)
+	}
+	if cfg.MaxInFlight == 0 {
+		cfg.MaxInFlight = defaultInFlight
+	}
+	if c.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	p := &Publisher{
+		c: c, producer: make([]byte, 16), ring: make([]pending, cfg.MaxInFlight), base: 1, next: 1, sent: 1,
+		changed: make(chan struct{}), wake: make(chan struct{}, 1), finished: make(chan struct{}),
+	}
+	_, _ = rand.Read(p.producer) // never fails
+	p.ctx, p.stop = context.WithCancel(c.ctx)
+	go p.run()
+	return p, nil
+}
+
+// Publish publishes a message and waits for its result. The error is nil if it is
+// confirmed; *NotConfirmedError if it was rejected or returned; *Error if it is invalid.
+// If ctx ends first the error wraps ErrUnknownOutcome, and the message is still sent.
+func (p *Publisher) Publish(ctx context.Context, m Message) (Result, error) {
+	type answer struct {
+		result Result
+		err    error
+	}
+	answered := make(chan answer, 1)
+	err := p.PublishAsync(ctx, m, func(r Result, err error) { answered <- answer{r, err} })
+	if err != nil {
+		return Result{}, err
+	}
+	select {
+	case a := <-answered:
+		return a.result, a.err
+	case <-ctx.Done():
+		return Result{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, ctx.Err())
+	}
+}
+
+// PublishAsync hands a message over, waiting while MaxInFlight messages are unanswered.
+// If it returns nil, done is called once with what Publish would return, by a goroutine
+// of the publisher, so it must not block; otherwise nothing was sent. done may be nil.
+func (p *Publisher) PublishAsync(ctx context.Context, m Message, done func(Result, error)) error {
+	if limit := p.c.cfg.MaxMessageBytes; limit > 0 && len(m.Body) > limit {
+		return &Error{
+			Class: PreconditionFailed, Kind: "message", Arg: "body", Value: fmt.Sprint(len(m.Body)),
+			Text: fmt.Sprintf("message of %d bytes is larger than the limit of %d bytes (Config.MaxMessageBytes)", len(m.Body), limit),
+		}
+	}
+	message, err := m.proto()
+	if err != nil {
+		return err
+	}
+	for {
+		p.mu.Lock()
+		if p.err != nil {
+			p.mu.Unlock()
+			return p.err
+		}
+		if p.next-p.base < uint64(len(p.ring)) {
+			p.ring[p.next%uint64(len(p.ring))] = pending{
+				request: &brokerv1.PublishRequest{Sequence: p.next, Message: message}, done: done,
+			}
+			p.next++
+			p.mu.Unlock()
+			p.signal()
+			return nil
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *Publisher) signal() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Flush waits until all messages handed over so far are answered.
+func (p *Publisher) Flush(ctx context.Context) error {
+	p.mu.Lock()
+	upTo := p.next
+	p.mu.Unlock()
+	for {
+		p.mu.Lock()
+		reached, err, changed := p.base >= upTo, p.err, p.changed
+		p.mu.Unlock()
+		if reached {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Close waits until all messages are answered, or ctx ends; then what is left is
+// answered with ErrUnknownOutcome.
+func (p *Publisher) Close(ctx context.Context) error {
+	err := p.Flush(ctx)
+	p.end(ErrClosed)
+	<-p.finished
+	if errors.Is(err, ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Resent returns how many messages were sent again after a stream was lost.
+func (p *Publisher) Resent() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resent
+}
+
+// end makes err the publisher's last word and stops its loop.
+func (p *Publisher) end(err error) {
+	p.mu.Lock()
+	if p.err == nil {
+		p.err = err
+		p.notify()
+	}
+	p.mu.Unlock()
+	p.stop()
+}
+
+// notify wakes all that wait for space or for answers; p.mu is held.
+func (p *Publisher) notify() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// answer takes one result. A number that is not waited for is a late answer to
+// something that was sent twice, and of no interest.
+func (p *Publisher) answer(r *brokerv1.PublishResponse) {
+	size := uint64(len(p.ring))
+	p.mu.Lock()
+	s := r.GetSequence()
+	if s < p.base || s >= p.next || p.ring[s%size].request == nil {
+		p.mu.Unlock()
+		return
+	}
+	done := p.ring[s%size].done
+	p.ring[s%size] = pending{}
+	before := p.base
+	for p.base < p.next && p.ring[p.base%size].request == nil {
+		p.base++
+	}
+	p.sent = max(p.sent, p.base)
+	if p.base != before {
+		p.notify()
+	}
+	p.mu.Unlock()
+	if done != nil {
+		done(resultFromProto(r.GetResult()))
+	}
+}
+
+// answered returns the sequence below which everything is answered.
+func (p *Publisher) answered() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.base
+}
+
+// rewind makes everything unanswered unsent.
+func (p *Publisher) rewind() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s := p.base; s < p.sent; s++ {
+		if p.ring[s%uint64(len(p.ring))].request != nil {
+			p.resent++
+		}
+	}
+	p.sent = p.base
+}
+
+// unsent appends what has to be sent next, at most sendBatch messages, and marks it sent.
+func (p *Publisher) unsent(dst []*brokerv1.PublishRequest) []*brokerv1.PublishRequest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ; p.sent < p.next && len(dst) < sendBatch; p.sent++ {
+		if r := p.ring[p.sent%uint64(len(p.ring))].request; r != nil {
+			dst = append(dst, r)
+		}
+	}
+	return dst
+}
+
+// fail answers everything that is unanswered.
+func (p *Publisher) fail() {
+	p.mu.Lock()
+	err := p.err
+	var callbacks []func(Result, error)
+	for s := p.base; s < p.next; s++ {
+		e := &p.ring[s%uint64(len(p.ring))]
+		if e.request != nil && e.done != nil {
+			callbacks = append(callbacks, e.done)
+		}
+		*e = pending{}
+	}
+	p.base, p.sent = p.next, p.next
+	p.notify()
+	p.mu.Unlock()
+	for _, done := range callbacks {
+		done(Result{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
+	}
+}

@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/grpc"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+type publishStream = grpc.BidiStreamingClient[brokerv1.PublishRequest, brokerv1.PublishResponse]
+
+// run keeps a stream open until the publisher ends.
+func (p *Publisher) run() {
+	defer close(p.finished)
+	defer p.fail()
+	for retry := (backoff{}); ; {
+		before := p.answered()
+		err := p.c.try(p.ctx, p.stream)
+		if p.ctx.Err() != nil {
+			p.end(ErrClosed)
+			return
+		}
+		if !passing(err) && !errors.Is(err, io.EOF) {
+			p.end(fmt.Errorf("client: publisher ended: %w", fromGRPC(err)))
+			return
+		}
+		p.c.cfg.Logger.Debug("publish stream is lost", "error", err)
+		if p.answered() > before {
+			retry = backoff{} // it worked: the next try may be quick again
+		}
+		if !retry.wait(p.ctx) {
+			p.end(ErrClosed)
+			return
+		}
+	}
+}
+
+// stream publishes over one stream until it breaks.
+func (p *Publisher) stream(ctx context.Context, n *node) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := n.broker.Publish(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.Send(&brokerv1.PublishRequest{Producer: p.producer}); err != nil {
+		return broken(s, err)
+	}
+	p.rewind()
+	received := make(chan error, 1)
+	go func() {
+		for {
+			r, err := s.Recv()
+			if err != nil {
+				received <- err
+				return
+			}
+			p.answer(r)
+		}
+	}()
+	return p.send(cancel, s, received)
+}
+
+// send sends what is unsent, in order, until the stream breaks. It returns after the
+// receiver has ended.
+func (p *Publisher) send(cancel func(), s publishStream, received chan error) error {
+	batch := make([]*brokerv1.PublishRequest, 0, sendBatch)
+	for {
+		batch = p.unsent(batch[:0])
+		for _, r := range batch {
+			if err := s.Send(r); err != nil {
+				if !errors.Is(err, io.EOF) {
+					cancel()
+					<-received
+					return err
+				}
+				return <-received // the receiver knows why
+			}
+		}
+		if len(batch) > 0 {
+			continue
+		}
+		select {
+		case err := <-received:
+			return err
+		case <-p.wake:
+		}
+	}
+}
+
+// broken returns why a stream broke: Send itself only says io.EOF.
+func broken[Q, R any](s grpc.BidiStreamingClient[Q, R], sent error) error {
+	if !errors.Is(sent, io.EOF) {
+		return sent
+	}
+	if _, err := s.Recv(); err != nil {
+		return err
+	}
+	return sent
+}

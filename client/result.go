@@ -1,0 +1,87 @@
+package client
+
+import (
+	"fmt"
+	"strings"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// Outcome is what became of a message as a whole.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Confirmed: every queue routed to has it on a majority of its members' disks; or none
+	// was routed to and the message was not mandatory (PUB-3, PUB-4).
+	Confirmed Outcome = iota + 1
+	// Rejected: at least one queue did not take it; see Rejections.
+	Rejected
+	// Returned: mandatory, and no queue is routed to.
+	Returned
+	// Invalid: the message itself is at fault; nothing was stored.
+	Invalid
+)
+
+// String returns the outcome in lower case.
+func (o Outcome) String() string {
+	names := [...]string{"unknown", "confirmed", "rejected", "returned", "invalid"}
+	if int(o) >= len(names) {
+		return names[0]
+	}
+	return names[o]
+}
+
+// Result is what became of a message.
+type Result struct {
+	Outcome    Outcome
+	Queues     uint32 // how many took it
+	Rejections []Rejection
+}
+
+// Rejection says which queue did not take a message, and why: maxlen, unavailable (it
+// will not be stored later) or unknown (it may be stored).
+type Rejection struct {
+	Queue string
+	Cause string
+}
+
+// NotConfirmedError is the error of a message that was rejected or returned.
+type NotConfirmedError struct{ Result Result }
+
+// Error names the outcome and the queues.
+func (e *NotConfirmedError) Error() string {
+	if e.Result.Outcome == Returned {
+		return "client: message returned: no queue is bound for its exchange and routing key"
+	}
+	why := make([]string, 0, len(e.Result.Rejections))
+	for _, r := range e.Result.Rejections {
+		why = append(why, fmt.Sprintf("queue %q: %s", r.Queue, r.Cause))
+	}
+	return "client: message rejected: " + strings.Join(why, ", ")
+}
+
+// resultFromProto returns an error for everything but Confirmed: *Error for Invalid,
+// *NotConfirmedError otherwise.
+func resultFromProto(p *brokerv1.PublishResult) (Result, error) {
+	r := Result{Queues: p.GetQueues()}
+	for _, x := range p.GetRejections() {
+		cause := strings.ToLower(strings.TrimPrefix(x.GetCause().String(), "CAUSE_"))
+		r.Rejections = append(r.Rejections, Rejection{Queue: x.GetQueue(), Cause: cause})
+	}
+	switch p.GetResult() {
+	case brokerv1.PublishResult_RESULT_CONFIRMED:
+		r.Outcome = Confirmed
+		return r, nil
+	case brokerv1.PublishResult_RESULT_INVALID:
+		r.Outcome = Invalid
+		return r, fromDetail(p.GetError())
+	case brokerv1.PublishResult_RESULT_RETURNED:
+		r.Outcome = Returned
+	case brokerv1.PublishResult_RESULT_REJECTED:
+		r.Outcome = Rejected
+	default:
+		return r, fmt.Errorf("client: broker answered with the unknown result %v: %w", p.GetResult(), ErrUnknownOutcome)
+	}
+	return r, &NotConfirmedError{Result: r}
+}
