@@ -4,7 +4,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net"
@@ -77,14 +76,6 @@ var (
 	ErrClosed = errors.New("cluster: node is stopping")
 )
 
-// Cluster is this node's part. All methods may be called concurrently.
-type Cluster struct {
-	cfg   Config
-	epoch id.Epoch
-}
-
-var errNotYet = errors.New("cluster: not built yet")
-
 // Status is what an operator sees of the cluster from this node.
 type Status struct {
 	Name          string
@@ -111,54 +102,3 @@ type QueueStatus struct {
 	Online   []id.NodeID
 	Group    *nodev1.GroupStatus
 }
-
-// Start joins the cluster, or founds it with Config.Expect others, and recovers what the
-// data directory holds. It returns when the node serves its peers; Ready tells when it
-// can serve clients. Leaders and QueueConfig may be called before Start returns.
-func Start(ctx context.Context, c Config) (*Cluster, error) { return nil, errNotYet }
-
-// Ready returns nil when the catalog has a leader, this node's view is caught up and the
-// node's groups are open; otherwise what is missing.
-func (c *Cluster) Ready() error { return errNotYet }
-
-// Drain moves leadership of all groups off this node and waits until it leads nothing,
-// naming in its error what is left when ctx ends.
-func (c *Cluster) Drain(ctx context.Context) error { return errNotYet }
-
-// Close leaves gossip, stops the groups and releases the data directory.
-func (c *Cluster) Close(ctx context.Context) error { return errNotYet }
-
-// View returns the catalog as this node knows it.
-func (c *Cluster) View() *catalog.View { return nil }
-
-// ViewChanged returns a channel that is closed at the view's next change.
-func (c *Cluster) ViewChanged() <-chan struct{} { return nil }
-
-// ProposeCatalog puts a catalog command through and waits until this node's view shows
-// it (EX-15). A catalog.Error in the reply comes back as the error.
-func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
-	return catalog.Reply{}, errNotYet
-}
-
-// DeclareQueue places a new queue on size nodes, this one among them if it can be
-// (RE-1), and returns when it has a leader with its configuration in force. If the queue
-// exists, the catalog decides about equivalence.
-func (c *Cluster) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, size int, balanced bool) (catalog.Reply, error) {
-	return catalog.Reply{}, errNotYet
-}
-
-// Status returns the state of the cluster.
-func (c *Cluster) Status(ctx context.Context) (Status, error) { return Status{}, errNotYet }
-
-// QueueStatus returns a queue's state, read from its leader.
-func (c *Cluster) QueueStatus(ctx context.Context, q id.QueueUID) (QueueStatus, error) {
-	return QueueStatus{}, errNotYet
-}
-
-// TransferLeadership moves a queue's leadership to one of its members.
-func (c *Cluster) TransferLeadership(ctx context.Context, q id.QueueUID, to id.NodeID) error {
-	return errNotYet
-}
-
-// Queue returns this node's end of a queue; ErrNoSuchQueue if the view has none.
-func (c *Cluster) Queue(q id.QueueUID) (*Queue, error) { return nil, errNotYet }

@@ -2,29 +2,88 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // Led is a queue that this node leads in one term. After Ceased its methods fail with
 // ErrUnavailable. All methods may be called concurrently.
-type Led struct{}
+type Led struct {
+	queue *hosted
+	term  uint64
+
+	ceased     atomic.Bool
+	configured atomic.Bool // a configuration was put, or found, in force in this term
+
+	// What follows belongs to the worker that runs the queue's mailbox.
+	asked *quorumq.Config        // the newest configuration proposed
+	told  map[id.NodeID]presence // what the queue was told of nodes
+}
 
 // UID returns the queue's UID.
-func (l *Led) UID() id.QueueUID { return 0 }
+func (l *Led) UID() id.QueueUID { return l.queue.uid }
 
 // Term returns the term of the leadership.
-func (l *Led) Term() uint64 { return 0 }
+func (l *Led) Term() uint64 { return l.term }
+
+func (l *Led) check() error {
+	if l.ceased.Load() {
+		return fmt.Errorf("%w: queue %s: this node no longer leads it in term %d", ErrUnavailable, l.queue.uid, l.term)
+	}
+	return nil
+}
 
 // Backlog appends up to limit discarded messages with numbers above after, in order, and
 // returns the watermark up to which all are settled.
 func (l *Led) Backlog(dst []quorumq.Discarded, after quorumq.Seq, limit int) ([]quorumq.Discarded, quorumq.Seq, error) {
-	return dst, 0, errNotYet
+	if err := l.check(); err != nil {
+		return dst, 0, err
+	}
+	var settled quorumq.Seq
+	l.queue.group.Read(func() {
+		dst = l.queue.machine.queue.Backlog(dst, after, limit)
+		settled = l.queue.machine.queue.BacklogSettled()
+	})
+	return dst, settled, nil
 }
 
 // Body returns a body, or annotations, by reference, in stored form. The bytes must not be changed.
-func (l *Led) Body(ref quorumq.BodyRef) ([]byte, error) { return nil, errNotYet }
+func (l *Led) Body(ref quorumq.BodyRef) ([]byte, error) {
+	if err := l.check(); err != nil {
+		return nil, err
+	}
+	b, err := l.queue.group.Body(raftfsm.BodyRef(ref))
+	if err != nil {
+		return nil, fmt.Errorf("cluster: body %d/%d of queue %s: %w", ref.Index, ref.Slot, l.queue.uid, err)
+	}
+	return b, nil
+}
 
-// SettleBacklog removes forwarded messages from the backlog (DL-21).
-func (l *Led) SettleBacklog(ctx context.Context, ranges []quorumq.SeqRange) error { return errNotYet }
+// SettleBacklog removes forwarded messages from the backlog (DL-21). After an error it
+// may or may not have done so; a repeat does no harm.
+func (l *Led) SettleBacklog(ctx context.Context, ranges []quorumq.SeqRange) error {
+	if err := l.check(); err != nil {
+		return err
+	}
+	header := quorumq.AppendCommand(nil, &quorumq.BacklogSettle{Ranges: ranges})
+	r, err := l.queue.group.Propose(ctx, raftfsm.Command{Header: header})
+	switch {
+	case err == nil && r.Code == quorumq.CodeOK:
+		return nil
+	case err == nil:
+		return fmt.Errorf("cluster: settling the backlog of queue %s: the queue answered with code %d", l.queue.uid, r.Code)
+	case errors.Is(err, raftfsm.ErrBusy), errors.Is(err, raftfsm.ErrStopped), isNotLeader(err):
+		return fmt.Errorf("%w: queue %s: %w", ErrUnavailable, l.queue.uid, err)
+	}
+	return fmt.Errorf("%w: queue %s: %w", ErrUnknownOutcome, l.queue.uid, err)
+}
+
+func isNotLeader(err error) bool {
+	var n *raftfsm.NotLeaderError
+	return errors.As(err, &n)
+}

@@ -264,7 +264,15 @@ func (g *Group[R, E]) shutdown() error {
 	}
 	g.halt()
 	<-g.loopDone
-	err := r.Shutdown().Error()
+	ended := r.Shutdown()
+	// Raft waits for its calls before it closes the transport, and a call to a member that
+	// is down waits for a link.
+	if t, ok := g.c.Transport.(raft.WithClose); ok {
+		if err := t.Close(); err != nil {
+			g.log.Warn("closing the group's transport", "error", err)
+		}
+	}
+	err := ended.Error()
 	g.spawning.Lock()   // who has it sees that the group is stopping from here on
 	g.spawning.Unlock() //nolint:staticcheck // nothing to do in between
 	g.work.Wait()

@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// calls answers peers' calls other than the links.
+type calls struct {
+	nodev1.UnimplementedNodeServer
+
+	c *Cluster
+}
+
+// ProposeCatalog proposes for a peer if this node leads the catalog group.
+func (s calls) ProposeCatalog(ctx context.Context, r *nodev1.ProposeCatalogRequest) (*nodev1.ProposeCatalogResponse, error) {
+	if s.c.catalog == nil {
+		return &nodev1.ProposeCatalogResponse{NotLeader: true}, nil
+	}
+	reply, leader, err := s.c.catalog.proposeHere(ctx, r.GetCommand())
+	if errors.Is(err, errNotProposed) {
+		return &nodev1.ProposeCatalogResponse{NotLeader: true, Leader: string(leader)}, nil
+	}
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	return &nodev1.ProposeCatalogResponse{Index: reply.Index, Reply: catalog.AppendReply(nil, reply)}, nil
+}
+
+// QueueStatus reads a queue's figures if this node leads it.
+func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
+	q := s.c.host.queue(id.QueueUID(r.GetQueue()))
+	if q == nil {
+		return nil, status.Error(codes.NotFound, s.c.host.notHosted(id.QueueUID(r.GetQueue())).Error())
+	}
+	out := &nodev1.QueueStatusResponse{Group: groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed())}
+	out.Leader = out.GetGroup().GetLeader()
+	o, err := q.overview(ctx)
+	if err != nil {
+		return out, nil //nolint:nilerr // it does not lead: the answer says who does
+	}
+	out.HasOverview = true
+	if out.Overview, err = json.Marshal(o); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return out, nil
+}
+
+// overview reads the queue's figures so that they are not stale. It fails unless this
+// member leads and a configuration is in force in its term.
+func (q *hosted) overview(ctx context.Context) (quorumq.Overview, error) {
+	if l := q.led.Load(); l == nil || !l.configured.Load() {
+		leader, _ := q.group.Leader()
+		return quorumq.Overview{}, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
+	}
+	if err := q.group.Barrier(ctx); err != nil {
+		return quorumq.Overview{}, err
+	}
+	var o quorumq.Overview
+	q.group.Read(func() { o = q.machine.queue.Overview() })
+	return o, nil
+}
+
+func groupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatus {
+	out := &nodev1.GroupStatus{
+		Group: uint64(g), Leader: string(s.Leader), Term: s.Term, CommitIndex: s.CommitIndex,
+		AppliedIndex: s.AppliedIndex, SnapshotIndex: s.SnapshotIndex, LastIndex: s.LastIndex, State: s.State,
+	}
+	if failed != nil {
+		out.Failed = failed.Error()
+	}
+	return out
+}
+
+// NodeStatus tells what this node hosts and how far the founding has come.
+func (s calls) NodeStatus(context.Context, *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
+	c := s.c
+	out := &nodev1.NodeStatusResponse{
+		Node: string(c.cfg.Node), Epoch: uint64(c.epoch), Version: c.cfg.Version, Draining: c.draining.Load(),
+	}
+	// Founded is read first: a founder never moves on after it has founded.
+	out.Founded = c.catalog.founded()
+	p := c.catalog.promise.Load()
+	out.Founder, out.FoundingRound, out.Founding = string(p.founder), p.round, nodeNames(p.members)
+	g := c.catalog.group
+	out.Groups = append(out.Groups, groupStatus(id.CatalogGroup, g.Stats(), g.Failed()))
+	for _, q := range c.host.all() {
+		out.Groups = append(out.Groups, groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed()))
+	}
+	return out, nil
+}
+
+// TransferLeadership moves the leadership of a group that this node leads.
+func (s calls) TransferLeadership(ctx context.Context, r *nodev1.TransferLeadershipRequest) (*nodev1.TransferLeadershipResponse, error) {
+	transfer := s.c.catalog.group.TransferLeadership
+	if g := id.GroupID(r.GetGroup()); g != id.CatalogGroup {
+		q := s.c.host.queue(id.QueueUID(g))
+		if q == nil {
+			return nil, status.Error(codes.NotFound, s.c.host.notHosted(id.QueueUID(g)).Error())
+		}
+		transfer = q.group.TransferLeadership
+	}
+	if err := transfer(ctx, id.NodeID(r.GetTo())); err != nil {
+		code := codes.Internal
+		if isNotLeader(err) {
+			code = codes.FailedPrecondition
+		}
+		return nil, status.Error(code, err.Error())
+	}
+	return &nodev1.TransferLeadershipResponse{}, nil
+}

@@ -1,0 +1,277 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// catalogGroup is this node's member of the catalog group.
+type catalogGroup struct {
+	c     *Cluster
+	group *raftfsm.Group[catalog.Reply, noEffects]
+
+	promise    atomic.Pointer[promise] // written by the founding loop after the disk has it
+	registered atomic.Uint64           // catalog index of this start's registration; 0: not yet
+	refused    atomic.Pointer[error]   // why the catalog will never take this node
+}
+
+const (
+	// catalogRetry is the wait between attempts to reach the catalog's leader.
+	catalogRetry = 50 * time.Millisecond
+	// catalogAttempt bounds one attempt.
+	catalogAttempt = 2 * time.Second
+)
+
+func openCatalog(c *Cluster) (*catalogGroup, error) {
+	p, err := c.dir.readPromise()
+	if err != nil {
+		return nil, err
+	}
+	g := &catalogGroup{c: c}
+	g.promise.Store(&p)
+	storage, err := raftfsm.OpenBolt(filepath.Join(c.dir.catalog(), "log.db"))
+	if err != nil {
+		return nil, fmt.Errorf("cluster: opening the catalog's log: %w", err)
+	}
+	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(c.dir.catalog(), "snapshots"), storage)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cluster: opening the catalog's snapshots: %w", err), storage.Close())
+	}
+	g.group, err = raftfsm.Open(raftfsm.Config[catalog.Reply, noEffects]{
+		Group:            id.CatalogGroup,
+		Node:             c.cfg.Node,
+		Machine:          &catalogMachine{catalog: catalog.New(), views: c.views},
+		Storage:          storage,
+		Snapshots:        snapshots,
+		Transport:        c.mux.Raft(id.CatalogGroup),
+		Logger:           c.log,
+		HeartbeatTimeout: c.cfg.HeartbeatTimeout,
+		ElectionTimeout:  c.cfg.HeartbeatTimeout,
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cluster: opening the catalog group: %w", err), storage.Close())
+	}
+	return g, nil
+}
+
+// founded tells whether the member has state: it was bootstrapped, or a leader has
+// written to it.
+func (g *catalogGroup) founded() bool {
+	s := g.group.Stats()
+	return s.LastIndex > 0 || s.SnapshotIndex > 0
+}
+
+func (g *catalogGroup) leader() id.NodeID {
+	leader, _ := g.group.Leader()
+	return leader
+}
+
+// ProposeCatalog puts a catalog command through and waits until this node's view shows
+// it (EX-15). A catalog.Error in the reply comes back as the error.
+//
+// The command is repeated until it is answered: every catalog command states what shall
+// be, so that a repeat changes nothing. After a repeat Created and Deleted may be false
+// although this call did it.
+func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
+	if err := catalog.CheckCommand(cmd); err != nil {
+		return catalog.Reply{}, fmt.Errorf("cluster: catalog command: %w", err)
+	}
+	ctx, cancel := c.commandContext(ctx)
+	defer cancel()
+	r, err := c.catalog.propose(ctx, catalog.AppendCommand(nil, cmd))
+	if err != nil {
+		return catalog.Reply{}, err
+	}
+	if r.Err != nil {
+		return r, r.Err
+	}
+	if err := c.views.await(ctx, r.Index); err != nil {
+		return r, fmt.Errorf("%w: the catalog took the command at index %d, but this node has not caught up in time: "+
+			"check its links to the other nodes", ErrUnknownOutcome, r.Index)
+	}
+	return r, nil
+}
+
+// commandContext bounds a command without a leader (RE-5), and ends it with the node.
+func (c *Cluster) commandContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	var cancel context.CancelFunc
+	if d := c.cfg.CommandTimeout; d > 0 {
+		ctx, cancel = context.WithTimeout(ctx, d)
+	} else {
+		ctx, cancel = context.WithCancel(ctx)
+	}
+	release := context.AfterFunc(c.ctx, cancel)
+	return ctx, func() { release(); cancel() }
+}
+
+// propose tries the leader, or whoever may know it, until a leader answers.
+func (g *catalogGroup) propose(ctx context.Context, command []byte) (catalog.Reply, error) {
+	var hint id.NodeID
+	var last error
+	unknown := false
+	for attempt := 0; ; attempt++ {
+		to := hint
+		if to == "" {
+			to = g.target(attempt)
+		}
+		hint = ""
+		if to != "" {
+			r, leader, err := g.proposeAt(ctx, to, command)
+			if err == nil {
+				return r, nil
+			}
+			unknown = unknown || !errors.Is(err, errNotProposed)
+			last, hint = err, leader
+			if hint == to {
+				hint = ""
+			}
+		}
+		if hint != "" && attempt%4 != 3 {
+			continue // a redirect needs no wait, unless nodes send one another around
+		}
+		if err := pause(ctx, catalogRetry); err != nil {
+			return catalog.Reply{}, g.unavailable(unknown, last)
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g *catalogGroup) unavailable(unknown bool, last error) error {
+	if g.c.ctx.Err() != nil {
+		return fmt.Errorf("%w: catalog command", ErrClosed)
+	}
+	kind := ErrUnavailable
+	if unknown {
+		kind = ErrUnknownOutcome
+	}
+	if last == nil {
+		last = errors.New("no node that may lead it is connected")
+	}
+	return fmt.Errorf("%w: catalog group: check that a majority of its nodes runs and is connected: %w", kind, last)
+}
+
+// target returns the node to ask: the leader, else the connected nodes in turn.
+func (g *catalogGroup) target(attempt int) id.NodeID {
+	if leader := g.leader(); leader != "" {
+		return leader
+	}
+	var near []id.NodeID
+	for _, n := range g.c.gossip() {
+		if _, up := g.c.mux.Connected(n.ID); up && n.ID != g.c.cfg.Node {
+			near = append(near, n.ID)
+		}
+	}
+	if len(near) == 0 {
+		return ""
+	}
+	return near[attempt%len(near)]
+}
+
+// errNotProposed marks attempts that have left nothing in the log.
+var errNotProposed = errors.New("cluster: not proposed")
+
+func (g *catalogGroup) proposeAt(ctx context.Context, to id.NodeID, command []byte) (catalog.Reply, id.NodeID, error) {
+	ctx, cancel := context.WithTimeout(ctx, catalogAttempt)
+	defer cancel()
+	if to == g.c.cfg.Node {
+		return g.proposeHere(ctx, command)
+	}
+	peer, err := g.c.mux.Client(to)
+	if err != nil {
+		return catalog.Reply{}, "", fmt.Errorf("%w: %w", errNotProposed, err)
+	}
+	answer, err := peer.ProposeCatalog(ctx, &nodev1.ProposeCatalogRequest{Command: command})
+	if err != nil {
+		return catalog.Reply{}, "", fmt.Errorf("asking node %q: %w", to, err)
+	}
+	if answer.GetNotLeader() {
+		leader := id.NodeID(answer.GetLeader())
+		return catalog.Reply{}, leader, fmt.Errorf("%w: node %q does not lead it", errNotProposed, to)
+	}
+	r, err := catalog.DecodeReply(answer.GetReply())
+	if err != nil {
+		return catalog.Reply{}, "", fmt.Errorf("answer of node %q: %w", to, err)
+	}
+	return r, "", nil
+}
+
+func (g *catalogGroup) proposeHere(ctx context.Context, command []byte) (catalog.Reply, id.NodeID, error) {
+	// The group keeps the bytes until it has answered, and that may be after ctx's end.
+	r, err := g.group.Propose(ctx, raftfsm.Command{Header: slices.Clone(command)})
+	if err == nil {
+		return r, "", nil
+	}
+	var redirect *raftfsm.NotLeaderError
+	switch {
+	case errors.As(err, &redirect):
+		return catalog.Reply{}, redirect.Leader, fmt.Errorf("%w: %w", errNotProposed, err)
+	case errors.Is(err, raftfsm.ErrBusy), errors.Is(err, raftfsm.ErrStopped):
+		return catalog.Reply{}, "", fmt.Errorf("%w: %w", errNotProposed, err)
+	}
+	return catalog.Reply{}, "", err
+}
+
+// register makes this start of the node known to the catalog. What it is answered also
+// tells how far the view has to come to be caught up.
+func (g *catalogGroup) register() {
+	cfg := &g.c.cfg
+	command := catalog.AppendCommand(nil, &catalog.RegisterNode{
+		ID: cfg.Node, Address: cfg.PeerAddr, ClientAddress: cfg.ClientAddr, Epoch: g.c.epoch,
+	})
+	for {
+		r, err := g.propose(g.c.ctx, command)
+		if err != nil {
+			return // propose gives up only when the node stops
+		}
+		if r.Err != nil {
+			refused := fmt.Errorf("cluster: the catalog refuses this node: %w", r.Err)
+			g.refused.Store(&refused)
+			g.c.log.Error("catalog refuses this node", "error", r.Err)
+			return
+		}
+		g.registered.Store(r.Index)
+		g.c.host.wakeReconcile()
+		return
+	}
+}
+
+// ready tells what is missing before this node's view can be relied on.
+func (g *catalogGroup) ready() error {
+	if err := g.refused.Load(); err != nil {
+		return *err
+	}
+	if err := g.group.Failed(); err != nil {
+		return fmt.Errorf("cluster: catalog group has failed on this node: %w", err)
+	}
+	if !g.founded() {
+		return fmt.Errorf("cluster: not founded: waiting for %d nodes, %d seen: %q",
+			g.c.cfg.Expect, len(g.c.alive()), g.c.alive())
+	}
+	if g.leader() == "" {
+		return errors.New("cluster: catalog group has no leader: waiting for a majority of its nodes")
+	}
+	if want, have := g.registered.Load(), g.c.views.view.Load().Index(); want == 0 || have < want {
+		return fmt.Errorf("cluster: catalog view is catching up: at index %d of %d", have, want)
+	}
+	return nil
+}

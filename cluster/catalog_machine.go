@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"iter"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// catalogMachine runs the catalog in a group and publishes its views. The group
+// serialises all calls.
+type catalogMachine struct {
+	catalog *catalog.Catalog
+	views   *views
+}
+
+// noEffects is what catalog commands have as effects.
+type noEffects struct{}
+
+// Apply carries out a catalog command. One that this build cannot read changes nothing
+// and is answered so.
+func (m *catalogMachine) Apply(meta raftfsm.Meta, header []byte, _ int) (catalog.Reply, noEffects) {
+	cmd, err := catalog.DecodeCommand(header)
+	if err != nil {
+		return catalog.Reply{
+			Index: meta.Index,
+			Err: &catalog.Error{
+				Code: catalog.CodePreconditionFailed, Kind: "command",
+				Reason: err.Error() + "; nodes of different versions must agree on catalog commands",
+			},
+		}, noEffects{}
+	}
+	r := m.catalog.Apply(meta.Index, meta.NowMs, cmd)
+	m.views.publish(m.catalog.View())
+	return r, noEffects{}
+}
+
+// Lead returns nil: the catalog has no effects.
+func (m *catalogMachine) Lead(id.NodeID, uint64) []byte { return nil }
+
+// Live yields nothing: catalog commands have no bodies.
+func (m *catalogMachine) Live() iter.Seq[raftfsm.BodyRef] { return func(func(raftfsm.BodyRef) bool) {} }
+
+// AppendSnapshot appends the catalog.
+func (m *catalogMachine) AppendSnapshot(b []byte) []byte { return m.catalog.AppendSnapshot(b) }
+
+// Restore replaces the catalog and shows it.
+func (m *catalogMachine) Restore(b []byte) error {
+	if err := m.catalog.Restore(b); err != nil {
+		return err
+	}
+	m.views.publish(m.catalog.View())
+	return nil
+}

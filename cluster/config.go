@@ -1,0 +1,127 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Defaults of Config.
+const (
+	defaultExpect           = 3
+	defaultConfirmTimeout   = 60 * time.Second
+	defaultCommandTimeout   = 5 * time.Second
+	defaultHeartbeatTimeout = 500 * time.Millisecond
+	defaultBodyCacheBytes   = 256 << 20
+	defaultPublishWindow    = 16384
+)
+
+// Limits of this package, beside those of Config.
+const (
+	// maxDeliverBytes bounds the bodies of one frame of deliveries, but not below one
+	// message, and what one turn of a worker holds in memory.
+	maxDeliverBytes = 1 << 20
+	// maxHeldBytes bounds the bodies in one answer to Resume; the rest follows as
+	// deliveries.
+	maxHeldBytes = 16 << 20
+	// maxMailboxDeliveries bounds the deliveries that wait for a worker, per queue. What
+	// comes above is read from the queue again later.
+	maxMailboxDeliveries = 1 << 18
+	// maxOpening bounds the groups that are opened or closed at the same time.
+	maxOpening = 8
+	// maxCatalogVoters bounds the voters of the catalog group (RE-6).
+	maxCatalogVoters = 5
+)
+
+// Validate returns all faults of the Config at once.
+func (c Config) Validate() error {
+	var faults []error
+	need := func(missing bool, field, remedy string) {
+		if missing {
+			faults = append(faults, fmt.Errorf("cluster: %s is not set: %s", field, remedy))
+		}
+	}
+	need(c.Name == "", "Name", "name the cluster, alike on all nodes")
+	need(c.Node == "", "Node", "give the node an id that it keeps, and no other node has")
+	need(c.DataDir == "", "DataDir", "name a directory for this node alone")
+	need(c.Peers == nil, "Peers", "open a listener for other nodes")
+	need(c.PeerAddr == "", "PeerAddr", "say at which host:port other nodes reach Peers")
+	need(c.GossipAddr == "", "GossipAddr", "say at which host:port to gossip")
+	if len(c.Node) > catalog.MaxNodeIDBytes {
+		faults = append(faults, fmt.Errorf("cluster: Node is %d bytes long, the limit is %d", len(c.Node), catalog.MaxNodeIDBytes))
+	}
+	for _, t := range []struct{ field, text string }{{"Name", c.Name}, {"Node", string(c.Node)}} {
+		if hasBreak(t.text) {
+			faults = append(faults, fmt.Errorf("cluster: %s %q has a control character", t.field, t.text))
+		}
+	}
+	if n := len(c.Key); n != 0 && n != 16 && n != 24 && n != 32 {
+		faults = append(faults, fmt.Errorf("cluster: Key is %d bytes long: use 16, 24 or 32", n))
+	}
+	for _, n := range []struct {
+		field string
+		value int64
+	}{
+		{"Expect", int64(c.Expect)},
+		{"HeartbeatTimeout", int64(c.HeartbeatTimeout)},
+		{"BodyCacheBytes", c.BodyCacheBytes},
+		{"PublishWindow", int64(c.PublishWindow)},
+	} {
+		if n.value < 0 {
+			faults = append(faults, fmt.Errorf("cluster: %s is %d: set a positive value, or 0 for the default", n.field, n.value))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func hasBreak(s string) bool {
+	for _, r := range s {
+		if r < ' ' || r == 0x7f {
+			return true
+		}
+	}
+	return false
+}
+
+func (c Config) withDefaults() Config {
+	if c.Expect == 0 {
+		c.Expect = defaultExpect
+	}
+	if c.ConfirmTimeout == 0 {
+		c.ConfirmTimeout = defaultConfirmTimeout
+	}
+	if c.CommandTimeout == 0 {
+		c.CommandTimeout = defaultCommandTimeout
+	}
+	if c.HeartbeatTimeout == 0 {
+		c.HeartbeatTimeout = defaultHeartbeatTimeout
+	}
+	if c.BodyCacheBytes == 0 {
+		c.BodyCacheBytes = defaultBodyCacheBytes
+	}
+	if c.PublishWindow == 0 {
+		c.PublishWindow = defaultPublishWindow
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.QueueConfig == nil {
+		c.QueueConfig = func(*catalog.View, *catalog.QueueRecord) quorumq.Config { return quorumq.DefaultConfig() }
+	}
+	if c.Leaders == nil {
+		c.Leaders = noLeaders{}
+	}
+	return c
+}
+
+// noLeaders is for nodes on which nobody wants to know.
+type noLeaders struct{}
+
+func (noLeaders) Leading(*Led)                     {}
+func (noLeaders) Ceased(*Led)                      {}
+func (noLeaders) Backlog(*Led)                     {}
+func (noLeaders) Copies(*Led, []quorumq.Discarded) {}

@@ -1,0 +1,239 @@
+package cluster
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// effects are what gathered between two turns of a worker, of one leadership.
+type effects struct {
+	led     *Led
+	deliver []quorumq.Delivery
+	notices []quorumq.Notice
+	copies  []quorumq.Discarded
+	backlog bool
+}
+
+// Act is of raftfsm.Effector, on the apply path: it copies and goes on. Release is not
+// acted on: snapshots tell the log what is still needed.
+func (q *hosted) Act(_ uint64, e quorumq.Effects) {
+	l := q.led.Load()
+	if l == nil {
+		return
+	}
+	if e.Timer != 0 {
+		q.h.timers.set(q.uid, e.Timer)
+	}
+	if len(e.Deliver) == 0 && len(e.Notices) == 0 && len(e.Copies) == 0 && !e.Backlog {
+		return
+	}
+	q.box.gather(func(into *effects, waiting int) int {
+		into.led = l
+		into.notices = append(into.notices, e.Notices...)
+		into.copies = append(into.copies, e.Copies...)
+		into.backlog = into.backlog || e.Backlog
+		room := max(0, maxMailboxDeliveries-waiting)
+		room = min(room, len(e.Deliver))
+		into.deliver = append(into.deliver, e.Deliver[:room]...)
+		for _, d := range e.Deliver[room:] {
+			q.lose(d)
+		}
+		return room
+	})
+}
+
+// carryOut acts on effects, on a worker.
+func (q *hosted) carryOut(e *effects) {
+	q.deliver(e.deliver)
+	for _, n := range e.notices {
+		q.notify(n)
+	}
+	if len(e.copies) > 0 {
+		q.h.c.cfg.Leaders.Copies(e.led, e.copies)
+	}
+	if e.backlog {
+		q.h.c.cfg.Leaders.Backlog(e.led)
+	}
+}
+
+// load reads what a delivery delivers.
+func (q *hosted) load(d quorumq.Delivery) (heldDelivery, error) {
+	out := heldDelivery{Delivery: d}
+	var err error
+	if out.Message, err = q.group.Body(raftfsm.BodyRef(d.Body)); err != nil {
+		return out, err
+	}
+	if d.Annotations != (quorumq.BodyRef{}) {
+		out.Annotations, err = q.group.Body(raftfsm.BodyRef(d.Annotations))
+	}
+	return out, err
+}
+
+// outbox gathers deliveries for one gateway. It belongs to one worker's turn.
+type outbox struct {
+	q     *hosted
+	node  id.NodeID
+	ds    []heldDelivery
+	bytes int
+}
+
+// deliver brings deliveries to their gateways, in order for each.
+func (q *hosted) deliver(ds []quorumq.Delivery) {
+	var boxes []*outbox // few: one per gateway
+	for i := range ds {
+		d := &ds[i]
+		var box *outbox
+		for _, b := range boxes {
+			if b.node == d.Consumer.Node {
+				box = b
+			}
+		}
+		if box == nil {
+			box = &outbox{q: q, node: d.Consumer.Node}
+			boxes = append(boxes, box)
+		}
+		h, err := q.load(*d)
+		if err != nil {
+			q.lose(*d) // settled meanwhile, or tried again
+			continue
+		}
+		box.add(h)
+	}
+	for _, b := range boxes {
+		b.flush()
+	}
+}
+
+func (b *outbox) add(h heldDelivery) {
+	n := len(h.Message) + len(h.Annotations)
+	if b.bytes > 0 && b.bytes+n > maxDeliverBytes {
+		b.flush()
+	}
+	b.ds = append(b.ds, h)
+	b.bytes += n
+}
+
+// flush hands over what was added. What finds no link is dropped: the gateway resumes
+// when the link is up again. What finds no room is delivered later.
+func (b *outbox) flush() {
+	if len(b.ds) == 0 {
+		return
+	}
+	if b.node == b.q.h.c.cfg.Node {
+		b.q.h.c.gateway.deliver(b.q.uid, b.ds)
+	} else if err := b.q.h.peers.send(b.node, deliveriesFrame(b.q.uid, b.ds)); errors.Is(err, transport.ErrLinkFull) {
+		for i := range b.ds {
+			b.q.lose(b.ds[i].Delivery)
+		}
+	}
+	b.ds, b.bytes = nil, 0
+}
+
+func deliveriesFrame(q id.QueueUID, ds []heldDelivery) *nodev1.Frame {
+	out := make([]*nodev1.Delivery, len(ds))
+	for i := range ds {
+		out[i] = wireDelivery(&ds[i])
+	}
+	return &nodev1.Frame{Kind: &nodev1.Frame_Deliveries{
+		Deliveries: &nodev1.Deliveries{Queue: uint64(q), Deliveries: out},
+	}}
+}
+
+func wireDelivery(d *heldDelivery) *nodev1.Delivery {
+	return &nodev1.Delivery{
+		Epoch: uint64(d.Consumer.Epoch), Session: d.Consumer.Session, Tag: d.Consumer.Tag,
+		MsgId:         uint64(d.MsgID),
+		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
+		Message: d.Message, Annotations: d.Annotations,
+	}
+}
+
+// notify brings a notice to the consumer's gateway; one that gets lost is repaired by
+// the gateway's next command or by the next leader.
+func (q *hosted) notify(n quorumq.Notice) {
+	k := n.Consumer
+	if k.Node == q.h.c.cfg.Node {
+		q.h.c.gateway.notice(q.uid, n)
+		return
+	}
+	err := q.h.peers.send(k.Node, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{
+		Queue: uint64(q.uid), Epoch: uint64(k.Epoch), Session: k.Session, Tag: k.Tag, Kind: uint32(n.Kind),
+	}}})
+	if err != nil {
+		q.h.c.log.Debug("notice not sent", "queue", q.uid.String(), "node", k.Node, "error", err)
+	}
+}
+
+// lost remembers from where on deliveries have to be read from the queue again, because
+// there was no room for them. mu guards the map.
+type lost struct {
+	mu   sync.Mutex
+	from map[quorumq.ConsumerKey]quorumq.MsgID // the lowest id that was lost
+}
+
+// lose gives a delivery up for now. It does not block.
+func (q *hosted) lose(d quorumq.Delivery) {
+	q.lost.mu.Lock()
+	defer q.lost.mu.Unlock()
+	if q.lost.from == nil {
+		q.lost.from = map[quorumq.ConsumerKey]quorumq.MsgID{}
+		time.AfterFunc(hostRetry, func() { q.box.post(q.redeliver) })
+	}
+	if from, ok := q.lost.from[d.Consumer]; !ok || d.MsgID < from {
+		q.lost.from[d.Consumer] = d.MsgID
+	}
+}
+
+// redeliver delivers what was lost, as far as consumers still hold it. Workers only.
+func (q *hosted) redeliver() {
+	q.lost.mu.Lock()
+	from := q.lost.from
+	q.lost.from = nil
+	q.lost.mu.Unlock()
+	if q.led.Load() == nil {
+		return // the next leader's Lead makes gateways resume
+	}
+	for c, first := range from {
+		var ds []quorumq.Delivery
+		q.group.Read(func() { ds = q.machine.queue.Assigned(nil, c, first-1) })
+		q.deliver(ds)
+	}
+}
+
+// held is host.held on a worker.
+func (q *hosted) held(c quorumq.ConsumerKey, after quorumq.MsgID) ([]heldDelivery, quorumq.MsgID, error) {
+	if q.led.Load() == nil {
+		leader, _ := q.group.Leader()
+		if leader == q.h.c.cfg.Node {
+			leader = "" // its Lead command is on the way
+		}
+		return nil, 0, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
+	}
+	var ds []quorumq.Delivery
+	var last quorumq.MsgID
+	q.group.Read(func() {
+		ds = q.machine.queue.Assigned(nil, c, after)
+		last, _ = q.machine.queue.LastMsgID(c) // an unknown consumer holds nothing
+	})
+	out := make([]heldDelivery, 0, len(ds))
+	bytes := 0
+	for i, d := range ds {
+		h, err := q.load(d)
+		if err != nil {
+			continue // settled meanwhile
+		}
+		if bytes += len(h.Message) + len(h.Annotations); bytes > maxHeldBytes && len(out) > 0 {
+			q.lose(ds[i])
+			return out, ds[i].MsgID - 1, nil
+		}
+		out = append(out, h)
+	}
+	return out, last, nil
+}

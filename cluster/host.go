@@ -1,0 +1,300 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// host holds this node's members of queue groups. The set of groups belongs to the
+// reconcile loop, which alone opens and closes them; mu guards the map for all others.
+type host struct {
+	c       *Cluster
+	bodies  *raftfsm.BodyCache
+	workers *workers
+	timers  *timers
+	peers   *peers
+
+	woken chan struct{} // of capacity 1: reconcile without a change of the view
+
+	mu       sync.RWMutex
+	queues   map[id.QueueUID]*hosted
+	wanted   int   // queues of the view that this node is a member of
+	failures error // of the last reconciliation
+	closed   bool
+}
+
+// heldDelivery is a delivery with what it delivers.
+type heldDelivery struct {
+	quorumq.Delivery
+	Message, Annotations []byte // stored forms
+}
+
+func newHost(c *Cluster) *host {
+	h := &host{
+		c:      c,
+		bodies: raftfsm.NewBodyCache(c.cfg.BodyCacheBytes),
+		// Workers wait for disks when bodies are no longer in memory.
+		workers: startWorkers(4 * runtime.GOMAXPROCS(0)),
+		peers:   newPeers(c.cfg.Node, c.epoch),
+		woken:   make(chan struct{}, 1),
+		queues:  map[id.QueueUID]*hosted{},
+	}
+	h.timers = newTimers(h.expire)
+	return h
+}
+
+// queue returns the local member, nil if there is none.
+func (h *host) queue(q id.QueueUID) *hosted {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.queues[q]
+}
+
+func (h *host) all() []*hosted {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	qs := make([]*hosted, 0, len(h.queues))
+	for _, q := range h.queues {
+		qs = append(qs, q)
+	}
+	return qs
+}
+
+// notHosted is the error of asking for a queue of which this node has no open member.
+func (h *host) notHosted(q id.QueueUID) error {
+	return fmt.Errorf("%w: node %q has no member of queue %s", ErrNoSuchQueue, h.c.cfg.Node, q)
+}
+
+// submit gives a command to the local member. done is called exactly once, perhaps on
+// the apply path, and must not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy,
+// raftfsm.ErrStopped, raftfsm.ErrUnknownOutcome, ErrNoSuchQueue.
+func (h *host) submit(q id.QueueUID, header []byte, bodies [][]byte, done func(quorumq.Reply, error)) {
+	m := h.queue(q)
+	if m == nil {
+		done(quorumq.Reply{}, h.notHosted(q))
+		return
+	}
+	m.group.Submit(raftfsm.Command{Header: header, Bodies: bodies}, done)
+}
+
+// load adds to the delivery of a Get what it delivers, off the apply path. done is
+// called exactly once; errors as of submit, or of reading the body.
+func (h *host) load(q id.QueueUID, d quorumq.Delivery, done func(heldDelivery, error)) {
+	m := h.queue(q)
+	if m == nil {
+		done(heldDelivery{}, h.notHosted(q))
+		return
+	}
+	if !m.box.post(func() { done(m.load(d)) }) {
+		done(heldDelivery{}, raftfsm.ErrStopped)
+	}
+}
+
+// held reads what a consumer holds above an id, with bodies, and its newest id, from the
+// local member if that leads. done is called exactly once, off the apply path. If the
+// bodies are more than maxHeldBytes, the rest follows as deliveries.
+func (h *host) held(
+	q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID,
+	done func(ds []heldDelivery, last quorumq.MsgID, err error),
+) {
+	m := h.queue(q)
+	if m == nil {
+		done(nil, 0, h.notHosted(q))
+		return
+	}
+	if !m.box.post(func() { done(m.held(c, after)) }) {
+		done(nil, 0, raftfsm.ErrStopped)
+	}
+}
+
+// leaderOf returns the leader as the local member knows it; false if there is no member.
+func (h *host) leaderOf(q id.QueueUID) (id.NodeID, bool) {
+	m := h.queue(q)
+	if m == nil {
+		return "", false
+	}
+	leader, _ := m.group.Leader()
+	return leader, true
+}
+
+// expire proposes Expire for a queue whose time has come.
+func (h *host) expire(q id.QueueUID) {
+	if m := h.queue(q); m != nil {
+		m.expire()
+	}
+}
+
+// checkNodes lets every queue that this node leads compare its sessions with what is
+// known of nodes.
+func (h *host) checkNodes() {
+	for _, q := range h.all() {
+		if q.led.Load() != nil {
+			q.box.post(q.checkNodes)
+		}
+	}
+}
+
+// configure lets every queue that this node leads compare its configuration.
+func (h *host) configure() {
+	for _, q := range h.all() {
+		if q.led.Load() != nil {
+			q.box.post(q.configure)
+		}
+	}
+}
+
+func (h *host) wakeReconcile() {
+	select {
+	case h.woken <- struct{}{}:
+	default:
+	}
+}
+
+// reconcile follows the view until stop is closed: it opens the groups that this node is
+// a member of and closes those that are gone.
+func (h *host) reconcile(stop <-chan struct{}) {
+	for {
+		changed := h.c.views.next()
+		h.follow(h.c.views.view.Load())
+		select {
+		case <-changed:
+		case <-h.woken:
+		case <-stop:
+			return
+		}
+	}
+}
+
+func (h *host) follow(v *catalog.View) {
+	news := false
+	for n := range v.Nodes() {
+		h.c.setPeer(n.ID, n.Address)
+		news = h.peers.heard(n.ID, n.Epoch) || news
+	}
+	if news {
+		h.checkNodes()
+	}
+	var open []*catalog.QueueRecord
+	wanted := 0
+	for r := range v.Queues() {
+		if !slices.Contains(r.Members, h.c.cfg.Node) {
+			continue
+		}
+		wanted++
+		if h.queue(r.UID) == nil {
+			open = append(open, r)
+		}
+	}
+	h.mu.Lock()
+	h.wanted = wanted
+	h.mu.Unlock()
+	failures := h.closeGone(v)
+	failures = errors.Join(failures, eachOf(open, h.open))
+	h.mu.Lock()
+	h.failures = failures
+	h.mu.Unlock()
+	h.configure()
+}
+
+// closeGone ends the queues that the view has lost, and deletes their files. Files of
+// queues that were deleted while this node was away go once the view is caught up.
+func (h *host) closeGone(v *catalog.View) error {
+	var gone []id.QueueUID
+	for _, q := range h.all() {
+		if _, ok := v.QueueByUID(q.uid); !ok {
+			gone = append(gone, q.uid)
+		}
+	}
+	if at := h.c.catalog.registered.Load(); at > 0 && v.Index() >= at {
+		stored, err := h.c.dir.queues()
+		if err != nil {
+			return err
+		}
+		for _, uid := range stored {
+			if _, ok := v.QueueByUID(uid); !ok && !slices.Contains(gone, uid) {
+				gone = append(gone, uid)
+			}
+		}
+	}
+	return eachOf(gone, h.remove)
+}
+
+func (h *host) remove(uid id.QueueUID) error {
+	h.mu.Lock()
+	q := h.queues[uid]
+	delete(h.queues, uid)
+	h.mu.Unlock()
+	h.c.gateway.queueGone(uid)
+	var err error
+	if q != nil {
+		err = q.close()
+	}
+	return errors.Join(err, h.c.dir.removeQueue(uid))
+}
+
+func (h *host) open(r *catalog.QueueRecord) error {
+	q, err := openHosted(h, r)
+	if err != nil {
+		h.c.log.Error("opening a queue's group", "queue", r.UID.String(), "error", err)
+		return err
+	}
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return q.close()
+	}
+	h.queues[r.UID] = q
+	h.mu.Unlock()
+	q.start()
+	return nil
+}
+
+// eachOf runs f for all, up to maxOpening at the same time, and joins the errors.
+func eachOf[T any](all []T, f func(T) error) error {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, maxOpening)
+	errs := make([]error, len(all))
+	for i, x := range all {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = f(x)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// ready tells how many groups are not open yet.
+func (h *host) ready() error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if open := len(h.queues); open < h.wanted || h.failures != nil {
+		return errors.Join(fmt.Errorf("cluster: %d of %d groups open", open, h.wanted), h.failures)
+	}
+	return nil
+}
+
+// close stops all groups. The reconcile loop has ended.
+func (h *host) close() error {
+	h.mu.Lock()
+	h.closed = true
+	qs := h.queues
+	h.queues = map[id.QueueUID]*hosted{}
+	h.mu.Unlock()
+	all := make([]*hosted, 0, len(qs))
+	for _, q := range qs {
+		all = append(all, q)
+	}
+	err := eachOf(all, (*hosted).close)
+	h.workers.close()
+	return err
+}

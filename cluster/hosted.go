@@ -1,0 +1,275 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// hosted is this node's member of one queue's group. It is the group's Effector.
+type hosted struct {
+	h       *host
+	uid     id.QueueUID
+	members []id.NodeID
+	machine *queueMachine // read in group.Read only
+	group   *raftfsm.Group[quorumq.Reply, quorumq.Effects]
+	box     mailbox
+
+	// led is set and taken back on the apply path; workers act on it later, in order.
+	led atomic.Pointer[Led]
+
+	lost lost
+
+	stop    chan struct{}
+	watcher sync.WaitGroup
+}
+
+// bootstrapGrace is how many heartbeat timeouts a member waits for the preferred leader
+// to bootstrap the group before it does so itself. All write the same configuration.
+const bootstrapGrace = 4
+
+// openHosted opens the member, but hands nothing on before start.
+func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
+	q := &hosted{h: h, uid: r.UID, members: r.Members, stop: make(chan struct{})}
+	q.machine = newQueueMachine(r.UID, q.spoke)
+	q.box.workers, q.box.act = h.workers, q.carryOut
+	dir := h.c.dir.queue(r.UID)
+	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return nil, fault(err)
+	}
+	if err := syncDir(filepath.Dir(dir)); err != nil {
+		return nil, err
+	}
+	storage, err := raftfsm.OpenBolt(filepath.Join(dir, "log.db"))
+	if err != nil {
+		return nil, fault(err)
+	}
+	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(dir, "snapshots"), storage)
+	if err != nil {
+		return nil, errors.Join(fault(err), storage.Close())
+	}
+	q.group, err = raftfsm.Open(raftfsm.Config[quorumq.Reply, quorumq.Effects]{
+		Group:            r.UID.Group(),
+		Node:             h.c.cfg.Node,
+		Machine:          q.machine,
+		Effector:         q,
+		Storage:          storage,
+		Snapshots:        snapshots,
+		Transport:        h.c.mux.Raft(r.UID.Group()),
+		Logger:           h.c.log,
+		HeartbeatTimeout: h.c.cfg.HeartbeatTimeout,
+		ElectionTimeout:  h.c.cfg.HeartbeatTimeout,
+		BodyCache:        h.bodies,
+	})
+	if err != nil {
+		return nil, errors.Join(fault(err), storage.Close())
+	}
+	if r.Leader == h.c.cfg.Node {
+		if err := q.group.Bootstrap(r.Members); err != nil {
+			return nil, errors.Join(fault(err), q.group.Close())
+		}
+	}
+	return q, nil
+}
+
+// start hands on what the group has told so far and watches its leader.
+func (q *hosted) start() {
+	q.box.start()
+	q.watcher.Go(q.watch)
+}
+
+// watch tells the gateway of leaders. If the preferred leader does not bootstrap the
+// group, it does.
+func (q *hosted) watch() {
+	grace := time.NewTimer(bootstrapGrace * q.h.c.cfg.HeartbeatTimeout)
+	defer grace.Stop()
+	known := id.NodeID("")
+	for {
+		changed := q.group.Changed()
+		if leader, _ := q.group.Leader(); leader != known {
+			known = leader
+			q.h.c.gateway.leaderChanged(q.uid, leader)
+		}
+		select {
+		case <-changed:
+		case <-grace.C:
+			if s := q.group.Stats(); s.LastIndex == 0 && s.SnapshotIndex == 0 {
+				q.bootstrap()
+			}
+		case <-q.stop:
+			return
+		}
+	}
+}
+
+func (q *hosted) bootstrap() {
+	if err := q.group.Bootstrap(q.members); err != nil {
+		q.h.c.log.Error("bootstrapping a queue's group", "queue", q.uid.String(), "error", err)
+	}
+}
+
+// close stops the member. What it has told before is still acted on.
+func (q *hosted) close() error {
+	close(q.stop)
+	q.watcher.Wait()
+	err := q.group.Close()
+	q.cease()
+	q.h.timers.drop(q.uid)
+	q.box.close()
+	if err != nil {
+		return fmt.Errorf("cluster: closing the group of queue %s: %w", q.uid, err)
+	}
+	return nil
+}
+
+// Leading is of raftfsm.Effector, on the apply path.
+func (q *hosted) Leading(leading bool, term uint64) {
+	q.cease()
+	if !leading {
+		return
+	}
+	l := &Led{queue: q, term: term, told: map[id.NodeID]presence{}}
+	q.led.Store(l)
+	q.box.post(func() {
+		q.h.c.cfg.Leaders.Leading(l)
+		q.configure()
+		q.checkNodes()
+	})
+}
+
+// cease ends the leadership that there may be.
+func (q *hosted) cease() {
+	l := q.led.Swap(nil)
+	if l == nil {
+		return
+	}
+	l.ceased.Store(true)
+	q.h.timers.drop(q.uid)
+	q.box.post(func() { q.h.c.cfg.Leaders.Ceased(l) })
+}
+
+// spoke is told on the apply path that a session's node has spoken. If that node is not
+// there, its command was on the way when it was lost, and the queue trusts it again
+// (DC-1): say once more that it is gone.
+func (q *hosted) spoke(n id.NodeID) {
+	l := q.led.Load()
+	if l == nil || q.h.peers.presence(n).up {
+		return
+	}
+	q.box.post(func() {
+		delete(l.told, n)
+		q.checkNodes()
+	})
+}
+
+// propose submits a command of the host's own. done may be called on the apply path.
+func (q *hosted) propose(c quorumq.Command, done func(error)) {
+	q.group.Submit(raftfsm.Command{Header: quorumq.AppendCommand(nil, c)}, func(_ quorumq.Reply, err error) { done(err) })
+}
+
+// again posts a task to the workers after a while, if the queue is still led.
+func (q *hosted) again(do func()) {
+	l := q.led.Load()
+	time.AfterFunc(hostRetry, func() {
+		if l != nil && q.led.Load() == l {
+			q.box.post(do)
+		}
+	})
+}
+
+// hostRetry is the wait before a host repeats a command of its own that found no room.
+const hostRetry = 100 * time.Millisecond
+
+// expire proposes Expire, off the apply path (TTL-6).
+func (q *hosted) expire() {
+	if q.led.Load() == nil {
+		return
+	}
+	q.propose(&quorumq.Expire{}, func(err error) {
+		if err != nil && q.led.Load() != nil {
+			q.h.timers.set(q.uid, quorumq.Time(time.Now().Add(hostRetry).UnixMilli()))
+		}
+	})
+}
+
+// configure puts in force what the view says, if it is something else. Workers
+// only.
+func (q *hosted) configure() {
+	l := q.led.Load()
+	if l == nil {
+		return
+	}
+	v := q.h.c.views.view.Load()
+	r, ok := v.QueueByUID(q.uid)
+	if !ok {
+		return
+	}
+	want := q.h.c.cfg.QueueConfig(v, r)
+	if l.asked != nil && *l.asked == want {
+		return
+	}
+	var have quorumq.Config
+	q.group.Read(func() { have = q.machine.queue.Overview().Config })
+	l.asked = &want
+	if have == want {
+		l.configured.Store(true)
+		return
+	}
+	q.propose(&quorumq.Configure{Config: want}, func(err error) {
+		if err == nil {
+			l.configured.Store(true)
+			return
+		}
+		q.again(func() { l.asked = nil; q.configure() })
+	})
+}
+
+// checkNodes tells the queue of nodes with sessions what it does not know yet: that they
+// are there, gone, or started anew (DC-1). Workers only.
+func (q *hosted) checkNodes() {
+	l := q.led.Load()
+	if l == nil {
+		return
+	}
+	epochs := map[id.NodeID]id.Epoch{}
+	q.group.Read(func() {
+		for s := range q.machine.queue.Sessions() {
+			epochs[s.Node] = max(epochs[s.Node], s.Epoch)
+		}
+	})
+	for n, session := range epochs {
+		p := q.h.peers.presence(n)
+		if p.epoch < session {
+			p = presence{epoch: session} // not seen in that life yet
+		}
+		if l.told[n] == p {
+			continue
+		}
+		l.told[n] = p
+		var c quorumq.Command = &quorumq.NodeDown{Node: n, Epoch: p.epoch}
+		if p.up {
+			c = &quorumq.NodeUp{Node: n, Epoch: p.epoch}
+		}
+		q.propose(c, func(err error) {
+			if err != nil {
+				q.again(func() { delete(l.told, n); q.checkNodes() })
+			}
+		})
+	}
+	// A node without sessions is told about when it has some again.
+	for n := range l.told {
+		if _, has := epochs[n]; !has {
+			delete(l.told, n)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package cluster
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// queueMachine runs a queue in a group. The group serialises all calls.
+type queueMachine struct {
+	queue   *quorumq.Queue
+	decoder quorumq.Decoder
+	// spoke tells that a command of a session was applied; it must not block.
+	spoke func(id.NodeID)
+}
+
+func newQueueMachine(uid id.QueueUID, spoke func(id.NodeID)) *queueMachine {
+	return &queueMachine{
+		// What is in force comes by Configure, so that all members start alike.
+		queue: quorumq.New(uid, quorumq.DefaultConfig()),
+		spoke: spoke,
+	}
+}
+
+// Apply carries out a queue command. What cannot be read is answered so and changes nothing.
+func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quorumq.Reply, quorumq.Effects) {
+	c, err := m.decoder.Decode(header)
+	if err != nil || bodiesOf(c) != bodies {
+		return quorumq.Reply{Code: quorumq.CodeMalformed}, quorumq.Effects{}
+	}
+	at := quorumq.Meta{Index: meta.Index, FirstSlot: meta.FirstSlot, Now: quorumq.Time(meta.NowMs)}
+	r, e := m.queue.Apply(at, c)
+	switch c := c.(type) {
+	case *quorumq.Checkout:
+		m.spoke(c.Consumer.Node)
+	case *quorumq.Get:
+		m.spoke(c.Session.Node)
+	}
+	return lasting(r), e
+}
+
+// bodiesOf returns how many bodies belong to a command.
+func bodiesOf(c quorumq.Command) int {
+	annotations := func(has bool) int {
+		if has {
+			return 1
+		}
+		return 0
+	}
+	switch c := c.(type) {
+	case *quorumq.Enqueue:
+		return len(c.Messages)
+	case *quorumq.Transfer:
+		return len(c.Letters)
+	case *quorumq.Return:
+		return annotations(c.HasAnnotations)
+	case *quorumq.Discard:
+		return annotations(c.HasAnnotations)
+	}
+	return 0
+}
+
+// lasting returns the reply without references to what the next Apply changes.
+func lasting(r quorumq.Reply) quorumq.Reply {
+	r.Refused = slices.Clone(r.Refused)
+	if r.Delivery != nil {
+		d := *r.Delivery
+		r.Delivery = &d
+	}
+	return r
+}
+
+// Lead returns the command by which a leader takes over.
+func (m *queueMachine) Lead(node id.NodeID, term uint64) []byte {
+	return quorumq.AppendCommand(nil, &quorumq.Lead{Node: node, Term: term})
+}
+
+// Live yields the bodies that the queue refers to.
+func (m *queueMachine) Live() iter.Seq[raftfsm.BodyRef] {
+	return func(yield func(raftfsm.BodyRef) bool) {
+		for r := range m.queue.Live() {
+			if !yield(raftfsm.BodyRef(r)) {
+				return
+			}
+		}
+	}
+}
+
+// AppendSnapshot appends the queue's state.
+func (m *queueMachine) AppendSnapshot(b []byte) []byte { return m.queue.AppendSnapshot(b) }
+
+// Restore replaces the queue's state.
+func (m *queueMachine) Restore(b []byte) error {
+	q, err := quorumq.Restore(b)
+	if err != nil {
+		return err
+	}
+	if q.UID() != m.queue.UID() {
+		return fmt.Errorf("cluster: snapshot of queue %s in the group of queue %s", q.UID(), m.queue.UID())
+	}
+	m.queue = q
+	return nil
+}

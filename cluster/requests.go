@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// traffic is the node's end of queue traffic: requests of peers go to the host, answers
+// to the gateway.
+type traffic struct{ c *Cluster }
+
+// HandleRequest is of transport.Handler.
+func (t traffic) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error) {
+	h := t.c.host
+	h.peers.asked(from, reply)
+	switch k := f.GetKind().(type) {
+	case *nodev1.Frame_QueueCommand:
+		h.handleCommand(k.QueueCommand, reply)
+	case *nodev1.Frame_Resume:
+		h.handleResume(from, k.Resume, reply)
+	default:
+		t.c.log.Warn("peer sent a request of an unknown kind", "peer", from.Node, "kind", fmt.Sprintf("%T", k))
+	}
+}
+
+// HandleAnswer is of transport.Handler.
+func (t traffic) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
+	t.c.gateway.handleAnswer(from, f)
+}
+
+// LinkUp is of transport.Handler.
+func (t traffic) LinkUp(p transport.Peer) { t.c.gateway.linkUp(p) }
+
+// LinkDown is of transport.Handler.
+func (t traffic) LinkDown(p transport.Peer) { t.c.gateway.linkDown(p) }
+
+// Inbound is of transport.Handler.
+func (t traffic) Inbound(p transport.Peer, up bool) {
+	if t.c.host.peers.inbound(p, up) {
+		t.c.host.checkNodes()
+	}
+}
+
+// handleCommand gives a peer's command to the local member and sends the reply back. A
+// reply that finds no link is lost: the gateway asks again.
+func (h *host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) error) {
+	q := id.QueueUID(c.GetQueue())
+	answer := func(r *nodev1.QueueReply) {
+		r.Request = c.GetRequest()
+		h.answer(q, r, reply)
+	}
+	h.submit(q, c.GetHeader(), c.GetBodies(), func(r quorumq.Reply, err error) {
+		if err != nil {
+			answer(&nodev1.QueueReply{Error: queueError(err)})
+			return
+		}
+		if r.Delivery == nil {
+			answer(wireReply(r))
+			return
+		}
+		h.load(q, *r.Delivery, func(d heldDelivery, err error) {
+			if err != nil {
+				// The message is assigned, and only its session's end brings it back.
+				answer(&nodev1.QueueReply{Error: &nodev1.QueueError{
+					Kind: nodev1.QueueError_KIND_UNKNOWN_OUTCOME, Text: err.Error(),
+				}})
+				return
+			}
+			w := wireReply(r)
+			w.Delivery = wireDelivery(&d)
+			answer(w)
+		})
+	})
+}
+
+func (h *host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*nodev1.Frame) error) {
+	q := id.QueueUID(r.GetQueue())
+	key := quorumq.ConsumerKey{
+		SessionKey: quorumq.SessionKey{Node: from.Node, Epoch: id.Epoch(r.GetEpoch()), Session: r.GetSession()},
+		Tag:        r.GetTag(),
+	}
+	h.held(q, key, quorumq.MsgID(r.GetAfter()), func(ds []heldDelivery, last quorumq.MsgID, err error) {
+		w := &nodev1.QueueReply{Request: r.GetRequest(), LastMsgId: uint64(last)}
+		if err != nil {
+			w.Error = queueError(err)
+		}
+		for i := range ds {
+			w.Held = append(w.Held, wireDelivery(&ds[i]))
+		}
+		h.answer(q, w, reply)
+	})
+}
+
+func (h *host) answer(q id.QueueUID, r *nodev1.QueueReply, reply func(*nodev1.Frame) error) {
+	err := reply(&nodev1.Frame{Kind: &nodev1.Frame_QueueReply{QueueReply: r}})
+	if err != nil {
+		h.c.log.Debug("reply not sent", "queue", q.String(), "error", err)
+	}
+}
+
+func wireReply(r quorumq.Reply) *nodev1.QueueReply {
+	w := &nodev1.QueueReply{
+		Code:      uint32(r.Code),
+		Next:      uint64(r.Next),
+		Stored:    uint64(r.Stored),
+		Count:     r.Count,
+		LastMsgId: uint64(r.LastMsgID),
+	}
+	for _, s := range r.Refused {
+		w.Refused = append(w.Refused, uint64(s))
+	}
+	return w
+}
+
+func queueError(err error) *nodev1.QueueError {
+	e := &nodev1.QueueError{Kind: nodev1.QueueError_KIND_UNKNOWN_OUTCOME, Text: err.Error()}
+	var redirect *raftfsm.NotLeaderError
+	var tooLarge *raftfsm.TooLargeError
+	switch {
+	case errors.As(err, &redirect):
+		e.Kind, e.Leader = nodev1.QueueError_KIND_NOT_LEADER, string(redirect.Leader)
+	case errors.Is(err, raftfsm.ErrStopped):
+		e.Kind = nodev1.QueueError_KIND_NOT_LEADER
+	case errors.Is(err, raftfsm.ErrBusy):
+		e.Kind = nodev1.QueueError_KIND_BUSY
+	case errors.Is(err, ErrNoSuchQueue):
+		e.Kind = nodev1.QueueError_KIND_NO_SUCH_QUEUE
+	case errors.As(err, &tooLarge):
+		e.Kind = nodev1.QueueError_KIND_REFUSED
+	}
+	return e
+}

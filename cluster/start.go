@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// Cluster is this node's part. All methods may be called concurrently.
+type Cluster struct {
+	cfg   Config // with defaults
+	epoch id.Epoch
+	log   *slog.Logger
+
+	dir     *dataDir
+	views   *views
+	mux     *transport.Mux
+	members *membership.Membership
+	catalog *catalogGroup
+	host    *host
+	gateway *gateway
+
+	draining atomic.Bool
+	ctx      context.Context // ends when Close begins
+	stop     context.CancelFunc
+	loops    sync.WaitGroup
+	// reconciler is the one loop that must end before the groups are closed.
+	reconciler sync.WaitGroup
+
+	closing  sync.Once
+	closeErr error
+}
+
+// Start joins the cluster, or founds it with Config.Expect others, and recovers what the
+// data directory holds. It returns when the node serves its peers; Ready tells when it
+// can serve clients. Leaders and QueueConfig may be called before Start returns. ctx
+// bounds Start alone.
+func Start(ctx context.Context, cfg Config) (*Cluster, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
+	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	var err error
+	if c.dir, err = openDataDir(c.cfg.DataDir, c.cfg.Name, c.cfg.Node); err != nil {
+		c.stop()
+		return nil, err
+	}
+	if err := c.boot(); err != nil {
+		return nil, errors.Join(err, c.shutdown(ctx))
+	}
+	return c, nil
+}
+
+// boot starts the parts, those first on which others rest. After an error, shutdown
+// stops those that run.
+func (c *Cluster) boot() error {
+	var err error
+	if c.epoch, err = c.dir.nextEpoch(); err != nil {
+		return err
+	}
+	c.host, c.gateway = newHost(c), newGateway(c)
+	c.mux, err = transport.New(transport.Config{
+		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key,
+		Handler: traffic{c}, Calls: calls{c: c}, Logger: c.log,
+	})
+	if err != nil {
+		return err
+	}
+	if c.catalog, err = openCatalog(c); err != nil {
+		return err
+	}
+	c.members, err = membership.Start(membership.Config{
+		Cluster: c.cfg.Name,
+		Node: membership.Node{
+			ID: c.cfg.Node, Epoch: c.epoch,
+			PeerAddr: c.cfg.PeerAddr, ClientAddr: c.cfg.ClientAddr, Version: c.cfg.Version,
+		},
+		BindAddr: c.cfg.GossipAddr, Advertise: c.cfg.GossipHost,
+		Join: c.cfg.Join, Key: c.cfg.Key, Logger: c.log,
+	})
+	if err != nil {
+		return err
+	}
+	c.loops.Go(func() {
+		if err := c.mux.Serve(c.cfg.Peers); err != nil {
+			c.log.Error("serving peers", "error", err)
+		}
+	})
+	c.loops.Go(c.followGossip)
+	c.loops.Go(c.catalog.found)
+	c.loops.Go(c.catalog.register)
+	c.loops.Go(c.catalog.grow)
+	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
+	c.reconciler.Go(func() { c.host.reconcile(c.ctx.Done()) })
+	return nil
+}
+
+// followGossip tells the links where peers are.
+func (c *Cluster) followGossip() {
+	for e := range c.members.Events() {
+		if e.Node.Alive {
+			c.setPeer(e.Node.ID, e.Node.PeerAddr)
+		}
+		if c.host.peers.heard(e.Node.ID, e.Node.Epoch) {
+			c.host.checkNodes()
+		}
+	}
+}
+
+// setPeer tells the links where a peer is. Gossip knows addresses of living nodes better
+// than the catalog.
+func (c *Cluster) setPeer(n id.NodeID, addr string) {
+	if n == c.cfg.Node || addr == "" {
+		return
+	}
+	for _, g := range c.gossip() {
+		if g.ID == n && g.Alive {
+			addr = g.PeerAddr
+		}
+	}
+	c.mux.SetPeer(n, addr)
+}
+
+func (c *Cluster) gossip() []membership.Node { return c.members.Nodes() }
+
+// alive returns the nodes that gossip holds for alive, this one included, sorted.
+func (c *Cluster) alive() []id.NodeID {
+	var ids []id.NodeID
+	for _, n := range c.gossip() {
+		if n.Alive {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
+// Ready returns nil when the catalog has a leader, this node's view is caught up and the
+// node's groups are open; otherwise what is missing.
+func (c *Cluster) Ready() error {
+	switch {
+	case c.ctx.Err() != nil:
+		return ErrClosed
+	case c.draining.Load():
+		return errors.New("cluster: node is draining")
+	}
+	if err := c.catalog.ready(); err != nil {
+		return err
+	}
+	return c.host.ready()
+}
+
+// View returns the catalog as this node knows it.
+func (c *Cluster) View() *catalog.View { return c.views.view.Load() }
+
+// ViewChanged returns a channel that is closed at the view's next change.
+func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.next() }
+
+// Queue returns this node's end of a queue; ErrNoSuchQueue if the view has none.
+func (c *Cluster) Queue(q id.QueueUID) (*Queue, error) {
+	if _, ok := c.View().QueueByUID(q); !ok {
+		return nil, fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, q)
+	}
+	if end := c.gateway.queue(q); end != nil {
+		return end, nil
+	}
+	return nil, fmt.Errorf("%w: queue %s", ErrClosed, q)
+}
+
+// Close leaves gossip, stops the groups and releases the data directory. The first call
+// counts, others return the same.
+func (c *Cluster) Close(ctx context.Context) error {
+	c.closing.Do(func() { c.closeErr = c.shutdown(ctx) })
+	return c.closeErr
+}
+
+// shutdown stops what runs, in the order in which each part can still use those below.
+func (c *Cluster) shutdown(ctx context.Context) error {
+	c.stop()
+	var errs []error
+	if c.gateway != nil {
+		c.gateway.close()
+	}
+	if c.members != nil {
+		errs = append(errs, c.members.Leave(ctx))
+	}
+	if c.host != nil {
+		// Serve goes on for the groups, all other loops end by c.ctx.
+		c.reconciler.Wait()
+		errs = append(errs, c.host.close())
+	}
+	if c.catalog != nil {
+		errs = append(errs, ignoreStopped(c.catalog.group.Close()))
+	}
+	if c.mux != nil {
+		errs = append(errs, c.mux.Close(ctx))
+	}
+	c.loops.Wait()
+	errs = append(errs, c.dir.close())
+	return errors.Join(errs...)
+}
+
+func ignoreStopped(err error) error {
+	if errors.Is(err, raftfsm.ErrStopped) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,184 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Status returns the state of the cluster.
+func (c *Cluster) Status(ctx context.Context) (Status, error) {
+	if err := ctx.Err(); err != nil {
+		return Status{}, err
+	}
+	v := c.View()
+	s := Status{
+		Name: c.cfg.Name, Node: c.cfg.Node, Epoch: c.epoch,
+		CatalogLeader: c.catalog.leader(), CatalogIndex: v.Index(),
+	}
+	at := map[id.NodeID]int{}
+	add := func(n membership.Node) {
+		_, connected := c.mux.Connected(n.ID)
+		at[n.ID] = len(s.Nodes)
+		s.Nodes = append(s.Nodes, NodeStatus{Node: n, Connected: connected || n.ID == c.cfg.Node})
+	}
+	for _, n := range c.gossip() {
+		add(n)
+	}
+	for n := range v.Nodes() {
+		if _, known := at[n.ID]; !known {
+			add(membership.Node{ID: n.ID, Epoch: n.Epoch, PeerAddr: n.Address, ClientAddr: n.ClientAddress})
+		}
+	}
+	for q := range v.Queues() {
+		for _, m := range q.Members {
+			if i, known := at[m]; known {
+				s.Nodes[i].Replicas++
+			}
+		}
+		if i, known := at[c.leaderOf(q.UID, q.Leader)]; known {
+			s.Nodes[i].Leaders++
+		}
+	}
+	return s, nil
+}
+
+// leaderOf returns the leader as the local member knows it, or else the preferred one.
+func (c *Cluster) leaderOf(q id.QueueUID, preferred id.NodeID) id.NodeID {
+	if leader, hosted := c.host.leaderOf(q); hosted {
+		return leader
+	}
+	return preferred
+}
+
+// QueueStatus returns a queue's state, read from its leader.
+func (c *Cluster) QueueStatus(ctx context.Context, q id.QueueUID) (QueueStatus, error) {
+	ctx, cancel := c.commandContext(ctx)
+	defer cancel()
+	var out QueueStatus
+	err := c.atLeader(ctx, q, func(to id.NodeID) (id.NodeID, error) {
+		r, err := c.statusAt(ctx, to, q)
+		if err != nil {
+			return "", err
+		}
+		if !r.GetHasOverview() {
+			return id.NodeID(r.GetLeader()), fmt.Errorf("node %q does not lead it", to)
+		}
+		if err := json.Unmarshal(r.GetOverview(), &out.Overview); err != nil {
+			return "", fmt.Errorf("overview from node %q: %w", to, err)
+		}
+		out.Group, out.Leader = r.GetGroup(), to
+		return "", nil
+	})
+	if err != nil {
+		return QueueStatus{}, err
+	}
+	if r, ok := c.View().QueueByUID(q); ok {
+		out.Members = slices.Clone(r.Members)
+		for _, m := range r.Members {
+			if _, up := c.mux.Connected(m); up || m == c.cfg.Node {
+				out.Online = append(out.Online, m)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (c *Cluster) statusAt(ctx context.Context, to id.NodeID, q id.QueueUID) (*nodev1.QueueStatusResponse, error) {
+	request := &nodev1.QueueStatusRequest{Queue: uint64(q)}
+	if to == c.cfg.Node {
+		return calls{c: c}.QueueStatus(ctx, request)
+	}
+	peer, err := c.mux.Client(to)
+	if err != nil {
+		return nil, err
+	}
+	return peer.QueueStatus(ctx, request)
+}
+
+// atLeader tries f at the node that should lead a queue, and again elsewhere as f's
+// answer names another or fails, until ctx ends.
+func (c *Cluster) atLeader(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.NodeID, error)) error {
+	var hint id.NodeID
+	var last error
+	for attempt := 0; ; attempt++ {
+		r, ok := c.View().QueueByUID(q)
+		if !ok {
+			return fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, q)
+		}
+		to := hint
+		if to == "" {
+			to, _ = c.host.leaderOf(q)
+		}
+		if to == "" {
+			to = r.Members[attempt%len(r.Members)]
+		}
+		var err error
+		if hint, err = f(to); err == nil {
+			return nil
+		}
+		if ctx.Err() == nil {
+			last = err // more telling than that time is up
+		}
+		if pause(ctx, catalogRetry) == nil {
+			continue
+		}
+		if c.ctx.Err() != nil {
+			return fmt.Errorf("%w: queue %q", ErrClosed, r.Name)
+		}
+		if last == nil {
+			last = errors.New("none of its members has answered")
+		}
+		return fmt.Errorf("%w: queue %q (%s) in vhost %q: check that a majority of its members %q runs: %w",
+			ErrUnavailable, r.Name, q, r.VHost, r.Members, last)
+	}
+}
+
+// TransferLeadership moves a queue's leadership to one of its members.
+func (c *Cluster) TransferLeadership(ctx context.Context, q id.QueueUID, to id.NodeID) error {
+	if r, ok := c.View().QueueByUID(q); ok && to != "" && !slices.Contains(r.Members, to) {
+		return fmt.Errorf("cluster: queue %q cannot be led by node %q: its members are %q", r.Name, to, r.Members)
+	}
+	ctx, cancel := c.commandContext(ctx)
+	defer cancel()
+	return c.atLeader(ctx, q, func(at id.NodeID) (id.NodeID, error) {
+		if at == to {
+			return "", c.confirmLeads(ctx, to, q)
+		}
+		request := &nodev1.TransferLeadershipRequest{Group: uint64(q.Group()), To: string(to)}
+		var err error
+		if at == c.cfg.Node {
+			_, err = calls{c: c}.TransferLeadership(ctx, request)
+		} else {
+			var peer nodev1.NodeClient
+			if peer, err = c.mux.Client(at); err == nil {
+				_, err = peer.TransferLeadership(ctx, request)
+			}
+		}
+		if status.Code(err) == codes.FailedPrecondition {
+			return "", fmt.Errorf("node %q does not lead it", at)
+		}
+		return "", err
+	})
+}
+
+// confirmLeads fails unless the node leads the queue.
+func (c *Cluster) confirmLeads(ctx context.Context, n id.NodeID, q id.QueueUID) error {
+	r, err := c.statusAt(ctx, n, q)
+	if err != nil {
+		return err
+	}
+	if !r.GetHasOverview() {
+		return fmt.Errorf("node %q does not lead it yet", n)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package cluster
+
+import "sync"
+
+// workers is a node's pool of goroutines that act on effects. A mailbox is run by one
+// worker at a time, so that what it holds is done in order.
+type workers struct {
+	mu      sync.Mutex
+	wake    *sync.Cond
+	ready   []*mailbox
+	closed  bool
+	running sync.WaitGroup
+}
+
+func startWorkers(n int) *workers {
+	w := &workers{}
+	w.wake = sync.NewCond(&w.mu)
+	for range n {
+		w.running.Go(w.run)
+	}
+	return w
+}
+
+func (w *workers) schedule(m *mailbox) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ready = append(w.ready, m)
+	w.wake.Signal()
+}
+
+func (w *workers) run() {
+	for {
+		w.mu.Lock()
+		for len(w.ready) == 0 && !w.closed {
+			w.wake.Wait()
+		}
+		if len(w.ready) == 0 {
+			w.mu.Unlock()
+			return
+		}
+		m := w.ready[0]
+		w.ready = w.ready[1:]
+		w.mu.Unlock()
+		if m.turn() {
+			w.schedule(m)
+		}
+	}
+}
+
+// close waits until everything scheduled is done. Mailboxes are closed before.
+func (w *workers) close() {
+	w.mu.Lock()
+	w.closed = true
+	w.wake.Broadcast()
+	w.mu.Unlock()
+	w.running.Wait()
+}
+
+// mailbox is what one group has for the workers. Any goroutine posts and none blocks;
+// mu guards all fields below it.
+type mailbox struct {
+	workers *workers
+	act     func(*effects)
+
+	mu        sync.Mutex
+	tasks     []task
+	spare     []task
+	waiting   int  // deliveries in tasks
+	scheduled bool // with the workers, or being run
+	open      bool // before, tasks gather
+	closed    bool
+}
+
+// task has effects or do.
+type task struct {
+	effects *effects
+	do      func()
+}
+
+// post adds a task; false if the mailbox is closed and the task will not be done.
+func (m *mailbox) post(do func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return false
+	}
+	m.tasks = append(m.tasks, task{do: do})
+	m.signal()
+	return true
+}
+
+// gather lets add put effects behind what is posted already, together with those that
+// were gathered right before. add gets the number of deliveries that wait.
+func (m *mailbox) gather(add func(e *effects, waiting int) (added int)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	if n := len(m.tasks); n == 0 || m.tasks[n-1].effects == nil {
+		m.tasks = append(m.tasks, task{effects: &effects{}})
+	}
+	m.waiting += add(m.tasks[len(m.tasks)-1].effects, m.waiting)
+	m.signal()
+}
+
+func (m *mailbox) signal() {
+	if m.open && !m.scheduled {
+		m.scheduled = true
+		m.workers.schedule(m)
+	}
+}
+
+// start lets workers run what has gathered.
+func (m *mailbox) start() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open = true
+	if len(m.tasks) > 0 {
+		m.signal()
+	}
+}
+
+// turn does what has gathered; true if there is more.
+func (m *mailbox) turn() bool {
+	m.mu.Lock()
+	tasks := m.tasks
+	m.tasks, m.spare, m.waiting = m.spare[:0], nil, 0
+	m.mu.Unlock()
+	for i := range tasks {
+		if t := tasks[i]; t.effects != nil {
+			m.act(t.effects)
+		} else {
+			t.do()
+		}
+	}
+	clear(tasks)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.spare = tasks[:0]
+	m.scheduled = len(m.tasks) > 0
+	return m.scheduled
+}
+
+// close refuses what comes from now on; what is there is still done.
+func (m *mailbox) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+}
