@@ -79,6 +79,10 @@ func (g *gateway) send(to id.NodeID, f flight, header []byte, bodies [][]byte) {
 	q := f.queue
 	if to == g.c.cfg.Node {
 		g.c.host.submit(q.uid, header, bodies, func(r quorumq.Reply, err error) {
+			if err == nil && r.Delivery != nil {
+				g.load(f, r)
+				return
+			}
 			q.answered(answer{flight: f, reply: r, err: err})
 		})
 		return
@@ -90,12 +94,27 @@ func (g *gateway) send(to id.NodeID, f flight, header []byte, bodies [][]byte) {
 	})
 }
 
+// load completes the answer to a Get of the local member.
+func (g *gateway) load(f flight, r quorumq.Reply) {
+	g.c.host.load(f.queue.uid, *r.Delivery, func(d heldDelivery, err error) {
+		if err != nil {
+			// The message is assigned, and only its session's end brings it back.
+			err = fmt.Errorf("%w: %w", raftfsm.ErrUnknownOutcome, err)
+		}
+		f.queue.answered(answer{flight: f, reply: r, got: &d, err: err})
+	})
+}
+
 // resume asks the leader for what a consumer holds above an id.
 func (g *gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after quorumq.MsgID) {
 	q := f.queue
 	if to == g.c.cfg.Node {
 		g.c.host.held(q.uid, key, after, func(ds []heldDelivery, last quorumq.MsgID, err error) {
-			q.answered(answer{flight: f, held: ds, reply: quorumq.Reply{LastMsgID: last}, err: err})
+			a := answer{flight: f, held: ds, reply: quorumq.Reply{LastMsgID: last}, err: err}
+			if errors.Is(err, ErrConsumerGone) {
+				a.reply.Code, a.err = quorumq.CodeUnknownConsumer, nil
+			}
+			q.answered(a)
 		})
 		return
 	}
