@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/id"
+)
+
+func openTestDir(t *testing.T, path string) *dataDir {
+	t.Helper()
+	d, err := openDataDir(path, "c", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.close() })
+	return d
+}
+
+// A directory has one process, and belongs to one node of one cluster.
+func TestDataDirRefuses(t *testing.T) {
+	path := t.TempDir()
+	d := openTestDir(t, path)
+	refuse := func(cluster string, node id.NodeID, parts ...string) {
+		t.Helper()
+		other, err := openDataDir(path, cluster, node)
+		if err == nil {
+			_ = other.close()
+			t.Fatalf("opened as node %q of cluster %q", node, cluster)
+		}
+		for _, part := range append(parts, path) {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("error %q lacks %q", err, part)
+			}
+		}
+	}
+	refuse("c", "n", "in use by process "+strconv.Itoa(os.Getpid()), "directory of its own")
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	refuse("d", "n", `belongs to cluster "c"`, `"d"`)
+	refuse("c", "m", `belongs to node "n"`, `"m"`)
+	again, err := openDataDir(path, "c", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Epochs rise at every start, also past a torn or lost copy; with both copies lost in
+// part the node refuses to start.
+func TestEpoch(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		harm  func(t *testing.T, dir string, newer, older string)
+		fails bool
+	}{
+		{"whole", func(*testing.T, string, string, string) {}, false},
+		{"newer empty", func(t *testing.T, _, newer, _ string) { harm(t, newer, nil) }, false},
+		{"newer torn", func(t *testing.T, _, newer, _ string) { harm(t, newer, []byte("quorate 1\nepo")) }, false},
+		{"newer missing", func(t *testing.T, _, newer, _ string) { remove(t, newer) }, false},
+		{"older torn", func(t *testing.T, _, _, older string) { harm(t, older, []byte("x")) }, false},
+		{"left over", func(t *testing.T, dir, _, _ string) { harm(t, filepath.Join(dir, "epoch.0.new"), []byte("x")) }, false},
+		{"both torn", func(t *testing.T, _, newer, older string) { harm(t, newer, nil); harm(t, older, nil) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := openTestDir(t, t.TempDir())
+			last := id.Epoch(0)
+			for range 5 {
+				e, err := d.nextEpoch()
+				if err != nil || e <= last {
+					t.Fatalf("epoch %d after %d: %v", e, last, err)
+				}
+				last = e
+			}
+			c.harm(t, d.path, sealedPath(d.path, epochFile, int(last%2)), sealedPath(d.path, epochFile, int(last+1)%2))
+			e, err := d.nextEpoch()
+			if (err != nil) != c.fails {
+				t.Fatalf("error %v", err)
+			}
+			if !c.fails && e <= last {
+				t.Errorf("epoch %d after %d", e, last)
+			}
+			if c.fails && !strings.Contains(err.Error(), d.path) {
+				t.Errorf("error %q does not name %q", err, d.path)
+			}
+		})
+	}
+}
+
+func harm(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A promise survives a start, and one torn copy.
+func TestPromiseOnDisk(t *testing.T) {
+	d := openTestDir(t, t.TempDir())
+	p, err := d.readPromise()
+	if err != nil || p.founder != "" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	want := promise{founder: "a", round: 3, members: []id.NodeID{"a", "b", "c"}, proposals: 2}
+	if err := d.writePromise(want); err != nil {
+		t.Fatal(err)
+	}
+	harm(t, sealedPath(d.path, promiseFile, 0), nil)
+	got, err := d.readPromise()
+	if err != nil || got.founder != want.founder || got.round != 3 || got.proposals != 2 || !slices.Equal(got.members, want.members) {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	harm(t, sealedPath(d.path, promiseFile, 1), []byte("quorate 1\nfounder b\ncrc32c 00000000\n"))
+	if _, err := d.readPromise(); err == nil {
+		t.Error("two torn copies were read")
+	}
+}
+
+func FuzzUnseal(f *testing.F) {
+	f.Add(seal(record{{"epoch", "7"}}))
+	f.Add([]byte("quorate 1\ncrc32c "))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := unseal(b)
+		if err == nil && string(seal(r)) != string(b) {
+			t.Errorf("%q is read but not written so", b)
+		}
+	})
+}
