@@ -37,7 +37,7 @@ func (c Config) Validate() error {
 	if c.Node.ID == "" {
 		fault("Node.ID is empty: set the node's id")
 	}
-	if n := len(appendMeta(nil, c.Node)); n > memberlist.MetaMaxSize {
+	if n := len(encodeMeta(c.Node)); n > memberlist.MetaMaxSize {
 		fault("what gossip tells of node %q takes %d bytes, the limit is %d: shorten its addresses %q, %q or its version %q",
 			c.Node.ID, n, memberlist.MetaMaxSize, c.Node.PeerAddr, c.Node.ClientAddr, c.Node.Version)
 	}

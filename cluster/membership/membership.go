@@ -121,7 +121,7 @@ func (m *Membership) listConfig() (*memberlist.Config, error) {
 	c.TCPTimeout = 3 * time.Second
 	c.DeadNodeReclaimTime = time.Nanosecond
 	c.Logger = log.New(newLogWriter(m.log, m.config.Cluster), "", 0)
-	d := delegate{m: m, meta: appendMeta(nil, m.config.Node)}
+	d := delegate{m: m, meta: encodeMeta(m.config.Node)}
 	c.Delegate, c.Events, c.Conflict, c.Alive = d, d, d, d
 	return c, nil
 }

@@ -292,7 +292,7 @@ func TestValidate(t *testing.T) {
 
 func TestMeta(t *testing.T) {
 	n := Node{Epoch: 1 << 40, PeerAddr: "a:1", ClientAddr: "b:2", Version: "v"}
-	b := appendMeta(nil, n)
+	b := encodeMeta(n)
 	if got := fmt.Sprintf("%x", b); got != "01000001000000000003613a3103623a320176" {
 		t.Errorf("bytes %s", got)
 	}
@@ -310,13 +310,13 @@ func TestMeta(t *testing.T) {
 }
 
 func FuzzMeta(f *testing.F) {
-	f.Add(appendMeta(nil, Node{Epoch: 7, PeerAddr: "a:1", ClientAddr: "b:2", Version: "v"}))
+	f.Add(encodeMeta(Node{Epoch: 7, PeerAddr: "a:1", ClientAddr: "b:2", Version: "v"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := readMeta(b)
 		if err != nil {
 			return
 		}
-		if again, err := readMeta(appendMeta(nil, n)); err != nil || again != n {
+		if again, err := readMeta(encodeMeta(n)); err != nil || again != n {
 			t.Errorf("%+v became %+v, %v", n, again, err)
 		}
 	})

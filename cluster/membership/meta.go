@@ -14,9 +14,9 @@ import (
 // bytes behind are left to later ones.
 const metaVersion = 1
 
-// appendMeta appends the form of a node in gossip; its id and liveness are gossip's own.
-func appendMeta(b []byte, n Node) []byte {
-	b = append(b, metaVersion)
+// encodeMeta returns the form of a node in gossip; its id and liveness are gossip's own.
+func encodeMeta(n Node) []byte {
+	b := []byte{metaVersion}
 	b = binary.BigEndian.AppendUint64(b, uint64(n.Epoch))
 	for _, s := range []string{n.PeerAddr, n.ClientAddr, n.Version} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
@@ -25,7 +25,7 @@ func appendMeta(b []byte, n Node) []byte {
 	return b
 }
 
-// readMeta reads what appendMeta wrote.
+// readMeta reads what encodeMeta wrote.
 func readMeta(b []byte) (Node, error) {
 	if len(b) == 0 || b[0] != metaVersion {
 		return Node{}, fmt.Errorf("what gossip tells of the node has %d bytes and not version %d: it runs another program", len(b), metaVersion)

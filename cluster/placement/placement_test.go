@@ -14,7 +14,7 @@ func up(n string, replicas, leaders int) Candidate {
 	return Candidate{Node: id.NodeID(n), Replicas: replicas, Leaders: leaders, Alive: true}
 }
 
-func down(n string, replicas int) Candidate { return Candidate{Node: id.NodeID(n), Replicas: replicas} }
+func down(n string) Candidate { return Candidate{Node: id.NodeID(n)} }
 
 // RE-1, RE-2, RE-3.
 func TestPlace(t *testing.T) {
@@ -39,19 +39,19 @@ func TestPlace(t *testing.T) {
 		{name: "balanced, ties by id", nodes: five, size: 3, local: "a", locator: Balanced, members: "a, c, e", leader: "c"},
 		{name: "no local node", nodes: five, size: 3, members: "c, e, d", leader: "d"},
 		{
-			name: "running nodes first", nodes: []Candidate{up("a", 5, 5), down("b", 0), up("c", 9, 1)}, size: 2, local: "a",
+			name: "running nodes first", nodes: []Candidate{up("a", 5, 5), down("b"), up("c", 9, 1)}, size: 2, local: "a",
 			members: "a, c", leader: "a",
 		},
 		{
-			name: "one of three does not run", nodes: []Candidate{up("a", 5, 5), down("b", 0), up("c", 9, 1)}, size: 3, local: "a",
+			name: "one of three does not run", nodes: []Candidate{up("a", 5, 5), down("b"), up("c", 9, 1)}, size: 3, local: "a",
 			locator: Balanced, members: "a, c, b", leader: "c",
 		},
 		{
-			name: "local seems down", nodes: []Candidate{down("a", 0), up("b", 0, 2), up("c", 0, 1)}, size: 3, local: "a",
+			name: "local seems down", nodes: []Candidate{down("a"), up("b", 0, 2), up("c", 0, 1)}, size: 3, local: "a",
 			members: "a, b, c", leader: "c",
 		},
 		{
-			name: "no quorum", nodes: []Candidate{up("a", 0, 0), down("b", 0), down("c", 0)}, size: 3, local: "a",
+			name: "no quorum", nodes: []Candidate{up("a", 0, 0), down("b"), down("c")}, size: 3, local: "a",
 			err: "placement: too few nodes run: 1 of the 3 nodes a, b, c run, a group of 3 starts with 2: start more of them, or ask for a smaller group",
 		},
 		{name: "no nodes", local: "a", err: "placement: there are no nodes to choose from"},

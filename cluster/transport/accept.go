@@ -7,11 +7,11 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/hashicorp/raft"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -148,9 +148,7 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 
 // write sends answers to the peer.
 func (l *acceptedLink) write() {
-	l.cancel(l.out.drain(l.ctx.Done(), l.traffic, func(fs []*nodev1.Frame) error {
-		return l.stream.Send(&nodev1.LinkResponse{Frames: fs})
-	}))
+	l.cancel(l.out.drain(l.ctx.Done(), l.traffic, l.stream))
 }
 
 // read handles what the peer sends, in order.
@@ -164,61 +162,74 @@ func (l *acceptedLink) read() {
 		h := l.m.config.Handler
 		h.Inbound(l.peer, true)
 		defer h.Inbound(l.peer, false)
-		take = func(f *nodev1.Frame) { h.HandleRequest(l.peer, f, l.out.push) }
+		take = func(f *inFrame) {
+			if f.frame != nil {
+				h.HandleRequest(l.peer, f.frame, l.out.push)
+			}
+		}
 	case classBeat:
 	}
+	m := inMessage{names: names(l.peer.Node)}
 	for {
-		r, err := l.stream.Recv()
-		if err != nil {
+		if err := l.stream.RecvMsg(&m); err != nil {
 			l.cancel(err)
 			return
 		}
-		l.traffic.received(len(r.GetFrames()), proto.Size(r))
-		for _, f := range r.GetFrames() {
+		l.traffic.received(len(m.frames), m.bytes)
+		for i := range m.frames {
 			if l.ctx.Err() != nil {
 				return
 			}
-			take(f)
+			take(&m.frames[i])
 		}
 	}
 }
 
-func (l *acceptedLink) echo(f *nodev1.Frame) {
-	if err := l.out.push(f); err != nil {
+func (l *acceptedLink) echo(f *inFrame) {
+	if f.frame.GetPing() == nil {
+		return
+	}
+	if err := l.out.push(f.frame); err != nil {
 		l.cancel(err)
 	}
 }
 
 // raftCall hands a call to its group here, or refuses it.
-func (l *acceptedLink) raftCall(f *nodev1.Frame) {
-	call := f.GetRaftCall()
-	if call == nil {
-		l.cancel(fmt.Errorf("transport: node %q sent %T on its Raft link", l.peer.Node, f.GetKind()))
+func (l *acceptedLink) raftCall(f *inFrame) {
+	var rpc raft.WithRPCHeader = f.call
+	group, request := f.group, f.request
+	if f.call == nil {
+		c := f.frame.GetRaftCall()
+		if c == nil {
+			l.cancel(fmt.Errorf("transport: node %q sent something on its Raft link that is no Raft call", l.peer.Node))
+			return
+		}
+		group, request = c.GetGroup(), c.GetRequest()
+		var err error
+		if rpc, err = rpcOf(c); err != nil {
+			l.answer(request, nil, err)
+			return
+		}
+	}
+	if err := l.m.checkSender(rpc.GetRPCHeader().ID, l.peer); err != nil {
+		l.answer(request, nil, err)
 		return
 	}
-	rpc, header, err := rpcOf(call)
-	if err == nil {
-		err = l.m.checkSender(header, l.peer)
-	}
-	if err != nil {
-		l.answer(call.GetRequest(), nil, err)
-		return
-	}
-	g := l.m.group(id.GroupID(call.GetGroup()))
+	g := l.m.group(id.GroupID(group))
 	if g == nil {
-		l.answer(call.GetRequest(), nil, l.m.noGroup(id.GroupID(call.GetGroup())))
+		l.answer(request, nil, l.m.noGroup(id.GroupID(group)))
 		return
 	}
-	g.receive(inboundCall{link: l, request: call.GetRequest(), rpc: rpc})
+	g.receive(inboundCall{link: l, request: request, rpc: rpc})
 }
 
 // checkSender refuses Raft calls in the name of another node than the link's.
-func (m *Mux) checkSender(header *nodev1.RaftHeader, from Peer) error {
-	if string(header.GetId()) == string(from.Node) {
+func (m *Mux) checkSender(sender []byte, from Peer) error {
+	if string(sender) == string(from.Node) {
 		return nil
 	}
 	return fmt.Errorf("node %q sent a Raft call in the name of node %q: the server id in Raft configurations must be the node's id",
-		from.Node, header.GetId())
+		from.Node, sender)
 }
 
 func (m *Mux) noGroup(g id.GroupID) error {
@@ -228,14 +239,20 @@ func (m *Mux) noGroup(g id.GroupID) error {
 // answer sends the end of a Raft call. An answer that cannot be queued would stop the
 // caller's pipeline for good, so the link is dropped instead.
 func (l *acceptedLink) answer(request uint64, resp any, err error) {
-	a := &nodev1.RaftAnswer{Request: request}
-	if err == nil {
-		err = fillAnswer(a, resp)
+	var f outFrame
+	if r, is := resp.(*raft.AppendEntriesResponse); is && err == nil {
+		f.answer = &appendAnswer{request: request, resp: *r}
+	} else {
+		a := &nodev1.RaftAnswer{Request: request}
+		if err == nil {
+			err = fillAnswer(a, resp)
+		}
+		if err != nil {
+			a.Error = err.Error()
+		}
+		f.frame = &nodev1.Frame{Kind: &nodev1.Frame_RaftAnswer{RaftAnswer: a}}
 	}
-	if err != nil {
-		a.Error = err.Error()
-	}
-	if err := l.out.push(&nodev1.Frame{Kind: &nodev1.Frame_RaftAnswer{RaftAnswer: a}}); err != nil {
+	if err := l.out.add(f, false); err != nil {
 		l.cancel(err)
 	}
 }

@@ -37,44 +37,28 @@ func headerOf(h *nodev1.RaftHeader) raft.RPCHeader {
 	return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersion(h.GetProtocolVersion()), ID: h.GetId(), Addr: h.GetAddr()}
 }
 
-func appendRequest(r *raft.AppendEntriesRequest) *nodev1.AppendEntriesRequest {
-	p := &nodev1.AppendEntriesRequest{
-		Header: headerTo(r.RPCHeader), Term: r.Term, Leader: r.Leader,
-		PrevLogEntry: r.PrevLogEntry, PrevLogTerm: r.PrevLogTerm, LeaderCommitIndex: r.LeaderCommitIndex,
-	}
-	if len(r.Entries) > 0 {
-		entries := make([]nodev1.LogEntry, len(r.Entries))
-		p.Entries = make([]*nodev1.LogEntry, len(r.Entries))
-		for i, e := range r.Entries {
-			l := &entries[i]
-			l.Index, l.Term, l.Type, l.Data, l.Extensions = e.Index, e.Term, uint32(e.Type), e.Data, e.Extensions
-			p.Entries[i] = l
-		}
-	}
-	return p
-}
-
-func appendRequestOf(p *nodev1.AppendEntriesRequest) *raft.AppendEntriesRequest {
+func appendRequestOf(p *nodev1.AppendEntriesRequest) (*raft.AppendEntriesRequest, error) {
 	r := &raft.AppendEntriesRequest{
-		RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), Leader: p.GetLeader(),
+		RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(),
 		PrevLogEntry: p.GetPrevLogEntry(), PrevLogTerm: p.GetPrevLogTerm(), LeaderCommitIndex: p.GetLeaderCommitIndex(),
+		Leader: p.GetLeader(), //nolint:staticcheck // older members send it
 	}
-	if n := len(p.GetEntries()); n > 0 {
-		logs := make([]raft.Log, n)
-		r.Entries = make([]*raft.Log, n)
-		for i, e := range p.GetEntries() {
-			l := &logs[i]
-			l.Index, l.Term, l.Type, l.Data, l.Extensions = e.GetIndex(), e.GetTerm(), raft.LogType(e.GetType()), e.GetData(), e.GetExtensions()
-			r.Entries[i] = l
+	for _, e := range p.GetEntries() {
+		if e.GetType() > 0xff {
+			return nil, fmt.Errorf("entry %d has type %d, which no version of raft has", e.GetIndex(), e.GetType())
 		}
+		r.Entries = append(r.Entries, &raft.Log{
+			Index: e.GetIndex(), Term: e.GetTerm(), Type: raft.LogType(e.GetType()), Data: e.GetData(), Extensions: e.GetExtensions(),
+		})
 	}
-	return r
+	return r, nil
 }
 
 func voteRequest(r *raft.RequestVoteRequest) *nodev1.RequestVoteRequest {
 	return &nodev1.RequestVoteRequest{
 		Header: headerTo(r.RPCHeader), Term: r.Term, LastLogIndex: r.LastLogIndex, LastLogTerm: r.LastLogTerm,
-		LeadershipTransfer: r.LeadershipTransfer, Candidate: r.Candidate,
+		LeadershipTransfer: r.LeadershipTransfer,
+		Candidate:          r.Candidate, //nolint:staticcheck // older members read it
 	}
 }
 
@@ -84,41 +68,34 @@ func preVoteRequest(r *raft.RequestPreVoteRequest) *nodev1.RequestPreVoteRequest
 	}
 }
 
-// rpcOf returns the call as raft takes it, and who says to have sent it.
-func rpcOf(c *nodev1.RaftCall) (any, *nodev1.RaftHeader, error) {
+// rpcOf returns the call as raft takes it.
+func rpcOf(c *nodev1.RaftCall) (raft.WithRPCHeader, error) {
 	switch c := c.GetRpc().(type) {
 	case *nodev1.RaftCall_AppendEntries:
-		for _, e := range c.AppendEntries.GetEntries() {
-			if e.GetType() > 0xff {
-				return nil, nil, fmt.Errorf("entry %d has type %d, which no version of raft has", e.GetIndex(), e.GetType())
-			}
-		}
-		return appendRequestOf(c.AppendEntries), c.AppendEntries.GetHeader(), nil
+		return appendRequestOf(c.AppendEntries)
 	case *nodev1.RaftCall_RequestVote:
 		p := c.RequestVote
 		return &raft.RequestVoteRequest{
 			RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), LastLogIndex: p.GetLastLogIndex(), LastLogTerm: p.GetLastLogTerm(),
-			LeadershipTransfer: p.GetLeadershipTransfer(), Candidate: p.GetCandidate(),
-		}, p.GetHeader(), nil
+			LeadershipTransfer: p.GetLeadershipTransfer(),
+			Candidate:          p.GetCandidate(), //nolint:staticcheck // older members send it
+		}, nil
 	case *nodev1.RaftCall_RequestPreVote:
 		p := c.RequestPreVote
 		return &raft.RequestPreVoteRequest{
 			RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), LastLogIndex: p.GetLastLogIndex(), LastLogTerm: p.GetLastLogTerm(),
-		}, p.GetHeader(), nil
+		}, nil
 	case *nodev1.RaftCall_TimeoutNow:
-		return &raft.TimeoutNowRequest{RPCHeader: headerOf(c.TimeoutNow.GetHeader())}, c.TimeoutNow.GetHeader(), nil
+		return &raft.TimeoutNowRequest{RPCHeader: headerOf(c.TimeoutNow.GetHeader())}, nil
 	default:
-		return nil, nil, errors.New("the Raft call has no known kind: all nodes must run versions that know each other's calls")
+		return nil, errors.New("the Raft call has no known kind: all nodes must run versions that know each other's calls")
 	}
 }
 
-// fillAnswer puts raft's response into an answer.
+// fillAnswer puts raft's response into an answer. Those to AppendEntries are written by
+// hand; see wire.go.
 func fillAnswer(a *nodev1.RaftAnswer, resp any) error {
 	switch r := resp.(type) {
-	case *raft.AppendEntriesResponse:
-		a.Rpc = &nodev1.RaftAnswer_AppendEntries{AppendEntries: &nodev1.AppendEntriesResponse{
-			Header: headerTo(r.RPCHeader), Term: r.Term, LastLog: r.LastLog, Success: r.Success, NoRetryBackoff: r.NoRetryBackoff,
-		}}
 	case *raft.RequestVoteResponse:
 		a.Rpc = &nodev1.RaftAnswer_RequestVote{RequestVote: &nodev1.RequestVoteResponse{
 			Header: headerTo(r.RPCHeader), Term: r.Term, Granted: r.Granted, Peers: r.Peers,
@@ -135,43 +112,36 @@ func fillAnswer(a *nodev1.RaftAnswer, resp any) error {
 	return nil
 }
 
-var errOtherKind = errors.New("transport: the answer is of another kind than the call")
-
-func readAppend(a *nodev1.RaftAnswer, r *raft.AppendEntriesResponse) error {
-	p := a.GetAppendEntries()
-	if p == nil {
-		return errOtherKind
+// respOf returns the response in an answer as raft takes it.
+func respOf(a *nodev1.RaftAnswer) (any, error) {
+	switch c := a.GetRpc().(type) {
+	case *nodev1.RaftAnswer_AppendEntries:
+		p := c.AppendEntries
+		return &raft.AppendEntriesResponse{
+			RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), LastLog: p.GetLastLog(),
+			Success: p.GetSuccess(), NoRetryBackoff: p.GetNoRetryBackoff(),
+		}, nil
+	case *nodev1.RaftAnswer_RequestVote:
+		p := c.RequestVote
+		return &raft.RequestVoteResponse{
+			RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), Granted: p.GetGranted(), Peers: p.GetPeers(),
+		}, nil
+	case *nodev1.RaftAnswer_RequestPreVote:
+		p := c.RequestPreVote
+		return &raft.RequestPreVoteResponse{RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), Granted: p.GetGranted()}, nil
+	case *nodev1.RaftAnswer_TimeoutNow:
+		return &raft.TimeoutNowResponse{RPCHeader: headerOf(c.TimeoutNow.GetHeader())}, nil
+	default:
+		return nil, errors.New("the answer has no known kind: all nodes must run versions that know each other's calls")
 	}
-	*r = raft.AppendEntriesResponse{
-		RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), LastLog: p.GetLastLog(),
-		Success: p.GetSuccess(), NoRetryBackoff: p.GetNoRetryBackoff(),
-	}
-	return nil
 }
 
-func readVote(a *nodev1.RaftAnswer, r *raft.RequestVoteResponse) error {
-	p := a.GetRequestVote()
-	if p == nil {
-		return errOtherKind
+// into copies a response to where raft wants it.
+func into[T any](resp any, to *T) error {
+	r, ok := resp.(*T)
+	if !ok {
+		return fmt.Errorf("transport: %T came as the answer to a call that is answered by %T", resp, to)
 	}
-	*r = raft.RequestVoteResponse{RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), Granted: p.GetGranted(), Peers: p.GetPeers()}
-	return nil
-}
-
-func readPreVote(a *nodev1.RaftAnswer, r *raft.RequestPreVoteResponse) error {
-	p := a.GetRequestPreVote()
-	if p == nil {
-		return errOtherKind
-	}
-	*r = raft.RequestPreVoteResponse{RPCHeader: headerOf(p.GetHeader()), Term: p.GetTerm(), Granted: p.GetGranted()}
-	return nil
-}
-
-func readTimeoutNow(a *nodev1.RaftAnswer, r *raft.TimeoutNowResponse) error {
-	p := a.GetTimeoutNow()
-	if p == nil {
-		return errOtherKind
-	}
-	r.RPCHeader = headerOf(p.GetHeader())
+	*to = *r
 	return nil
 }

@@ -95,12 +95,15 @@ func (g *group) AppendEntries(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse,
 ) error {
 	trim(args, g.m.config.MaxAppendBytes)
-	c := &nodev1.RaftCall{Rpc: &nodev1.RaftCall_AppendEntries{AppendEntries: appendRequest(args)}}
-	a, err := g.call(to, c, true)
+	c := &appendCall{group: uint64(g.id), args: *args}
+	got, err := g.call(to, true, func(request uint64) outFrame {
+		c.request = request
+		return outFrame{call: c}
+	})
 	if err != nil {
 		return err
 	}
-	return readAppend(a, resp)
+	return into(got, resp)
 }
 
 // RequestVote implements raft.Transport. It fails at once while the peer is down: a vote
@@ -108,68 +111,76 @@ func (g *group) AppendEntries(
 func (g *group) RequestVote(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse,
 ) error {
-	a, err := g.call(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestVote{RequestVote: voteRequest(args)}}, false)
+	got, err := g.callNow(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestVote{RequestVote: voteRequest(args)}})
 	if err != nil {
 		return err
 	}
-	return readVote(a, resp)
+	return into(got, resp)
 }
 
 // RequestPreVote implements raft.WithPreVote; see RequestVote.
 func (g *group) RequestPreVote(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse,
 ) error {
-	a, err := g.call(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestPreVote{RequestPreVote: preVoteRequest(args)}}, false)
+	got, err := g.callNow(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_RequestPreVote{RequestPreVote: preVoteRequest(args)}})
 	if err != nil {
 		return err
 	}
-	return readPreVote(a, resp)
+	return into(got, resp)
 }
 
 // TimeoutNow implements raft.Transport; see RequestVote.
 func (g *group) TimeoutNow(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse,
 ) error {
-	c := &nodev1.RaftCall{Rpc: &nodev1.RaftCall_TimeoutNow{
+	got, err := g.callNow(to, &nodev1.RaftCall{Rpc: &nodev1.RaftCall_TimeoutNow{
 		TimeoutNow: &nodev1.TimeoutNowRequest{Header: headerTo(args.RPCHeader)},
-	}}
-	a, err := g.call(to, c, false)
+	}})
 	if err != nil {
 		return err
 	}
-	return readTimeoutNow(a, resp)
+	return into(got, resp)
 }
 
 // syncCall is a call that a goroutine waits for.
 type syncCall struct {
-	done   chan struct{}
-	answer *nodev1.RaftAnswer
-	err    error
+	done chan struct{}
+	resp any
+	err  error
 }
 
-func (c *syncCall) complete(a *nodev1.RaftAnswer, err error) {
-	c.answer, c.err = a, err
+func (c *syncCall) complete(resp any, err error) {
+	c.resp, c.err = resp, err
 	close(c.done)
+}
+
+func (g *group) callNow(to raft.ServerID, c *nodev1.RaftCall) (any, error) {
+	return g.call(to, false, func(request uint64) outFrame {
+		c.Group, c.Request = uint64(g.id), request
+		return outFrame{frame: &nodev1.Frame{Kind: &nodev1.Frame_RaftCall{RaftCall: c}}}
+	})
 }
 
 // call sends and waits for the answer, the link's return included if park is set, for
 // Config.CallTimeout at most.
-func (g *group) call(to raft.ServerID, c *nodev1.RaftCall, park bool) (*nodev1.RaftAnswer, error) {
+func (g *group) call(to raft.ServerID, park bool, frame func(request uint64) outFrame) (any, error) {
 	late := time.NewTimer(g.m.config.CallTimeout)
 	defer late.Stop()
 	s, err := g.session(to, park, late.C)
 	if err != nil {
 		return nil, err
 	}
-	c.Group = uint64(g.id)
 	w := &syncCall{done: make(chan struct{})}
-	request, err := s.start(c, w)
+	request, err := s.register(w)
+	if err == nil {
+		err = s.send(g.id, request, frame(request))
+	}
 	if err != nil {
 		return nil, err
 	}
 	select {
 	case <-w.done:
-		return w.answer, w.err
+		return w.resp, w.err
 	case <-late.C:
 		err = fmt.Errorf("transport: node %q did not answer a call for group %s within %v", to, g.id, g.m.config.CallTimeout)
 	case <-g.done:

@@ -83,8 +83,8 @@ func testConfig(name string, epoch int) Config {
 	}
 }
 
-// start serves at the address; "127.0.0.1:0" takes a free port.
-func start(t testing.TB, c Config, address string) *node {
+// start serves at a free port.
+func start(t testing.TB, c Config) *node {
 	t.Helper()
 	rec, ok := c.Handler.(*recorder)
 	if !ok {
@@ -96,7 +96,7 @@ func start(t testing.TB, c Config, address string) *node {
 		t.Fatal(err)
 	}
 	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", address)
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 type inboundCall struct {
 	link    *acceptedLink
 	request uint64
-	rpc     any
+	rpc     raft.WithRPCHeader
 	done    chan raft.RPCResponse
 }
 
@@ -78,7 +78,7 @@ func (g *group) receive(c inboundCall) {
 
 // heartbeat tells a call that raft's handler may answer past its queue: its log is not
 // touched.
-func heartbeat(rpc any) bool {
+func heartbeat(rpc raft.WithRPCHeader) bool {
 	a, is := rpc.(*raft.AppendEntriesRequest)
 	return is && a.Term != 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && len(a.Entries) == 0 && a.LeaderCommitIndex == 0
 }

@@ -57,6 +57,7 @@ func New(c Config) (*Mux, error) {
 		grpc.StreamInterceptor(m.admitStream),
 		grpc.MaxRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
 		grpc.MaxSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.InitialWindowSize(streamWindowBytes),
 		grpc.InitialConnWindowSize(connWindowBytes),
 		grpc.ReadBufferSize(socketBufferBytes),
@@ -72,11 +73,10 @@ func New(c Config) (*Mux, error) {
 
 // Serve accepts peers until Close; it returns nil after Close.
 func (m *Mux) Serve(l net.Listener) error {
-	err := m.server.Serve(l)
-	if m.ctx.Err() != nil || errors.Is(err, grpc.ErrServerStopped) {
-		return nil
+	if err := m.server.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		return fmt.Errorf("transport: accepting peers at %s: %w", l.Addr(), err)
 	}
-	return fmt.Errorf("transport: accepting peers at %s: %w", l.Addr(), err)
+	return nil
 }
 
 // SetPeer tells where a peer is; an unchanged address does nothing. The Mux connects,

@@ -8,27 +8,29 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/id"
-	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
-
-// resultsPerDepth is how many results a pipeline holds for raft, per call that may be in
-// flight. Raft reads them at once, so a pipeline that fills up has lost its reader.
-const resultsPerDepth = 8
 
 // pipeline is raft's AppendEntries pipeline to one follower: raft.AppendPipeline. It is
 // bound to one session: it ends with the link, and at the first call that did not
 // succeed, because raft reads no result after that one. So a sender never waits for a
-// reader that has left. mu guards the fields below it.
+// reader that has left.
+//
+// Results must never hold up the reader of the link. They go into a channel; what does
+// not fit is carried there by a goroutine that lives only while there is such a result,
+// and counts as in flight. mu guards the fields below it.
 type pipeline struct {
 	g       *group
 	s       *session
 	results chan raft.AppendFuture
+	closed  chan struct{} // by raft, which then reads no more results
 
 	mu       sync.Mutex
 	room     *sync.Cond // a call ended, or the pipeline
 	inFlight int
 	bytes    int
-	ended    bool
+	late     []*appendFuture // results that found the channel full, in order
+	carrying bool            // carry runs
+	ended    bool            // takes no more calls
 }
 
 // AppendEntriesPipeline implements raft.Transport. It fails while the peer is down; raft
@@ -38,7 +40,7 @@ func (g *group) AppendEntriesPipeline(to raft.ServerID, _ raft.ServerAddress) (r
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{g: g, s: s, results: make(chan raft.AppendFuture, resultsPerDepth*g.m.config.MaxRaftInFlight)}
+	p := &pipeline{g: g, s: s, results: make(chan raft.AppendFuture, 2*g.m.config.MaxRaftInFlight), closed: make(chan struct{})}
 	p.room = sync.NewCond(&p.mu)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -55,7 +57,7 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 	c := &p.g.m.config
 	size := trim(args, c.MaxAppendBytes)
 	p.mu.Lock()
-	for !p.ended && p.inFlight > 0 && (p.inFlight >= c.MaxRaftInFlight || p.bytes+size > c.MaxRaftBytes) {
+	for !p.ended && p.inFlight+len(p.late) > 0 && (p.inFlight+len(p.late) >= c.MaxRaftInFlight || p.bytes+size > c.MaxRaftBytes) {
 		p.room.Wait()
 	}
 	if p.ended {
@@ -66,11 +68,11 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 	p.bytes += size
 	p.mu.Unlock()
 	f := &appendFuture{p: p, started: time.Now(), args: args, resp: resp, size: size, done: make(chan struct{})}
-	call := &nodev1.RaftCall{
-		Group: uint64(p.g.id),
-		Rpc:   &nodev1.RaftCall_AppendEntries{AppendEntries: appendRequest(args)},
+	request, err := p.s.register(f)
+	if err == nil {
+		err = p.s.send(p.g.id, request, outFrame{call: &appendCall{group: uint64(p.g.id), request: request, args: *args}})
 	}
-	if _, err := p.s.start(call, f); err != nil {
+	if err != nil {
 		p.end()
 		return nil, fmt.Errorf("transport: pipeline of group %s: %w", p.g.id, err)
 	}
@@ -80,9 +82,11 @@ func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 // Consumer implements raft.AppendPipeline.
 func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.results }
 
-// Close implements raft.AppendPipeline. Calls in flight may still take effect.
+// Close implements raft.AppendPipeline; it is called once. Calls in flight may still take
+// effect.
 func (p *pipeline) Close() error {
 	p.end()
+	close(p.closed)
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()
 	delete(p.g.pipelines, p)
@@ -106,17 +110,38 @@ func (p *pipeline) finish(f *appendFuture) {
 	if p.ended {
 		return
 	}
-	select {
-	case p.results <- f:
-	default:
-		p.ended = true
-	}
 	if f.err != nil || !f.resp.Success || f.resp.Term > f.args.Term {
 		p.ended = true
-	}
-	if p.ended {
 		p.room.Broadcast()
 	}
+	if !p.carrying {
+		select {
+		case p.results <- f:
+			return
+		default:
+			p.carrying = true
+			go p.carry()
+		}
+	}
+	p.late = append(p.late, f)
+}
+
+// carry hands late results to raft as it reads.
+func (p *pipeline) carry() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.late) > 0 {
+		f := p.late[0]
+		p.mu.Unlock()
+		select {
+		case p.results <- f:
+		case <-p.closed:
+		}
+		p.mu.Lock()
+		p.late = p.late[1:]
+		p.room.Signal()
+	}
+	p.carrying = false
 }
 
 // appendFuture is one call in a pipeline: raft.AppendFuture.
@@ -130,9 +155,9 @@ type appendFuture struct {
 	done    chan struct{}
 }
 
-func (f *appendFuture) complete(a *nodev1.RaftAnswer, err error) {
+func (f *appendFuture) complete(resp any, err error) {
 	if err == nil {
-		err = readAppend(a, f.resp)
+		err = into(resp, f.resp)
 	}
 	f.err = err
 	close(f.done)

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"google.golang.org/protobuf/proto"
-
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -21,8 +19,7 @@ type sendQueue struct {
 
 	mu      sync.Mutex
 	room    *sync.Cond // bytes left the queue, or it closed
-	frames  []*nodev1.Frame
-	sizes   []int
+	frames  []outFrame
 	waiting int // bytes pushed and not yet written
 	closed  bool
 }
@@ -34,13 +31,12 @@ func newSendQueue(c *Config) *sendQueue {
 }
 
 // push queues a frame without blocking. One frame always fits into an empty queue.
-func (q *sendQueue) push(f *nodev1.Frame) error { return q.add(f, false) }
+func (q *sendQueue) push(f *nodev1.Frame) error { return q.add(outFrame{frame: f}, false) }
 
-// pushWait queues a frame and blocks while the queue is full.
-func (q *sendQueue) pushWait(f *nodev1.Frame) error { return q.add(f, true) }
-
-func (q *sendQueue) add(f *nodev1.Frame, wait bool) error {
-	size := proto.Size(f)
+// add queues a frame; wait lets it block while the queue is full.
+func (q *sendQueue) add(f outFrame, wait bool) error {
+	f.measure()
+	size := f.size
 	if size > q.maxFrame {
 		return fmt.Errorf("%w: %d bytes, the limit is %d: raise MaxFrameBytes on all nodes or send less at once",
 			ErrFrameTooLarge, size, q.maxFrame)
@@ -57,20 +53,18 @@ func (q *sendQueue) add(f *nodev1.Frame, wait bool) error {
 		return ErrLinkDown
 	}
 	q.frames = append(q.frames, f)
-	q.sizes = append(q.sizes, size)
 	q.waiting += size
 	q.signal()
 	return nil
 }
 
-// take moves all that gathered into the given slices, which are emptied first.
-func (q *sendQueue) take(frames []*nodev1.Frame, sizes []int) ([]*nodev1.Frame, []int, bool) {
+// take returns all that gathered; the given slice is emptied and used for what comes.
+func (q *sendQueue) take(frames []outFrame) ([]outFrame, bool) {
 	clear(frames)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	frames, q.frames = q.frames, frames[:0]
-	sizes, q.sizes = q.sizes, sizes[:0]
-	return frames, sizes, !q.closed
+	return frames, !q.closed
 }
 
 // wrote tells that bytes left the queue for good.
@@ -94,7 +88,7 @@ func (q *sendQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.frames, q.sizes, q.waiting = nil, nil, 0
+	q.frames, q.waiting = nil, 0
 	q.room.Broadcast()
 	q.signal()
 }
@@ -106,11 +100,17 @@ func (q *sendQueue) signal() {
 	}
 }
 
+// messageSender and messageReceiver are the ends of a stream, whichever side opened it.
+type (
+	messageSender   interface{ SendMsg(any) error }
+	messageReceiver interface{ RecvMsg(any) error }
+)
+
 // drain writes what gathers, in order and as few messages as the limits allow, until
 // the queue is closed or done is, or a write fails.
-func (q *sendQueue) drain(done <-chan struct{}, count *traffic, send func([]*nodev1.Frame) error) error {
-	var frames []*nodev1.Frame
-	var sizes []int
+func (q *sendQueue) drain(done <-chan struct{}, count *traffic, stream messageSender) error {
+	var frames []outFrame
+	var message outMessage
 	for {
 		select {
 		case <-q.wake:
@@ -118,16 +118,17 @@ func (q *sendQueue) drain(done <-chan struct{}, count *traffic, send func([]*nod
 			return nil
 		}
 		var open bool
-		if frames, sizes, open = q.take(frames, sizes); !open {
+		if frames, open = q.take(frames); !open {
 			return nil
 		}
 		for from := 0; from < len(frames); {
-			to, bytes := from+1, sizes[from]
-			for to < len(frames) && bytes+sizes[to] <= maxBatchBytes {
-				bytes += sizes[to]
+			to, bytes := from+1, frames[from].size
+			for to < len(frames) && bytes+frames[to].size <= maxBatchBytes {
+				bytes += frames[to].size
 				to++
 			}
-			if err := send(frames[from:to]); err != nil {
+			message.frames = frames[from:to]
+			if err := stream.SendMsg(&message); err != nil {
 				return err
 			}
 			count.sent(to-from, bytes)

@@ -17,9 +17,9 @@ const testGroups = 20
 func clusterOf(t *testing.T, groups int) ([]*node, [][]*member) {
 	t.Helper()
 	nodes := []*node{
-		start(t, testConfig("n1", 1), "127.0.0.1:0"),
-		start(t, testConfig("n2", 1), "127.0.0.1:0"),
-		start(t, testConfig("n3", 1), "127.0.0.1:0"),
+		start(t, testConfig("n1", 1)),
+		start(t, testConfig("n2", 1)),
+		start(t, testConfig("n3", 1)),
 	}
 	meet(nodes...)
 	members := make([][]*member, groups)
@@ -87,7 +87,7 @@ func TestGroupsOverLinks(t *testing.T) {
 	for _, ms := range members {
 		propose(t, ms[:2], 8, 10)
 	}
-	nodes[2] = start(t, testConfig("n3", 2), "127.0.0.1:0")
+	nodes[2] = start(t, testConfig("n3", 2))
 	meet(nodes...)
 	for g, ms := range members {
 		ms[2] = run(t, nodes[2], id.GroupID(1024+g), nil, ms[2])

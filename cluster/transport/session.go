@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
+	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -33,10 +33,10 @@ const (
 
 type linkStream = grpc.BidiStreamingClient[nodev1.LinkRequest, nodev1.LinkResponse]
 
-// waiter is told how a Raft call ended: by the answer, or by an error without one. It
+// waiter is told how a Raft call ended: by raft's response, or by an error. It
 // must not block: the reader of the link calls it.
 type waiter interface {
-	complete(a *nodev1.RaftAnswer, err error)
+	complete(resp any, err error)
 }
 
 // session is one connection to a peer with its streams, from when both ends accepted
@@ -108,6 +108,7 @@ func dialOptions(c *Config, i identity) []grpc.DialOption {
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
 			grpc.MaxCallSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
+			grpc.ForceCodecV2(newCodec()),
 		),
 		grpc.WithInitialWindowSize(streamWindowBytes),
 		grpc.WithInitialConnWindowSize(connWindowBytes),
@@ -158,20 +159,20 @@ func (s *session) serve() error {
 	var all sync.WaitGroup
 	count := &s.p.traffic
 	all.Go(func() {
-		s.fail(s.raft.drain(s.ctx.Done(), count, func(fs []*nodev1.Frame) error {
-			return s.raftStream.Send(&nodev1.LinkRequest{Frames: fs})
-		}))
+		s.fail(s.raft.drain(s.ctx.Done(), count, s.raftStream))
 	})
 	all.Go(func() {
-		s.fail(s.queue.drain(s.ctx.Done(), count, func(fs []*nodev1.Frame) error {
-			return s.queueStream.Send(&nodev1.LinkRequest{Frames: fs})
-		}))
+		s.fail(s.queue.drain(s.ctx.Done(), count, s.queueStream))
 	})
 	all.Go(func() { s.fail(s.receive(s.raftStream, s.answered)) })
 	all.Go(func() {
 		h := s.p.m.config.Handler
 		h.LinkUp(s.remote)
-		s.fail(s.receive(s.queueStream, func(f *nodev1.Frame) { h.HandleAnswer(s.remote, f) }))
+		s.fail(s.receive(s.queueStream, func(f *inFrame) {
+			if f.frame != nil {
+				h.HandleAnswer(s.remote, f.frame)
+			}
+		}))
 		h.LinkDown(s.remote)
 	})
 	all.Go(func() { s.fail(s.beat()) })
@@ -210,15 +211,15 @@ func (s *session) fail(reason error) {
 	}
 }
 
-func (s *session) receive(stream linkStream, take func(*nodev1.Frame)) error {
+func (s *session) receive(stream messageReceiver, take func(*inFrame)) error {
+	m := inMessage{names: names(s.p.node)}
 	for {
-		r, err := stream.Recv()
-		if err != nil {
+		if err := stream.RecvMsg(&m); err != nil {
 			return err
 		}
-		s.p.traffic.received(len(r.GetFrames()), proto.Size(r))
-		for _, f := range r.GetFrames() {
-			take(f)
+		s.p.traffic.received(len(m.frames), m.bytes)
+		for i := range m.frames {
+			take(&m.frames[i])
 		}
 	}
 }
@@ -280,23 +281,24 @@ func (s *session) beat() error {
 	}
 }
 
-// start sends a Raft call; w learns the end of it exactly once, unless start fails. It
-// blocks while the link's queue is full.
-func (s *session) start(c *nodev1.RaftCall, w waiter) (uint64, error) {
+// register takes a call up; w learns the end of it exactly once, unless it is forgotten.
+func (s *session) register(w waiter) (request uint64, err error) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.closed != nil {
-		s.mu.Unlock()
 		return 0, s.closed
 	}
 	s.next++
-	c.Request = s.next
-	s.calls[c.GetRequest()] = w
-	s.mu.Unlock()
-	err := s.raft.pushWait(&nodev1.Frame{Kind: &nodev1.Frame_RaftCall{RaftCall: c}})
-	if err != nil && s.forget(c.GetRequest()) {
-		return 0, fmt.Errorf("node %q, group %d: %w", s.p.node, c.GetGroup(), err)
+	s.calls[s.next] = w
+	return s.next, nil
+}
+
+// send queues a call that was registered. It blocks while the link's queue is full.
+func (s *session) send(group id.GroupID, request uint64, f outFrame) error {
+	if err := s.raft.add(f, true); err != nil && s.forget(request) {
+		return fmt.Errorf("node %q, group %s: %w", s.p.node, group, err)
 	}
-	return c.GetRequest(), nil
+	return nil
 }
 
 // forget takes a call back; false: its waiter was told or is being told.
@@ -308,21 +310,26 @@ func (s *session) forget(request uint64) bool {
 	return held
 }
 
-func (s *session) answered(f *nodev1.Frame) {
-	a := f.GetRaftAnswer()
-	if a == nil {
-		return
+// answered ends a call. A call that was given up is not there any more.
+func (s *session) answered(f *inFrame) {
+	request, resp, err := f.request, any(f.answer), error(nil)
+	if f.answer == nil {
+		a := f.frame.GetRaftAnswer()
+		if a == nil {
+			return
+		}
+		request = a.GetRequest()
+		if a.GetError() != "" {
+			err = fmt.Errorf("transport: node %q: %s", s.p.node, a.GetError())
+		} else {
+			resp, err = respOf(a)
+		}
 	}
 	s.mu.Lock()
-	w := s.calls[a.GetRequest()]
-	delete(s.calls, a.GetRequest())
+	w := s.calls[request]
+	delete(s.calls, request)
 	s.mu.Unlock()
-	if w == nil {
-		return // given up
+	if w != nil {
+		w.complete(resp, err)
 	}
-	if a.GetError() != "" {
-		w.complete(nil, fmt.Errorf("transport: node %q: %s", s.p.node, a.GetError()))
-		return
-	}
-	w.complete(a, nil)
 }

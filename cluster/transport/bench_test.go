@@ -1,0 +1,98 @@
+package transport
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// answerAll stands for a member that accepts every call at once.
+func answerAll(b *testing.B, t raft.Transport) {
+	b.Helper()
+	stop := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case rpc := <-t.Consumer():
+				rpc.Respond(&raft.AppendEntriesResponse{Term: 1, Success: true}, nil)
+			case <-stop:
+				return
+			}
+		}
+	}()
+	b.Cleanup(func() {
+		close(stop)
+		<-ended
+	})
+}
+
+func entries(count, bytesEach int) []*raft.Log {
+	all := make([]*raft.Log, count)
+	for i := range all {
+		all[i] = &raft.Log{Index: uint64(i + 1), Term: 1, Type: raft.LogCommand, Data: bytes.Repeat([]byte{'x'}, bytesEach)}
+	}
+	return all
+}
+
+// BenchmarkAppendEntries sends calls down a pipeline to a member that accepts them at
+// once: what the way there and back costs, against raft's way inside one process.
+func BenchmarkAppendEntries(b *testing.B) {
+	for _, size := range []struct{ count, bytes int }{{64, 100}, {1, 100}, {64, 4096}} {
+		name := fmt.Sprintf("%dx%d", size.count, size.bytes)
+		b.Run(name+"/inmem", func(b *testing.B) {
+			a, from := raft.NewInmemTransport("n1")
+			to, t := raft.NewInmemTransport("n2")
+			from.Connect(to, t)
+			_ = a
+			answerAll(b, t)
+			pipe(b, from, size.count, size.bytes)
+		})
+		b.Run(name+"/mux", func(b *testing.B) {
+			x, y := start(b, testConfig("n1", 1)), start(b, testConfig("n2", 1))
+			meet(x, y)
+			connected(b, x, y)
+			answerAll(b, y.Raft(1024))
+			pipe(b, x.Raft(1024), size.count, size.bytes)
+		})
+	}
+}
+
+func pipe(b *testing.B, t raft.Transport, count, size int) {
+	b.Helper()
+	p, err := t.AppendEntriesPipeline("n2", "n2")
+	if err != nil {
+		b.Fatal(err)
+	}
+	logs := entries(count, size)
+	header := raft.RPCHeader{ProtocolVersion: 3, ID: []byte("n1"), Addr: []byte("n1")}
+	b.ReportAllocs()
+	b.SetBytes(int64(count * size))
+	b.ResetTimer()
+	ended := make(chan error, 1)
+	go func() {
+		for range b.N {
+			if f := <-p.Consumer(); f.Error() != nil {
+				ended <- f.Error()
+				return
+			}
+		}
+		ended <- nil
+	}()
+	for range b.N {
+		args := &raft.AppendEntriesRequest{RPCHeader: header, Term: 1, PrevLogTerm: 1, Entries: logs, LeaderCommitIndex: 1}
+		if _, err := p.AppendEntries(args, &raft.AppendEntriesResponse{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
+	b.StopTimer()
+	if err := p.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
