@@ -52,8 +52,8 @@ const VoidSize uint32 = 1<<32 - 1
 type Enqueue struct {
 	Enqueuer EnqueuerKey
 	First    Seq
-	// Answered is the highest number up to which the enqueuer has its answers: what the
-	// queue remembers about refusals up to there can go.
+	// Answered is the highest number up to which the enqueuer has its answers, below any
+	// that it will send again: what the queue remembers of refusals up to there can go.
 	Answered Seq
 	Messages []NewMessage
 }
@@ -117,7 +117,8 @@ type Settle struct {
 
 // Return gives messages back (DEL-8 release, fail) in delivery order (DEL-1). If
 // HasAnnotations the command has one body, merged into each message when it is read
-// (DEL-11).
+// (DEL-11). It replaces what a message had from an earlier return: whoever returns an
+// annotated message merges the two.
 type Return struct {
 	Consumer       ConsumerKey
 	Ranges         []MsgIDRange
@@ -163,15 +164,16 @@ type SeqRange struct{ First, Last Seq }
 type SessionClosed struct{ Session SessionKey }
 
 // NodeDown suspects the node's consumers: nothing is assigned to them; after
-// Config.DisconnectedTimeoutMs their messages return, not failed (DC-1). Sessions of
-// epochs below Epoch are closed at once, as failures: that process is gone.
+// Config.DisconnectedTimeoutMs their sessions end and their messages return, not failed
+// (DC-1). Sessions of epochs below Epoch are closed at once, as failures: that process
+// is gone. So they are when the node's newer epoch enqueues, gets or checks out.
 type NodeDown struct {
 	Node  id.NodeID
 	Epoch id.Epoch
 }
 
 // NodeUp ends the suspicion of the node's sessions of this epoch and closes those of
-// older ones.
+// older ones. A Checkout or Get of the node ends the suspicion as well: it is there.
 type NodeUp struct {
 	Node  id.NodeID
 	Epoch id.Epoch

@@ -37,9 +37,7 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 			continue
 		}
 		q.refused = append(q.refused, seq)
-		if seq > c.Answered {
-			n.refused = append(n.refused, seq)
-		}
+		n.refused = append(n.refused, seq)
 	}
 	q.reply.Refused = q.refused
 }

@@ -21,8 +21,7 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 		q.reply.Code, q.reply.Next = CodeGap, n.next
 		return
 	}
-	known := func(s Seq) bool { return s <= c.Answered }
-	n.refused = slices.DeleteFunc(n.refused, known)
+	n.refused = slices.DeleteFunc(n.refused, func(s Seq) bool { return s <= c.Answered })
 	for i, nm := range c.Messages {
 		seq := c.First + Seq(i)
 		switch {
@@ -45,7 +44,6 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 		q.reply.Refused = append(q.reply.Refused, seq)
 		n.refused = append(n.refused, seq)
 	}
-	n.refused = slices.DeleteFunc(n.refused, known)
 }
 
 func (q *model) message(body BodyRef, nm NewMessage) *mMessage {

@@ -16,7 +16,9 @@ type Time int64
 // Seq numbers the messages of one enqueuer, or the backlog of one queue, from 1.
 type Seq uint64
 
-// MsgID numbers the messages assigned to one consumer, from 1, ascending by one.
+// MsgID numbers the messages assigned to one consumer, ascending by one. It starts at 1,
+// or above the numbers that an earlier consumer of the same session had, so that a late
+// repeat of an old Settle hits nothing: Reply.LastMsgID tells where.
 type MsgID uint64
 
 // Meta is where and when a command stands in the log.

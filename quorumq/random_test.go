@@ -303,7 +303,7 @@ func (g *generator) command() Command {
 		return &Expire{}
 	case p < 92:
 		settled := g.q.BacklogSettled()
-		first := settled + Seq(g.IntN(6))
+		first := max(settled+Seq(g.IntN(6)), 1)
 		return &BacklogSettle{Ranges: []SeqRange{{First: first, Last: first + Seq(g.IntN(12))}}}
 	default:
 		return g.rare(p - 92)

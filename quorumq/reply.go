@@ -16,7 +16,8 @@ type Reply struct {
 	Delivery *Delivery
 	// Count is what Purge removed, or the ready messages left after Get.
 	Count uint64
-	// LastMsgID is the consumer's newest id, after Checkout: it numbers on from there.
+	// LastMsgID is the consumer's newest id, after Checkout: it numbers on from there, and
+	// a Credit limit counts from there.
 	LastMsgID MsgID
 }
 
@@ -30,11 +31,13 @@ const (
 	CodeGap
 	// CodeFenced: a newer epoch of the node has enqueued or opened a session; the sender is gone.
 	CodeFenced
-	// CodeUnknownConsumer: no such consumer (closed, cancelled, timed out).
+	// CodeUnknownConsumer: no such consumer (closed, timed out, or cancelled and all its
+	// messages settled). What it held has returned to the queue or is settled.
 	CodeUnknownConsumer
 	// CodeExclusive: another consumer has, or bars, exclusive access (CO-2).
 	CodeExclusive
-	// CodeMalformed: the bytes decode to nothing that this version knows.
+	// CodeMalformed: the bytes decode to nothing that this version knows, or a number or
+	// tag is 0.
 	CodeMalformed
 )
 
@@ -69,7 +72,10 @@ type Effects struct {
 	Copies  []Discarded // at-most-once dead letters to send now; not repaired, by contract (DL-12)
 	Backlog bool        // the backlog has news for the forwarder; repeated by Lead
 	Timer   Time        // propose Expire then; replaces the earlier one; 0 = unchanged. Repeated by Lead
-	Release []BodyRef   // every member: no longer needed; repaired by Queue.Live at snapshots
+	// Release names the bodies that no member needs any more, repeats and refusals among
+	// the command's own included; repaired by Queue.Live at snapshots. A body may be in
+	// Deliver (auto-ack) or Copies as well: the leader reads it first.
+	Release []BodyRef
 }
 
 // NoticeKind is what a Notice tells.
@@ -79,7 +85,8 @@ type NoticeKind uint8
 const (
 	// NoticeCancelled: the consumer is gone without its client's wish.
 	NoticeCancelled NoticeKind = iota + 1
-	// NoticeLeader: this queue's leader changed; resend and resume.
+	// NoticeLeader: this queue's leader changed; resend and resume. There is one for each
+	// session, whichever of its consumers it names.
 	NoticeLeader
 )
 

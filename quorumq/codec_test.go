@@ -1,0 +1,191 @@
+package quorumq
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+)
+
+// TestCommandBytes pins the stored form of commands: testdata/formats/commands.txt is
+// what other versions read (docs/formats/command.md). The commands are written as in
+// the scripts.
+func TestCommandBytes(t *testing.T) {
+	datadriven.RunTest(t, "testdata/formats/commands.txt", func(t *testing.T, d *datadriven.TestData) string {
+		b := AppendCommand(nil, parseCommand(d))
+		var dec Decoder
+		c, err := dec.Decode(b)
+		if err != nil {
+			t.Fatalf("%s: %v", d.Pos, err)
+		}
+		if again := AppendCommand(nil, c); !bytes.Equal(again, b) {
+			t.Fatalf("%s: %x becomes %x", d.Pos, b, again)
+		}
+		return hex.EncodeToString(b) + "\n"
+	})
+}
+
+// TestCommandErrors shows what Decode refuses: hex in, error out.
+func TestCommandErrors(t *testing.T) {
+	datadriven.RunTest(t, "testdata/formats/command_errors.txt", func(t *testing.T, d *datadriven.TestData) string {
+		b, err := hex.DecodeString(strings.Join(strings.Fields(d.Input), ""))
+		if err != nil {
+			t.Fatalf("%s: %v", d.Pos, err)
+		}
+		var dec Decoder
+		c, err := dec.Decode(b)
+		if err == nil {
+			t.Fatalf("%s: decodes to %T%+v", d.Pos, c, c)
+		}
+		return err.Error() + "\n"
+	})
+}
+
+// TestSnapshotBytes pins the stored form of a state that uses every part of it
+// (docs/formats/snapshot.md).
+func TestSnapshotBytes(t *testing.T) {
+	s := &script{t: t}
+	datadriven.RunTest(t, "testdata/formats/snapshot.txt", func(t *testing.T, d *datadriven.TestData) string {
+		if d.Cmd != "snapshot" {
+			return s.run(d)
+		}
+		b := s.one.AppendSnapshot(nil)
+		var lines strings.Builder
+		for len(b) > 0 {
+			n := min(len(b), 40)
+			lines.WriteString(hex.EncodeToString(b[:n]) + "\n")
+			b = b[n:]
+		}
+		return lines.String()
+	})
+}
+
+// TestCutSnapshots restores every prefix of a snapshot, and the snapshot with a byte
+// more: all are errors.
+func TestCutSnapshots(t *testing.T) {
+	b := randomQueue(t, 1, 2000).AppendSnapshot(nil)
+	for n := range b {
+		if _, err := Restore(b[:n]); err == nil {
+			t.Fatalf("%d of %d bytes restore", n, len(b))
+		}
+	}
+	if _, err := Restore(append(b, 0)); err == nil {
+		t.Fatal("a byte too many restores")
+	}
+}
+
+// TestDecodeReuses shows that decoding allocates nothing once its storage has grown.
+func TestDecodeReuses(t *testing.T) {
+	g := &generator{Rand: rand.New(rand.NewPCG(1, 1)), q: New(1024, DefaultConfig())}
+	var stored [][]byte
+	for range 500 {
+		stored = append(stored, AppendCommand(nil, g.command()))
+	}
+	var d Decoder
+	decode := func() {
+		for _, b := range stored {
+			if _, err := d.Decode(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := testing.AllocsPerRun(5, decode); n != 0 {
+		t.Errorf("%v allocations for %d commands", n, len(stored))
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	c := DefaultConfig()
+	if err := c.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	c = Config{MaxLength: -2, MaxLengthBytes: -3, MessageTTLMs: -4, DisconnectedTimeoutMs: -1, Overflow: 9, DeadLetter: 9}
+	err := c.Validate()
+	for _, name := range []string{"MaxLength ", "MaxLengthBytes", "MessageTTLMs", "DisconnectedTimeoutMs", "Overflow", "DeadLetter"} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is not named in: %v", name, err)
+		}
+	}
+	if c.normal() != (Config{MaxLength: -1, MaxLengthBytes: -1, MessageTTLMs: -1}) {
+		t.Errorf("normal form is %+v", c.normal())
+	}
+}
+
+// randomQueue returns a queue after n random commands.
+func randomQueue(t testing.TB, seed uint64, n int) *Queue {
+	t.Helper()
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), index: 1}
+	q := New(1024, g.config())
+	g.q = q
+	for range n {
+		c := g.command()
+		q.Apply(g.meta(), c)
+	}
+	return q
+}
+
+// FuzzDecodeCommand feeds any bytes: an error, or a command whose stored form they are
+// and that a queue takes without harm.
+func FuzzDecodeCommand(f *testing.F) {
+	g := &generator{Rand: rand.New(rand.NewPCG(2, 0)), q: randomQueue(f, 2, 300)}
+	for range 200 {
+		f.Add(AppendCommand(nil, g.command()))
+	}
+	state := g.q.AppendSnapshot(nil)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var d Decoder
+		c, err := d.Decode(b)
+		if err != nil {
+			return
+		}
+		if again := AppendCommand(nil, c); !bytes.Equal(again, b) {
+			t.Fatalf("%x becomes %x", b, again)
+		}
+		q, err := Restore(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applyAndCheck(t, q, c)
+	})
+}
+
+// FuzzRestore feeds any bytes: an error, or a queue that passes its check, has these
+// bytes as its snapshot, and goes on to work.
+func FuzzRestore(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(randomQueue(f, seed, 50*int(seed)).AppendSnapshot(nil))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		q, err := Restore(b)
+		if err != nil {
+			return
+		}
+		if again := q.AppendSnapshot(nil); !bytes.Equal(again, b) {
+			t.Fatalf("%x becomes %x", b, again)
+		}
+		g := &generator{Rand: rand.New(rand.NewPCG(3, 0)), q: q, index: 1 << 40}
+		for range 20 {
+			applyAndCheck(t, q, g.command())
+		}
+	})
+}
+
+func applyAndCheck(t *testing.T, q *Queue, c Command) {
+	t.Helper()
+	index := uint64(0)
+	for r := range q.Live() {
+		index = r.Index
+	}
+	if index > math.MaxUint64-2 || q.ordNext > 1<<57 {
+		return // the log ends there
+	}
+	q.Apply(Meta{Index: index + 1, Now: q.now + 1}, c)
+	if err := q.check(); err != nil {
+		t.Fatalf("after %v%+v: %v", reflect.TypeOf(c), c, err)
+	}
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/quorumq"
+)
+
+func newConsumer(n quorumq.MsgID) *Consumer {
+	c := NewConsumer(quorumq.ConsumerKey{Tag: 1}, 0)
+	for id := quorumq.MsgID(1); id <= n; id++ {
+		c.Deliver(quorumq.Delivery{MsgID: id}, false)
+	}
+	return c
+}
+
+func r(first, last quorumq.MsgID) quorumq.MsgIDRange {
+	return quorumq.MsgIDRange{First: first, Last: last}
+}
+
+// commands takes all commands and writes them as text.
+func commands(c *Consumer) []string {
+	var all []string
+	for {
+		cmd, number, body, ok := c.Next()
+		if !ok {
+			return all
+		}
+		text := fmt.Sprintf("%d", number)
+		var ranges []quorumq.MsgIDRange
+		switch cmd := cmd.(type) {
+		case *quorumq.Settle:
+			text, ranges = text+" settle", cmd.Ranges
+		case *quorumq.Return:
+			text, ranges = fmt.Sprintf("%s return failed=%t", text, cmd.Failed), cmd.Ranges
+		case *quorumq.Discard:
+			text, ranges = fmt.Sprintf("%s discard failed=%t", text, cmd.Failed), cmd.Ranges
+		}
+		for _, r := range ranges {
+			text += fmt.Sprintf(" %d-%d", r.First, r.Last)
+		}
+		if body != nil {
+			text += " " + string(body)
+		}
+		all = append(all, text)
+	}
+}
+
+func want(t *testing.T, c *Consumer, lines ...string) {
+	t.Helper()
+	if got := commands(c); !slices.Equal(got, lines) {
+		t.Fatalf("commands\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(lines, "\n"))
+	}
+}
+
+func TestConsumerDeliveries(t *testing.T) {
+	c := NewConsumer(quorumq.ConsumerKey{Tag: 1}, 10)
+	for _, step := range []struct {
+		id   quorumq.MsgID
+		want Verdict
+	}{{10, Repeat}, {11, New}, {11, Repeat}, {13, Missing}, {12, New}, {14, Missing}, {1, Repeat}} {
+		if got := c.Deliver(quorumq.Delivery{MsgID: step.id}, false); got != step.want {
+			t.Errorf("id %d: verdict %d, want %d", step.id, got, step.want)
+		}
+	}
+	if !c.NeedsResume() || c.Last() != 12 {
+		t.Errorf("resume %t after %d", c.NeedsResume(), c.Last())
+	}
+	var got []quorumq.MsgID
+	deliver := func(d quorumq.Delivery) { got = append(got, d.MsgID) }
+	c.Resumed([]quorumq.Delivery{{MsgID: 12}, {MsgID: 13}, {MsgID: 16}}, 18, deliver)
+	if want := []quorumq.MsgID{13, 16}; !reflect.DeepEqual(got, want) || c.Last() != 18 || c.NeedsResume() {
+		t.Errorf("resumed with %v, last %d", got, c.Last())
+	}
+	if c.Unsettled() != 4 {
+		t.Errorf("%d unsettled", c.Unsettled())
+	}
+	if c.Assign(quorumq.Delivery{MsgID: 18}, false) || !c.Assign(quorumq.Delivery{MsgID: 25}, true) || c.Unsettled() != 4 {
+		t.Error("get is judged wrongly")
+	}
+}
+
+// DEL-6: only what is unsettled is decided; DEL-1, DL-11: the order is the client's.
+func TestConsumerOutcomes(t *testing.T) {
+	c := newConsumer(20)
+	if n := c.Settle(r(3, 5)); n != 3 {
+		t.Errorf("%d settled", n)
+	}
+	if n := c.Settle(r(1, 6)); n != 3 {
+		t.Errorf("%d settled", n)
+	}
+	if n := c.Settle(r(1, 6)) + c.Settle(r(40, 50)); n != 0 {
+		t.Errorf("%d settled", n)
+	}
+	c.Return(r(9, 9), false, nil)
+	c.Return(r(7, 7), false, nil) // lower: a command of its own keeps the order
+	c.Return(r(8, 8), false, nil)
+	c.Return(r(10, 10), true, nil)
+	c.Discard(r(13, 13), false, nil)
+	c.Discard(r(11, 12), false, nil) // any order in one command
+	c.Discard(r(14, 14), false, []byte("x"))
+	c.Discard(r(15, 15), false, nil)
+	lines := []string{
+		"0 settle 3-5 1-2 6-6",
+		"1 return failed=false 9-9",
+		"2 return failed=false 7-8",
+		"3 return failed=true 10-10",
+		"4 discard failed=false 13-13 11-12",
+		"5 discard failed=false 14-14 x",
+		"6 discard failed=false 15-15",
+	}
+	want(t, c, lines...)
+	want(t, c)
+	// What was given out never changes; what is not answered comes again, in order.
+	c.Discard(r(16, 16), false, nil)
+	c.Answer(1, quorumq.Reply{})
+	c.Answer(1, quorumq.Reply{})
+	c.Answer(99, quorumq.Reply{})
+	c.Rewind()
+	c.Discard(r(17, 17), false, nil)
+	want(t, c, append([]string{lines[0]}, append(lines[2:], "7 discard failed=false 16-17")...)...)
+	c.Answer(0, quorumq.Reply{})
+	for number := uint64(2); number < 8; number++ {
+		c.Answer(number, quorumq.Reply{})
+	}
+	if c.Unanswered() != 0 || c.Unsettled() != 3 {
+		t.Errorf("%d unanswered, %d unsettled", c.Unanswered(), c.Unsettled())
+	}
+	c.Settle(r(1, 100))
+	want(t, c, "8 settle 18-20")
+}
+
+func TestConsumerGone(t *testing.T) {
+	c := newConsumer(3)
+	c.Settle(r(1, 1))
+	want(t, c, "0 settle 1-1")
+	c.Answer(0, quorumq.Reply{Code: quorumq.CodeUnknownConsumer})
+	c.Settle(r(2, 2))
+	c.Rewind()
+	want(t, c)
+	if !c.Gone() || c.Unsettled() != 0 || c.NeedsResume() {
+		t.Errorf("gone %t, %d unsettled", c.Gone(), c.Unsettled())
+	}
+}
+
+func TestConsumerCommandsAreBounded(t *testing.T) {
+	c := newConsumer(2*maxRanges + 2)
+	for id := quorumq.MsgID(1); id <= 2*maxRanges+2; id += 2 {
+		c.Settle(r(id, id))
+	}
+	cmd, _, _, _ := c.Next()
+	if n := len(cmd.(*quorumq.Settle).Ranges); n != maxRanges {
+		t.Errorf("%d ranges in one command", n)
+	}
+}
