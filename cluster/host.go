@@ -22,7 +22,8 @@ type host struct {
 	timers  *timers
 	peers   *peers
 
-	woken chan struct{} // of capacity 1: reconcile without a change of the view
+	woken chan struct{}            // of capacity 1: reconcile without a change of the view
+	known map[id.QueueUID]struct{} // queues of the view that was followed last; the loop's
 
 	mu       sync.RWMutex
 	queues   map[id.QueueUID]*hosted
@@ -46,6 +47,7 @@ func newHost(c *Cluster) *host {
 		peers:   newPeers(c.cfg.Node, c.epoch),
 		woken:   make(chan struct{}, 1),
 		queues:  map[id.QueueUID]*hosted{},
+		known:   map[id.QueueUID]struct{}{},
 	}
 	h.timers = newTimers(h.expire)
 	return h
@@ -184,7 +186,9 @@ func (h *host) follow(v *catalog.View) {
 	}
 	var open []*catalog.QueueRecord
 	wanted := 0
+	known := make(map[id.QueueUID]struct{}, v.QueueCount())
 	for r := range v.Queues() {
+		known[r.UID] = struct{}{}
 		if !slices.Contains(r.Members, h.c.cfg.Node) {
 			continue
 		}
@@ -196,6 +200,12 @@ func (h *host) follow(v *catalog.View) {
 	h.mu.Lock()
 	h.wanted = wanted
 	h.mu.Unlock()
+	for uid := range h.known {
+		if _, ok := known[uid]; !ok {
+			h.c.gateway.queueGone(uid)
+		}
+	}
+	h.known = known
 	failures := h.closeGone(v)
 	failures = errors.Join(failures, eachOf(open, h.open))
 	h.mu.Lock()
@@ -232,7 +242,6 @@ func (h *host) remove(uid id.QueueUID) error {
 	q := h.queues[uid]
 	delete(h.queues, uid)
 	h.mu.Unlock()
-	h.c.gateway.queueGone(uid)
 	var err error
 	if q != nil {
 		err = q.close()

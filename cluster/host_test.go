@@ -1,0 +1,490 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// publish enqueues through this node as gateway and waits for the confirm.
+func (n *testNode) publish(t *testing.T, q id.QueueUID, body string, ttlMs int64) {
+	t.Helper()
+	end, err := n.Queue(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	err = end.Enqueue(testContext(t), quorumq.NewMessage{Size: uint32(len(body)), TTLMs: ttlMs}, []byte(body),
+		func(err error) { done <- err })
+	if err == nil {
+		err = <-done
+	}
+	if err != nil {
+		t.Fatalf("publishing at node %s: %v", n.cfg.Node, err)
+	}
+}
+
+// inbox gathers what a consumer is delivered.
+type testInbox struct {
+	mu sync.Mutex
+	ds []Delivery
+}
+
+func (i *testInbox) take(ds []Delivery) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.ds = append(i.ds, ds...)
+}
+
+func (i *testInbox) bodies() []string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var out []string
+	for _, d := range i.ds {
+		out = append(out, string(d.Message))
+	}
+	return out
+}
+
+func (i *testInbox) await(t *testing.T, want ...string) {
+	t.Helper()
+	poll(t, fmt.Sprintf("%q are delivered", want), func() error {
+		if got := i.bodies(); !slices.Equal(got, want) {
+			return fmt.Errorf("have %q", got)
+		}
+		return nil
+	})
+}
+
+func (n *testNode) consume(t *testing.T, q id.QueueUID) (*Consumer, *testInbox) {
+	t.Helper()
+	end, err := n.Queue(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &testInbox{}
+	c, err := end.Consume(testContext(t), ConsumerConfig{Prefetch: 100, Deliver: in.take, Ended: func(error) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, in
+}
+
+func (n *testNodes) overview(q id.QueueUID) quorumq.Overview {
+	n.t.Helper()
+	for _, node := range n.nodes {
+		s, err := node.QueueStatus(testContext(n.t), q)
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		return s.Overview
+	}
+	return quorumq.Overview{}
+}
+
+// One cluster for what leaves it as it was.
+func TestHost(t *testing.T) {
+	n := newTestNodes(t, func(c *Config) {
+		c.QueueConfig = func(_ *catalog.View, q *catalog.QueueRecord) quorumq.Config {
+			cfg := quorumq.DefaultConfig()
+			if strings.HasPrefix(q.Name, "bounded") {
+				cfg.MaxLength, cfg.Overflow = 1, quorumq.OverflowRejectPublish
+			}
+			if strings.HasPrefix(q.Name, "lossy") {
+				cfg.DeadLetter, cfg.Overflow = quorumq.DeadLetterAtMostOnce, quorumq.OverflowDropHead
+			}
+			if strings.HasPrefix(q.Name, "safe") {
+				cfg.DeadLetter, cfg.Overflow = quorumq.DeadLetterAtLeastOnce, quorumq.OverflowRejectPublish
+			}
+			return cfg
+		}
+	})
+	n.start("a", "b", "c")
+	t.Run("deliver", func(t *testing.T) { testDeliver(t, n) })
+	t.Run("transfer leadership", func(t *testing.T) { testTransfer(t, n) })
+	t.Run("expire", func(t *testing.T) { testExpire(t, n) })
+	t.Run("configuration", func(t *testing.T) { testConfiguration(t, n) })
+	t.Run("dead letters", func(t *testing.T) { testLeaders(t, n) })
+	t.Run("get", func(t *testing.T) { testGet(t, n) })
+	t.Run("delete", func(t *testing.T) { testDelete(t, n) })
+	t.Run("redeclare", func(t *testing.T) { testRedeclare(t, n) })
+	t.Run("status", func(t *testing.T) { testStatus(t, n) })
+}
+
+// Deliveries reach consumers of the leader's node and of others, in order.
+func testDeliver(t *testing.T, n *testNodes) {
+	q := n.nodes["a"].declare(t, "deliver", 3)
+	if n.leader(q) != n.nodes["a"] {
+		t.Fatal("the declaring node does not lead")
+	}
+	for _, at := range []id.NodeID{"a", "b"} {
+		c, in := n.nodes[at].consume(t, q)
+		n.nodes["c"].publish(t, q, "one", quorumq.Unlimited)
+		n.nodes["a"].publish(t, q, "two", quorumq.Unlimited)
+		in.await(t, "one", "two")
+		if got := c.Decide(quorumq.MsgIDRange{First: 1, Last: 2}, Decision{Kind: Ack}); got != 2 {
+			t.Errorf("%d decided", got)
+		}
+		if err := c.Flush(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	poll(t, "all is settled and no consumer left", func() error {
+		if o := n.overview(q); o.Settled != 4 || o.Consumers != 0 {
+			return fmt.Errorf("%+v", o)
+		}
+		return nil
+	})
+}
+
+// A change of leader keeps the state, and consumers go on.
+func testTransfer(t *testing.T, n *testNodes) {
+	q := n.nodes["a"].declare(t, "transfer", 3)
+	_, in := n.nodes["c"].consume(t, q)
+	n.nodes["b"].publish(t, q, "before", quorumq.Unlimited)
+	in.await(t, "before")
+	for i, to := range []id.NodeID{"b", "c", "a"} {
+		if err := n.nodes["a"].TransferLeadership(testContext(t), q, to); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, "the leader changed", func() error {
+			if l := n.nodes[to].leaders.get(q); l == nil {
+				return errWaiting
+			}
+			return nil
+		})
+		n.nodes["b"].publish(t, q, fmt.Sprint(i), quorumq.Unlimited)
+	}
+	in.await(t, "before", "0", "1", "2")
+	if o := n.overview(q); o.Unsettled != 4 {
+		t.Errorf("%+v", o)
+	}
+	err := n.nodes["a"].TransferLeadership(testContext(t), q, "z")
+	if err == nil || !strings.Contains(err.Error(), `"z"`) {
+		t.Errorf("transfer to a stranger: %v", err)
+	}
+}
+
+// TTL-6: the leader's host proposes Expire when the queue's time has come.
+func testExpire(t *testing.T, n *testNodes) {
+	q := n.nodes["b"].declare(t, "expire", 3)
+	n.nodes["b"].publish(t, q, "short", 50)
+	n.nodes["b"].publish(t, q, "long", 60_000)
+	poll(t, "the message expires", func() error {
+		if o := n.overview(q); o.Expired != 1 || o.Ready != 1 {
+			return fmt.Errorf("%+v", o)
+		}
+		return nil
+	})
+}
+
+// Q-14: a declared queue has its configuration in force.
+func testConfiguration(t *testing.T, n *testNodes) {
+	q := n.nodes["b"].declare(t, "bounded", 3)
+	if o := n.overview(q); o.Config.MaxLength != 1 {
+		t.Errorf("%+v", o.Config)
+	}
+	n.nodes["b"].publish(t, q, "first", quorumq.Unlimited)
+	end, err := n.nodes["c"].Queue(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	err = end.Enqueue(testContext(t), quorumq.NewMessage{Size: 1, TTLMs: quorumq.Unlimited}, []byte("x"), func(err error) { done <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, ErrRefused) {
+		t.Errorf("above the limit: %v", err)
+	}
+}
+
+// The leader's node hands dead letters to Leaders: copies at most once, the backlog for
+// at least once.
+func testLeaders(t *testing.T, n *testNodes) {
+	a := n.nodes["a"]
+	lossy := a.declare(t, "lossy", 3)
+	a.publish(t, lossy, "x", 1)
+	poll(t, "a copy is handed over", func() error {
+		a.leaders.mu.Lock()
+		defer a.leaders.mu.Unlock()
+		if len(a.leaders.copies) != 1 || a.leaders.copies[0].Reason != quorumq.ReasonExpired {
+			return fmt.Errorf("%+v", a.leaders.copies)
+		}
+		return nil
+	})
+	safe := a.declare(t, "safe", 3)
+	a.publish(t, safe, "kept", 1)
+	led := a.leaders.get(safe)
+	var ds []quorumq.Discarded
+	poll(t, "the backlog has the message", func() error {
+		var err error
+		ds, _, err = led.Backlog(nil, 0, 10)
+		if err != nil || len(ds) != 1 {
+			return fmt.Errorf("%+v, %w", ds, err)
+		}
+		return nil
+	})
+	body, err := led.Body(ds[0].Body)
+	if err != nil || string(body) != "kept" {
+		t.Fatalf("body %q, %v", body, err)
+	}
+	if err := led.SettleBacklog(testContext(t), []quorumq.SeqRange{{First: ds[0].Seq, Last: ds[0].Seq}}); err != nil {
+		t.Fatal(err)
+	}
+	if ds, settled, err := led.Backlog(nil, 0, 10); err != nil || len(ds) != 0 || settled != 1 {
+		t.Errorf("backlog %+v, settled up to %d, %v", ds, settled, err)
+	}
+	if err := a.TransferLeadership(testContext(t), safe, "b"); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "a ceased", func() error {
+		if a.leaders.get(safe) != nil {
+			return errWaiting
+		}
+		return nil
+	})
+	if _, _, err := led.Backlog(nil, 0, 10); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("backlog of an ended leadership: %v", err)
+	}
+	if err := led.SettleBacklog(testContext(t), nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("settling after an ended leadership: %v", err)
+	}
+}
+
+// A Get at the leader and at another node carries the body.
+func testGet(t *testing.T, n *testNodes) {
+	q := n.nodes["a"].declare(t, "get", 3)
+	for _, at := range []id.NodeID{"a", "c"} {
+		n.nodes["a"].publish(t, q, "body", quorumq.Unlimited)
+		end, err := n.nodes[at].Queue(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, _, _, err := end.Get(testContext(t), true)
+		if err != nil || d == nil || string(d.Message) != "body" {
+			t.Errorf("at %s: %+v, %v", at, d, err)
+		}
+	}
+}
+
+// A deleted queue leaves nothing: no group, no files, and its gateways know (Q-16).
+func testDelete(t *testing.T, n *testNodes) {
+	q := n.nodes["a"].declare(t, "deleted", 3)
+	end, err := n.nodes["b"].Queue(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	_, err = end.Consume(testContext(t), ConsumerConfig{Deliver: func([]Delivery) {}, Ended: func(err error) { gone <- err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := n.nodes["c"].ProposeCatalog(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "deleted"})
+	if err != nil || !r.Deleted {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if err := <-gone; !errors.Is(err, ErrNoSuchQueue) {
+		t.Errorf("consumer ended with %v", err)
+	}
+	for i, node := range n.nodes {
+		poll(t, fmt.Sprintf("node %s has no trace of the queue", i), func() error {
+			if _, err := os.Stat(node.dir.queue(q)); !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("its directory: %w", err)
+			}
+			if node.host.queue(q) != nil {
+				return errWaiting
+			}
+			_, err := node.Queue(q)
+			if !errors.Is(err, ErrNoSuchQueue) {
+				return fmt.Errorf("%w", err)
+			}
+			return nil
+		})
+	}
+	if _, err := n.nodes["a"].QueueStatus(testContext(t), q); !errors.Is(err, ErrNoSuchQueue) {
+		t.Errorf("status: %v", err)
+	}
+}
+
+// Q-13: the catalog decides about a queue that exists, and its error comes back.
+func testRedeclare(t *testing.T, n *testNodes) {
+	d := catalog.DeclareQueue{VHost: "/", Name: "again", Type: catalog.QueueQuorum, Durable: true}
+	first, err := n.nodes["a"].DeclareQueue(testContext(t), d, 3, true)
+	if err != nil || !first.Created {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	second, err := n.nodes["b"].DeclareQueue(testContext(t), d, 1, false)
+	if err != nil || second.Created || second.UID != first.UID {
+		t.Errorf("%+v, %v", second, err)
+	}
+	d.Durable = false
+	_, err = n.nodes["c"].DeclareQueue(testContext(t), d, 3, false)
+	var refused *catalog.Error
+	if !errors.As(err, &refused) || refused.Code != catalog.CodePreconditionFailed {
+		t.Errorf("inequivalent: %v", err)
+	}
+}
+
+func testStatus(t *testing.T, n *testNodes) {
+	poll(t, "every node sees three that are alive and connected", func() error {
+		for i, node := range n.nodes {
+			s, err := node.Status(testContext(t))
+			if err != nil {
+				return err
+			}
+			if len(s.Nodes) != 3 || s.Name != "test" || s.Node != i || s.CatalogLeader == "" || s.CatalogIndex == 0 {
+				return fmt.Errorf("%+v", s)
+			}
+			leaders := 0
+			for _, o := range s.Nodes {
+				if !o.Alive || !o.Connected || o.Replicas == 0 || o.PeerAddr == "" {
+					return fmt.Errorf("%s sees %+v", i, o)
+				}
+				leaders += o.Leaders
+			}
+			if leaders != node.View().QueueCount() {
+				return fmt.Errorf("%s counts %d leaders of %d queues", i, leaders, node.View().QueueCount())
+			}
+		}
+		return nil
+	})
+}
+
+// RE-7: what was confirmed survives a restart of all nodes; epochs rise; nothing runs on
+// after Close.
+func TestRestart(t *testing.T) {
+	before := runtime.NumGoroutine()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	var queues []id.QueueUID
+	for i := range 5 {
+		q := n.nodes["b"].declare(t, fmt.Sprint("q", i), 3)
+		n.nodes["b"].publish(t, q, "kept", quorumq.Unlimited)
+		queues = append(queues, q)
+	}
+	epoch := n.nodes["a"].epoch
+	n.stop("a", "b", "c")
+	poll(t, "no goroutine is left", func() error {
+		// Transport and gRPC end some of theirs behind their Close.
+		if now := runtime.NumGoroutine(); now > before+2 {
+			b := make([]byte, 1<<20)
+			return fmt.Errorf("%d before, %d now:\n%s", before, now, b[:runtime.Stack(b, true)])
+		}
+		return nil
+	})
+	n.join = nil
+	n.start("c", "a", "b")
+	if now := n.nodes["a"].epoch; now <= epoch {
+		t.Errorf("epoch %d after %d", now, epoch)
+	}
+	for _, q := range queues {
+		if o := n.overview(q); o.Ready != 1 {
+			t.Errorf("queue %s: %+v", q, o)
+		}
+	}
+	c, in := n.nodes["a"].consume(t, queues[0])
+	in.await(t, "kept")
+	c.Close()
+}
+
+// A node that comes later is made a member of the catalog group and takes its share; it
+// can be drained and go, and its consumers' messages return (DC-1).
+func TestJoinDrainLeave(t *testing.T) {
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	n.start("d")
+	poll(t, "d is a voter of the catalog group", func() error {
+		for _, node := range n.nodes {
+			if voters, _, err := node.catalog.group.Servers(); err != nil || !slices.Contains(voters, "d") {
+				return fmt.Errorf("%q, %w", voters, err)
+			}
+		}
+		return nil
+	})
+	d := n.nodes["d"]
+	q := d.declare(t, "q", 3)
+	if l := n.leader(q); l != d {
+		t.Fatalf("led by %s", l.cfg.Node)
+	}
+	_, in := d.consume(t, q)
+	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
+	in.await(t, "held")
+	if err := d.Drain(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if d.leaders.get(q) != nil && d.catalog.leader() == "d" {
+		t.Error("d leads after its drain")
+	}
+	if err := d.Ready(); err == nil || !strings.Contains(err.Error(), "draining") {
+		t.Errorf("ready while draining: %v", err)
+	}
+	n.stop("d")
+	poll(t, "the queue suspects d", func() error {
+		var err error
+		for _, node := range n.nodes {
+			if l := node.leaders.get(q); l != nil {
+				node.host.queue(q).box.post(func() {})
+				told := make(chan presence, 1)
+				node.host.queue(q).box.post(func() { told <- l.told["d"] })
+				if p := <-told; p.up || p.epoch == 0 {
+					err = fmt.Errorf("told %+v", p)
+				}
+				return err
+			}
+		}
+		return errWaiting
+	})
+	// The node is back under a new epoch: what its old life held returns at once.
+	n.start("d")
+	poll(t, "the message is back", func() error {
+		if o := n.overview(q); o.Ready != 1 || o.Unsettled != 0 {
+			return fmt.Errorf("%+v", o)
+		}
+		return nil
+	})
+}
+
+// RE-1: a queue that gets no leader is not left behind; RE-5: without a majority commands
+// end as unavailable within their time.
+func TestWithoutMajority(t *testing.T) {
+	n := newTestNodes(t, func(c *Config) { c.CommandTimeout = time.Second })
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.stop("b", "c")
+	a := n.nodes["a"]
+	poll(t, "a no longer leads", func() error {
+		if a.leaders.get(q) != nil {
+			return errWaiting
+		}
+		return nil
+	})
+	_, err := a.DeclareQueue(context.Background(), catalog.DeclareQueue{
+		VHost: "/", Name: "p", Type: catalog.QueueQuorum, Durable: true,
+	}, 3, false)
+	if !errors.Is(err, ErrUnavailable) {
+		t.Errorf("declare: %v", err)
+	}
+	if _, err := a.QueueStatus(context.Background(), q); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
+		t.Errorf("status: %v", err)
+	}
+	_, err = a.ProposeCatalog(context.Background(), &catalog.DeleteQueue{VHost: "/", Name: "q"})
+	if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("catalog command: %v", err)
+	}
+	if err := a.Ready(); err == nil || !strings.Contains(err.Error(), "no leader") {
+		t.Errorf("ready: %v", err)
+	}
+}
