@@ -6,8 +6,6 @@ type readyExpiry struct {
 	ord uint64
 }
 
-func (a readyExpiry) due() Time { return a.at }
-
 func (a readyExpiry) before(b readyExpiry) bool {
 	return a.at < b.at || a.at == b.at && a.ord < b.ord
 }
@@ -19,18 +17,16 @@ type backExpiry struct {
 	number uint64
 }
 
-func (a backExpiry) due() Time { return a.at }
-
 func (a backExpiry) before(b backExpiry) bool {
 	return a.at < b.at || a.at == b.at && a.ord < b.ord
 }
 
 // expiries is a heap by (expiry, enqueue ordinal) (TTL-5). An entry whose message has
 // left stays until it comes to the top, or until tidy finds too many of them.
-type expiries[T interface {
-	before(T) bool
-	due() Time
-}] struct{ heap []T }
+type expiries[T ranked[T]] struct{ heap []T }
+
+// ranked is what a heap of expiries holds.
+type ranked[T any] interface{ before(other T) bool }
 
 func (e *expiries[T]) push(v T) {
 	e.heap = append(e.heap, v)

@@ -129,9 +129,16 @@ func show(q *Queue) string {
 		name  string
 		count uint64
 	}{
-		{"enqueued", o.Enqueued}, {"refused", o.Refused}, {"settled", o.Settled}, {"expired", o.Expired},
-		{"dropped", o.Dropped}, {"delivered", o.Delivered}, {"redelivered", o.Redelivered},
-		{"returned", o.ReturnedTotal}, {"delivery limit hits", o.DeliveryLimitHits}, {"dedup", o.Dedup},
+		{"enqueued", o.Enqueued},
+		{"refused", o.Refused},
+		{"settled", o.Settled},
+		{"expired", o.Expired},
+		{"dropped", o.Dropped},
+		{"delivered", o.Delivered},
+		{"redelivered", o.Redelivered},
+		{"returned", o.ReturnedTotal},
+		{"delivery limit hits", o.DeliveryLimitHits},
+		{"dedup", o.Dedup},
 	} {
 		if c.count > 0 {
 			fmt.Fprintf(&b, "%s %d\n", c.name, c.count)

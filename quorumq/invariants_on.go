@@ -13,6 +13,6 @@ func (q *Queue) verify(m Meta) {
 		return
 	}
 	if err := q.check(); err != nil {
-		panic(err)
+		panic(err) //nolint:forbidigo // a wrong state must not answer anything more
 	}
 }

@@ -3,7 +3,6 @@ package quorumq
 import (
 	"bytes"
 	"fmt"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -28,11 +27,11 @@ func TestScripts(t *testing.T) {
 }
 
 type script struct {
-	t                     *testing.T
-	one, two, restored    *Queue
-	index                 uint64
-	now                   Time
-	decoder, otherDecoder Decoder
+	t                  *testing.T
+	one, two, restored *Queue
+	index              uint64
+	now                Time
+	decoder            Decoder
 }
 
 func (s *script) run(d *datadriven.TestData) string {
@@ -290,7 +289,7 @@ func consumerArg(d *datadriven.TestData) ConsumerKey {
 }
 
 // rangesArg reads ids=(1-3,5).
-func rangesArg[R MsgIDRange | SeqRange, N MsgID | Seq](d *datadriven.TestData) []R {
+func rangesArg[R ~struct{ First, Last N }, N MsgID | Seq](d *datadriven.TestData) []R {
 	var rs []R
 	for _, a := range d.CmdArgs {
 		if a.Key != "ids" {
@@ -303,10 +302,7 @@ func rangesArg[R MsgIDRange | SeqRange, N MsgID | Seq](d *datadriven.TestData) [
 			}
 			f, _ := strconv.ParseUint(first, 10, 64)
 			l, _ := strconv.ParseUint(last, 10, 64)
-			r := reflect.New(reflect.TypeFor[R]()).Elem()
-			r.Field(0).SetUint(f)
-			r.Field(1).SetUint(l)
-			rs = append(rs, r.Interface().(R))
+			rs = append(rs, R{First: N(f), Last: N(l)})
 		}
 	}
 	return rs

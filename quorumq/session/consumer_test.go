@@ -153,7 +153,7 @@ func TestConsumerCommandsAreBounded(t *testing.T) {
 		c.Settle(r(id, id))
 	}
 	cmd, _, _, _ := c.Next()
-	if n := len(cmd.(*quorumq.Settle).Ranges); n != maxRanges {
-		t.Errorf("%d ranges in one command", n)
+	if s, ok := cmd.(*quorumq.Settle); !ok || len(s.Ranges) != maxRanges {
+		t.Errorf("%d ranges in one command", len(s.Ranges))
 	}
 }
