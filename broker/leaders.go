@@ -4,47 +4,185 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
-// leaders holds the queues that this node leads.
+// leaders holds the queues that this node leads, with what forwards their dead letters.
 type leaders struct {
-	mu  sync.Mutex
-	led map[id.QueueUID]*leading
+	mu       sync.Mutex
+	led      map[id.QueueUID]*leading
+	ready    bool // the broker is attached
+	closed   bool
+	past     Counters // of terms that are over
+	retiring sync.WaitGroup
 }
 
-// leading is one queue in one term.
+// leading is one queue in one term. Forwarder and copier are made when they are needed.
 type leading struct {
-	q *cluster.Led
+	q         *cluster.Led
+	forwarder *deadletter.Forwarder
+	copier    *deadletter.Copier
+	// What came before the broker was attached.
+	woken  bool
+	copies []quorumq.Discarded
 }
 
-// Leading implements cluster.Leaders.
+// Leading implements cluster.Leaders: a term begins.
 func (b *Broker) Leading(q *cluster.Led) {
-	b.leaders.mu.Lock()
-	defer b.leaders.mu.Unlock()
-	b.leaders.led[q.UID()] = &leading{q: q}
+	l := &b.leaders
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	if old := l.led[q.UID()]; old != nil {
+		l.retire(old)
+	}
+	l.led[q.UID()] = &leading{q: q}
 }
 
-// Ceased implements cluster.Leaders.
+// Ceased implements cluster.Leaders: a term is over.
 func (b *Broker) Ceased(q *cluster.Led) {
-	b.leaders.mu.Lock()
-	defer b.leaders.mu.Unlock()
-	if l := b.leaders.led[q.UID()]; l != nil && l.q == q {
-		delete(b.leaders.led, q.UID())
+	l := &b.leaders
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.led[q.UID()]; x != nil && x.q == q {
+		delete(l.led, q.UID())
+		l.retire(x)
 	}
 }
 
-// Backlog implements cluster.Leaders.
-func (b *Broker) Backlog(*cluster.Led) {}
+// Backlog implements cluster.Leaders: it wakes the forwarder (DL-22).
+func (b *Broker) Backlog(q *cluster.Led) {
+	l := &b.leaders
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.led[q.UID()]; x != nil && x.q == q {
+		x.woken = true
+		if l.ready {
+			b.forward(x)
+		}
+	}
+}
 
-// Copies implements cluster.Leaders.
-func (b *Broker) Copies(*cluster.Led, []quorumq.Discarded) {}
+// Copies implements cluster.Leaders: it sends at-most-once dead letters (DL-11).
+func (b *Broker) Copies(q *cluster.Led, d []quorumq.Discarded) {
+	l := &b.leaders
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.led[q.UID()]; x != nil && x.q == q {
+		x.copies = append(x.copies, d...)
+		if l.ready {
+			b.forward(x)
+		}
+	}
+}
 
-func (l *leaders) attached(*Broker) {}
+// forward starts what is due for a queue; its caller holds the lock.
+func (b *Broker) forward(x *leading) {
+	if x.woken {
+		if x.forwarder == nil {
+			x.forwarder = deadletter.NewForwarder(b.deadLetterConfig(), x.q, forwardRouter{b}, forwardSender{b})
+		}
+		x.forwarder.Wake()
+		x.woken = false
+	}
+	if len(x.copies) > 0 {
+		if x.copier == nil {
+			x.copier = deadletter.NewCopier(b.deadLetterConfig(), x.q, forwardRouter{b}, forwardSender{b})
+		}
+		x.copier.Add(x.copies)
+		x.copies = x.copies[:0]
+	}
+}
 
-func (l *leaders) close() {}
+func (b *Broker) deadLetterConfig() deadletter.Config {
+	c := b.cfg.DeadLetter
+	if c.Logger == nil {
+		c.Logger = b.log
+	}
+	return c
+}
 
-func (l *leaders) totals() (confirmed, lost uint64) { return 0, 0 }
+// retire ends a term's goroutines and keeps their figures; its caller holds the lock.
+func (l *leaders) retire(x *leading) {
+	if f := x.forwarder; f != nil {
+		f.Close()
+		l.past.DeadLetterConfirmed += f.Stats().Confirmed
+		l.retiring.Go(f.Wait)
+	}
+	if c := x.copier; c != nil {
+		c.Close()
+		l.past.DeadLetterLost += lost(c)
+		l.retiring.Go(c.Wait)
+	}
+}
 
-func (l *leaders) figures(id.QueueUID) (confirmed uint64, lastError string) { return 0, "" }
+// attached starts what had to wait for the cluster.
+func (l *leaders) attached(b *Broker) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ready = true
+	for _, x := range l.led {
+		b.forward(x)
+	}
+}
+
+// close ends all terms and waits for their goroutines.
+func (l *leaders) close() {
+	l.mu.Lock()
+	l.closed = true
+	for uid, x := range l.led {
+		delete(l.led, uid)
+		l.retire(x)
+	}
+	l.mu.Unlock()
+	l.retiring.Wait()
+}
+
+// retry tells the forwarders that a queue may take letters again (DL-24).
+func (l *leaders) retry(target id.QueueUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, x := range l.led {
+		if x.forwarder != nil {
+			x.forwarder.Retry(target)
+		}
+	}
+}
+
+// totals are the figures of all terms on this node.
+func (l *leaders) totals() (confirmed, lostCopies uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	confirmed, lostCopies = l.past.DeadLetterConfirmed, l.past.DeadLetterLost
+	for _, x := range l.led {
+		if x.forwarder != nil {
+			confirmed += x.forwarder.Stats().Confirmed
+		}
+		if x.copier != nil {
+			lostCopies += lost(x.copier)
+		}
+	}
+	return confirmed, lostCopies
+}
+
+func lost(c *deadletter.Copier) (n uint64) {
+	for _, k := range c.Stats().Lost {
+		n += k
+	}
+	return n
+}
+
+// figures are those of one queue's forwarder in the present term (ST-1).
+func (l *leaders) figures(uid id.QueueUID) (confirmed uint64, lastError string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if x := l.led[uid]; x != nil && x.forwarder != nil {
+		s := x.forwarder.Stats()
+		return s.Confirmed, s.LastError
+	}
+	return 0, ""
+}

@@ -225,5 +225,8 @@ func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, er
 		return 0, err
 	}
 	n, err := q.Purge(ctx)
+	if n > 0 {
+		b.leaders.retry(q.UID()) // DL-24: it has room
+	}
 	return n, translate(err, about)
 }

@@ -1,0 +1,149 @@
+package deadletter
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// copyWait is how long a copy waits for room in its target's window before it is lost.
+const copyWait = time.Second
+
+// Copier sends the at-most-once dead letters of one source queue, in order, and forgets
+// them (DL-10 to DL-12). It has a goroutine only while copies wait.
+type Copier struct {
+	cfg    Config
+	src    Source
+	router Router
+	sender Sender
+	log    *slog.Logger
+	ctx    context.Context //nolint:containedctx // it is the lifetime of the goroutine that Add starts
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	mu      sync.Mutex
+	queue   []quorumq.Discarded
+	running bool
+	stats   CopyStats
+	warned  map[warning]struct{}
+}
+
+// CopyStats are a copier's figures since its start.
+type CopyStats struct {
+	Sent uint64         // copies that their target took
+	Lost [causes]uint64 // copies that were lost, by Cause (DL-10)
+}
+
+// NewCopier returns a copier that waits for Add. The Config must be valid.
+func NewCopier(c Config, src Source, router Router, sender Sender) *Copier {
+	c = c.withDefaults()
+	x := &Copier{
+		cfg: c, src: src, router: router, sender: sender,
+		log: c.Logger.With(slog.String("queue_uid", src.UID().String())), warned: make(map[warning]struct{}),
+	}
+	x.ctx, x.cancel = context.WithCancel(context.Background())
+	return x
+}
+
+// Add takes copies that are to be sent, in order. It does not block.
+func (x *Copier) Add(d []quorumq.Discarded) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ctx.Err() != nil {
+		return
+	}
+	if room := max(x.cfg.MaxCopies-len(x.queue), 0); len(d) > room {
+		x.stats.Lost[CauseOverflow] += uint64(len(d) - room)
+		d = d[:room]
+	}
+	x.queue = append(x.queue, d...)
+	if !x.running && len(x.queue) > 0 {
+		x.running = true
+		x.done.Go(x.run)
+	}
+}
+
+// Close ends the copier: what waits is lost. It does not wait, see Wait.
+func (x *Copier) Close() { x.cancel() }
+
+// Wait waits until a closed copier's goroutine has ended.
+func (x *Copier) Wait() { x.done.Wait() }
+
+// Stats returns the figures.
+func (x *Copier) Stats() CopyStats {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.stats
+}
+
+func (x *Copier) run() {
+	var batch []quorumq.Discarded
+	var uids []id.QueueUID
+	for {
+		x.mu.Lock()
+		batch, x.queue = x.queue, batch[:0]
+		if len(batch) == 0 || x.ctx.Err() != nil {
+			x.running = false
+			x.mu.Unlock()
+			return
+		}
+		x.mu.Unlock()
+		for i := range batch {
+			uids = x.send(&batch[i], uids)
+		}
+	}
+}
+
+// send routes one copy by the present view and hands it to its targets.
+func (x *Copier) send(d *quorumq.Discarded, uids []id.QueueUID) []id.QueueUID {
+	way := route(x.router.View(), x.router, x.src, d, uids[:0])
+	if len(way.targets) == 0 {
+		x.lost(way.cause, way.key, way.text)
+		return way.targets
+	}
+	nm, body := way.encode()
+	for _, uid := range way.targets {
+		ctx, cancel := context.WithTimeout(x.ctx, copyWait)
+		if err := x.sender.Enqueue(ctx, uid, nm, body, func(err error) { x.answered(uid, err) }); err != nil {
+			x.answered(uid, err)
+		}
+		cancel()
+	}
+	return way.targets
+}
+
+func (x *Copier) answered(uid id.QueueUID, err error) {
+	switch {
+	case err == nil:
+		x.mu.Lock()
+		x.stats.Sent++
+		x.mu.Unlock()
+	case errors.Is(err, ErrRefused): // LEN-6
+		x.lost(CauseFull, uid.String(), "queue "+uid.String()+" is full: its length limit refuses dead letters")
+	case errors.Is(err, ErrNoTarget):
+		x.lost(CauseTargetGone, uid.String(), "queue "+uid.String()+" was deleted")
+	default:
+		x.lost(CauseUnavailable, uid.String(), "queue "+uid.String()+" does not answer: "+err.Error())
+	}
+}
+
+// lost counts a lost copy and warns once per thing to blame.
+func (x *Copier) lost(c Cause, key, text string) {
+	x.mu.Lock()
+	x.stats.Lost[c]++
+	w := warning{c, key}
+	_, known := x.warned[w]
+	if len(x.warned) >= maxWarnings {
+		clear(x.warned)
+	}
+	x.warned[w] = struct{}{}
+	x.mu.Unlock()
+	if !known {
+		x.log.Warn("at-most-once dead letters are lost", slog.String("cause", c.String()), slog.String("reason", text))
+	}
+}

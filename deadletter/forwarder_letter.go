@@ -1,0 +1,102 @@
+package deadletter
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// letter is one dead letter that the forwarder knows of. Its body is held only while
+// some target of it can be tried.
+type letter struct {
+	d     quorumq.Discarded
+	at    uint64 // index of the view that it was last routed by
+	cause Cause  // why it waits, when it has no pending target
+	gone  bool   // settled by this forwarder, or purged
+	done  bool   // every target has it
+
+	pending []pendingTarget
+	stored  []id.QueueUID // targets that have it
+
+	held bool // msg and body are set, and counted
+	msg  quorumq.NewMessage
+	body []byte
+}
+
+// pendingTarget is a target that has not stored the letter yet.
+type pendingTarget struct {
+	uid    id.QueueUID
+	flying bool // part of a Transfer that is not answered
+}
+
+func (l *letter) target(uid id.QueueUID) *pendingTarget {
+	for i := range l.pending {
+		if l.pending[i].uid == uid {
+			return &l.pending[i]
+		}
+	}
+	return nil
+}
+
+func (l *letter) flying() bool {
+	return slices.ContainsFunc(l.pending, func(p pendingTarget) bool { return p.flying })
+}
+
+// lane is one target's queue of letters; at most one Transfer is under way, so that
+// letters arrive in the order of their discards (DL-29).
+type lane struct {
+	uid      id.QueueUID
+	queue    []*letter // waiting, ascending by number
+	flight   []*letter // under way
+	failures int       // attempts in a row without success
+	cause    Cause     // of the last failure
+	retryAt  time.Time // not before; zero: at once
+}
+
+// blocked tells whether the lane waits for its next attempt.
+func (n *lane) blocked() bool { return !n.retryAt.IsZero() }
+
+func (n *lane) find(l *letter) (int, bool) {
+	if k := len(n.queue); k == 0 || n.queue[k-1].d.Seq < l.d.Seq {
+		return k, false
+	}
+	return slices.BinarySearchFunc(n.queue, l.d.Seq, func(have *letter, seq quorumq.Seq) int {
+		return cmp.Compare(have.d.Seq, seq)
+	})
+}
+
+func (n *lane) add(l *letter) {
+	if i, there := n.find(l); !there {
+		n.queue = slices.Insert(n.queue, i, l)
+	}
+}
+
+func (n *lane) remove(l *letter) {
+	if i, there := n.find(l); there {
+		n.queue = slices.Delete(n.queue, i, i+1)
+	}
+}
+
+// takeFront removes the first k letters, which fly.
+func (n *lane) takeFront(k int) {
+	rest := copy(n.queue, n.queue[k:])
+	clear(n.queue[rest:])
+	n.queue = n.queue[:rest]
+}
+
+// toRanges sorts numbers and joins them to ranges.
+func toRanges(seqs []quorumq.Seq) []quorumq.SeqRange {
+	slices.Sort(seqs)
+	var out []quorumq.SeqRange
+	for _, s := range seqs {
+		if k := len(out); k > 0 && s <= out[k-1].Last+1 {
+			out[k-1].Last = s
+			continue
+		}
+		out = append(out, quorumq.SeqRange{First: s, Last: s})
+	}
+	return out
+}

@@ -1,0 +1,377 @@
+package deadletter
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Bounds of one command.
+const (
+	maxTransferBytes = 4 << 20
+	maxSettleBatch   = 4096
+)
+
+// hint is news about a target (DL-24); 0 stands for all.
+type hint struct{ target id.QueueUID }
+
+// forwarding is what the forwarder's goroutine owns while it runs.
+type forwarding struct {
+	*Forwarder
+	view    *catalog.View
+	changed <-chan struct{}
+	// sweepAt is the place in letters of a pass over all of them after a change of the
+	// view; len(letters) or more: none is under way. nextSweep keeps passes apart.
+	sweepAt   int
+	swept     uint64 // index of the view of the last pass
+	again     bool   // a pass is due though the view is the same
+	nextSweep time.Time
+
+	letters []*letter // ascending by number
+	gone    int       // of them that are gone
+	waiting [causes]uint64
+	lanes   map[id.QueueUID]*lane
+	loaded  quorumq.Seq // highest number that was loaded
+	settled quorumq.Seq // all up to here have left the backlog
+	more    bool        // the backlog may have letters above loaded
+	held    int         // letters with their bodies
+
+	done     []quorumq.Seq // to be settled
+	settling bool
+	settleAt time.Time // not before
+	settles  int       // failures in a row
+
+	answers chan answer
+	page    []quorumq.Discarded
+	uids    []id.QueueUID
+}
+
+// answer is what a command that was under way came to.
+type answer struct {
+	lane    *lane // nil: of a settlement
+	letters int
+	reply   quorumq.Reply
+	err     error
+	seqs    []quorumq.Seq // of a settlement
+}
+
+func newForwarding(f *Forwarder) *forwarding {
+	return &forwarding{
+		Forwarder: f, lanes: make(map[id.QueueUID]*lane), more: true,
+		answers: make(chan answer), page: make([]quorumq.Discarded, 0, f.cfg.Prefetch),
+	}
+}
+
+// turn does all that can be done now; false when the term is over.
+func (r *forwarding) turn() bool {
+	if r.ctx.Err() != nil {
+		return false
+	}
+	woken, hints := r.news()
+	r.more = r.more || woken
+	now := time.Now()
+	r.lookAtView(now)
+	r.unblock(now, hints)
+	if !r.load() {
+		return false
+	}
+	r.sweep()
+	if !r.sendAll() {
+		return false
+	}
+	r.settle(now)
+	r.publishWaiting()
+	return true
+}
+
+// sweepDue tells whether all letters are to be routed anew.
+func (r *forwarding) sweepDue() bool { return r.again || r.swept != r.view.Index() }
+
+// lookAtView takes a new view up and starts a pass over all letters: the route of each
+// may have changed (DL-23, DL-24).
+func (r *forwarding) lookAtView(now time.Time) {
+	r.changed = r.router.Changed()
+	r.view = r.router.View()
+	if len(r.letters) == 0 {
+		r.swept, r.sweepAt, r.again = r.view.Index(), 0, false
+		return
+	}
+	if !r.sweepDue() || r.sweeping() || now.Before(r.nextSweep) {
+		return
+	}
+	r.swept, r.sweepAt, r.again = r.view.Index(), 0, false
+	r.nextSweep = now.Add(r.cfg.MinBackoff)
+	for _, n := range r.lanes {
+		n.retryAt = time.Time{}
+	}
+}
+
+func (r *forwarding) sweeping() bool { return r.sweepAt < len(r.letters) }
+
+// unblock lets lanes be tried whose time has come, or about which there is news.
+func (r *forwarding) unblock(now time.Time, hints []hint) {
+	for _, h := range hints {
+		for _, n := range r.lanes {
+			if h.target == 0 || h.target == n.uid {
+				n.retryAt = time.Time{}
+			}
+		}
+	}
+	for _, n := range r.lanes {
+		if n.blocked() && !now.Before(n.retryAt) {
+			n.retryAt = time.Time{}
+		}
+	}
+}
+
+// load takes the next letters of the backlog up while the window has room; false when
+// the term is over.
+func (r *forwarding) load() bool {
+	for r.more && r.held < r.cfg.Prefetch && len(r.letters) < r.cfg.MaxLetters {
+		limit := min(r.cfg.Prefetch-r.held, r.cfg.MaxLetters-len(r.letters))
+		page, settled, err := r.src.Backlog(r.page[:0], r.loaded, limit)
+		if err != nil {
+			return false
+		}
+		r.page = page[:0]
+		r.forget(settled)
+		r.more = len(page) == limit
+		for i := range page {
+			l := &letter{d: page[i]}
+			r.loaded = l.d.Seq
+			r.letters = append(r.letters, l)
+			if !r.sweeping() {
+				r.sweepAt = len(r.letters)
+			}
+			r.route(l)
+		}
+	}
+	return true
+}
+
+// forget drops the letters that have left the backlog: settled, or purged.
+func (r *forwarding) forget(settled quorumq.Seq) {
+	if settled <= r.settled {
+		return
+	}
+	r.settled = settled
+	n := 0
+	for n < len(r.letters) && r.letters[n].d.Seq <= settled {
+		r.drop(r.letters[n])
+		n++
+	}
+	r.letters = slices.Delete(r.letters, 0, n)
+	r.gone -= n
+	r.sweepAt = max(r.sweepAt-n, 0)
+	r.loaded = max(r.loaded, settled)
+}
+
+// drop takes a letter out of everything but the list.
+func (r *forwarding) drop(l *letter) {
+	if l.gone {
+		return
+	}
+	l.gone = true
+	r.gone++
+	r.setCause(l, CauseNone)
+	for _, p := range l.pending {
+		if n := r.lanes[p.uid]; n != nil && !p.flying {
+			n.remove(l)
+			r.tidy(n)
+		}
+	}
+	r.release(l)
+}
+
+// release lets go of a letter's body.
+func (r *forwarding) release(l *letter) {
+	if l.held {
+		l.held, l.body = false, nil
+		r.held--
+	}
+}
+
+// tidy forgets a lane that has nothing.
+func (r *forwarding) tidy(n *lane) {
+	if len(n.queue) == 0 && len(n.flight) == 0 {
+		delete(r.lanes, n.uid)
+	}
+}
+
+// sweep routes letters anew, a window at a turn.
+func (r *forwarding) sweep() {
+	for n := 0; n < r.cfg.Prefetch && r.sweeping(); r.sweepAt++ {
+		if l := r.letters[r.sweepAt]; !l.gone && !l.done && l.at != r.view.Index() {
+			r.route(l)
+			n++
+		}
+	}
+	if r.sweeping() {
+		r.look()
+	}
+}
+
+// route finds the targets of a letter by the present view and puts it into their lanes
+// (DL-23). Its body stays if any of them can be tried.
+func (r *forwarding) route(l *letter) {
+	way := route(r.view, r.router, r.src, &l.d, r.uids[:0])
+	r.uids = way.targets
+	l.at = r.view.Index()
+	r.retarget(l, way.targets)
+	switch {
+	case len(l.pending) > 0:
+		r.setCause(l, CauseNone)
+		r.hold(l, &way)
+	case len(l.stored) > 0 && way.cause != CauseUnreadable:
+		r.setCause(l, CauseNone)
+		r.finish(l)
+	default:
+		r.setCause(l, way.cause)
+		r.release(l)
+		r.failed(way.cause, way.key, way.text)
+		if way.cause == CauseUnreadable {
+			l.at, r.again = 0, true
+			r.nextSweep = time.Now().Add(r.cfg.MaxBackoff)
+		}
+	}
+}
+
+func (r *forwarding) setCause(l *letter, c Cause) {
+	if l.cause != CauseNone {
+		r.waiting[l.cause]--
+	}
+	if l.cause = c; c != CauseNone {
+		r.waiting[c]++
+	}
+}
+
+// retarget makes pending of the targets that have not stored the letter.
+func (r *forwarding) retarget(l *letter, targets []id.QueueUID) {
+	l.pending = slices.DeleteFunc(l.pending, func(p pendingTarget) bool {
+		if p.flying || slices.Contains(targets, p.uid) {
+			return false
+		}
+		if n := r.lanes[p.uid]; n != nil {
+			n.remove(l)
+			r.tidy(n)
+		}
+		return true
+	})
+	for _, uid := range targets {
+		if slices.Contains(l.stored, uid) || l.target(uid) != nil {
+			continue
+		}
+		l.pending = append(l.pending, pendingTarget{uid: uid})
+		n := r.lanes[uid]
+		if n == nil {
+			n = &lane{uid: uid}
+			r.lanes[uid] = n
+		}
+		n.add(l)
+	}
+}
+
+// hold keeps the body of a letter while one of its lanes is open.
+func (r *forwarding) hold(l *letter, way *routed) {
+	if !r.triable(l) || way.cause == CauseUnreadable {
+		r.release(l)
+		return
+	}
+	if way.cause != CauseNone {
+		return // only flying targets are left
+	}
+	l.msg, l.body = way.encode()
+	if !l.held {
+		l.held = true
+		r.held++
+	}
+}
+
+// triable tells whether some target of the letter can be tried without waiting.
+func (r *forwarding) triable(l *letter) bool {
+	return slices.ContainsFunc(l.pending, func(p pendingTarget) bool {
+		return !p.flying && r.lanes[p.uid] != nil && !r.lanes[p.uid].blocked()
+	})
+}
+
+// finish marks a letter that every target has.
+func (r *forwarding) finish(l *letter) {
+	if l.done || l.gone {
+		return
+	}
+	l.done = true
+	r.release(l)
+	r.done = append(r.done, l.d.Seq)
+}
+
+func (r *forwarding) empty() bool {
+	return len(r.letters) == r.gone && len(r.lanes) == 0 && !r.settling && !r.more
+}
+
+// wait waits for the next thing that can change anything.
+func (r *forwarding) wait() {
+	var timer <-chan time.Time
+	if at := r.nextTime(); !at.IsZero() {
+		t := time.NewTimer(time.Until(at))
+		defer t.Stop()
+		timer = t.C
+	}
+	select {
+	case <-r.ctx.Done():
+	case <-r.nudge:
+	case <-r.changed:
+	case <-timer:
+	case a := <-r.answers:
+		r.take(a)
+	}
+}
+
+// nextTime is when something is due by the clock; zero: nothing.
+func (r *forwarding) nextTime() time.Time {
+	var next time.Time
+	earliest := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	for _, n := range r.lanes {
+		if len(n.flight) == 0 {
+			earliest(n.retryAt)
+		}
+	}
+	if len(r.done) > 0 && !r.settling {
+		earliest(r.settleAt)
+	}
+	if r.view != nil && r.sweepDue() {
+		earliest(r.nextSweep)
+	}
+	return next
+}
+
+// take works a command's answer in.
+func (r *forwarding) take(a answer) {
+	if a.lane == nil {
+		r.takeSettled(a)
+		return
+	}
+	r.takeTransferred(a)
+}
+
+// backoff is the wait after so many failures in a row (DL-24): doubled each time, with a
+// jitter of half.
+func (r *forwarding) backoff(failures int) time.Duration {
+	d := r.cfg.MaxBackoff
+	if shift := failures - 1; shift < 32 {
+		d = min(d, r.cfg.MinBackoff<<shift)
+	}
+	return d/2 + time.Duration(r.cfg.Chance()*float64(d/2))
+}
+
+// over tells whether the forwarder was closed.
+func (r *forwarding) over() bool { return r.ctx.Err() != nil }
+
+var errCode = errors.New("deadletter: the target's machine answered with an unknown code")

@@ -1,0 +1,278 @@
+package deadletter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// sendAll starts what Transfers can be started; false when the term is over. Making one
+// ready may open another lane, so it goes round until nothing more starts.
+func (r *forwarding) sendAll() bool {
+	for sent := true; sent; {
+		sent = false
+		for _, uid := range slices.Sorted(maps.Keys(r.lanes)) {
+			n := r.lanes[uid]
+			if n == nil || len(n.flight) > 0 || n.blocked() || len(n.queue) == 0 {
+				continue
+			}
+			started, ok := r.send(n)
+			if !ok {
+				return false
+			}
+			sent = sent || started
+		}
+	}
+	return true
+}
+
+// send starts a lane's next Transfer; ok is false when the term is over.
+func (r *forwarding) send(n *lane) (started, ok bool) {
+	// what was purged meanwhile must not go out.
+	_, settled, err := r.src.Backlog(nil, r.loaded, 0)
+	if err != nil {
+		return false, false
+	}
+	r.forget(settled)
+	k := r.fill(n)
+	if k == 0 {
+		r.tidy(n)
+		return false, true
+	}
+	t := &quorumq.Transfer{Source: r.src.UID(), Settled: r.settled, Letters: make([]quorumq.Letter, k)}
+	bodies := make([][]byte, k)
+	n.flight = append(n.flight[:0], n.queue[:k]...)
+	n.takeFront(k)
+	for i, l := range n.flight {
+		l.target(n.uid).flying = true
+		t.Letters[i] = quorumq.Letter{Seq: l.d.Seq, NewMessage: l.msg}
+		bodies[i] = l.body
+	}
+	for _, l := range n.flight {
+		if !r.triable(l) {
+			// The Transfer has the bodies; after a failure they are read again. They
+			// count until it is answered.
+			l.body = nil
+		}
+	}
+	r.Forwarder.done.Go(func() {
+		reply, err := r.sender.Transfer(r.ctx, n.uid, t, bodies)
+		r.answer(answer{lane: n, letters: k, reply: reply, err: err})
+	})
+	return true, true
+}
+
+// fill makes the first letters of a lane ready to go: routed by the present view and
+// with their bodies; it returns how many are. One is made ready even when the window is
+// full, so that every lane gets on.
+func (r *forwarding) fill(n *lane) int {
+	k, size := 0, 0
+	for k < len(n.queue) && k < r.cfg.Prefetch {
+		l := n.queue[k]
+		if l.at != r.view.Index() || l.body == nil {
+			if k > 0 && !l.held && r.held >= r.cfg.Prefetch {
+				break
+			}
+			r.route(l)
+			if k >= len(n.queue) || n.queue[k] != l {
+				continue // it goes elsewhere now
+			}
+			if l.body == nil {
+				break // unreadable for now
+			}
+		}
+		if size += len(l.body); k > 0 && size > maxTransferBytes {
+			break
+		}
+		k++
+	}
+	return k
+}
+
+func (r *forwarding) answer(a answer) {
+	select {
+	case r.answers <- a:
+	case <-r.ctx.Done():
+	}
+}
+
+// takeTransferred works the answer to a Transfer in (DL-26).
+func (r *forwarding) takeTransferred(a answer) {
+	n := a.lane
+	// The lane keeps its flight until all is worked in: an empty one would be forgotten.
+	flight := n.flight
+	err := a.err
+	if err == nil && a.reply.Code != quorumq.CodeOK {
+		err = fmt.Errorf("%w: %d", errCode, a.reply.Code)
+	}
+	refused := 0
+	for _, l := range flight {
+		if l.gone {
+			continue
+		}
+		p := l.target(n.uid)
+		p.flying = false
+		no := err != nil
+		if !no {
+			_, no = slices.BinarySearch(a.reply.Refused, l.d.Seq)
+		}
+		if no {
+			refused++
+			n.add(l)
+			continue
+		}
+		r.stored(l, n.uid)
+	}
+	r.pace(n, a, err, refused)
+	for _, l := range flight {
+		if !l.gone && !l.done && !r.triable(l) {
+			r.release(l)
+		}
+	}
+	clear(n.flight)
+	n.flight = n.flight[:0]
+	r.tidy(n)
+}
+
+// stored notes that a target has the letter.
+func (r *forwarding) stored(l *letter, uid id.QueueUID) {
+	l.stored = append(l.stored, uid)
+	l.pending = slices.DeleteFunc(l.pending, func(p pendingTarget) bool { return p.uid == uid })
+	if len(l.pending) > 0 {
+		return
+	}
+	if l.at != r.view.Index() {
+		// DL-23: the route may have changed while it was under way.
+		r.route(l)
+		return
+	}
+	r.finish(l)
+}
+
+// pace sets when the lane is tried again.
+func (r *forwarding) pace(n *lane, a answer, err error, refused int) {
+	r.mu.Lock()
+	if err == nil {
+		r.stats.Repeats += uint64(a.letters - refused - a.reply.Stored)
+	}
+	r.mu.Unlock()
+	name := n.uid.String()
+	if q, ok := r.view.QueueByUID(n.uid); ok {
+		name = q.Name
+	}
+	switch {
+	case err == nil && refused == 0:
+		n.failures = 0
+		return
+	case err == nil:
+		if refused < a.letters {
+			n.failures = 0
+		}
+		n.cause = CauseFull
+		r.failed(CauseFull, name, fmt.Sprintf("queue %q is full: its length limit refuses dead letters", name))
+	case errors.Is(err, ErrNoTarget):
+		// The next view will not route there any more.
+		n.cause = CauseTargetGone
+		r.failed(CauseTargetGone, name, fmt.Sprintf("queue %q was deleted", name))
+	default:
+		if r.over() {
+			return
+		}
+		n.cause = CauseUnavailable
+		r.failed(CauseUnavailable, name, fmt.Sprintf("queue %q does not answer: %v", name, err))
+	}
+	n.failures++
+	n.retryAt = time.Now().Add(r.backoff(n.failures))
+	r.closed(n)
+}
+
+// closed lets go of the bodies that no open lane can use.
+func (r *forwarding) closed(n *lane) {
+	for _, l := range n.queue {
+		if l.held && !l.flying() && !r.triable(l) {
+			r.release(l)
+		}
+	}
+}
+
+// settle takes finished letters off the backlog, one command at a time (DL-21).
+func (r *forwarding) settle(now time.Time) {
+	if r.settling || len(r.done) == 0 || now.Before(r.settleAt) {
+		return
+	}
+	seqs := r.done
+	r.done = nil
+	if len(seqs) > maxSettleBatch {
+		seqs, r.done = seqs[:maxSettleBatch:maxSettleBatch], seqs[maxSettleBatch:]
+	}
+	r.settling = true
+	ranges := toRanges(seqs)
+	r.Forwarder.done.Go(func() {
+		err := r.src.SettleBacklog(r.ctx, ranges)
+		r.answer(answer{err: err, seqs: seqs})
+	})
+}
+
+// takeSettled works the answer to a settlement in.
+func (r *forwarding) takeSettled(a answer) {
+	r.settling = false
+	if a.err != nil {
+		r.done = append(r.done, a.seqs...)
+		r.settles++
+		r.settleAt = time.Now().Add(r.backoff(r.settles))
+		if !r.over() {
+			r.failed(CauseUnavailable, "", "the source queue does not take settlements: "+a.err.Error())
+		}
+		return
+	}
+	r.settles, r.settleAt = 0, time.Time{}
+	r.mu.Lock()
+	r.stats.Confirmed += uint64(len(a.seqs))
+	r.mu.Unlock()
+	for _, seq := range a.seqs {
+		if i, ok := r.find(seq); ok {
+			r.drop(r.letters[i])
+		}
+	}
+	if r.gone > len(r.letters)/2 {
+		r.compact()
+	}
+}
+
+func (r *forwarding) find(seq quorumq.Seq) (int, bool) {
+	return slices.BinarySearchFunc(r.letters, seq, func(l *letter, seq quorumq.Seq) int { return cmp.Compare(l.d.Seq, seq) })
+}
+
+// compact drops letters that are gone from the list.
+func (r *forwarding) compact() {
+	sweepAt := 0
+	for i, l := range r.letters {
+		if i < r.sweepAt && !l.gone {
+			sweepAt++
+		}
+	}
+	r.letters = slices.DeleteFunc(r.letters, func(l *letter) bool { return l.gone })
+	r.gone, r.sweepAt = 0, sweepAt
+}
+
+// publishWaiting counts the letters that wait, by cause.
+func (r *forwarding) publishWaiting() {
+	waiting := r.waiting
+	for _, n := range r.lanes {
+		if n.failures > 0 {
+			waiting[n.cause] += uint64(len(n.queue) + len(n.flight))
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stats.Waiting = waiting
+	if waiting == [causes]uint64{} && r.settles == 0 {
+		r.stats.LastError = ""
+	}
+}
