@@ -74,11 +74,11 @@ func (q *Queue) nextTaker() *consumer {
 	return nil
 }
 
-// sweepTurns takes removed consumers out of all lines.
+// sweepTurns takes consumers of closed sessions out of all lines.
 func (q *Queue) sweepTurns() {
 	for i := range q.waiting {
 		t := &q.waiting[i]
-		kept := slices.DeleteFunc(t.line[t.head:], func(c *consumer) bool { return c.removed })
+		kept := slices.DeleteFunc(t.line[t.head:], func(c *consumer) bool { return c.session.closed })
 		t.line = t.line[:t.head+len(kept)]
 	}
 }

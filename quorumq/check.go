@@ -8,7 +8,7 @@ import (
 // check returns all that is inconsistent in the state. A queue that passes it can be
 // driven by any command. It looks at every message.
 func (q *Queue) check() error {
-	return errors.Join(q.checkReady(), q.checkBacklog(), q.checkRoster(), q.checkTurns(), q.checkSources(), q.checkBodies())
+	return errors.Join(q.checkReady(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkTurns(), q.checkSources(), q.checkBodies())
 }
 
 // inv is what a broken invariant says.
@@ -97,7 +97,7 @@ func (q *Queue) checkRoster() error {
 			return inv("session %v stands alone", s.key)
 		}
 		for j, c := range s.consumers {
-			if c.key.SessionKey != s.key || c.node != s.node || c.removed || j > 0 && s.consumers[j-1].key.Tag >= c.key.Tag {
+			if c.key.SessionKey != s.key || c.session != s || s.closed || j > 0 && s.consumers[j-1].key.Tag >= c.key.Tag {
 				return inv("consumer %v in session %v", c.key, s.key)
 			}
 			n, b, err := q.checkWindow(c)
@@ -149,6 +149,26 @@ func (q *Queue) checkWindow(c *consumer) (n int, size uint64, err error) {
 		return 0, 0, inv("consumer %v holds %d, counted %d", c.key, n, w.live)
 	}
 	return n, size, nil
+}
+
+// checkExclusive verifies who bars others (CO-2).
+func (q *Queue) checkExclusive() error {
+	var exclusive *consumer
+	subscribers := 0
+	for _, s := range q.order {
+		for _, c := range s.consumers {
+			if c.subscribes() {
+				subscribers++
+			}
+			if c.exclusive {
+				exclusive = c
+			}
+		}
+	}
+	if exclusive != q.exclusive || exclusive != nil && (subscribers != 1 || !exclusive.subscribes()) {
+		return inv("exclusive among %d subscribers", subscribers)
+	}
+	return nil
 }
 
 func (q *Queue) checkTurns() error {
@@ -211,10 +231,8 @@ func (q *Queue) checkBodies() error {
 	}
 	for _, s := range q.order {
 		for _, c := range s.consumers {
-			for _, a := range c.held.items[c.held.head:] {
-				if !a.isRemoved() {
-					count(a.annotations())
-				}
+			for a := range c.held.all() {
+				count(a.annotations())
 			}
 		}
 	}

@@ -24,21 +24,39 @@ func (q *Queue) applyCheckout(c *Checkout) {
 		con.prefetch = MaxOutstanding
 	}
 	con.credit, con.limit = c.Credit, c.Limit
-	con.autoAck, con.priority, con.exclusive = c.AutoAck, c.Priority, c.Exclusive
+	con.autoAck, con.priority = c.AutoAck, c.Priority
+	q.setExclusive(con, c.Exclusive)
 	q.reply.LastMsgID = con.last
 	q.wake(con)
 }
 
 // barred tells whether exclusive access stands against a checkout (CO-2).
 func (q *Queue) barred(c *Checkout) bool {
+	if q.exclusive != nil && q.exclusive.key != c.Consumer {
+		return true
+	}
+	if !c.Exclusive {
+		return false
+	}
 	for _, s := range q.order {
 		for _, o := range s.consumers {
-			if o.subscribes() && o.key != c.Consumer && (o.exclusive || c.Exclusive) {
+			if o.subscribes() && o.key != c.Consumer {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// setExclusive notes whether a consumer bars others.
+func (q *Queue) setExclusive(c *consumer, exclusive bool) {
+	c.exclusive = exclusive
+	switch {
+	case exclusive:
+		q.exclusive = c
+	case q.exclusive == c:
+		q.exclusive = nil
+	}
 }
 
 // applyCancel ends a subscription (CO-3).
@@ -48,7 +66,8 @@ func (q *Queue) applyCancel(c *Cancel) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
-	con.cancelled, con.exclusive = true, false
+	con.cancelled = true
+	q.setExclusive(con, false)
 	q.leaveLine(con)
 	if c.Requeue {
 		q.takeBack(con, MsgIDRange{First: 1, Last: con.last}, false, BodyRef{})

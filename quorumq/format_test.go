@@ -121,6 +121,9 @@ func show(q *Queue) string {
 			fmt.Fprintf(&b, "level %d: %d\n", l, n)
 		}
 	}
+	if o.Full {
+		b.WriteString("full\n")
+	}
 	if o.OldestReady > 0 {
 		fmt.Fprintf(&b, "oldest ready since %d\n", o.OldestReady)
 	}

@@ -2,10 +2,10 @@ package quorumq
 
 // applySessionClosed ends a session as a failure of its consumers (DEL-8).
 func (q *Queue) applySessionClosed(c *SessionClosed) {
-	if q.sessions[c.Session] == nil {
-		return
+	if s := q.sessions[c.Session]; s != nil {
+		q.closing = append(q.closing[:0], s)
+		q.closeSessions(true, q.closing)
 	}
-	q.closeSessions(true, func(s *session) bool { return s.key == c.Session })
 }
 
 // applyNodeDown suspects a node (DC-1). A repeat does not move the deadline.
@@ -67,11 +67,8 @@ func (q *Queue) timeOutNodes() {
 	if d := q.nextNodeTimeout(); d == 0 || d > q.now {
 		return
 	}
-	late := func(s *session) bool { return s.node.suspected && s.node.deadline <= q.now }
-	for _, s := range q.order {
-		if !late(s) {
-			continue
-		}
+	late := q.sessionsOf(func(n *node) bool { return n.suspected && n.deadline <= q.now })
+	for _, s := range late {
 		q.baseID = max(q.baseID, s.base)
 		for _, c := range s.consumers {
 			q.baseID = max(q.baseID, c.last)

@@ -38,6 +38,7 @@ type Queue struct {
 	more      bool // assignments are left for the next Apply
 	ranges    []MsgIDRange
 	moved     []assigned
+	closing   []*session
 	pools     pools
 }
 

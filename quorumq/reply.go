@@ -105,6 +105,7 @@ type Overview struct {
 	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64    // since creation
 	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64    // Dedup: transfers answered from memory
 	DeadLettered                                            [5]uint64 // by Reason
+	Full                                                    bool      // not even an empty message would be taken (LEN-7)
 	OldestReady                                             Time      // when the oldest ready message was enqueued; 0 = none
 	Now                                                     Time
 	Config                                                  Config

@@ -106,12 +106,16 @@ func (q *Queue) takeSessions(r *reader) {
 }
 
 func (q *Queue) takeConsumer(r *reader, s *session) *consumer {
-	c := &consumer{key: ConsumerKey{SessionKey: s.key, Tag: r.u32()}, node: s.node}
+	c := &consumer{key: ConsumerKey{SessionKey: s.key, Tag: r.u32()}, session: s}
 	flags := r.flags(consumerFlags)
 	c.credit = flags&flagCredit != 0
 	c.autoAck = flags&flagAutoAck != 0
 	c.exclusive = flags&flagExclusive != 0
 	c.cancelled = flags&flagCancelled != 0
+	if c.exclusive {
+		r.check(q.exclusive == nil && c.subscribes(), errRange)
+		q.exclusive = c
+	}
 	c.prefetch = uint32(r.upTo(MaxOutstanding))
 	c.limit = MsgID(r.u())
 	priority := r.z()

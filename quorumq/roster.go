@@ -13,8 +13,10 @@ type roster struct {
 	nodes    map[id.NodeID]*node
 	sessions map[SessionKey]*session
 	order    []*session // ascending by key
-	waiting  []turns    // by consumer priority, highest first; none is unused
-	turn     uint64     // number of the next assignment, over all consumers
+	waiting  []turns    // by consumer priority, highest first
+	// exclusive is the consumer that bars others (CO-2), nil if there is none.
+	exclusive *consumer
+	turn      uint64 // number of the next assignment, over all consumers
 	// baseID is the newest MsgID of all consumers whose sessions were timed out (DC-1):
 	// such a session may come back, and its consumers number on from there, so that a
 	// late repeat of an old Settle never hits a new message.
@@ -52,11 +54,12 @@ type session struct {
 	node      *node
 	base      MsgID       // as baseID, for consumers of this session that were cancelled
 	consumers []*consumer // ascending by tag
+	closed    bool        // on its way out
 }
 
 type consumer struct {
 	key      ConsumerKey
-	node     *node
+	session  *session
 	prefetch uint32 // as in force: 1 to MaxOutstanding
 	priority int32
 	limit    MsgID // with credit
@@ -65,7 +68,6 @@ type consumer struct {
 
 	credit, autoAck, exclusive bool
 	cancelled                  bool // takes nothing more, still holds messages (CO-3)
-	removed                    bool // on its way out
 	waiting                    bool // stands in turns
 }
 
@@ -75,7 +77,7 @@ func (c *consumer) subscribes() bool { return c.key.Tag != 0 && !c.cancelled }
 
 // canTake tells whether a message may be assigned to it now (DEL-3).
 func (c *consumer) canTake() bool {
-	return c.subscribes() && !c.removed && !c.node.suspected &&
+	return c.subscribes() && !c.session.closed && !c.session.node.suspected &&
 		(c.autoAck || c.held.live < int(c.prefetch)) &&
 		(!c.credit || c.last < c.limit)
 }
@@ -108,7 +110,7 @@ func (q *Queue) member(name id.NodeID, epoch id.Epoch) (*node, bool) {
 func (q *Queue) raise(n *node, epoch id.Epoch) {
 	q.trust(n)
 	n.epoch, n.next, n.refused = epoch, 1, nil
-	q.closeSessions(true, func(s *session) bool { return s.node == n })
+	q.closeSessions(true, q.sessionsOf(func(o *node) bool { return o == n }))
 }
 
 // trust ends a suspicion.
@@ -139,6 +141,13 @@ func (q *Queue) consumer(k ConsumerKey) *consumer {
 	return nil
 }
 
+// searchOrder returns where a session stands in order.
+func (q *Queue) searchOrder(k SessionKey) (int, bool) {
+	return slices.BinarySearchFunc(q.order, k, func(s *session, k SessionKey) int {
+		return compareSessions(s.key, k)
+	})
+}
+
 func (s *session) search(tag uint32) (int, bool) {
 	return slices.BinarySearchFunc(s.consumers, tag, func(c *consumer, tag uint32) int {
 		return cmp.Compare(c.key.Tag, tag)
@@ -151,14 +160,12 @@ func (q *Queue) register(n *node, k ConsumerKey) *consumer {
 	if s == nil {
 		s = &session{key: k.SessionKey, node: n}
 		q.sessions[k.SessionKey] = s
-		i, _ := slices.BinarySearchFunc(q.order, k.SessionKey, func(s *session, k SessionKey) int {
-			return compareSessions(s.key, k)
-		})
+		i, _ := q.searchOrder(k.SessionKey)
 		q.order = slices.Insert(q.order, i, s)
 	}
 	i, ok := s.search(k.Tag)
 	if !ok {
-		c := &consumer{key: k, node: n, last: max(q.baseID, s.base), prefetch: MaxOutstanding}
+		c := &consumer{key: k, session: s, last: max(q.baseID, s.base), prefetch: MaxOutstanding}
 		s.consumers = slices.Insert(s.consumers, i, c)
 	}
 	return s.consumers[i]
@@ -166,41 +173,52 @@ func (q *Queue) register(n *node, k ConsumerKey) *consumer {
 
 // dismiss removes a consumer that holds nothing any more; its session stays.
 func (q *Queue) dismiss(c *consumer) {
-	s := q.sessions[c.key.SessionKey]
+	s := c.session
 	s.base = max(s.base, c.last)
 	q.leaveLine(c)
 	i, _ := s.search(c.key.Tag)
 	s.consumers = slices.Delete(s.consumers, i, i+1)
 }
 
-// closeSessions ends the sessions that which chooses. Their messages go back in the
-// order in which they were delivered, over all of them (DEL-8, DL-11).
-func (q *Queue) closeSessions(failed bool, which func(*session) bool) {
-	q.moved = q.moved[:0]
-	closed := false
-	kept := q.order[:0]
+// sessionsOf returns the sessions that which chooses, in order.
+func (q *Queue) sessionsOf(which func(*node) bool) []*session {
+	q.closing = q.closing[:0]
 	for _, s := range q.order {
-		if !which(s) {
-			kept = append(kept, s)
-			continue
+		if which(s.node) {
+			q.closing = append(q.closing, s)
 		}
-		closed = true
+	}
+	return q.closing
+}
+
+// closeSessions ends sessions. Their messages go back in the order in which they were
+// delivered, over all of them (DEL-8, DL-11).
+func (q *Queue) closeSessions(failed bool, ss []*session) {
+	if len(ss) == 0 {
+		return
+	}
+	q.moved = q.moved[:0]
+	for _, s := range ss {
+		s.closed = true
 		delete(q.sessions, s.key)
 		for _, c := range s.consumers {
-			c.removed = true
-			for i := range c.held.items[c.held.head:] {
-				if a := &c.held.items[c.held.head+i]; !a.isRemoved() {
-					q.moved = append(q.moved, *a)
-				}
+			q.setExclusive(c, false)
+			for a := range c.held.all() {
+				q.moved = append(q.moved, *a)
 			}
 		}
 	}
-	clear(q.order[len(kept):])
-	q.order = kept
-	if !closed {
-		return
+	if len(ss) == 1 {
+		for _, c := range ss[0].consumers {
+			q.leaveLine(c)
+		}
+		i, _ := q.searchOrder(ss[0].key)
+		q.order = slices.Delete(q.order, i, i+1)
+	} else {
+		q.sweepTurns()
+		q.order = slices.DeleteFunc(q.order, func(s *session) bool { return s.closed })
 	}
-	q.sweepTurns()
+	clear(q.closing)
 	slices.SortFunc(q.moved, func(a, b assigned) int { return cmp.Compare(a.turn, b.turn) })
 	for i := range q.moved {
 		h := &q.moved[i].held

@@ -104,11 +104,7 @@ func putConsumerState(b []byte, c *consumer) []byte {
 	b = putZ(b, int64(c.priority))
 	b = putU(putU(b, uint64(c.last)), uint64(c.held.live))
 	lastID, prev := MsgID(0), message{}
-	for i := range c.held.items[c.held.head:] {
-		a := &c.held.items[c.held.head+i]
-		if a.isRemoved() {
-			continue
-		}
+	for a := range c.held.all() {
 		b = putU(putU(b, uint64(a.id-lastID)), a.turn)
 		b = putHeld(b, &a.held, &prev)
 		lastID = a.id
@@ -126,9 +122,7 @@ func (q *Queue) putTurns(b []byte) []byte {
 	for i := range q.waiting {
 		t := &q.waiting[i]
 		for _, c := range t.line[t.head:] {
-			s, _ := slices.BinarySearchFunc(q.order, c.key.SessionKey, func(s *session, k SessionKey) int {
-				return compareSessions(s.key, k)
-			})
+			s, _ := q.searchOrder(c.key.SessionKey)
 			b = putU(putU(b, uint64(s)), uint64(c.key.Tag))
 		}
 	}

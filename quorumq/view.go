@@ -30,6 +30,7 @@ func (q *Queue) Overview() Overview {
 		DeliveryLimitHits: s.limitHits,
 		Dedup:             s.dedup,
 		DeadLettered:      s.deadLettered,
+		Full:              q.config.Overflow != OverflowDropHead && q.full(0),
 		Now:               q.now,
 		Config:            q.config,
 	}
@@ -100,10 +101,8 @@ func (q *Queue) otherRefs() []BodyRef {
 	}
 	for _, s := range q.order {
 		for _, c := range s.consumers {
-			for i := range c.held.items[c.held.head:] {
-				if a := &c.held.items[c.held.head+i]; !a.isRemoved() {
-					refs = append(refs, a.body())
-				}
+			for a := range c.held.all() {
+				refs = append(refs, a.body())
 			}
 		}
 	}

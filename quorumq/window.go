@@ -2,6 +2,7 @@ package quorumq
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -62,6 +63,17 @@ func (w *window) tidy() {
 	if len(w.items)-w.head > 2*w.live+chunkLen {
 		w.items = append(w.items[:0], slices.DeleteFunc(w.items[w.head:], func(a assigned) bool { return a.isRemoved() })...)
 		w.head = 0
+	}
+}
+
+// all yields what is held, in order.
+func (w *window) all() iter.Seq[*assigned] {
+	return func(yield func(*assigned) bool) {
+		for i := w.head; i < len(w.items); i++ {
+			if a := &w.items[i]; !a.isRemoved() && !yield(a) {
+				return
+			}
+		}
 	}
 }
 
