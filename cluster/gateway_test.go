@@ -1,0 +1,181 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// numbered publishes messages with the numbers 1, 2 ... through one gateway and counts
+// the answers.
+type numbered struct {
+	node      *testNode
+	queue     *Queue
+	publisher byte
+	sent      uint64
+	confirmed atomic.Uint64
+	failed    atomic.Pointer[error]
+}
+
+func (n *testNode) numbered(t *testing.T, q id.QueueUID, publisher byte) *numbered {
+	t.Helper()
+	end, err := n.Queue(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &numbered{node: n, queue: end, publisher: publisher}
+}
+
+func (p *numbered) publish(ctx context.Context) error {
+	p.sent++
+	body := binary.BigEndian.AppendUint64([]byte{p.publisher}, p.sent)
+	nm := quorumq.NewMessage{Size: uint32(len(body)), TTLMs: quorumq.Unlimited, Priority: quorumq.DefaultPriority}
+	return p.queue.Enqueue(ctx, nm, body, func(err error) {
+		if err != nil {
+			p.failed.Store(&err)
+			return
+		}
+		p.confirmed.Add(1)
+	})
+}
+
+// ledger checks what consumers are delivered: every message of a publisher once, in order.
+type ledger struct {
+	mu     sync.Mutex
+	newest map[byte]uint64
+	faults []string
+}
+
+func (l *ledger) enter(body []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	publisher, number := body[0], binary.BigEndian.Uint64(body[1:])
+	if number != l.newest[publisher]+1 {
+		l.faults = append(l.faults, fmt.Sprintf("publisher %d: %d after %d", publisher, number, l.newest[publisher]))
+	}
+	l.newest[publisher] = number
+}
+
+func (l *ledger) total() (n uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, newest := range l.newest {
+		n += newest
+	}
+	return n
+}
+
+// Leadership moves under load, then the leader's node stops: nothing is lost, repeated or
+// overtaken, wherever publishers and consumer are connected (PUB-6, PUB-7, DEL-12, DEL-13).
+func TestLeaderChangesUnderLoad(t *testing.T) {
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	uid := n.nodes["a"].declare(t, "load", 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+
+	book := &ledger{newest: map[byte]uint64{}}
+	end, err := n.nodes["b"].Queue(uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer := make(chan *Consumer, 1)
+	c, err := end.Consume(ctx, ConsumerConfig{
+		Prefetch: 200,
+		Deliver: func(ds []Delivery) {
+			for _, d := range ds {
+				book.enter(d.Message)
+			}
+			c := <-consumer
+			consumer <- c
+			c.Decide(quorumq.MsgIDRange{First: ds[0].MsgID, Last: ds[len(ds)-1].MsgID}, Decision{Kind: Ack})
+		},
+		Ended: func(err error) { t.Errorf("consumer ended: %v", err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer <- c
+
+	stop := make(chan struct{})
+	publishers := []*numbered{n.nodes["a"].numbered(t, uid, 1), n.nodes["b"].numbered(t, uid, 2)}
+	var running sync.WaitGroup
+	for _, p := range publishers {
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := p.publish(ctx); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for _, to := range []id.NodeID{"b", "c", "a", "c"} {
+		before := book.total()
+		poll(t, "messages flow", func() error {
+			if book.total() < before+2000 {
+				return errWaiting
+			}
+			return nil
+		})
+		poll(t, "leadership moves", func() error {
+			if l := n.leader(uid); l.cfg.Node == to {
+				return nil
+			}
+			return errors.Join(errWaiting, n.nodes["a"].TransferLeadership(ctx, uid, to))
+		})
+	}
+	n.stop("c")
+	before := book.total()
+	poll(t, "messages flow without the old leader", func() error {
+		if book.total() < before+2000 {
+			return errWaiting
+		}
+		return nil
+	})
+	close(stop)
+	running.Wait()
+	var sent uint64
+	for _, p := range publishers {
+		sent += p.sent
+		poll(t, "all are confirmed", func() error {
+			if got := p.confirmed.Load(); got != p.sent {
+				return fmt.Errorf("publisher %d: %d of %d", p.publisher, got, p.sent)
+			}
+			return nil
+		})
+		if err := p.failed.Load(); err != nil {
+			t.Error(*err)
+		}
+	}
+	poll(t, "all are consumed", func() error {
+		if got := book.total(); got != sent {
+			return fmt.Errorf("%d of %d", got, sent)
+		}
+		return nil
+	})
+	if err := c.Flush(ctx); err != nil {
+		t.Error(err)
+	}
+	if len(book.faults) > 0 {
+		t.Errorf("%d faults, the first: %s", len(book.faults), book.faults[0])
+	}
+	if o := n.overview(uid); o.Ready != 0 || o.Unsettled != 0 || o.Redelivered != 0 {
+		t.Errorf("queue holds %d ready, %d unsettled, redelivered %d", o.Ready, o.Unsettled, o.Redelivered)
+	}
+	c.Close()
+	t.Logf("%d messages", sent)
+}
