@@ -290,14 +290,12 @@ func (s *bolt) DeleteRange(from, to uint64) error {
 		if to < last {
 			return fmt.Errorf("entries %d..%d are in the middle of the log %d..%d", from, to, first, last)
 		}
-		s.tail.truncate(from)
-		if err := s.deleteEntries(from, last); err != nil {
-			return err
-		}
+		// First the bound, then the entries: a reader must not miss one inside the log.
 		s.mu.Lock()
 		s.last = from - 1
 		s.mu.Unlock()
-		return nil
+		s.tail.truncate(from)
+		return s.deleteEntries(from, last)
 	})
 }
 

@@ -96,7 +96,11 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r, err = nil, fmt.Errorf("the log cannot be read: %v: remove this member's files to let it be rebuilt from its peers", p)
+			cause, ok := p.(error)
+			if !ok {
+				cause = fmt.Errorf("%v", p)
+			}
+			r, err = nil, fmt.Errorf("the log cannot be read: %w: remove this member's files to let it be rebuilt from its peers", cause)
 		}
 	}()
 	store := &guard{

@@ -1,23 +1,403 @@
 package raftfsm
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
 )
 
 func TestThreeMembersApplyTheSame(t *testing.T) {
 	c := newCluster(t, 3, nil)
+	var first reply
 	for i := range 50 {
-		c.propose(fmt.Sprintf("c%d", i), fmt.Sprintf("body %d", i), "second")
+		r := c.propose(fmt.Sprintf("c%d", i), fmt.Sprintf("body %d", i), "second")
+		if i == 0 {
+			first = r
+		}
+		if r.Seq != first.Seq+i || r.Header != fmt.Sprintf("c%d", i) {
+			t.Fatalf("reply %+v to command %d", r, i)
+		}
 	}
 	c.equal()
 	for _, m := range c.members {
 		if n := m.readable(t); n != 100 {
 			t.Errorf("%s refers to %d bodies instead of 100", m.node, n)
 		}
+		members, err := m.group.Members()
+		if err != nil || !slices.Equal(members, []id.NodeID{"n1", "n2", "n3"}) {
+			t.Errorf("members %v, %v", members, err)
+		}
 	}
-	body, err := c.leader().group.Body(BodyRef{Index: c.members[0].machine.records[1].Index})
-	if err != nil || string(body) != "body 0" {
-		t.Errorf("body %q, %v", body, err)
+	l := c.leader()
+	if err := l.group.Barrier(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s := l.group.Stats()
+	if s.Leader != l.node || s.Term == 0 || s.AppliedIndex == 0 || s.AppliedIndex > s.LastIndex || s.Commands != 51 ||
+		s.FirstIndex != 1 || s.PendingBytes != 0 || s.State != "Leader" {
+		t.Errorf("stats %+v", s)
+	}
+	if _, err := l.group.Body(BodyRef{Index: 1}); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("body of the configuration's entry: %v", err)
+	}
+	if err := l.group.Bootstrap([]id.NodeID{"n1"}); err != nil {
+		t.Errorf("second bootstrap: %v", err)
+	}
+}
+
+// Effects are acted on by the member that leads, from its own Lead command on, and by no
+// other; the Lead command is the first of its term.
+func TestEffectsGoToTheLeaderAlone(t *testing.T) {
+	c := newCluster(t, 3, func(_ *member, config *Config[reply, string]) {
+		config.HeartbeatTimeout, config.ElectionTimeout = 300*time.Millisecond, 300*time.Millisecond // no election but ours
+	})
+	c.propose("a")
+	first := c.leader()
+	if err := first.group.TransferLeadership(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the first leader to step down", func() bool { return !first.group.Leading() })
+	c.propose("b")
+	second := c.leader()
+	if second == first {
+		t.Fatal("leadership was not transferred")
+	}
+	c.equal()
+	for _, m := range c.members {
+		log := m.effects.all()
+		var want string
+		switch m {
+		case first:
+			want = "leading true, lead " + string(m.node) + " *, a, leading false"
+		case second:
+			want = "leading true, lead " + string(m.node) + " *, b"
+		}
+		for i, l := range log {
+			if strings.HasPrefix(l, "lead "+string(m.node)+" ") {
+				log[i] = "lead " + string(m.node) + " *"
+			}
+		}
+		if got := strings.Join(log, ", "); got != want {
+			t.Errorf("%s: effects %q, want %q", m.node, got, want)
+		}
+	}
+	var headers []string
+	second.group.Read(func() {
+		for _, r := range second.machine.records {
+			headers = append(headers, strings.Fields(r.Header)[0])
+		}
+	})
+	if !slices.Equal(headers, []string{"lead", "a", "lead", "b"}) {
+		t.Errorf("commands %q", headers)
+	}
+}
+
+// A machine without effects leads once everything of older terms is applied.
+func TestMachineWithoutLeadCommand(t *testing.T) {
+	c := newCluster(t, 3, func(m *member, _ *Config[reply, string]) { m.machine.leads = false })
+	c.propose("a")
+	if got := c.leader().headers(); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("commands %q", got)
+	}
+	if log := c.leader().effects.all(); !slices.Equal(log, []string{"leading true", "a"}) {
+		t.Errorf("effects %q", log)
+	}
+}
+
+func TestSubmitKeepsOrder(t *testing.T) {
+	const n = 3000
+	c := newCluster(t, 3, func(_ *member, config *Config[reply, string]) {
+		config.MaxBatchCommands, config.MaxInFlight = 7, 5
+	})
+	g := c.leader().group
+	var mu sync.Mutex
+	var order []string
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Add(1)
+		g.Submit(command(fmt.Sprint(i)), func(r reply, err error) {
+			defer wg.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				t.Errorf("command %d: %v", i, err)
+			}
+			order = append(order, r.Header)
+		})
+	}
+	wg.Wait()
+	if len(order) != n || !slices.IsSortedFunc(order, func(a, b string) int { return len(a)*10 - len(b)*10 + strings.Compare(a, b) }) {
+		t.Errorf("%d replies out of order", len(order))
+	}
+	if got := c.leader().headers(); !slices.Equal(got, order) {
+		t.Error("log order differs from the order of replies")
+	}
+}
+
+func TestBackPressure(t *testing.T) {
+	c := newCluster(t, 3, func(_ *member, config *Config[reply, string]) { config.MaxPendingBytes = 10_000 })
+	l := c.leader()
+	c.disconnect(l) // nothing is committed any more
+	body := strings.Repeat("x", 4000)
+	var results []chan error
+	for range 5 {
+		done := make(chan error, 1)
+		results = append(results, done)
+		l.group.Submit(command("c", body), func(_ reply, err error) { done <- err })
+	}
+	busy := 0
+	for _, r := range results {
+		if err := <-r; errors.Is(err, ErrBusy) {
+			busy++
+		}
+	}
+	if busy < 3 {
+		t.Errorf("%d of 5 were refused as too much", busy)
+	}
+	if p := l.group.Stats().PendingBytes; p != 0 {
+		t.Errorf("%d bytes are pending", p)
+	}
+}
+
+func TestLargeCommands(t *testing.T) {
+	c := newCluster(t, 1, func(_ *member, config *Config[reply, string]) { config.MaxBatchBytes = 1000 })
+	body := strings.Repeat("x", 100_000)
+	c.propose("alone", body, body)
+	l := c.leader()
+	l.readable(t)
+	var tooLarge *TooLargeError
+	_, err := l.group.Propose(t.Context(), Command{Bodies: [][]byte{make([]byte, MaxCommandBytes)}})
+	if !errors.As(err, &tooLarge) || tooLarge.Most != MaxCommandBytes {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFollowerNamesTheLeader(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	l, f := c.leader(), c.follower()
+	until(t, "the follower to know the leader", func() bool { n, _ := f.group.Leader(); return n == l.node })
+	_, err := f.group.Propose(t.Context(), command("x"))
+	var not *NotLeaderError
+	if !errors.As(err, &not) || not.Leader != l.node || not.Group != testGroup {
+		t.Errorf("error %v", err)
+	}
+	if err := f.group.Barrier(t.Context()); !errors.As(err, &not) {
+		t.Errorf("barrier: %v", err)
+	}
+	if err := f.group.TransferLeadership(t.Context(), ""); !errors.As(err, &not) {
+		t.Errorf("transfer: %v", err)
+	}
+	if err := l.group.TransferLeadership(t.Context(), "n9"); err == nil || !strings.Contains(err.Error(), `"n9"`) {
+		t.Errorf("transfer to a stranger: %v", err)
+	}
+}
+
+// A leader that is cut off answers what it had in flight as unknown, each command once,
+// and what nobody but it had is gone when it comes back.
+func TestUnknownOutcome(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	c.propose("before")
+	old := c.leader()
+	c.disconnect(old)
+	var answers [20]atomic.Int32
+	var wg sync.WaitGroup
+	for i := range answers {
+		wg.Add(1)
+		old.group.Submit(command(fmt.Sprintf("lost %d", i)), func(_ reply, err error) {
+			if answers[i].Add(1) > 1 {
+				t.Errorf("command %d was answered twice", i)
+				return
+			}
+			defer wg.Done()
+			var not *NotLeaderError
+			if !errors.Is(err, ErrUnknownOutcome) && !errors.As(err, &not) {
+				t.Errorf("command %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	until(t, "the old leader to stop leading", func() bool { return !old.group.Leading() })
+	c.propose("after")
+	c.connect(old)
+	c.equal()
+	if got := old.headers(); !slices.Equal(got, []string{"before", "after"}) {
+		t.Errorf("commands %q", got)
+	}
+}
+
+// Commands that are resent until they are answered for certain are there after any
+// number of changes of the leader, in order of their first appearance.
+func TestResendOverChangesOfLeader(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	const n = 200
+	for i := range n {
+		if i%50 == 25 {
+			l := c.leader()
+			_ = l.group.TransferLeadership(t.Context(), "") // may fail: the next one will not
+		}
+		for {
+			_, err := c.leader().group.Propose(t.Context(), command(fmt.Sprintf("%03d", i)))
+			if err == nil {
+				break
+			}
+			var not *NotLeaderError
+			if !errors.Is(err, ErrUnknownOutcome) && !errors.As(err, &not) {
+				t.Fatal(err)
+			}
+		}
+	}
+	c.equal()
+	got := c.leader().headers()
+	if unique := slices.Compact(slices.Clone(got)); len(unique) != n || !slices.IsSorted(unique) {
+		t.Errorf("%d different commands instead of %d", len(unique), n)
+	}
+}
+
+func TestRestartFromDisk(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	for i := range 20 {
+		c.propose(fmt.Sprint(i), "body")
+	}
+	c.equal()
+	for _, m := range c.members {
+		c.close(m)
+	}
+	for _, m := range c.members {
+		c.open(m)
+	}
+	c.leader()
+	c.propose("after")
+	c.equal()
+	for _, m := range c.members {
+		if got := m.headers(); len(got) != 21 || got[20] != "after" {
+			t.Errorf("%s: commands %q", m.node, got)
+		}
+		m.readable(t)
+		for _, l := range m.effects.all() {
+			if !strings.HasPrefix(l, "lead") && l != "after" {
+				t.Errorf("%s acted on %q, which is replay", m.node, l)
+			}
+		}
+	}
+}
+
+func TestChangedIsClosed(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	changed := l.group.Changed()
+	c.disconnect(l)
+	select {
+	case <-changed:
+	case <-time.After(deadline):
+		t.Fatal("nobody told of the lost leadership")
+	}
+}
+
+func TestCloseAnswersEverything(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	c.propose("a")
+	l := c.leader()
+	c.disconnect(l)
+	const n = 100
+	errs := make(chan error, n)
+	for range n {
+		l.group.Submit(command("c"), func(_ reply, err error) { errs <- err })
+	}
+	if err := l.group.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		err := <-errs
+		var not *NotLeaderError
+		if !errors.Is(err, ErrStopped) && !errors.Is(err, ErrUnknownOutcome) && !errors.As(err, &not) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := l.group.Propose(t.Context(), command("late")); !errors.Is(err, ErrStopped) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := l.group.Snapshot(); !errors.Is(err, ErrStopped) {
+		t.Errorf("snapshot after Close: %v", err)
+	}
+	l.group = nil
+}
+
+func TestProposeEndsWithItsContext(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	l := c.leader()
+	c.disconnect(l)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.group.Propose(ctx, command("x")); !errors.Is(err, context.Canceled) && !errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// An entry is void in a term other than that in which it was proposed, on every member.
+func TestEntryOfAnotherTermIsVoid(t *testing.T) {
+	c := newCluster(t, 1, nil)
+	l := c.leader()
+	before := len(l.headers())
+	data := appendEntry(nil, testGroup, entryHead{term: 1 << 40, seq: 1}, []Command{command("void")})
+	if err := l.group.raft.Load().Apply(data, 0).Error(); err != nil {
+		t.Fatal(err)
+	}
+	c.propose("valid")
+	if got := l.headers()[before:]; !slices.Equal(got, []string{"valid"}) {
+		t.Errorf("commands %q", got)
+	}
+}
+
+func TestConfigFaultsAreAllNamed(t *testing.T) {
+	c := Config[reply, string]{MaxInFlight: 1000, MaxBatchBytes: -1, HeartbeatTimeout: 2, ElectionTimeout: 1, Snapshots: raft.NewInmemSnapshotStore()}
+	_, err := Open(c)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, field := range []string{"Group", "Node", "Machine", "Storage", "Transport", "MaxInFlight", "MaxBatchBytes", "ElectionTimeout", "Snapshots"} {
+		if !strings.Contains(err.Error(), "Config."+field) {
+			t.Errorf("%s is not named in: %v", field, err)
+		}
+	}
+}
+
+func TestBodyCacheBudget(t *testing.T) {
+	set := func(n int) *bodySet {
+		e, err := decodeEntry(testGroup, appendEntry(nil, testGroup, entryHead{}, []Command{{Bodies: [][]byte{bytes.Repeat([]byte("x"), n)}}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.bodySet()
+	}
+	one := set(1000)
+	c := NewBodyCache(3 * one.memoryBytes())
+	for i := range uint64(5) {
+		c.add(cacheKey{1, i}, set(1000))
+	}
+	if c.get(cacheKey{1, 1}) != nil || c.get(cacheKey{1, 2}) == nil {
+		t.Error("not the oldest was dropped")
+	}
+	c.add(cacheKey{2, 9}, set(1000)) // drops 3, since 2 was just used
+	if c.get(cacheKey{1, 3}) != nil || c.get(cacheKey{1, 2}) == nil {
+		t.Error("not the least recently used was dropped")
+	}
+	c.add(cacheKey{2, 10}, set(100_000))
+	if c.get(cacheKey{2, 10}) != nil {
+		t.Error("an entry above the budget was kept")
+	}
+	c.forget(1)
+	if s := c.Stats(); s.Entries != 1 || s.Bytes != one.memoryBytes() || s.Hits != 2 || s.Misses != 3 {
+		t.Errorf("stats %+v", s)
 	}
 }

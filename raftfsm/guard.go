@@ -1,6 +1,7 @@
 package raftfsm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -91,7 +92,7 @@ func (g *guard) GetLog(index uint64, out *raft.Log) error {
 		if !errors.Is(err, raft.ErrLogNotFound) {
 			return err
 		}
-		return g.missing(index)
+		return g.missing(index, out)
 	})
 	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
 		g.end()
@@ -99,20 +100,28 @@ func (g *guard) GetLog(index uint64, out *raft.Log) error {
 	return err
 }
 
-// missing tells an entry that is not in the log from one that should be.
-func (g *guard) missing(index uint64) error {
-	first, err := g.to.FirstIndex()
-	if err != nil {
+// missing tells an entry that is not in the log from one that should be. Raft's other
+// goroutines may append and truncate meanwhile, so it looks a second time.
+func (g *guard) missing(index uint64, out *raft.Log) error {
+	if inside, err := g.inside(index); err != nil || !inside {
+		return cmp.Or(err, raft.ErrLogNotFound)
+	}
+	if err := g.to.GetLog(index, out); !errors.Is(err, raft.ErrLogNotFound) {
 		return err
+	}
+	if inside, err := g.inside(index); err != nil || !inside {
+		return cmp.Or(err, raft.ErrLogNotFound)
+	}
+	return fmt.Errorf("%w: entry %d is missing in the middle of the log", errCorrupt, index)
+}
+
+func (g *guard) inside(index uint64) (bool, error) {
+	first, err := g.to.FirstIndex()
+	if err != nil || first == 0 || index < first {
+		return false, err
 	}
 	last, err := g.to.LastIndex()
-	if err != nil {
-		return err
-	}
-	if first != 0 && index >= first && index <= last {
-		return fmt.Errorf("%w: entry %d of the log %d..%d is missing", errCorrupt, index, first, last)
-	}
-	return raft.ErrLogNotFound
+	return index <= last, err
 }
 
 // StoreLog implements raft.LogStore.

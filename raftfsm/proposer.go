@@ -127,7 +127,7 @@ func (g *Group[R, E]) enqueue(it item[R]) {
 func (g *Group[R, E]) admit(bytes int64) error {
 	p := &g.proposer
 	switch {
-	case p.closed:
+	case p.closed || g.Failed() != nil:
 		return g.stopped()
 	case g.raft.Load().State() != raft.Leader:
 		return g.notLeader()

@@ -107,6 +107,9 @@ func loadBodies(s Storage, g id.GroupID, index uint64) (*bodySet, uint64, error)
 	if err := s.Entry(index, &l); err != nil {
 		return nil, 0, err
 	}
+	if l.Type != raft.LogCommand {
+		return nil, 0, fmt.Errorf("entry %d is raft's own and has no bodies: %w", index, raft.ErrLogNotFound)
+	}
 	set, err := openBodies(g, index, l.Data)
 	if err != nil {
 		return nil, 0, fmt.Errorf("entry %d: %w", index, err)

@@ -1,0 +1,244 @@
+package raftfsm
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+var errDisk = errors.New("input/output error")
+
+// faulty is a storage whose disk fails or hangs on demand.
+type faulty struct {
+	Storage
+	failWrites atomic.Bool
+	failTerm   atomic.Bool
+	failReads  atomic.Bool
+	hang       sync.RWMutex // locked: writes wait
+}
+
+func (f *faulty) StoreLogs(logs []*raft.Log) error {
+	f.hang.RLock()
+	defer f.hang.RUnlock()
+	if f.failWrites.Load() {
+		return errDisk
+	}
+	return f.Storage.StoreLogs(logs)
+}
+
+func (f *faulty) SetUint64(key []byte, v uint64) error {
+	if f.failTerm.Load() {
+		return errDisk
+	}
+	return f.Storage.SetUint64(key, v)
+}
+
+func (f *faulty) GetLog(index uint64, out *raft.Log) error {
+	if f.failReads.Load() {
+		return errDisk
+	}
+	return f.Storage.GetLog(index, out)
+}
+
+func (f *faulty) IsMonotonic() bool { return true }
+
+func makeFaulty(_ *member, c *Config[reply, string]) { c.Storage = &faulty{Storage: c.Storage} }
+
+func (m *member) faults(t *testing.T) *faulty {
+	t.Helper()
+	f, ok := m.storage.(*faulty)
+	if !ok {
+		t.Fatalf("storage is a %T", m.storage)
+	}
+	return f
+}
+
+// stopsAlone waits until a member has failed with the text and the others go on.
+func (c *testCluster) stopsAlone(m *member, text string) {
+	c.t.Helper()
+	until(c.t, string(m.node)+" to stop", func() bool { return m.group.Failed() != nil })
+	err := m.group.Failed()
+	if !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), testGroup.String()) || !strings.Contains(err.Error(), string(m.node)) {
+		c.t.Errorf("%s stopped with: %v", m.node, err)
+	}
+	if m.group.Leading() {
+		c.t.Errorf("%s leads although it has stopped", m.node)
+	}
+	if _, err := m.group.Propose(c.t.Context(), command("x")); !errors.Is(err, ErrStopped) {
+		c.t.Errorf("%s answers: %v", m.node, err)
+	}
+	c.propose("after the fault", "body")
+	c.equal()
+	for _, o := range c.members {
+		if o != m && o.group.Failed() != nil {
+			c.t.Errorf("%s stopped too: %v", o.node, o.group.Failed())
+		}
+	}
+	if n, _ := m.group.Leader(); n != "" {
+		c.t.Errorf("%s names a leader although it has stopped", m.node)
+	}
+}
+
+func TestFailedWriteStopsTheLeader(t *testing.T) {
+	c := newCluster(t, 3, makeFaulty)
+	c.propose("a", "body")
+	l := c.leader()
+	l.faults(t).failWrites.Store(true)
+	if _, err := l.group.Propose(t.Context(), command("b")); !errors.Is(err, ErrUnknownOutcome) && !errors.Is(err, ErrStopped) {
+		t.Errorf("command in the failed write: %v", err)
+	}
+	c.stopsAlone(l, "input/output error")
+}
+
+func TestFailedWriteStopsAFollower(t *testing.T) {
+	c := newCluster(t, 3, makeFaulty)
+	f := c.follower()
+	f.faults(t).failWrites.Store(true)
+	c.propose("a", "body")
+	c.stopsAlone(f, "input/output error")
+}
+
+// Raft panics when it cannot store a term or read an entry that it has to apply.
+func TestFailedTermAndReadStopOnlyTheGroup(t *testing.T) {
+	c := newCluster(t, 3, makeFaulty)
+	c.propose("a", "body")
+	f := c.follower()
+	f.faults(t).failTerm.Store(true)
+	until(t, "a new term", func() bool {
+		for _, m := range c.members {
+			if m != f && m.group.Leading() {
+				_ = m.group.TransferLeadership(t.Context(), "") // to whom does not matter
+			}
+		}
+		return f.group.Failed() != nil
+	})
+	c.stopsAlone(f, "input/output error")
+
+	c = newCluster(t, 3, makeFaulty)
+	f = c.follower()
+	f.faults(t).failReads.Store(true)
+	c.propose("a", "body")
+	c.stopsAlone(f, "input/output error")
+}
+
+// A leader that hangs in a write is replaced, and follows when its disk is back.
+func TestHangingDiskLosesTheLeadership(t *testing.T) {
+	c := newCluster(t, 3, func(m *member, config *Config[reply, string]) {
+		makeFaulty(m, config)
+		config.StallTimeout = 100 * time.Millisecond
+	})
+	c.propose("a", "body")
+	old := c.leader()
+	disk := old.faults(t)
+	disk.hang.Lock()
+	unknown := make(chan error, 1)
+	old.group.Submit(command("stuck"), func(_ reply, err error) { unknown <- err })
+	until(t, "another leader", func() bool {
+		return slices.ContainsFunc(c.members, func(m *member) bool { return m != old && m.group.Leading() })
+	})
+	disk.hang.Unlock()
+	if err := <-unknown; !errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("command in the hung write: %v", err)
+	}
+	until(t, "the old leader to step down", func() bool { return !old.group.Leading() })
+	c.propose("b", "body")
+	c.equal()
+	if err := old.group.Failed(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPanicOfTheMachineStopsOnlyTheGroup(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	f := c.follower()
+	f.group.Read(func() { f.machine.panics = "bad" })
+	c.propose("bad")
+	c.stopsAlone(f, "broken invariant")
+}
+
+// corrupt changes one byte of a stored entry, as a disk might.
+func (m *member) corrupt(t *testing.T, index uint64) {
+	t.Helper()
+	db, err := raftboltdb.NewBoltStore(filepath.Join(m.dir, "raft.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l raft.Log
+	if err := db.GetLog(index, &l); err != nil {
+		t.Fatal(err)
+	}
+	l.Data[len(l.Data)-1] ^= 0x10
+	if err := errors.Join(db.StoreLog(&l), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A flipped bit in one member's log is found when the entry is applied: that member
+// stops, serves nothing, and never leads with it.
+func TestCorruptEntryStopsItsMember(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	for range 5 {
+		c.propose("c", "a body that a disk may damage")
+	}
+	c.equal()
+	f := c.follower()
+	index := f.machine.records[3].Index
+	c.close(f)
+	f.corrupt(t, index)
+	c.open(f)
+	c.stopsAlone(f, "checksum")
+	if !errors.Is(f.group.Failed(), errCorrupt) {
+		t.Errorf("failure %v", f.group.Failed())
+	}
+	if got := f.headers(); len(got) > 3 {
+		t.Errorf("%s applied %d commands beyond the corrupt one", f.node, len(got)-2)
+	}
+}
+
+// A body that is read back damaged stops its member too: another one has it whole.
+func TestCorruptBodyStopsItsMember(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	c.propose("c", "a body that a disk may damage")
+	c.equal()
+	f := c.follower()
+	index := f.machine.records[1].Index
+	if err := f.group.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	c.close(f)
+	f.corrupt(t, index) // behind the snapshot, so that it is not applied again
+	c.open(f)
+	if _, err := f.group.Body(BodyRef{Index: index}); !errors.Is(err, errCorrupt) || !errors.Is(err, ErrStopped) {
+		t.Errorf("body: %v", err)
+	}
+	c.stopsAlone(f, "checksum")
+}
+
+func TestMissingEntryIsRefusedAtOpen(t *testing.T) {
+	c := newCluster(t, 3, nil)
+	for range 5 {
+		c.propose("c", "body")
+	}
+	c.equal()
+	f := c.follower()
+	c.close(f)
+	db, err := raftboltdb.NewBoltStore(filepath.Join(f.dir, "raft.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(db.DeleteRange(4, 4), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.tryOpen(f); !errors.Is(err, errCorrupt) || !strings.Contains(err.Error(), "entry 4") {
+		t.Errorf("open: %v", err)
+	}
+	f.group = nil
+}

@@ -1,0 +1,469 @@
+package raftfsm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+func snapshotOften(_ *member, c *Config[reply, string]) {
+	c.SnapshotEntries, c.TrailingEntries = 50, 10
+}
+
+func (m *member) files(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(m.dir, "snapshots"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// Snapshots shorten the log; bodies that the state refers to stay, others go.
+func TestSnapshotKeepsLiveBodies(t *testing.T) {
+	c := newCluster(t, 3, snapshotOften)
+	c.propose("old", "stays for good")
+	for i := range 300 {
+		c.propose(fmt.Sprint(i), "body")
+		if i%20 == 19 {
+			c.propose("keep 30", "kept") // "old" goes with the first of them
+		}
+		if i == 0 {
+			c.propose("keep 1000", "kept")
+		}
+	}
+	c.equal()
+	for _, m := range c.members {
+		until(t, "a snapshot on "+string(m.node), func() bool { s := m.group.Stats(); return s.SnapshotIndex > 0 && s.FirstIndex > 200 })
+		if err := m.group.Snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.readable(t); n < 25 {
+			t.Errorf("%s: only %d bodies", m.node, n)
+		}
+		var dropped record
+		m.group.Read(func() { dropped = m.machine.records[0] })
+		if _, err := m.group.Body(BodyRef{Index: dropped.Index - 40}); m != c.leader() && !errors.Is(err, raft.ErrLogNotFound) {
+			t.Errorf("%s: a dead body is still there: %v", m.node, err)
+		}
+		if names := m.files(t); len(names) != 1 || !strings.HasSuffix(names[0], snapshotSuffix) {
+			t.Errorf("%s: files %v", m.node, names)
+		}
+	}
+	for _, m := range c.members {
+		c.close(m)
+	}
+	for _, m := range c.members {
+		c.open(m)
+	}
+	c.propose("after", "body")
+	c.equal()
+	for _, m := range c.members {
+		m.readable(t)
+	}
+}
+
+// One old message among many that are gone pins its own entry, not the log (RE-8).
+func TestOneLiveBodyPinsOneEntry(t *testing.T) {
+	c := newCluster(t, 1, func(_ *member, config *Config[reply, string]) { config.TrailingEntries = 1 })
+	m := c.leader()
+	c.propose("pinned", "the one")
+	var ref BodyRef
+	m.group.Read(func() { ref.Index = m.machine.records[1].Index })
+	for i := range 100 {
+		c.propose(fmt.Sprint(i), "body")
+	}
+	m.group.Read(func() { // settled, but for the first
+		for i := range m.machine.records[2:] {
+			m.machine.records[2+i].Bodies = 0
+		}
+	})
+	c.propose("last")
+	if err := m.group.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	kept := 0
+	for i := uint64(1); i <= m.group.Stats().LastIndex; i++ {
+		if m.storage.Entry(i, new(raft.Log)) == nil {
+			kept++
+		}
+	}
+	if kept > 3 {
+		t.Errorf("%d entries are kept", kept)
+	}
+	if body, err := m.group.Body(ref); err != nil || string(body) != "the one" {
+		t.Errorf("body %q, %v", body, err)
+	}
+}
+
+// A member that the log cannot help any more gets the machine's bytes and the live
+// bodies, and can serve both, lead, and help the next one so.
+func TestMemberRestoredBySnapshotHasTheBodies(t *testing.T) {
+	c := newCluster(t, 3, snapshotOften)
+	c.propose("first", "first body", "second body")
+	away := c.follower()
+	c.close(away)
+	for i := range 200 {
+		c.propose(fmt.Sprint(i), fmt.Sprintf("body %d", i), "x")
+	}
+	c.propose("keep 80", "kept")
+	for _, m := range c.members {
+		if m != away {
+			if err := m.group.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	c.open(away)
+	c.equal()
+	if n := away.readable(t); n != 80*2-1 {
+		t.Errorf("%s has %d bodies", away.node, n)
+	}
+	until(t, "the restored member to drop its old log", func() bool {
+		s := away.group.Stats()
+		return s.SnapshotIndex > 0 && (s.FirstIndex == 0 || s.FirstIndex > s.SnapshotIndex)
+	})
+	for c.leader() != away {
+		_ = c.leader().group.TransferLeadership(t.Context(), away.node) // tried again if it fails
+	}
+	c.propose("by the restored one", "body")
+	c.equal()
+	// From sparse entries to the next member.
+	next := c.follower()
+	c.close(next)
+	for i := range 60 {
+		c.propose(fmt.Sprint("more ", i))
+	}
+	if err := away.group.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(next.dir); err != nil {
+		t.Fatal(err)
+	}
+	next.dir = t.TempDir()
+	c.open(next)
+	c.equal()
+	if next.readable(t) != away.readable(t) {
+		t.Error("bodies were lost on the way from a restored member")
+	}
+	c.close(next)
+	c.open(next)
+	c.equal()
+	next.readable(t)
+}
+
+// fixture is a durable snapshot of three entries, of which two are live.
+func snapshotFixture(t *testing.T) (*snapshots, Storage) {
+	t.Helper()
+	dir := t.TempDir()
+	storage, err := OpenBolt(filepath.Join(dir, "raft.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = storage.Close() })
+	s := openTestSnapshots(t, dir, storage)
+	var logs []*raft.Log
+	for i := uint64(1); i <= 3; i++ {
+		data := appendEntry(nil, testGroup, entryHead{term: 1, seq: i}, []Command{command("c", fmt.Sprint("body ", i), "second")})
+		logs = append(logs, &raft.Log{Index: i, Term: 1, Type: raft.LogCommand, Data: data})
+	}
+	if err := storage.StoreLogs(logs); err != nil {
+		t.Fatal(err)
+	}
+	var live liveBuilder
+	for _, r := range []BodyRef{{1, 1}, {3, 0}, {3, 1}} {
+		if err := live.add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	live.finish()
+	sink := createSink(t, s, 3)
+	if err := (&machineSnapshot{machine: []byte("the machine's bytes"), live: live.set}).Persist(sink); err != nil {
+		t.Fatal(err)
+	}
+	return s, storage
+}
+
+func openTestSnapshots(t *testing.T, dir string, storage Storage) *snapshots {
+	t.Helper()
+	st, err := OpenSnapshots(filepath.Join(dir, "snapshots"), storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, ok := st.(*snapshots)
+	if !ok {
+		t.Fatalf("store is a %T", st)
+	}
+	if err := s.bind(testGroup, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	s.started()
+	return s
+}
+
+func createSink(t *testing.T, s *snapshots, index uint64) raft.SnapshotSink {
+	t.Helper()
+	config := raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "n1"}}}
+	sink, err := s.Create(raft.SnapshotVersionMax, index, 1, config, 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sink
+}
+
+func readStream(t *testing.T, s *snapshots) []byte {
+	t.Helper()
+	list, err := s.List()
+	if err != nil || len(list) != 1 {
+		t.Fatalf("list %v, %v", list, err)
+	}
+	meta, r, err := s.Open(list[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int64(len(b)) != meta.Size {
+		t.Fatalf("stream has %d bytes, foretold were %d", len(b), meta.Size)
+	}
+	if err := errors.Join(r.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestSnapshotGolden(t *testing.T) {
+	s, _ := snapshotFixture(t)
+	file, err := os.ReadFile(s.latest().path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "snapshot_v1.hex", file)
+	golden(t, "snapshot_stream_v1.hex", readStream(t, s))
+}
+
+func TestSnapshotStream(t *testing.T) {
+	s, _ := snapshotFixture(t)
+	stream := readStream(t, s)
+	to, storage := emptySnapshots(t)
+	sink := createSink(t, to, 3)
+	if n, err := io.Copy(sink, iotestOneByte{bytes.NewReader(stream)}); err != nil || n != int64(len(stream)) {
+		t.Fatal(n, err)
+	}
+	if err := errors.Join(sink.Close(), sink.Close(), sink.Cancel()); err != nil {
+		t.Fatal(err)
+	}
+	meta, r, err := to.Open(sink.ID())
+	if err != nil || meta.Index != 3 || meta.Term != 1 || len(meta.Configuration.Servers) != 1 || meta.ConfigurationIndex != 1 {
+		t.Fatalf("%+v, %v", meta, err)
+	}
+	sr, ok := r.(*snapshotReader)
+	if !ok || !sr.local {
+		t.Fatal("the first reader after an installation is for the machine")
+	}
+	if b, err := sr.machine(); err != nil || string(b) != "the machine's bytes" {
+		t.Fatalf("%q, %v", b, err)
+	}
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, errLocalOnly) {
+		t.Errorf("reading it as bytes: %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for ref, want := range map[BodyRef]string{{1, 1}: "second", {3, 0}: "body 3", {3, 1}: "second"} {
+		set, _, err := loadBodies(storage, testGroup, ref.Index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := set.body(ref.Slot); !ok || string(got) != want {
+			t.Errorf("body %+v is %q", ref, got)
+		}
+	}
+	if again := readStream(t, to); !bytes.Equal(again, stream) {
+		t.Error("the stream changes on its way through a member")
+	}
+}
+
+// iotestOneByte hands out a byte at a time.
+type iotestOneByte struct{ r io.Reader }
+
+func (o iotestOneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(1, len(p))]) }
+
+func emptySnapshots(t *testing.T) (*snapshots, Storage) {
+	t.Helper()
+	dir := t.TempDir()
+	storage, err := OpenBolt(filepath.Join(dir, "raft.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = storage.Close() })
+	return openTestSnapshots(t, dir, storage), storage
+}
+
+// Whatever is wrong with a stream, nothing of it becomes a snapshot.
+func TestSnapshotStreamDamageIsNoticed(t *testing.T) {
+	s, _ := snapshotFixture(t)
+	stream := readStream(t, s)
+	to, _ := emptySnapshots(t)
+	refused := func(what string, b []byte) {
+		t.Helper()
+		sink := createSink(t, to, 3)
+		_, werr := sink.Write(b)
+		if err := errors.Join(werr, sink.Close()); err == nil {
+			t.Fatalf("%s was taken", what)
+		}
+		if names, err := os.ReadDir(to.dir); err != nil || len(names) > 0 {
+			t.Fatalf("%s left %v, %v", what, names, err)
+		}
+	}
+	for i := range stream {
+		b := bytes.Clone(stream)
+		b[i] ^= 1 << (i % 8)
+		refused(fmt.Sprintf("flipped bit in byte %d", i), b)
+	}
+	for i := 0; i < len(stream); i += 7 {
+		refused(fmt.Sprintf("cut at byte %d", i), stream[:i])
+	}
+	refused("longer stream", append(bytes.Clone(stream), 0))
+}
+
+func TestSnapshotCancelLeavesNothing(t *testing.T) {
+	s, _ := snapshotFixture(t)
+	stream := readStream(t, s)
+	to, storage := emptySnapshots(t)
+	sink := createSink(t, to, 3)
+	if _, err := sink.Write(stream[:len(stream)-1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.compact(); err != nil { // put off: bodies may have come already
+		t.Fatal(err)
+	}
+	if err := errors.Join(sink.Cancel(), sink.Cancel()); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.compact(); err != nil {
+		t.Fatal(err)
+	}
+	for i := uint64(1); i <= 3; i++ {
+		if err := storage.Entry(i, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
+			t.Errorf("entry %d: %v", i, err)
+		}
+	}
+	if names, err := os.ReadDir(to.dir); err != nil || len(names) > 0 {
+		t.Errorf("files %v, %v", names, err)
+	}
+}
+
+// While a snapshot is being sent nothing that it refers to is dropped.
+func TestNothingIsDroppedWhileASnapshotIsSent(t *testing.T) {
+	s, storage := snapshotFixture(t)
+	idle := make(chan struct{}, 1)
+	s.onIdle = func() { idle <- struct{}{} }
+	id := s.latest().id()
+	meta, r, err := s.Open(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := storage.DeleteRange(1, 3); err != nil {
+		t.Fatal(err)
+	}
+	newer := createSink(t, s, 4) // nothing is live in it
+	if err := (&machineSnapshot{machine: []byte("newer")}).Persist(newer); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.compact(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil || int64(len(b)) != meta.Size {
+		t.Fatalf("%d bytes of %d, %v", len(b), meta.Size, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-idle
+	if err := s.compact(); err != nil {
+		t.Fatal(err)
+	}
+	if err := storage.Entry(1, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
+		t.Errorf("entry 1 afterwards: %v", err)
+	}
+	if _, _, err := s.Open(id); err == nil {
+		t.Error("the old snapshot is still there")
+	}
+	older := createSink(t, s, 2)
+	if err := (&machineSnapshot{machine: []byte("older")}).Persist(older); err == nil {
+		t.Error("an older snapshot replaced a newer one")
+	}
+}
+
+// A snapshot file with one wrong bit is never restored.
+func TestDamagedSnapshotFileIsRefused(t *testing.T) {
+	s, storage := snapshotFixture(t)
+	path := s.latest().path
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(filepath.Dir(path))
+	for i := range whole {
+		b := bytes.Clone(whole)
+		b[i] ^= 1 << (i % 8)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st, err := OpenSnapshots(filepath.Join(dir, "snapshots"), storage)
+		if err == nil {
+			opened, ok := st.(*snapshots)
+			if !ok {
+				t.Fatalf("store is a %T", st)
+			}
+			_, err = opened.latest().readMachine(bytes.NewReader(b))
+		} else if !strings.Contains(err.Error(), path) {
+			t.Fatalf("error does not name the file: %v", err)
+		}
+		if err == nil {
+			t.Fatalf("flipped bit in byte %d was not noticed", i)
+		}
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"left.tmp", snapshotID(1, 1) + snapshotSuffix} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), whole[:10], 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := openTestSnapshots(t, dir, storage)
+	if names, err := again.files(); err != nil || !slices.Equal(names, []string{filepath.Base(path)}) {
+		t.Errorf("files %v, %v", names, err)
+	}
+	if err := again.bind(testGroup+1, nil); err == nil {
+		t.Error("another group took the snapshot")
+	}
+}
+
+func FuzzSnapshotHead(f *testing.F) {
+	h := snapshotHead{group: testGroup, index: 9, term: 2, configIndex: 1, machineBytes: 3, liveBytes: 4}
+	f.Add(h.append(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h, err := readSnapshotHead(bytes.NewReader(data))
+		if err == nil && (h.machineBytes < 0 || h.liveBytes < 0) {
+			t.Fatalf("lengths of %+v", h)
+		}
+	})
+}
