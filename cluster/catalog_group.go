@@ -264,8 +264,10 @@ func (g *catalogGroup) ready() error {
 		return fmt.Errorf("cluster: catalog group has failed on this node: %w", err)
 	}
 	if !g.founded() {
-		return fmt.Errorf("cluster: not founded: waiting for %d nodes, %d seen: %q",
-			g.c.cfg.Expect, len(g.c.alive()), g.c.alive())
+		seen := g.c.alive()
+		return fmt.Errorf("cluster: node %q is not in the cluster %q yet: founding takes %d nodes, %d are seen: %q; "+
+			"if others run, check that cluster name and key are alike on all, and the addresses to join: %q",
+			g.c.cfg.Node, g.c.cfg.Name, g.c.cfg.Expect, len(seen), seen, g.c.cfg.Join)
 	}
 	if g.leader() == "" {
 		return errors.New("cluster: catalog group has no leader: waiting for a majority of its nodes")

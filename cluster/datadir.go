@@ -170,7 +170,7 @@ func (d *dataDir) catalog() string { return filepath.Join(d.path, catalogDir) }
 
 func (d *dataDir) queue(q id.QueueUID) string { return filepath.Join(d.path, queuesDir, q.String()) }
 
-// queues returns the queues that have a directory.
+// queues returns the queues of which something is stored.
 func (d *dataDir) queues() ([]id.QueueUID, error) {
 	entries, err := os.ReadDir(filepath.Join(d.path, queuesDir))
 	if err != nil {
@@ -180,7 +180,7 @@ func (d *dataDir) queues() ([]id.QueueUID, error) {
 	for _, e := range entries {
 		text, named := strings.CutPrefix(e.Name(), "q")
 		n, err := strconv.ParseUint(text, 10, 64)
-		if named && err == nil && e.IsDir() {
+		if named && err == nil {
 			uids = append(uids, id.QueueUID(n))
 		}
 	}
@@ -190,6 +190,9 @@ func (d *dataDir) queues() ([]id.QueueUID, error) {
 // removeQueue deletes what a queue has on disk. UIDs are never used again, so that it
 // does no harm if a crash brings a part of it back.
 func (d *dataDir) removeQueue(q id.QueueUID) error {
+	if _, err := os.Lstat(d.queue(q)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err := os.RemoveAll(d.queue(q)); err != nil {
 		return fmt.Errorf("cluster: deleting the files of queue %s: %w", q, err)
 	}

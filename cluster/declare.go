@@ -16,17 +16,8 @@ import (
 // exists, the catalog decides about equivalence. A queue that gets no leader in time is
 // deleted again (RE-1).
 func (c *Cluster) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, size int, balanced bool) (catalog.Reply, error) {
-	locator := placement.ClientLocal
-	if balanced {
-		locator = placement.Balanced
-	}
-	var err error
-	d.Members, d.Leader, err = placement.Place(c.candidates(), size, c.local(), locator)
-	if err != nil {
-		if errors.Is(err, placement.ErrNoQuorum) {
-			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
-		return catalog.Reply{}, fmt.Errorf("placing queue %q: %w", d.Name, err)
+	if err := c.place(&d, size, balanced); err != nil {
+		return catalog.Reply{}, err
 	}
 	r, err := c.ProposeCatalog(ctx, &d)
 	if err != nil || !r.Created {
@@ -36,6 +27,31 @@ func (c *Cluster) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, size
 		return catalog.Reply{}, errors.Join(err, c.undeclare(ctx, &d, r.UID))
 	}
 	return r, nil
+}
+
+// place chooses the members of a queue; one that exists keeps its own.
+func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error {
+	if old, ok := c.View().Queue(d.VHost, d.Name); ok {
+		d.Members, d.Leader = old.Members, old.Leader
+		return nil
+	}
+	nodes := c.candidates()
+	if len(nodes) == 0 {
+		return fmt.Errorf("%w: queue %q cannot be placed: no node is registered in the catalog yet", ErrUnavailable, d.Name)
+	}
+	locator := placement.ClientLocal
+	if balanced {
+		locator = placement.Balanced
+	}
+	var err error
+	d.Members, d.Leader, err = placement.Place(nodes, size, c.local(), locator)
+	if errors.Is(err, placement.ErrNoQuorum) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if err != nil {
+		return fmt.Errorf("placing queue %q: %w", d.Name, err)
+	}
+	return nil
 }
 
 // undeclare deletes a queue that could not be started.

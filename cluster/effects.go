@@ -229,7 +229,7 @@ func (q *hosted) held(c quorumq.ConsumerKey, after quorumq.MsgID) ([]heldDeliver
 		if err != nil {
 			continue // settled meanwhile
 		}
-		if bytes += len(h.Message) + len(h.Annotations); bytes > maxHeldBytes && len(out) > 0 {
+		if bytes += len(h.Message) + len(h.Annotations); bytes > q.h.maxHeldBytes && len(out) > 0 {
 			q.lose(ds[i])
 			return out, ds[i].MsgID - 1, nil
 		}

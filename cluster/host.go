@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
@@ -22,13 +23,20 @@ type host struct {
 	timers  *timers
 	peers   *peers
 
-	woken chan struct{}            // of capacity 1: reconcile without a change of the view
-	known map[id.QueueUID]struct{} // queues of the view that was followed last; the loop's
+	maxHeldBytes int // the limit of this name; smaller in tests
+
+	woken chan struct{} // of capacity 1: reconcile without a change of the view
+	// known are the queues of the view that was followed last, and swept tells that files
+	// of others were deleted. Both are the reconcile loop's.
+	known map[id.QueueUID]struct{}
+	swept bool
 
 	mu       sync.RWMutex
 	queues   map[id.QueueUID]*hosted
-	wanted   int   // queues of the view that this node is a member of
-	failures error // of the last reconciliation
+	wanted   int    // queues of the view that this node is a member of
+	followed uint64 // index of the view that was followed last
+	opened   bool   // all were open once; new queues do not make the node unready
+	failures error  // of the last reconciliation
 	closed   bool
 }
 
@@ -46,8 +54,10 @@ func newHost(c *Cluster) *host {
 		workers: startWorkers(4 * runtime.GOMAXPROCS(0)),
 		peers:   newPeers(c.cfg.Node, c.epoch),
 		woken:   make(chan struct{}, 1),
-		queues:  map[id.QueueUID]*hosted{},
-		known:   map[id.QueueUID]struct{}{},
+
+		maxHeldBytes: maxHeldBytes,
+		queues:       map[id.QueueUID]*hosted{},
+		known:        map[id.QueueUID]struct{}{},
 	}
 	h.timers = newTimers(h.expire)
 	return h
@@ -117,10 +127,11 @@ func (h *host) held(
 	}
 }
 
-// leaderOf returns the leader as the local member knows it; false if there is no member.
+// leaderOf returns the leader as the local member knows it; false if there is no member
+// that runs.
 func (h *host) leaderOf(q id.QueueUID) (id.NodeID, bool) {
 	m := h.queue(q)
-	if m == nil {
+	if m == nil || m.group.Failed() != nil {
 		return "", false
 	}
 	leader, _ := m.group.Leader()
@@ -163,19 +174,29 @@ func (h *host) wakeReconcile() {
 // reconcile follows the view until stop is closed: it opens the groups that this node is
 // a member of and closes those that are gone.
 func (h *host) reconcile(stop <-chan struct{}) {
+	retry := time.NewTimer(reconcileRetry)
+	defer retry.Stop()
 	for {
 		changed := h.c.views.next()
-		h.follow(h.c.views.view.Load())
+		failed := h.follow(h.c.views.view.Load())
+		again := retry.C
+		if retry.Reset(reconcileRetry); failed == nil {
+			again = nil
+		}
 		select {
 		case <-changed:
 		case <-h.woken:
+		case <-again:
 		case <-stop:
 			return
 		}
 	}
 }
 
-func (h *host) follow(v *catalog.View) {
+// reconcileRetry is the wait before what could not be opened or deleted is tried again.
+const reconcileRetry = time.Second
+
+func (h *host) follow(v *catalog.View) error {
 	news := false
 	for n := range v.Nodes() {
 		h.c.setPeer(n.ID, n.Address)
@@ -200,43 +221,50 @@ func (h *host) follow(v *catalog.View) {
 	h.mu.Lock()
 	h.wanted = wanted
 	h.mu.Unlock()
+	var gone []id.QueueUID
 	for uid := range h.known {
 		if _, ok := known[uid]; !ok {
 			h.c.gateway.queueGone(uid)
+			gone = append(gone, uid)
 		}
 	}
 	h.known = known
-	failures := h.closeGone(v)
+	failures := eachOf(gone, h.remove)
+	if failures != nil {
+		h.swept = false // sweeping tries again
+	}
+	failures = errors.Join(failures, h.sweep(v))
 	failures = errors.Join(failures, eachOf(open, h.open))
 	h.mu.Lock()
-	h.failures = failures
+	h.failures, h.followed = failures, v.Index()
 	h.mu.Unlock()
 	h.configure()
+	return failures
 }
 
-// closeGone ends the queues that the view has lost, and deletes their files. Files of
-// queues that were deleted while this node was away go once the view is caught up.
-func (h *host) closeGone(v *catalog.View) error {
-	var gone []id.QueueUID
-	for _, q := range h.all() {
-		if _, ok := v.QueueByUID(q.uid); !ok {
-			gone = append(gone, q.uid)
-		}
+// sweep deletes, once the view is caught up, files of queues that were deleted while this
+// node was away.
+func (h *host) sweep(v *catalog.View) error {
+	at := h.c.catalog.registered.Load()
+	if h.swept || at == 0 || v.Index() < at {
+		return nil
 	}
-	if at := h.c.catalog.registered.Load(); at > 0 && v.Index() >= at {
-		stored, err := h.c.dir.queues()
-		if err != nil {
-			return err
-		}
-		for _, uid := range stored {
-			if _, ok := v.QueueByUID(uid); !ok && !slices.Contains(gone, uid) {
-				gone = append(gone, uid)
-			}
-		}
+	stored, err := h.c.dir.queues()
+	if err != nil {
+		return err
 	}
-	return eachOf(gone, h.remove)
+	stored = slices.DeleteFunc(stored, func(uid id.QueueUID) bool {
+		_, exists := v.QueueByUID(uid)
+		return exists
+	})
+	if err := eachOf(stored, h.remove); err != nil {
+		return err
+	}
+	h.swept = true
+	return nil
 }
 
+// remove ends the local member of a queue, if there is one, and deletes its files.
 func (h *host) remove(uid id.QueueUID) error {
 	h.mu.Lock()
 	q := h.queues[uid]
@@ -282,14 +310,15 @@ func eachOf[T any](all []T, f func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// ready tells how many groups are not open yet.
-func (h *host) ready() error {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	if open := len(h.queues); open < h.wanted || h.failures != nil {
-		return errors.Join(fmt.Errorf("cluster: %d of %d groups open", open, h.wanted), h.failures)
+// ready tells how many groups are not open yet, of those that the view had at the index.
+func (h *host) ready(index uint64) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	open := len(h.queues)
+	if h.opened = h.opened || h.followed >= index && open >= h.wanted && h.failures == nil; h.opened {
+		return nil
 	}
-	return nil
+	return errors.Join(fmt.Errorf("cluster: %d of %d groups open", open, h.wanted), h.failures)
 }
 
 // close stops all groups. The reconcile loop has ended.

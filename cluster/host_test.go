@@ -376,7 +376,12 @@ func TestRestart(t *testing.T) {
 		queues = append(queues, q)
 	}
 	epoch := n.nodes["a"].epoch
-	n.stop("a", "b", "c")
+	n.stop("a")
+	// A queue is deleted while a is away.
+	if _, err := n.nodes["b"].ProposeCatalog(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "q4"}); err != nil {
+		t.Fatal(err)
+	}
+	n.stop("b", "c")
 	poll(t, "no goroutine is left", func() error {
 		// Transport and gRPC end some of theirs behind their Close.
 		if now := runtime.NumGoroutine(); now > before+2 {
@@ -390,11 +395,17 @@ func TestRestart(t *testing.T) {
 	if now := n.nodes["a"].epoch; now <= epoch {
 		t.Errorf("epoch %d after %d", now, epoch)
 	}
-	for _, q := range queues {
+	for _, q := range queues[:4] {
 		if o := n.overview(q); o.Ready != 1 {
 			t.Errorf("queue %s: %+v", q, o)
 		}
 	}
+	poll(t, "files of the deleted queue are gone", func() error {
+		if _, err := os.Stat(n.nodes["a"].dir.queue(queues[4])); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("its directory: %w", err)
+		}
+		return nil
+	})
 	c, in := n.nodes["a"].consume(t, queues[0])
 	in.await(t, "kept")
 	c.Close()

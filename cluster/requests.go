@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
@@ -97,9 +98,14 @@ func (h *host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*n
 	})
 }
 
+// answer sends a reply. Where there is no room it tries again, for the gateway would wait
+// as long as the link is up.
 func (h *host) answer(q id.QueueUID, r *nodev1.QueueReply, reply func(*nodev1.Frame) error) {
 	err := reply(&nodev1.Frame{Kind: &nodev1.Frame_QueueReply{QueueReply: r}})
-	if err != nil {
+	switch {
+	case errors.Is(err, transport.ErrLinkFull) && h.c.ctx.Err() == nil:
+		time.AfterFunc(hostRetry, func() { h.answer(q, r, reply) })
+	case err != nil:
 		h.c.log.Debug("reply not sent", "queue", q.String(), "error", err)
 	}
 }

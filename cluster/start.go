@@ -160,7 +160,7 @@ func (c *Cluster) Ready() error {
 	if err := c.catalog.ready(); err != nil {
 		return err
 	}
-	return c.host.ready()
+	return c.host.ready(c.catalog.registered.Load())
 }
 
 // View returns the catalog as this node knows it.

@@ -1,0 +1,276 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"errors"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Timers fire in the order of their times, a later one replaces an earlier one, and one
+// that is dropped does not fire.
+func TestTimers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var fired []string
+		start := time.Now()
+		ts := newTimers(func(q id.QueueUID) {
+			mu.Lock()
+			defer mu.Unlock()
+			fired = append(fired, fmt.Sprintf("%d after %v", q, time.Since(start)))
+		})
+		at := func(d time.Duration) quorumq.Time { return quorumq.Time(start.Add(d).UnixMilli()) }
+		stop := make(chan struct{})
+		var running sync.WaitGroup
+		running.Go(func() { ts.run(stop) })
+		ts.set(1, at(3*time.Second))
+		ts.set(2, at(100*time.Millisecond))
+		ts.set(3, at(200*time.Millisecond))
+		ts.set(4, at(10*time.Millisecond))
+		ts.drop(4)
+		ts.set(3, at(5*time.Second))
+		ts.set(1, at(50*time.Millisecond))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		close(stop)
+		running.Wait()
+		want := []string{"1 after 50ms", "2 after 100ms", "3 after 5s"}
+		if !slices.Equal(fired, want) {
+			t.Errorf("fired %q, want %q", fired, want)
+		}
+		if len(ts.where) != 0 || len(ts.heap) != 0 {
+			t.Errorf("left %v", ts.where)
+		}
+	})
+}
+
+// Tasks of a mailbox are done in order and one at a time, those before start too; a
+// closed one takes no more.
+func TestMailbox(t *testing.T) {
+	w := startWorkers(4)
+	var boxes []*mailbox
+	var done [8][]int
+	var busy [8]atomic.Bool
+	for b := range done {
+		m := &mailbox{workers: w}
+		boxes = append(boxes, m)
+		m.act = func(e *effects) {
+			for _, d := range e.deliver {
+				done[b] = append(done[b], int(d.MsgID))
+			}
+		}
+	}
+	const each = 1000
+	post := func(i int) {
+		for b, m := range boxes {
+			if i%3 == 0 {
+				m.gather(func(e *effects, _ int) int {
+					e.deliver = append(e.deliver, quorumq.Delivery{MsgID: quorumq.MsgID(i)})
+					return 1
+				})
+				continue
+			}
+			m.post(func() {
+				if busy[b].Swap(true) {
+					t.Error("two tasks of a mailbox at a time")
+				}
+				done[b] = append(done[b], i)
+				busy[b].Store(false)
+			})
+		}
+	}
+	for i := range each {
+		if i == 10 {
+			for _, m := range boxes {
+				m.start()
+			}
+		}
+		post(i)
+	}
+	for _, m := range boxes {
+		m.close()
+		if m.post(func() { t.Error("done after close") }) {
+			t.Error("a closed mailbox took a task")
+		}
+	}
+	w.close()
+	for b := range done {
+		if len(done[b]) != each || !slices.IsSorted(done[b]) {
+			t.Errorf("mailbox %d did %d tasks, sorted %v", b, len(done[b]), slices.IsSorted(done[b]))
+		}
+	}
+}
+
+// What a host knows of a peer: epochs win over links, and links over one another in time.
+func TestPeers(t *testing.T) {
+	p := newPeers("self", 7)
+	if got := p.presence("self"); got != (presence{epoch: 7, up: true}) {
+		t.Errorf("self %+v", got)
+	}
+	sent := 0
+	reply := func(*nodev1.Frame) error { sent++; return nil }
+	at := func(e id.Epoch) transport.Peer { return transport.Peer{Node: "p", Epoch: e} }
+	step := func(what string, changed, wantChanged bool, want presence, sendable bool) {
+		t.Helper()
+		if changed != wantChanged || p.presence("p") != want {
+			t.Errorf("%s: changed %v, %+v", what, changed, p.presence("p"))
+		}
+		err := p.send("p", nil)
+		if sendable != (err == nil) || err != nil && !errors.Is(err, transport.ErrLinkDown) {
+			t.Errorf("%s: send: %v", what, err)
+		}
+	}
+	step("unknown", false, false, presence{}, false)
+	step("up", p.inbound(at(1), true), true, presence{1, true}, false)
+	p.asked(at(1), reply)
+	step("asked", false, false, presence{1, true}, true)
+	step("old news", p.heard("p", 1), false, presence{1, true}, true)
+	step("new life", p.heard("p", 2), true, presence{2, false}, false)
+	step("old link goes", p.inbound(at(1), false), false, presence{2, false}, false)
+	p.asked(at(1), reply)
+	step("old link asked", false, false, presence{2, false}, false)
+	step("new link", p.inbound(at(2), true), true, presence{2, true}, false)
+	p.asked(at(2), reply)
+	step("down", p.inbound(at(2), false), true, presence{2, false}, false)
+	step("newer link before the catalog", p.inbound(at(3), true), true, presence{3, true}, false)
+}
+
+// Deliveries that find no room on a link come later, all of them and in order; so do
+// those beyond the bytes of one answer to Resume.
+func TestLostDeliveries(t *testing.T) {
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	a := n.nodes["a"]
+	const most = 1000
+	a.host.maxHeldBytes = most
+	q := a.declare(t, "q", 3)
+	c, in := n.nodes["b"].consume(t, q)
+	a.publish(t, q, "0", quorumq.Unlimited)
+	in.await(t, "0")
+
+	// From here on the link has room for every third frame of deliveries only.
+	var frames atomic.Int64
+	p := a.host.peers
+	p.mu.Lock()
+	through := p.seen["b"].reply
+	p.seen["b"].reply = func(f *nodev1.Frame) error {
+		if f.GetDeliveries() != nil && frames.Add(1)%3 != 0 {
+			return fmt.Errorf("%w: made up", transport.ErrLinkFull)
+		}
+		return through(f)
+	}
+	p.mu.Unlock()
+	want := []string{"0"}
+	for i := range 10 {
+		want = append(want, fmt.Sprint(i+1))
+		a.publish(t, q, want[i+1], quorumq.Unlimited)
+	}
+	in.await(t, want...)
+
+	big := strings.Repeat("x", most/4)
+	for range 6 {
+		a.publish(t, q, big, quorumq.Unlimited)
+		want = append(want, big)
+	}
+	poll(t, "the big ones are delivered", func() error {
+		if got := len(in.bodies()); got != len(want) {
+			return fmt.Errorf("%d of %d", got, len(want))
+		}
+		return nil
+	})
+	type heldAnswer struct {
+		ds   []heldDelivery
+		last quorumq.MsgID
+		err  error
+	}
+	answers := make(chan heldAnswer, 1)
+	a.host.held(q, c.key, 11, func(ds []heldDelivery, last quorumq.MsgID, err error) { answers <- heldAnswer{ds, last, err} })
+	got := <-answers
+	if got.err != nil || len(got.ds) != 4 || got.last != 15 {
+		t.Errorf("held: %d up to %d, %v", len(got.ds), got.last, got.err)
+	}
+	n.nodes["c"].host.held(q, c.key, 0, func(_ []heldDelivery, _ quorumq.MsgID, err error) { answers <- heldAnswer{err: err} })
+	if got := <-answers; !isNotLeader(got.err) {
+		t.Errorf("held on a follower: %v", got.err)
+	}
+	a.host.held(q+1, c.key, 0, func(_ []heldDelivery, _ quorumq.MsgID, err error) { answers <- heldAnswer{err: err} })
+	if got := <-answers; !errors.Is(got.err, ErrNoSuchQueue) {
+		t.Errorf("held of no queue: %v", got.err)
+	}
+}
+
+// RE-1: nothing remains of a queue of which no majority could start. Once it can, the
+// name is free.
+func TestUndeclared(t *testing.T) {
+	n := newTestNodes(t, func(c *Config) { c.CommandTimeout = 1500 * time.Millisecond })
+	n.start("a", "b", "c")
+	next := id.FirstQueueUID
+	for _, i := range []id.NodeID{"b", "c"} {
+		// A file where the directory shall be.
+		if err := os.WriteFile(n.nodes[i].dir.queue(next), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := n.nodes["a"].DeclareQueue(testContext(t), catalog.DeclareQueue{
+		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true,
+	}, 3, false)
+	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
+		t.Fatalf("declare: %v", err)
+	}
+	if _, exists := n.nodes["a"].View().Queue("/", "q"); exists {
+		t.Error("the queue remains")
+	}
+	for i, node := range n.nodes {
+		poll(t, "files are gone", func() error {
+			left, err := filepath.Glob(filepath.Join(node.dir.path, queuesDir, "*"))
+			if err != nil || len(left) > 0 {
+				return fmt.Errorf("node %s has %q, %w", i, left, err)
+			}
+			return nil
+		})
+	}
+	if q := n.nodes["a"].declare(t, "q", 3); q <= next {
+		t.Errorf("UID %s was used again", q)
+	}
+}
+
+// A member that could not be opened is opened when it can be.
+func TestOpenAgain(t *testing.T) {
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	path := n.nodes["c"].dir.queue(id.FirstQueueUID)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.nodes["a"].publish(t, q, "x", quorumq.Unlimited)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "c has the queue", func() error {
+		m := n.nodes["c"].host.queue(q)
+		if m == nil {
+			return errWaiting
+		}
+		var o quorumq.Overview
+		m.group.Read(func() { o = m.machine.queue.Overview() })
+		if o.Ready != 1 {
+			return fmt.Errorf("%+v", o)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,203 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// More nodes than it takes found one cluster, and the rest joins it.
+func TestFoundingWithMoreNodes(t *testing.T) {
+	n := newTestNodes(t, nil)
+	ids := []id.NodeID{"e", "d", "c", "b", "a"}
+	n.start(ids...)
+	poll(t, "all are members of one catalog group", func() error {
+		for _, i := range ids {
+			voters, _, err := n.nodes[i].catalog.group.Servers()
+			if err != nil || len(voters) != 5 {
+				return fmt.Errorf("%s sees voters %q, %w", i, voters, err)
+			}
+			if s, err := n.nodes[i].Status(testContext(t)); err != nil || s.CatalogLeader != n.nodes["a"].catalog.leader() {
+				return fmt.Errorf("%s sees %+v, %w", i, s, err)
+			}
+		}
+		return nil
+	})
+}
+
+// A single node founds a cluster of one. A second process on its directory is refused.
+func TestSingleNode(t *testing.T) {
+	n := newTestNodes(t, func(c *Config) { c.Expect = 1 })
+	n.start("a")
+	second := n.config("a")
+	c, err := Start(context.Background(), second)
+	if err == nil {
+		n.close(c)
+		t.Fatal("a second node started on the same directory")
+	}
+	_ = second.Peers.Close()
+	if !strings.Contains(err.Error(), second.DataDir) || !strings.Contains(err.Error(), "in use by process") {
+		t.Errorf("error %q", err)
+	}
+	q := n.nodes["a"].declare(t, "only", 3)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err = n.nodes["a"].Drain(ctx)
+	if err == nil || !strings.Contains(err.Error(), `queue "only"`) || !strings.Contains(err.Error(), "the catalog") {
+		t.Errorf("drain: %v", err)
+	}
+	if ctx.Err() != nil {
+		t.Error("drain waited for groups that have no other member")
+	}
+	_ = q
+}
+
+// A node of another cluster's name or key does not join and does no harm; a directory of
+// another cluster is refused.
+func TestStrangers(t *testing.T) {
+	key := []byte("0123456789abcdef")
+	n := newTestNodes(t, func(c *Config) {
+		c.Expect, c.Key = 1, key
+		switch c.Node {
+		case "name":
+			c.Name, c.Expect = "other", 2
+		case "key":
+			c.Key, c.Expect = []byte("fedcba9876543210"), 2
+		case "none":
+			c.Key, c.Expect = nil, 2
+		}
+	})
+	n.start("a")
+	strangers := []id.NodeID{"name", "key", "none"}
+	n.launch(strangers...)
+	for _, i := range strangers {
+		poll(t, "the stranger says what is amiss", func() error {
+			err := n.nodes[i].Ready()
+			if err == nil {
+				t.Fatalf("node %s joined", i)
+			}
+			if !strings.Contains(err.Error(), "name and key are alike") {
+				return err
+			}
+			return nil
+		})
+	}
+	n.nodes["a"].declare(t, "q", 1)
+	if seen := n.nodes["a"].alive(); len(seen) != 1 {
+		t.Errorf("seen %q", seen)
+	}
+	n.stop("name")
+	c := n.config("name")
+	c.Name = "test"
+	if _, err := Start(context.Background(), c); err == nil || !strings.Contains(err.Error(), `belongs to cluster "other"`) {
+		t.Errorf("directory of another cluster: %v", err)
+	}
+	_ = c.Peers.Close()
+}
+
+// A node may stop while it waits for others.
+func TestCloseWhileWaiting(t *testing.T) {
+	n := newTestNodes(t, nil)
+	n.launch("a")
+	if err := n.nodes["a"].Ready(); err == nil || !strings.Contains(err.Error(), "founding takes 3 nodes") {
+		t.Errorf("ready: %v", err)
+	}
+	n.stop("a")
+}
+
+// All faults of a configuration come at once.
+func TestValidate(t *testing.T) {
+	err := Config{Name: "a\nb", Key: []byte("short"), Expect: -1}.Validate()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, part := range []string{"Node is not set", "DataDir", "Peers", "GossipAddr", "control character", "Key is 5 bytes", "Expect is -1"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error lacks %q:\n%v", part, err)
+		}
+	}
+	if _, err := Start(context.Background(), Config{}); err == nil {
+		t.Error("started without a configuration")
+	}
+}
+
+// The steps of one node, with the answers of others made up: what it promises and when
+// it lets go.
+func TestPromises(t *testing.T) {
+	status := func(founder string, round uint64, members ...string) *nodev1.NodeStatusResponse {
+		return &nodev1.NodeStatusResponse{Founder: founder, FoundingRound: round, Founding: members}
+	}
+	g := func() *catalogGroup {
+		c := &Cluster{cfg: Config{Node: "b", Expect: 2}.withDefaults(), dir: openTestDir(t, t.TempDir())}
+		c.log = c.cfg.Logger
+		g := &catalogGroup{c: c}
+		g.promise.Store(&promise{})
+		return g
+	}
+	t.Run("follows the founder that chose it", func(t *testing.T) {
+		g := g()
+		if err := g.follow(promise{}, "a", status("a", 4, "a", "b")); err != nil {
+			t.Fatal(err)
+		}
+		if p := g.promise.Load(); p.founder != "a" || p.round != 4 || !slices.Equal(p.members, []id.NodeID{"a", "b"}) {
+			t.Errorf("promised %+v", p)
+		}
+		if !agrees(status("a", 4, "a", "b"), *g.promise.Load()) {
+			t.Error("does not agree with what it was promised to")
+		}
+		for _, s := range []*nodev1.NodeStatusResponse{status("a", 5, "a", "b"), status("a", 4, "a", "c"), status("", 4, "a", "b"), nil} {
+			if agrees(s, *g.promise.Load()) {
+				t.Errorf("agrees with %v", s)
+			}
+		}
+	})
+	t.Run("does not follow who chose others", func(t *testing.T) {
+		g := g()
+		for _, s := range []*nodev1.NodeStatusResponse{status("a", 1, "a", "c"), status("", 0), status("c", 1, "b", "c")} {
+			if err := g.follow(promise{}, "a", s); err != nil {
+				t.Fatal(err)
+			}
+			if p := g.promise.Load(); p.founder != "" {
+				t.Errorf("promised %+v on %v", p, s)
+			}
+		}
+	})
+	t.Run("withdraws its own set for a smaller founder, with rounds that rise", func(t *testing.T) {
+		g := g()
+		if err := g.lead(promise{}, []id.NodeID{"b", "c", "d"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		own := *g.promise.Load()
+		if own.founder != "b" || own.round != 1 || !slices.Equal(own.members, []id.NodeID{"b", "c"}) {
+			t.Fatalf("proposed %+v", own)
+		}
+		if err := g.follow(own, "a", status("", 0)); err != nil {
+			t.Fatal(err)
+		}
+		if p := *g.promise.Load(); p.founder != "" || p.proposals != 1 {
+			t.Errorf("withdrew to %+v", p)
+		}
+		if err := g.lead(*g.promise.Load(), []id.NodeID{"b", "c"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		stored, err := g.c.dir.readPromise()
+		if err != nil || stored.round != 2 || !slices.Equal(stored.members, own.members) {
+			t.Errorf("proposed again %+v, %v", stored, err)
+		}
+	})
+	t.Run("does not found before all have promised", func(t *testing.T) {
+		g := g() // without a group: founding would fail the test
+		own := promise{founder: "b", round: 1, members: []id.NodeID{"b", "c"}, proposals: 1}
+		for _, s := range []*nodev1.NodeStatusResponse{status("", 0), status("b", 2, "b", "c"), status("a", 1, "b", "c"), status("b", 1, "b", "d")} {
+			if err := g.lead(own, own.members, map[id.NodeID]*nodev1.NodeStatusResponse{"c": s}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
