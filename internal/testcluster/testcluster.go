@@ -1,0 +1,222 @@
+// Package testcluster runs a cluster of real nodes in one process, on loopback: gossip,
+// node-to-node and client connections are those of a real cluster, and so are the data
+// directories. It serves tests of everything above package cluster.
+package testcluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/grpcapi"
+	"github.com/quorate/quorate/id"
+)
+
+// Bounds of waiting, and the nodes' timeout that tests can wait for.
+const (
+	startTimeout     = 30 * time.Second
+	stopTimeout      = 10 * time.Second
+	heartbeatTimeout = 200 * time.Millisecond
+	pollEvery        = 5 * time.Millisecond
+)
+
+// logEnv names the variable that makes the nodes log to the standard error.
+const logEnv = "QUORATE_TEST_LOG"
+
+// Cluster is n nodes. Its methods belong to the test's goroutine.
+type Cluster struct {
+	t     testing.TB
+	dir   string
+	nodes []*node
+}
+
+// node is one node's settings, and what runs while it does.
+type node struct {
+	name                   id.NodeID
+	gossip, peers, clients string // host:port, kept over restarts
+
+	running bool
+	broker  *broker.Broker
+	cluster *cluster.Cluster
+	server  *grpcapi.Server
+	served  chan error
+}
+
+// Start starts n nodes, waits until all are ready, and stops them at the test's end.
+func Start(t testing.TB, n int) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, dir: t.TempDir()}
+	for i := range n {
+		c.nodes = append(c.nodes, &node{
+			name: id.NodeID("node-" + strconv.Itoa(i)), gossip: freeAddr(t), peers: freeAddr(t), clients: freeAddr(t),
+		})
+	}
+	t.Cleanup(func() {
+		for i := range c.nodes {
+			c.Kill(i)
+		}
+	})
+	for i := range c.nodes {
+		c.launch(i)
+	}
+	for i := range c.nodes {
+		c.AwaitReady(i)
+	}
+	return c
+}
+
+// freeAddr returns a loopback address that is free for TCP and UDP.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	var lc net.ListenConfig
+	for range 100 {
+		l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		p, err := lc.ListenPacket(t.Context(), "udp", addr)
+		if cerr := l.Close(); cerr != nil {
+			t.Fatal(cerr)
+		}
+		if err != nil {
+			continue
+		}
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return addr
+	}
+	t.Fatal("no free address")
+	return ""
+}
+
+// Addrs returns the addresses for clients, node by node.
+func (c *Cluster) Addrs() []string {
+	out := make([]string, len(c.nodes))
+	for i, n := range c.nodes {
+		out[i] = n.clients
+	}
+	return out
+}
+
+// Broker returns a running node's broker.
+func (c *Cluster) Broker(i int) *broker.Broker { return c.nodes[i].broker }
+
+// Name returns a node's id.
+func (c *Cluster) Name(i int) string { return string(c.nodes[i].name) }
+
+// Index returns the place of the node with this id, -1 if there is none.
+func (c *Cluster) Index(name string) int {
+	for i, n := range c.nodes {
+		if string(n.name) == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Kill stops a node without draining it; its data directory stays.
+func (c *Cluster) Kill(i int) {
+	c.t.Helper()
+	n := c.nodes[i]
+	if !n.running {
+		return
+	}
+	n.running = false
+	// An ended context: calls are cut off, nothing is waited for.
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := n.server.Shutdown(ended); err != nil {
+		c.t.Logf("node %s: %v", n.name, err)
+	}
+	if err := <-n.served; err != nil {
+		c.t.Errorf("node %s: serving clients: %v", n.name, err)
+	}
+	n.broker.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	if err := n.cluster.Close(ctx); err != nil {
+		c.t.Errorf("node %s: closing: %v", n.name, err)
+	}
+}
+
+// Restart starts a killed node on its data directory and waits until it is ready.
+func (c *Cluster) Restart(i int) {
+	c.t.Helper()
+	c.launch(i)
+	c.AwaitReady(i)
+}
+
+// AwaitReady waits until a node can serve clients.
+func (c *Cluster) AwaitReady(i int) {
+	c.t.Helper()
+	Poll(c.t, fmt.Sprintf("node %s is ready", c.nodes[i].name), c.nodes[i].broker.Ready)
+}
+
+// Poll waits until f returns nil, and fails the test if it does not in time.
+func Poll(t testing.TB, what string, f func() error) {
+	t.Helper()
+	deadline := time.Now().Add(startTimeout)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s: %v", what, err)
+		}
+		time.Sleep(pollEvery)
+	}
+}
+
+func (c *Cluster) launch(i int) {
+	c.t.Helper()
+	n := c.nodes[i]
+	log := slog.New(slog.DiscardHandler)
+	if os.Getenv(logEnv) != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", string(n.name))
+	}
+	var join []string
+	for _, m := range c.nodes {
+		if m != n {
+			join = append(join, m.gossip)
+		}
+	}
+	n.broker = broker.New(broker.Config{Logger: log})
+	started, err := cluster.Start(c.t.Context(), cluster.Config{
+		Name: "test", Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
+		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
+		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
+		QueueConfig: broker.QueueConfig, Leaders: n.broker,
+		HeartbeatTimeout: heartbeatTimeout,
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	n.cluster = started
+	n.broker.Attach(started)
+	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true})
+	n.served = make(chan error, 1)
+	l := c.listen(n.clients)
+	go func() { n.served <- n.server.Serve(l) }()
+	n.running = true
+}
+
+func (c *Cluster) listen(addr string) net.Listener {
+	c.t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return l
+}
