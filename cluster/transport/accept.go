@@ -154,10 +154,9 @@ func (l *acceptedLink) write() {
 // read handles what the peer sends, in order.
 func (l *acceptedLink) read() {
 	defer close(l.done)
-	take := l.echo
+	take := l.raftCall
 	switch l.class {
 	case classRaft:
-		take = l.raftCall
 	case classQueue:
 		h := l.m.config.Handler
 		h.Inbound(l.peer, true)
@@ -168,6 +167,7 @@ func (l *acceptedLink) read() {
 			}
 		}
 	case classBeat:
+		take = l.beat
 	}
 	m := inMessage{names: names(l.peer.Node)}
 	for {
@@ -185,8 +185,10 @@ func (l *acceptedLink) read() {
 	}
 }
 
-func (l *acceptedLink) echo(f *inFrame) {
+// beat sends pings back as they came; all else is a Raft call.
+func (l *acceptedLink) beat(f *inFrame) {
 	if f.frame.GetPing() == nil {
+		l.raftCall(f)
 		return
 	}
 	if err := l.out.push(f.frame); err != nil {

@@ -8,28 +8,6 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// answerAll stands for a member that accepts every call at once.
-func answerAll(b *testing.B, t raft.Transport) {
-	b.Helper()
-	stop := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case rpc := <-t.Consumer():
-				rpc.Respond(&raft.AppendEntriesResponse{Term: 1, Success: true}, nil)
-			case <-stop:
-				return
-			}
-		}
-	}()
-	b.Cleanup(func() {
-		close(stop)
-		<-ended
-	})
-}
-
 func entries(count, bytesEach int) []*raft.Log {
 	all := make([]*raft.Log, count)
 	for i := range all {
@@ -48,14 +26,14 @@ func BenchmarkAppendEntries(b *testing.B) {
 			to, t := raft.NewInmemTransport("n2")
 			from.Connect(to, t)
 			_ = a
-			answerAll(b, t)
+			answer(b, t)
 			pipe(b, from, size.count, size.bytes)
 		})
 		b.Run(name+"/mux", func(b *testing.B) {
 			x, y := start(b, testConfig("n1", 1)), start(b, testConfig("n2", 1))
 			meet(x, y)
 			connected(b, x, y)
-			answerAll(b, y.Raft(1024))
+			answer(b, y.Raft(1024))
 			pipe(b, x.Raft(1024), size.count, size.bytes)
 		})
 	}

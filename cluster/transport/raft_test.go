@@ -117,9 +117,10 @@ func TestInstallSnapshot(t *testing.T) {
 	ms[behind].halt(t)
 	big := strings.Repeat("x", 1<<20)
 	for range 40 {
-		if err := lead.Apply([]byte(big), 10*time.Second).Error(); err != nil {
-			t.Fatal(err)
-		}
+		until(t, "the large entry is applied", func() bool {
+			lead = leader(t, ms[(behind+1)%3], ms[(behind+2)%3])
+			return lead.Apply([]byte(big), 10*time.Second).Error() == nil
+		})
 	}
 	if err := lead.Snapshot().Error(); err != nil {
 		t.Fatal(err)

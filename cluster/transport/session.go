@@ -49,8 +49,9 @@ type session struct {
 	cancel  context.CancelCauseFunc
 	conn    *grpc.ClientConn
 	over    chan struct{} // closed when the peer's run took the session off
+	pongs   chan uint64   // numbers of pings that were answered
 
-	raft, queue                         *sendQueue
+	beats, raft, queue                  *sendQueue
 	raftStream, queueStream, beatStream linkStream
 
 	mu     sync.Mutex // guards what follows
@@ -68,7 +69,8 @@ func (p *peer) dial() (*session, error) {
 	c := &p.m.config
 	s := &session{
 		p: p, address: address, over: make(chan struct{}),
-		raft: newSendQueue(c), queue: newSendQueue(c), calls: map[uint64]waiter{},
+		beats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
+		pongs: make(chan uint64, 1), calls: map[uint64]waiter{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
 	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(c, p.m.identity)...)
@@ -175,7 +177,11 @@ func (s *session) serve() error {
 		}))
 		h.LinkDown(s.remote)
 	})
-	all.Go(func() { s.fail(s.beat()) })
+	all.Go(func() {
+		s.fail(s.beats.drain(s.ctx.Done(), count, s.beatStream))
+	})
+	all.Go(func() { s.fail(s.receive(s.beatStream, s.beat)) })
+	all.Go(func() { s.fail(s.ping()) })
 	all.Wait()
 	s.p.m.log.Debug("session ended", "peer", s.p.node, "error", context.Cause(s.ctx))
 	return errors.Join(context.Cause(s.ctx), s.closeConn())
@@ -197,6 +203,7 @@ func (s *session) fail(reason error) {
 		reason = fmt.Errorf("%w: node %q: %w", ErrLinkDown, s.p.node, reason)
 	}
 	s.cancel(reason)
+	s.beats.close()
 	s.raft.close()
 	s.queue.close()
 	s.mu.Lock()
@@ -224,29 +231,9 @@ func (s *session) receive(stream messageReceiver, take func(*inFrame)) error {
 	}
 }
 
-// beat pings the peer and ends the session when an answer stays away: a process that
-// is stopped keeps its sockets, so nothing else would tell.
-func (s *session) beat() error {
-	answers := make(chan uint64, 1)
-	var reader sync.WaitGroup
-	reader.Go(func() {
-		defer close(answers)
-		for {
-			r, err := s.beatStream.Recv()
-			if err != nil {
-				s.fail(err)
-				return
-			}
-			for _, f := range r.GetFrames() {
-				select {
-				case answers <- f.GetPing().GetNumber():
-				case <-s.ctx.Done():
-					return
-				}
-			}
-		}
-	})
-	defer reader.Wait()
+// ping asks the peer for a sign of life again and again, and ends when one stays away: a
+// process that is stopped keeps its sockets, so nothing else would tell.
+func (s *session) ping() error {
 	c := &s.p.m.config
 	timer := time.NewTimer(c.PingEvery)
 	defer timer.Stop()
@@ -256,28 +243,34 @@ func (s *session) beat() error {
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)
 		}
-		ping := &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}
-		if err := s.beatStream.Send(&nodev1.LinkRequest{Frames: []*nodev1.Frame{ping}}); err != nil {
-			s.fail(err)
+		if err := s.beats.push(&nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}); err != nil {
 			return err
 		}
 		timer.Reset(c.PingTimeout)
 		for answered := false; !answered; {
 			select {
-			case n, open := <-answers:
+			case n := <-s.pongs:
 				answered = n == number
-				if !open {
-					return context.Cause(s.ctx)
-				}
 			case <-timer.C:
-				err := fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
-				s.fail(err)
-				return err
+				return fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
 			case <-s.ctx.Done():
 				return context.Cause(s.ctx)
 			}
 		}
 		timer.Reset(c.PingEvery)
+	}
+}
+
+// beat takes what comes back on the link of small frames.
+func (s *session) beat(f *inFrame) {
+	p := f.frame.GetPing()
+	if p == nil {
+		s.answered(f)
+		return
+	}
+	select {
+	case s.pongs <- p.GetNumber():
+	case <-s.ctx.Done():
 	}
 }
 
@@ -293,9 +286,14 @@ func (s *session) register(w waiter) (request uint64, err error) {
 	return s.next, nil
 }
 
-// send queues a call that was registered. It blocks while the link's queue is full.
+// send queues a call that was registered. It blocks while the link's queue is full. Calls
+// that touch the log keep their order; heartbeats and votes go past them.
 func (s *session) send(group id.GroupID, request uint64, f outFrame) error {
-	if err := s.raft.add(f, true); err != nil && s.forget(request) {
+	q := s.beats
+	if f.call != nil && !heartbeat(&f.call.args) {
+		q = s.raft
+	}
+	if err := q.add(f, true); err != nil && s.forget(request) {
 		return fmt.Errorf("node %q, group %s: %w", s.p.node, group, err)
 	}
 	return nil

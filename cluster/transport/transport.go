@@ -1,6 +1,7 @@
 // Package transport carries everything that nodes of one cluster say to each other: one
-// gRPC connection from each node to each peer, with a stream for the Raft calls of all
-// groups, a stream for queue traffic, a stream of pings, and calls for the rest.
+// gRPC connection from each node to each peer, with a stream for the log entries of all
+// Raft groups, a stream for queue traffic, a stream for heartbeats, votes and pings, and
+// calls for the rest.
 //
 // Links are kept up by themselves. What is lost with a link is lost: callers learn that
 // the link went down and repeat what they must. DESIGN.md says why it is built this way.
@@ -47,7 +48,8 @@ var (
 	ErrClosed = errors.New("transport: closed")
 )
 
-// class is the metadata "quorate-link" of a Link stream.
+// class is the metadata "quorate-link" of a Link stream: entries of logs, queue traffic,
+// and what must never wait behind them, which is pings, heartbeats and votes.
 type class string
 
 const (

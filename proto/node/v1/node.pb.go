@@ -358,7 +358,7 @@ func (*Frame_Resume) isFrame_Kind() {}
 
 func (*Frame_Ping) isFrame_Kind() {}
 
-// Ping is sent back as it came, on links of class "beat": it shows that the peer lives.
+// Ping is sent back as it came: it shows that the peer lives.
 type Ping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`

@@ -39,8 +39,8 @@ const (
 type NodeClient interface {
 	// Link is the stream on which a node asks a peer: Raft calls, commands to queues that
 	// the peer leads. Answers, deliveries and notices come back on it. The metadata
-	// "quorate-link" says its class, "raft", "queue" or "beat", so that one never waits
-	// behind the other.
+	// "quorate-link" says its class, so that one never waits behind the other: "raft" for
+	// entries of logs, "queue", or "beat" for pings, heartbeats and votes.
 	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LinkRequest, LinkResponse], error)
 	// InstallSnapshot hands a whole snapshot to a member that lags behind its log.
 	InstallSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[InstallSnapshotRequest, InstallSnapshotResponse], error)
@@ -137,8 +137,8 @@ func (c *nodeClient) TransferLeadership(ctx context.Context, in *TransferLeaders
 type NodeServer interface {
 	// Link is the stream on which a node asks a peer: Raft calls, commands to queues that
 	// the peer leads. Answers, deliveries and notices come back on it. The metadata
-	// "quorate-link" says its class, "raft", "queue" or "beat", so that one never waits
-	// behind the other.
+	// "quorate-link" says its class, so that one never waits behind the other: "raft" for
+	// entries of logs, "queue", or "beat" for pings, heartbeats and votes.
 	Link(grpc.BidiStreamingServer[LinkRequest, LinkResponse]) error
 	// InstallSnapshot hands a whole snapshot to a member that lags behind its log.
 	InstallSnapshot(grpc.ClientStreamingServer[InstallSnapshotRequest, InstallSnapshotResponse]) error

@@ -1,0 +1,232 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/hex"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+func header(name string) raft.RPCHeader {
+	return raft.RPCHeader{ProtocolVersion: 3, ID: []byte(name), Addr: []byte(name)}
+}
+
+// calls are AppendEntries in all their forms.
+func calls() []*raft.AppendEntriesRequest {
+	return []*raft.AppendEntriesRequest{
+		{},
+		{RPCHeader: header("n1"), Term: 7, Leader: []byte("n1")},
+		{RPCHeader: header("n1"), Term: 7, PrevLogEntry: 9, PrevLogTerm: 6, LeaderCommitIndex: 8, Leader: []byte("other"), Entries: []*raft.Log{
+			{Index: 10, Term: 7, Type: raft.LogNoop},
+			{Index: 11, Term: 7, Type: raft.LogCommand, Data: []byte("small"), Extensions: []byte("ext")},
+			{Index: 1 << 62, Term: 1 << 40, Type: raft.LogConfiguration, Data: bytes.Repeat([]byte("large"), 1000)},
+		}},
+		{RPCHeader: raft.RPCHeader{ProtocolVersion: -1}, Entries: []*raft.Log{{}}},
+	}
+}
+
+// protoCall is the call as proto/node/v1 describes it.
+func protoCall(group, request uint64, r *raft.AppendEntriesRequest) *nodev1.Frame {
+	p := &nodev1.AppendEntriesRequest{
+		Header: headerTo(r.RPCHeader), Term: r.Term, PrevLogEntry: r.PrevLogEntry, PrevLogTerm: r.PrevLogTerm,
+		LeaderCommitIndex: r.LeaderCommitIndex, Leader: r.Leader,
+	}
+	for _, e := range r.Entries {
+		p.Entries = append(p.Entries, &nodev1.LogEntry{
+			Index: e.Index, Term: e.Term, Type: uint32(e.Type), Data: e.Data, Extensions: e.Extensions,
+		})
+	}
+	return &nodev1.Frame{Kind: &nodev1.Frame_RaftCall{RaftCall: &nodev1.RaftCall{
+		Group: group, Request: request, Rpc: &nodev1.RaftCall_AppendEntries{AppendEntries: p},
+	}}}
+}
+
+func encode(t testing.TB, v any) []byte {
+	t.Helper()
+	if m, ours := v.(*outMessage); ours {
+		for i := range m.frames {
+			m.frames[i].measure()
+		}
+	}
+	b, err := newCodec().Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Materialize()
+}
+
+func decode(t testing.TB, b []byte) *inMessage {
+	t.Helper()
+	m := &inMessage{names: names("n1")}
+	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// What is written by hand has the bytes that proto/node/v1 describes, and what is read
+// by hand is what package proto reads.
+func TestWireIsProto(t *testing.T) {
+	for i, c := range calls() {
+		byHand := encode(t, &outMessage{frames: []outFrame{{call: &appendCall{group: 1024, request: 300, args: *c}}}})
+		byProto := encode(t, &nodev1.LinkRequest{Frames: []*nodev1.Frame{protoCall(1024, 300, c)}})
+		if !bytes.Equal(byHand, byProto) {
+			t.Errorf("call %d is written\n%x, by proto\n%x", i, byHand, byProto)
+		}
+		for _, b := range [][]byte{byHand, byProto} {
+			f := decode(t, b).frames[0]
+			if f.call == nil || f.group != 1024 || f.request != 300 || !sameCall(f.call, c) {
+				t.Errorf("call %d is read %+v of %+v", i, f, f.call)
+			}
+		}
+		p := &nodev1.LinkRequest{}
+		if err := proto.Unmarshal(byHand, p); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := rpcOf(p.GetFrames()[0].GetRaftCall()); err != nil || !sameCall(r.(*raft.AppendEntriesRequest), c) { //nolint:errcheck // a test may panic
+			t.Errorf("call %d is read by proto %+v, %v", i, r, err)
+		}
+	}
+	for i, r := range []raft.AppendEntriesResponse{
+		{}, {RPCHeader: header("n1"), Term: 7, LastLog: 9, Success: true}, {RPCHeader: header("n2"), Term: 1 << 50, NoRetryBackoff: true},
+	} {
+		byHand := encode(t, &outMessage{frames: []outFrame{{answer: &appendAnswer{request: 5, resp: r}}}})
+		byProto := encode(t, &nodev1.LinkResponse{Frames: []*nodev1.Frame{{Kind: &nodev1.Frame_RaftAnswer{RaftAnswer: &nodev1.RaftAnswer{
+			Request: 5, Rpc: &nodev1.RaftAnswer_AppendEntries{AppendEntries: &nodev1.AppendEntriesResponse{
+				Header: headerTo(r.RPCHeader), Term: r.Term, LastLog: r.LastLog, Success: r.Success, NoRetryBackoff: r.NoRetryBackoff,
+			}},
+		}}}}})
+		if !bytes.Equal(byHand, byProto) {
+			t.Errorf("answer %d is written\n%x, by proto\n%x", i, byHand, byProto)
+		}
+		f := decode(t, byHand).frames[0]
+		if f.answer == nil || f.request != 5 || !reflect.DeepEqual(*f.answer, r) {
+			t.Errorf("answer %d is read %+v of %+v, want %+v", i, f, f.answer, r)
+		}
+	}
+}
+
+// Golden bytes: nodes of other versions read them.
+func TestWireGolden(t *testing.T) {
+	c := &raft.AppendEntriesRequest{
+		RPCHeader: header("n1"), Term: 2, PrevLogEntry: 3, PrevLogTerm: 1, LeaderCommitIndex: 3,
+		Entries: []*raft.Log{{Index: 4, Term: 2, Type: raft.LogCommand, Data: []byte("ab")}},
+	}
+	got := hex.EncodeToString(encode(t, &outMessage{frames: []outFrame{{call: &appendCall{group: 1024, request: 1, args: *c}}}}))
+	const want = "0a270a250880081001" + "1a1e0a0a080312026e311a026e31" + "100218032001" + "2a080804100222026162" + "3003"
+	if got != want {
+		t.Errorf("bytes %s, want %s", got, want)
+	}
+}
+
+func sameCall(a, b *raft.AppendEntriesRequest) bool {
+	if len(a.Entries) != len(b.Entries) {
+		return false
+	}
+	for i := range a.Entries {
+		x, y := a.Entries[i], b.Entries[i]
+		if x.Index != y.Index || x.Term != y.Term || x.Type != y.Type || !bytes.Equal(x.Data, y.Data) || !bytes.Equal(x.Extensions, y.Extensions) {
+			return false
+		}
+	}
+	return sameHeader(a.RPCHeader, b.RPCHeader) && a.Term == b.Term && a.PrevLogEntry == b.PrevLogEntry &&
+		a.PrevLogTerm == b.PrevLogTerm && a.LeaderCommitIndex == b.LeaderCommitIndex &&
+		bytes.Equal(a.Leader, b.Leader) //nolint:staticcheck // older members read it
+}
+
+func sameHeader(a, b raft.RPCHeader) bool {
+	return a.ProtocolVersion == b.ProtocolVersion && bytes.Equal(a.ID, b.ID) && bytes.Equal(a.Addr, b.Addr)
+}
+
+// Frames of all kinds travel in one message, in order.
+func TestWireMixed(t *testing.T) {
+	m := decode(t, encode(t, &outMessage{frames: []outFrame{
+		{frame: &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: 1}}}},
+		{call: &appendCall{group: 1, request: 2, args: *calls()[2]}},
+		{frame: &nodev1.Frame{}},
+		{frame: &nodev1.Frame{Kind: &nodev1.Frame_RaftAnswer{RaftAnswer: &nodev1.RaftAnswer{Request: 3, Error: "no"}}}},
+		{answer: &appendAnswer{request: 4}},
+	}}))
+	if len(m.frames) != 5 || m.frames[0].frame.GetPing().GetNumber() != 1 || m.frames[1].call == nil ||
+		m.frames[2].frame == nil || m.frames[3].frame.GetRaftAnswer().GetError() != "no" || m.frames[4].answer == nil {
+		t.Errorf("%+v", m.frames)
+	}
+}
+
+// A call with an entry type that raft cannot have is refused, not cut to size.
+func TestWireEntryType(t *testing.T) {
+	f := protoCall(1, 1, &raft.AppendEntriesRequest{Entries: []*raft.Log{{Index: 9}}})
+	f.GetRaftCall().GetAppendEntries().GetEntries()[0].Type = 256
+	m := decode(t, encode(t, &nodev1.LinkRequest{Frames: []*nodev1.Frame{f}}))
+	if m.frames[0].call != nil {
+		t.Fatal("read by hand")
+	}
+	if _, err := rpcOf(m.frames[0].frame.GetRaftCall()); err == nil || !strings.Contains(err.Error(), "entry 9 has type 256") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// FuzzWire: no input makes the reader panic, and what it takes for AppendEntries is what
+// package proto takes it for.
+func FuzzWire(f *testing.F) {
+	for _, c := range calls() {
+		f.Add(encode(f, &outMessage{frames: []outFrame{{call: &appendCall{group: 1024, request: 300, args: *c}}, {answer: &appendAnswer{request: 4}}}}))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m := &inMessage{names: names("n1")}
+		p := &nodev1.LinkRequest{}
+		err, protoErr := m.read(b), proto.Unmarshal(b, p)
+		if protoErr != nil {
+			return // it may be taken: what it says is checked by raft
+		}
+		if err != nil || len(m.frames) != len(p.GetFrames()) {
+			t.Fatalf("%d frames, %v; by proto %d", len(m.frames), err, len(p.GetFrames()))
+		}
+		for i, in := range m.frames {
+			if in.call == nil || proto.Size(p.GetFrames()[i]) != protoSizeOf(in) {
+				continue // not as this package writes it
+			}
+			r, err := rpcOf(p.GetFrames()[i].GetRaftCall())
+			if err != nil || !sameCall(r.(*raft.AppendEntriesRequest), in.call) { //nolint:errcheck // a test may panic
+				t.Fatalf("read %+v, by proto %+v, %v", in.call, r, err)
+			}
+		}
+	})
+}
+
+func protoSizeOf(in inFrame) int {
+	f := outFrame{call: &appendCall{group: in.group, request: in.request, args: *in.call}}
+	f.measure()
+	return f.size
+}
+
+// trim keeps what fits, one entry at least, and never tells of a commit beyond it.
+func TestTrim(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		count, each   int
+		limit         int
+		kept          int
+		commit, wantC uint64
+	}{
+		{name: "nothing to cut", count: 4, each: 100, limit: 1000, kept: 4, commit: 9, wantC: 9},
+		{name: "one too large stays", count: 3, each: 5000, limit: 1000, kept: 1, commit: 9, wantC: 1},
+		{name: "half", count: 4, each: 400, limit: 1000, kept: 2, commit: 1, wantC: 1},
+		{name: "heartbeat", limit: 1000, commit: 9, wantC: 9},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := &raft.AppendEntriesRequest{Entries: entries(c.count, c.each), LeaderCommitIndex: c.commit}
+			size := trim(args, c.limit)
+			if len(args.Entries) != c.kept || args.LeaderCommitIndex != c.wantC || size != c.kept*(c.each+entryOverheadBytes) {
+				t.Errorf("%d entries of %d bytes, commit %d", len(args.Entries), size, args.LeaderCommitIndex)
+			}
+		})
+	}
+}
