@@ -1,0 +1,425 @@
+package deadletter
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// start makes the forwarder of a source's next term and wakes it.
+func (w *world) start(source id.QueueUID, c Config) (*Forwarder, *term) {
+	c.Chance = func() float64 { return 0.5 }
+	s := &term{w: w, uid: source}
+	f := NewForwarder(c, s, w, w)
+	f.Wake()
+	return f, s
+}
+
+func bodiesOf(ms []*message.Message) string {
+	var out []string
+	for _, m := range ms {
+		out = append(out, string(m.Body))
+	}
+	return strings.Join(out, " ")
+}
+
+// DL-25, DL-29: with lost commands, lost answers, late ones of leaders of the past, full
+// targets and changes of leader, every target has each dead letter exactly once.
+func TestForwarderExactlyOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { simulate(t, seed) })
+		})
+	}
+}
+
+func simulate(t *testing.T, seed uint64) {
+	const letters = 400
+	w := newWorld(t, seed)
+	w.exchange(catalog.ExchangeFanout)
+	source := w.declare("source", atLeastOnce)
+	targets := []id.QueueUID{
+		w.declare("plain", nil),
+		w.declare("small", func(c *quorumq.Config) { c.MaxLength, c.Overflow = 7, quorumq.OverflowRejectPublish }),
+	}
+	w.bind("plain", "")
+	w.bind("small", "")
+	w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+	w.faulty = 0.2
+	c := Config{Prefetch: 1 + int(seed)%40}
+	f, s := w.start(source, c)
+	old := []*Forwarder{f}
+	got := make([]map[string]int, len(targets))
+	for i := range got {
+		got[i] = make(map[string]int)
+	}
+	drain := func() {
+		for i, uid := range targets {
+			for _, m := range w.take(uid, letters) {
+				got[i][string(m.Body)]++
+			}
+		}
+	}
+	for n := 0; n < letters || w.backlog(source) > 0; n++ {
+		if n < letters {
+			w.discard(source, quorumq.ReasonRejected, "k", fmt.Sprint("m", n))
+			f.Wake()
+		}
+		if n > 100_000 {
+			t.Fatalf("%d letters are stuck: %+v", w.backlog(source), f.Stats())
+		}
+		if w.chance.IntN(60) == 0 { // the leader is lost; it may not know yet
+			if w.chance.IntN(2) == 0 {
+				s.end()
+			}
+			f.Close()
+			f, s = w.start(source, c)
+			old = append(old, f)
+		}
+		time.Sleep(10 * time.Millisecond)
+		if n%5 == 0 {
+			drain()
+		}
+	}
+	for _, f := range old {
+		f.Close()
+		f.Wait()
+	}
+	time.Sleep(time.Second)
+	drain()
+	for i := range targets {
+		for n := range letters {
+			if k := got[i][fmt.Sprint("m", n)]; k != 1 {
+				t.Errorf("target %d has letter %d %d times", i, n, k)
+			}
+		}
+	}
+}
+
+// DL-22, DL-29: letters go in order, many in one Transfer, in a bounded window.
+func TestForwarderBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		source, target := w.declare("source", atLeastOnce), w.declare("target", nil)
+		w.rules["source"] = Rule{Enabled: true, RoutingKey: "target", HasRoutingKey: true}
+		var want []string
+		for i := range 1000 {
+			want = append(want, fmt.Sprint(i))
+		}
+		w.discard(source, quorumq.ReasonRejected, "k", want...)
+		f, _ := w.start(source, Config{Prefetch: 100})
+		synctest.Wait()
+		if got := bodiesOf(w.take(target, 2000)); got != strings.Join(want, " ") {
+			t.Errorf("the target has %s", got)
+		}
+		if w.backlog(source) != 0 || w.transfers != 10 || w.largest != 100 {
+			t.Errorf("backlog %d after %d transfers of up to %d letters", w.backlog(source), w.transfers, w.largest)
+		}
+		if s := f.Stats(); s.Confirmed != 1000 || s.LastError != "" {
+			t.Errorf("stats are %+v", s)
+		}
+		f.mu.Lock()
+		if f.running {
+			t.Error("a goroutine runs without a backlog")
+		}
+		f.mu.Unlock()
+		f.Close()
+		f.Wait()
+	})
+}
+
+// The failure matrix DL-26, row by row. Each row fails first, for the cause, then mends
+// what is wrong; then the letters a, b and c must be in the target, once and in order.
+func TestForwarderMatrix(t *testing.T) {
+	rows := []struct {
+		name  string
+		setUp func(w *world)
+		cause Cause
+		mend  func(w *world)
+		want  map[string]string
+	}{
+		{
+			"exchange is missing", nil, CauseNoExchange,
+			func(w *world) { w.exchange(catalog.ExchangeFanout); w.bind("target", "") },
+			map[string]string{"target": "a b c"},
+		},
+		{
+			"nothing is routed", func(w *world) { w.exchange(catalog.ExchangeDirect) }, CauseUnroutable,
+			func(w *world) { w.bind("target", "k") },
+			map[string]string{"target": "a b c"},
+		},
+		{
+			"some targets are full", func(w *world) {
+				w.exchange(catalog.ExchangeFanout)
+				w.declare("small", func(c *quorumq.Config) { c.MaxLength, c.Overflow = 0, quorumq.OverflowRejectPublish })
+				w.bind("small", "")
+				w.bind("target", "")
+			}, CauseFull,
+			func(w *world) {
+				if got := bodiesOf(w.take(w.uid("target"), 9)); got != "a b c" {
+					w.t.Errorf("the target that has room got %q", got)
+				}
+				w.configure("small", func(c *quorumq.Config) {})
+			},
+			map[string]string{"small": "a b c", "target": ""},
+		},
+		{
+			"target lost its quorum", func(w *world) {
+				w.exchange(catalog.ExchangeFanout)
+				w.bind("target", "")
+				w.down[w.uid("target")] = true
+			}, CauseUnavailable,
+			func(w *world) { w.setDown("target", false) },
+			map[string]string{"target": "a b c"},
+		},
+		{
+			"target deleted while pending", func(w *world) {
+				w.exchange(catalog.ExchangeFanout)
+				w.declare("doomed", nil)
+				w.bind("doomed", "")
+				w.bind("target", "")
+				w.down[w.uid("doomed")] = true
+			}, CauseUnavailable,
+			func(w *world) { w.delete("doomed", w.uid("doomed")) },
+			map[string]string{"target": "a b c"},
+		},
+		{
+			"target deleted and declared again", func(w *world) {
+				w.exchange(catalog.ExchangeFanout)
+				w.bind("target", "")
+				w.down[w.uid("target")] = true
+			}, CauseUnavailable,
+			func(w *world) {
+				w.delete("target", w.uid("target"))
+				w.declare("target", nil)
+				w.bind("target", "")
+			},
+			map[string]string{"target": "a b c"},
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1)
+				source := w.declare("source", atLeastOnce)
+				w.declare("target", nil)
+				w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+				if row.setUp != nil {
+					row.setUp(w)
+				}
+				w.discard(source, quorumq.ReasonRejected, "k", "a", "b", "c")
+				f, _ := w.start(source, Config{})
+				time.Sleep(time.Minute)
+				if s := f.Stats(); s.Waiting[row.cause] != 3 || s.LastError == "" || w.backlog(source) != 3 {
+					t.Fatalf("backlog %d, waiting %v, error %q", w.backlog(source), s.Waiting, s.LastError)
+				}
+				row.mend(w)
+				time.Sleep(DefaultMaxBackoff)
+				synctest.Wait()
+				for name, want := range row.want {
+					if got := bodiesOf(w.take(w.uid(name), 9)); got != want {
+						t.Errorf("queue %s has %q, want %q", name, got, want)
+					}
+				}
+				if s := f.Stats(); w.backlog(source) != 0 || s.LastError != "" || s.Waiting != ([causes]uint64{}) {
+					t.Errorf("backlog %d, stats %+v", w.backlog(source), s)
+				}
+				f.Close()
+				f.Wait()
+			})
+		})
+	}
+}
+
+// DL-26: one target that is down holds up nobody else, not even with more letters than
+// the window holds.
+func TestForwarderHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.exchange(catalog.ExchangeDirect)
+		source := w.declare("source", atLeastOnce)
+		stuck, free := w.declare("stuck", nil), w.declare("free", nil)
+		w.bind("stuck", "s")
+		w.bind("free", "f")
+		w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+		w.down[stuck] = true
+		for i := range 500 {
+			w.discard(source, quorumq.ReasonRejected, "s", fmt.Sprint("s", i))
+		}
+		w.discard(source, quorumq.ReasonRejected, "f", "x", "y", "z")
+		f, s := w.start(source, Config{Prefetch: 4})
+		time.Sleep(50 * time.Millisecond)
+		if got := bodiesOf(w.take(free, 9)); got != "x y z" {
+			t.Fatalf("the free target has %q", got)
+		}
+		w.setDown("stuck", false)
+		time.Sleep(DefaultMaxBackoff)
+		synctest.Wait()
+		got := w.take(stuck, 1000)
+		if len(got) != 500 || string(got[499].Body) != "s499" || w.backlog(source) != 0 {
+			t.Errorf("%d of 500 letters arrived, backlog %d", len(got), w.backlog(source))
+		}
+		s.end()
+		f.Close()
+		f.Wait()
+	})
+}
+
+// DL-40, DL-41: cyclic targets are left out; when no other is there the letter is kept.
+func TestForwarderCycle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.exchange(catalog.ExchangeFanout)
+		source := w.declare("source", atLeastOnce)
+		w.bind("source", "")
+		w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+		w.discard(source, quorumq.ReasonExpired, "k", "a")
+		f, _ := w.start(source, Config{})
+		synctest.Wait()
+		if s := f.Stats(); s.Waiting[CauseCycle] != 1 || !strings.Contains(s.LastError, "source (expired)") {
+			t.Fatalf("stats are %+v", s)
+		}
+		other := w.declare("other", nil)
+		w.bind("other", "")
+		time.Sleep(time.Second)
+		if got := bodiesOf(w.take(other, 9)); got != "a" || w.backlog(source) != 0 {
+			t.Fatalf("the other target has %q, backlog %d", got, w.backlog(source))
+		}
+		// The source itself may be the target of what a consumer rejected.
+		w.discard(source, quorumq.ReasonRejected, "k", "b")
+		f.Wake()
+		synctest.Wait()
+		if got := bodiesOf(w.take(source, 9)); got != "b" {
+			t.Errorf("the source has %q", got)
+		}
+		f.Close()
+		f.Wait()
+	})
+}
+
+// what is purged while it waits is not forwarded later.
+func TestForwarderPurged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		source, target := w.declare("source", atLeastOnce), w.declare("target", nil)
+		w.rules["source"] = Rule{Enabled: true, RoutingKey: "target", HasRoutingKey: true}
+		w.down[target] = true
+		w.discard(source, quorumq.ReasonRejected, "k", "a", "b")
+		f, _ := w.start(source, Config{})
+		time.Sleep(10 * time.Second)
+		if _, err := w.apply(source, &quorumq.Purge{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.setDown("target", false)
+		w.discard(source, quorumq.ReasonRejected, "k", "c")
+		f.Wake()
+		time.Sleep(2 * DefaultMaxBackoff)
+		if got := bodiesOf(w.take(target, 9)); got != "c" {
+			t.Errorf("the target has %q", got)
+		}
+		f.Close()
+		f.Wait()
+	})
+}
+
+// DL-24: the wait doubles up to its bound, and a hint cuts it short.
+func TestForwarderBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		source, target := w.declare("source", atLeastOnce), w.declare("target", nil)
+		w.rules["source"] = Rule{Enabled: true, RoutingKey: "target", HasRoutingKey: true}
+		w.down[target] = true
+		w.discard(source, quorumq.ReasonRejected, "k", "a")
+		f, _ := w.start(source, Config{})
+		// Waits of 75 ms, 150, 300, 600, 1.2 s, 2.4 s, and then 3.75 s each: three
+		// quarters of the bound with this source of chance.
+		time.Sleep(4725*time.Millisecond + 10*3750*time.Millisecond + time.Millisecond)
+		if w.transfers != 17 {
+			t.Errorf("%d attempts, want 17", w.transfers)
+		}
+		w.setDown("target", false)
+		f.Retry(target)
+		synctest.Wait()
+		if got := bodiesOf(w.take(target, 9)); got != "a" {
+			t.Errorf("after the hint the target has %q", got)
+		}
+		f.Close()
+		f.Wait()
+	})
+}
+
+// DL-10 to DL-12: copies arrive in order; what cannot arrive is lost and counted.
+func TestCopier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.exchange(catalog.ExchangeFanout)
+		source := w.declare("source", atMostOnce)
+		target := w.declare("target", nil)
+		small := w.declare("small", func(c *quorumq.Config) { c.MaxLength, c.Overflow = 1, quorumq.OverflowRejectPublish })
+		w.bind("target", "")
+		w.bind("small", "")
+		w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+		w.discard(source, quorumq.ReasonRejected, "k", "a", "b", "c")
+		x := NewCopier(Config{MaxCopies: 3}, &term{w: w, uid: source}, w, w)
+		copies := w.machine(source).copies
+		x.Add(append(copies, copies[0]))
+		synctest.Wait()
+		if a, b := bodiesOf(w.take(target, 9)), bodiesOf(w.take(small, 9)); a != "a b c" || b != "a" {
+			t.Errorf("the targets have %q and %q", a, b)
+		}
+		if s := x.Stats(); s.Sent != 4 || s.Lost[CauseFull] != 2 || s.Lost[CauseOverflow] != 1 {
+			t.Errorf("stats are %+v", s)
+		}
+		w.rules["source"] = Rule{Enabled: true, Exchange: "none"}
+		x.Add(copies)
+		synctest.Wait()
+		if s := x.Stats(); s.Lost[CauseNoExchange] != 3 {
+			t.Errorf("stats are %+v", s)
+		}
+		x.Close()
+		x.Wait()
+	})
+}
+
+func TestConfigValidate(t *testing.T) {
+	c := Config{Prefetch: MaxPrefetch + 1, MinBackoff: time.Second, MaxBackoff: time.Millisecond, MaxCopies: -1}
+	err := c.Validate()
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) || len(joined.Unwrap()) != 3 {
+		t.Errorf("the faults are %v", err)
+	}
+	if err := new(Config).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func (w *world) uid(name string) id.QueueUID {
+	q, ok := w.View().Queue("/", name)
+	if !ok {
+		w.t.Fatalf("queue %s is not declared", name)
+	}
+	return q.UID
+}
+
+func (w *world) setDown(name string, down bool) {
+	uid := w.uid(name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down[uid] = down
+}
+
+func (w *world) configure(name string, edit func(*quorumq.Config)) {
+	c := quorumq.DefaultConfig()
+	edit(&c)
+	if _, err := w.apply(w.uid(name), &quorumq.Configure{Config: c}, nil); err != nil {
+		w.t.Fatal(err)
+	}
+}
