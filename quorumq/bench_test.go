@@ -157,3 +157,64 @@ func heapBytes() uint64 {
 	runtime.ReadMemStats(&s)
 	return s.HeapAlloc
 }
+
+// BenchmarkFanOut runs messages of all priorities through 200 consumers in turn, each
+// settling one message per command.
+func BenchmarkFanOut(b *testing.B) {
+	const consumers = 200
+	q := New(1024, DefaultConfig())
+	for i := range uint64(consumers) {
+		q.Apply(Meta{Index: 1}, &Checkout{
+			Consumer: ConsumerKey{SessionKey: SessionKey{Node: "n1", Epoch: 1, Session: i}, Tag: 1}, Prefetch: 2,
+		})
+	}
+	enqueue := &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1, Messages: benchMessages()}
+	for i := range enqueue.Messages {
+		enqueue.Messages[i].Priority = uint8(i % levels)
+	}
+	settle := &Settle{Ranges: make([]MsgIDRange, 1)}
+	var held []Delivery
+	m := Meta{Index: 2, Now: 1}
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += benchBatch {
+		_, e := q.Apply(m, enqueue)
+		enqueue.First += benchBatch
+		m.Index++
+		held = append(held[:0], e.Deliver...)
+		for i := range held {
+			settle.Consumer = held[i].Consumer
+			settle.Ranges[0] = MsgIDRange{First: held[i].MsgID, Last: held[i].MsgID}
+			q.Apply(m, settle)
+			m.Index++
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+}
+
+// BenchmarkReject runs messages through a failed return and a discard into the backlog,
+// which is settled in the end.
+func BenchmarkReject(b *testing.B) {
+	c := DefaultConfig()
+	c.Overflow, c.DeadLetter = OverflowRejectPublish, DeadLetterAtLeastOnce
+	q := New(1024, c)
+	k := benchConsumer(q)
+	enqueue := &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1, Messages: benchMessages()}
+	ranges := make([]MsgIDRange, 1)
+	giveBack := &Return{Consumer: k, Ranges: ranges, Failed: true}
+	discard := &Discard{Consumer: k, Ranges: ranges}
+	settle := &BacklogSettle{Ranges: make([]SeqRange, 1)}
+	m := Meta{Index: 2, Now: 1}
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += benchBatch {
+		ranges[0] = MsgIDRange{First: 1, Last: 1 << 60}
+		for _, c := range [...]Command{enqueue, giveBack, discard, settle} {
+			settle.Ranges[0] = SeqRange{First: 1, Last: q.backlogNext}
+			q.Apply(m, c)
+			m.Index++
+		}
+		enqueue.First += benchBatch
+	}
+	if o := q.Overview(); o.Backlog+o.Ready+o.Unsettled > 0 {
+		b.Fatalf("not empty: %+v", o)
+	}
+}

@@ -81,7 +81,7 @@ func TestCutSnapshots(t *testing.T) {
 
 // TestDecodeReuses shows that decoding allocates nothing once its storage has grown.
 func TestDecodeReuses(t *testing.T) {
-	g := &generator{Rand: rand.New(rand.NewPCG(1, 1)), q: New(1024, DefaultConfig())}
+	g := &generator{Rand: rand.New(rand.NewPCG(1, 1)), scale: 1, q: New(1024, DefaultConfig())}
 	var stored [][]byte
 	for range 500 {
 		stored = append(stored, AppendCommand(nil, g.command()))
@@ -119,7 +119,7 @@ func TestConfigValidate(t *testing.T) {
 // randomQueue returns a queue after n random commands.
 func randomQueue(t testing.TB, seed uint64, n int) *Queue {
 	t.Helper()
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), index: 1}
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0)), scale: 1, index: 1}
 	q := New(1024, g.config())
 	g.q = q
 	for range n {
@@ -132,7 +132,7 @@ func randomQueue(t testing.TB, seed uint64, n int) *Queue {
 // FuzzDecodeCommand feeds any bytes: an error, or a command whose stored form they are
 // and that a queue takes without harm.
 func FuzzDecodeCommand(f *testing.F) {
-	g := &generator{Rand: rand.New(rand.NewPCG(2, 0)), q: randomQueue(f, 2, 300)}
+	g := &generator{Rand: rand.New(rand.NewPCG(2, 0)), scale: 1, q: randomQueue(f, 2, 300)}
 	for range 200 {
 		f.Add(AppendCommand(nil, g.command()))
 	}
@@ -168,7 +168,7 @@ func FuzzRestore(f *testing.F) {
 		if again := q.AppendSnapshot(nil); !bytes.Equal(again, b) {
 			t.Fatalf("%x becomes %x", b, again)
 		}
-		g := &generator{Rand: rand.New(rand.NewPCG(3, 0)), q: q, index: 1 << 40}
+		g := &generator{Rand: rand.New(rand.NewPCG(3, 0)), scale: 1, q: q, index: 1 << 40}
 		for range 20 {
 			applyAndCheck(t, q, g.command())
 		}

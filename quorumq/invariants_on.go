@@ -2,6 +2,9 @@
 
 package quorumq
 
+// checked tells whether commands are followed by a check.
+const checked = true
+
 // fullCheckLen is up to how many messages every command is followed by a full check;
 // with more, one in so many commands is.
 const fullCheckLen = 2048

@@ -13,7 +13,7 @@ import (
 
 var (
 	seedFlag     = flag.Uint64("seed", 0, "seed of the random test; 0: several fixed ones")
-	commandsFlag = flag.Int("commands", 0, "commands per seed of the random test; 0: 100000 over all seeds, 20000 with -short")
+	commandsFlag = flag.Int("commands", 0, "commands per seed of the random test; 0: 100000 over all seeds, 8000 with -short")
 )
 
 // TestRandomAgainstModel drives a queue, one that is restored from its snapshot before
@@ -23,7 +23,7 @@ func TestRandomAgainstModel(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	total := 100_000
 	if testing.Short() {
-		total = 20_000
+		total = 8_000
 	}
 	if *seedFlag != 0 {
 		seeds = []uint64{*seedFlag}
@@ -35,7 +35,21 @@ func TestRandomAgainstModel(t *testing.T) {
 	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Logf("repeat with -seed %d -commands %d", seed, n)
-			runRandom(t, rand.New(rand.NewPCG(seed, 0)), n)
+			runRandom(t, &generator{Rand: rand.New(rand.NewPCG(seed, 0)), index: 1, scale: 1}, n)
+		})
+	}
+}
+
+// TestDeepQueueAgainstModel does the same with many messages, so that chunks fill, empty
+// and are rewritten.
+func TestDeepQueueAgainstModel(t *testing.T) {
+	n := 200
+	if testing.Short() {
+		n = 60
+	}
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			runRandom(t, &generator{Rand: rand.New(rand.NewPCG(seed, 1)), index: 1, scale: 40}, n)
 		})
 	}
 }
@@ -44,8 +58,7 @@ func TestRandomAgainstModel(t *testing.T) {
 // that costs most of the time.
 const figuresEvery = 8
 
-func runRandom(t *testing.T, rng *rand.Rand, n int) {
-	g := &generator{Rand: rng, index: 1}
+func runRandom(t *testing.T, g *generator, n int) {
 	c := g.config()
 	q, restored, m := New(1024, c), New(1024, c), newModel(c)
 	g.q = q
@@ -138,6 +151,7 @@ type generator struct {
 	index  uint64
 	now    Time
 	epochs [3]id.Epoch
+	scale  int // 1, or how many times more messages there are
 }
 
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
@@ -158,7 +172,13 @@ func (g *generator) meta() Meta {
 }
 
 func (g *generator) config() Config {
-	pick := func(vs ...int64) int64 { return vs[g.IntN(len(vs))] }
+	pick := func(vs ...int64) int64 {
+		v := vs[g.IntN(len(vs))]
+		if v > 0 {
+			v *= int64(g.scale * g.scale)
+		}
+		return v
+	}
 	return Config{
 		MaxLength:             pick(-1, -1, 0, 3, 10, 20),
 		MaxLengthBytes:        pick(-1, -1, 20, 100),
@@ -203,10 +223,10 @@ func (g *generator) ranges(last MsgID) []MsgIDRange {
 	rs := make([]MsgIDRange, 1+g.IntN(3))
 	for i := range rs {
 		first := MsgID(1)
-		if back := MsgID(g.IntN(8)); last > back {
+		if back := MsgID(g.IntN(8 * g.scale)); last > back {
 			first = last - back
 		}
-		rs[i] = MsgIDRange{First: first, Last: first + MsgID(g.IntN(3))}
+		rs[i] = MsgIDRange{First: first, Last: first + MsgID(g.IntN(3*g.scale))}
 		if g.one(20) {
 			rs[i].First = 1
 		}
@@ -215,11 +235,11 @@ func (g *generator) ranges(last MsgID) []MsgIDRange {
 }
 
 func (g *generator) messages() []NewMessage {
-	ms := make([]NewMessage, g.IntN(5))
+	ms := make([]NewMessage, g.IntN(5*g.scale))
 	for i := range ms {
 		ms[i] = NewMessage{Size: uint32(g.IntN(15)), TTLMs: Unlimited, Priority: DefaultPriority}
 		if g.one(3) {
-			ms[i].TTLMs = int64(g.IntN(60))
+			ms[i].TTLMs = int64(g.IntN(60 * g.scale))
 		}
 		if g.one(3) {
 			ms[i].Priority = uint8(g.IntN(40))
@@ -264,7 +284,7 @@ func (g *generator) transfer() Command {
 	c := &Transfer{Source: source, Settled: settled + Seq(g.IntN(3))}
 	for _, m := range g.messages() {
 		if m.Size != VoidSize {
-			c.Letters = append(c.Letters, Letter{Seq: settled + 1 + Seq(g.IntN(12)), NewMessage: m})
+			c.Letters = append(c.Letters, Letter{Seq: settled + 1 + Seq(g.IntN(12*g.scale)), NewMessage: m})
 		}
 	}
 	return c
@@ -279,15 +299,15 @@ func (g *generator) command() Command {
 	case p < 46:
 		k := ConsumerKey{SessionKey: g.session(), Tag: uint32(1 + g.IntN(2))}
 		return &Checkout{
-			Consumer: k, Prefetch: uint32(g.IntN(5)), Credit: g.one(3), Limit: MsgID(g.IntN(40)),
-			AutoAck: g.one(6), Priority: int32(g.IntN(3)), Exclusive: g.one(30),
+			Consumer: k, Prefetch: uint32(g.IntN(5)), Credit: g.one(3), Limit: MsgID(g.IntN(40 * g.scale)),
+			AutoAck: g.scale == 1 && g.one(6), Priority: int32(g.IntN(3)), Exclusive: g.one(30),
 		}
 	case p < 48:
 		k, _ := g.consumer()
 		return &Cancel{Consumer: k, Requeue: g.one(2)}
 	case p < 52:
 		k, last := g.consumer()
-		return &Credit{Consumer: k, Limit: last + MsgID(g.IntN(4))}
+		return &Credit{Consumer: k, Limit: last + MsgID(g.IntN(4*g.scale))}
 	case p < 65:
 		k, last := g.consumer()
 		return &Settle{Consumer: k, Ranges: g.ranges(last)}
@@ -304,7 +324,7 @@ func (g *generator) command() Command {
 	case p < 92:
 		settled := g.q.BacklogSettled()
 		first := max(settled+Seq(g.IntN(6)), 1)
-		return &BacklogSettle{Ranges: []SeqRange{{First: first, Last: first + Seq(g.IntN(12))}}}
+		return &BacklogSettle{Ranges: []SeqRange{{First: first, Last: first + Seq(g.IntN(12*g.scale))}}}
 	default:
 		return g.rare(p - 92)
 	}
