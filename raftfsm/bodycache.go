@@ -58,7 +58,7 @@ func (c *BodyCache) get(k cacheKey) *bodySet {
 	}
 	c.hits++
 	c.recent.MoveToFront(e)
-	hit, _ := e.Value.(*cached) //nolint:errcheck // the list holds nothing else
+	hit, _ := e.Value.(*cached)
 	return hit.bodies
 }
 
@@ -83,7 +83,7 @@ func (c *BodyCache) add(k cacheKey, s *bodySet) {
 }
 
 func (c *BodyCache) drop(e *list.Element) {
-	old, _ := c.recent.Remove(e).(*cached) //nolint:errcheck // the list holds nothing else
+	old, _ := c.recent.Remove(e).(*cached)
 	delete(c.entries, old.key)
 	c.bytes -= old.bodies.memoryBytes()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 const (
@@ -77,7 +78,7 @@ func boltOptions(open openFile) *bbolt.Options {
 }
 
 func boltOpenError(path string, err error) error {
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return fmt.Errorf("raftfsm: %s is locked by another process: stop the other node that uses this directory", path)
 	}
 	return fmt.Errorf("raftfsm: open %s: %w", path, err)

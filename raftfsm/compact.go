@@ -85,7 +85,7 @@ func (g *Group[R, E]) dropDead() error {
 func (g *Group[R, E]) compactSoon() {
 	g.spawn(func() {
 		// A failure has stopped the group and was logged by fail.
-		_ = g.dropDead() //nolint:errcheck // see above
+		_ = g.dropDead()
 	})
 }
 

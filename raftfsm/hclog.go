@@ -44,7 +44,8 @@ func (l *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	r := slog.NewRecord(time.Now(), to, "raft: "+msg, 0)
 	r.Add(l.implied...)
 	r.Add(args...)
-	_ = l.to.Handler().Handle(ctx, r) //nolint:errcheck // a logger has nowhere to report to
+	// A logger has nowhere to report its own failure to.
+	_ = l.to.Handler().Handle(ctx, r)
 }
 
 // Trace implements hclog.Logger.

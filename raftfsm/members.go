@@ -30,24 +30,30 @@ func (g *Group[R, E]) Servers() (voters, nonvoters []id.NodeID, err error) {
 // returns when the configuration is committed. Errors: *NotLeaderError, ErrStopped, or
 // unknown outcome; a repeat does no harm.
 func (g *Group[R, E]) AddVoter(ctx context.Context, n id.NodeID) error {
-	return g.change(ctx, "add voter", n, g.raft.Load().AddVoter(raft.ServerID(n), raft.ServerAddress(n), 0, 0))
+	return g.change(ctx, "add voter", n, func(r *raft.Raft) raft.Future {
+		return r.AddVoter(raft.ServerID(n), raft.ServerAddress(n), 0, 0)
+	})
 }
 
 // AddNonvoter lets a node receive the log without a vote; a voter stays one. Otherwise
 // as AddVoter.
 func (g *Group[R, E]) AddNonvoter(ctx context.Context, n id.NodeID) error {
-	return g.change(ctx, "add non-voter", n, g.raft.Load().AddNonvoter(raft.ServerID(n), raft.ServerAddress(n), 0, 0))
+	return g.change(ctx, "add non-voter", n, func(r *raft.Raft) raft.Future {
+		return r.AddNonvoter(raft.ServerID(n), raft.ServerAddress(n), 0, 0)
+	})
 }
 
 // RemoveMember takes a node out of the configuration. Otherwise as AddVoter.
 func (g *Group[R, E]) RemoveMember(ctx context.Context, n id.NodeID) error {
-	return g.change(ctx, "remove", n, g.raft.Load().RemoveServer(raft.ServerID(n), 0, 0))
+	return g.change(ctx, "remove", n, func(r *raft.Raft) raft.Future { return r.RemoveServer(raft.ServerID(n), 0, 0) })
 }
 
-// change waits for a change of the configuration, or for the end of ctx.
-func (g *Group[R, E]) change(ctx context.Context, what string, n id.NodeID, f raft.Future) error {
+// change waits for a change of the configuration, or for the end of ctx. Raft takes a
+// change only when the one before is committed, and may leave it without an answer when
+// it is shut down: so Close does not wait for the goroutine.
+func (g *Group[R, E]) change(ctx context.Context, what string, n id.NodeID, request func(*raft.Raft) raft.Future) error {
 	result := make(chan error, 1)
-	g.spawn(func() { result <- f.Error() })
+	go func() { result <- request(g.raft.Load()).Error() }()
 	select {
 	case err := <-result:
 		switch {

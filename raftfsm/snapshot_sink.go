@@ -89,7 +89,7 @@ func (k *snapshotSink) receive(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if n, _ := io.CopyN(io.Discard, r, 1); n > 0 { //nolint:errcheck // the end is what is wanted
+	if n, _ := io.CopyN(io.Discard, r, 1); n > 0 {
 		return corruptf("bytes after the last body")
 	}
 	return nil
@@ -157,7 +157,7 @@ func (k *snapshotSink) Close() error {
 func (k *snapshotSink) finish() error {
 	install := k.pipe != nil
 	if install {
-		if err := errors.Join(k.pipe.Close(), <-k.done); err != nil {
+		if err := errors.Join(k.pipe.Close(), k.received()); err != nil {
 			return err
 		}
 		k.written = true
@@ -176,12 +176,15 @@ func (k *snapshotSink) Cancel() error {
 	k.closed = true
 	if k.pipe != nil {
 		k.pipe.CloseWithError(errors.New("cancelled"))
-		<-k.done
+		_ = k.received() // whatever it says, nothing is kept
 	}
 	err := k.discard()
 	k.letGo()
 	return err
 }
+
+// received waits for the end of receive.
+func (k *snapshotSink) received() error { return <-k.done }
 
 // discard removes the file; bodies that came go with the next compaction.
 func (k *snapshotSink) discard() error {
