@@ -33,7 +33,8 @@ func Table() []Package {
 		{Path: "amqp/wire", Pure: true, Imports: []string{"message"}},
 		{Path: "cluster/placement", Pure: true, Imports: []string{"id"}},
 		{Path: "internal/invariants", Pure: true},
-		{Path: "wal", Imports: []string{"id"}, ThirdParty: []string{"raft"}},
+		{Path: "wal/vfs"},
+		{Path: "wal", Imports: []string{"id", "wal/vfs"}, ThirdParty: []string{"raft"}},
 		{
 			Path: "raftfsm", Imports: []string{"id", "wal", "internal/invariants"},
 			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
@@ -68,7 +69,7 @@ func Table() []Package {
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
 		{Path: "cmd/ctl/...", Imports: []string{"client", "proto/broker/v1"}, ThirdParty: []string{"any"}},
-		{Path: "cmd/waldump", Imports: []string{"id", "message", "quorumq", "wal"}},
+		{Path: "cmd/waldump", Imports: []string{"id", "message", "quorumq", "wal", "wal/vfs"}},
 		{Path: "chaos/...", Imports: []string{"client"}, ThirdParty: []string{"hdrhistogram"}},
 		{Path: "deploy/image"},
 		{Path: "internal/archtest"},
