@@ -195,7 +195,7 @@ func (ns *nodes) pick(ctx context.Context) (*node, error) {
 		n.mu.Unlock()
 		if !fresh {
 			serving, err := n.probe(ctx, ns.cfg.ProbeTimeout)
-			if err == nil && !serving {
+			if err == nil && !serving && len(candidates) > 1 { // the only one there is may still answer
 				err = fmt.Errorf("client: node %s is starting or draining", n.address)
 			}
 			if err != nil {

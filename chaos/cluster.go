@@ -1,0 +1,229 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ClusterConfig says what to run. Zero values are the defaults.
+type ClusterConfig struct {
+	Binary string // the node's program; required
+	Dir    string // holds a directory for each node; required
+	Nodes  int    // 0: 3
+	Name   string // "": chaos
+	// FirstClientPort, if set, is tried for the first node's clients, the next ones 100
+	// higher each, before free ports are looked for.
+	FirstClientPort int
+	// Settings are lines that every node.yaml gets besides names and addresses.
+	Settings string
+}
+
+// Validate returns all faults at once.
+func (c ClusterConfig) Validate() error {
+	var errs []error
+	if c.Binary == "" {
+		errs = append(errs, errors.New("chaos: Binary is empty: name the node's program, for example bin/node"))
+	} else if _, err := os.Stat(c.Binary); err != nil {
+		errs = append(errs, fmt.Errorf("chaos: Binary: %w: build it with `make build`", err))
+	}
+	if c.Dir == "" {
+		errs = append(errs, errors.New("chaos: Dir is empty: name a directory for the nodes"))
+	}
+	if c.Nodes < 0 || c.Nodes > 7 {
+		errs = append(errs, fmt.Errorf("chaos: Nodes is %d: use 1 to 7", c.Nodes))
+	}
+	return errors.Join(errs...)
+}
+
+// Cluster is a set of node processes on loopback.
+type Cluster struct {
+	Nodes []*Node
+}
+
+// NewCluster writes the nodes' files and starts no process yet.
+func NewCluster(c ClusterConfig) (*Cluster, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Nodes == 0 {
+		c.Nodes = 3
+	}
+	if c.Name == "" {
+		c.Name = "chaos"
+	}
+	binary, err := filepath.Abs(c.Binary)
+	if err != nil {
+		return nil, fmt.Errorf("chaos: %w", err)
+	}
+	out := &Cluster{}
+	taken := map[int]bool{}
+	for i := range c.Nodes {
+		n := &Node{ID: fmt.Sprintf("n%d", i+1), binary: binary}
+		n.Dir = filepath.Join(c.Dir, n.ID)
+		preferred := 0
+		if c.FirstClientPort != 0 {
+			preferred = c.FirstClientPort + 100*i
+		}
+		for _, address := range []*string{&n.Client, &n.Peer, &n.Gossip, &n.HTTP} {
+			if *address, err = freeAddress(preferred, taken); err != nil {
+				return nil, err
+			}
+			preferred = 0
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	join := make([]string, 0, len(out.Nodes))
+	for _, n := range out.Nodes {
+		join = append(join, n.Gossip)
+	}
+	for _, n := range out.Nodes {
+		if err := n.writeConfig(c, join); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (n *Node) writeConfig(c ClusterConfig, join []string) error {
+	if err := os.MkdirAll(n.Dir, 0o750); err != nil {
+		return fmt.Errorf("chaos: %w", err)
+	}
+	text := fmt.Sprintf("node_id: %s\ndata_dir: %s\ncluster:\n  name: %s\n  expect: %d\n  join: [%s]\n"+
+		"listen:\n  client: %s\n  peer: %s\n  gossip: %s\n  http: %s\n%s",
+		n.ID, filepath.Join(n.Dir, "data"), c.Name, len(join), strings.Join(join, ", "),
+		n.Client, n.Peer, n.Gossip, n.HTTP, c.Settings)
+	if err := os.WriteFile(filepath.Join(n.Dir, "node.yaml"), []byte(text), 0o640); err != nil {
+		return fmt.Errorf("chaos: %w", err)
+	}
+	return nil
+}
+
+// Ports below those that the kernel gives to outgoing connections, which could take a
+// killed node's.
+const (
+	lowPort, highPort = 20000, 32000
+	portTries         = 200
+)
+
+// freeAddress returns a loopback address whose port is free for TCP and UDP.
+func freeAddress(preferred int, taken map[int]bool) (string, error) {
+	for try := range portTries {
+		port := lowPort + rand.IntN(highPort-lowPort)
+		if try == 0 && preferred != 0 {
+			port = preferred
+		}
+		if address := fmt.Sprintf("127.0.0.1:%d", port); !taken[port] && free(address) {
+			taken[port] = true
+			return address, nil
+		}
+	}
+	return "", fmt.Errorf("chaos: no free port in %d tries between %d and %d", portTries, lowPort, highPort)
+}
+
+func free(address string) bool {
+	var lc net.ListenConfig
+	tcp, err := lc.Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return false
+	}
+	udp, err := lc.ListenPacket(context.Background(), "udp", address)
+	if err != nil {
+		_ = tcp.Close() // it is not free anyway
+		return false
+	}
+	return errors.Join(tcp.Close(), udp.Close()) == nil
+}
+
+// Addresses returns the clients' addresses of all nodes, or of all but one.
+func (c *Cluster) Addresses(except ...*Node) []string {
+	var out []string
+	for _, n := range c.Nodes {
+		if len(except) == 0 || n != except[0] {
+			out = append(out, n.Client)
+		}
+	}
+	return out
+}
+
+// Node returns the node of this id, nil if there is none.
+func (c *Cluster) Node(id string) *Node {
+	for _, n := range c.Nodes {
+		if n.ID == id {
+			return n
+		}
+	}
+	return nil
+}
+
+// Start starts every node that does not run and waits until all are ready or ctx ends.
+func (c *Cluster) Start(ctx context.Context) error {
+	for _, n := range c.Nodes {
+		if _, running := n.Running(); !running {
+			if err := n.Start(); err != nil {
+				return err
+			}
+		}
+	}
+	return c.WaitReady(ctx)
+}
+
+// WaitReady waits until all nodes are ready; a node without a process is an error.
+func (c *Cluster) WaitReady(ctx context.Context) error {
+	for _, n := range c.Nodes {
+		if err := n.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WaitReady waits until the node is ready, its process ends, or ctx does.
+func (n *Node) WaitReady(ctx context.Context) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := n.Ready(ctx)
+		if err == nil {
+			return nil
+		}
+		if _, running := n.Running(); !running {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w; last: %w (log: %s)", ctx.Err(), err, n.LogFile())
+		}
+	}
+}
+
+// Stop drains and stops all nodes that run, side by side; what does not end with ctx is
+// killed. Nodes that are paused go on first.
+func (c *Cluster) Stop(ctx context.Context) error {
+	errs := make([]error, len(c.Nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.Nodes {
+		if _, running := n.Running(); running {
+			wg.Go(func() { errs[i] = errors.Join(n.Resume(), n.Stop(ctx)) })
+		}
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Kill ends all processes at once.
+func (c *Cluster) Kill() {
+	for _, n := range c.Nodes {
+		if _, running := n.Running(); running {
+			_ = n.Kill() // it ended by itself meanwhile
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// pollEvery is how often a condition of a process is looked at.
+const pollEvery = 20 * time.Millisecond
+
+// Node is one node of a Cluster: a data directory, addresses, and at times a process.
+type Node struct {
+	ID      string
+	Dir     string // holds node.yaml, data and node.log
+	Client  string // addresses on loopback
+	Peer    string
+	Gossip  string
+	HTTP    string
+	binary  string
+	mu      sync.Mutex
+	process *os.Process // nil: not running
+	exited  chan struct{}
+	state   *os.ProcessState
+	paused  bool
+	cpu     time.Duration // of processes that have ended
+}
+
+// LogFile returns where the node's processes write.
+func (n *Node) LogFile() string { return filepath.Join(n.Dir, "node.log") }
+
+// Start starts the node's process.
+func (n *Node) Start() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process != nil {
+		return fmt.Errorf("chaos: node %s runs already, as process %d", n.ID, n.process.Pid)
+	}
+	log, err := os.OpenFile(n.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err != nil {
+		return fmt.Errorf("chaos: %w", err)
+	}
+	cmd := exec.Command(n.binary, "--config", filepath.Join(n.Dir, "node.yaml")) //nolint:noctx // its life is Kill's and Stop's, not a context's
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, childAttributes()
+	for _, e := range os.Environ() { // settings of this process are not the node's
+		if !strings.HasPrefix(e, "QUORATE_") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	started := make(chan error)
+	exited := make(chan struct{})
+	go func() {
+		// The kernel ties the child to this thread, so it must last as long.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		_ = cmd.Wait() // the state tells how it ended
+		_ = log.Close()
+		n.mu.Lock()
+		n.process, n.state, n.paused = nil, cmd.ProcessState, false
+		n.cpu += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		n.mu.Unlock()
+		close(exited)
+	}()
+	if err := <-started; err != nil {
+		return errors.Join(fmt.Errorf("chaos: start node %s: %w", n.ID, err), log.Close())
+	}
+	n.process, n.exited = cmd.Process, exited
+	return nil
+}
+
+// Running says whether the node has a process, and its id.
+func (n *Node) Running() (pid int, running bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == nil {
+		return 0, false
+	}
+	return n.process.Pid, true
+}
+
+func (n *Node) signal(s syscall.Signal) (exited chan struct{}, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == nil {
+		return nil, fmt.Errorf("chaos: node %s does not run: %s", n.ID, n.tail())
+	}
+	if err := n.process.Signal(s); err != nil {
+		return nil, fmt.Errorf("chaos: %v to node %s: %w", s, n.ID, err)
+	}
+	n.paused = s == syscall.SIGSTOP
+	return n.exited, nil
+}
+
+// Kill ends the process at once and waits until it is gone.
+func (n *Node) Kill() error {
+	exited, err := n.signal(syscall.SIGKILL)
+	if err == nil {
+		<-exited
+	}
+	return err
+}
+
+// Pause stops the process where it stands; Resume lets it go on.
+func (n *Node) Pause() error {
+	_, err := n.signal(syscall.SIGSTOP)
+	return err
+}
+
+// Resume ends a pause.
+func (n *Node) Resume() error {
+	_, err := n.signal(syscall.SIGCONT)
+	return err
+}
+
+// Stop asks the process to drain and end; when ctx ends first it is killed, which is an
+// error.
+func (n *Node) Stop(ctx context.Context) error {
+	exited, err := n.signal(syscall.SIGTERM)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-exited:
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if !n.state.Success() {
+			return fmt.Errorf("chaos: node %s ended with %v: %s", n.ID, n.state, n.tail())
+		}
+		return nil
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("chaos: node %s did not stop in time: %w", n.ID, ctx.Err()), n.Kill())
+	}
+}
+
+// Ready asks the node's health endpoint once: nil, or why it is not ready.
+func (n *Node) Ready(ctx context.Context) error {
+	if _, running := n.Running(); !running {
+		return fmt.Errorf("chaos: node %s does not run: %s", n.ID, n.tail())
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+"/health/ready", nil)
+	if err != nil {
+		return fmt.Errorf("chaos: %w", err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("chaos: node %s: %w", n.ID, err)
+	}
+	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	err = errors.Join(err, response.Body.Close())
+	if response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("chaos: node %s is not ready: %s", n.ID, strings.TrimSpace(string(body)))
+	}
+	return err
+}
+
+// tail returns the end of the log in one line, to be quoted in errors.
+func (n *Node) tail() string {
+	const bytes = 400
+	text, err := os.ReadFile(n.LogFile())
+	if err != nil {
+		return err.Error()
+	}
+	if len(text) > bytes {
+		text = text[len(text)-bytes:]
+	}
+	return fmt.Sprintf("end of %s: %q", n.LogFile(), text)
+}

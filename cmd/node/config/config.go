@@ -1,0 +1,188 @@
+// Package config reads the node's settings: flags before the environment before a YAML
+// file before defaults. Names that nobody knows are errors, wherever they stand.
+package config
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config is all that a node can be told; fields as in Keys.
+type Config struct {
+	NodeID  string `koanf:"node_id"`
+	DataDir string `koanf:"data_dir"`
+	Cluster struct {
+		Name          string   `koanf:"name"`
+		Expect        int      `koanf:"expect"`
+		Join          []string `koanf:"join"`
+		GossipKeyFile string   `koanf:"gossip_key_file"`
+	} `koanf:"cluster"`
+	Listen struct {
+		Client string `koanf:"client"`
+		Peer   string `koanf:"peer"`
+		Gossip string `koanf:"gossip"`
+		HTTP   string `koanf:"http"`
+	} `koanf:"listen"`
+	Advertise struct {
+		Host string `koanf:"host"`
+	} `koanf:"advertise"`
+	Log struct {
+		Level  string `koanf:"level"`
+		Format string `koanf:"format"`
+	} `koanf:"log"`
+	Limits struct {
+		MaxMessageBytes int   `koanf:"max_message_bytes"`
+		BodyCacheBytes  int64 `koanf:"body_cache_bytes"`
+		PublishWindow   int   `koanf:"publish_window"`
+	} `koanf:"limits"`
+	Timeouts struct {
+		Confirm   time.Duration `koanf:"confirm"`
+		Command   time.Duration `koanf:"command"`
+		Heartbeat time.Duration `koanf:"heartbeat"`
+		Drain     time.Duration `koanf:"drain"`
+	} `koanf:"timeouts"`
+}
+
+const (
+	maxExpect       = 7
+	maxMessageBytes = 512 << 20
+)
+
+// Validate returns all faults at once, each by the name of its setting.
+func (c *Config) Validate() error {
+	var errs []error
+	fault := func(key string, value any, remedy string) {
+		errs = append(errs, fmt.Errorf("config: %s is %v: %s", key, value, remedy))
+	}
+	for key, value := range map[string]string{"node_id": c.NodeID, "cluster.name": c.Cluster.Name} {
+		if value == "" || len(value) > 255 || strings.ContainsAny(value, " /\\\t\n") {
+			fault(key, strconv.Quote(value), "use 1 to 255 characters without spaces and slashes")
+		}
+	}
+	if c.DataDir == "" {
+		fault("data_dir", `""`, "name a directory")
+	}
+	if c.Cluster.Expect < 1 || c.Cluster.Expect > maxExpect {
+		fault("cluster.expect", c.Cluster.Expect, fmt.Sprintf("use 1 to %d, the same on every node", maxExpect))
+	}
+	addresses := map[string]string{
+		"listen.client": c.Listen.Client, "listen.peer": c.Listen.Peer, "listen.gossip": c.Listen.Gossip, "listen.http": c.Listen.HTTP,
+	}
+	for i, j := range c.Cluster.Join {
+		addresses[fmt.Sprintf("cluster.join[%d]", i)] = j
+	}
+	for key, value := range addresses {
+		if _, port, err := net.SplitHostPort(value); err != nil {
+			fault(key, strconv.Quote(value), "use host:port, for example 0.0.0.0:7070")
+		} else if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			fault(key, strconv.Quote(value), "the port must be a number from 1 to 65535")
+		}
+	}
+	if strings.Contains(c.Advertise.Host, ":") && net.ParseIP(c.Advertise.Host) == nil {
+		fault("advertise.host", strconv.Quote(c.Advertise.Host), "use a host name or an IP address, without a port")
+	}
+	if _, err := c.Level(); err != nil {
+		fault("log.level", strconv.Quote(c.Log.Level), "use debug, info, warn or error")
+	}
+	if f := c.Log.Format; f != "auto" && f != "text" && f != "json" {
+		fault("log.format", strconv.Quote(f), "use auto, text or json")
+	}
+	errs = append(errs, c.validateNumbers()...)
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateNumbers() []error {
+	var errs []error
+	bounds := func(key string, value, low, high int64, unit string) {
+		if value < low || value > high {
+			errs = append(errs, fmt.Errorf("config: %s is %d: use %d to %d %s", key, value, low, high, unit))
+		}
+	}
+	bounds("limits.max_message_bytes", int64(c.Limits.MaxMessageBytes), 1, maxMessageBytes, "bytes")
+	bounds("limits.body_cache_bytes", c.Limits.BodyCacheBytes, 1<<20, 1<<40, "bytes")
+	bounds("limits.publish_window", int64(c.Limits.PublishWindow), 1, 1<<20, "messages")
+	durations := func(key string, value, low, high time.Duration) {
+		if value < low || value > high {
+			errs = append(errs, fmt.Errorf("config: %s is %v: use %v to %v", key, value, low, high))
+		}
+	}
+	durations("timeouts.confirm", c.Timeouts.Confirm, 0, 24*time.Hour)
+	durations("timeouts.command", c.Timeouts.Command, 100*time.Millisecond, time.Hour)
+	durations("timeouts.heartbeat", c.Timeouts.Heartbeat, 50*time.Millisecond, time.Minute)
+	durations("timeouts.drain", c.Timeouts.Drain, time.Second, time.Hour)
+	return errs
+}
+
+// Level returns the log level.
+func (c *Config) Level() (slog.Level, error) {
+	var l slog.Level
+	err := l.UnmarshalText([]byte(c.Log.Level))
+	return l, err
+}
+
+// GossipKey reads the key file; nil if there is none.
+func (c *Config) GossipKey() ([]byte, error) {
+	name := c.Cluster.GossipKeyFile
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("config: cluster.gossip_key_file: %w", err)
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("config: cluster.gossip_key_file %s is not base64 (%w): make one with `head -c 32 /dev/urandom | base64`", name, err)
+	}
+	if n := len(key); n != 16 && n != 24 && n != 32 {
+		return nil, fmt.Errorf("config: cluster.gossip_key_file %s holds %d bytes: 16, 24 or 32 are needed, make one with `head -c 32 /dev/urandom | base64`", name, n)
+	}
+	return key, nil
+}
+
+// Reachable returns the address at which others reach a listener.
+func (c *Config) Reachable(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("config: address %q: %w", listen, err)
+	}
+	if c.Advertise.Host != "" {
+		host = c.Advertise.Host
+	} else if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		if host, err = firstIP(); err != nil {
+			return "", err
+		}
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func firstIP() (string, error) {
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("config: cannot list this host's addresses (%w): set advertise.host", err)
+	}
+	best := ""
+	for _, a := range addresses {
+		n, ok := a.(*net.IPNet)
+		if !ok || n.IP.IsLoopback() || n.IP.IsLinkLocalUnicast() {
+			continue
+		}
+		if n.IP.To4() != nil {
+			return n.IP.String(), nil
+		}
+		if best == "" {
+			best = n.IP.String()
+		}
+	}
+	if best == "" {
+		return "", errors.New("config: this host has no address but loopback: set advertise.host")
+	}
+	return best, nil
+}

@@ -1,0 +1,89 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Key is one setting. Its name is the same in the file (nested at dots), as a flag
+// (--name) and in the environment: QUORATE_ + upper case, `__` for a dot.
+type Key struct {
+	Name    string
+	Default any // string, int, time.Duration or []string
+	Help    string
+}
+
+// Keys returns every setting with its default.
+func Keys() []Key {
+	return []Key{
+		{"node_id", "", "name of this node, unique in the cluster and for good; empty: the host's name"},
+		{"data_dir", "/var/lib/quorate", "directory of all that this node stores; one process at a time"},
+		{"cluster.name", "quorate", "name of the cluster; nodes of another name are refused"},
+		{"cluster.expect", 3, "nodes that found the cluster together at its very first start"},
+		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved again and again"},
+		{"cluster.gossip_key_file", "", "file with 16, 24 or 32 bytes in base64 that encrypt gossip and admit peers; empty: none"},
+		{"listen.client", "0.0.0.0:7070", "gRPC for clients"},
+		{"listen.peer", "0.0.0.0:7071", "gRPC between nodes"},
+		{"listen.gossip", "0.0.0.0:7072", "gossip between nodes, TCP and UDP"},
+		{"listen.http", "0.0.0.0:7073", "health: /health/startup, /health/live, /health/ready"},
+		{"advertise.host", "", "host at which others reach this node; empty: the listener's, or the first IP address that is not loopback"},
+		{"log.level", "info", "debug, info, warn or error"},
+		{"log.format", "auto", "text, json, or auto: coloured on a terminal, else text"},
+		{"limits.max_message_bytes", 16 << 20, "largest body of a message"},
+		{"limits.body_cache_bytes", 256 << 20, "recent message bodies kept in memory"},
+		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
+		{"timeouts.confirm", 60 * time.Second, "a queue without a leader: a publish is rejected after this; 0: never"},
+		{"timeouts.command", 5 * time.Second, "a queue without a leader: any other call fails after this"},
+		{"timeouts.heartbeat", 500 * time.Millisecond, "a queue's leader is taken for lost after about this long without a word"},
+		{"timeouts.drain", 60 * time.Second, "moving leadership away before the node stops"},
+	}
+}
+
+// envPrefix begins the names of all variables that are settings.
+const envPrefix = "QUORATE_"
+
+// foreign are variables that begin the same and belong to quoratectl.
+func foreign(name string) bool { return name == "QUORATE_ADDRESSES" }
+
+// Env returns the variable of a key.
+func (k Key) Env() string {
+	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "__"))
+}
+
+// find returns the key of this name, or an error that names the nearest one.
+func find(name, where string) (Key, error) {
+	best, distance := "", len(name)
+	for _, k := range Keys() {
+		if k.Name == name {
+			return k, nil
+		}
+		if d := editDistance(name, k.Name); d < distance {
+			best, distance = k.Name, d
+		}
+	}
+	if best == "" {
+		return Key{}, fmt.Errorf("config: %s: there is no setting %q: see docs/configuration.md", where, name)
+	}
+	return Key{}, fmt.Errorf("config: %s: there is no setting %q: did you mean %q?", where, name, best)
+}
+
+// editDistance counts the bytes to insert, delete or change (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// AddFlags declares a flag for every key.
+func AddFlags(flags *pflag.FlagSet) {
+	for _, k := range Keys() {
+		switch d := k.Default.(type) {
+		case string:
+			flags.String(k.Name, d, k.Help)
+		case int:
+			flags.Int(k.Name, d, k.Help)
+		case time.Duration:
+			flags.Duration(k.Name, d, k.Help)
+		case []string:
+			flags.StringSlice(k.Name, d, k.Help)
+		}
+	}
+}
+
+// Load reads the settings: file may be "", environ is as from os.Environ. All unknown
+// names and all faults come back at once.
+func Load(file string, environ []string, flags *pflag.FlagSet) (*Config, error) {
+	k := koanf.New(".")
+	defaults := map[string]any{}
+	for _, key := range Keys() {
+		defaults[key.Name] = key.Default
+	}
+	fromFile, errFile := readFile(file)
+	fromEnv, errEnv := readEnv(environ)
+	if err := errors.Join(errFile, errEnv); err != nil {
+		return nil, err
+	}
+	fromFlags := map[string]any{}
+	if flags != nil {
+		flags.Visit(func(f *pflag.Flag) {
+			if !slices.ContainsFunc(Keys(), func(k Key) bool { return k.Name == f.Name }) {
+				return // --config and the like
+			}
+			fromFlags[f.Name] = f.Value.String()
+			if list, ok := f.Value.(pflag.SliceValue); ok {
+				fromFlags[f.Name] = list.GetSlice()
+			}
+		})
+	}
+	for _, layer := range []map[string]any{defaults, fromFile, fromEnv, fromFlags} {
+		if err := k.Load(confmap.Provider(layer, "."), nil); err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+	}
+	var c Config
+	if err := k.Unmarshal("", &c); err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	if c.NodeID == "" {
+		name, err := os.Hostname()
+		if err != nil {
+			return nil, fmt.Errorf("config: this host does not know its name (%w): set node_id", err)
+		}
+		c.NodeID = name
+	}
+	return &c, c.Validate()
+}
+
+// readFile returns the file's settings with names joined by dots.
+func readFile(name string) (map[string]any, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	var tree map[string]any
+	if err := yaml.Unmarshal(text, &tree); err != nil {
+		return nil, fmt.Errorf("config: %s: %w", name, err)
+	}
+	k := koanf.New(".")
+	if err := k.Load(confmap.Provider(tree, "."), nil); err != nil {
+		return nil, fmt.Errorf("config: %s: %w", name, err)
+	}
+	var errs []error
+	for _, key := range k.Keys() {
+		if _, err := find(key, name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return k.All(), errors.Join(errs...)
+}
+
+// readEnv returns the settings among the variables.
+func readEnv(environ []string) (map[string]any, error) {
+	out := map[string]any{}
+	var errs []error
+	for _, e := range environ {
+		name, value, _ := strings.Cut(e, "=")
+		rest, ours := strings.CutPrefix(name, envPrefix)
+		if !ours || foreign(name) {
+			continue
+		}
+		key, err := find(strings.ToLower(strings.ReplaceAll(rest, "__", ".")), "environment variable "+name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out[key.Name] = value
+		if _, list := key.Default.([]string); list {
+			out[key.Name] = strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+		}
+	}
+	return out, errors.Join(errs...)
+}

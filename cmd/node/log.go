@@ -1,0 +1,31 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/lmittmann/tint"
+	"github.com/mattn/go-isatty"
+
+	"github.com/quorate/quorate/cmd/node/config"
+)
+
+func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) }
+
+// newLogger returns the node's logger; the configuration is valid.
+func newLogger(cfg *config.Config, w io.Writer, tty bool) *slog.Logger {
+	level, err := cfg.Level()
+	if err != nil {
+		level = slog.LevelInfo
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch {
+	case cfg.Log.Format == "json":
+		return slog.New(slog.NewJSONHandler(w, options))
+	case cfg.Log.Format == "auto" && tty:
+		return slog.New(tint.NewHandler(w, &tint.Options{Level: level}))
+	default:
+		return slog.New(slog.NewTextHandler(w, options))
+	}
+}

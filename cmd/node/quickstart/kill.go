@@ -1,0 +1,129 @@
+package quickstart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/client"
+)
+
+const (
+	beforeKill = 2 * time.Second
+	afterKill  = 5 * time.Second
+	killRate   = 1000 // messages per second of each publisher
+)
+
+// kill publishes to one queue through a surviving node and through the leader's, kills
+// the leader with SIGKILL and checks that nothing is lost or doubled (PUB-6, PUB-7).
+func (s *show) kill(ctx context.Context) error {
+	q, err := s.client.GetQueue(ctx, "", "survivor")
+	if err != nil {
+		return err
+	}
+	leader := s.cluster.Node(q.GetLeader())
+	if leader == nil {
+		return fmt.Errorf("queue survivor names the unknown leader %q", q.GetLeader())
+	}
+	steady, err := client.Dial(ctx, client.Config{Addresses: s.cluster.Addresses(leader), FixedAddresses: true})
+	if err != nil {
+		return err
+	}
+	defer steady.Close()
+	moving, err := client.Dial(ctx, client.Config{Addresses: []string{leader.Client}}) // learns the others
+	if err != nil {
+		return err
+	}
+	defer moving.Close()
+	s.say("   node %s leads the queue; one publisher is connected to it, another to a node that will survive", leader.ID)
+
+	history := chaos.NewHistory()
+	consuming, stopConsuming := context.WithCancel(ctx)
+	defer stopConsuming()
+	ended := make(chan error, 1)
+	consumer := &chaos.Consumer{Client: steady, History: history, Queue: "survivor", As: chaos.MainQueue, Prefetch: prefetch}
+	go func() { ended <- consumer.Run(consuming) }()
+
+	publishing, stopPublishing := context.WithTimeout(ctx, beforeKill+afterKill)
+	defer stopPublishing()
+	var publishers sync.WaitGroup
+	errs := make([]error, 3)
+	for i, c := range []*client.Client{steady, moving} {
+		p := &chaos.Publisher{Client: c, History: history, Number: i + 1, Queue: "survivor", Size: bodyBytes, Rate: killRate}
+		publishers.Go(func() { errs[i] = p.Run(publishing, answerTimeout) })
+	}
+	if !waitFor(ctx, beforeKill) {
+		return ctx.Err()
+	}
+	history.Add(chaos.Event{Kind: chaos.Fault, Node: leader.ID, Note: "kill of leader"})
+	errs[2] = leader.Kill()
+	s.say("   SIGKILL to node %s while both publish", leader.ID)
+	publishers.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := s.wait(ctx, ended, func() (bool, error) {
+		q, err := steady.GetQueue(ctx, "", "survivor")
+		return err == nil && q.GetStats().GetMessages() == 0, err
+	}); err != nil {
+		return err
+	}
+	stopConsuming()
+	if err := <-ended; err != nil {
+		return err
+	}
+	history.Add(chaos.Event{Kind: chaos.Drained, Queue: chaos.MainQueue})
+	if err := s.judge(history, 0); err != nil {
+		return err
+	}
+	return errors.Join(s.recoveries(history), s.bringBack(ctx, leader))
+}
+
+// recoveries reports the time to the first confirm after the kill for each publisher.
+func (s *show) recoveries(history *chaos.History) error {
+	for number, who := range []string{"publisher on a surviving node", "publisher on the killed node"} {
+		var own []chaos.Event
+		for _, e := range history.Events() {
+			if e.Publisher == number+1 || e.Kind == chaos.Fault {
+				own = append(own, e)
+			}
+		}
+		r := chaos.Check(own)
+		if len(r.Recoveries) != 1 || r.Recoveries[0].Confirm < 0 {
+			return fmt.Errorf("%s got no confirm after the kill", who)
+		}
+		took := r.Recoveries[0].Confirm.Round(time.Millisecond)
+		s.say("   %s: first confirm %v after the kill", who, took)
+		s.figure("first confirm after the kill, "+who, took.String())
+	}
+	return nil
+}
+
+// bringBack starts the killed node again: it catches up by itself.
+func (s *show) bringBack(ctx context.Context, n *chaos.Node) error {
+	begin := time.Now()
+	if err := n.Start(); err != nil {
+		return err
+	}
+	if err := n.WaitReady(ctx); err != nil {
+		return err
+	}
+	took := time.Since(begin).Round(time.Millisecond)
+	s.say("   node %s is started again and ready after %v", n.ID, took)
+	s.figure("killed node ready again after", took.String())
+	return nil
+}
+
+func waitFor(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

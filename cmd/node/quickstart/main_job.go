@@ -1,0 +1,136 @@
+package quickstart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/client"
+)
+
+const (
+	pollEvery     = 10 * time.Millisecond
+	answerTimeout = time.Minute
+	prefetch      = 1000
+)
+
+// publishAndConsume is the main job: publish with confirms, then consume and ack.
+func (s *show) publishAndConsume(ctx context.Context) error {
+	history := chaos.NewHistory()
+	bar := s.progress("confirmed", s.cfg.Messages)
+	begin := time.Now()
+	p := &chaos.Publisher{
+		Client: s.client, History: history, Number: 1, Queue: "orders", Size: bodyBytes,
+		Count: uint64(s.cfg.Messages), Progress: bar.step,
+	}
+	err := p.Run(ctx, answerTimeout)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	s.rate("published and confirmed", s.cfg.Messages, time.Since(begin))
+
+	bar = s.progress("consumed and acked", s.cfg.Messages)
+	begin = time.Now()
+	see := func(*client.Delivery) error { bar.step(); return nil }
+	err = s.consumeAll(ctx, history, "orders", chaos.MainQueue, nil, see)
+	bar.end()
+	if err != nil {
+		return err
+	}
+	s.rate("consumed and acked", s.cfg.Messages, time.Since(begin))
+	return s.judge(history, s.cfg.Messages)
+}
+
+func (s *show) rate(what string, messages int, took time.Duration) {
+	s.figure(what, fmt.Sprintf("%s messages/s", thousands(int(float64(messages)/took.Seconds()))))
+}
+
+// consumeAll consumes a queue until it holds nothing any more.
+func (s *show) consumeAll(ctx context.Context, h *chaos.History, queue, as string, discard func(chaos.Message) bool, see func(*client.Delivery) error) error {
+	consuming, stop := context.WithCancel(ctx)
+	defer stop()
+	c := &chaos.Consumer{Client: s.client, History: h, Queue: queue, As: as, Prefetch: prefetch, Discard: discard, See: see}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(consuming) }()
+	err := s.wait(ctx, ended, func() (bool, error) {
+		q, err := s.client.GetQueue(ctx, "", queue)
+		return err == nil && q.GetStats().GetMessages() == 0, err
+	})
+	stop()
+	if err == nil {
+		err = <-ended
+		h.Add(chaos.Event{Kind: chaos.Drained, Queue: as})
+	}
+	return err
+}
+
+// wait polls until the condition holds; an early end of ended is an error.
+func (s *show) wait(ctx context.Context, ended <-chan error, holds func() (bool, error)) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		ok, err := holds()
+		if ok {
+			return nil
+		}
+		select {
+		case end := <-ended:
+			return errors.Join(errors.New("the client ended too early"), end)
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// judge checks a history and that it holds so many confirmed messages.
+func (s *show) judge(h *chaos.History, confirmed int) error {
+	r := chaos.Check(h.Events())
+	if r.Verdict != chaos.Valid || (confirmed > 0 && r.Confirmed != confirmed) {
+		return fmt.Errorf("the clients saw what must not be: %s", r.String())
+	}
+	s.say("   %s confirmed, %s delivered, lost 0, duplicates 0", thousands(r.Confirmed), thousands(r.Delivered))
+	return nil
+}
+
+// reject publishes, discards and looks at every dead letter's deaths.
+func (s *show) reject(ctx context.Context) error {
+	history := chaos.NewHistory()
+	p := &chaos.Publisher{Client: s.client, History: history, Number: 1, Queue: "orders", Size: bodyBytes, Count: uint64(s.cfg.Rejected)}
+	if err := p.Run(ctx, answerTimeout); err != nil {
+		return err
+	}
+	begin := time.Now()
+	all := func(chaos.Message) bool { return true }
+	if err := s.consumeAll(ctx, history, "orders", chaos.MainQueue, all, nil); err != nil {
+		return err
+	}
+	var letters atomic.Int64
+	see := func(d *client.Delivery) error {
+		letters.Add(1)
+		return checkDeath(d, "orders", "rejected")
+	}
+	if err := s.consumeAll(ctx, history, "orders.dead", chaos.DeadQueue, nil, see); err != nil {
+		return err
+	}
+	if n := int(letters.Load()); n != s.cfg.Rejected {
+		return fmt.Errorf("%d dead letters arrived, want %d", n, s.cfg.Rejected)
+	}
+	if err := s.judge(history, s.cfg.Rejected); err != nil {
+		return err
+	}
+	s.say("   each is in orders.dead once, with its death: queue orders, reason rejected, count 1")
+	s.rate("rejected and dead-lettered", s.cfg.Rejected, time.Since(begin))
+	return nil
+}
+
+func checkDeath(d *client.Delivery, queue, reason string) error {
+	if len(d.Deaths) != 1 || d.Deaths[0].Queue != queue || d.Deaths[0].Reason != reason || d.Deaths[0].Count != 1 {
+		return fmt.Errorf("a dead letter has deaths %+v, want one of queue %q, reason %s, count 1", d.Deaths, queue, reason)
+	}
+	return nil
+}

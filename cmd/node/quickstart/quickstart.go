@@ -1,0 +1,231 @@
+// Package quickstart shows the whole idea on one machine: three node processes, real
+// clients, dead letters, expiry, poison messages and the kill of a leader. It says what
+// happens in plain words, checks every promise it shows, and ends with a table of figures.
+package quickstart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/client"
+)
+
+// Config says how large the show is. Zero values are the defaults.
+type Config struct {
+	Binary string // the node's program; required
+	Dir    string // for the nodes; "": a new temporary one, removed when all went well
+	Keep   bool   // leave the cluster running until the context ends
+	Out    io.Writer
+	TTY    bool // Out is a terminal: progress bars instead of lines
+
+	Messages int // published with confirms, consumed and acked; 0: 100,000
+	Rejected int // discarded by the consumer; 0: 1,000
+	Expiring int // with mixed TTLs; 0: 500
+	Poison   int // that no consumer can handle; 0: 20
+}
+
+const (
+	startTimeout = time.Minute
+	stepTimeout  = 3 * time.Minute
+	stopTimeout  = 30 * time.Second
+	firstPort    = 7070
+	bodyBytes    = 1024
+)
+
+func (c Config) withDefaults() Config {
+	for field, value := range map[*int]int{&c.Messages: 100_000, &c.Rejected: 1000, &c.Expiring: 500, &c.Poison: 20} {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	return c
+}
+
+// show is one run; one goroutine walks through it.
+type show struct {
+	cfg     Config
+	dir     string
+	cluster *chaos.Cluster
+	client  *client.Client
+	figures []figure
+}
+
+// figure is a row of the closing table.
+type figure struct{ name, value string }
+
+// Run goes through all steps. The last line that it writes is "quickstart: ok", or what
+// failed, which it also returns.
+func Run(ctx context.Context, cfg Config) error {
+	s := &show{cfg: cfg.withDefaults(), dir: cfg.Dir}
+	err := s.run(ctx)
+	if err != nil {
+		s.say("")
+		for _, n := range s.nodes() {
+			s.say("log of node %s: %s", n.ID, n.LogFile())
+		}
+		s.say("quickstart: failed: %v", err)
+		return err
+	}
+	if cfg.Dir == "" && !cfg.Keep {
+		if err := os.RemoveAll(s.dir); err != nil {
+			return err
+		}
+	}
+	s.say("quickstart: ok")
+	if cfg.Keep {
+		return s.keep(ctx)
+	}
+	return nil
+}
+
+func (s *show) nodes() []*chaos.Node {
+	if s.cluster == nil {
+		return nil
+	}
+	return s.cluster.Nodes
+}
+
+func (s *show) run(ctx context.Context) (err error) {
+	defer func() {
+		if s.cluster != nil && (err != nil || !s.cfg.Keep) {
+			err = errors.Join(err, s.stop(err != nil))
+		}
+	}()
+	steps := []struct {
+		title string
+		do    func(context.Context) error
+	}{
+		{"Three nodes form a cluster", s.start},
+		{fmt.Sprintf("%s persistent messages of 1 KB, each confirmed by a majority", thousands(s.cfg.Messages)), s.publishAndConsume},
+		{fmt.Sprintf("%s rejected messages go to the dead-letter queue", thousands(s.cfg.Rejected)), s.reject},
+		{fmt.Sprintf("%s messages with mixed TTLs expire into a delay target", thousands(s.cfg.Expiring)), s.expire},
+		{fmt.Sprintf("%d poison messages pass the delivery limit", s.cfg.Poison), s.poison},
+		{"The queue's leader is killed in the middle of publishing", s.kill},
+	}
+	for i, step := range steps {
+		s.say("\n%d. %s", i+1, step.title)
+		bounded, cancel := context.WithTimeout(ctx, stepTimeout)
+		err := step.do(bounded)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("step %d, %s: %w", i+1, step.title, err)
+		}
+	}
+	s.table()
+	return nil
+}
+
+// start runs the cluster and declares what the show needs.
+func (s *show) start(ctx context.Context) (err error) {
+	if s.dir == "" {
+		if s.dir, err = os.MkdirTemp("", "quorate-quickstart-"); err != nil {
+			return err
+		}
+	}
+	if s.dir, err = filepath.Abs(s.dir); err != nil {
+		return err
+	}
+	if s.cluster, err = chaos.NewCluster(chaos.ClusterConfig{
+		Binary: s.cfg.Binary, Dir: s.dir, Name: "quickstart", FirstClientPort: firstPort,
+	}); err != nil {
+		return err
+	}
+	begin := time.Now()
+	starting, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := s.cluster.Start(starting); err != nil {
+		return err
+	}
+	for _, n := range s.cluster.Nodes {
+		pid, _ := n.Running()
+		s.say("   node %s is process %d, clients connect to %s", n.ID, pid, n.Client)
+	}
+	s.figure("cluster ready after", time.Since(begin).Round(time.Millisecond).String())
+	if s.client, err = client.Dial(ctx, client.Config{Addresses: s.cluster.Addresses()}); err != nil {
+		return err
+	}
+	queues := []client.Queue{
+		{Name: "orders.dead"}, {Name: "orders", Arguments: deadLetters("orders.dead", nil)},
+		{Name: "delayed"}, {Name: "waiting", Arguments: deadLetters("delayed", nil)},
+		{Name: "fragile.dead"}, {Name: "fragile", Arguments: deadLetters("fragile.dead", client.Table{"x-delivery-limit": poisonLimit})},
+		{Name: "survivor"},
+	}
+	for _, q := range queues {
+		if _, err := s.client.DeclareQueue(ctx, q); err != nil {
+			return err
+		}
+	}
+	s.say("   %d queues are declared, each replicated to all three nodes", len(queues))
+	return nil
+}
+
+// deadLetters returns arguments of a queue whose dead letters go to target, at least once.
+func deadLetters(target string, more client.Table) client.Table {
+	t := client.Table{
+		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target,
+		"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish",
+	}
+	for k, v := range more {
+		t[k] = v
+	}
+	return t
+}
+
+func (s *show) stop(failed bool) error {
+	if s.client != nil {
+		s.client.Close()
+	}
+	if failed {
+		s.cluster.Kill()
+		return nil
+	}
+	s.say("\nStopping the nodes")
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return s.cluster.Stop(ctx)
+}
+
+// keep prints how to talk to the cluster and waits for the context to end.
+func (s *show) keep(ctx context.Context) error {
+	s.client.Close()
+	address := s.cluster.Nodes[0].Client
+	s.say("\nThe cluster keeps running until Ctrl-C; its files are in %s. In another terminal:\n", s.dir)
+	if address != fmt.Sprintf("127.0.0.1:%d", firstPort) {
+		s.say("  export QUORATE_ADDRESSES=%s", address)
+	}
+	s.say("  bin/quoratectl cluster status\n  bin/quoratectl queue declare hello\n" +
+		"  bin/quoratectl publish hello \"a message\"\n  bin/quoratectl consume hello --count 1\n  bin/quoratectl queue show hello")
+	<-ctx.Done()
+	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return s.cluster.Stop(stopping)
+}
+
+func (s *show) say(format string, args ...any) { fmt.Fprintf(s.cfg.Out, format+"\n", args...) }
+
+func (s *show) figure(name, value string) { s.figures = append(s.figures, figure{name, value}) }
+
+func (s *show) table() {
+	width := 0
+	for _, f := range s.figures {
+		width = max(width, len(f.name))
+	}
+	s.say("\nFigures of this run")
+	for _, f := range s.figures {
+		s.say("  %-*s  %s", width, f.name, f.value)
+	}
+}
+
+// thousands writes 100000 as 100,000.
+func thousands(n int) string {
+	if n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
+}

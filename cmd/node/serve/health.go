@@ -1,0 +1,120 @@
+package serve
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	diskEvery  = 5 * time.Second  // how often the disk is tried
+	diskStalls = 30 * time.Second // a disk that took nothing for this long is dead
+)
+
+// health answers probes about this node alone, never about queues.
+type health struct {
+	file string // written again and again to see that the disk works
+	stop chan struct{}
+
+	mu      sync.Mutex
+	ready   func() error // nil: not started
+	written time.Time
+	fault   error
+}
+
+func newHealth(dataDir string) *health {
+	return &health{file: filepath.Join(dataDir, "alive"), stop: make(chan struct{}), written: time.Now()}
+}
+
+func (h *health) started(ready func() error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ready = ready
+}
+
+func (h *health) close() { close(h.stop) }
+
+// watchDisk writes until close. A write that hangs makes the node dead by its age.
+func (h *health) watchDisk() {
+	tick := time.NewTicker(diskEvery)
+	defer tick.Stop()
+	for {
+		err := writeSynced(h.file)
+		h.mu.Lock()
+		if h.fault = err; err == nil {
+			h.written = time.Now()
+		}
+		h.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-h.stop:
+			return
+		}
+	}
+}
+
+func writeSynced(name string) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(time.Now().UTC().Format(time.RFC3339) + "\n")
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func (h *health) live() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if age := time.Since(h.written); age > diskStalls {
+		return fmt.Errorf("data_dir took no write for %v (last error: %v)", age.Round(time.Second), h.fault)
+	}
+	return nil
+}
+
+func (h *health) startup() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ready == nil {
+		return errors.New("the node recovers its data and looks for the cluster")
+	}
+	return nil
+}
+
+func (h *health) serving() error {
+	if err := h.startup(); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	ready := h.ready
+	h.mu.Unlock()
+	return ready()
+}
+
+func (h *health) handler() http.Handler {
+	mux := http.NewServeMux()
+	for path, check := range map[string]func() error{
+		"/health/startup": h.startup, "/health/live": h.live, "/health/ready": h.serving,
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, check()) })
+	}
+	return mux
+}
+
+func answer(w http.ResponseWriter, err error) {
+	body := struct {
+		Status string `json:"status"`
+		Reason string `json:"reason,omitempty"`
+	}{Status: "ok"}
+	code := http.StatusOK
+	if err != nil {
+		body.Status, body.Reason, code = "failing", err.Error(), http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the prober is gone
+}

@@ -1,0 +1,178 @@
+// Package serve runs one node: it wires cluster, broker and front door together, answers
+// health probes, and stops in order.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/grpcapi"
+	"github.com/quorate/quorate/id"
+)
+
+const (
+	// shutdownTimeout bounds each step of stopping after the drain.
+	shutdownTimeout = 10 * time.Second
+	dirMode         = 0o750
+)
+
+// node is what runs; one goroutine starts and stops it.
+type node struct {
+	cfg    *config.Config
+	log    *slog.Logger
+	health *health
+	http   *http.Server
+	broker *broker.Broker
+	part   *cluster.Cluster
+	api    *grpcapi.Server
+	failed chan error // a listener ended by itself
+}
+
+// Run runs a node until ctx ends, then drains and stops it. version is told to others.
+func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
+	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 2)}
+	err := n.start(ctx, version)
+	if err == nil {
+		log.Info("node is started", "node", cfg.NodeID, "cluster", cfg.Cluster.Name, "version", version,
+			"client", cfg.Listen.Client, "peer", cfg.Listen.Peer, "http", cfg.Listen.HTTP, "data_dir", cfg.DataDir)
+		select {
+		case <-ctx.Done():
+		case err = <-n.failed:
+		}
+	} else if ctx.Err() != nil {
+		err = nil // asked to stop while starting
+	}
+	return errors.Join(err, n.stop())
+}
+
+func (n *node) start(ctx context.Context, version string) error {
+	if err := os.MkdirAll(n.cfg.DataDir, dirMode); err != nil {
+		return fmt.Errorf("data_dir: %w", err)
+	}
+	if err := n.serveHealth(ctx); err != nil {
+		return err
+	}
+	c, err := n.clusterConfig(ctx, version)
+	if err != nil {
+		return err
+	}
+	b := broker.Config{MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, Logger: n.log}
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	n.broker = broker.New(b)
+	c.Leaders = n.broker
+	if n.part, err = cluster.Start(ctx, c); err != nil {
+		_ = c.Peers.Close() // an error of Start is what matters
+		return err
+	}
+	n.broker.Attach(n.part)
+	n.health.started(n.broker.Ready)
+	return n.serveClients(ctx)
+}
+
+func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Config, error) {
+	c := cluster.Config{
+		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
+		Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
+		QueueConfig: broker.QueueConfig, ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
+		HeartbeatTimeout: n.cfg.Timeouts.Heartbeat, BodyCacheBytes: n.cfg.Limits.BodyCacheBytes, PublishWindow: n.cfg.Limits.PublishWindow,
+	}
+	if c.ConfirmTimeout == 0 {
+		c.ConfirmTimeout = -1 // never
+	}
+	var errs [5]error
+	c.Key, errs[0] = n.cfg.GossipKey()
+	c.PeerAddr, errs[1] = n.cfg.Reachable(n.cfg.Listen.Peer)
+	c.ClientAddr, errs[2] = n.cfg.Reachable(n.cfg.Listen.Client)
+	c.GossipHost, errs[3] = n.cfg.Reachable(n.cfg.Listen.Gossip)
+	c.Peers, errs[4] = listen(ctx, "listen.peer", n.cfg.Listen.Peer)
+	return c, errors.Join(errs[:]...)
+}
+
+func listen(ctx context.Context, key, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return l, nil
+}
+
+func (n *node) serveHealth(ctx context.Context) error {
+	l, err := listen(ctx, "listen.http", n.cfg.Listen.HTTP)
+	if err != nil {
+		return err
+	}
+	n.http = &http.Server{Handler: n.health.handler(), ReadHeaderTimeout: shutdownTimeout}
+	go n.health.watchDisk()
+	go func() {
+		if err := n.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			n.failed <- fmt.Errorf("listen.http: %w", err)
+		}
+	}()
+	return nil
+}
+
+func (n *node) serveClients(ctx context.Context) error {
+	l, err := listen(ctx, "listen.client", n.cfg.Listen.Client)
+	if err != nil {
+		return err
+	}
+	c := grpcapi.Config{Broker: n.broker, Logger: n.log, Reflection: true}
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	n.api = grpcapi.New(c)
+	go func() {
+		if err := n.api.Serve(l); err != nil {
+			n.failed <- fmt.Errorf("listen.client: %w", err)
+		}
+	}()
+	return nil
+}
+
+// stop drains while clients are served, then closes from the outside in.
+func (n *node) stop() error {
+	var errs []error
+	if n.api != nil {
+		n.log.Info("node drains", "at_most", n.cfg.Timeouts.Drain)
+		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
+			if err := n.broker.Drain(ctx); err != nil {
+				n.log.Warn("drain is incomplete, other nodes take over by election", "error", err)
+			}
+		})
+		bounded(shutdownTimeout, func(ctx context.Context) {
+			if err := n.api.Shutdown(ctx); err != nil {
+				n.log.Warn("clients were cut off", "error", err)
+			}
+		})
+	}
+	if n.broker != nil {
+		n.broker.Close()
+	}
+	if n.part != nil {
+		bounded(shutdownTimeout, func(ctx context.Context) { errs = append(errs, n.part.Close(ctx)) })
+	}
+	if n.http != nil {
+		n.health.close()
+		errs = append(errs, n.http.Close())
+	}
+	n.log.Info("node is stopped", "node", n.cfg.NodeID)
+	return errors.Join(errs...)
+}
+
+func bounded(d time.Duration, f func(context.Context)) {
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	defer cancel()
+	f(ctx)
+}
