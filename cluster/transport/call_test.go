@@ -11,8 +11,8 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-func appendArgs(count, bytes int) *raft.AppendEntriesRequest {
-	return &raft.AppendEntriesRequest{RPCHeader: header("n1"), Term: 1, PrevLogEntry: 1, PrevLogTerm: 1, Entries: entries(count, bytes)}
+func appendArgs(bytes int) *raft.AppendEntriesRequest {
+	return &raft.AppendEntriesRequest{RPCHeader: header("n1"), Term: 1, PrevLogEntry: 1, PrevLogTerm: 1, Entries: entries(1, bytes)}
 }
 
 // pair returns two nodes that are connected.
@@ -40,14 +40,14 @@ func TestCallRefused(t *testing.T) {
 		}
 	}
 	const none = `node "n2": no member of group g1024 runs on node "n2": it is not started yet, or was removed from here`
-	check(group.AppendEntries("n2", "n2", appendArgs(1, 10), &resp), none)
+	check(group.AppendEntries("n2", "n2", appendArgs(10), &resp), none)
 	check(group.RequestVote("n2", "n2", &raft.RequestVoteRequest{RPCHeader: header("n1")}, &raft.RequestVoteResponse{}), none)
 	check(group.InstallSnapshot("n2", "n2", &raft.InstallSnapshotRequest{RPCHeader: header("n1")}, &raft.InstallSnapshotResponse{},
 		strings.NewReader("")), "no member of group g1024 runs on node")
 
 	answer(t, b.Raft(1024))
 	const name = `node "n1" sent a Raft call in the name of node "n7": the server id in Raft configurations must be the node's id`
-	other := appendArgs(1, 10)
+	other := appendArgs(10)
 	other.RPCHeader = header("n7")
 	check(group.AppendEntries("n2", "n2", other, &resp), name)
 	check(group.(raft.WithPreVote).RequestPreVote("n2", "n2", &raft.RequestPreVoteRequest{RPCHeader: header("n7")}, //nolint:errcheck // a test may panic
@@ -57,7 +57,7 @@ func TestCallRefused(t *testing.T) {
 	check(group.InstallSnapshot("n2", "n2", &raft.InstallSnapshotRequest{RPCHeader: header("n1"), Size: 10}, &raft.InstallSnapshotResponse{},
 		strings.NewReader("short")), "the snapshot has 5 bytes, its size is said to be 10")
 	check(group.RequestVote("n9", "n9", &raft.RequestVoteRequest{RPCHeader: header("n1")}, &raft.RequestVoteResponse{}), `not known: node "n9"`)
-	if err := group.AppendEntries("n2", "n2", appendArgs(1, 10), &resp); err != nil || !resp.Success {
+	if err := group.AppendEntries("n2", "n2", appendArgs(10), &resp); err != nil || !resp.Success {
 		t.Errorf("%+v, %v", resp, err)
 	}
 }
@@ -70,7 +70,7 @@ func TestCloseGroup(t *testing.T) {
 	results := make(chan error, 8)
 	for range cap(results) {
 		go func() {
-			results <- from.AppendEntries("n2", "n2", appendArgs(1, 10), &raft.AppendEntriesResponse{})
+			results <- from.AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{})
 		}()
 	}
 	taken := <-to.Consumer()                                  // never answered
@@ -86,7 +86,7 @@ func TestCloseGroup(t *testing.T) {
 		}
 	}
 	answer(t, b.Raft(1024))
-	if err := from.AppendEntries("n2", "n2", appendArgs(1, 10), &raft.AppendEntriesResponse{}); err != nil {
+	if err := from.AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -100,13 +100,13 @@ func TestParked(t *testing.T) {
 	group := a.Raft(1024)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- group.AppendEntries("n2", "n2", appendArgs(1, 10), &raft.AppendEntriesResponse{})
+		ended <- group.AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{})
 	}()
 	until(t, "the call waits", func() bool { s := a.Stats(); return len(s.Peers) == 1 && s.Peers[0].Parked == 1 })
 	if err := group.RequestVote("n2", "n2", &raft.RequestVoteRequest{RPCHeader: header("n1")}, &raft.RequestVoteResponse{}); !errors.Is(err, ErrUnknownPeer) {
 		t.Errorf("error %v, want ErrUnknownPeer", err)
 	}
-	err := group.AppendEntries("n2", "n2", appendArgs(1, 10), &raft.AppendEntriesResponse{})
+	err := group.AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{})
 	if !errors.Is(err, ErrLinkDown) || !strings.Contains(err.Error(), "1 calls wait for it already") {
 		t.Errorf("error %v", err)
 	}
@@ -122,7 +122,7 @@ func TestParked(t *testing.T) {
 func TestCallTimeout(t *testing.T) {
 	a, b := pair(t, func(c *Config) { c.CallTimeout = 50 * time.Millisecond })
 	b.Raft(1024)
-	err := a.Raft(1024).AppendEntries("n2", "n2", appendArgs(1, 10), &raft.AppendEntriesResponse{})
+	err := a.Raft(1024).AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{})
 	if err == nil || !strings.Contains(err.Error(), `node "n2" did not answer a call for group g1024 within 50ms`) {
 		t.Errorf("error %v", err)
 	}
@@ -135,7 +135,7 @@ func TestHeartbeatPastBusyMember(t *testing.T) {
 	from, to := a.Raft(1024), b.Raft(1024)
 	to.SetHeartbeatHandler(func(rpc raft.RPC) { rpc.Respond(&raft.AppendEntriesResponse{Term: 5}, nil) })
 	stuck := make(chan error, 1)
-	go func() { stuck <- from.AppendEntries("n2", "n2", appendArgs(1, 10), &raft.AppendEntriesResponse{}) }()
+	go func() { stuck <- from.AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{}) }()
 	busy := <-to.Consumer()
 	var resp raft.AppendEntriesResponse
 	for range 10 {
@@ -144,7 +144,7 @@ func TestHeartbeatPastBusyMember(t *testing.T) {
 		}
 	}
 	answer(t, b.Raft(1025))
-	if err := a.Raft(1025).AppendEntries("n2", "n2", appendArgs(1, 10), &resp); err != nil {
+	if err := a.Raft(1025).AppendEntries("n2", "n2", appendArgs(10), &resp); err != nil {
 		t.Error(err)
 	}
 	busy.Respond(&raft.AppendEntriesResponse{Success: true}, nil)
@@ -162,7 +162,7 @@ func TestTooManyInboundCalls(t *testing.T) {
 	connected(t, a, b)
 	from, to := a.Raft(1024), b.Raft(1024)
 	results := make(chan error, 20)
-	call := func() { results <- from.AppendEntries("n2", "n2", appendArgs(1, 10), &raft.AppendEntriesResponse{}) }
+	call := func() { results <- from.AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{}) }
 	go call()
 	l := &to.(*group).calls //nolint:errcheck // a test may panic
 	until(t, "the first call is offered to raft", func() bool {
@@ -196,9 +196,9 @@ func TestPipelineLimits(t *testing.T) {
 		args   *raft.AppendEntriesRequest
 		fit    int
 	}{
-		{name: "depth", change: func(c *Config) { c.MaxRaftInFlight = 3 }, args: appendArgs(1, 10), fit: 3},
-		{name: "bytes", change: func(c *Config) { c.MaxRaftBytes = 2500 }, args: appendArgs(1, 1000), fit: 2},
-		{name: "one always fits", change: func(c *Config) { c.MaxRaftBytes = 10 }, args: appendArgs(1, 1000), fit: 1},
+		{name: "depth", change: func(c *Config) { c.MaxRaftInFlight = 3 }, args: appendArgs(10), fit: 3},
+		{name: "bytes", change: func(c *Config) { c.MaxRaftBytes = 2500 }, args: appendArgs(1000), fit: 2},
+		{name: "one always fits", change: func(c *Config) { c.MaxRaftBytes = 10 }, args: appendArgs(1000), fit: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := pair(t, c.change)
@@ -260,7 +260,7 @@ func TestPipelineSlowReader(t *testing.T) {
 	const calls = 50
 	var sent []*raft.AppendEntriesRequest
 	for range calls {
-		sent = append(sent, appendArgs(1, 10))
+		sent = append(sent, appendArgs(10))
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -274,7 +274,7 @@ func TestPipelineSlowReader(t *testing.T) {
 	}()
 	for i := range calls {
 		// Another group's call goes there and back before the next result is read.
-		if err := a.Raft(id.GroupID(1025)).AppendEntries("n2", "n2", appendArgs(1, 10), &raft.AppendEntriesResponse{}); err != nil {
+		if err := a.Raft(id.GroupID(1025)).AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{}); err != nil {
 			t.Fatal(err)
 		}
 		if f := <-p.Consumer(); f.Request() != sent[i] || f.Error() != nil {
@@ -287,7 +287,7 @@ func TestPipelineSlowReader(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.AppendEntries(appendArgs(1, 10), &raft.AppendEntriesResponse{}); !errors.Is(err, raft.ErrPipelineShutdown) {
+	if _, err := p.AppendEntries(appendArgs(10), &raft.AppendEntriesResponse{}); !errors.Is(err, raft.ErrPipelineShutdown) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -301,7 +301,7 @@ func TestPipelineEndsAtFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close() //nolint:errcheck // always nil
-	if _, err := p.AppendEntries(appendArgs(1, 10), &raft.AppendEntriesResponse{}); err != nil {
+	if _, err := p.AppendEntries(appendArgs(10), &raft.AppendEntriesResponse{}); err != nil {
 		t.Fatal(err)
 	}
 	rpc := <-to.Consumer()
@@ -310,7 +310,21 @@ func TestPipelineEndsAtFailure(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	until(t, "the pipeline has ended", func() bool {
-		_, err := p.AppendEntries(appendArgs(1, 10), &raft.AppendEntriesResponse{})
+		_, err := p.AppendEntries(appendArgs(10), &raft.AppendEntriesResponse{})
 		return errors.Is(err, raft.ErrPipelineShutdown)
 	})
+}
+
+// A call does not wait for a link for ever.
+func TestParkTimeout(t *testing.T) {
+	conf := testConfig("n1", 1)
+	conf.ParkTimeout = 20 * time.Millisecond
+	a := start(t, conf)
+	err := a.Raft(1024).AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{})
+	if !errors.Is(err, ErrLinkDown) || !strings.Contains(err.Error(), `node "n2" for 20ms`) {
+		t.Errorf("error %v", err)
+	}
+	if n := a.Stats().Peers[0].Parked; n != 0 {
+		t.Errorf("%d calls wait", n)
+	}
 }

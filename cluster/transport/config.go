@@ -37,7 +37,8 @@ type Config struct {
 	RetryRefuse time.Duration // wait after the peer refused this node; 0: 5 s
 	PingEvery   time.Duration // between pings on every connection; 0: 1 s
 	PingTimeout time.Duration // without an answer to a ping, the link is dropped; 0: 1 s
-	CallTimeout time.Duration // a Raft call, with its wait for the link; 0: 30 s
+	CallTimeout time.Duration // a Raft call, from when it is sent; 0: 30 s
+	ParkTimeout time.Duration // AppendEntries and snapshots wait so long for a link; 0: 10 min
 }
 
 // Validate returns all faults of the Config at once.
@@ -82,6 +83,7 @@ func (c Config) Validate() error {
 		{"PingEvery", c.PingEvery},
 		{"PingTimeout", c.PingTimeout},
 		{"CallTimeout", c.CallTimeout},
+		{"ParkTimeout", c.ParkTimeout},
 	} {
 		if d.value < 0 {
 			fault("%s is %v: set a positive duration, or 0 for the default", d.name, d.value)
@@ -122,6 +124,7 @@ func (c Config) withDefaults() Config {
 	orTime(&c.PingEvery, time.Second)
 	orTime(&c.PingTimeout, time.Second)
 	orTime(&c.CallTimeout, 30*time.Second)
+	orTime(&c.ParkTimeout, 10*time.Minute)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -161,15 +161,14 @@ func (g *group) callNow(to raft.ServerID, c *nodev1.RaftCall) (any, error) {
 	})
 }
 
-// call sends and waits for the answer, the link's return included if park is set, for
-// Config.CallTimeout at most.
+// call sends and waits for the answer; if park is set, it first waits for a link.
 func (g *group) call(to raft.ServerID, park bool, frame func(request uint64) outFrame) (any, error) {
-	late := time.NewTimer(g.m.config.CallTimeout)
-	defer late.Stop()
-	s, err := g.session(to, park, late.C)
+	s, err := g.session(to, park)
 	if err != nil {
 		return nil, err
 	}
+	late := time.NewTimer(g.m.config.CallTimeout)
+	defer late.Stop()
 	w := &syncCall{done: make(chan struct{})}
 	request, err := s.register(w)
 	if err == nil {
@@ -191,7 +190,7 @@ func (g *group) call(to raft.ServerID, park bool, frame func(request uint64) out
 }
 
 // session returns the links to a node, and waits for them if park is set.
-func (g *group) session(to raft.ServerID, park bool, late <-chan time.Time) (*session, error) {
+func (g *group) session(to raft.ServerID, park bool) (*session, error) {
 	if !park {
 		return g.m.session(id.NodeID(to))
 	}
@@ -199,5 +198,5 @@ func (g *group) session(to raft.ServerID, park bool, late <-chan time.Time) (*se
 	if p == nil {
 		return nil, ErrClosed
 	}
-	return p.await(late, g.done)
+	return p.await(g.done)
 }

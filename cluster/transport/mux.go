@@ -63,8 +63,10 @@ func New(c Config) (*Mux, error) {
 		grpc.ReadBufferSize(socketBufferBytes),
 		grpc.WriteBufferSize(socketBufferBytes),
 		grpc.ConnectionTimeout(c.DialTimeout),
-		// gRPC does not go below a second here; the opener's own pings do.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: max(c.PingEvery, time.Second), Timeout: c.PingTimeout}),
+		// The opener's pings notice a frozen peer first; this clears up the accepted end,
+		// with more patience, because a machine that is busy for a moment is not frozen.
+		// gRPC does not go below a second here.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: max(c.PingEvery, time.Second), Timeout: 3 * c.PingTimeout}),
 		grpc.WaitForHandlers(true),
 	)
 	nodev1.RegisterNodeServer(m.server, service{NodeServer: c.Calls, m: m})

@@ -178,8 +178,13 @@ func (p *peer) session() (*session, error) {
 }
 
 // await parks the caller until the links are up. The number of those that wait is
-// bounded; late and done end the wait.
-func (p *peer) await(late <-chan time.Time, done <-chan struct{}) (*session, error) {
+// bounded; Config.ParkTimeout and done end the wait.
+func (p *peer) await(done <-chan struct{}) (*session, error) {
+	if s, err := p.session(); err == nil {
+		return s, nil
+	}
+	late := time.NewTimer(p.m.config.ParkTimeout)
+	defer late.Stop()
 	p.mu.Lock()
 	if p.parked >= p.m.config.MaxParkedCalls {
 		p.mu.Unlock()
@@ -206,8 +211,8 @@ func (p *peer) await(late <-chan time.Time, done <-chan struct{}) (*session, err
 		select {
 		case <-up:
 		case <-over:
-		case <-late:
-			return nil, fmt.Errorf("%w: node %q for %v", ErrLinkDown, p.node, p.m.config.CallTimeout)
+		case <-late.C:
+			return nil, fmt.Errorf("%w: node %q for %v", ErrLinkDown, p.node, p.m.config.ParkTimeout)
 		case <-done:
 			return nil, ErrClosed
 		case <-p.ctx.Done():

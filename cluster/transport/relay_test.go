@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -56,7 +58,7 @@ func newRelay(t *testing.T, target string) *relay {
 }
 
 func (r *relay) join(in net.Conn, all *sync.WaitGroup) {
-	out, err := (&net.Dialer{}).Dial("tcp", r.target) //nolint:noctx // ends with the test
+	out, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", r.target)
 	if err != nil {
 		_ = in.Close()
 		return
@@ -88,7 +90,7 @@ func (r *relay) move(to, from net.Conn) {
 			}
 		}
 		if err != nil {
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				_ = from.Close()
 			}
 			_ = to.Close()

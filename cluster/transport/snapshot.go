@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/grpc"
@@ -24,9 +23,7 @@ const chunkBytes = 256 << 10
 func (g *group) InstallSnapshot(
 	to raft.ServerID, _ raft.ServerAddress, args *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
-	late := time.NewTimer(g.m.config.CallTimeout)
-	defer late.Stop()
-	s, err := g.session(to, true, late.C)
+	s, err := g.session(to, true)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,8 @@ func calls() []*raft.AppendEntriesRequest {
 func protoCall(group, request uint64, r *raft.AppendEntriesRequest) *nodev1.Frame {
 	p := &nodev1.AppendEntriesRequest{
 		Header: headerTo(r.RPCHeader), Term: r.Term, PrevLogEntry: r.PrevLogEntry, PrevLogTerm: r.PrevLogTerm,
-		LeaderCommitIndex: r.LeaderCommitIndex, Leader: r.Leader,
+		LeaderCommitIndex: r.LeaderCommitIndex,
+		Leader:            r.Leader, //nolint:staticcheck // older members read it
 	}
 	for _, e := range r.Entries {
 		p.Entries = append(p.Entries, &nodev1.LogEntry{
