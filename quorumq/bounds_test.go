@@ -31,26 +31,45 @@ func TestMarksAreBounded(t *testing.T) {
 }
 
 // TestStaleExpiriesAreBounded shows that messages that are consumed before they expire
-// leave no trace.
+// leave no trace, although one that expires before them all stays.
 func TestStaleExpiriesAreBounded(t *testing.T) {
 	q := New(1024, DefaultConfig())
-	k := benchConsumer(q)
-	e := &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1, Messages: benchMessages()}
+	k := ConsumerKey{SessionKey: SessionKey{Node: "n1", Epoch: 1, Session: 1}, Tag: 1}
+	q.Apply(Meta{Index: 1}, &Checkout{Consumer: k, Credit: true})
+	e := &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1, Messages: []NewMessage{{Size: 1, TTLMs: 500}}}
+	q.Apply(Meta{Index: 2}, e)
+	e.First++
+	e.Messages = benchMessages()
 	for i := range e.Messages {
 		e.Messages[i].TTLMs = int64(1_000_000 - i)
 	}
-	for i := range uint64(1000) {
-		q.Apply(Meta{Index: 2*i + 2}, e)
+	for i := range uint64(300) {
+		at := Meta{Index: 10*i + 3}
+		apply := func(c Command) {
+			q.Apply(at, c)
+			at.Index++
+		}
+		apply(e)
 		e.First += benchBatch
-		q.Apply(Meta{Index: 2*i + 3}, &Settle{Consumer: k, Ranges: []MsgIDRange{{First: 1, Last: MsgID(e.First)}}})
+		last, _ := q.LastMsgID(k)
+		all := []MsgIDRange{{First: last + 1, Last: last + benchBatch}}
+		apply(&Credit{Consumer: k, Limit: last + benchBatch})
+		apply(&Return{Consumer: k, Ranges: all})
+		last += benchBatch
+		all = []MsgIDRange{{First: last + 1, Last: last + benchBatch}}
+		apply(&Credit{Consumer: k, Limit: last + benchBatch})
+		apply(&Settle{Consumer: k, Ranges: all})
 	}
-	if n := len(q.readyDue.heap); n > 2*maxStale {
-		t.Errorf("%d expiries for %d messages", n, q.readyLen())
+	if n, m := len(q.readyDue.heap), len(q.backDue.heap); n > 2*maxStale || m > 2*maxStale {
+		t.Errorf("%d and %d expiries for %d messages", n, m, q.readyLen())
+	}
+	if q.readyLen() != 1 || q.unsettled != 0 {
+		t.Errorf("%d ready, %d unsettled", q.readyLen(), q.unsettled)
 	}
 }
 
-// TestStuckMessagePinsNoWindow shows that a consumer that holds one message for ever
-// and settles all others stays small.
+// TestStuckMessagePinsNoWindow shows that a consumer that holds its first and newest
+// message and settles all others stays small.
 func TestStuckMessagePinsNoWindow(t *testing.T) {
 	q := New(1024, DefaultConfig())
 	k := benchConsumer(q)
@@ -58,14 +77,61 @@ func TestStuckMessagePinsNoWindow(t *testing.T) {
 	for i := range uint64(1000) {
 		q.Apply(Meta{Index: 2*i + 2}, e)
 		e.First += benchBatch
-		q.Apply(Meta{Index: 2*i + 3}, &Settle{Consumer: k, Ranges: []MsgIDRange{{First: 2, Last: MsgID(e.First)}}})
+		q.Apply(Meta{Index: 2*i + 3}, &Settle{Consumer: k, Ranges: []MsgIDRange{{First: 2, Last: MsgID(e.First - 2)}}})
 	}
 	w := &q.consumer(k).held
-	if w.live != 1 || len(w.items) > 1000 {
+	if w.live != 2 || len(w.items) > 1000 {
 		t.Errorf("%d messages take %d places", w.live, len(w.items))
 	}
-	if ds := q.Assigned(nil, k, 0); len(ds) != 1 || ds[0].MsgID != 1 {
+	if ds := q.Assigned(nil, k, 0); len(ds) != 2 || ds[0].MsgID != 1 || ds[1].MsgID != MsgID(e.First-1) {
 		t.Errorf("holds %v", ds)
+	}
+}
+
+// TestManyGetsLeaveNoWindow shows that Get may hold any number (DEL-5), whose room goes
+// with them.
+func TestManyGetsLeaveNoWindow(t *testing.T) {
+	const count = 3 * MaxOutstanding
+	q := New(1024, DefaultConfig())
+	fill(q, count, Unlimited)
+	s := SessionKey{Node: "n1", Epoch: 1, Session: 1}
+	for i := range uint64(count) {
+		if r, _ := q.Apply(Meta{Index: count + i + 1}, &Get{Session: s}); r.Delivery == nil {
+			t.Fatalf("get %d finds nothing", i)
+		}
+	}
+	k := ConsumerKey{SessionKey: s}
+	q.Apply(Meta{Index: 3 * count}, &Settle{Consumer: k, Ranges: []MsgIDRange{{First: 1, Last: count}}})
+	if w := q.consumer(k).held; w.live != 0 || cap(w.items) > 0 {
+		t.Errorf("%d messages keep room for %d", w.live, cap(w.items))
+	}
+	if err := q.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestQueueThatNeverEmpties shows that a queue takes as much room after many messages
+// as its length needs.
+func TestQueueThatNeverEmpties(t *testing.T) {
+	const length = 1000
+	q := New(1024, DefaultConfig())
+	fill(q, length, Unlimited)
+	k := ConsumerKey{SessionKey: SessionKey{Node: "n1", Epoch: 1, Session: 1}, Tag: 1}
+	q.Apply(Meta{Index: length + 1}, &Checkout{Consumer: k, Credit: true, AutoAck: true})
+	e := &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: length/benchBatch*benchBatch + benchBatch + 1, Messages: benchMessages()}
+	limit := MsgID(0)
+	for i := range uint64(2000) {
+		q.Apply(Meta{Index: length + 2*i + 2}, e)
+		e.First += benchBatch
+		limit += benchBatch
+		q.Apply(Meta{Index: length + 2*i + 3}, &Credit{Consumer: k, Limit: limit})
+	}
+	d := &q.ready[DefaultPriority]
+	if d.len() < length || len(d.chunks) > 4*length/chunkLen {
+		t.Errorf("%d messages, %d chunks", d.len(), len(d.chunks))
+	}
+	if err := q.check(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -93,5 +159,21 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	cycle()
 	if n := testing.AllocsPerRun(10, cycle); n != 0 {
 		t.Errorf("%v allocations for %d messages", n, 100*benchBatch)
+	}
+}
+
+// TestLinesAreBounded shows that priorities that nobody uses any more leave no line.
+func TestLinesAreBounded(t *testing.T) {
+	q := New(1024, DefaultConfig())
+	for i := range int32(10 * maxIdleLines) {
+		k := ConsumerKey{SessionKey: SessionKey{Node: "n1", Epoch: 1, Session: 1}, Tag: uint32(i + 1)}
+		q.Apply(Meta{Index: uint64(i + 1)}, &Checkout{Consumer: k, Priority: i})
+		q.Apply(Meta{Index: uint64(i + 1)}, &Cancel{Consumer: k})
+	}
+	if len(q.waiting) > maxIdleLines {
+		t.Errorf("%d lines", len(q.waiting))
+	}
+	if err := q.check(); err != nil {
+		t.Error(err)
 	}
 }

@@ -10,6 +10,7 @@ func (q *Queue) discard(h *held, reason Reason) {
 		failures: h.failures, acquired: h.acquired,
 		reason: reason, at: q.now,
 	}
+	q.stats.discarded[q.config.DeadLetter][reason]++ // DL-52
 	switch q.config.DeadLetter {
 	case DeadLetterAtLeastOnce:
 		// DL-21: in the same entry, counted, its body kept.
@@ -17,14 +18,11 @@ func (q *Queue) discard(h *held, reason Reason) {
 		q.backlogNext++
 		q.backlog.push(d)
 		q.backlogBytes += uint64(d.size)
-		q.stats.deadLettered[reason]++
 		q.effects.Backlog = true
 		return
 	case DeadLetterAtMostOnce:
 		q.effects.Copies = append(q.effects.Copies, d.public()) // DL-11: in this order
-		q.stats.deadLettered[reason]++
 	case DeadLetterDisabled:
-		q.stats.dropped++
 	}
 	q.release(h.body())
 	q.dropAnnotations(h.annotations())
@@ -89,6 +87,7 @@ func (q *Queue) applyBacklogSettle(c *BacklogSettle) {
 			}
 			gone := *d
 			q.backlog.remove(d)
+			q.stats.confirmed++
 			q.backlogBytes -= uint64(gone.size)
 			q.release(gone.body())
 			q.dropAnnotations(gone.annotations())

@@ -142,6 +142,7 @@ func show(q *Queue) string {
 		{"returned", o.ReturnedTotal},
 		{"delivery limit hits", o.DeliveryLimitHits},
 		{"dedup", o.Dedup},
+		{"confirmed", o.Confirmed},
 	} {
 		if c.count > 0 {
 			fmt.Fprintf(&b, "%s %d\n", c.name, c.count)

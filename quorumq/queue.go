@@ -50,9 +50,9 @@ type pools struct {
 
 // stats counts since the creation of the queue (ST-1, DL-52).
 type stats struct {
-	enqueued, refused, settled, expired, dropped, delivered uint64
-	redelivered, returned, limitHits, dedup                 uint64
-	deadLettered                                            [5]uint64
+	enqueued, refused, settled, expired, delivered     uint64
+	redelivered, returned, limitHits, dedup, confirmed uint64
+	discarded                                          [3][5]uint64 // by DeadLetterMode, then Reason
 }
 
 // store holds the ready messages: one deque per priority level and the returned list,

@@ -102,11 +102,13 @@ type Overview struct {
 	ReadyBytes, UnsettledBytes, BacklogBytes                uint64
 	Consumers, Sessions, Enqueuers                          int
 	ReadyByPriority                                         [32]uint64
-	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64    // since creation
-	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64    // Dedup: transfers answered from memory
-	DeadLettered                                            [5]uint64 // by Reason
-	Full                                                    bool      // not even an empty message would be taken (LEN-7)
-	OldestReady                                             Time      // when the oldest ready message was enqueued; 0 = none
+	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64       // since creation
+	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64       // Dedup: transfers answered from memory
+	DeadLettered                                            [5]uint64    // by Reason; Dropped counts those without dead-lettering
+	Discarded                                               [3][5]uint64 // by DeadLetterMode, then Reason (DL-52)
+	Confirmed                                               uint64       // backlog messages that the forwarder settled (DL-52)
+	Full                                                    bool         // not even an empty message would be taken (LEN-7)
+	OldestReady                                             Time         // when the oldest ready message was enqueued; 0 = none
 	Now                                                     Time
 	Config                                                  Config
 }

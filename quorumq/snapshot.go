@@ -29,14 +29,22 @@ func (q *Queue) AppendSnapshot(b []byte) []byte {
 	return q.putBacklog(b)
 }
 
+// counters is the number of counters in a snapshot.
+const counters = 22
+
 // all returns the counters in their stored order.
-func (s *stats) all() [15]*uint64 {
-	d := &s.deadLettered
-	return [15]*uint64{
-		&s.enqueued, &s.refused, &s.settled, &s.expired, &s.dropped, &s.delivered,
-		&s.redelivered, &s.returned, &s.limitHits, &s.dedup,
-		&d[0], &d[1], &d[2], &d[3], &d[4],
+func (s *stats) all() (all [counters]*uint64) {
+	n := copy(all[:], []*uint64{
+		&s.enqueued, &s.refused, &s.settled, &s.expired, &s.delivered,
+		&s.redelivered, &s.returned, &s.limitHits, &s.dedup, &s.confirmed,
+	})
+	for mode := range s.discarded {
+		for r := ReasonRejected; r <= ReasonDeliveryLimit; r++ {
+			all[n] = &s.discarded[mode][r]
+			n++
+		}
 	}
+	return all
 }
 
 func (q *Queue) putNodes(b []byte) []byte {

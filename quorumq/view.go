@@ -23,16 +23,20 @@ func (q *Queue) Overview() Overview {
 		Refused:           s.refused,
 		Settled:           s.settled,
 		Expired:           s.expired,
-		Dropped:           s.dropped,
 		Delivered:         s.delivered,
 		Redelivered:       s.redelivered,
 		ReturnedTotal:     s.returned,
 		DeliveryLimitHits: s.limitHits,
 		Dedup:             s.dedup,
-		DeadLettered:      s.deadLettered,
+		Confirmed:         s.confirmed,
+		Discarded:         s.discarded,
 		Full:              q.config.Overflow != OverflowDropHead && q.full(0),
 		Now:               q.now,
 		Config:            q.config,
+	}
+	for r := range o.DeadLettered {
+		o.Dropped += s.discarded[DeadLetterDisabled][r]
+		o.DeadLettered[r] = s.discarded[DeadLetterAtMostOnce][r] + s.discarded[DeadLetterAtLeastOnce][r]
 	}
 	for _, s := range q.order {
 		for _, c := range s.consumers {
