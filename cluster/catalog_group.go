@@ -238,21 +238,18 @@ func (g *catalogGroup) register() {
 	command := catalog.AppendCommand(nil, &catalog.RegisterNode{
 		ID: cfg.Node, Address: cfg.PeerAddr, ClientAddress: cfg.ClientAddr, Epoch: g.c.epoch,
 	})
-	for {
-		r, err := g.propose(g.c.ctx, command)
-		if err != nil {
-			return // propose gives up only when the node stops
-		}
-		if r.Err != nil {
-			refused := fmt.Errorf("cluster: the catalog refuses this node: %w", r.Err)
-			g.refused.Store(&refused)
-			g.c.log.Error("catalog refuses this node", "error", r.Err)
-			return
-		}
-		g.registered.Store(r.Index)
-		g.c.host.wakeReconcile()
+	r, err := g.propose(g.c.ctx, command)
+	if err != nil {
+		return // propose gives up only when the node stops
+	}
+	if r.Err != nil {
+		refused := fmt.Errorf("cluster: the catalog refuses this node: %w", r.Err)
+		g.refused.Store(&refused)
+		g.c.log.Error("catalog refuses this node", "error", r.Err)
 		return
 	}
+	g.registered.Store(r.Index)
+	g.c.host.wakeReconcile()
 }
 
 // ready tells what is missing before this node's view can be relied on.

@@ -111,7 +111,8 @@ func (n *testNodes) launch(ids ...id.NodeID) {
 }
 
 func (n *testNodes) config(i id.NodeID) Config {
-	peers, err := net.Listen("tcp", "127.0.0.1:0")
+	var listen net.ListenConfig
+	peers, err := listen.Listen(n.t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -130,6 +130,22 @@ func TestPromiseOnDisk(t *testing.T) {
 	}
 }
 
+// The bytes of docs/formats/datadir.md.
+func TestSealed(t *testing.T) {
+	const golden = "quorate 1\nepoch 7\ncrc32c 8f8af2b9\n"
+	if got := string(seal(record{{"epoch", "7"}})); got != golden {
+		t.Errorf("sealed %q, want %q", got, golden)
+	}
+	for b, want := range map[string]string{
+		"": "no checksum", "quorate 1\nepoch 7\n": "no checksum", golden[:len(golden)-1]: "checksum is wrong",
+		"quorate 1\nepoch 8\ncrc32c 8f8af2b9\n": "checksum is wrong", "quorate 2\ncrc32c 00000000\n": `"quorate 2"`,
+	} {
+		if _, err := unseal([]byte(b)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("unsealing %q: %v", b, err)
+		}
+	}
+}
+
 func FuzzUnseal(f *testing.F) {
 	f.Add(seal(record{{"epoch", "7"}}))
 	f.Add([]byte("quorate 1\ncrc32c "))

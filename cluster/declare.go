@@ -19,15 +19,32 @@ func (c *Cluster) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, size
 	if err := c.place(&d, size, balanced); err != nil {
 		return catalog.Reply{}, err
 	}
+	ctx, cancel := c.commandContext(ctx)
+	defer cancel()
 	r, err := c.ProposeCatalog(ctx, &d)
 	if err != nil || !r.Created {
 		return r, err
 	}
-	if _, err := c.QueueStatus(ctx, r.UID); err != nil {
+	// What is left of the time is for taking the queue back.
+	starting := ctx
+	if end, bounded := ctx.Deadline(); bounded {
+		var stop context.CancelFunc
+		starting, stop = context.WithDeadline(ctx, end.Add(-time.Until(end)/undeclareShare))
+		defer stop()
+	}
+	if _, err := c.QueueStatus(starting, r.UID); err != nil {
 		return catalog.Reply{}, errors.Join(err, c.undeclare(ctx, &d, r.UID))
 	}
 	return r, nil
 }
+
+const (
+	// undeclareShare is the part of the time of a declaration, one in so many, that is
+	// kept for taking it back.
+	undeclareShare = 5
+	// undeclareLeast is how long it is tried even if the caller has given up.
+	undeclareLeast = time.Second
+)
 
 // place chooses the members of a queue; one that exists keeps its own.
 func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error {
@@ -56,12 +73,14 @@ func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error 
 
 // undeclare deletes a queue that could not be started.
 func (c *Cluster) undeclare(ctx context.Context, d *catalog.DeclareQueue, uid id.QueueUID) error {
-	// The caller may have given up, but nothing may remain.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), undeclareLeast)
+		defer cancel()
+	}
 	_, err := c.ProposeCatalog(ctx, &catalog.DeleteQueue{VHost: d.VHost, Name: d.Name, UID: uid})
 	if err != nil {
-		return fmt.Errorf("deleting queue %q, which could not be started: delete it by hand: %w", d.Name, err)
+		return fmt.Errorf("queue %q could not be started and remains: delete it: %w", d.Name, err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,8 +12,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"errors"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/transport"
@@ -152,6 +151,7 @@ func TestPeers(t *testing.T) {
 // Deliveries that find no room on a link come later, all of them and in order; so do
 // those beyond the bytes of one answer to Resume.
 func TestLostDeliveries(t *testing.T) {
+	t.Parallel()
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
 	a := n.nodes["a"]
@@ -216,8 +216,10 @@ func TestLostDeliveries(t *testing.T) {
 // RE-1: nothing remains of a queue of which no majority could start. Once it can, the
 // name is free.
 func TestUndeclared(t *testing.T) {
-	n := newTestNodes(t, func(c *Config) { c.CommandTimeout = 1500 * time.Millisecond })
+	t.Parallel()
+	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
+	n.nodes["a"].cfg.CommandTimeout = 1500 * time.Millisecond // nobody reads it meanwhile
 	next := id.FirstQueueUID
 	for _, i := range []id.NodeID{"b", "c"} {
 		// A file where the directory shall be.
@@ -243,6 +245,7 @@ func TestUndeclared(t *testing.T) {
 			return nil
 		})
 	}
+	n.nodes["a"].cfg.CommandTimeout = 10 * time.Second
 	if q := n.nodes["a"].declare(t, "q", 3); q <= next {
 		t.Errorf("UID %s was used again", q)
 	}
@@ -250,6 +253,7 @@ func TestUndeclared(t *testing.T) {
 
 // A member that could not be opened is opened when it can be.
 func TestOpenAgain(t *testing.T) {
+	t.Parallel()
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
 	path := n.nodes["c"].dir.queue(id.FirstQueueUID)

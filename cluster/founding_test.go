@@ -14,6 +14,7 @@ import (
 
 // More nodes than it takes found one cluster, and the rest joins it.
 func TestFoundingWithMoreNodes(t *testing.T) {
+	t.Parallel()
 	n := newTestNodes(t, nil)
 	ids := []id.NodeID{"e", "d", "c", "b", "a"}
 	n.start(ids...)
@@ -61,6 +62,7 @@ func TestSingleNode(t *testing.T) {
 // A node of another cluster's name or key does not join and does no harm; a directory of
 // another cluster is refused.
 func TestStrangers(t *testing.T) {
+	t.Parallel()
 	key := []byte("0123456789abcdef")
 	n := newTestNodes(t, func(c *Config) {
 		c.Expect, c.Key = 1, key

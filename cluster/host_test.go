@@ -414,6 +414,7 @@ func TestRestart(t *testing.T) {
 // A node that comes later is made a member of the catalog group and takes its share; it
 // can be drained and go, and its consumers' messages return (DC-1).
 func TestJoinDrainLeave(t *testing.T) {
+	t.Parallel()
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
 	n.start("d")
@@ -471,11 +472,13 @@ func TestJoinDrainLeave(t *testing.T) {
 // RE-1: a queue that gets no leader is not left behind; RE-5: without a majority commands
 // end as unavailable within their time.
 func TestWithoutMajority(t *testing.T) {
-	n := newTestNodes(t, func(c *Config) { c.CommandTimeout = time.Second })
+	t.Parallel()
+	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
-	q := n.nodes["a"].declare(t, "q", 3)
-	n.stop("b", "c")
 	a := n.nodes["a"]
+	q := a.declare(t, "q", 3)
+	n.stop("b", "c")
+	a.cfg.CommandTimeout = 500 * time.Millisecond // nobody reads it meanwhile
 	poll(t, "a no longer leads", func() error {
 		if a.leaders.get(q) != nil {
 			return errWaiting

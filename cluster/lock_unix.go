@@ -22,7 +22,7 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder, _ := io.ReadAll(io.LimitReader(f, 32))
-		if err != syscall.EWOULDBLOCK { //nolint:errorlint // Flock returns the bare number.
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("cluster: locking data directory %q: %w", dir, err), f.Close())
 		}
 		by := "another process"

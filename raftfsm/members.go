@@ -43,11 +43,6 @@ func (g *Group[R, E]) AddNonvoter(ctx context.Context, n id.NodeID) error {
 	})
 }
 
-// RemoveMember takes a node out of the configuration. Otherwise as AddVoter.
-func (g *Group[R, E]) RemoveMember(ctx context.Context, n id.NodeID) error {
-	return g.change(ctx, "remove", n, func(r *raft.Raft) raft.Future { return r.RemoveServer(raft.ServerID(n), 0, 0) })
-}
-
 // change waits for a change of the configuration, or for the end of ctx. Raft takes a
 // change only when the one before is committed, and may leave it without an answer when
 // it is shut down: so Close does not wait for the goroutine.
