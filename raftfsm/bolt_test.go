@@ -232,6 +232,7 @@ func TestBoltStaysRefusingAfterAFailedWrite(t *testing.T) {
 }
 
 func TestBoltLockIsExplained(t *testing.T) {
+	t.Parallel()
 	f := newBoltFixture(t)
 	_, err := OpenBolt(f.path)
 	if err == nil || !strings.Contains(err.Error(), "locked by another process") || !strings.Contains(err.Error(), f.path) {

@@ -21,6 +21,10 @@ import (
 
 const testGroup id.GroupID = 1024
 
+// testTimeout is as short as a busy machine with a slow disk allows without elections
+// that no test asked for.
+const testTimeout = 300 * time.Millisecond
+
 // deadline bounds every wait for a condition.
 const deadline = 20 * time.Second
 
@@ -207,7 +211,7 @@ func (c *testCluster) tryOpen(m *member) error {
 	m.machine, m.effects = &logMachine{leads: true}, &effects{}
 	config := Config[reply, string]{
 		Group: testGroup, Node: m.node, Machine: m.machine, Effector: m.effects, Transport: m.transport,
-		HeartbeatTimeout: 100 * time.Millisecond, ElectionTimeout: 100 * time.Millisecond,
+		HeartbeatTimeout: testTimeout, ElectionTimeout: testTimeout,
 		Logger: slog.New(slog.NewTextHandler(c.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	s, err := OpenBolt(filepath.Join(m.dir, "raft.db"))

@@ -88,6 +88,7 @@ func (c *testCluster) stopsAlone(m *member, text string) {
 }
 
 func TestFailedWriteStopsTheLeader(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, makeFaulty)
 	c.propose("a", "body")
 	l := c.leader()
@@ -99,6 +100,7 @@ func TestFailedWriteStopsTheLeader(t *testing.T) {
 }
 
 func TestFailedWriteStopsAFollower(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, makeFaulty)
 	f := c.follower()
 	f.faults(t).failWrites.Store(true)
@@ -108,6 +110,7 @@ func TestFailedWriteStopsAFollower(t *testing.T) {
 
 // Raft panics when it cannot store a term or read an entry that it has to apply.
 func TestFailedTermAndReadStopOnlyTheGroup(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, makeFaulty)
 	c.propose("a", "body")
 	f := c.follower()
@@ -131,6 +134,7 @@ func TestFailedTermAndReadStopOnlyTheGroup(t *testing.T) {
 
 // A leader that hangs in a write is replaced, and follows when its disk is back.
 func TestHangingDiskLosesTheLeadership(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, func(m *member, config *Config[reply, string]) {
 		makeFaulty(m, config)
 		config.StallTimeout = 100 * time.Millisecond
@@ -157,6 +161,7 @@ func TestHangingDiskLosesTheLeadership(t *testing.T) {
 }
 
 func TestPanicOfTheMachineStopsOnlyTheGroup(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	f := c.follower()
 	f.group.Read(func() { f.machine.panics = "bad" })
@@ -184,6 +189,7 @@ func (m *member) corrupt(t *testing.T, index uint64) {
 // A flipped bit in one member's log is found when the entry is applied: that member
 // stops, serves nothing, and never leads with it.
 func TestCorruptEntryStopsItsMember(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	for range 5 {
 		c.propose("c", "a body that a disk may damage")
@@ -205,6 +211,7 @@ func TestCorruptEntryStopsItsMember(t *testing.T) {
 
 // A body that is read back damaged stops its member too: another one has it whole.
 func TestCorruptBodyStopsItsMember(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	c.propose("c", "a body that a disk may damage")
 	c.equal()
@@ -223,6 +230,7 @@ func TestCorruptBodyStopsItsMember(t *testing.T) {
 }
 
 func TestMissingEntryIsRefusedAtOpen(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	for range 5 {
 		c.propose("c", "body")

@@ -18,6 +18,7 @@ import (
 )
 
 func TestThreeMembersApplyTheSame(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	var first reply
 	for i := range 50 {
@@ -59,9 +60,8 @@ func TestThreeMembersApplyTheSame(t *testing.T) {
 // Effects are acted on by the member that leads, from its own Lead command on, and by no
 // other; the Lead command is the first of its term.
 func TestEffectsGoToTheLeaderAlone(t *testing.T) {
-	c := newCluster(t, 3, func(_ *member, config *Config[reply, string]) {
-		config.HeartbeatTimeout, config.ElectionTimeout = 300*time.Millisecond, 300*time.Millisecond // no election but ours
-	})
+	t.Parallel()
+	c := newCluster(t, 3, nil)
 	c.propose("a")
 	first := c.leader()
 	if err := first.group.TransferLeadership(t.Context(), ""); err != nil {
@@ -105,6 +105,7 @@ func TestEffectsGoToTheLeaderAlone(t *testing.T) {
 
 // A machine without effects leads once everything of older terms is applied.
 func TestMachineWithoutLeadCommand(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, func(m *member, _ *Config[reply, string]) { m.machine.leads = false })
 	c.propose("a")
 	if got := c.leader().headers(); !slices.Equal(got, []string{"a"}) {
@@ -116,6 +117,7 @@ func TestMachineWithoutLeadCommand(t *testing.T) {
 }
 
 func TestSubmitKeepsOrder(t *testing.T) {
+	t.Parallel()
 	const n = 3000
 	c := newCluster(t, 3, func(_ *member, config *Config[reply, string]) {
 		config.MaxBatchCommands, config.MaxInFlight = 7, 5
@@ -146,6 +148,7 @@ func TestSubmitKeepsOrder(t *testing.T) {
 }
 
 func TestBackPressure(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, func(_ *member, config *Config[reply, string]) { config.MaxPendingBytes = 10_000 })
 	l := c.leader()
 	c.disconnect(l) // nothing is committed any more
@@ -171,6 +174,7 @@ func TestBackPressure(t *testing.T) {
 }
 
 func TestLargeCommands(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, func(_ *member, config *Config[reply, string]) { config.MaxBatchBytes = 1000 })
 	body := strings.Repeat("x", 100_000)
 	c.propose("alone", body, body)
@@ -184,6 +188,7 @@ func TestLargeCommands(t *testing.T) {
 }
 
 func TestFollowerNamesTheLeader(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l, f := c.leader(), c.follower()
 	until(t, "the follower to know the leader", func() bool { n, _ := f.group.Leader(); return n == l.node })
@@ -206,6 +211,7 @@ func TestFollowerNamesTheLeader(t *testing.T) {
 // A leader that is cut off answers what it had in flight as unknown, each command once,
 // and what nobody but it had is gone when it comes back.
 func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	c.propose("before")
 	old := c.leader()
@@ -239,6 +245,7 @@ func TestUnknownOutcome(t *testing.T) {
 // Commands that are resent until they are answered for certain are there after any
 // number of changes of the leader, in order of their first appearance.
 func TestResendOverChangesOfLeader(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	const n = 200
 	for i := range n {
@@ -265,6 +272,7 @@ func TestResendOverChangesOfLeader(t *testing.T) {
 }
 
 func TestRestartFromDisk(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	for i := range 20 {
 		c.propose(fmt.Sprint(i), "body")
@@ -293,6 +301,7 @@ func TestRestartFromDisk(t *testing.T) {
 }
 
 func TestChangedIsClosed(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	changed := l.group.Changed()
@@ -305,6 +314,7 @@ func TestChangedIsClosed(t *testing.T) {
 }
 
 func TestCloseAnswersEverything(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	c.propose("a")
 	l := c.leader()
@@ -334,6 +344,7 @@ func TestCloseAnswersEverything(t *testing.T) {
 }
 
 func TestProposeEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	l := c.leader()
 	c.disconnect(l)
@@ -346,6 +357,7 @@ func TestProposeEndsWithItsContext(t *testing.T) {
 
 // An entry is void in a term other than that in which it was proposed, on every member.
 func TestEntryOfAnotherTermIsVoid(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	l := c.leader()
 	before := len(l.headers())

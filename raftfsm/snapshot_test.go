@@ -33,6 +33,7 @@ func (m *member) files(t *testing.T) []string {
 
 // Snapshots shorten the log; bodies that the state refers to stay, others go.
 func TestSnapshotKeepsLiveBodies(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, snapshotOften)
 	c.propose("old", "stays for good")
 	for i := range 300 {
@@ -77,6 +78,7 @@ func TestSnapshotKeepsLiveBodies(t *testing.T) {
 
 // One old message among many that are gone pins its own entry, not the log (RE-8).
 func TestOneLiveBodyPinsOneEntry(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, func(_ *member, config *Config[reply, string]) { config.TrailingEntries = 1 })
 	m := c.leader()
 	c.propose("pinned", "the one")
@@ -111,6 +113,7 @@ func TestOneLiveBodyPinsOneEntry(t *testing.T) {
 // A member that the log cannot help any more gets the machine's bytes and the live
 // bodies, and can serve both, lead, and help the next one so.
 func TestMemberRestoredBySnapshotHasTheBodies(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, snapshotOften)
 	c.propose("first", "first body", "second body")
 	away := c.follower()
