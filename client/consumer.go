@@ -181,6 +181,7 @@ func (s *Consumer) decide(d *Delivery, decision Decision) error {
 		return ErrStale
 	}
 	delete(s.unsettled, d.id)
+	s.decisions++
 	s.decided = append(s.decided, decided{id: d.id, Decision: decision, annotations: annotations})
 	s.mu.Unlock()
 	s.signal()
@@ -194,11 +195,12 @@ func (s *Consumer) signal() {
 	}
 }
 
-// Flush waits until all decisions made so far are committed. The error wraps ErrStale if
-// the stream was lost meanwhile: the messages may be delivered again.
+// Flush waits until all decisions made so far are committed. The error wraps ErrStale,
+// once, if decisions made since the last Flush were lost with their stream: their
+// messages may be delivered again.
 func (s *Consumer) Flush(ctx context.Context) error {
 	s.mu.Lock()
-	stream := s.stream
+	stream, decisions := s.stream, s.decisions
 	s.batch++
 	number := s.batch
 	s.wantFlush = true
@@ -207,13 +209,19 @@ func (s *Consumer) Flush(ctx context.Context) error {
 	for {
 		s.mu.Lock()
 		committed, now, err, changed := s.committed, s.stream, s.err, s.changed
+		lost := s.lost || stream == 0 || now != stream
+		if lost {
+			s.lost = false
+		} else if committed >= number {
+			s.certain = max(s.certain, decisions)
+		}
 		s.mu.Unlock()
 		switch {
-		case committed >= number:
-			return nil
 		case err != nil:
 			return err
-		case stream == 0 || now != stream:
+		case !lost && committed >= number:
+			return nil
+		case lost:
 			return fmt.Errorf("%w: the stream was lost before its decisions were committed", ErrStale)
 		}
 		select {

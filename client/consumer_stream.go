@@ -123,6 +123,8 @@ func (s *Consumer) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stream, s.unsettled, s.decided = 0, nil, nil
+	s.lost = s.lost || s.decisions > s.certain
+	s.certain = s.decisions
 	s.notify()
 }
 

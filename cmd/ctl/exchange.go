@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+)
+
+func newExchange(s *session) *cobra.Command {
+	var x client.Exchange
+	var arguments []string
+	declare := &cobra.Command{
+		Use: "declare EXCHANGE TYPE", Short: "Make an exchange (direct, fanout, topic, headers) unless it exists",
+		Args: exactArgs("EXCHANGE", "TYPE"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			x.Vhost, x.Name, x.Type = s.vhost, args[0], args[1]
+			if x.Arguments, err = parseArguments(arguments); err != nil {
+				return err
+			}
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				created, err := c.DeclareExchange(ctx, x)
+				if err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), "created", created)
+				}
+				return err
+			})
+		},
+	}
+	declare.Flags().StringSliceVarP(&arguments, "argument", "x", nil, "name=value, repeatable")
+	declare.Flags().BoolVar(&x.AutoDelete, "auto-delete", false, "vanishes with its last binding")
+	declare.Flags().BoolVar(&x.Internal, "internal", false, "clients cannot publish to it")
+	list := &cobra.Command{
+		Use: "list", Short: "List exchanges", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all, err := c.ListExchanges(ctx, s.vhost)
+				if err != nil {
+					return err
+				}
+				var rows [][]string
+				var messages []proto.Message
+				for _, e := range all {
+					rows = append(rows, []string{e.GetVhost(), e.GetName(), e.GetType()})
+					messages = append(messages, e)
+				}
+				return s.printRows(cmd.OutOrStdout(), []string{"vhost", "exchange", "type"}, rows, messages)
+			})
+		},
+	}
+	cmd := &cobra.Command{Use: "exchange", Short: "Declare and list exchanges"}
+	cmd.AddCommand(declare, list)
+	return cmd
+}
+
+func newBinding(s *session) *cobra.Command {
+	var b client.Binding
+	var arguments []string
+	add := &cobra.Command{
+		Use: "add EXCHANGE DESTINATION [ROUTING-KEY]", Short: "Bind a queue, or with --to-exchange an exchange, to an exchange",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return nil
+			}
+			return exactArgs("EXCHANGE", "DESTINATION", "ROUTING-KEY")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			b.Vhost, b.Source, b.Destination = s.vhost, args[0], args[1]
+			if len(args) == 3 {
+				b.RoutingKey = args[2]
+			}
+			if b.Arguments, err = parseArguments(arguments); err != nil {
+				return err
+			}
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error { return c.Bind(ctx, b) })
+		},
+	}
+	add.Flags().StringSliceVarP(&arguments, "argument", "x", nil, "name=value, repeatable")
+	add.Flags().BoolVar(&b.ToExchange, "to-exchange", false, "DESTINATION is an exchange")
+	list := &cobra.Command{
+		Use: "list", Short: "List bindings", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all, err := c.ListBindings(ctx, s.vhost)
+				if err != nil {
+					return err
+				}
+				var rows [][]string
+				var messages []proto.Message
+				for _, e := range all {
+					rows = append(rows, []string{e.GetVhost(), e.GetSource(), e.GetDestination(), e.GetRoutingKey()})
+					messages = append(messages, e)
+				}
+				return s.printRows(cmd.OutOrStdout(), []string{"vhost", "exchange", "destination", "routing key"}, rows, messages)
+			})
+		},
+	}
+	cmd := &cobra.Command{Use: "binding", Short: "Add and list bindings"}
+	cmd.AddCommand(add, list)
+	return cmd
+}
+
+func newCluster(s *session) *cobra.Command {
+	status := &cobra.Command{
+		Use: "status", Short: "Show the nodes as one of them sees the cluster", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				st, err := c.ClusterStatus(ctx)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, 0, len(st.GetNodes()))
+				for _, n := range st.GetNodes() {
+					role := ""
+					if n.GetId() == st.GetCatalogLeader() {
+						role = "catalog leader"
+					}
+					rows = append(rows, []string{
+						n.GetId(), n.GetClientAddress(), n.GetVersion(), fmt.Sprint(n.GetAlive()), fmt.Sprint(n.GetConnected() || n.GetId() == st.GetNode()),
+						fmt.Sprint(n.GetReplicas()), fmt.Sprint(n.GetLeaders()), role,
+					})
+				}
+				if s.output == "table" {
+					fmt.Fprintf(cmd.OutOrStdout(), "cluster %s as node %s sees it\n", st.GetCluster(), st.GetNode())
+				}
+				header := []string{"node", "clients", "version", "alive", "connected", "replicas", "leaders", ""}
+				return s.printRows(cmd.OutOrStdout(), header, rows, []proto.Message{st})
+			})
+		},
+	}
+	cmd := &cobra.Command{Use: "cluster", Short: "Look at the cluster"}
+	cmd.AddCommand(status)
+	return cmd
+}

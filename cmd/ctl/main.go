@@ -1,0 +1,143 @@
+// Command ctl, built as quoratectl, is the operator's command line: it publishes,
+// consumes, declares and shows over the same API as any client.
+//
+// Exit codes: 0 done; 1 the cluster refused or could not be reached; 2 the command line
+// is wrong.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+)
+
+// Exit codes.
+const (
+	exitRefused = 1
+	exitUsage   = 2
+)
+
+const (
+	defaultAddress = "127.0.0.1:7070"
+	addressesEnv   = "QUORATE_ADDRESSES"
+)
+
+// usageError is a command line that cannot be meant.
+type usageError struct{ error }
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "quoratectl:", err)
+	if usage := (usageError{}); errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+		fmt.Fprintln(os.Stderr, "try: quoratectl help")
+		return exitUsage
+	}
+	return exitRefused
+}
+
+// session is what every command needs.
+type session struct {
+	addresses []string
+	fixed     bool
+	output    string
+	vhost     string
+	timeout   time.Duration
+}
+
+func newRoot() *cobra.Command {
+	s := &session{}
+	root := &cobra.Command{
+		Use: "quoratectl", Short: "Publish to, consume from and look after a Quorate cluster",
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return s.complete() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	f := root.PersistentFlags()
+	f.StringSliceVarP(&s.addresses, "address", "a", nil, "client address of a node, host:port; repeatable ("+addressesEnv+"; default "+defaultAddress+")")
+	f.BoolVar(&s.fixed, "fixed-addresses", false, "use these addresses only, instead of learning the others from the cluster")
+	f.StringVarP(&s.output, "output", "o", "table", "table or json")
+	f.StringVar(&s.vhost, "vhost", "", "vhost; default /")
+	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "give up after this; consuming goes on")
+	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newCluster(s))
+	return root
+}
+
+// complete fills in what the command line left out.
+func (s *session) complete() error {
+	if len(s.addresses) == 0 {
+		s.addresses = strings.FieldsFunc(os.Getenv(addressesEnv), func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if len(s.addresses) == 0 {
+		s.addresses = []string{defaultAddress}
+	}
+	if s.output != "table" && s.output != "json" {
+		return usageError{fmt.Errorf("--output is %q: use table or json", s.output)}
+	}
+	return nil
+}
+
+// with runs f with a client, bounded by --timeout.
+func (s *session) with(cmd *cobra.Command, f func(context.Context, *client.Client) error) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)
+	defer cancel()
+	c, err := s.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(ctx, c)
+}
+
+func (s *session) dial(ctx context.Context) (*client.Client, error) {
+	cfg := client.Config{Addresses: s.addresses, FixedAddresses: s.fixed}
+	if err := cfg.Validate(); err != nil {
+		return nil, usageError{err}
+	}
+	c, err := client.Dial(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("no node answers at %s: %w", strings.Join(s.addresses, ", "), err)
+	}
+	return c, nil
+}
+
+// exactArgs is cobra.ExactArgs with an error that counts as wrong usage and names what
+// is missing.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != len(names) {
+			return usageError{fmt.Errorf("%s takes %s, got %d arguments", cmd.CommandPath(), strings.Join(names, " "), len(args))}
+		}
+		return nil
+	}
+}
+
+// parseArguments reads name=value pairs; values that look like numbers or booleans are.
+func parseArguments(pairs []string) (client.Table, error) {
+	t := client.Table{}
+	for _, p := range pairs {
+		name, value, ok := strings.Cut(p, "=")
+		if !ok || name == "" {
+			return nil, usageError{fmt.Errorf("argument %q is not name=value", p)}
+		}
+		t[name] = parseValue(value)
+	}
+	return t, nil
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+)
+
+// parseValue reads a number or a boolean; text in double quotes is always text.
+func parseValue(s string) any {
+	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return n
+	}
+	if b, err := strconv.ParseBool(s); err == nil && (s == "true" || s == "false") {
+		return b
+	}
+	if quoted, err := strconv.Unquote(s); err == nil && strings.HasPrefix(s, `"`) {
+		return quoted
+	}
+	return s
+}
+
+// printRows writes a table, or the messages as JSON, one a line.
+func (s *session) printRows(w io.Writer, header []string, rows [][]string, messages []proto.Message) error {
+	if s.output == "json" {
+		for _, m := range messages {
+			if err := printProto(w, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, strings.ToUpper(strings.Join(header, "\t")))
+	for _, r := range rows {
+		fmt.Fprintln(t, strings.Join(r, "\t"))
+	}
+	return t.Flush()
+}
+
+func printProto(w io.Writer, m proto.Message) error {
+	text, err := protojson.MarshalOptions{EmitUnpopulated: true, UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	// protojson varies its spacing on purpose; programs want it the same every time.
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	return json.NewEncoder(w).Encode(v)
+}
+
+// received is a message as it is printed.
+type received struct {
+	Exchange      string         `json:"exchange"`
+	RoutingKey    string         `json:"routing_key"`
+	Headers       client.Table   `json:"headers,omitempty"`
+	Body          string         `json:"body"`
+	Binary        bool           `json:"binary,omitempty"` // body is quoted as in Go
+	DeliveryCount uint32         `json:"delivery_count"`
+	AcquiredCount uint32         `json:"acquired_count"`
+	Deaths        []client.Death `json:"deaths,omitempty"`
+}
+
+func (s *session) printMessage(w io.Writer, r *client.Received) error {
+	m := received{
+		Exchange: r.Exchange, RoutingKey: r.RoutingKey, Headers: r.Headers, Body: string(r.Body),
+		DeliveryCount: r.DeliveryCount, AcquiredCount: r.AcquiredCount, Deaths: r.Deaths,
+	}
+	if !utf8.Valid(r.Body) {
+		m.Body, m.Binary = strconv.Quote(string(r.Body)), true
+	}
+	if s.output == "json" {
+		return json.NewEncoder(w).Encode(m)
+	}
+	line := m.Body
+	for _, d := range r.Deaths {
+		line += fmt.Sprintf("  [%s from %s, %d times]", d.Reason, d.Queue, d.Count)
+	}
+	_, err := fmt.Fprintln(w, line)
+	return err
+}

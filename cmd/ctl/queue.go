@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+func newQueue(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "queue", Short: "Declare, show and remove queues"}
+	cmd.AddCommand(newQueueDeclare(s), newQueueList(s), newQueueShow(s), newQueueDelete(s), newQueuePurge(s))
+	return cmd
+}
+
+func newQueueDeclare(s *session) *cobra.Command {
+	var arguments []string
+	cmd := &cobra.Command{
+		Use:     "declare QUEUE",
+		Short:   "Make a queue unless it exists",
+		Example: "  quoratectl queue declare orders -x x-max-length=1000 -x x-dead-letter-exchange=",
+		Args:    exactArgs("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			table, err := parseArguments(arguments)
+			if err != nil {
+				return err
+			}
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				r, err := c.DeclareQueue(ctx, client.Queue{Vhost: s.vhost, Name: args[0], Arguments: table})
+				if err != nil {
+					return err
+				}
+				for _, w := range r.GetWarnings() {
+					fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+				}
+				row := []string{r.GetName(), fmt.Sprint(r.GetCreated()), fmt.Sprint(r.GetMessageCount()), fmt.Sprint(r.GetConsumerCount())}
+				return s.printRows(cmd.OutOrStdout(), []string{"queue", "created", "ready", "consumers"}, [][]string{row}, []proto.Message{r})
+			})
+		},
+	}
+	cmd.Flags().StringSliceVarP(&arguments, "argument", "x", nil, "name=value, repeatable")
+	return cmd
+}
+
+func queueRow(q *brokerv1.Queue) []string {
+	n := q.GetStats()
+	return []string{
+		q.GetVhost(), q.GetName(), q.GetState(), q.GetLeader(), strings.Join(q.GetOnline(), ","), fmt.Sprint(n.GetMessagesReady()),
+		fmt.Sprint(n.GetMessagesUnacknowledged()), fmt.Sprint(n.GetMessagesDlx()), fmt.Sprint(n.GetConsumers()),
+	}
+}
+
+func (s *session) printQueues(cmd *cobra.Command, queues []*brokerv1.Queue) error {
+	rows, messages := make([][]string, 0, len(queues)), make([]proto.Message, 0, len(queues))
+	for _, q := range queues {
+		rows, messages = append(rows, queueRow(q)), append(messages, q)
+	}
+	header := []string{"vhost", "queue", "state", "leader", "online", "ready", "unacked", "backlog", "consumers"}
+	return s.printRows(cmd.OutOrStdout(), header, rows, messages)
+}
+
+func newQueueList(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List queues", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				queues, err := c.ListQueues(ctx, s.vhost, true)
+				if err != nil {
+					return err
+				}
+				return s.printQueues(cmd, queues)
+			})
+		},
+	}
+}
+
+func newQueueShow(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "show QUEUE", Short: "Show a queue; --output json has every figure", Args: exactArgs("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				q, err := c.GetQueue(ctx, s.vhost, args[0])
+				if err != nil {
+					return err
+				}
+				return s.printQueues(cmd, []*brokerv1.Queue{q})
+			})
+		},
+	}
+}
+
+func newQueueDelete(s *session) *cobra.Command {
+	r := &brokerv1.DeleteQueueRequest{}
+	cmd := &cobra.Command{
+		Use: "delete QUEUE", Short: "Remove a queue and its messages", Args: exactArgs("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r.Vhost, r.Name = s.vhost, args[0]
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				out, err := c.DeleteQueue(ctx, r)
+				if err != nil {
+					return err
+				}
+				row := []string{fmt.Sprint(out.GetReady()), fmt.Sprint(out.GetUnsettled()), fmt.Sprint(out.GetBacklog())}
+				return s.printRows(cmd.OutOrStdout(), []string{"ready", "unacked", "backlog"}, [][]string{row}, []proto.Message{out})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&r.IfUnused, "if-unused", false, "refuse while there are consumers")
+	cmd.Flags().BoolVar(&r.IfEmpty, "if-empty", false, "refuse while there are messages")
+	return cmd
+}
+
+func newQueuePurge(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "purge QUEUE", Short: "Remove ready messages and the dead-letter backlog", Args: exactArgs("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				n, err := c.PurgeQueue(ctx, s.vhost, args[0])
+				if err != nil {
+					return err
+				}
+				out := &brokerv1.PurgeQueueResponse{Messages: n}
+				return s.printRows(cmd.OutOrStdout(), []string{"purged"}, [][]string{{fmt.Sprint(n)}}, []proto.Message{out})
+			})
+		},
+	}
+}
