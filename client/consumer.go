@@ -56,6 +56,9 @@ type Consumer struct {
 	batch      uint64          // number of the last flush asked for
 	committed  uint64          // flushes that are committed, up to
 	wantFlush  bool
+	decisions  uint64                  // made, on all streams
+	certain    uint64                  // of them committed, or reported as lost
+	lost       bool                    // some were lost with their stream, and nobody was told yet
 	cancel     *brokerv1.ConsumeCancel // to be sent
 	cancelled  bool                    // by Cancel
 	changed    chan struct{}
