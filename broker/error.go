@@ -82,12 +82,19 @@ func (e *Error) Unwrap() error { return e.cause }
 // translate makes an *Error of what the packages below return; about names the thing
 // that was asked for. Errors of the caller's context and nil stay as they are.
 func translate(err error, about Error) error {
+	if err == nil {
+		return nil // here, so that the usual case costs nothing
+	}
+	return classify(err, about)
+}
+
+func classify(err error, about Error) error {
 	var own *Error
 	var refused *catalog.Error
 	var field *message.FieldError
 	about.cause = err
 	switch {
-	case err == nil, errors.As(err, &own):
+	case errors.As(err, &own):
 		return err
 	case errors.As(err, &refused):
 		return fromCatalog(refused)

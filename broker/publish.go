@@ -153,11 +153,8 @@ func level(p *message.Properties) uint8 {
 
 // prepare checks the message in the order of PUB-1, fills msg, and routes.
 func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
-	about := Error{Kind: "message", VHost: m.VHost}
 	if len(m.Body) > p.b.cfg.MaxBodyBytes { // MSG-2
-		about.Class, about.Arg, about.Value = PreconditionFailed, "body size", strconv.Itoa(len(m.Body))
-		about.Reason = "above this broker's limit of " + strconv.Itoa(p.b.cfg.MaxBodyBytes) + " bytes; send a smaller body, or a reference to it"
-		return 0, &about
+		return 0, p.tooLarge(m)
 	}
 	v := p.b.view()
 	if v == nil {
@@ -169,18 +166,27 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 	p.msg.Properties, p.msg.Headers = m.Properties, m.Headers
 	p.msg.Exchange, p.msg.Body = m.Exchange, m.Body
 	if ttlMs, err = p.expiration(); err != nil {
-		return 0, translate(err, about)
+		return 0, translate(err, aboutMessage(m))
 	}
 	if err := p.routingKeys(m); err != nil {
-		return 0, translate(err, about)
+		return 0, translate(err, aboutMessage(m))
 	}
 	if !withinLimits(&p.msg) {
 		if err := message.CheckLimits(&p.msg, p.b.cfg.MaxBodyBytes); err != nil {
-			return 0, translate(err, about)
+			return 0, translate(err, aboutMessage(m))
 		}
 	}
 	p.uids, err = v.Route(m.VHost, m.Exchange, p.msg.RoutingKeys, p.msg.Headers, p.uids[:0])
-	return ttlMs, translate(err, about)
+	return ttlMs, translate(err, aboutMessage(m))
+}
+
+func aboutMessage(m *Publish) Error { return Error{Kind: "message", VHost: m.VHost} }
+
+func (p *publishing) tooLarge(m *Publish) error {
+	about := aboutMessage(m)
+	about.Class, about.Arg, about.Value = PreconditionFailed, "body size", strconv.Itoa(len(m.Body))
+	about.Reason = "above this broker's limit of " + strconv.Itoa(p.b.cfg.MaxBodyBytes) + " bytes; send a smaller body, or a reference to it"
+	return &about
 }
 
 // checkExchange refuses an exchange that is missing or internal.

@@ -1,0 +1,300 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Before Attach everything answers that the node is starting.
+func TestNotAttached(t *testing.T) {
+	b := New(Config{})
+	defer b.Close()
+	ctx := t.Context()
+	calls := map[string]func() error{
+		"admit":   b.Admit,
+		"declare": func() error { _, err := b.DeclareQueue(ctx, DeclareQueue{VHost: "/", Name: "q"}); return err },
+		"delete":  func() error { _, err := b.DeleteQueue(ctx, "/", "q", false, false); return err },
+		"purge":   func() error { _, err := b.PurgeQueue(ctx, "/", "q"); return err },
+		"show":    func() error { _, err := b.GetQueue(ctx, "/", "q"); return err },
+		"list":    func() error { _, _, err := b.ListQueues(ctx, "/", 0, "", true); return err },
+		"bind":    func() error { return b.Bind(ctx, Binding{VHost: "/", Source: "x", Destination: "q"}) },
+		"unbind":  func() error { return b.Unbind(ctx, Binding{VHost: "/", Source: "x", Destination: "q"}) },
+		"consume": func() error { _, err := b.Consume(ctx, Consume{VHost: "/", Queue: "q"}); return err },
+		"get":     func() error { _, err := b.Get(ctx, "/", "q", true); return err },
+		"settle": func() error {
+			return b.SettleToken(ctx, encodeToken(cluster.ConsumerToken{Queue: 1024}), Ack, false, nil)
+		},
+		"exchange":        func() error { _, err := b.DeclareExchange(ctx, Exchange{VHost: "/", Name: "x"}, false); return err },
+		"delete exchange": func() error { return b.DeleteExchange(ctx, "/", "x", false) },
+		"list exchanges":  func() error { _, err := b.ListExchanges(""); return err },
+		"list bindings":   func() error { _, err := b.ListBindings(""); return err },
+		"cluster":         func() error { _, err := b.ClusterStatus(ctx); return err },
+		"transfer":        func() error { return b.TransferLeadership(ctx, "/", "q", "") },
+		"drain":           func() error { return b.Drain(ctx) },
+		"publish":         func() error { return publish(t, b, &Publish{VHost: "/"}).Err },
+	}
+	for name, call := range calls {
+		var e *Error
+		if err := call(); !errors.As(err, &e) || e.Class != Unavailable || e.RetryAfter == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if b.Ready() == nil {
+		t.Error("it is ready")
+	}
+}
+
+// C-4: classes, and what the texts name.
+func TestTranslate(t *testing.T) {
+	about := Error{VHost: "/", Kind: "queue", Name: "q"}
+	rows := []struct {
+		err   error
+		class Class
+		text  string
+	}{
+		{&catalog.Error{Code: catalog.CodeNotFound, Kind: "exchange", Name: "x", VHost: "v", Reason: "r"}, NotFound, `NOT_FOUND: exchange "x" in vhost "v": r`},
+		{
+			fmt.Errorf("wrapped: %w", &catalog.Error{Code: catalog.CodePreconditionFailed, Kind: "queue", Name: "x", VHost: "v", Arg: "a", Value: "1", Reason: "r"}),
+			PreconditionFailed, `PRECONDITION_FAILED: queue "x" in vhost "v": a = 1: r`,
+		},
+		{&catalog.Error{Code: catalog.CodeAccessRefused, Kind: "exchange", Reason: "r"}, AccessRefused, `ACCESS_REFUSED: exchange "": r`},
+		{&catalog.Error{Code: catalog.CodeResourceLocked, Kind: "queue", Name: "x", Reason: "r"}, ResourceLocked, `RESOURCE_LOCKED: queue "x": r`},
+		{fmt.Errorf("%w: x", cluster.ErrNoSuchQueue), NotFound, `NOT_FOUND: queue "q" in vhost "/": does not exist; declare it first`},
+		{cluster.ErrUnavailable, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": no leader could be reached in time`},
+		{cluster.ErrUnknownOutcome, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": the leader was lost and the outcome is unknown`},
+		{cluster.ErrClosed, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},
+		{cluster.ErrExclusive, AccessRefused, `ACCESS_REFUSED: queue "q" in vhost "/": has consumers or an exclusive one`},
+		{cluster.ErrConsumerGone, PreconditionFailed, `PRECONDITION_FAILED: queue "q" in vhost "/": the consumer, or its hold`},
+		{errors.New("odd"), Internal, `INTERNAL_ERROR: queue "q" in vhost "/": odd`},
+	}
+	for _, row := range rows {
+		err := translate(row.err, about)
+		var e *Error
+		if !errors.As(err, &e) || e.Class != row.class || !strings.HasPrefix(err.Error(), row.text) || !errors.Is(err, row.err) && row.class == Internal {
+			t.Errorf("%v became %v, want %s", row.err, err, row.text)
+		}
+	}
+	if translate(nil, about) != nil || !errors.Is(translate(context.Canceled, about), context.Canceled) {
+		t.Error("nil and the caller's context are not kept")
+	}
+}
+
+// Q-14, DL-20: arguments become the machine's configuration.
+func TestQueueConfig(t *testing.T) {
+	text := func(name, v string) message.Field { return message.Field{Name: name, Value: message.String(v)} }
+	number := func(name string, v int64) message.Field { return message.Field{Name: name, Value: message.Int64(v)} }
+	edit := func(f func(*quorumq.Config)) quorumq.Config {
+		c := quorumq.DefaultConfig()
+		f(&c)
+		return c
+	}
+	rows := []struct {
+		args message.Table
+		want quorumq.Config
+	}{
+		{nil, quorumq.DefaultConfig()},
+		{
+			message.Table{number("x-max-length", 5), number("x-max-length-bytes", 6), number("x-message-ttl", 7), number("x-delivery-limit", -3)},
+			edit(func(c *quorumq.Config) { c.MaxLength, c.MaxLengthBytes, c.MessageTTLMs, c.DeliveryLimit = 5, 6, 7, -1 }),
+		},
+		{
+			message.Table{text("x-overflow", "reject-publish"), text("x-dead-letter-exchange", ""), text("x-dead-letter-strategy", "at-least-once")},
+			edit(func(c *quorumq.Config) {
+				c.Overflow, c.DeadLetter = quorumq.OverflowRejectPublish, quorumq.DeadLetterAtLeastOnce
+			}),
+		},
+		{
+			message.Table{text("x-dead-letter-exchange", "x"), text("x-dead-letter-strategy", "at-least-once")}, // degrades
+			edit(func(c *quorumq.Config) { c.DeadLetter = quorumq.DeadLetterAtMostOnce }),
+		},
+		{
+			message.Table{text("x-overflow", "reject-publish-dlx"), number("x-consumer-disconnected-timeout", 9)},
+			edit(func(c *quorumq.Config) { c.Overflow, c.DisconnectedTimeoutMs = quorumq.OverflowRejectPublishDLX, 9 }),
+		},
+	}
+	for _, row := range rows {
+		if got := QueueConfig(nil, &catalog.QueueRecord{Arguments: row.args}); got != row.want {
+			t.Errorf("%v gives %+v, want %+v", row.args, got, row.want)
+		}
+	}
+}
+
+// C-3: names.
+func TestCheckName(t *testing.T) {
+	for name, want := range map[string]string{
+		"ok":                     "",
+		"ünïcode/:*":             "",
+		"":                       "PRECONDITION_FAILED: queue \"\": name: is empty",
+		"amq.gen":                `ACCESS_REFUSED: queue "amq.gen": names that start with "amq." are reserved`,
+		"a\x00b":                 "PRECONDITION_FAILED: queue \"a\\x00b\": name: contains a NUL byte",
+		"\xff":                   "PRECONDITION_FAILED: queue \"\\xff\": name: is not valid UTF-8",
+		strings.Repeat("a", 256): "PRECONDITION_FAILED: queue \"" + strings.Repeat("a", 255) + "\": name = 256 bytes: the limit is 255 bytes",
+	} {
+		err := checkName(name, Error{Kind: "queue", Name: name})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%q: %v, want %s", name, err, want)
+		}
+	}
+}
+
+func TestToken(t *testing.T) {
+	in := cluster.ConsumerToken{Queue: 1 << 40, MsgID: 77, Consumer: quorumq.ConsumerKey{
+		SessionKey: quorumq.SessionKey{Node: "node-1", Epoch: 300, Session: 1 << 63}, Tag: 5,
+	}}
+	token := encodeToken(in)
+	if out, err := decodeToken(token); err != nil || out != in {
+		t.Fatal(out, err)
+	}
+	for i := range token {
+		bad := []byte(token)
+		bad[i] ^= 1
+		if out, err := decodeToken(string(bad)); err == nil {
+			t.Errorf("a change at %d gives %+v", i, out)
+		}
+	}
+	for _, bad := range []string{"", "x", "!!!", token[:len(token)-1], token + "AAAA"} {
+		if _, err := decodeToken(bad); err == nil {
+			t.Errorf("%q is taken for a token", bad)
+		}
+	}
+}
+
+func FuzzToken(f *testing.F) {
+	f.Add(encodeToken(cluster.ConsumerToken{Queue: 1024, MsgID: 1}))
+	f.Add("AQ")
+	f.Fuzz(func(t *testing.T, s string) {
+		token, err := decodeToken(s)
+		if err != nil {
+			return
+		}
+		if again, err := decodeToken(encodeToken(token)); err != nil || again != token {
+			t.Fatalf("%+v became %+v, %v", token, again, err)
+		}
+	})
+}
+
+// DEL-6: against a naive model.
+func TestUndecided(t *testing.T) {
+	for seed := range uint64(50) {
+		chance := rand.New(rand.NewPCG(seed, 1))
+		var u undecided
+		open := map[uint64]bool{}
+		last := uint64(0)
+		for range 2000 {
+			switch chance.IntN(4) {
+			case 0:
+				n := last + chance.Uint64N(100)
+				for id := last + 1; id <= n; id++ {
+					open[id] = true
+				}
+				last = n
+				u.deliveredUpTo(n)
+			case 1, 2:
+				n := chance.Uint64N(last + 3)
+				if got := u.decide(n); got != open[n] {
+					t.Fatalf("seed %d: deciding %d gives %v, want %v", seed, n, got, open[n])
+				}
+				delete(open, n)
+			case 3:
+				if chance.IntN(20) > 0 {
+					continue
+				}
+				n := chance.Uint64N(last + 1)
+				first := u.decideUpTo(n)
+				for id := range open {
+					if id <= n {
+						if id < first {
+							t.Fatalf("seed %d: %d is undecided and below %d", seed, id, first)
+						}
+						delete(open, id)
+					}
+				}
+			}
+		}
+		for n := uint64(0); n <= last+1; n++ {
+			if got := u.decide(n); got != open[n] {
+				t.Fatalf("seed %d: at the end %d is %v, want %v", seed, n, got, open[n])
+			}
+		}
+	}
+}
+
+func TestPageToken(t *testing.T) {
+	p, err := decodePage(encodePage(&catalog.QueueRecord{VHost: "/", Name: "m"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"a": false, "m": false, "n": true} {
+		if got := p.before(&catalog.QueueRecord{VHost: "/", Name: name}); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if _, err := decodePage("zzz"); err == nil {
+		t.Error("a bad token is taken")
+	}
+}
+
+// DEL-8, DEL-11: what a client may decide.
+func TestDecision(t *testing.T) {
+	ann := message.Table{{Name: "x-why", Value: message.String("no")}}
+	for _, row := range []struct {
+		o      Outcome
+		failed bool
+		ann    message.Table
+		want   string
+	}{
+		{Ack, false, nil, ""},
+		{Return, true, ann, ""},
+		{Discard, false, ann, ""},
+		{0, false, nil, "outcome: not set"},
+		{Ack, true, nil, "an ack carries neither"},
+		{Return, false, message.Table{{Name: "why"}}, `annotations = why: names must start with "x-"`},
+	} {
+		_, err := decision(row.o, row.failed, row.ann, Error{Kind: "queue", Name: "q"})
+		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%+v: %v", row, err)
+		}
+	}
+}
+
+// The queue of auto-ack deliveries that wait here is bounded by credit.
+func TestCreditBook(t *testing.T) {
+	auto := creditBook{bounded: true}
+	if got := auto.limit(10); got != 10+quorumq.MaxOutstanding {
+		t.Errorf("auto-ack may have %d", got)
+	}
+	both := creditBook{bounded: true, explicit: true, granted: 5}
+	if got := both.limit(0); got != 5 {
+		t.Errorf("auto-ack with credit may have %d", got)
+	}
+	c := Consumer{credit: auto}
+	c.credit.told = auto.limit(0)
+	c.taken = 100
+	if got := c.raiseCredit(); got != 0 {
+		t.Errorf("a small part used raises to %d", got)
+	}
+	c.taken = 1000
+	if got := c.raiseCredit(); got != 1000+quorumq.MaxOutstanding {
+		t.Errorf("half used raises to %d", got)
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	c := Config{MaxBodyBytes: -1, GroupSize: 100}
+	err := c.Validate()
+	if n := len(faults(err)); n != 2 {
+		t.Errorf("%d faults: %v", n, err)
+	}
+	if err := new(Config).Validate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,248 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// answering is the end of a queue that answers at once with its error.
+type answering struct {
+	err    error // to done
+	refuse error // returned by Enqueue
+	got    []quorumq.NewMessage
+	bodies [][]byte
+}
+
+func (q *answering) Enqueue(_ context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
+	if q.refuse != nil {
+		return q.refuse
+	}
+	q.got, q.bodies = append(q.got, m), append(q.bodies, body)
+	done(q.err)
+	return nil
+}
+
+// discarding takes everything and remembers nothing.
+type discarding struct{}
+
+func (discarding) Enqueue(_ context.Context, _ quorumq.NewMessage, _ []byte, done func(error)) error {
+	done(nil)
+	return nil
+}
+
+func testCatalog(t testing.TB, queues ...string) *catalog.Catalog {
+	t.Helper()
+	c := catalog.New()
+	apply := func(cmd catalog.Command) {
+		t.Helper()
+		if r := c.Apply(c.View().Index()+1, 1, cmd); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	apply(&catalog.RegisterNode{ID: "n", Epoch: 1})
+	for _, q := range queues {
+		apply(&catalog.DeclareQueue{
+			VHost: "/", Name: q, Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n"}, Leader: "n",
+		})
+		apply(&catalog.Bind{VHost: "/", Source: "amq.fanout", Destination: q})
+	}
+	apply(&catalog.DeclareExchange{VHost: "/", Name: "inner", Type: catalog.ExchangeFanout, Durable: true, Internal: true})
+	return c
+}
+
+// testBroker has these queues, each with the end that open gives.
+func testBroker(t testing.TB, open func(name string) enqueuer, queues ...string) *Broker {
+	t.Helper()
+	v := testCatalog(t, queues...).View()
+	b := New(Config{MaxBodyBytes: 1000})
+	b.view = func() *catalog.View { return v }
+	b.open = func(uid id.QueueUID) (enqueuer, error) {
+		q, ok := v.QueueByUID(uid)
+		if !ok {
+			return nil, cluster.ErrNoSuchQueue
+		}
+		return open(q.Name), nil
+	}
+	return b
+}
+
+func publish(t *testing.T, b *Broker, p *Publish) Result {
+	t.Helper()
+	var got []Result
+	b.Publish(t.Context(), p, func(r Result) { got = append(got, r) })
+	if len(got) != 1 {
+		t.Fatalf("%d results", len(got))
+	}
+	return got[0]
+}
+
+// PUB-1: what is wrong with a message is named, the first in the order of the checks.
+func TestPublishInvalid(t *testing.T) {
+	rows := []struct {
+		name string
+		p    Publish
+		want string
+	}{
+		{
+			"size before exchange", Publish{Exchange: "nix", Body: make([]byte, 1001)},
+			"PRECONDITION_FAILED: message in vhost \"/\": body size = 1001: above this broker's limit of 1000 bytes",
+		},
+		{"exchange", Publish{Exchange: "nix"}, `NOT_FOUND: exchange "nix" in vhost "/": does not exist`},
+		{"vhost", Publish{VHost: "v", Exchange: "nix"}, `NOT_FOUND: vhost "v": does not exist`},
+		{"internal", Publish{Exchange: "inner"}, `ACCESS_REFUSED: exchange "inner" in vhost "/": is internal`},
+		{
+			"expiration", Publish{Properties: message.Properties{Expiration: "5ms"}},
+			`PRECONDITION_FAILED: message in vhost "/": expiration = "5ms": want milliseconds`,
+		},
+		{
+			"empty expiration", Publish{Properties: message.Properties{Has: message.HasExpiration}},
+			`PRECONDITION_FAILED: message in vhost "/": expiration = ""`,
+		},
+		{
+			"CC", Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}},
+			`PRECONDITION_FAILED: message in vhost "/": header CC = "q": want an array of routing keys, have string`,
+		},
+		{
+			"routing key", Publish{RoutingKey: strings.Repeat("k", 256)},
+			`PRECONDITION_FAILED: message in vhost "/": routing key = "kkk`,
+		},
+		{
+			"property", Publish{Properties: message.Properties{AppID: strings.Repeat("k", 256)}},
+			`PRECONDITION_FAILED: message in vhost "/": app_id = "kkk`,
+		},
+	}
+	b := testBroker(t, func(string) enqueuer { return discarding{} }, "q")
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if row.p.VHost == "" {
+				row.p.VHost = "/"
+			}
+			r := publish(t, b, &row.p)
+			var e *Error
+			if r.Kind != Invalid || !errors.As(r.Err, &e) || !strings.HasPrefix(r.Err.Error(), row.want) {
+				t.Errorf("result %d, error %v, want %s", r.Kind, r.Err, row.want)
+			}
+		})
+	}
+}
+
+// PUB-2, PUB-4 and Q-16: the answers of all queues make one result.
+func TestPublishResults(t *testing.T) {
+	rows := []struct {
+		name    string
+		answers []error
+		refuse  []error
+		want    string
+	}{
+		{"all took it", []error{nil, nil}, nil, "1: 2 []"},
+		{"one is full", []error{nil, fmt.Errorf("%w: x", cluster.ErrRefused)}, nil, "2: 1 [{q1 1}]"},
+		{"one has no leader", []error{cluster.ErrUnavailable, nil}, nil, "2: 1 [{q0 2}]"},
+		{"one is unknown", []error{nil, cluster.ErrUnknownOutcome}, nil, "2: 1 [{q1 3}]"},
+		{"one is deleted", []error{nil, cluster.ErrNoSuchQueue}, nil, "1: 1 []"},
+		{"one cannot be handed over", []error{nil, nil}, []error{context.Canceled, nil}, "2: 1 [{q0 2}]"},
+		{"none took it", []error{cluster.ErrRefused, cluster.ErrUnavailable}, nil, "2: 0 [{q0 1} {q1 2}]"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			b := testBroker(t, func(name string) enqueuer {
+				i := int(name[1] - '0')
+				q := &answering{err: row.answers[i]}
+				if row.refuse != nil {
+					q.refuse = row.refuse[i]
+				}
+				return q
+			}, "q0", "q1")
+			for range 3 { // the second and third use what the first has left
+				r := publish(t, b, &Publish{VHost: "/", Exchange: "amq.fanout", Token: 7})
+				if got := fmt.Sprintf("%d: %d %v", r.Kind, r.Queues, r.Rejections); got != row.want || r.Token != 7 {
+					t.Errorf("result %s with token %d, want %s", got, r.Token, row.want)
+				}
+			}
+		})
+	}
+}
+
+// PUB-3: unroutable messages are returned only if they are mandatory.
+func TestPublishUnroutable(t *testing.T) {
+	b := testBroker(t, func(string) enqueuer { return discarding{} })
+	if r := publish(t, b, &Publish{VHost: "/", RoutingKey: "nix"}); r.Kind != Confirmed || r.Queues != 0 {
+		t.Errorf("result %+v", r)
+	}
+	if r := publish(t, b, &Publish{VHost: "/", RoutingKey: "nix", Mandatory: true}); r.Kind != Returned {
+		t.Errorf("result %+v", r)
+	}
+	if c := b.Counters(); c.UnroutableDropped != 1 || c.UnroutableReturned != 1 {
+		t.Errorf("counters %+v", c)
+	}
+}
+
+// MSG-4, MSG-8, D-5 and PR-1: what is stored, and what the machine is told.
+func TestPublishStored(t *testing.T) {
+	ends := map[string]*answering{"a": {}, "b": {}, "c": {}}
+	b := testBroker(t, func(name string) enqueuer { return ends[name] }, "a", "b", "c")
+	p := &Publish{
+		VHost: "/", RoutingKey: "a", Body: []byte("body"),
+		Properties: message.Properties{Expiration: "+0060", Priority: 200, ContentType: "text/plain"},
+		Headers: message.Table{
+			{Name: "CC", Value: message.Array(message.String("b"), message.Int64(1))},
+			{Name: "BCC", Value: message.Array(message.String("c"), message.String("a"))},
+			{Name: "own", Value: message.Bool(true)},
+		},
+	}
+	if r := publish(t, b, p); r.Kind != Confirmed || r.Queues != 3 {
+		t.Fatalf("result %+v", r)
+	}
+	for name, q := range ends {
+		if len(q.got) != 1 || q.got[0] != (quorumq.NewMessage{Size: 4, TTLMs: 60, Priority: 31}) {
+			t.Errorf("queue %s was told %+v", name, q.got)
+		}
+		m, err := message.Decode(q.bodies[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Expiration != "60" || m.Priority != 200 || string(m.Body) != "body" || m.ContentType != "text/plain" {
+			t.Errorf("stored %+v", m)
+		}
+		if got := fmt.Sprint(m.RoutingKeys, m.BCCCount, m.Headers); got != `[a b c a] 2 {CC=["b" 1] own=true}` {
+			t.Errorf("stored keys and headers %s", got)
+		}
+	}
+	if publish(t, b, &Publish{VHost: "/", RoutingKey: "a"}); ends["a"].got[1].Priority != 4 || ends["a"].got[1].TTLMs != quorumq.Unlimited {
+		t.Errorf("a plain message is told as %+v", ends["a"].got[1])
+	}
+}
+
+// A publish allocates what is stored, and nothing else.
+func TestPublishAllocations(t *testing.T) {
+	b := testBroker(t, func(string) enqueuer { return discarding{} }, "q0", "q1")
+	p := &Publish{VHost: "/", Exchange: "amq.fanout", RoutingKey: "q", Body: make([]byte, 900)}
+	done := func(Result) {}
+	n := testing.AllocsPerRun(1000, func() { b.Publish(context.Background(), p, done) })
+	if n > 1 {
+		t.Errorf("%v allocations a publish, want 1", n)
+	}
+}
+
+func BenchmarkPublish(b *testing.B) {
+	for _, queues := range [][]string{{"q0"}, {"q0", "q1", "q2"}} {
+		b.Run(fmt.Sprint("queues=", len(queues)), func(b *testing.B) {
+			x := testBroker(b, func(string) enqueuer { return discarding{} }, queues...)
+			p := &Publish{VHost: "/", Exchange: "amq.fanout", RoutingKey: "q", Body: make([]byte, 900)}
+			done := func(Result) {}
+			ctx := context.Background()
+			b.ReportAllocs()
+			for b.Loop() {
+				x.Publish(ctx, p, done)
+			}
+		})
+	}
+}
