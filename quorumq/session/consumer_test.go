@@ -157,3 +157,27 @@ func TestConsumerCommandsAreBounded(t *testing.T) {
 		t.Errorf("%d ranges in one command", len(s.Ranges))
 	}
 }
+
+// BenchmarkConsumer takes deliveries, settles each by itself and sends what that makes,
+// 64 at a time.
+func BenchmarkConsumer(b *testing.B) {
+	c := NewConsumer(quorumq.ConsumerKey{Tag: 1}, 0)
+	id := quorumq.MsgID(0)
+	b.ReportAllocs()
+	for n := 0; n < b.N; n += 64 {
+		for range 64 {
+			id++
+			c.Deliver(quorumq.Delivery{MsgID: id}, false)
+		}
+		for m := id - 63; m <= id; m++ {
+			c.Settle(r(m, m))
+		}
+		for {
+			_, number, _, ok := c.Next()
+			if !ok {
+				break
+			}
+			c.Answer(number, quorumq.Reply{})
+		}
+	}
+}
