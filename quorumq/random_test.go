@@ -13,7 +13,7 @@ import (
 
 var (
 	seedFlag     = flag.Uint64("seed", 0, "seed of the random test; 0: several fixed ones")
-	commandsFlag = flag.Int("commands", 0, "commands per seed of the random test; 0: 100000 over all seeds, 8000 with -short")
+	commandsFlag = flag.Int("commands", 0, "commands per seed of the random test; 0: 100000 over all seeds, 6000 with -short")
 )
 
 // TestRandomAgainstModel drives a queue, one that is restored from its snapshot before
@@ -23,7 +23,7 @@ func TestRandomAgainstModel(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	total := 100_000
 	if testing.Short() {
-		total = 8_000
+		total = 6_000
 	}
 	if *seedFlag != 0 {
 		seeds = []uint64{*seedFlag}
@@ -34,6 +34,7 @@ func TestRandomAgainstModel(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
 			t.Logf("repeat with -seed %d -commands %d", seed, n)
 			runRandom(t, &generator{Rand: rand.New(rand.NewPCG(seed, 0)), index: 1, scale: 1}, n)
 		})
@@ -43,12 +44,13 @@ func TestRandomAgainstModel(t *testing.T) {
 // TestDeepQueueAgainstModel does the same with many messages, so that chunks fill, empty
 // and are rewritten.
 func TestDeepQueueAgainstModel(t *testing.T) {
-	n := 200
+	n := 150
 	if testing.Short() {
-		n = 60
+		n = 30
 	}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
 			runRandom(t, &generator{Rand: rand.New(rand.NewPCG(seed, 1)), index: 1, scale: 40}, n)
 		})
 	}
