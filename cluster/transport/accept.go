@@ -53,8 +53,8 @@ func (a *accepted) init() {
 }
 
 // add makes the link the only one of its peer and class. It returns the one before,
-// which is told to end.
-func (a *accepted) add(l *acceptedLink) (old *acceptedLink) {
+// which is told to end. A link of an older epoch than the one there is refused.
+func (a *accepted) add(l *acceptedLink) (old *acceptedLink, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l.traffic = a.traffic[l.peer.Node]; l.traffic == nil {
@@ -63,10 +63,13 @@ func (a *accepted) add(l *acceptedLink) (old *acceptedLink) {
 	}
 	k := linkKey{l.peer.Node, l.class}
 	if old = a.links[k]; old != nil {
+		if old.peer.Epoch > l.peer.Epoch {
+			return nil, overErr(l.peer, old.peer.Epoch)
+		}
 		old.cancel(fmt.Errorf("%w: node %q opened it again", ErrLinkDown, l.peer.Node))
 	}
 	a.links[k] = l
-	return old
+	return old, nil
 }
 
 func (a *accepted) remove(l *acceptedLink) {
@@ -124,7 +127,11 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 	}
 	l.ctx, l.cancel = context.WithCancelCause(stream.Context())
 	defer l.cancel(nil)
-	if old := s.m.accepted.add(l); old != nil {
+	old, err := s.m.accepted.add(l)
+	if err != nil {
+		return err
+	}
+	if old != nil {
 		<-old.done
 	}
 	defer s.m.accepted.remove(l)

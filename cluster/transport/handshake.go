@@ -144,12 +144,16 @@ func (e *epochs) note(p Peer) (newer bool, err error) {
 	defer e.mu.Unlock()
 	seen := e.newest[p.Node]
 	if p.Epoch < seen {
-		return false, refusal{codes.FailedPrecondition, fmt.Sprintf(
-			"epoch %d of node %q is over, epoch %d was seen already: stop the older process, or, if the node lost its data, "+
-				"let it join under a new id", p.Epoch, p.Node, seen)}
+		return false, overErr(p, seen)
 	}
 	e.newest[p.Node] = p.Epoch
 	return p.Epoch > seen, nil
+}
+
+func overErr(p Peer, seen id.Epoch) error {
+	return refusal{codes.FailedPrecondition, fmt.Sprintf(
+		"epoch %d of node %q is over, epoch %d was seen already: stop the older process, or, if the node lost its data, "+
+			"let it join under a new id", p.Epoch, p.Node, seen)}
 }
 
 type peerKey struct{}

@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"log/slog"
 	"net"
@@ -203,22 +204,36 @@ func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, n
 type fsm struct {
 	mu   sync.Mutex
 	seen []string
+	sum  uint32
 }
 
 func (f *fsm) Apply(l *raft.Log) any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seen = append(f.seen, string(l.Data))
+	f.add(string(l.Data))
 	return nil
 }
 
-func (f *fsm) contents() string {
+// state returns a sum over all entries, and the last of them.
+func (f *fsm) state() (sum uint32, last string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return strings.Join(f.seen, "\n")
+	if n := len(f.seen); n > 0 {
+		last = f.seen[n-1]
+	}
+	return f.sum, last
 }
 
-func (f *fsm) Snapshot() (raft.FSMSnapshot, error) { return fsmSnapshot(f.contents()), nil }
+func (f *fsm) add(entry string) {
+	f.seen = append(f.seen, entry)
+	f.sum = crc32.Update(f.sum, crc32.IEEETable, []byte(entry))
+}
+
+func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fsmSnapshot(strings.Join(f.seen, "\n")), nil
+}
 
 func (f *fsm) Restore(r io.ReadCloser) error {
 	b, err := io.ReadAll(r)
@@ -227,7 +242,10 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.seen = strings.Split(string(b), "\n")
+	f.seen, f.sum = nil, 0
+	for _, entry := range strings.Split(string(b), "\n") {
+		f.add(entry)
+	}
 	return nil
 }
 
