@@ -1,0 +1,273 @@
+package grpcapi
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/message"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// serve starts a server of a broker that has no cluster yet, on loopback.
+func serve(t *testing.T, edit func(*Config)) *grpc.ClientConn {
+	t.Helper()
+	c := Config{Broker: broker.New(broker.Config{}), Reflection: true}
+	if edit != nil {
+		edit(&c)
+	}
+	s := New(c)
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	cc, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cc.Close(); err != nil {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return cc
+}
+
+func testContext(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// A node that is starting answers UNAVAILABLE with a retry to everything.
+func TestStarting(t *testing.T) {
+	cc := serve(t, nil)
+	ctx := testContext(t)
+	b, a := brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc)
+	calls := map[string]func() error{
+		"publish": func() error {
+			s, err := b.Publish(ctx)
+			if err == nil {
+				_, err = s.Recv()
+			}
+			return err
+		},
+		"publish one": func() error {
+			_, err := b.PublishOne(ctx, &brokerv1.PublishOneRequest{Message: &brokerv1.Message{RoutingKey: "q"}})
+			return err
+		},
+		"consume": func() error {
+			s, err := b.Consume(ctx)
+			if err == nil {
+				_, err = s.Recv()
+			}
+			return err
+		},
+		"get":     func() error { _, err := b.Get(ctx, &brokerv1.GetRequest{Queue: "q"}); return err },
+		"declare": func() error { _, err := a.DeclareQueue(ctx, &brokerv1.DeclareQueueRequest{Name: "q"}); return err },
+		"delete":  func() error { _, err := a.DeleteQueue(ctx, &brokerv1.DeleteQueueRequest{Name: "q"}); return err },
+		"list":    func() error { _, err := a.ListQueues(ctx, &brokerv1.ListQueuesRequest{}); return err },
+		"exchange": func() error {
+			_, err := a.DeclareExchange(ctx, &brokerv1.DeclareExchangeRequest{Name: "x"})
+			return err
+		},
+		"bind":    func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{}}); return err },
+		"cluster": func() error { _, err := a.ClusterStatus(ctx, &brokerv1.ClusterStatusRequest{}); return err },
+		"drain":   func() error { _, err := a.Drain(ctx, &brokerv1.DrainRequest{}); return err },
+	}
+	for name, call := range calls {
+		st := status.Convert(call())
+		info, retry := details(st)
+		if st.Code() != codes.Unavailable || info.GetReason() != "UNAVAILABLE" || info.GetDomain() != "broker" || retry.GetRetryDelay() == nil {
+			t.Errorf("%s: %v with %v, %v", name, st, info, retry)
+		}
+	}
+}
+
+func details(st *status.Status) (info *errdetails.ErrorInfo, retry *errdetails.RetryInfo) {
+	for _, d := range st.Details() {
+		switch d := d.(type) {
+		case *errdetails.ErrorInfo:
+			info = d
+		case *errdetails.RetryInfo:
+			retry = d
+		}
+	}
+	return info, retry
+}
+
+// What is wrong in a request by itself is named.
+func TestBadRequests(t *testing.T) {
+	cc := serve(t, nil)
+	ctx := testContext(t)
+	b, a := brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc)
+	bad := &brokerv1.Table{Fields: []*brokerv1.Field{{Name: "f"}}}
+	mode, priority := uint32(3), uint32(256)
+	one := func(p *brokerv1.Properties) func() error {
+		return func() error {
+			_, err := b.PublishOne(ctx, &brokerv1.PublishOneRequest{Message: &brokerv1.Message{Properties: p}})
+			return err
+		}
+	}
+	for name, row := range map[string]struct {
+		call func() error
+		arg  string
+	}{
+		"no message":    {func() error { _, err := b.PublishOne(ctx, &brokerv1.PublishOneRequest{}); return err }, "message"},
+		"delivery mode": {one(&brokerv1.Properties{DeliveryMode: &mode}), "delivery_mode"},
+		"priority":      {one(&brokerv1.Properties{Priority: &priority}), "priority"},
+		"headers":       {one(&brokerv1.Properties{Headers: bad}), "headers"},
+		"token":         {func() error { _, err := b.Settle(ctx, &brokerv1.SettleRequest{SettleToken: "AQ"}); return err }, "settle_token"},
+		"annotations":   {func() error { _, err := b.Settle(ctx, &brokerv1.SettleRequest{Annotations: bad}); return err }, "annotations"},
+		"arguments":     {func() error { _, err := a.DeclareQueue(ctx, &brokerv1.DeclareQueueRequest{Arguments: bad}); return err }, "arguments"},
+		"no binding":    {func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{}); return err }, "binding"},
+		"destination": {func() error {
+			_, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{DestinationType: 9}})
+			return err
+		}, "destination_type"},
+		"long binding key": {func() error {
+			_, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{RoutingKey: string(make([]byte, 256))}})
+			return err
+		}, "routing_key"},
+	} {
+		st := status.Convert(row.call())
+		info, _ := details(st)
+		if st.Code() != codes.InvalidArgument || info.GetReason() != "PRECONDITION_FAILED" || info.GetMetadata()["arg"] != row.arg {
+			t.Errorf("%s: %v with %v", name, st, info)
+		}
+	}
+}
+
+func TestHealthAndReflection(t *testing.T) {
+	cc := serve(t, nil)
+	ctx := testContext(t)
+	for _, name := range []string{"", "quorate.broker.v1.Broker", "quorate.broker.v1.Admin"} {
+		res, err := healthv1.NewHealthClient(cc).Check(ctx, &healthv1.HealthCheckRequest{Service: name})
+		if err != nil || res.GetStatus() != healthv1.HealthCheckResponse_NOT_SERVING {
+			t.Errorf("service %q: %v, %v", name, res, err)
+		}
+	}
+	for on, want := range map[bool]codes.Code{true: codes.OK, false: codes.Unimplemented} {
+		cc := serve(t, func(c *Config) { c.Reflection = on })
+		s, err := reflectionv1.NewServerReflectionClient(cc).ServerReflectionInfo(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := &reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}
+		if err := s.Send(req); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Recv(); status.Code(err) != want {
+			t.Errorf("reflection %v: %v", on, err)
+		}
+	}
+}
+
+// A panic of a call is that call's error, and the server goes on.
+func TestPanic(t *testing.T) {
+	s := New(Config{Broker: broker.New(broker.Config{})})
+	info := &grpc.UnaryServerInfo{FullMethod: "/x"}
+	_, err := s.unary(t.Context(), nil, info, func(context.Context, any) (any, error) { panic("oh") })
+	if status.Code(err) != codes.Internal {
+		t.Error(err)
+	}
+}
+
+// C-4: every class has its status code.
+func TestStatusCodes(t *testing.T) {
+	for _, row := range []struct {
+		err  error
+		want codes.Code
+	}{
+		{&broker.Error{Class: broker.NotFound}, codes.NotFound},
+		{&broker.Error{Class: broker.AccessRefused}, codes.PermissionDenied},
+		{&broker.Error{Class: broker.NotAllowed}, codes.PermissionDenied},
+		{&broker.Error{Class: broker.ResourceLocked}, codes.FailedPrecondition},
+		{&broker.Error{Class: broker.PreconditionFailed}, codes.InvalidArgument},
+		{&broker.Error{Class: broker.PreconditionFailed, State: true}, codes.FailedPrecondition},
+		{&broker.Error{Class: broker.NotImplemented}, codes.Unimplemented},
+		{&broker.Error{Class: broker.Unavailable, Name: "\xff"}, codes.Unavailable},
+		{&broker.Error{Class: broker.Internal}, codes.Internal},
+		{context.Canceled, codes.Canceled},
+		{context.DeadlineExceeded, codes.DeadlineExceeded},
+		{net.ErrClosed, codes.Internal},
+		{nil, codes.OK},
+	} {
+		if got := status.Code(toStatus(row.err)); got != row.want {
+			t.Errorf("%v became %v, want %v", row.err, got, row.want)
+		}
+	}
+}
+
+// MSG-1, MSG-6, DL-34: a publish and a delivery carry the same properties.
+func TestMessageRoundTrip(t *testing.T) {
+	ptr := func(s string) *string { return &s }
+	mode, priority, stamp := uint32(2), uint32(0), uint64(5)
+	in := &brokerv1.Properties{
+		ContentType: ptr("a"), ContentEncoding: ptr(""), DeliveryMode: &mode, Priority: &priority, CorrelationId: ptr("c"),
+		ReplyTo: ptr("d"), Expiration: ptr("60"), MessageId: ptr("e"), Timestamp: &stamp, Type: ptr("f"), UserId: ptr("g"), AppId: ptr("h"),
+		Headers: toTable(message.Table{{Name: "own", Value: message.Int8(1)}}),
+	}
+	var p broker.Publish
+	if err := setPublish(&p, &brokerv1.Message{Exchange: "x", RoutingKey: "k", Properties: in, Body: []byte("b")}); err != nil {
+		t.Fatal(err)
+	}
+	d := broker.Delivery{ID: 3, Redelivered: true, DeliveryCount: 1, AcquiredCount: 2, Message: message.Message{
+		Properties: p.Properties, Headers: p.Headers, Exchange: p.Exchange, RoutingKeys: []string{p.RoutingKey, "cc"}, Body: p.Body,
+		Annotations: message.Table{{Name: "x-a", Value: message.Bool(true)}},
+	}}
+	var out brokerv1.Delivery
+	setDelivery(&out, &brokerv1.Properties{}, &d)
+	if out.GetProperties().String() != in.String() {
+		t.Errorf("properties %v, want %v", out.GetProperties(), in)
+	}
+	if p.VHost != "/" || out.GetExchange() != "x" || out.GetRoutingKey() != "k" || string(out.GetBody()) != "b" || len(out.GetAnnotations().GetFields()) != 1 {
+		t.Errorf("delivery %v", &out)
+	}
+	d.Message.Deaths = []message.Death{{Queue: "q", Reason: "rejected", Count: 2, HasTTL: true, TTLMs: 7, RoutingKeys: []string{"k"}}}
+	d.Message.FirstDeath.Queue = "first"
+	out.Reset()
+	setDelivery(&out, &brokerv1.Properties{}, &d)
+	headers, err := fromTable("headers", out.GetProperties().GetHeaders())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := headers.Get("x-first-death-queue")
+	_, list := headers.Get("x-death")
+	if first.String() != `"first"` || list || len(out.GetDeaths()) != 1 || out.GetDeaths()[0].GetTtlMs() != 7 {
+		t.Errorf("headers %v, deaths %v", headers, out.GetDeaths())
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	c := Config{PublishWindow: -1}
+	if err := c.Validate(); err == nil {
+		t.Error("a bad Config is valid")
+	}
+	c = Config{Broker: broker.New(broker.Config{})}
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
