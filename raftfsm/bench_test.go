@@ -252,3 +252,22 @@ func BenchmarkBody(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLiveSet is what Snapshot adds to AppendSnapshot while no command is applied:
+// nanoseconds and bytes for each live body.
+func BenchmarkLiveSet(b *testing.B) {
+	const bodies = 1 << 20
+	var set liveSet
+	for b.Loop() {
+		live := liveBuilder{set: set[:0]}
+		for i := range uint64(bodies) {
+			if err := live.add(BodyRef{1 + i/64, uint32(i % 64)}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		live.finish()
+		set = live.set
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/bodies, "ns/body")
+	b.ReportMetric(float64(len(set))/bodies, "bytes/body")
+}

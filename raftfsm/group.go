@@ -49,9 +49,12 @@ type Group[R, E any] struct {
 	stopping sync.Once
 	loopDone chan struct{}
 	closing  sync.Once
+	raftStop sync.Once
 	closeErr error
-	spawning sync.Mutex     // between spawn and the end of spawning
-	work     sync.WaitGroup // goroutines that Close waits for
+
+	raftStopped raft.Future    // set by raftStop
+	spawning    sync.Mutex     // between spawn and the end of spawning
+	work        sync.WaitGroup // goroutines that Close waits for
 }
 
 // Open starts the member from what its stores hold. A member whose stores are empty
@@ -86,7 +89,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	r.RegisterObserver(raft.NewObserver(events, false, isLeadershipEvent))
 	g.raft.Store(r)
 	if g.Failed() != nil { // by an entry that was applied before the line above
-		r.Shutdown()
+		g.stopRaft()
 	}
 	go g.loop(r, events)
 	return g, nil
@@ -239,9 +242,18 @@ func (g *Group[R, E]) fail(err error) {
 		"node", string(g.c.Node), "applied_index", g.applied.Load(), "error", err,
 		"remedy", "check the disk; then stop the node, remove this group's files and start it: the member is rebuilt from its peers")
 	g.halt()
-	if r := g.raft.Load(); r != nil {
-		r.Shutdown()
+	g.stopRaft()
+}
+
+// stopRaft shuts raft down without waiting; the future is nil while Open restores.
+func (g *Group[R, E]) stopRaft() raft.Future {
+	r := g.raft.Load()
+	if r == nil {
+		return nil
 	}
+	// Only the first shutdown's future waits for raft's goroutines.
+	g.raftStop.Do(func() { g.raftStopped = r.Shutdown() })
+	return g.raftStopped
 }
 
 // halt ends proposals and leadership: what was handed to raft has an unknown outcome.
@@ -253,22 +265,22 @@ func (g *Group[R, E]) halt() {
 }
 
 // Close stops the member; commands in flight end with ErrStopped or ErrUnknownOutcome.
-// It closes the storage too.
+// It closes the transport and the storage too. It waits for raft's goroutines, and so for
+// the disk.
 func (g *Group[R, E]) Close() error {
 	g.closing.Do(func() { g.closeErr = g.shutdown() })
 	return g.closeErr
 }
 
 func (g *Group[R, E]) shutdown() error {
-	r := g.raft.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), closeDrain)
 	defer cancel()
 	if g.Failed() == nil {
 		g.drain(ctx)
 	}
 	g.halt()
+	stopped := g.stopRaft()
 	<-g.loopDone
-	ended := r.Shutdown()
 	// Raft waits for its calls before it closes the transport, and a call to a member that
 	// is down waits for a link.
 	if t, ok := g.c.Transport.(raft.WithClose); ok {
@@ -276,7 +288,7 @@ func (g *Group[R, E]) shutdown() error {
 			g.log.Warn("closing the group's transport", "error", err)
 		}
 	}
-	err := ended.Error()
+	err := stopped.Error()
 	g.spawning.Lock()   // who has it sees that the group is stopping from here on
 	g.spawning.Unlock() //nolint:staticcheck // nothing to do in between
 	g.work.Wait()
