@@ -203,3 +203,17 @@ func TestPromises(t *testing.T) {
 		}
 	})
 }
+
+// Nobody waits for the silence of a leader that a new group cannot have: a cluster is
+// founded, and a queue declared, although a heartbeat timeout would outlast the test.
+func TestFirstElection(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) { c.HeartbeatTimeout = time.Hour })
+	n.start("a", "b", "c")
+	for _, i := range []id.NodeID{"a", "b", "c"} {
+		q := n.nodes[i].declare(t, string(i), 3)
+		if l := n.leader(q); l != n.nodes[i] {
+			t.Errorf("queue of %s is led by %s", i, l.cfg.Node)
+		}
+	}
+}

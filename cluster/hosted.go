@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +30,9 @@ type hosted struct {
 
 	lost lost
 
-	stop    chan struct{}
+	fresh   bool            // this open wrote the group's first configuration
+	ctx     context.Context // ends when close begins
+	stop    context.CancelFunc
 	watcher sync.WaitGroup
 }
 
@@ -39,7 +42,8 @@ const bootstrapGrace = 4
 
 // openHosted opens the member, but hands nothing on before start.
 func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
-	q := &hosted{h: h, uid: r.UID, members: r.Members, stop: make(chan struct{})}
+	q := &hosted{h: h, uid: r.UID, members: r.Members}
+	q.ctx, q.stop = context.WithCancel(context.Background())
 	q.machine = newQueueMachine(r.UID, q.spoke)
 	q.box.workers, q.box.act = h.workers, q.carryOut
 	dir := h.c.dir.queue(r.UID)
@@ -74,18 +78,28 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}
-	if r.Leader == h.c.cfg.Node {
+	if r.Leader == h.c.cfg.Node && q.empty() {
 		if err := q.group.Bootstrap(r.Members); err != nil {
 			return nil, errors.Join(fault(err), q.group.Close())
 		}
+		q.fresh = true
 	}
 	return q, nil
+}
+
+// empty tells that the member has no configuration yet.
+func (q *hosted) empty() bool {
+	s := q.group.Stats()
+	return s.LastIndex == 0 && s.SnapshotIndex == 0
 }
 
 // start hands on what the group has told so far and watches its leader.
 func (q *hosted) start() {
 	q.box.start()
 	q.watcher.Go(q.watch)
+	if q.fresh {
+		q.watcher.Go(q.campaign)
+	}
 }
 
 // watch tells the gateway of leaders. If the preferred leader does not bootstrap the
@@ -103,10 +117,10 @@ func (q *hosted) watch() {
 		select {
 		case <-changed:
 		case <-grace.C:
-			if s := q.group.Stats(); s.LastIndex == 0 && s.SnapshotIndex == 0 {
+			if q.empty() {
 				q.bootstrap()
 			}
-		case <-q.stop:
+		case <-q.ctx.Done():
 			return
 		}
 	}
@@ -118,9 +132,49 @@ func (q *hosted) bootstrap() {
 	}
 }
 
+// campaign stands for election as soon as a majority can vote: a new group has no leader
+// whose silence would have to be waited for. If nobody has opened the group within a
+// heartbeat timeout, raft's own timer takes over.
+func (q *hosted) campaign() {
+	ctx, cancel := context.WithTimeout(q.ctx, q.h.c.cfg.HeartbeatTimeout)
+	defer cancel()
+	for q.openMembers(ctx) <= len(q.members)/2 {
+		if pause(ctx, campaignTick) != nil {
+			return
+		}
+	}
+	if leader, _ := q.group.Leader(); leader != "" {
+		return
+	}
+	if err := q.h.c.mux.Campaign(ctx, q.uid.Group()); err != nil && ctx.Err() == nil {
+		q.h.c.log.Warn("first election of a queue", "queue", q.uid.String(), "error", err)
+	}
+}
+
+// campaignTick is the time between two looks at who has opened a new group.
+const campaignTick = 10 * time.Millisecond
+
+// openMembers counts the members that have opened the group, this one included.
+func (q *hosted) openMembers(ctx context.Context) int {
+	open := 0
+	for _, m := range q.members {
+		if m == q.h.c.cfg.Node {
+			open++
+			continue
+		}
+		if _, up := q.h.c.mux.Connected(m); !up {
+			continue
+		}
+		if _, err := q.h.c.statusAt(ctx, m, q.uid); err == nil {
+			open++
+		}
+	}
+	return open
+}
+
 // close stops the member. What it has told before is still acted on.
 func (q *hosted) close() error {
-	close(q.stop)
+	q.stop()
 	q.watcher.Wait()
 	err := q.group.Close()
 	q.cease()
