@@ -63,7 +63,7 @@ func fromArgument(err error, about Error) error {
 
 // faults flattens joined errors.
 func faults(err error) []error {
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // it asks for the joint itself
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}
 	}

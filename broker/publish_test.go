@@ -93,30 +93,36 @@ func TestPublishInvalid(t *testing.T) {
 		want string
 	}{
 		{
-			"size before exchange", Publish{Exchange: "nix", Body: make([]byte, 1001)},
+			"size before exchange",
+			Publish{Exchange: "nix", Body: make([]byte, 1001)},
 			"PRECONDITION_FAILED: message in vhost \"/\": body size = 1001: above this broker's limit of 1000 bytes",
 		},
 		{"exchange", Publish{Exchange: "nix"}, `NOT_FOUND: exchange "nix" in vhost "/": does not exist`},
 		{"vhost", Publish{VHost: "v", Exchange: "nix"}, `NOT_FOUND: vhost "v": does not exist`},
 		{"internal", Publish{Exchange: "inner"}, `ACCESS_REFUSED: exchange "inner" in vhost "/": is internal`},
 		{
-			"expiration", Publish{Properties: message.Properties{Expiration: "5ms"}},
+			"expiration",
+			Publish{Properties: message.Properties{Expiration: "5ms"}},
 			`PRECONDITION_FAILED: message in vhost "/": expiration = "5ms": want milliseconds`,
 		},
 		{
-			"empty expiration", Publish{Properties: message.Properties{Has: message.HasExpiration}},
+			"empty expiration",
+			Publish{Properties: message.Properties{Has: message.HasExpiration}},
 			`PRECONDITION_FAILED: message in vhost "/": expiration = ""`,
 		},
 		{
-			"CC", Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}},
+			"CC",
+			Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}},
 			`PRECONDITION_FAILED: message in vhost "/": header CC = "q": want an array of routing keys, have string`,
 		},
 		{
-			"routing key", Publish{RoutingKey: strings.Repeat("k", 256)},
+			"routing key",
+			Publish{RoutingKey: strings.Repeat("k", 256)},
 			`PRECONDITION_FAILED: message in vhost "/": routing key = "kkk`,
 		},
 		{
-			"property", Publish{Properties: message.Properties{AppID: strings.Repeat("k", 256)}},
+			"property",
+			Publish{Properties: message.Properties{AppID: strings.Repeat("k", 256)}},
 			`PRECONDITION_FAILED: message in vhost "/": app_id = "kkk`,
 		},
 	}
@@ -223,6 +229,9 @@ func TestPublishStored(t *testing.T) {
 
 // A publish allocates what is stored, and nothing else.
 func TestPublishAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("allocations are not those of a normal build")
+	}
 	b := testBroker(t, func(string) enqueuer { return discarding{} }, "q0", "q1")
 	p := &Publish{VHost: "/", Exchange: "amq.fanout", RoutingKey: "q", Body: make([]byte, 900)}
 	done := func(Result) {}

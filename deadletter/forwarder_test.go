@@ -177,7 +177,7 @@ func TestForwarderMatrix(t *testing.T) {
 				w.bind("target", "")
 				w.down[w.uid("target")] = true
 			}, CauseUnavailable,
-			func(w *world) { w.setDown("target", false) },
+			func(w *world) { w.mend("target") },
 			map[string]string{"target": "a b c"},
 		},
 		{
@@ -260,7 +260,7 @@ func TestForwarderHoldsNobodyUp(t *testing.T) {
 		if got := bodiesOf(w.take(free, 9)); got != "x y z" {
 			t.Fatalf("the free target has %q", got)
 		}
-		w.setDown("stuck", false)
+		w.mend("stuck")
 		time.Sleep(DefaultMaxBackoff)
 		synctest.Wait()
 		got := w.take(stuck, 1000)
@@ -318,7 +318,7 @@ func TestForwarderPurged(t *testing.T) {
 		if _, err := w.apply(source, &quorumq.Purge{}, nil); err != nil {
 			t.Fatal(err)
 		}
-		w.setDown("target", false)
+		w.mend("target")
 		w.discard(source, quorumq.ReasonRejected, "k", "c")
 		f.Wake()
 		time.Sleep(2 * DefaultMaxBackoff)
@@ -347,7 +347,7 @@ func TestForwarderBackoff(t *testing.T) {
 			t.Errorf("%d attempts, want 17", w.transfers)
 		}
 		w.mu.Unlock()
-		w.setDown("target", false)
+		w.mend("target")
 		f.Retry(target)
 		synctest.Wait()
 		if got := bodiesOf(w.take(target, 9)); got != "a" {
@@ -413,11 +413,12 @@ func (w *world) uid(name string) id.QueueUID {
 	return q.UID
 }
 
-func (w *world) setDown(name string, down bool) {
+// mend lets the queue answer again.
+func (w *world) mend(name string) {
 	uid := w.uid(name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.down[uid] = down
+	w.down[uid] = false
 }
 
 func (w *world) configure(name string, edit func(*quorumq.Config)) {

@@ -247,10 +247,10 @@ func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 		return true, err
 	}
 	cause := ""
-	switch {
-	case e.Class == broker.NotFound:
+	switch e.Class {
+	case broker.NotFound:
 		cause = "queue deleted"
-	case e.Class == broker.PreconditionFailed:
+	case broker.PreconditionFailed:
 		cause = "consumer lost"
 	default:
 		return true, err

@@ -1,0 +1,6 @@
+//go:build race
+
+package broker
+
+// raceDetector: a sync.Pool drops some of what it is given, at random.
+const raceDetector = true
