@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"hash/crc32"
@@ -340,4 +341,13 @@ func leader(t testing.TB, ms ...*member) *member {
 		return true
 	})
 	return l
+}
+
+// entries returns log entries of one size.
+func entries(count, bytesEach int) []*raft.Log {
+	all := make([]*raft.Log, count)
+	for i := range all {
+		all[i] = &raft.Log{Index: uint64(i + 1), Term: 1, Type: raft.LogCommand, Data: bytes.Repeat([]byte{'x'}, bytesEach)}
+	}
+	return all
 }

@@ -22,6 +22,7 @@ type Mux struct {
 	config   Config
 	log      *slog.Logger
 	identity identity
+	codec    codec
 	ctx      context.Context
 	cancel   context.CancelFunc
 	server   *grpc.Server
@@ -46,7 +47,7 @@ func New(c Config) (*Mux, error) {
 		c.Calls = nodev1.UnimplementedNodeServer{}
 	}
 	m := &Mux{
-		config: c, log: c.Logger, identity: newIdentity(&c),
+		config: c, log: c.Logger, identity: newIdentity(&c), codec: newCodec(),
 		epochs: epochs{newest: map[id.NodeID]id.Epoch{}},
 		peers:  map[id.NodeID]*peer{}, gone: map[id.NodeID]<-chan struct{}{}, groups: map[id.GroupID]*group{},
 	}
@@ -57,7 +58,7 @@ func New(c Config) (*Mux, error) {
 		grpc.StreamInterceptor(m.admitStream),
 		grpc.MaxRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
 		grpc.MaxSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ForceServerCodecV2(m.codec),
 		grpc.InitialWindowSize(streamWindowBytes),
 		grpc.InitialConnWindowSize(connWindowBytes),
 		grpc.ReadBufferSize(socketBufferBytes),

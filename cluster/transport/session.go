@@ -73,7 +73,7 @@ func (p *peer) dial() (*session, error) {
 		pongs: make(chan uint64, 1), calls: map[uint64]waiter{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
-	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(c, p.m.identity)...)
+	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(c, p.m.identity, p.m.codec)...)
 	if err != nil {
 		s.cancel(err)
 		return nil, fmt.Errorf("transport: address %q of node %q: %w", address, p.node, err)
@@ -96,7 +96,7 @@ func (p *peer) dial() (*session, error) {
 	return s, nil
 }
 
-func dialOptions(c *Config, i identity) []grpc.DialOption {
+func dialOptions(c *Config, i identity, wire codec) []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithPerRPCCredentials(i),
@@ -110,7 +110,7 @@ func dialOptions(c *Config, i identity) []grpc.DialOption {
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
 			grpc.MaxCallSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
-			grpc.ForceCodecV2(newCodec()),
+			grpc.ForceCodecV2(wire),
 		),
 		grpc.WithInitialWindowSize(streamWindowBytes),
 		grpc.WithInitialConnWindowSize(connWindowBytes),

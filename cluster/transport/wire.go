@@ -103,9 +103,10 @@ type inMessage struct {
 // its bytes are that.
 type codec struct {
 	encoding.CodecV2
+	pool *bufferPool
 }
 
-func newCodec() codec { return codec{CodecV2: encoding.GetCodecV2("proto")} }
+func newCodec() codec { return codec{CodecV2: encoding.GetCodecV2("proto"), pool: &bufferPool{}} }
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
@@ -117,23 +118,22 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	for i := range m.frames {
 		size += bytesSize(fieldFrames, m.frames[i].size)
 	}
-	pool := mem.DefaultBufferPool()
-	buf := pool.Get(size)
+	buf := c.pool.Get(size)
 	b := (*buf)[:0]
 	var err error
 	for i := range m.frames {
 		b = appendLength(b, fieldFrames, m.frames[i].size)
 		if b, err = m.frames[i].append(b); err != nil {
-			pool.Put(buf)
+			c.pool.Put(buf)
 			return nil, err
 		}
 	}
 	if len(b) != size {
-		pool.Put(buf)
+		c.pool.Put(buf)
 		return nil, fmt.Errorf("transport: a message has %d bytes, measured were %d: a frame was changed after it was queued", len(b), size)
 	}
 	*buf = b
-	return mem.BufferSlice{mem.NewBuffer(buf, pool)}, nil
+	return mem.BufferSlice{mem.NewBuffer(buf, c.pool)}, nil
 }
 
 // Unmarshal implements encoding.CodecV2.
@@ -142,7 +142,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ours {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	buf := data.MaterializeToBuffer(c.pool)
 	defer buf.Free()
 	return m.read(buf.ReadOnlyData())
 }

@@ -231,3 +231,25 @@ func TestTrim(t *testing.T) {
 		})
 	}
 }
+
+// Buffers have the length asked for, and come back in their size.
+func TestBufferPool(t *testing.T) {
+	p := &bufferPool{}
+	for _, c := range []struct{ length, capacity int }{
+		{0, 1 << 10}, {1, 1 << 10}, {1 << 10, 1 << 10}, {1<<10 + 1, 1 << 11}, {8 << 20, 8 << 20}, {8<<20 + 1, 8<<20 + 1},
+	} {
+		b := p.Get(c.length)
+		if len(*b) != c.length || cap(*b) != c.capacity {
+			t.Errorf("length %d: got %d of %d, want %d", c.length, len(*b), cap(*b), c.capacity)
+		}
+		p.Put(b)
+		if again := p.Get(c.length); len(*again) != c.length || cap(*again) != c.capacity {
+			t.Errorf("length %d again: got %d of %d", c.length, len(*again), cap(*again))
+		}
+	}
+	odd := make([]byte, 1500)
+	p.Put(&odd)
+	if b := p.Get(1400); cap(*b) != 2<<10 {
+		t.Errorf("capacity %d, want 2048", cap(*b))
+	}
+}
