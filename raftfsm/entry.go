@@ -100,42 +100,35 @@ func appendEntry(b []byte, g id.GroupID, h entryHead, commands []Command) []byte
 	b = binary.LittleEndian.AppendUint64(b, h.term)
 	b = binary.LittleEndian.AppendUint64(b, h.seq)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.nowMs))
-	base := groupSum(t, g)
-	b = binary.LittleEndian.AppendUint32(b, crc32.Update(base, t, b[start:]))
-	for i, c := range commands {
-		row := len(b)
+	b = binary.LittleEndian.AppendUint32(b, crc32.Update(groupSum(t, g), t, b[start:]))
+	for _, c := range commands {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(c.Header)))
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(c.Bodies)))
-		b = binary.LittleEndian.AppendUint32(b, commandSum(t, base, i, b[row:row+8], c))
+		b = append(b, 0, 0, 0, 0) // the checksum comes last
 	}
+	e := entry{commands: len(commands), lengths: len(b) - start}
 	for _, c := range commands {
 		for _, body := range c.Bodies {
 			b = binary.LittleEndian.AppendUint32(b, uint32(len(body)))
 		}
 	}
+	e.headers = len(b) - start
 	for _, c := range commands {
 		b = append(b, c.Header...)
 	}
+	e.first = len(b) - start
 	for _, c := range commands {
 		for _, body := range c.Bodies {
 			b = append(b, body...)
 		}
 	}
+	e.data = b[start:]
+	sums := e.sums(g)
+	for range commands {
+		row, sum := sums.next()
+		binary.LittleEndian.PutUint32(row[8:], sum)
+	}
 	return b
-}
-
-// commandSum is the checksum of a command: group, place in the entry, lengths, header
-// and bodies. The index in the log is no part of it, since the leader does not know it.
-func commandSum(t *crc32.Table, base uint32, place int, row []byte, c Command) uint32 {
-	sum := crc32.Update(sumNumber(base, t, uint64(place), 4), t, row)
-	for _, b := range c.Bodies {
-		sum = sumNumber(sum, t, uint64(len(b)), bodyRowBytes)
-	}
-	sum = crc32.Update(sum, t, c.Header)
-	for _, b := range c.Bodies {
-		sum = crc32.Update(sum, t, b)
-	}
-	return sum
 }
 
 // decodeEntry checks and decodes an entry. It allocates nothing but errors.
@@ -201,27 +194,48 @@ func decodeEntryHead(g id.GroupID, data []byte) (entry, error) {
 
 // checkCommands compares the checksum of every command. Lengths were checked before.
 func (e *entry) checkCommands(g id.GroupID) error {
-	t := castagnoli()
-	base := groupSum(t, g)
-	lengths, header, body := e.lengths, e.headers, e.first
+	sums := e.sums(g)
 	for i := range e.commands {
-		row := e.data[entryHeadBytes+i*commandRowBytes:][:commandRowBytes]
-		headerLen := int(binary.LittleEndian.Uint32(row))
-		bodies := int(binary.LittleEndian.Uint32(row[4:]))
-		sum := crc32.Update(sumNumber(base, t, uint64(i), 4), t, row[:8])
-		table := e.data[lengths : lengths+bodies*bodyRowBytes]
-		sum = crc32.Update(sum, t, table)
-		sum = crc32.Update(sum, t, e.data[header:header+headerLen])
-		end := body + sumLengths(table)
-		sum = crc32.Update(sum, t, e.data[body:end])
+		row, sum := sums.next()
 		if want := binary.LittleEndian.Uint32(row[8:]); sum != want {
 			return corruptf("command %d of %d has checksum %08x, stored is %08x", i, e.commands, sum, want)
 		}
-		lengths += len(table)
-		header += headerLen
-		body = end
 	}
 	return nil
+}
+
+// commandSums computes the checksums of an entry's commands one after another: group,
+// place in the entry, lengths, header and bodies. The index in the log is no part of
+// them, since the leader does not know it.
+type commandSums struct {
+	e                     *entry
+	t                     *crc32.Table
+	base                  uint32
+	place                 int
+	lengths, header, body int // offsets of the next command's parts
+}
+
+func (e *entry) sums(g id.GroupID) commandSums {
+	t := castagnoli()
+	return commandSums{e: e, t: t, base: groupSum(t, g), lengths: e.lengths, header: e.headers, body: e.first}
+}
+
+// next returns the next command's row and what its checksum must be.
+func (s *commandSums) next() (row []byte, sum uint32) {
+	data := s.e.data
+	row = data[entryHeadBytes+s.place*commandRowBytes:][:commandRowBytes]
+	table := data[s.lengths:][:int(binary.LittleEndian.Uint32(row[4:]))*bodyRowBytes]
+	header := data[s.header:][:int(binary.LittleEndian.Uint32(row))]
+	bodies := data[s.body:][:sumLengths(table)]
+	sum = crc32.Update(sumNumber(s.base, s.t, uint64(s.place), 4), s.t, row[:8])
+	sum = crc32.Update(sum, s.t, table)
+	sum = crc32.Update(sum, s.t, header)
+	sum = crc32.Update(sum, s.t, bodies)
+	s.place++
+	s.lengths += len(table)
+	s.header += len(header)
+	s.body += len(bodies)
+	return row, sum
 }
 
 func sumLengths(table []byte) int {

@@ -123,6 +123,9 @@ func (g *Group[R, E]) isStopping() bool {
 // entries are proposed meanwhile; what waits goes to the new leader's address as
 // *NotLeaderError, or on as before if the transfer fails.
 func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) error {
+	if g.isStopping() {
+		return g.stopped()
+	}
 	r := g.raft.Load()
 	if r.State() != raft.Leader {
 		return g.notLeader()

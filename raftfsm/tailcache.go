@@ -9,7 +9,7 @@ import (
 // Bounds of the tail that a storage keeps in memory: raft reads every entry back when it
 // sends it to each follower and when it applies it.
 const (
-	tailCacheBytes   = 4 << 20
+	tailCacheBytes   = 1 << 20
 	tailCacheEntries = 1024
 )
 

@@ -1,0 +1,140 @@
+package raftfsm
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hashicorp/raft"
+)
+
+// answer answers what is left of items with an error.
+func answer[R any](items []item[R], err error) {
+	var none R
+	for _, it := range items {
+		it.done(none, err)
+	}
+}
+
+// refuseQueue answers what was not handed to raft.
+func (g *Group[R, E]) refuseQueue(err error) {
+	p := &g.proposer
+	p.mu.Lock()
+	queue := p.queue
+	p.queue = nil
+	for _, it := range queue {
+		p.pending -= it.bytes
+	}
+	p.mu.Unlock()
+	answer(queue, err)
+}
+
+// refuseAll answers everything for good: what raft has may or may not come to be.
+func (g *Group[R, E]) refuseAll() {
+	p := &g.proposer
+	p.mu.Lock()
+	p.closed = true
+	flights := append([]*flight[R](nil), p.flights...)
+	for range flights {
+		p.remove(0)
+	}
+	p.mu.Unlock()
+	for _, f := range flights {
+		answer(f.items, ErrUnknownOutcome)
+	}
+	g.refuseQueue(g.stopped())
+}
+
+// drain refuses new commands and waits until raft has answered those that it has.
+func (g *Group[R, E]) drain(ctx context.Context) {
+	p := &g.proposer
+	p.mu.Lock()
+	p.closed = true
+	var drained chan struct{}
+	if len(p.flights) > 0 {
+		drained = make(chan struct{})
+		p.drained = drained
+	}
+	p.mu.Unlock()
+	g.refuseQueue(ErrStopped)
+	if drained == nil {
+		return
+	}
+	select {
+	case <-drained:
+	case <-ctx.Done():
+	case <-g.stop:
+	}
+}
+
+// settleDoubtful has a goroutine wait for raft's word on flights that may never be
+// applied: those of a leadership that is over, and, once a transfer of leadership was
+// tried, those of this one, since raft refuses entries during a transfer and somewhat
+// longer. What raft applies is answered by applyEntry as ever.
+func (g *Group[R, E]) settleDoubtful() {
+	p := &g.proposer
+	p.mu.Lock()
+	start := !p.settling && p.doubtful() != nil
+	if start {
+		p.settling = true
+	}
+	p.mu.Unlock()
+	if start {
+		go g.settle()
+	}
+}
+
+// doubtful is called with the lock held.
+func (p *proposer[R]) doubtful() *flight[R] {
+	for _, f := range p.flights {
+		if f.future != nil && (p.wary || f.term != p.term) {
+			return f
+		}
+	}
+	return nil
+}
+
+// settle ends when no flight is in doubt. It is not waited for: after a shutdown raft
+// leaves futures without an answer, and Close has answered their flights by then.
+func (g *Group[R, E]) settle() {
+	p := &g.proposer
+	for {
+		p.mu.Lock()
+		f := p.doubtful()
+		if f == nil {
+			p.settling = false
+		}
+		p.mu.Unlock()
+		if f == nil {
+			return
+		}
+		err := f.future.Error()
+		if p.land(f.term, f.seq) == nil {
+			continue
+		}
+		answer(f.items, g.refusal(err))
+		if f.lead {
+			p.leadAgain(f.term)
+		}
+	}
+}
+
+// leadAgain makes the loop propose a Lead command that raft refused once more.
+func (p *proposer[R]) leadAgain(term uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.term == term {
+		p.term = 0
+		p.signal()
+	}
+}
+
+// refusal translates raft's word on an entry that was not applied by this leadership.
+// Raft says the first two of entries that it did not append.
+func (g *Group[R, E]) refusal(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
+		return g.notLeader()
+	default:
+		return ErrUnknownOutcome
+	}
+}
