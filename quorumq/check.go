@@ -8,7 +8,7 @@ import (
 // check returns all that is inconsistent in the state. A queue that passes it can be
 // driven by any command. It looks at every message.
 func (q *Queue) check() error {
-	return errors.Join(q.checkReady(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkTurns(), q.checkSources(), q.checkBodies())
+	return errors.Join(q.checkReady(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies())
 }
 
 // inv is what a broken invariant says.

@@ -37,6 +37,11 @@ type NewMessage struct {
 	TTLMs int64
 	// Priority is 0 to 31; values above count as 31 (PR-1). DefaultPriority if unset.
 	Priority uint8
+	// Producer, if not nil, and ProducerSeq, from 1 and ascending, name the message among
+	// those of its publisher: under a number that the queue has decided about before, it
+	// answers as then and stores nothing. For an Enqueue only; the id must not change.
+	Producer    *ProducerID
+	ProducerSeq uint64
 }
 
 // DefaultPriority is the level of a message without priority (PR-1).

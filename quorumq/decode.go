@@ -29,10 +29,11 @@ type Decoder struct {
 	nodeUp        NodeUp
 	lead          Lead
 
-	messages []NewMessage
-	letters  []Letter
-	msgIDs   []MsgIDRange
-	seqs     []SeqRange
+	messages  []NewMessage
+	producers []ProducerID
+	letters   []Letter
+	msgIDs    []MsgIDRange
+	seqs      []SeqRange
 }
 
 // Decode returns the command; it is valid until the next call. It takes exactly what
@@ -123,9 +124,11 @@ func (d *Decoder) takeEnqueue() *Enqueue {
 	r.check(c.First > 0, errZero)
 	n := r.count(1)
 	r.check(uint64(c.First)+uint64(n) >= uint64(c.First), errRange)
-	d.messages = d.messages[:0]
+	d.messages, d.producers = d.messages[:0], d.producers[:0]
 	for range n {
-		d.messages = append(d.messages, r.message())
+		m, flags := r.message()
+		d.takeProducer(&m, flags)
+		d.messages = append(d.messages, m)
 		if r.err != nil {
 			break
 		}
@@ -141,8 +144,11 @@ func (d *Decoder) takeTransfer() *Transfer {
 	n := r.count(2)
 	d.letters = d.letters[:0]
 	for range n {
-		l := Letter{Seq: Seq(r.u()), NewMessage: r.message()}
+		l := Letter{Seq: Seq(r.u())}
+		var flags byte
+		l.NewMessage, flags = r.message()
 		r.check(l.Seq > 0, errZero)
+		r.check(flags&(flagProducer|flagSameProducer) == 0, errFlags)
 		r.check(l.Size != VoidSize, errRange)
 		d.letters = append(d.letters, l)
 		if r.err != nil {
@@ -170,7 +176,34 @@ func (d *Decoder) takeCheckout() *Checkout {
 	return &d.checkout
 }
 
-func (r *reader) message() NewMessage {
+// takeProducer takes what its flags say of a message's producer.
+func (d *Decoder) takeProducer(m *NewMessage, flags byte) {
+	r := &d.r
+	switch flags & (flagProducer | flagSameProducer) {
+	case 0:
+		return
+	case flagProducer:
+		d.producers = append(d.producers, r.producerID())
+		m.Producer = &d.producers[len(d.producers)-1]
+		if n := len(d.messages); n > 0 && d.messages[n-1].Producer != nil {
+			r.check(*d.messages[n-1].Producer != *m.Producer, errFlags)
+		}
+	case flagSameProducer:
+		n := len(d.messages)
+		if n == 0 || d.messages[n-1].Producer == nil {
+			r.fail(errFlags)
+			return
+		}
+		m.Producer = d.messages[n-1].Producer
+	default:
+		r.fail(errFlags)
+		return
+	}
+	m.ProducerSeq = r.u()
+	r.check(m.ProducerSeq > 0, errZero)
+}
+
+func (r *reader) message() (NewMessage, byte) {
 	flags := r.flags(messageFlags)
 	m := NewMessage{Size: VoidSize, TTLMs: Unlimited, Priority: DefaultPriority}
 	if flags&flagVoid == 0 {
@@ -184,7 +217,7 @@ func (r *reader) message() NewMessage {
 		m.Priority = r.byte()
 		r.check(m.Priority != DefaultPriority, errRange)
 	}
-	return m
+	return m, flags
 }
 
 // outcome takes the flags of a Return or Discard.

@@ -5,10 +5,12 @@ const commandVersion = 1
 
 // Flags of a message in an Enqueue or Transfer.
 const (
-	flagTTL      = 1 << iota // a TTL follows
-	flagPriority             // a priority other than the default follows
-	flagVoid                 // no size: VoidSize
-	messageFlags = flagTTL | flagPriority | flagVoid
+	flagTTL          = 1 << iota // a TTL follows
+	flagPriority                 // a priority other than the default follows
+	flagVoid                     // no size: VoidSize
+	flagProducer                 // a producer's id and number follow
+	flagSameProducer             // a number follows; the producer is that of the message before
+	messageFlags     = flagTTL | flagPriority | flagVoid | flagProducer | flagSameProducer
 )
 
 // Flags of a Checkout.
@@ -74,8 +76,11 @@ func putEnqueue(b []byte, c *Enqueue) []byte {
 	b = putU(putNode(b, c.Enqueuer.Node), uint64(c.Enqueuer.Epoch))
 	b = putU(putU(b, uint64(c.First)), uint64(c.Answered))
 	b = putU(b, uint64(len(c.Messages)))
+	var producer *ProducerID
 	for i := range c.Messages {
-		b = putMessage(b, &c.Messages[i])
+		m := &c.Messages[i]
+		b = putMessage(b, m, producer)
+		producer = m.Producer
 	}
 	return b
 }
@@ -85,12 +90,13 @@ func putTransfer(b []byte, c *Transfer) []byte {
 	b = putU(b, uint64(len(c.Letters)))
 	for i := range c.Letters {
 		b = putU(b, uint64(c.Letters[i].Seq))
-		b = putMessage(b, &c.Letters[i].NewMessage)
+		b = putMessage(b, &c.Letters[i].NewMessage, nil)
 	}
 	return b
 }
 
-func putMessage(b []byte, m *NewMessage) []byte {
+// putMessage writes a message; before is the producer of the one before it.
+func putMessage(b []byte, m *NewMessage, before *ProducerID) []byte {
 	flags := byte(0)
 	if m.TTLMs >= 0 {
 		flags |= flagTTL
@@ -101,6 +107,13 @@ func putMessage(b []byte, m *NewMessage) []byte {
 	if m.Size == VoidSize {
 		flags |= flagVoid
 	}
+	switch {
+	case m.Producer == nil:
+	case before != nil && *before == *m.Producer:
+		flags |= flagSameProducer
+	default:
+		flags |= flagProducer
+	}
 	b = append(b, flags)
 	if m.Size != VoidSize {
 		b = putU(b, uint64(m.Size))
@@ -110,6 +123,12 @@ func putMessage(b []byte, m *NewMessage) []byte {
 	}
 	if m.Priority != DefaultPriority {
 		b = append(b, m.Priority)
+	}
+	if flags&flagProducer != 0 {
+		b = append(b, m.Producer[:]...)
+	}
+	if m.Producer != nil {
+		b = putU(b, m.ProducerSeq)
 	}
 	return b
 }

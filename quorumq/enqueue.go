@@ -32,14 +32,28 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 			continue
 		}
 		n.next = seq + 1
-		if q.enqueueOne(body, &c.Messages[i]) {
-			q.reply.Stored++
+		if q.enqueueNew(body, &c.Messages[i]) {
 			continue
 		}
 		q.refused = append(q.refused, seq)
 		n.refused = append(n.refused, seq)
 	}
 	q.reply.Refused = q.refused
+}
+
+// enqueueNew decides about a message whose number is new: false if it is refused, now or
+// when its producer sent it before.
+func (q *Queue) enqueueNew(body BodyRef, nm *NewMessage) bool {
+	if known, refused := q.repeated(nm); known {
+		q.release(body)
+		return !refused
+	}
+	stored := q.enqueueOne(body, nm)
+	if stored {
+		q.reply.Stored++
+	}
+	q.decided(nm, stored)
+	return stored
 }
 
 // enqueueOne stores one message of a publisher, or tells that a limit refuses it or that

@@ -143,6 +143,7 @@ func show(q *Queue) string {
 		{"delivery limit hits", o.DeliveryLimitHits},
 		{"dedup", o.Dedup},
 		{"confirmed", o.Confirmed},
+		{"repeats", o.Repeats},
 	} {
 		if c.count > 0 {
 			fmt.Fprintf(&b, "%s %d\n", c.name, c.count)

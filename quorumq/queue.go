@@ -16,7 +16,8 @@ type Queue struct {
 	store
 	roster
 
-	sources map[id.QueueUID]*source
+	sources   map[id.QueueUID]*source
+	producers producers
 
 	backlog      deque[discarded, *discarded]
 	backlogNext  Seq // number of the next discarded message
@@ -52,6 +53,7 @@ type pools struct {
 type stats struct {
 	enqueued, refused, settled, expired, delivered     uint64
 	redelivered, returned, limitHits, dedup, confirmed uint64
+	repeats                                            uint64
 	discarded                                          [3][5]uint64 // by DeadLetterMode, then Reason
 }
 
@@ -81,6 +83,7 @@ func New(uid id.QueueUID, c Config) *Queue {
 	}
 	q.backNext, q.ordNext = 1, 1
 	q.turn = 1
+	q.producers.byID = make(map[ProducerID]*producer)
 	q.nodes = make(map[id.NodeID]*node)
 	q.sessions = make(map[SessionKey]*session)
 	for i := range q.ready {

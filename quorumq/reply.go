@@ -104,6 +104,7 @@ type Overview struct {
 	ReadyByPriority                                         [32]uint64
 	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64       // since creation
 	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64       // Dedup: transfers answered from memory
+	Repeats                                                 uint64       // messages that a producer sent again and that were answered from memory
 	DeadLettered                                            [5]uint64    // by Reason; Dropped counts those without dead-lettering
 	Discarded                                               [3][5]uint64 // by DeadLetterMode, then Reason (DL-52)
 	Confirmed                                               uint64       // backlog messages that the forwarder settled (DL-52)

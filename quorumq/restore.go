@@ -24,6 +24,7 @@ func Restore(b []byte) (*Queue, error) {
 	}
 	q.takeNodes(r)
 	q.takeSources(r)
+	q.takeProducers(r)
 	q.takeSessions(r)
 	q.takeTurns(r)
 	q.takeReady(r)

@@ -234,6 +234,10 @@ func messageLine(d *datadriven.TestData, line string) []NewMessage {
 			m.TTLMs = n
 		case name == "prio":
 			m.Priority = uint8(n)
+		case name == "producer":
+			m.Producer = &ProducerID{byte(n)}
+		case name == "number":
+			m.ProducerSeq = uint64(n)
 		case name == "x":
 			times = int(n)
 		}

@@ -22,6 +22,7 @@ func (q *Queue) AppendSnapshot(b []byte) []byte {
 	}
 	b = q.putNodes(b)
 	b = q.putSources(b)
+	b = q.putProducers(b)
 	b = q.putSessions(b)
 	b = q.putTurns(b)
 	b = q.putReady(b)
@@ -30,13 +31,13 @@ func (q *Queue) AppendSnapshot(b []byte) []byte {
 }
 
 // counters is the number of counters in a snapshot.
-const counters = 22
+const counters = 23
 
 // all returns the counters in their stored order.
 func (s *stats) all() (all [counters]*uint64) {
 	n := copy(all[:], []*uint64{
 		&s.enqueued, &s.refused, &s.settled, &s.expired, &s.delivered,
-		&s.redelivered, &s.returned, &s.limitHits, &s.dedup, &s.confirmed,
+		&s.redelivered, &s.returned, &s.limitHits, &s.dedup, &s.confirmed, &s.repeats,
 	})
 	for mode := range s.discarded {
 		for r := ReasonRejected; r <= ReasonDeliveryLimit; r++ {

@@ -28,6 +28,7 @@ func (q *Queue) Overview() Overview {
 		ReturnedTotal:     s.returned,
 		DeliveryLimitHits: s.limitHits,
 		Dedup:             s.dedup,
+		Repeats:           s.repeats,
 		Confirmed:         s.confirmed,
 		Discarded:         s.discarded,
 		Full:              q.config.Overflow != OverflowDropHead && q.full(0),

@@ -43,6 +43,7 @@ type Publisher[T any] struct {
 type pending[T any] struct {
 	msg      quorumq.NewMessage
 	answered bool
+	reported bool // given up before it was sent; its token is gone
 	body     []byte
 	token    T
 }
@@ -149,18 +150,31 @@ func (p *Publisher[T]) decide(from, to quorumq.Seq, refused []quorumq.Seq, done 
 			continue
 		}
 		_, no := slices.BinarySearch(refused, s)
-		token := it.token
+		token, reported := it.token, it.reported
 		p.forget(it)
-		done(token, !no)
+		if !reported {
+			done(token, !no)
+		}
 	}
 	p.pop()
 }
 
 // forget marks a message as answered and lets go of its body and token.
 func (p *Publisher[T]) forget(it *pending[T]) {
-	p.waiting--
+	if !it.reported {
+		p.waiting--
+	}
 	p.bytes -= int64(len(it.body))
 	*it = pending[T]{answered: true}
+}
+
+// void puts a void in the message's place.
+func (it *pending[T]) void() {
+	it.msg = quorumq.NewMessage{
+		Size: quorumq.VoidSize, TTLMs: quorumq.Unlimited,
+		Producer: it.msg.Producer, ProducerSeq: it.msg.ProducerSeq,
+	}
+	it.body = nil
 }
 
 func (p *Publisher[T]) pop() {
@@ -176,31 +190,40 @@ func (p *Publisher[T]) pop() {
 // or a broken stream.
 func (p *Publisher[T]) Rewind() { p.send = p.first }
 
-// Void gives up the messages that which chooses (PUB-5). What was never sent is
-// dropped and reported as not accepted at once. What was sent keeps its number as a
-// void, which stores nothing: the answer to it tells whether the queue had taken the
-// message before (accepted) or never will.
+// Void gives up the messages that which chooses (PUB-5). What was never sent is reported
+// as not accepted at once, and dropped; if it has a producer, a void goes in its place,
+// so that the queue refuses the producer's repeats as well. What was sent keeps its
+// number as a void, which stores nothing: the answer to it tells whether the queue had
+// taken the message before (accepted) or never will.
 func (p *Publisher[T]) Void(which func(token T) bool, done func(token T, accepted bool)) {
 	for s := p.first; s < p.sent; s++ {
 		it := p.at(s)
-		if it.answered || it.msg.Size == quorumq.VoidSize || !which(it.token) {
+		if it.answered || it.reported || it.msg.Size == quorumq.VoidSize || !which(it.token) {
 			continue
 		}
 		p.bytes -= int64(len(it.body))
-		it.msg = quorumq.NewMessage{Size: quorumq.VoidSize, TTLMs: quorumq.Unlimited}
-		it.body = nil
+		it.void()
 	}
 	kept := p.head + int(p.sent-p.first)
 	for i := kept; i < len(p.items); i++ {
 		it := p.items[i]
-		if !which(it.token) {
+		if it.reported || !which(it.token) {
 			p.items[kept] = it
 			kept++
 			continue
 		}
 		p.waiting--
 		p.bytes -= int64(len(it.body))
-		done(it.token, false)
+		token := it.token
+		if it.msg.Producer != nil {
+			it.void()
+			it.reported = true
+			var none T
+			it.token = none
+			p.items[kept] = it
+			kept++
+		}
+		done(token, false)
 	}
 	clear(p.items[kept:])
 	p.items = p.items[:kept]
@@ -214,7 +237,7 @@ func (p *Publisher[T]) Abandon(report func(token T)) {
 	p.send, p.sent = p.first, p.first
 	p.waiting, p.bytes = 0, 0
 	for i := range items {
-		if !items[i].answered {
+		if !items[i].answered && !items[i].reported {
 			report(items[i].token)
 		}
 	}
