@@ -22,13 +22,16 @@ type Publish struct {
 	Headers         message.Table
 	Body            []byte
 	Mandatory       bool
-	// Producer and ProducerSeq name the message for queues to recognise a repeat; the
-	// zero Producer: repeats are not recognised.
-	Producer    [16]byte
+	// Producer and ProducerSeq, from 1 and ascending, name the message for queues to
+	// recognise a repeat; nil: repeats are not recognised. The id must never change.
+	Producer    *ProducerID
 	ProducerSeq uint64
 	// Token comes back in the Result.
 	Token uint64
 }
+
+// ProducerID is what a publisher calls itself, the same on all nodes: 16 random bytes.
+type ProducerID [16]byte
 
 // ResultKind says what became of a publish as a whole.
 type ResultKind uint8
@@ -140,6 +143,9 @@ func newMessage(m *Publish, ttlMs int64) quorumq.NewMessage {
 		Size:     uint32(len(m.Body)), // D-5
 		TTLMs:    ttlMs,
 		Priority: level(&m.Properties),
+
+		Producer:    (*quorumq.ProducerID)(m.Producer),
+		ProducerSeq: m.ProducerSeq,
 	}
 }
 

@@ -73,8 +73,8 @@ type publishStream struct {
 
 	// Of the reader alone.
 	last     uint64
-	first    bool // the first request was seen
-	producer [16]byte
+	first    bool               // the first request was seen
+	producer *broker.ProducerID // nil: none
 }
 
 func (p *publishStream) run() error {
@@ -112,10 +112,8 @@ func (p *publishStream) readAll() error {
 			done(broker.Result{Token: req.GetSequence(), Kind: broker.Invalid, Err: err})
 			continue
 		}
-		m.Token, m.Producer = req.GetSequence(), p.producer
-		if p.producer != ([16]byte{}) {
-			m.ProducerSeq = req.GetSequence()
-		}
+		m.Token = req.GetSequence()
+		m.Producer, m.ProducerSeq = p.producer, req.GetSequence()
 		p.s.b.Publish(ctx, &m, done)
 	}
 }
@@ -124,12 +122,13 @@ func (p *publishStream) readAll() error {
 func (p *publishStream) accept(req *brokerv1.PublishRequest) (opened bool, err error) {
 	if id := req.GetProducer(); len(id) > 0 {
 		switch {
-		case len(id) != len(p.producer):
+		case len(id) != len(broker.ProducerID{}):
 			return false, invalid("stream", "producer", strconv.Itoa(len(id))+" bytes", "want 16 bytes")
-		case p.first && [16]byte(id) != p.producer:
+		case p.first && (p.producer == nil || broker.ProducerID(id) != *p.producer):
 			return false, invalid("stream", "producer", "", "belongs into the first request of the stream; open another stream for another publisher")
 		}
-		p.producer = [16]byte(id)
+		name := broker.ProducerID(id)
+		p.producer = &name
 	}
 	first := !p.first
 	p.first = true
