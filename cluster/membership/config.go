@@ -14,15 +14,18 @@ import (
 
 // Config describes this node. Zero values are the defaults.
 type Config struct {
-	Cluster    string
-	Node       Node
-	BindAddr   string   // host:port for TCP and UDP; port 0: a free one
-	Advertise  string   // host:port as others reach it; "": BindAddr
-	Join       []string // host:port or DNS names with port, which may have several addresses
-	Key        []byte   // 16, 24 or 32 bytes; empty: gossip is not encrypted
-	Logger     *slog.Logger
-	JoinEvery  time.Duration // retry of Join while peers are missing; 0: 1 s
-	ProbeEvery time.Duration // of one other node in turn; 0: 500 ms, half of memberlist's LAN default
+	Cluster   string
+	Node      Node
+	BindAddr  string // host:port for TCP and UDP; port 0: a free one
+	Advertise string // host:port as others reach it; "": BindAddr
+	// AdvertiseWait is how long Start waits until a name in Advertise resolves to an
+	// address of this machine; 0: 15 s.
+	AdvertiseWait time.Duration
+	Join          []string // host:port or DNS names with port, which may have several addresses
+	Key           []byte   // 16, 24 or 32 bytes; empty: gossip is not encrypted
+	Logger        *slog.Logger
+	JoinEvery     time.Duration // retry of Join while peers are missing; 0: 1 s
+	ProbeEvery    time.Duration // of one other node in turn; 0: 500 ms, half of memberlist's LAN default
 }
 
 // Validate returns all faults of the Config at once.
@@ -62,6 +65,9 @@ func (c Config) Validate() error {
 	if c.JoinEvery < 0 {
 		fault("JoinEvery is %v: set a positive duration, or 0 for the default", c.JoinEvery)
 	}
+	if c.AdvertiseWait < 0 {
+		fault("AdvertiseWait is %v: set a positive duration, or 0 for the default", c.AdvertiseWait)
+	}
 	if c.ProbeEvery < 0 {
 		fault("ProbeEvery is %v: set a positive duration, or 0 for the default", c.ProbeEvery)
 	}
@@ -71,6 +77,9 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.AdvertiseWait == 0 {
+		c.AdvertiseWait = 15 * time.Second
 	}
 	if c.JoinEvery == 0 {
 		c.JoinEvery = time.Second

@@ -7,6 +7,7 @@
 package membership
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log"
@@ -107,8 +108,16 @@ func (m *Membership) listConfig() (*memberlist.Config, error) {
 	}
 	c.AdvertisePort = c.BindPort
 	if m.config.Advertise != "" {
-		if c.AdvertiseAddr, c.AdvertisePort, err = resolveOne(m.config.Advertise); err != nil {
+		ip, port, found, err := advertised(m.config.Advertise, c.BindAddr, m.config.AdvertiseWait, lookupIP, ownAddresses(c.BindAddr))
+		if err != nil {
 			return nil, fmt.Errorf("membership: advertised address %q: %w", m.config.Advertise, err)
+		}
+		if ip != "" {
+			c.AdvertiseAddr, c.AdvertisePort = ip, port
+		}
+		if !found {
+			m.log.Warn("the advertised name does not resolve to an address of this machine: if others do not find this node, advertise an IP",
+				"advertise", m.config.Advertise, "waited", m.config.AdvertiseWait, "used", cmp.Or(ip, "a private address of this machine"))
 		}
 	}
 	c.Name = string(m.config.Node.ID)
