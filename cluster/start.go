@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
@@ -195,7 +196,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 		c.gateway.close()
 	}
 	if c.members != nil {
-		errs = append(errs, c.members.Leave(ctx))
+		c.leave(ctx)
 	}
 	if c.host != nil {
 		// Serve goes on for the groups, all other loops end by c.ctx.
@@ -211,6 +212,19 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	c.loops.Wait()
 	errs = append(errs, c.dir.close())
 	return errors.Join(errs...)
+}
+
+// leaveTimeout bounds how long a stopping node waits for others to hear of it.
+const leaveTimeout = 2 * time.Second
+
+// leave tells the others that this node goes on purpose. When all stop together nobody
+// is left to hear it; they would find out by themselves, so that it is no fault.
+func (c *Cluster) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	if err := c.members.Leave(ctx); err != nil {
+		c.log.Warn("leaving was not heard by all", "error", err)
+	}
 }
 
 func ignoreStopped(err error) error {
