@@ -226,8 +226,12 @@ func (s *Consumer) take() []*brokerv1.ConsumeRequest {
 		}
 		last.Request = number
 	}
-	if cancel != nil {
-		out = append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Cancel{Cancel: cancel}})
+	if cancel == nil {
+		return out
 	}
-	return out
+	request := &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Cancel{Cancel: cancel}}
+	if cancel.GetRequeue() { // what is decided about must not return
+		return append(out, request)
+	}
+	return append([]*brokerv1.ConsumeRequest{request}, out...) // what returns must not come back
 }

@@ -45,6 +45,9 @@ func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 // an error of class UNAVAILABLE leaves open whether the message is stored. Use a
 // Publisher for more than a few messages.
 func (c *Client) PublishOne(ctx context.Context, m Message) (Result, error) {
+	if err := c.checkSize(&m); err != nil {
+		return Result{}, err
+	}
 	p, err := m.proto()
 	if err != nil {
 		return Result{}, err

@@ -94,11 +94,8 @@ func (p *Publisher) Publish(ctx context.Context, m Message) (Result, error) {
 // If it returns nil, done is called once with what Publish would return, by a goroutine
 // of the publisher, so it must not block; otherwise nothing was sent. done may be nil.
 func (p *Publisher) PublishAsync(ctx context.Context, m Message, done func(Result, error)) error {
-	if limit := p.c.cfg.MaxMessageBytes; limit > 0 && len(m.Body) > limit {
-		return &Error{
-			Class: PreconditionFailed, Kind: "message", Arg: "body", Value: fmt.Sprint(len(m.Body)),
-			Text: fmt.Sprintf("message of %d bytes is larger than the limit of %d bytes (Config.MaxMessageBytes)", len(m.Body), limit),
-		}
+	if err := p.c.checkSize(&m); err != nil {
+		return err
 	}
 	message, err := m.proto()
 	if err != nil {
@@ -126,6 +123,18 @@ func (p *Publisher) PublishAsync(ctx context.Context, m Message, done func(Resul
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// checkSize refuses a body above the limit before it travels (MSG-2).
+func (c *Client) checkSize(m *Message) error {
+	limit := c.cfg.MaxMessageBytes
+	if limit <= 0 || len(m.Body) <= limit {
+		return nil
+	}
+	return &Error{
+		Class: PreconditionFailed, Kind: "message", Arg: "body", Value: fmt.Sprint(len(m.Body)),
+		Text: fmt.Sprintf("message of %d bytes is larger than the limit of %d bytes (Config.MaxMessageBytes)", len(m.Body), limit),
 	}
 }
 

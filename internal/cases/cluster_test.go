@@ -1,0 +1,129 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/client"
+)
+
+// RE-2. It comes first: kills in other cases move leaders.
+func TestT156(t *testing.T) {
+	k := alone(t, "leaders of balanced queues are spread over the nodes")
+	leaders := map[string]int{}
+	for i := range 15 {
+		q, err := k.client.GetQueue(k.ctx, "", k.queue(fmt.Sprint("q", i), args{"x-queue-leader-locator": "balanced"}))
+		k.must(err)
+		leaders[q.GetLeader()]++
+	}
+	for node, n := range leaders {
+		if n < 3 || n > 7 {
+			k.Errorf("node %s leads %d of 15", node, n)
+		}
+	}
+	k.same("nodes that lead", len(leaders), 3)
+}
+
+// PUB-6, PUB-7.
+func TestT149(t *testing.T) {
+	k := alone(t, "kill -9 of the leader, twice, loses, doubles and reorders nothing")
+	if _, err := k.client.ClusterStatus(k.ctx); err != nil {
+		k.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*caseTimeout)
+	defer cancel()
+	events, err := chaos.Run(ctx, chaos.RunConfig{
+		Cluster: k.cluster, Length: 10 * time.Second, Rate: 1000, Queue: k.name("q"), Log: k.Logf,
+		Steps: []chaos.Step{
+			{At: 2 * time.Second, Kind: chaos.Kill, Role: chaos.Leader, For: time.Second},
+			{At: 6 * time.Second, Kind: chaos.Kill, Role: chaos.Leader, For: time.Second},
+		},
+	})
+	k.must(err)
+	if r := chaos.Check(events); r.Verdict != chaos.Valid {
+		k.Error(r.String())
+	}
+}
+
+// RE-5, PUB-5.
+func TestT150(t *testing.T) {
+	k := alone(t, "without a majority calls fail in time and nothing is half done")
+	q := k.queue("q", nil)
+	other := k.queue("other", nil)
+	k.publish(q, "before")
+	left := k.cluster.Nodes[0]
+	c, err := client.Dial(k.ctx, client.Config{Addresses: []string{left.Client}, FixedAddresses: true})
+	k.must(err)
+	defer c.Close()
+	for _, n := range k.cluster.Nodes[1:] {
+		k.must(n.Kill())
+	}
+	// Calls whose outcome is unknown may take effect later: not on the queue that is
+	// looked at.
+	calls := map[string]func(context.Context) error{
+		"get": func(ctx context.Context) error { _, err := c.Get(ctx, "", other, true); return err },
+		"declare": func(ctx context.Context) error {
+			_, err := c.DeclareQueue(ctx, client.Queue{Name: k.name("new")})
+			return err
+		},
+		"consume": func(ctx context.Context) error {
+			_, err := c.Consume(ctx, client.ConsumeConfig{Queue: other})
+			return err
+		},
+	}
+	var wg sync.WaitGroup
+	for what, call := range calls {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(k.ctx, 7*time.Second)
+			defer cancel()
+			if err := call(ctx); client.ClassOf(err) != client.Unavailable && !errors.Is(err, context.DeadlineExceeded) {
+				k.Errorf("%s: %v, want unavailable", what, err)
+			}
+		})
+	}
+	wg.Wait()
+	p, err := c.Publisher(client.PublisherConfig{})
+	k.must(err)
+	answer := make(chan error, 1)
+	k.must(p.PublishAsync(k.ctx, client.Message{RoutingKey: q, Body: []byte("held")}, func(_ client.Result, err error) { answer <- err }))
+	k.must(k.cluster.Start(k.ctx))
+	if err := <-answer; err != nil {
+		k.Errorf("publish after the recovery: %v", err)
+	}
+	k.must(p.Close(k.ctx))
+	k.same("messages", k.bodies(q, 2), []string{"before", "held"})
+}
+
+// RE-7.
+func TestT152(t *testing.T) {
+	k := alone(t, "kill -9 of all nodes keeps messages, backlog and counts")
+	q := k.queue("q", dlx(k.name("nowhere"), alo()))
+	k.publish(q, numbers(1, 100)...)
+	for range 2 {
+		k.settle(k.get(q, false), reject) // to the backlog: its target is missing
+	}
+	k.settle(k.get(q, false), fail)
+	k.get(q, false) // unacked
+	k.cluster.Kill()
+	k.must(k.cluster.Start(k.ctx))
+	k.eventually("all is there", func() error {
+		state, err := k.client.GetQueue(k.ctx, "", q)
+		if err != nil {
+			return err
+		}
+		if s := state.GetStats(); s.GetMessagesDlx() != 2 || s.GetMessagesReady()+s.GetMessagesUnacknowledged() != 98 {
+			return fmt.Errorf("ready %d, unacked %d, backlog %d", s.GetMessagesReady(), s.GetMessagesUnacknowledged(), s.GetMessagesDlx())
+		}
+		return nil
+	})
+	k.ready(q, 98)
+	m := k.get(q, true)
+	k.same("first", fmt.Sprint(string(m.Body), " acquired ", m.AcquiredCount), "3 acquired 2")
+	k.queue("nowhere", nil)
+	k.same("dead letters", k.bodies(k.name("nowhere"), 2), []string{"1", "2"})
+}

@@ -1,0 +1,368 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+const (
+	caseTimeout  = 60 * time.Second
+	startTimeout = 60 * time.Second
+	soon         = 10 * time.Second // bound of what holds "eventually"; what holds at once ends at once
+	poll         = 10 * time.Millisecond
+	stays        = 500 * time.Millisecond
+)
+
+// world is the cluster that all cases share.
+type world struct {
+	once    sync.Once
+	dir     string
+	cluster *chaos.Cluster
+	client  *client.Client
+	admin   brokerv1.AdminClient
+	broker  brokerv1.BrokerClient
+	err     error
+}
+
+var shared world
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Most of a case's time is waiting, so many wait side by side.
+	_ = flag.Set("test.parallel", "24")
+	code := m.Run()
+	if shared.cluster != nil {
+		shared.cluster.Kill()
+	}
+	if code == 0 {
+		_ = os.RemoveAll(shared.dir)
+	} else if shared.dir != "" {
+		fmt.Fprintln(os.Stderr, "node logs are in", shared.dir)
+	}
+	os.Exit(code)
+}
+
+// start builds the node and runs three of it.
+func (w *world) start() error {
+	var err error
+	if w.dir, err = os.MkdirTemp("", "quorate-cases-"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*startTimeout)
+	defer cancel()
+	binary := filepath.Join(w.dir, "node")
+	build := exec.CommandContext(ctx, "go", "build", "-tags", "invariants", "-o", binary, "../../cmd/node")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the node: %w\n%s", err, out)
+	}
+	if w.cluster, err = chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: w.dir, Name: "cases"}); err != nil {
+		return err
+	}
+	if err := w.cluster.Start(ctx); err != nil {
+		return err
+	}
+	if w.client, err = client.Dial(ctx, client.Config{Addresses: w.cluster.Addresses()}); err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient(w.cluster.Nodes[0].Client, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	w.admin, w.broker = brokerv1.NewAdminClient(conn), brokerv1.NewBrokerClient(conn)
+	return nil
+}
+
+// kase is one running case.
+type kase struct {
+	*testing.T
+	*world
+	ctx context.Context
+}
+
+// begin names the case and gets the cluster. Cases that hurt the cluster do not run
+// side by side with others: they call alone.
+func begin(t *testing.T, title string) *kase {
+	t.Helper()
+	k := alone(t, title)
+	t.Parallel()
+	// The time in which the case waited for its turn does not count.
+	ctx, cancel := context.WithTimeout(context.Background(), caseTimeout)
+	t.Cleanup(cancel)
+	k.ctx = ctx
+	return k
+}
+
+func alone(t *testing.T, title string) *kase {
+	t.Helper()
+	t.Attr("case", title)
+	if testing.Short() {
+		t.Skip("starts three processes: not in short mode")
+	}
+	shared.once.Do(func() { shared.err = shared.start() })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), caseTimeout)
+	t.Cleanup(cancel)
+	return &kase{T: t, world: &shared, ctx: ctx}
+}
+
+// name returns a name that only this case has.
+func (k *kase) name(s string) string {
+	return strings.TrimPrefix(strings.ReplaceAll(k.Name(), "/", "-"), "Test") + "-" + s
+}
+
+type args = client.Table
+
+// dlx are arguments that dead-letter to a queue.
+func dlx(target string, more ...args) args {
+	t := args{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": target}
+	for _, m := range more {
+		for n, v := range m {
+			t[n] = v
+		}
+	}
+	return t
+}
+
+// alo are arguments for at-least-once dead-lettering.
+func alo() args {
+	return args{"x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish"}
+}
+
+func (k *kase) must(err error) {
+	k.Helper()
+	if err != nil {
+		k.Fatal(err)
+	}
+}
+
+// class fails unless the error is of the class.
+func (k *kase) class(what string, err error, want client.Class) *client.Error {
+	k.Helper()
+	var e *client.Error
+	if !errors.As(err, &e) || e.Class != want {
+		k.Errorf("%s: error %v, want class %s", what, err, want)
+		return &client.Error{}
+	}
+	return e
+}
+
+// queue declares a queue of this case and returns its name.
+func (k *kase) queue(s string, a args) string {
+	k.Helper()
+	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: k.name(s), Arguments: a})
+	k.must(err)
+	return k.name(s)
+}
+
+func (k *kase) exchange(s, kind string, x client.Exchange) string {
+	k.Helper()
+	x.Name, x.Type = k.name(s), kind
+	_, err := k.client.DeclareExchange(k.ctx, x)
+	k.must(err)
+	return x.Name
+}
+
+func (k *kase) bind(source, destination, key string, more ...func(*client.Binding)) {
+	k.Helper()
+	b := client.Binding{Source: source, Destination: destination, RoutingKey: key}
+	for _, m := range more {
+		m(&b)
+	}
+	k.must(k.client.Bind(k.ctx, b))
+}
+
+func toExchange(b *client.Binding) { b.ToExchange = true }
+
+// try publishes one message to the default exchange, as changed by more.
+func (k *kase) try(key, body string, more ...func(*client.Message)) (client.Result, error) {
+	m := client.Message{RoutingKey: key, Body: []byte(body)}
+	for _, f := range more {
+		f(&m)
+	}
+	return k.client.PublishOne(k.ctx, m)
+}
+
+func (k *kase) publish(key string, bodies ...string) {
+	k.Helper()
+	for _, b := range bodies {
+		_, err := k.try(key, b)
+		k.must(err)
+	}
+}
+
+func via(exchange string) func(*client.Message) {
+	return func(m *client.Message) { m.Exchange = exchange }
+}
+
+func headers(h client.Table) func(*client.Message) {
+	return func(m *client.Message) { m.Headers = h }
+}
+
+func expires(text string) func(*client.Message) {
+	return func(m *client.Message) { m.Expiration = text }
+}
+
+// get takes one message within soon.
+func (k *kase) get(queue string, autoAck bool) *client.Taken {
+	k.Helper()
+	var taken *client.Taken
+	k.eventually("a message in "+queue, func() (err error) {
+		if taken, err = k.client.Get(k.ctx, "", queue, autoAck); err == nil && taken == nil {
+			err = errors.New("nothing is ready")
+		}
+		return err
+	})
+	return taken
+}
+
+// bodies takes n messages with auto-ack.
+func (k *kase) bodies(queue string, n int) []string {
+	k.Helper()
+	out := make([]string, 0, n)
+	for range n {
+		out = append(out, string(k.get(queue, true).Body))
+	}
+	return out
+}
+
+func (k *kase) same(what string, got, want any) {
+	k.Helper()
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		k.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func (k *kase) settle(m *client.Taken, d client.Decision) {
+	k.Helper()
+	k.must(k.client.Settle(k.ctx, m.Token, d))
+}
+
+// Decisions under their AMQP names (DEL-8).
+var (
+	ack         = client.Decision{Kind: client.Ack}
+	nackRequeue = client.Decision{Kind: client.Return}
+	reject      = client.Decision{Kind: client.Discard, Failed: true}
+	fail        = client.Decision{Kind: client.Return, Failed: true}
+)
+
+func (k *kase) stats(queue string) *brokerv1.QueueStats {
+	k.Helper()
+	q, err := k.client.GetQueue(k.ctx, "", queue)
+	k.must(err)
+	return q.GetStats()
+}
+
+func (k *kase) eventually(what string, check func() error) {
+	k.Helper()
+	deadline := time.Now().Add(soon)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) || k.ctx.Err() != nil {
+			k.Fatalf("%s: not within %v: %v", what, soon, err)
+		}
+		time.Sleep(poll)
+	}
+}
+
+// ready waits until a queue has so many ready messages.
+func (k *kase) ready(queue string, want uint64) {
+	k.Helper()
+	k.eventually(fmt.Sprintf("%d ready in %s", want, queue), func() error {
+		if n := k.stats(queue).GetMessagesReady(); n != want {
+			return fmt.Errorf("%d are ready", n)
+		}
+		return nil
+	})
+}
+
+// empty fails if a queue gets a ready message within the time in which things show.
+func (k *kase) empty(queue string) {
+	k.Helper()
+	for end := time.Now().Add(stays); time.Now().Before(end); time.Sleep(5 * poll) {
+		if n := k.stats(queue).GetMessagesReady(); n != 0 {
+			k.Fatalf("%s has %d ready messages, want none", queue, n)
+		}
+	}
+}
+
+func (k *kase) consume(queue string, prefetch uint32, more ...func(*client.ConsumeConfig)) *client.Consumer {
+	k.Helper()
+	c := client.ConsumeConfig{Queue: queue, Prefetch: prefetch}
+	for _, f := range more {
+		f(&c)
+	}
+	s, err := k.client.Consume(k.ctx, c)
+	k.must(err)
+	k.Cleanup(s.Close)
+	return s
+}
+
+// receive takes n deliveries.
+func (k *kase) receive(s *client.Consumer, n int) []*client.Delivery {
+	k.Helper()
+	out := make([]*client.Delivery, 0, n)
+	for range n {
+		d, err := s.Receive(k.ctx)
+		if err != nil {
+			k.Fatalf("delivery %d of %d: %v", len(out)+1, n, err)
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// nothing fails if a consumer gets a delivery within the time in which things show.
+func (k *kase) nothing(s *client.Consumer) {
+	k.Helper()
+	ctx, cancel := context.WithTimeout(k.ctx, stays)
+	defer cancel()
+	if d, err := s.Receive(ctx); err == nil {
+		k.Fatalf("delivery of %q, want none", d.Body)
+	}
+}
+
+func deliveredBodies(in []*client.Delivery) []string {
+	out := make([]string, 0, len(in))
+	for _, d := range in {
+		out = append(out, string(d.Body))
+	}
+	return out
+}
+
+// death returns the n-th death as "queue reason count".
+func death(r *client.Received, n int) string {
+	if n >= len(r.Deaths) {
+		return fmt.Sprintf("%d deaths", len(r.Deaths))
+	}
+	d := r.Deaths[n]
+	return fmt.Sprint(d.Queue, " ", d.Reason, " ", d.Count)
+}
+
+func numbers(from, to int) []string {
+	var out []string
+	for i := from; i <= to; i++ {
+		out = append(out, fmt.Sprint(i))
+	}
+	return out
+}
