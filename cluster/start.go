@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 	"sync/atomic"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/membership"
