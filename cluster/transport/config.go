@@ -19,7 +19,8 @@ type Config struct {
 	Key     []byte
 	Handler Handler
 	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot; nil:
-	// they are refused as unimplemented.
+	// they are refused as unimplemented. CallerOf tells who asks. Its methods must return
+	// when their context ends: Close waits for them.
 	Calls  nodev1.NodeServer
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
