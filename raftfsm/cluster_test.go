@@ -23,7 +23,7 @@ const testGroup id.GroupID = 1024
 
 // testTimeout is as short as a busy machine with a slow disk allows without elections
 // that no test asked for.
-const testTimeout = 300 * time.Millisecond
+const testTimeout = 400 * time.Millisecond
 
 // deadline bounds every wait for a condition.
 const deadline = 20 * time.Second
@@ -161,7 +161,7 @@ type member struct {
 	group     *testGroupT
 	machine   *logMachine
 	effects   *effects
-	transport *raft.InmemTransport
+	transport *beats
 	storage   Storage
 }
 
@@ -207,7 +207,7 @@ func (c *testCluster) open(m *member) {
 }
 
 func (c *testCluster) tryOpen(m *member) error {
-	_, m.transport = raft.NewInmemTransport(raft.ServerAddress(m.node))
+	m.transport = newBeats(raft.ServerAddress(m.node))
 	m.machine, m.effects = &logMachine{leads: true}, &effects{}
 	config := Config[reply, string]{
 		Group: testGroup, Node: m.node, Machine: m.machine, Effector: m.effects, Transport: m.transport,
@@ -236,8 +236,8 @@ func (c *testCluster) tryOpen(m *member) error {
 func (c *testCluster) connect(m *member) {
 	for _, o := range c.members {
 		if o != m && o.transport != nil && o.group != nil {
-			m.transport.Connect(o.transport.LocalAddr(), o.transport)
-			o.transport.Connect(m.transport.LocalAddr(), m.transport)
+			m.transport.Connect(o.transport.LocalAddr(), o.transport.InmemTransport)
+			o.transport.Connect(m.transport.LocalAddr(), m.transport.InmemTransport)
 		}
 	}
 }

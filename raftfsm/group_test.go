@@ -74,6 +74,7 @@ func TestEffectsGoToTheLeaderAlone(t *testing.T) {
 		t.Fatal("leadership was not transferred")
 	}
 	c.equal()
+	until(t, "the effects, which follow the reply", func() bool { return slices.Contains(second.effects.all(), "b") })
 	for _, m := range c.members {
 		log := m.effects.all()
 		var want string
@@ -111,9 +112,9 @@ func TestMachineWithoutLeadCommand(t *testing.T) {
 	if got := c.leader().headers(); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("commands %q", got)
 	}
-	if log := c.leader().effects.all(); !slices.Equal(log, []string{"leading true", "a"}) {
-		t.Errorf("effects %q", log)
-	}
+	until(t, "the effects, which follow the reply", func() bool {
+		return slices.Equal(c.leader().effects.all(), []string{"leading true", "a"})
+	})
 }
 
 func TestSubmitKeepsOrder(t *testing.T) {

@@ -470,3 +470,29 @@ func FuzzSnapshotHead(f *testing.F) {
 		}
 	})
 }
+
+// A snapshot that cannot be written costs nothing but room: the group goes on.
+func TestSnapshotThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	c.propose("a", "body")
+	m := c.leader()
+	dir := filepath.Join(m.dir, "snapshots")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.group.Snapshot(); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("error %v does not name %s", err, dir)
+	}
+	c.propose("b", "body")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.group.Snapshot(); err != nil {
+		t.Error(err)
+	}
+	if s := m.group.Stats(); s.SnapshotIndex == 0 {
+		t.Error("no snapshot")
+	}
+	m.readable(t)
+}

@@ -78,14 +78,14 @@ func TestAnswersHoldOverTransfers(t *testing.T) {
 
 // deaf is a transport whose requests arrive, but whose answers are lost.
 type deaf struct {
-	*raft.InmemTransport
+	*beats
 	lost atomic.Bool
 }
 
 var errLost = errors.New("answer lost")
 
 func (d *deaf) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := d.InmemTransport.AppendEntries(id, to, req, resp)
+	err := d.beats.AppendEntries(id, to, req, resp)
 	if d.lost.Load() {
 		*resp = raft.AppendEntriesResponse{}
 		return errLost
@@ -103,7 +103,7 @@ func TestUnknownCommandThatIsAppliedLater(t *testing.T) {
 	t.Parallel()
 	transports := map[*member]*deaf{}
 	c := newCluster(t, 3, func(m *member, config *Config[reply, string]) {
-		transports[m] = &deaf{InmemTransport: m.transport}
+		transports[m] = &deaf{beats: m.transport}
 		config.Transport = transports[m]
 	})
 	c.propose("before")

@@ -1,0 +1,58 @@
+package raftfsm
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+// beats is raft.InmemTransport with what every real transport has: heartbeats are
+// answered beside raft's main goroutine, which may be waiting for the disk.
+type beats struct {
+	*raft.InmemTransport
+	handler  atomic.Pointer[func(raft.RPC)]
+	requests chan raft.RPC
+	closed   chan struct{}
+	closing  sync.Once
+}
+
+func newBeats(addr raft.ServerAddress) *beats {
+	_, inner := raft.NewInmemTransport(addr)
+	b := &beats{InmemTransport: inner, requests: make(chan raft.RPC, 1024), closed: make(chan struct{})}
+	go b.sort()
+	return b
+}
+
+func (b *beats) sort() {
+	for {
+		select {
+		case <-b.closed:
+			return
+		case rpc := <-b.InmemTransport.Consumer():
+			h := b.handler.Load()
+			if a, ok := rpc.Command.(*raft.AppendEntriesRequest); ok && h != nil &&
+				len(a.Entries) == 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && a.LeaderCommitIndex == 0 {
+				(*h)(rpc)
+				continue
+			}
+			select {
+			case b.requests <- rpc:
+			case <-b.closed:
+				return
+			}
+		}
+	}
+}
+
+// Consumer implements raft.Transport.
+func (b *beats) Consumer() <-chan raft.RPC { return b.requests }
+
+// SetHeartbeatHandler implements raft.Transport.
+func (b *beats) SetHeartbeatHandler(h func(raft.RPC)) { b.handler.Store(&h) }
+
+// Close implements raft.WithClose.
+func (b *beats) Close() error {
+	b.closing.Do(func() { close(b.closed) })
+	return b.InmemTransport.Close()
+}
