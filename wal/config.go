@@ -1,0 +1,111 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/quorate/quorate/id"
+)
+
+// Defaults of Config.
+const (
+	DefaultSegmentBytes    = 64 << 20
+	DefaultMaxPendingBytes = 64 << 20
+	DefaultTailBytes       = 64 << 20
+	DefaultSpares          = 1
+	DefaultLowBytes        = 1 << 30
+	DefaultFloorBytes      = 256 << 20
+	DefaultSpaceInterval   = time.Second
+
+	minSegmentBytes = 4 << 10
+)
+
+// Config configures a Log. The zero value is ready to use.
+type Config struct {
+	// SegmentBytes is the size at which a segment is sealed; an entry that is larger gets
+	// a segment of its own. Zero means DefaultSegmentBytes. Smaller: more syncs at
+	// changes of segments. Larger: space comes back later, a restart after a crash reads
+	// more.
+	SegmentBytes int64
+	// MaxPendingBytes bounds what waits for the disk; appends block above it. Zero means
+	// DefaultMaxPendingBytes.
+	MaxPendingBytes int64
+	// TailBytes bounds the recent entries of all groups kept in memory. Zero means
+	// DefaultTailBytes, negative keeps none.
+	TailBytes int64
+	// Spares is how many emptied segments wait to be written over: that is faster than a
+	// file that grows. Zero means DefaultSpares, negative none.
+	Spares int
+	// BudgetBytes is the size of the log on disk above which segments are compacted
+	// although they are rather full. Zero means no budget.
+	BudgetBytes int64
+	// LowBytes is the free space of the file system below which Pressure is Low: publishes
+	// are to be refused. Zero means DefaultLowBytes, negative switches it off.
+	LowBytes int64
+	// FloorBytes is the free space below which Pressure is Floor: the node is to hand its
+	// leaders away and stop before a write fails. Zero means DefaultFloorBytes, at most a
+	// quarter of LowBytes; negative switches it off.
+	FloorBytes int64
+	// SpaceInterval is how often free space is asked for. Zero means
+	// DefaultSpaceInterval, negative only when segments begin.
+	SpaceInterval time.Duration
+	// OnFailure is called once, when a write, sync or change of names has failed; from
+	// then on every call returns that error. It may call the log but must not wait for it.
+	OnFailure func(error)
+	// OnLost is called when an entry of a group cannot be read: the member must not act
+	// any more. It must return soon.
+	OnLost func(id.GroupID, error)
+	// OnPressure is called when Pressure changes. It must return soon.
+	OnPressure func(Pressure)
+	// Logger gets what an operator should know. Nil discards it.
+	Logger *slog.Logger
+
+	manual bool // tests compact by hand
+}
+
+// Validate returns all faults at once.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	if c.SegmentBytes < minSegmentBytes || c.SegmentBytes > MaxRecordBytes {
+		errs = append(errs, fmt.Errorf("wal: SegmentBytes is %d, must be %d to %d", c.SegmentBytes, minSegmentBytes, MaxRecordBytes))
+	}
+	if c.MaxPendingBytes < 1 || c.MaxPendingBytes > MaxRecordBytes {
+		errs = append(errs, fmt.Errorf("wal: MaxPendingBytes is %d, must be 1 to %d", c.MaxPendingBytes, MaxRecordBytes))
+	}
+	if c.BudgetBytes < 0 {
+		errs = append(errs, fmt.Errorf("wal: BudgetBytes is %d, must not be negative", c.BudgetBytes))
+	}
+	if c.LowBytes > 0 && c.FloorBytes > c.LowBytes {
+		errs = append(errs, fmt.Errorf("wal: FloorBytes %d is above LowBytes %d", c.FloorBytes, c.LowBytes))
+	}
+	return errors.Join(errs...)
+}
+
+func orDefault[T int | int64 | time.Duration](v, def T) T {
+	if v == 0 {
+		return def
+	}
+	return v
+}
+
+func (c Config) withDefaults() Config {
+	c.SegmentBytes = orDefault(c.SegmentBytes, DefaultSegmentBytes)
+	c.MaxPendingBytes = orDefault(c.MaxPendingBytes, DefaultMaxPendingBytes)
+	c.TailBytes = orDefault(c.TailBytes, DefaultTailBytes)
+	c.Spares = max(0, orDefault(c.Spares, DefaultSpares))
+	c.LowBytes = orDefault(c.LowBytes, DefaultLowBytes)
+	if c.FloorBytes == 0 {
+		c.FloorBytes = DefaultFloorBytes
+		if c.LowBytes > 0 {
+			c.FloorBytes = min(c.FloorBytes, c.LowBytes/4)
+		}
+	}
+	c.SpaceInterval = orDefault(c.SpaceInterval, DefaultSpaceInterval)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

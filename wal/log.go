@@ -1,0 +1,396 @@
+// Package wal is the log that all groups of a node share: one stream of records in
+// segments, one sync for everything that waits.
+//
+// A Log belongs to one directory and one process. GroupLog is a group's view of it: a
+// raft.LogStore and raft.StableStore whose entries stay readable, after raft has dropped
+// them, until nobody refers to their bodies (RE-8). DESIGN.md tells how it works and
+// docs/formats/wal-segment.md what is on disk, with the argument why a crash at any point
+// loses nothing that was acknowledged.
+//
+// Concurrency: all methods may be called concurrently. Everything in memory is guarded by
+// Log.mu, which is never held during input or output. Two goroutines run: the writer,
+// the only one that appends to files, and the housekeeper, which frees and compacts
+// segments and watches the free space.
+//
+// Errors: the first failed write, sync or change of names fails every later call with the
+// same error; nothing is tried again, because after a failed sync nobody knows what is on
+// disk. CorruptError tells where stored bytes are wrong. ErrLost, ErrClosed and ErrDeleted
+// are for callers to decide on.
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/wal/vfs"
+)
+
+// Errors that callers decide on.
+var (
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("wal: log is closed")
+	// ErrDeleted is returned by a GroupLog whose group was deleted.
+	ErrDeleted = errors.New("wal: group is deleted")
+	// ErrLost is wrapped by what a group returns that has lost something: it must not
+	// vote or lead again on this node.
+	ErrLost = errors.New("wal: group is lost on this node")
+)
+
+// Position is a place in the stream of this process: how many bytes were appended up to
+// it since Open. Positions of all groups are comparable.
+type Position uint64
+
+// Log is a node's log. See the package's comment.
+type Log struct {
+	c      Config
+	dir    vfs.Dir
+	lock   io.Closer
+	secret uint64
+
+	stop    chan struct{}  // closed when the housekeeper is to end
+	kick    chan struct{}  // wakes the housekeeper
+	workers sync.WaitGroup // writer and housekeeper
+
+	mu       sync.Mutex // guards all that follows
+	work     sync.Cond  // there is something to write, or closing
+	space    sync.Cond  // pending has shrunk, or err or closing is set
+	groups   map[id.GroupID]*GroupLog
+	deleted  map[id.GroupID]loc // records that say so
+	segs     []*segment         // ascending
+	bySeq    map[uint32]*segment
+	head     *segment // takes records; nil until the first one
+	nextSeq  uint32
+	spares   []spare
+	cur      *batch // takes records
+	inflight *batch // being written; nil if none
+	buffer   []byte // to be used again
+	appended Position
+	durable  Position
+	freeAt   Position // an emptied segment waits for this; 0 if none does
+	pending  int64    // bytes appended and not durable
+	synced   loc      // seg and off: where the durable part of the head ends
+	tail     tailBudget
+	pressure Pressure
+	free     uint64    // of the file system when it was last asked
+	began    time.Time // of the batch being written
+	syncs    uint64
+	carried  uint64 // bytes
+	closing  bool
+	err      error // of the first failure
+}
+
+// spare is an emptied segment.
+type spare struct {
+	name string
+	size int64
+}
+
+// batch is what one write and one sync make durable.
+type batch struct {
+	data   []byte
+	chunks []chunkOf
+	end    Position
+	done   chan struct{} // closed when it is durable or has failed
+	err    error         // valid after done
+	calls  []func(error)
+}
+
+// chunkOf is the part of a batch that belongs to one segment.
+type chunkOf struct {
+	seg    *segment
+	off    int64
+	lo, hi int    // in the batch's data
+	seal   bool   // the segment ends here
+	footer []byte // if seal
+}
+
+func (l *Log) newBatch() *batch {
+	b := &batch{done: make(chan struct{}), data: l.buffer[:0], end: l.appended}
+	l.buffer = nil
+	return b
+}
+
+// put appends a record and counts it as live. The caller holds mu and has checked that the
+// log is usable.
+func (l *Log) put(r *record) loc {
+	size := int64(r.size())
+	if l.head == nil || l.head.end > headerBytes && l.head.end+size > l.c.SegmentBytes {
+		l.sealHead()
+		l.addSegment()
+	}
+	s, b := l.head, l.cur
+	r.synced = 0
+	if s.seq == l.synced.seg {
+		r.synced = l.synced.off
+	}
+	n := len(b.chunks)
+	if n == 0 || b.chunks[n-1].seg != s {
+		b.chunks = append(b.chunks, chunkOf{seg: s, off: s.end, lo: len(b.data)})
+		n++
+	}
+	b.data = r.appendTo(b.data, s.salt)
+	b.chunks[n-1].hi = len(b.data)
+	s.footer = appendItem(s.footer, r)
+	at := loc{s.seq, uint32(s.end), uint32(size)}
+	s.end += size
+	s.live += size
+	l.appended += Position(size)
+	l.pending += size
+	b.end = l.appended
+	return at
+}
+
+// sealHead lets the writer end the head, if there is one.
+func (l *Log) sealHead() {
+	s := l.head
+	if s == nil {
+		return
+	}
+	b := l.cur
+	if n := len(b.chunks); n == 0 || b.chunks[n-1].seg != s {
+		b.chunks = append(b.chunks, chunkOf{seg: s, off: s.end, lo: len(b.data), hi: len(b.data)})
+	}
+	c := &b.chunks[len(b.chunks)-1]
+	c.seal, c.footer = true, s.footer
+	s.footer, s.sealed = nil, true
+	l.head = nil
+}
+
+func (l *Log) addSegment() {
+	s := &segment{seq: l.nextSeq, salt: saltOf(l.nextSeq, l.secret), end: headerBytes}
+	l.nextSeq++
+	l.segs = append(l.segs, s)
+	l.bySeq[s.seq] = s
+	l.head = s
+}
+
+// drop takes back that a record is live.
+func (l *Log) drop(at loc) {
+	if at.size == 0 {
+		return
+	}
+	s := l.bySeq[at.seg]
+	s.live -= int64(at.size)
+	if s.live == 0 && s.sealed {
+		l.wake()
+	}
+}
+
+// wake wakes the housekeeper.
+func (l *Log) wake() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// usable says why nothing can be done. The caller holds mu.
+func (l *Log) usable() error {
+	if l.err != nil {
+		return l.err
+	}
+	if l.closing {
+		return ErrClosed
+	}
+	return nil
+}
+
+// admit waits until at most limit bytes wait for the disk. The caller holds mu.
+func (l *Log) admit(limit int64) error {
+	for l.usable() == nil && l.pending >= limit {
+		l.space.Wait()
+	}
+	return l.usable()
+}
+
+// fail fails everything from now on. The caller holds mu.
+func (l *Log) fail(err error) {
+	if l.err != nil {
+		return
+	}
+	l.err = fmt.Errorf("wal: %s: %w: nothing is written any more until the node is started again", l.dir.Path(), err)
+	l.c.Logger.Error("the log has failed, all groups of this node must stop", "error", l.err)
+	var calls []func(error)
+	for _, b := range []*batch{l.inflight, l.cur} {
+		if b != nil {
+			b.err = l.err
+			close(b.done)
+			calls = append(calls, b.calls...)
+		}
+	}
+	l.inflight, l.cur = nil, &batch{done: make(chan struct{})}
+	close(l.cur.done)
+	l.cur.err = l.err
+	l.work.Broadcast()
+	l.space.Broadcast()
+	failure, onFailure := l.err, l.c.OnFailure
+	go func() { // the callers of fail hold mu
+		for _, f := range calls {
+			f(failure)
+		}
+		if onFailure != nil {
+			onFailure(failure)
+		}
+	}()
+}
+
+// Failed returns the error that has failed the log, nil if none has.
+func (l *Log) Failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Durable returns up to which position everything survives a power cut.
+func (l *Log) Durable() Position {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.durable
+}
+
+// WhenDurable calls f with nil once everything up to p survives a power cut: at once on
+// this goroutine, or later on the writer's, where it must not block or call the log. If
+// the log fails before, f gets the error.
+func (l *Log) WhenDurable(p Position, f func(error)) {
+	l.mu.Lock()
+	err := l.err
+	b := l.cur
+	if l.inflight != nil && p <= l.inflight.end {
+		b = l.inflight
+	}
+	if later := err == nil && min(p, l.appended) > l.durable; later {
+		b.calls = append(b.calls, f)
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	f(err)
+}
+
+// wait waits until everything up to p survives a power cut.
+func (l *Log) wait(p Position) error {
+	done := make(chan error, 1)
+	l.WhenDurable(p, func(err error) { done <- err })
+	return <-done
+}
+
+// Group returns the log of a group; it comes into being with the first write. The same
+// value is returned until the group is deleted.
+func (l *Log) Group(group id.GroupID) (*GroupLog, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	return l.group(group), nil
+}
+
+func (l *Log) group(group id.GroupID) *GroupLog {
+	g := l.groups[group]
+	if g == nil {
+		g = &GroupLog{l: l, id: group, st: state{first: 1, next: 1}}
+		l.groups[group] = g
+	}
+	return g
+}
+
+// Groups returns the groups that have records, ascending.
+func (l *Log) Groups() []id.GroupID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []id.GroupID
+	for group, g := range l.groups {
+		if g.exists() {
+			all = append(all, group)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Lost returns the groups that have lost something, and what.
+func (l *Log) Lost() map[id.GroupID]error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := map[id.GroupID]error{}
+	for group, g := range l.groups {
+		if g.lost != nil {
+			lost[group] = g.lost
+		}
+	}
+	return lost
+}
+
+// Delete forgets a group for good and returns when that is durable. A group that is not
+// there is no error. A member of the group that comes to this node again begins anew.
+func (l *Log) Delete(group id.GroupID) error {
+	l.mu.Lock()
+	if err := l.admit(l.c.MaxPendingBytes); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	g := l.groups[group]
+	if g == nil || !g.exists() {
+		l.forget(g)
+		l.mu.Unlock()
+		return nil
+	}
+	l.drop(l.deleted[group])
+	l.deleted[group] = l.put(&record{kind: KindDeleted, group: group})
+	l.forget(g)
+	b := l.cur
+	l.mu.Unlock()
+	l.work.Signal()
+	<-b.done
+	return b.err
+}
+
+// forget takes a group out of memory; its records are live no more.
+func (l *Log) forget(g *GroupLog) {
+	if g == nil {
+		return
+	}
+	everything := span{0, ^uint64(0)}
+	g.ix.remove(everything, always, l.drop)
+	g.rt.remove(everything, always, l.drop)
+	l.drop(g.at)
+	for _, k := range g.keeps {
+		l.drop(k.at)
+	}
+	g.tail.clear()
+	g.at, g.keeps, g.gone = loc{}, nil, true
+	delete(l.groups, g.id)
+}
+
+// Close writes what waits, seals the head and lets go of the directory. All groups must
+// have stopped.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closing {
+		l.mu.Unlock()
+		return ErrClosed
+	}
+	if l.err == nil {
+		l.sealHead()
+	}
+	l.closing = true
+	l.work.Broadcast()
+	l.space.Broadcast()
+	l.mu.Unlock()
+	close(l.stop)
+	l.workers.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.err
+	for _, s := range l.segs {
+		if s.file != nil {
+			err = errors.Join(err, s.file.Close())
+		}
+	}
+	return errors.Join(err, l.lock.Close())
+}

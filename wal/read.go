@@ -1,0 +1,131 @@
+package wal
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/raft"
+)
+
+// GetLog implements raft.LogStore. A recent entry comes from memory.
+func (g *GroupLog) GetLog(index uint64, out *raft.Log) error {
+	l := g.l
+	l.mu.Lock()
+	if err := g.usable(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	if index < g.st.first || index >= g.st.next {
+		l.mu.Unlock()
+		return raft.ErrLogNotFound
+	}
+	if g.tail.get(index, out) {
+		l.mu.Unlock()
+		return nil
+	}
+	return g.read(index, g.ix.get(index), out)
+}
+
+// Entry reads an entry that is in the log, or that the log has dropped but Retain has not.
+// raft.ErrLogNotFound if it is gone.
+func (g *GroupLog) Entry(index uint64, out *raft.Log) error {
+	l := g.l
+	l.mu.Lock()
+	if err := g.usable(); err != nil {
+		l.mu.Unlock()
+		return err
+	}
+	if g.tail.get(index, out) {
+		l.mu.Unlock()
+		return nil
+	}
+	at := g.ix.get(index)
+	if index < g.st.first || at.size == 0 {
+		// Of an entry below the log, the one that a snapshot brought is the right one.
+		if brought := g.rt.get(index); brought.size != 0 && index < g.st.first {
+			at = brought
+		}
+	}
+	return g.read(index, at, out)
+}
+
+// read reads the record at a place. It is called with mu held and lets it go.
+func (g *GroupLog) read(index uint64, at loc, out *raft.Log) error {
+	l := g.l
+	if at.size == 0 {
+		l.mu.Unlock()
+		return raft.ErrLogNotFound
+	}
+	s := l.bySeq[at.seg]
+	buf := make([]byte, at.size)
+	if pending := l.pendingBytes(s, at); pending != nil {
+		copy(buf, pending)
+		l.mu.Unlock()
+		r, _ := parseRecord(buf, s.salt) // it was made in this memory
+		r.entry(out)
+		return nil
+	}
+	s.refs++
+	file := s.file
+	l.mu.Unlock()
+	_, err := file.ReadAt(buf, int64(at.off))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.release(s)
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if err != nil {
+		return g.lose(s, at, fmt.Sprintf("entry %d cannot be read: %v", index, err))
+	}
+	r, ok := parseRecord(buf, s.salt)
+	if !ok || r.group != g.id || r.index != index {
+		return g.lose(s, at, fmt.Sprintf("entry %d of group %s has a wrong checksum", index, g.id))
+	}
+	r.entry(out)
+	return nil
+}
+
+// release ends a reader's use of a segment.
+func (l *Log) release(s *segment) {
+	if s.refs--; s.refs == 0 && s.live == 0 {
+		l.wake()
+	}
+}
+
+// pendingBytes returns the bytes of a record that is not written yet, nil if it is.
+func (l *Log) pendingBytes(s *segment, at loc) []byte {
+	for _, b := range []*batch{l.cur, l.inflight} {
+		if b == nil {
+			continue
+		}
+		for i := range b.chunks {
+			c := &b.chunks[i]
+			lo := int64(at.off) - c.off + int64(c.lo)
+			if c.seg == s && int64(at.off) >= c.off && lo < int64(c.hi) {
+				return b.data[lo : lo+int64(at.size)]
+			}
+		}
+	}
+	return nil
+}
+
+// lose marks the group as lost, for good. The caller holds mu.
+func (g *GroupLog) lose(s *segment, at loc, reason string) error {
+	l := g.l
+	if g.lost != nil {
+		return g.lost
+	}
+	g.lost = fmt.Errorf("%w: %s: %w", ErrLost, g.id, &CorruptError{
+		Segment: l.dir.Path() + "/" + segmentName(s.seq), Offset: int64(at.off), Reason: reason, Remedy: remedyGroup,
+	})
+	l.c.Logger.Error("a group is lost on this node", "group", g.id.String(), "error", g.lost)
+	if l.usable() == nil && g.exists() {
+		g.st.lost = true
+		g.putState(CauseLost)
+		l.work.Signal()
+	}
+	if lost, f := g.lost, l.c.OnLost; f != nil {
+		go f(g.id, lost) // the caller holds mu
+	}
+	return g.lost
+}

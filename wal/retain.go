@@ -1,0 +1,190 @@
+package wal
+
+import (
+	"iter"
+
+	"github.com/hashicorp/raft"
+)
+
+// Bounds of one keep record: spans that it names, and chunks of indexes that are looked at
+// while mu is held.
+const (
+	keepSpans  = 4096
+	keepChunks = 2048
+)
+
+// StoreRetained stores entries that a snapshot brings, outside the log: Entry finds them
+// once they are below the first index. It returns when they survive a power cut.
+func (g *GroupLog) StoreRetained(entries []*raft.Log) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	if err := g.check(entries, false); err != nil {
+		return err
+	}
+	return g.change(true, func() error {
+		g.create()
+		for _, e := range entries {
+			r := entryRecord(KindRetained, g.id, e)
+			g.l.drop(g.rt.set(e.Index, g.l.put(&r)))
+		}
+		return nil
+	})
+}
+
+// Retain forgets every entry below the first index that live, ascending, does not name,
+// and every entry of StoreRetained likewise. It may be repeated; StoreRetained of the same
+// group must not run at the same time.
+func (g *GroupLog) Retain(live iter.Seq[uint64]) error {
+	var spans []span
+	for i := range live {
+		spans = addIndex(spans, i)
+	}
+	stop, bound, err := g.beginRetain(spans)
+	if stop || err != nil {
+		return err
+	}
+	for at := uint64(0); at < ^uint64(0); {
+		err := g.change(false, func() error {
+			window := span{at, g.windowEnd(at, spans)}
+			g.filter(window, bound, spans)
+			g.putKeeps(window, bound, g.epoch)
+			at = window.hi
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for len(spans) > 0 && spans[0].hi <= at {
+			spans = spans[1:]
+		}
+	}
+	g.l.mu.Lock()
+	g.dropKeeps() // they go when those that were put above are durable
+	end := g.appended
+	g.l.mu.Unlock()
+	if g.async.Load() {
+		return nil
+	}
+	return g.l.wait(end)
+}
+
+// beginRetain begins a new generation of keep records, unless there is nothing to forget.
+// Below bound, the first index of now, the log's entries may be forgotten: what the log
+// drops later, live does not speak of.
+func (g *GroupLog) beginRetain(spans []span) (stop bool, bound uint64, err error) {
+	g.l.mu.Lock()
+	defer g.l.mu.Unlock()
+	if err := g.usable(); err != nil {
+		return true, 0, err
+	}
+	stop, bound = true, g.st.first
+	for _, x := range []*index{&g.ix, &g.rt} {
+		c := cursor{spans}
+		x.all(g.below(x, span{0, ^uint64(0)}, bound), func(i uint64, _ loc) bool {
+			stop = c.has(i) && (x == &g.rt || g.rt.get(i).size == 0)
+			return stop
+		})
+		if !stop {
+			g.epoch++
+			return false, bound, nil
+		}
+	}
+	return true, bound, nil
+}
+
+// below cuts a span to what Retain may forget: of the log only what is below bound.
+func (g *GroupLog) below(x *index, s span, bound uint64) span {
+	if x == &g.ix {
+		s.hi = max(s.lo, min(s.hi, bound, g.st.first))
+	}
+	return s
+}
+
+// windowEnd returns where a record that begins at an index must end.
+func (g *GroupLog) windowEnd(at uint64, spans []span) uint64 {
+	end := ^uint64(0)
+	if len(spans) > keepSpans {
+		end = spans[keepSpans].lo
+	}
+	for _, x := range []*index{&g.ix, &g.rt} {
+		if n := x.find(at) + keepChunks; n < len(x.chunks) {
+			end = min(end, x.chunks[n].base)
+		}
+	}
+	return end
+}
+
+// filter forgets what spans do not name, and what the log has left of an entry that a
+// snapshot has brought: its log may have differed from the others'.
+func (g *GroupLog) filter(window span, bound uint64, spans []span) {
+	for _, x := range []*index{&g.ix, &g.rt} {
+		c := cursor{spans}
+		x.remove(g.below(x, window, bound), func(i uint64) bool {
+			return !c.has(i) || x == &g.ix && g.rt.get(i).size != 0
+		}, g.l.drop)
+	}
+}
+
+// putKeeps writes what is there in a window.
+func (g *GroupLog) putKeeps(window span, bound, epoch uint64) {
+	bound = min(bound, g.st.first)
+	spans := g.present(window, bound)
+	for {
+		k := keep{span: window, bound: bound, spans: spans}
+		if len(spans) > keepSpans {
+			k.spans = spans[:keepSpans]
+			k.hi = spans[keepSpans].lo
+		}
+		spans = spans[len(k.spans):]
+		r := k.record(g.id)
+		g.keeps = append(g.keeps, keepRecord{at: g.l.put(&r), epoch: epoch, span: k.span})
+		if window.lo = k.hi; window.lo == window.hi {
+			return
+		}
+	}
+}
+
+// present returns which entries below the log there are in a window.
+func (g *GroupLog) present(window span, bound uint64) []span {
+	var spans []span
+	if len(g.rt.chunks) == 0 {
+		g.ix.all(g.below(&g.ix, window, bound), func(i uint64, _ loc) bool {
+			spans = addIndex(spans, i)
+			return true
+		})
+		return spans
+	}
+	var left []uint64
+	g.ix.all(g.below(&g.ix, window, bound), func(i uint64, _ loc) bool {
+		left = append(left, i)
+		return true
+	})
+	g.rt.all(window, func(i uint64, _ loc) bool {
+		for len(left) > 0 && left[0] <= i {
+			if left[0] < i {
+				spans = addIndex(spans, left[0])
+			}
+			left = left[1:]
+		}
+		spans = addIndex(spans, i)
+		return true
+	})
+	for _, i := range left {
+		spans = addIndex(spans, i)
+	}
+	return spans
+}
+
+// dropKeeps forgets the keep records of older generations.
+func (g *GroupLog) dropKeeps() {
+	kept := g.keeps[:0]
+	for _, k := range g.keeps {
+		if k.epoch == g.epoch {
+			kept = append(kept, k)
+		} else {
+			g.l.drop(k.at)
+		}
+	}
+	g.keeps = kept
+}

@@ -1,0 +1,136 @@
+package wal
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/quorate/quorate/id"
+)
+
+// state is what a state record holds: all that must survive of a group besides its
+// entries, written as a whole, so that term and vote change in one step and only the
+// newest record of a group counts.
+//
+// It also says where the log ends at this place of the stream: of the entries before it,
+// those at next and above are dead.
+type state struct {
+	first, next uint64 // the log is [first, next)
+	term        uint64
+	voteTerm    uint64
+	voteFor     []byte // nil if there was no vote
+	lost        bool   // the group must not act here any more
+}
+
+// Bits of the flags of a state.
+const (
+	flagVote = 1 << iota
+	flagLost
+)
+
+const stateBytes = 17 // next, flags, vote's term
+
+// record returns the state's record: index is first, term is the current term.
+func (s *state) record(group id.GroupID, cause Cause) record {
+	var flags byte
+	if s.voteFor != nil {
+		flags |= flagVote
+	}
+	if s.lost {
+		flags |= flagLost
+	}
+	b := make([]byte, 0, stateBytes+len(s.voteFor))
+	b = binary.LittleEndian.AppendUint64(b, s.next)
+	b = append(b, flags)
+	b = binary.LittleEndian.AppendUint64(b, s.voteTerm)
+	b = append(b, s.voteFor...)
+	return record{kind: KindState, typ: uint8(cause), group: group, index: s.first, term: s.term, data: b}
+}
+
+var errMalformed = errors.New("payload is malformed")
+
+func parseState(r *record) (state, error) {
+	b := r.data
+	if len(b) < stateBytes {
+		return state{}, errMalformed
+	}
+	s := state{
+		first: r.index, term: r.term, next: binary.LittleEndian.Uint64(b),
+		voteTerm: binary.LittleEndian.Uint64(b[9:]), lost: b[8]&flagLost != 0,
+	}
+	if b[8]&^(flagVote|flagLost) != 0 || s.next < s.first || s.first == 0 {
+		return state{}, errMalformed
+	}
+	if b[8]&flagVote != 0 {
+		s.voteFor = append([]byte{}, b[stateBytes:]...)
+	}
+	return s, nil
+}
+
+// span is a range of indexes: lo and up to, without, hi.
+type span struct{ lo, hi uint64 }
+
+// keep is what a keep record holds: of the entries before it in the stream with an index
+// in [lo, hi), those that no span names are dead, as far as they stand below the index
+// bound in the log or were brought by a snapshot. When it was written, the spans named
+// what was there, so it changes nothing but what may come back.
+type keep struct {
+	span
+	bound uint64
+	spans []span
+}
+
+// record returns the keep's record: index is lo, term is hi.
+func (k *keep) record(group id.GroupID) record {
+	b := make([]byte, 0, 8+4*len(k.spans))
+	b = binary.LittleEndian.AppendUint64(b, k.bound)
+	at := k.lo
+	for _, s := range k.spans {
+		b = binary.AppendUvarint(b, s.lo-at)
+		b = binary.AppendUvarint(b, s.hi-s.lo)
+		at = s.hi
+	}
+	return record{kind: KindKeep, group: group, index: k.lo, term: k.hi, data: b}
+}
+
+func parseKeep(r *record) (keep, error) {
+	k := keep{span: span{r.index, r.term}}
+	if len(r.data) < 8 || k.hi < k.lo {
+		return keep{}, errMalformed
+	}
+	k.bound = binary.LittleEndian.Uint64(r.data)
+	at := k.lo
+	for b := r.data[8:]; len(b) > 0; {
+		gap, n := binary.Uvarint(b)
+		if n <= 0 || gap > k.hi-at {
+			return keep{}, errMalformed
+		}
+		b = b[n:]
+		length, n := binary.Uvarint(b)
+		if n <= 0 || length == 0 || length > k.hi-at-gap {
+			return keep{}, errMalformed
+		}
+		b = b[n:]
+		k.spans = append(k.spans, span{at + gap, at + gap + length})
+		at += gap + length
+	}
+	return k, nil
+}
+
+// addIndex extends ascending spans by one index.
+func addIndex(spans []span, index uint64) []span {
+	if n := len(spans); n > 0 && spans[n-1].hi == index {
+		spans[n-1].hi++
+		return spans
+	}
+	return append(spans, span{index, index + 1})
+}
+
+// cursor walks along ascending spans as ascending indexes are asked for.
+type cursor struct{ spans []span }
+
+func (c *cursor) has(index uint64) bool {
+	for len(c.spans) > 0 && c.spans[0].hi <= index {
+		c.spans = c.spans[1:]
+	}
+	return len(c.spans) > 0 && c.spans[0].lo <= index
+}

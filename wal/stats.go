@@ -1,0 +1,44 @@
+package wal
+
+// Stats are a log's figures at one moment.
+type Stats struct {
+	Segments     int    // files with records
+	Spares       int    // emptied files to be written over
+	DiskBytes    int64  // of all files
+	LiveBytes    int64  // of the records that are needed
+	PendingBytes int64  // appended and not durable
+	TailBytes    int64  // of recent entries in memory
+	FreeBytes    uint64 // of the file system, when it was last asked
+	Groups       int    // with records
+	Syncs        uint64 // batches made durable since Open
+	Appended     uint64 // bytes since Open
+	Carried      uint64 // of those, entries appended again to free segments
+	Lost         int    // groups that must not act any more
+	Pressure     Pressure
+}
+
+// Stats returns the log's figures.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := Stats{
+		Segments: len(l.segs), Spares: len(l.spares), PendingBytes: l.pending, TailBytes: l.tail.bytes,
+		FreeBytes: l.free, Syncs: l.syncs, Appended: uint64(l.appended), Carried: l.carried, Pressure: l.pressure,
+	}
+	for _, g := range l.groups {
+		if g.exists() {
+			s.Groups++
+		}
+		if g.lost != nil {
+			s.Lost++
+		}
+	}
+	for _, seg := range l.segs {
+		s.DiskBytes += max(seg.size, seg.end)
+		s.LiveBytes += seg.live
+	}
+	for _, sp := range l.spares {
+		s.DiskBytes += sp.size
+	}
+	return s
+}

@@ -1,0 +1,93 @@
+package wal
+
+import "github.com/hashicorp/raft"
+
+// entryOverheadBytes is what an entry in memory costs besides its bytes.
+const entryOverheadBytes = 160
+
+// tail holds the newest entries of one group: raft reads every entry back when it sends
+// it to each follower and when it applies it.
+type tail struct{ logs []raft.Log } // contiguous
+
+func (t *tail) get(index uint64, out *raft.Log) bool {
+	if len(t.logs) == 0 || index < t.logs[0].Index || index-t.logs[0].Index >= uint64(len(t.logs)) {
+		return false
+	}
+	*out = t.logs[index-t.logs[0].Index]
+	return true
+}
+
+func (t *tail) add(e *raft.Log) {
+	if n := len(t.logs); n > 0 && t.logs[n-1].Index+1 != e.Index {
+		t.clear()
+	}
+	t.logs = append(t.logs, *e)
+}
+
+// from forgets entries from an index on.
+func (t *tail) from(index uint64) {
+	for n := len(t.logs); n > 0 && t.logs[n-1].Index >= index; n-- {
+		t.logs[n-1] = raft.Log{}
+		t.logs = t.logs[:n-1]
+	}
+	t.shrink()
+}
+
+// upTo forgets entries up to an index.
+func (t *tail) upTo(index uint64) {
+	for len(t.logs) > 0 && t.logs[0].Index <= index {
+		t.logs[0] = raft.Log{}
+		t.logs = t.logs[1:]
+	}
+	t.shrink()
+}
+
+func (t *tail) shrink() {
+	if len(t.logs) == 0 {
+		t.logs = nil
+	}
+}
+
+func (t *tail) clear() { t.logs = nil }
+
+// tailBudget bounds the tails of all groups: the entry that was added first goes first. An
+// entry that its group has forgotten already counts until its turn comes.
+type tailBudget struct {
+	queue []tailEntry // a ring
+	head  int
+	n     int
+	bytes int64
+}
+
+type tailEntry struct {
+	group *GroupLog
+	index uint64
+	bytes int64
+}
+
+func (b *tailBudget) add(g *GroupLog, e *raft.Log, limit int64) {
+	bytes := int64(len(e.Data)+len(e.Extensions)) + entryOverheadBytes
+	if bytes > limit {
+		g.tail.clear()
+		return
+	}
+	g.tail.add(e)
+	if b.n == len(b.queue) {
+		grown := make([]tailEntry, max(64, 2*b.n))
+		for i := range b.n {
+			grown[i] = b.queue[(b.head+i)%len(b.queue)]
+		}
+		b.queue, b.head = grown, 0
+	}
+	b.queue[(b.head+b.n)%len(b.queue)] = tailEntry{g, e.Index, bytes}
+	b.n++
+	b.bytes += bytes
+	for b.bytes > limit {
+		old := &b.queue[b.head]
+		old.group.tail.upTo(old.index)
+		b.bytes -= old.bytes
+		*old = tailEntry{}
+		b.head = (b.head + 1) % len(b.queue)
+		b.n--
+	}
+}

@@ -1,0 +1,178 @@
+package wal
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/quorate/quorate/wal/vfs"
+)
+
+// bufferBytes is how large a buffer may be to be used again.
+const bufferBytes = 8 << 20
+
+// write is the writer: whatever has gathered while it wrote is its next batch.
+func (l *Log) write() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		for len(l.cur.chunks) == 0 && !l.closing && l.err == nil {
+			l.work.Wait()
+		}
+		if l.err != nil || len(l.cur.chunks) == 0 {
+			return
+		}
+		b := l.cur
+		l.inflight, l.cur = b, l.newBatch()
+		l.began = time.Now()
+		l.mu.Unlock()
+		err := l.writeBatch(b)
+		l.mu.Lock()
+		l.began = time.Time{}
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		if l.err != nil {
+			return
+		}
+		l.finish(b)
+	}
+}
+
+// finish makes a written batch known. It holds mu, and lets it go for the callers.
+func (l *Log) finish(b *batch) {
+	last := &b.chunks[len(b.chunks)-1]
+	if !last.seal {
+		l.synced = loc{seg: last.seg.seq, off: uint32(last.off) + uint32(last.hi-last.lo)}
+	}
+	sealed := false
+	for i := range b.chunks {
+		if c := &b.chunks[i]; c.seal {
+			c.seg.closed, sealed = true, true
+		}
+	}
+	l.durable = b.end
+	l.inflight = nil
+	l.pending -= int64(len(b.data))
+	l.syncs++
+	if cap(b.data) <= bufferBytes {
+		l.buffer = b.data[:0]
+	}
+	b.data = nil
+	if sealed || l.freeAt != 0 && l.freeAt <= l.durable {
+		l.freeAt = 0
+		l.wake()
+	}
+	l.space.Broadcast()
+	close(b.done)
+	if len(b.calls) > 0 {
+		l.mu.Unlock()
+		for _, f := range b.calls {
+			f(nil)
+		}
+		l.mu.Lock()
+	}
+}
+
+// writeBatch writes and syncs without mu: files belong to the writer.
+func (l *Log) writeBatch(b *batch) error {
+	for i := range b.chunks {
+		c := &b.chunks[i]
+		s := c.seg
+		if s.file == nil {
+			if err := l.create(s); err != nil {
+				return fmt.Errorf("begin segment %s: %w", segmentName(s.seq), err)
+			}
+		}
+		if c.hi > c.lo {
+			if _, err := s.file.WriteAt(b.data[c.lo:c.hi], c.off); err != nil {
+				return fmt.Errorf("write to %s: %w", segmentName(s.seq), err)
+			}
+		}
+		if c.seal {
+			if err := l.seal(s, c.off+int64(c.hi-c.lo), c.footer); err != nil {
+				return err
+			}
+		}
+	}
+	if last := b.chunks[len(b.chunks)-1]; !last.seal {
+		if err := last.seg.file.Sync(); err != nil {
+			return fmt.Errorf("sync %s: %w", segmentName(last.seg.seq), err)
+		}
+	}
+	return nil
+}
+
+// create makes a segment's file. Only a file whose header is durable gets a segment's
+// name, and nothing is written to it before the name is durable.
+func (l *Log) create(s *segment) error {
+	f, name, err := l.blank()
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(appendHeader(nil, s.seq, l.secret), 0); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = l.dir.Rename(name, segmentName(s.seq))
+	}
+	if err == nil {
+		err = l.dir.SyncDir()
+	}
+	l.mu.Lock()
+	s.file = f // also after an error, to be closed
+	l.mu.Unlock()
+	if err == nil {
+		l.checkSpace()
+	}
+	return err
+}
+
+// blank returns a spare, or a new file.
+func (l *Log) blank() (vfs.File, string, error) {
+	l.mu.Lock()
+	name := newName
+	if n := len(l.spares); n > 0 {
+		name = l.spares[n-1].name
+		l.spares = l.spares[:n-1]
+	}
+	l.mu.Unlock()
+	if name != newName {
+		f, err := l.dir.Open(name)
+		return f, name, err
+	}
+	f, err := l.dir.Create(name)
+	return f, name, err
+}
+
+// seal writes footer and trailer behind the records and cuts off what an earlier
+// generation has left.
+func (l *Log) seal(s *segment, end int64, footer []byte) error {
+	tail := appendSeal(nil, s.seq, s.salt, end, footer)
+	size := end + int64(len(tail))
+	_, err := s.file.WriteAt(tail, end)
+	if err == nil {
+		err = s.file.Truncate(size)
+	}
+	if err == nil {
+		err = s.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("seal %s: %w", segmentName(s.seq), err)
+	}
+	l.mu.Lock()
+	s.size = size
+	l.mu.Unlock()
+	return nil
+}
+
+// Stalled returns for how long the batch that is being written has been under way, 0 if
+// none is: a disk that hangs shows here.
+func (l *Log) Stalled() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began.IsZero() {
+		return 0
+	}
+	return time.Since(l.began)
+}
