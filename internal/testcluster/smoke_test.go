@@ -21,6 +21,7 @@ const testTimeout = 60 * time.Second
 type peer struct {
 	brokerv1.BrokerClient
 	admin brokerv1.AdminClient
+	all   *[]peer // of the cluster; nil: this one alone
 }
 
 func dial(t *testing.T, addr string) peer {
@@ -34,7 +35,7 @@ func dial(t *testing.T, addr string) peer {
 			t.Error(err)
 		}
 	})
-	return peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc)}
+	return peer{brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc), nil}
 }
 
 func testContext(t *testing.T) context.Context {
@@ -52,11 +53,21 @@ func number(name string, value int64) *brokerv1.Field {
 	return &brokerv1.Field{Name: name, Value: &brokerv1.Value{Kind: &brokerv1.Value_Int64{Int64: value}}}
 }
 
+// declare declares a queue and waits until every node routes to it.
 func (p peer) declare(t *testing.T, name string, args ...*brokerv1.Field) {
 	t.Helper()
 	_, err := p.admin.DeclareQueue(testContext(t), &brokerv1.DeclareQueueRequest{Name: name, Arguments: &brokerv1.Table{Fields: args}})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if p.all == nil {
+		return
+	}
+	for _, other := range *p.all {
+		testcluster.Poll(t, "every node knows the queue", func() error {
+			_, err := other.admin.DeclareQueue(testContext(t), &brokerv1.DeclareQueueRequest{Name: name, Passive: true})
+			return err
+		})
 	}
 }
 
@@ -125,6 +136,9 @@ func (p peer) consume(t *testing.T, queue string, n int, o brokerv1.Outcome) []*
 		}
 		s := &brokerv1.Settlement{Outcome: o}
 		for _, d := range res.GetDeliveries().GetDeliveries() {
+			if len(out) == n {
+				break // the rest returns when the stream ends
+			}
 			out = append(out, d)
 			s.DeliveryIds = append(s.DeliveryIds, d.GetDeliveryId())
 		}
@@ -163,6 +177,7 @@ func TestThreeNodes(t *testing.T) {
 	peers := make([]peer, 3)
 	for i, addr := range c.Addrs() {
 		peers[i] = dial(t, addr)
+		peers[i].all = &peers
 	}
 	t.Run("publish and consume", func(t *testing.T) { testPublishConsume(t, peers) })
 	t.Run("dead letters at least once", func(t *testing.T) { testDeadLetters(t, peers, "at-least-once", "reject-publish") })
@@ -170,6 +185,7 @@ func TestThreeNodes(t *testing.T) {
 	t.Run("get and settle on another node", func(t *testing.T) { testGet(t, peers) })
 	t.Run("delete while consuming", func(t *testing.T) { testDeleted(t, peers) })
 	t.Run("target is full for a time", func(t *testing.T) { testFullTarget(t, peers) })
+	t.Run("dead letters over a lost leader", func(t *testing.T) { testKillForwarding(t, c, peers) })
 	t.Run("kill the leader", func(t *testing.T) { testKill(t, c, peers) })
 }
 
@@ -294,6 +310,36 @@ func testFullTarget(t *testing.T, peers []peer) {
 			return nil
 		})
 	}
+}
+
+// DL-25: a leader that is lost while it forwards leaves each letter in the target once.
+func testKillForwarding(t *testing.T, c *testcluster.Cluster, peers []peer) {
+	const n = 3000
+	peers[0].declare(t, "grave")
+	peers[0].declare(t, "dying", text("x-dead-letter-exchange", ""), text("x-dead-letter-routing-key", "grave"),
+		text("x-dead-letter-strategy", "at-least-once"), text("x-overflow", "reject-publish"))
+	victim := c.Index(peers[0].stats(t, "dying").GetLeader())
+	alive := peers[(victim+1)%3]
+	alive.publish(t, "dying", n)
+	alive.consume(t, "dying", n, brokerv1.Outcome_OUTCOME_DISCARD)
+	left := alive.stats(t, "dying").GetStats().GetMessagesDlx()
+	c.Kill(victim)
+	t.Logf("%d of %d dead letters were waiting", left, n)
+	testcluster.Poll(t, "the backlog is empty", func() error {
+		if s := alive.stats(t, "dying"); s.GetStats() == nil || s.GetStats().GetMessages() > 0 {
+			return fmt.Errorf("the queue is %v", s)
+		}
+		return nil
+	})
+	for i, d := range alive.consume(t, "grave", n, brokerv1.Outcome_OUTCOME_ACK) {
+		if want := fmt.Sprintf("dying %d", i); string(d.GetBody()) != want {
+			t.Fatalf("dead letter %d is %q, want %q", i, d.GetBody(), want)
+		}
+	}
+	if m := alive.stats(t, "grave").GetStats().GetMessages(); m != 0 {
+		t.Errorf("%d dead letters came twice", m)
+	}
+	c.Restart(victim)
 }
 
 // PUB-7: what was confirmed survives the leader.
