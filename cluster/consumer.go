@@ -18,9 +18,10 @@ type Delivery struct {
 	Annotations   []byte // stored form; nil if none
 }
 
-func (h *heldDelivery) delivery() Delivery {
+// delivery is what the client gets to see: it numbers its messages from 1.
+func (c *Consumer) delivery(h *heldDelivery) Delivery {
 	return Delivery{
-		MsgID: h.MsgID, DeliveryCount: h.DeliveryCount, AcquiredCount: h.AcquiredCount,
+		MsgID: h.MsgID - c.base, DeliveryCount: h.DeliveryCount, AcquiredCount: h.AcquiredCount,
 		Message: h.Message, Annotations: h.Annotations,
 	}
 }
@@ -65,14 +66,15 @@ type Consumer struct {
 	cfg  ConsumerConfig
 	key  quorumq.ConsumerKey
 	book *session.Consumer
-	open bool // the queue has registered it: book numbers from where the queue does
+	open bool          // the queue has registered it: book numbers from where the queue does
+	base quorumq.MsgID // the queue's id before the client's first
 	// early holds deliveries that overtook the answer to the registration.
 	early []heldDelivery
 
 	inFlight  int  // decisions sent in this attempt and not answered
 	resuming  bool // a resume is on its way in this attempt
 	ended     bool
-	limit     quorumq.MsgID // newest credit
+	limit     quorumq.MsgID // newest credit, in the client's numbers
 	crediting bool          // a Credit command waits for its answer
 	credited  quorumq.MsgID // the limit that it, or the last one, carries
 	flushes   []flush
@@ -131,6 +133,7 @@ func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 		return 0
 	}
 	n := 0
+	r.First, r.Last = r.First+c.base, r.Last+c.base
 	switch d.Kind {
 	case Ack:
 		n = c.book.Settle(r)
@@ -175,12 +178,12 @@ func (c *Consumer) Credit(limit quorumq.MsgID) {
 // creditLocked keeps one Credit command on its way; the limit is absolute, so that the
 // newest says all.
 func (c *Consumer) creditLocked() {
-	if c.ended || c.crediting || c.limit <= c.credited {
+	if c.ended || !c.open || c.crediting || c.limit <= c.credited {
 		return
 	}
 	c.crediting, c.credited = true, c.limit
 	c.q.inbox.ops = append(c.q.inbox.ops, &op{
-		header: quorumq.AppendCommand(nil, &quorumq.Credit{Consumer: c.key, Limit: c.limit}),
+		header: quorumq.AppendCommand(nil, &quorumq.Credit{Consumer: c.key, Limit: c.base + c.limit}),
 		done: func(opAnswer) {
 			c.q.mu.Lock()
 			defer c.q.mu.Unlock()
@@ -239,12 +242,19 @@ func (c *Consumer) opened(r quorumq.Reply, repeated bool, t *turn) {
 	c.open = true
 	early := c.early
 	c.early = nil
+	if !repeated || c.cfg.Credit && r.LastMsgID > c.cfg.Limit { // nothing was assigned so far
+		c.base = r.LastMsgID
+	}
+	if c.base > 0 {
+		c.credited = 0 // the limit that the registration carried is below the first id
+	}
+	c.book = session.NewConsumer(c.key, c.base)
 	if repeated {
 		c.book.Rewind()
-		return
+	} else {
+		c.takeDeliveries(early, t)
 	}
-	c.book = session.NewConsumer(c.key, r.LastMsgID)
-	c.takeDeliveries(early, t)
+	c.creditLocked()
 }
 
 // behind tells whether deliveries were missed.
@@ -300,7 +310,7 @@ func (c *Consumer) takeDeliveries(ds []heldDelivery, t *turn) {
 	fresh := make([]Delivery, 0, len(ds))
 	for i := range ds {
 		if c.book.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
-			fresh = append(fresh, ds[i].delivery())
+			fresh = append(fresh, c.delivery(&ds[i]))
 		}
 	}
 	c.handLocked(fresh, t)
@@ -328,7 +338,7 @@ func (c *Consumer) takeHeld(held []heldDelivery, last quorumq.MsgID, t *turn) {
 		for held[at].MsgID != d.MsgID {
 			at++
 		}
-		fresh = append(fresh, held[at].delivery())
+		fresh = append(fresh, c.delivery(&held[at]))
 	})
 	c.handLocked(fresh, t)
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -218,10 +219,14 @@ func (q *hosted) held(c quorumq.ConsumerKey, after quorumq.MsgID) ([]heldDeliver
 	}
 	var ds []quorumq.Delivery
 	var last quorumq.MsgID
+	known := false
 	q.group.Read(func() {
 		ds = q.machine.queue.Assigned(nil, c, after)
-		last, _ = q.machine.queue.LastMsgID(c) // an unknown consumer holds nothing
+		last, known = q.machine.queue.LastMsgID(c)
 	})
+	if !known {
+		return nil, 0, fmt.Errorf("%w: the queue has no such consumer", ErrConsumerGone)
+	}
 	out := make([]heldDelivery, 0, len(ds))
 	bytes := 0
 	for i, d := range ds {

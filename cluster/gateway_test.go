@@ -5,11 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -178,4 +180,71 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	}
 	c.Close()
 	t.Logf("%d messages", sent)
+}
+
+// After a session was timed out the queue numbers new consumers from above its ids; their
+// clients see numbers from 1, credit and decisions fit (DC-1).
+func TestConsumerAfterTimedOutSession(t *testing.T) {
+	n := newTestNodes(t, func(c *Config) {
+		c.QueueConfig = func(*catalog.View, *catalog.QueueRecord) quorumq.Config {
+			cfg := quorumq.DefaultConfig()
+			cfg.DisconnectedTimeoutMs = 1
+			return cfg
+		}
+	})
+	n.start("a", "b", "c")
+	uid := n.nodes["a"].declare(t, "impatient", 3)
+	for i := range 7 {
+		n.nodes["a"].publish(t, uid, fmt.Sprint(i), quorumq.Unlimited)
+	}
+	lost := quorumq.SessionKey{Node: "elsewhere", Epoch: 1, Session: 1}
+	n.do(uid, &quorumq.Checkout{Consumer: quorumq.ConsumerKey{SessionKey: lost, Tag: 1}})
+	n.do(uid, &quorumq.NodeDown{Node: lost.Node, Epoch: lost.Epoch})
+	poll(t, "the session is timed out", func() error {
+		if o := n.overview(uid); o.Unsettled > 0 || o.Ready != 7 {
+			return errWaiting
+		}
+		return nil
+	})
+	for _, node := range []id.NodeID{"a", "b"} {
+		end, err := n.nodes[node].Queue(uid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := &testInbox{}
+		c, err := end.Consume(testContext(t), ConsumerConfig{Credit: true, Limit: 2, Deliver: in.take})
+		if err != nil {
+			t.Fatal(err)
+		}
+		poll(t, "the first two are delivered", func() error { return in.ids(1, 2) })
+		c.Credit(3)
+		poll(t, "the third is delivered", func() error { return in.ids(1, 2, 3) })
+		if got := c.Decide(quorumq.MsgIDRange{First: 1, Last: 3}, Decision{Kind: Ack}); got != 3 {
+			t.Errorf("decided about %d", got)
+		}
+		if err := c.Flush(testContext(t)); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+	}
+	poll(t, "one is left", func() error {
+		if o := n.overview(uid); o.Ready != 1 || o.Unsettled != 0 {
+			return fmt.Errorf("%d ready, %d unsettled", o.Ready, o.Unsettled)
+		}
+		return nil
+	})
+}
+
+// ids tells whether these were delivered.
+func (i *testInbox) ids(want ...quorumq.MsgID) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var got []quorumq.MsgID
+	for _, d := range i.ds {
+		got = append(got, d.MsgID)
+	}
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("have %d", got)
+	}
+	return nil
 }

@@ -42,8 +42,10 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerT
 		if !autoAck {
 			q.lease(t)
 		}
-		out := got.delivery()
-		return &out, t, r.Count, nil
+		return &Delivery{
+			MsgID: got.MsgID, DeliveryCount: got.DeliveryCount, AcquiredCount: got.AcquiredCount,
+			Message: got.Message, Annotations: got.Annotations,
+		}, t, r.Count, nil
 	}
 }
 

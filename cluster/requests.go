@@ -88,7 +88,10 @@ func (h *host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*n
 	}
 	h.held(q, key, quorumq.MsgID(r.GetAfter()), func(ds []heldDelivery, last quorumq.MsgID, err error) {
 		w := &nodev1.QueueReply{Request: r.GetRequest(), LastMsgId: uint64(last)}
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrConsumerGone):
+			w.Code = uint32(quorumq.CodeUnknownConsumer)
+		case err != nil:
 			w.Error = queueError(err)
 		}
 		for i := range ds {
