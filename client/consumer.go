@@ -53,8 +53,8 @@ type Consumer struct {
 	lastStream uint64
 	unsettled  map[uint64]bool // ids of the current stream
 	decided    []decided       // not sent yet, in order
-	batch      uint64          // number of the last flush asked for
-	committed  uint64          // flushes that are committed, up to
+	batch      uint64          // number of the last flush asked for; only its answer counts
+	flushed    uint64          // decisions that the last flush sent covers
 	wantFlush  bool
 	decisions  uint64                  // made, on all streams
 	certain    uint64                  // of them committed, or reported as lost
@@ -63,6 +63,7 @@ type Consumer struct {
 	cancelled  bool                    // by Cancel
 	changed    chan struct{}
 	wake       chan struct{}
+	gone       bool // the queue knows of Cancel
 	err        error
 }
 
@@ -203,29 +204,25 @@ func (s *Consumer) signal() {
 // messages may be delivered again.
 func (s *Consumer) Flush(ctx context.Context) error {
 	s.mu.Lock()
-	stream, decisions := s.stream, s.decisions
-	s.batch++
-	number := s.batch
-	s.wantFlush = true
+	decisions := s.decisions
+	if s.certain < decisions {
+		s.batch++
+		s.wantFlush = true
+	}
 	s.mu.Unlock()
 	s.signal()
 	for {
 		s.mu.Lock()
-		committed, now, err, changed := s.committed, s.stream, s.err, s.changed
-		lost := s.lost || stream == 0 || now != stream
-		if lost {
-			s.lost = false
-		} else if committed >= number {
-			s.certain = max(s.certain, decisions)
-		}
+		lost, certain, err, changed := s.lost, s.certain, s.err, s.changed
+		s.lost = false
 		s.mu.Unlock()
 		switch {
-		case err != nil:
-			return err
-		case !lost && committed >= number:
-			return nil
 		case lost:
 			return fmt.Errorf("%w: the stream was lost before its decisions were committed", ErrStale)
+		case certain >= decisions:
+			return nil
+		case err != nil:
+			return err
 		}
 		select {
 		case <-changed:
@@ -235,13 +232,27 @@ func (s *Consumer) Flush(ctx context.Context) error {
 	}
 }
 
-// Cancel ends delivery; messages delivered already may still be settled until Close.
-// With requeue, those unsettled return to the queue at once, not failed (CO-3).
-func (s *Consumer) Cancel(requeue bool) {
+// Cancel ends delivery and waits until the queue knows. Messages delivered already may
+// still be settled until Close or the loss of the stream; with requeue, those unsettled
+// return to the queue at once, not failed (CO-3).
+func (s *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	s.mu.Lock()
 	s.cancel = &brokerv1.ConsumeCancel{Requeue: requeue}
 	s.mu.Unlock()
 	s.signal()
+	for {
+		s.mu.Lock()
+		gone, err, changed := s.gone, s.err, s.changed
+		s.mu.Unlock()
+		if gone || err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // Close ends the consumer; decisions made before are sent, unsettled messages return to

@@ -57,7 +57,10 @@ func (s *Consumer) run() {
 
 // again says whether opening once more can help.
 func (s *Consumer) again(err error, lost time.Time) bool {
-	if errors.Is(err, ErrCancelled) {
+	s.mu.Lock()
+	cancelled := s.cancelled
+	s.mu.Unlock()
+	if cancelled || errors.Is(err, ErrCancelled) {
 		return false
 	}
 	if status.Code(err) == codes.PermissionDenied && s.cfg.Exclusive && !lost.IsZero() {
@@ -142,12 +145,14 @@ func (s *Consumer) receive(stream consumeStream, number uint64) error {
 			}
 		case *brokerv1.ConsumeResponse_Settled:
 			s.mu.Lock()
-			s.committed = max(s.committed, k.Settled.GetRequest())
+			if k.Settled.GetRequest() == s.batch {
+				s.certain = max(s.certain, s.flushed)
+			}
 			s.notify()
 			s.mu.Unlock()
 		case *brokerv1.ConsumeResponse_Cancelled:
-			if s.cancelling() {
-				continue // as asked; settling goes on
+			if s.asked() {
+				continue // settling goes on
 			}
 			return fmt.Errorf("%w: %s", ErrCancelled, k.Cancelled.GetCause())
 		default: // a notice of a newer broker
@@ -155,9 +160,14 @@ func (s *Consumer) receive(stream consumeStream, number uint64) error {
 	}
 }
 
-func (s *Consumer) cancelling() bool {
+// asked says whether Cancel caused the end of delivery, and lets it return.
+func (s *Consumer) asked() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.cancelled {
+		s.gone = true
+		s.notify()
+	}
 	return s.cancelled
 }
 
@@ -203,6 +213,9 @@ func (s *Consumer) take() []*brokerv1.ConsumeRequest {
 	s.decided, s.cancel = nil, nil
 	flush, number := s.wantFlush, s.batch
 	s.wantFlush = false
+	if flush {
+		s.flushed = s.decisions
+	}
 	if cancel != nil {
 		s.cancelled = true
 	}
@@ -229,9 +242,5 @@ func (s *Consumer) take() []*brokerv1.ConsumeRequest {
 	if cancel == nil {
 		return out
 	}
-	request := &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Cancel{Cancel: cancel}}
-	if cancel.GetRequeue() { // what is decided about must not return
-		return append(out, request)
-	}
-	return append([]*brokerv1.ConsumeRequest{request}, out...) // what returns must not come back
+	return append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Cancel{Cancel: cancel}})
 }

@@ -73,7 +73,7 @@ func TestT123(t *testing.T) {
 	k.publish(q, numbers(1, 5)...)
 	s := k.consume(q, 3)
 	got := k.receive(s, 3)
-	s.Cancel(false)
+	k.must(s.Cancel(k.ctx, false))
 	for _, d := range got {
 		k.must(d.Return(false))
 	}
@@ -164,7 +164,7 @@ func TestT138(t *testing.T) {
 	k.publish(q, "m")
 	s := k.consume(q, 1)
 	d := k.receive(s, 1)[0]
-	s.Cancel(false)
+	k.must(s.Cancel(k.ctx, false))
 	k.empty(q)
 	k.must(d.Ack())
 	k.must(s.Flush(k.ctx))
