@@ -88,7 +88,7 @@ func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (cata
 	}
 	ctx, cancel := c.commandContext(ctx)
 	defer cancel()
-	r, err := c.catalog.propose(ctx, catalog.AppendCommand(nil, cmd))
+	r, _, err := c.catalog.propose(ctx, catalog.AppendCommand(nil, cmd))
 	if err != nil {
 		return catalog.Reply{}, err
 	}
@@ -114,8 +114,9 @@ func (c *Cluster) commandContext(ctx context.Context) (context.Context, context.
 	return ctx, func() { release(); cancel() }
 }
 
-// propose tries the leader, or whoever may know it, until a leader answers.
-func (g *catalogGroup) propose(ctx context.Context, command []byte) (catalog.Reply, error) {
+// propose tries the leader, or whoever may know it, until a leader answers. repeated tells
+// that an earlier attempt may have taken effect before the one that was answered.
+func (g *catalogGroup) propose(ctx context.Context, command []byte) (r catalog.Reply, repeated bool, err error) {
 	var hint id.NodeID
 	var last error
 	unknown := false
@@ -128,7 +129,7 @@ func (g *catalogGroup) propose(ctx context.Context, command []byte) (catalog.Rep
 		if to != "" {
 			r, leader, err := g.proposeAt(ctx, to, command)
 			if err == nil {
-				return r, nil
+				return r, unknown, nil
 			}
 			unknown = unknown || !errors.Is(err, errNotProposed)
 			last, hint = err, leader
@@ -140,7 +141,7 @@ func (g *catalogGroup) propose(ctx context.Context, command []byte) (catalog.Rep
 			continue // a redirect needs no wait, unless nodes send one another around
 		}
 		if err := pause(ctx, catalogRetry); err != nil {
-			return catalog.Reply{}, g.unavailable(unknown, last)
+			return catalog.Reply{}, unknown, g.unavailable(unknown, last)
 		}
 	}
 }
@@ -238,18 +239,26 @@ func (g *catalogGroup) register() {
 	command := catalog.AppendCommand(nil, &catalog.RegisterNode{
 		ID: cfg.Node, Address: cfg.PeerAddr, ClientAddress: cfg.ClientAddr, Epoch: g.c.epoch,
 	})
-	r, err := g.propose(g.c.ctx, command)
-	if err != nil {
+	r, repeated, err := g.propose(g.c.ctx, command)
+	switch {
+	case err != nil:
 		return // propose gives up only when the node stops
+	case r.Err != nil:
+		g.refuse(fmt.Errorf("cluster: the catalog refuses this node: %w", r.Err))
+	case g.c.epoch == firstEpoch && !r.Created && !repeated:
+		g.refuse(fmt.Errorf("cluster: data directory %q is new, but the catalog knows node %q already, so its former directory "+
+			"is lost, and with it what this node has promised to others: restore it, or start this node under an id of its own",
+			g.c.dir.path, cfg.Node))
+	default:
+		g.registered.Store(r.Index)
+		g.c.host.wakeReconcile()
 	}
-	if r.Err != nil {
-		refused := fmt.Errorf("cluster: the catalog refuses this node: %w", r.Err)
-		g.refused.Store(&refused)
-		g.c.log.Error("catalog refuses this node", "error", r.Err)
-		return
-	}
-	g.registered.Store(r.Index)
-	g.c.host.wakeReconcile()
+}
+
+// refuse keeps this node out: it is not Ready, and opens no group that it has no files of.
+func (g *catalogGroup) refuse(why error) {
+	g.refused.Store(&why)
+	g.c.log.Error("this node may not take part", "error", why)
 }
 
 // ready tells what is missing before this node's view can be relied on.

@@ -81,6 +81,9 @@ func (d *dataDir) prepare() error {
 	return syncDir(d.path)
 }
 
+// firstEpoch is that of a new directory.
+const firstEpoch id.Epoch = 1
+
 // nextEpoch returns an epoch that this directory has never handed out, durably.
 //
 // The two copies are written in turn. If the newer is torn, the older is one behind, so
@@ -187,10 +190,16 @@ func (d *dataDir) queues() ([]id.QueueUID, error) {
 	return uids, nil
 }
 
+// hasQueue tells whether something of a queue is stored.
+func (d *dataDir) hasQueue(q id.QueueUID) bool {
+	_, err := os.Lstat(d.queue(q))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
 // removeQueue deletes what a queue has on disk. UIDs are never used again, so that it
 // does no harm if a crash brings a part of it back.
 func (d *dataDir) removeQueue(q id.QueueUID) error {
-	if _, err := os.Lstat(d.queue(q)); errors.Is(err, fs.ErrNotExist) {
+	if !d.hasQueue(q) {
 		return nil
 	}
 	if err := os.RemoveAll(d.queue(q)); err != nil {

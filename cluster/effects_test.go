@@ -251,30 +251,37 @@ func TestUndeclared(t *testing.T) {
 	}
 }
 
-// A member that could not be opened is opened when it can be.
+// A member that could not be opened is opened when it can be, and a queue whose preferred
+// leader is not there gets another.
 func TestOpenAgain(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
-	path := n.nodes["c"].dir.queue(id.FirstQueueUID)
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	q := n.nodes["a"].declare(t, "q", 3)
-	n.nodes["a"].publish(t, q, "x", quorumq.Unlimited)
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	poll(t, "c has the queue", func() error {
-		m := n.nodes["c"].host.queue(q)
-		if m == nil {
-			return errWaiting
+	for i, at := range []id.NodeID{"c", "a"} {
+		uid := id.FirstQueueUID + id.QueueUID(i)
+		path := n.nodes[at].dir.queue(uid)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		var o quorumq.Overview
-		m.group.Read(func() { o = m.machine.queue.Overview() })
-		if o.Ready != 1 {
-			return fmt.Errorf("%+v", o)
+		q := n.nodes["a"].declare(t, fmt.Sprint("without ", at), 3)
+		if l := n.leader(q); q != uid || l == n.nodes[at] {
+			t.Errorf("queue %s is led by %s", q, l.cfg.Node)
 		}
-		return nil
-	})
+		n.nodes["a"].publish(t, q, "x", quorumq.Unlimited)
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, fmt.Sprintf("%s has the queue", at), func() error {
+			m := n.nodes[at].host.queue(q)
+			if m == nil {
+				return errWaiting
+			}
+			var o quorumq.Overview
+			m.group.Read(func() { o = m.machine.queue.Overview() })
+			if o.Ready != 1 {
+				return fmt.Errorf("%+v", o)
+			}
+			return nil
+		})
+	}
 }

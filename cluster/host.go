@@ -205,6 +205,9 @@ func (h *host) follow(v *catalog.View) error {
 	if news {
 		h.checkNodes()
 	}
+	// A node whose directory was lost must not vote in groups that it has forgotten: it
+	// opens none anew until the catalog has taken it.
+	registered := h.c.catalog.registered.Load() > 0
 	var open []*catalog.QueueRecord
 	wanted := 0
 	known := make(map[id.QueueUID]struct{}, v.QueueCount())
@@ -214,7 +217,7 @@ func (h *host) follow(v *catalog.View) error {
 			continue
 		}
 		wanted++
-		if h.queue(r.UID) == nil {
+		if h.queue(r.UID) == nil && (registered || h.c.dir.hasQueue(r.UID)) {
 			open = append(open, r)
 		}
 	}

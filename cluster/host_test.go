@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -409,6 +410,56 @@ func TestRestart(t *testing.T) {
 	c, in := n.nodes["a"].consume(t, queues[0])
 	in.await(t, "kept")
 	c.Close()
+}
+
+// What is in snapshots, and what came after them, survives a restart.
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.nodes["a"].publish(t, q, "before", quorumq.Unlimited)
+	for i, node := range n.nodes {
+		poll(t, "the member has the queue", func() error {
+			if m := node.host.queue(q); m == nil || m.group.Stats().CommitIndex < n.leader(q).host.queue(q).group.Stats().CommitIndex {
+				return errWaiting
+			}
+			return nil
+		})
+		if err := errors.Join(node.host.queue(q).group.Snapshot(), node.catalog.group.Snapshot()); err != nil {
+			t.Fatalf("node %s: %v", i, err)
+		}
+	}
+	n.nodes["a"].publish(t, q, "after", quorumq.Unlimited)
+	n.stop("a", "b", "c")
+	n.join = nil
+	n.start("a", "b", "c")
+	_, in := n.nodes["b"].consume(t, q)
+	in.await(t, "before", "after")
+}
+
+// A node that lost its directory may not take part under its id: what it has confirmed
+// counts on it. The others go on.
+func TestLostDirectory(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.stop("c")
+	if err := os.RemoveAll(filepath.Join(n.dir, "c")); err != nil {
+		t.Fatal(err)
+	}
+	n.launch("c")
+	poll(t, "c is refused", func() error {
+		if err := n.nodes["c"].Ready(); err == nil || !strings.Contains(err.Error(), "former directory is lost") {
+			return fmt.Errorf("ready: %w", err)
+		}
+		return nil
+	})
+	n.nodes["a"].publish(t, q, "x", quorumq.Unlimited)
+	if n.nodes["c"].host.queue(q) != nil || n.nodes["c"].dir.hasQueue(q) {
+		t.Error("c has opened a queue that it has forgotten")
+	}
 }
 
 // A node that comes later is made a member of the catalog group and takes its share; it

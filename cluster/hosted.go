@@ -138,13 +138,17 @@ func (q *hosted) bootstrap() {
 func (q *hosted) campaign() {
 	ctx, cancel := context.WithTimeout(q.ctx, q.h.c.cfg.HeartbeatTimeout)
 	defer cancel()
-	for q.openMembers(ctx) <= len(q.members)/2 {
+	for {
+		open, led := q.look(ctx)
+		if led {
+			return
+		}
+		if open > len(q.members)/2 {
+			break
+		}
 		if pause(ctx, campaignTick) != nil {
 			return
 		}
-	}
-	if leader, _ := q.group.Leader(); leader != "" {
-		return
 	}
 	if err := q.h.c.mux.Campaign(ctx, q.uid.Group()); err != nil && ctx.Err() == nil {
 		q.h.c.log.Warn("first election of a queue", "queue", q.uid.String(), "error", err)
@@ -154,22 +158,19 @@ func (q *hosted) campaign() {
 // campaignTick is the time between two looks at who has opened a new group.
 const campaignTick = 10 * time.Millisecond
 
-// openMembers counts the members that have opened the group, this one included.
-func (q *hosted) openMembers(ctx context.Context) int {
-	open := 0
+// look counts the members that have opened the group, this one included, and tells
+// whether one of them knows a leader.
+func (q *hosted) look(ctx context.Context) (open int, led bool) {
 	for _, m := range q.members {
-		if m == q.h.c.cfg.Node {
-			open++
+		if _, up := q.h.c.mux.Connected(m); !up && m != q.h.c.cfg.Node {
 			continue
 		}
-		if _, up := q.h.c.mux.Connected(m); !up {
-			continue
-		}
-		if _, err := q.h.c.statusAt(ctx, m, q.uid); err == nil {
+		if s, err := q.h.c.statusAt(ctx, m, q.uid); err == nil {
 			open++
+			led = led || s.GetLeader() != ""
 		}
 	}
-	return open
+	return open, led
 }
 
 // close stops the member. What it has told before is still acted on.
