@@ -16,6 +16,10 @@ const (
 	maxSettleBatch   = 4096
 )
 
+// maxFullBackoff bounds the wait before a full target is asked again: nobody tells the
+// forwarder that it has room, and asking costs one letter.
+const maxFullBackoff = 500 * time.Millisecond
+
 // hint is news about a target (DL-24); 0 stands for all.
 type hint struct{ target id.QueueUID }
 

@@ -72,8 +72,11 @@ func (r *forwarding) send(n *lane) (started, ok bool) {
 // with their bodies; it returns how many are. One is made ready even when the window is
 // full, so that every lane gets on.
 func (r *forwarding) fill(n *lane) int {
-	k, size := 0, 0
-	for k < len(n.queue) && k < r.cfg.Prefetch {
+	k, size, most := 0, 0, r.cfg.Prefetch
+	if n.cause == CauseFull && n.failures > 1 {
+		most = 1 // a probe: a full target is asked often, so that room is found soon
+	}
+	for k < len(n.queue) && k < most {
 		l := n.queue[k]
 		if l.at != r.view.Index() || l.body == nil {
 			if k > 0 && !l.held && r.held >= r.cfg.Prefetch {
@@ -168,7 +171,7 @@ func (r *forwarding) pace(n *lane, a answer, err error, refused int) {
 	}
 	switch {
 	case err == nil && refused == 0:
-		n.failures = 0
+		n.failures, n.cause = 0, CauseNone
 		return
 	case err == nil:
 		if refused < a.letters {
@@ -188,7 +191,11 @@ func (r *forwarding) pace(n *lane, a answer, err error, refused int) {
 		r.failed(CauseUnavailable, name, fmt.Sprintf("queue %q does not answer: %v", name, err))
 	}
 	n.failures++
-	n.retryAt = time.Now().Add(r.backoff(n.failures))
+	wait := r.backoff(n.failures)
+	if n.cause == CauseFull {
+		wait = min(wait, maxFullBackoff)
+	}
+	n.retryAt = time.Now().Add(wait)
 	r.closed(n)
 }
 

@@ -393,3 +393,36 @@ func (w *world) configure(name string, edit func(*quorumq.Config)) {
 		w.t.Fatal(err)
 	}
 }
+
+// DL-24: a full target gets its letters soon after it has room, however long it was full,
+// and is asked with one letter at a time until then.
+func TestForwarderFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		source := w.declare("source", atLeastOnce)
+		target := w.declare("target", func(c *quorumq.Config) { c.MaxLength, c.Overflow = 3, quorumq.OverflowRejectPublish })
+		w.rules["source"] = Rule{Enabled: true, RoutingKey: "target", HasRoutingKey: true}
+		w.discard(source, quorumq.ReasonRejected, "k", "a", "b", "c", "d", "e", "f")
+		f, _ := w.start(source, Config{})
+		time.Sleep(time.Hour)
+		w.mu.Lock()
+		w.largest = 0
+		w.mu.Unlock()
+		time.Sleep(time.Hour)
+		w.mu.Lock()
+		if w.largest != 1 {
+			t.Errorf("the full target is asked with %d letters", w.largest)
+		}
+		w.mu.Unlock()
+		if got := bodiesOf(w.take(target, 9)); got != "a b c" {
+			t.Errorf("at first the target has %q", got)
+		}
+		time.Sleep(maxFullBackoff)
+		synctest.Wait()
+		if got := bodiesOf(w.take(target, 9)); got != "d e f" {
+			t.Errorf("with room the target has %q", got)
+		}
+		f.Close()
+		f.Wait()
+	})
+}

@@ -180,6 +180,7 @@ func TestThreeNodes(t *testing.T) {
 		peers[i].all = &peers
 	}
 	t.Run("publish and consume", func(t *testing.T) { testPublishConsume(t, peers) })
+	t.Run("repeats on another node", func(t *testing.T) { testRepeats(t, peers) })
 	t.Run("dead letters at least once", func(t *testing.T) { testDeadLetters(t, peers, "at-least-once", "reject-publish") })
 	t.Run("dead letters at most once", func(t *testing.T) { testDeadLetters(t, peers, "at-most-once", "drop-head") })
 	t.Run("get and settle on another node", func(t *testing.T) { testGet(t, peers) })
@@ -201,6 +202,28 @@ func testPublishConsume(t *testing.T, peers []peer) {
 	}
 	if s := peers[0].stats(t, "orders"); s.GetStats().GetMessages() != 0 || len(s.GetMembers()) != 3 || s.GetState() != "running" {
 		t.Errorf("the queue is not empty and whole: %v", s)
+	}
+}
+
+// A publisher that sends again on another node, under the same numbers, stores nothing
+// twice.
+func testRepeats(t *testing.T, peers []peer) {
+	const n = 50
+	peers[0].declare(t, "once")
+	for _, p := range peers {
+		var reqs []*brokerv1.PublishRequest
+		for i := range n {
+			reqs = append(reqs, &brokerv1.PublishRequest{
+				Sequence: uint64(i + 1), Producer: []byte("sixteen bytes id"), Message: &brokerv1.Message{RoutingKey: "once"},
+			})
+		}
+		results, err := publishRequests(t, p, reqs...)
+		if err != nil || len(results) != n {
+			t.Fatal(results, err)
+		}
+	}
+	if m := peers[0].stats(t, "once").GetStats().GetMessages(); m != n {
+		t.Errorf("%d messages of %d", m, n)
 	}
 }
 
