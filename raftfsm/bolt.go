@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -240,13 +239,8 @@ func (s *bolt) StoreLogs(logs []*raft.Log) error {
 	}
 	return s.write("append to the log", func() error {
 		begin := logs[0].Index
-		s.mu.RLock()
-		restart := begin != s.last+1 && (s.last == 0 && begin != s.first || s.last != 0 && begin > s.last)
-		s.mu.RUnlock()
-		if restart {
-			if err := s.setFirst(begin); err != nil {
-				return err
-			}
+		if err := s.prepare(begin); err != nil {
+			return err
 		}
 		if err := s.db.StoreLogs(logs); err != nil {
 			return err
@@ -260,6 +254,30 @@ func (s *bolt) StoreLogs(logs []*raft.Log) error {
 		s.mu.Unlock()
 		return nil
 	})
+}
+
+// prepare makes the log ready for an append that begins at an index.
+func (s *bolt) prepare(begin uint64) error {
+	s.mu.RLock()
+	first, last := s.first, s.last
+	s.mu.RUnlock()
+	switch {
+	case last != 0 && begin == last+1, last == 0 && begin == first:
+		return nil
+	case last != 0 && begin <= last:
+		return fmt.Errorf("entry %d comes behind entry %d", begin, last)
+	}
+	// What is left of older times must not become a part of the new log.
+	old, err := s.db.LastIndex()
+	if err != nil {
+		return err
+	}
+	if old >= begin {
+		if err := s.deleteEntries(begin, old); err != nil {
+			return err
+		}
+	}
+	return s.setFirst(begin)
 }
 
 // setFirst makes a first index durable.
@@ -276,7 +294,9 @@ func (s *bolt) setFirst(first uint64) error {
 	return nil
 }
 
-// DeleteRange implements raft.LogStore: a prefix only moves the first index.
+// DeleteRange implements raft.LogStore: a prefix only moves the first index, what reaches
+// the end is deleted. That is a suffix that another leader replaces, or the whole log
+// behind a snapshot that has brought its bodies.
 func (s *bolt) DeleteRange(from, to uint64) error {
 	return s.write("shorten the log", func() error {
 		s.mu.RLock()
@@ -285,15 +305,18 @@ func (s *bolt) DeleteRange(from, to uint64) error {
 		if last == 0 {
 			return nil
 		}
-		if from <= first {
-			return s.setFirst(max(first, min(to, last)+1))
+		if from <= first && to < last {
+			return s.setFirst(max(first, to+1))
 		}
 		if to < last {
 			return fmt.Errorf("entries %d..%d are in the middle of the log %d..%d", from, to, first, last)
 		}
 		// First the bound, then the entries: a reader must not miss one inside the log.
+		from = max(from, first)
 		s.mu.Lock()
-		s.last = from - 1
+		if s.last = from - 1; from == first {
+			s.last = 0
+		}
 		s.mu.Unlock()
 		s.tail.truncate(from)
 		return s.deleteEntries(from, last)
@@ -313,71 +336,6 @@ func (s *bolt) deleteEntries(from, to uint64) error {
 		to = low - 1
 	}
 	return nil
-}
-
-// StoreRetained implements Storage.
-func (s *bolt) StoreRetained(entries []*raft.Log) error {
-	s.retain.Lock()
-	defer s.retain.Unlock()
-	return s.write("store entries of a snapshot", func() error { return s.retained.put(entries) })
-}
-
-// Retain implements Storage. Live entries of the dropped prefix move to the second file,
-// then the prefix goes. Every step may be repeated after a crash.
-func (s *bolt) Retain(live iter.Seq[uint64]) error {
-	s.retain.Lock()
-	defer s.retain.Unlock()
-	return s.write("drop entries behind a snapshot", func() error {
-		s.mu.RLock()
-		first := s.first
-		s.mu.RUnlock()
-		if err := s.retained.keep(live); err != nil {
-			return err
-		}
-		oldest, err := s.db.FirstIndex()
-		if err != nil || oldest == 0 || oldest >= first {
-			return err
-		}
-		if err := s.moveLive(live, oldest, first); err != nil {
-			return err
-		}
-		for from := oldest; from < first; from += deleteChunk {
-			if err := s.db.DeleteRange(from, min(from+deleteChunk, first)-1); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// moveLive copies the live entries in [oldest, first) to the second file.
-func (s *bolt) moveLive(live iter.Seq[uint64], oldest, first uint64) error {
-	var batch []*raft.Log
-	bytes := 0
-	for index := range live {
-		if index < oldest {
-			continue
-		}
-		if index >= first {
-			break
-		}
-		l := new(raft.Log)
-		err := s.read(index, l)
-		if errors.Is(err, raft.ErrLogNotFound) {
-			continue // brought by a snapshot, so it is in the second file already
-		}
-		if err != nil {
-			return err
-		}
-		batch = append(batch, l)
-		if bytes += len(l.Data); bytes >= retainChunkBytes {
-			if err := s.retained.put(batch); err != nil {
-				return err
-			}
-			batch, bytes = batch[:0], 0
-		}
-	}
-	return s.retained.put(batch)
 }
 
 // Close implements Storage.

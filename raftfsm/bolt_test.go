@@ -122,14 +122,40 @@ func TestBoltBeginsAnewBehindASnapshot(t *testing.T) {
 	f.ok(f.StoreLogs(testLogs(1, 5, 1)))
 	f.ok(f.StoreRetained(testLogs(60, 61, 1)))
 	f.ok(f.DeleteRange(1, 5))
-	f.holds(0, 0, 1, 2, 3, 4, 5, 60, 61)
+	f.holds(0, 0, 60, 61)
 	f.ok(f.StoreLogs(testLogs(101, 102, 2)))
-	f.holds(101, 102, 1, 2, 3, 4, 5, 60, 61)
-	f.ok(f.Retain(slices.Values([]uint64{4, 61})))
-	f.holds(101, 102, 4, 61)
+	f.holds(101, 102, 60, 61)
+	f.ok(f.Retain(slices.Values([]uint64{61})))
+	f.holds(101, 102, 61)
 	// The same without the deletion, as after a crash in between.
 	f.ok(f.StoreLogs(testLogs(200, 201, 3)))
-	f.holds(200, 201, 4, 61, 101, 102)
+	f.holds(200, 201, 61, 101, 102)
+}
+
+// Another leader may replace all that the log has behind a snapshot, and with fewer
+// entries: none of the old ones comes back.
+func TestBoltReplacedFromTheFirstEntry(t *testing.T) {
+	f := newBoltFixture(t)
+	f.ok(f.StoreLogs(testLogs(1, 5, 1)))
+	f.ok(f.DeleteRange(1, 5))
+	f.ok(f.StoreLogs(testLogs(101, 110, 2)))
+	f.ok(f.DeleteRange(101, 110))
+	f.holds(0, 0)
+	f.ok(f.StoreLogs(testLogs(101, 103, 3)))
+	f.holds(101, 103)
+	var l raft.Log
+	f.ok(f.GetLog(101, &l))
+	if l.Term != 3 {
+		t.Errorf("entry 101 is of term %d", l.Term)
+	}
+	// The same when the first index had moved beyond them.
+	f.ok(f.DeleteRange(101, 102))
+	f.ok(f.DeleteRange(103, 103))
+	f.ok(f.StoreLogs(testLogs(102, 102, 4)))
+	f.holds(102, 102, 101)
+	if err := f.StoreLogs(testLogs(102, 102, 5)); err == nil {
+		t.Error("an entry was replaced without a deletion")
+	}
 }
 
 func TestBoltVoteIsOneRecord(t *testing.T) {

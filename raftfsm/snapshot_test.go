@@ -381,7 +381,7 @@ func TestNothingIsDroppedWhileASnapshotIsSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := storage.DeleteRange(1, 3); err != nil {
+	if err := errors.Join(storage.StoreLogs(testLogs(4, 4, 1)), storage.DeleteRange(1, 3)); err != nil {
 		t.Fatal(err)
 	}
 	newer := createSink(t, s, 4) // nothing is live in it

@@ -16,6 +16,9 @@ import (
 type Storage interface {
 	raft.LogStore
 	raft.StableStore
+	// DeleteRange of a prefix only moves the first index: Entry finds the entries until
+	// Retain. A range that reaches the last entry is deleted for good.
+
 	// Entry reads an entry that is in the log, or that the log has dropped but whose
 	// bodies are still retained. raft.ErrLogNotFound if it is gone.
 	Entry(index uint64, out *raft.Log) error
