@@ -66,6 +66,7 @@ type Consumer struct {
 	at      int                // of arrived that are taken
 	taken   uint64
 	open    undecided
+	notes   notes
 	credit  creditBook
 	ended   error
 }
@@ -172,11 +173,14 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 	}
 
 	for i := range batch {
-		d, err := decodeDelivery(&batch[i])
+		d, added, err := decodeDelivery(&batch[i])
 		if err != nil {
 			about := c.about
 			about.Class, about.Reason = Internal, "a stored message cannot be read: "+err.Error()
 			return dst, &about
+		}
+		if len(added) > 0 && !c.autoAck {
+			c.note(d.ID, added)
 		}
 		dst = append(dst, d)
 	}
@@ -188,6 +192,15 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 		return dst, translate(ended, c.about)
 	}
 	return dst, nil
+}
+
+func (c *Consumer) note(id uint64, added message.Table) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.notes == nil {
+		c.notes = make(notes)
+	}
+	c.notes[id] = added
 }
 
 // recycle lets go of what was taken, and keeps the room for what arrives next.
@@ -255,7 +268,7 @@ func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s.UpTo > 0 {
-		return c.settleUpTo(s.UpTo, d), nil
+		return c.settleUpTo(s.UpTo, d, s.Annotations), nil
 	}
 	var run quorumq.MsgIDRange
 	for _, n := range s.IDs {
@@ -269,17 +282,21 @@ func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 			continue
 		}
 		if run.First != 0 {
-			c.c.Decide(run, d)
+			c.decide(run, d, s.Annotations)
 		}
 		run = quorumq.MsgIDRange{First: m, Last: m}
 	}
 	if run.First != 0 {
-		c.c.Decide(run, d)
+		c.decide(run, d, s.Annotations)
 	}
 	return unknown, nil
 }
 
-func (c *Consumer) settleUpTo(to uint64, d cluster.Decision) (unknown []uint64) {
+func (c *Consumer) decide(r quorumq.MsgIDRange, d cluster.Decision, added message.Table) {
+	c.notes.decide(r, d, added, func(r quorumq.MsgIDRange, d cluster.Decision) { c.c.Decide(r, d) })
+}
+
+func (c *Consumer) settleUpTo(to uint64, d cluster.Decision, added message.Table) (unknown []uint64) {
 	if to > c.taken || c.autoAck {
 		unknown = []uint64{to}
 		to = c.taken
@@ -288,7 +305,7 @@ func (c *Consumer) settleUpTo(to uint64, d cluster.Decision) (unknown []uint64) 
 		return unknown
 	}
 	if first := c.open.decideUpTo(to); first <= to {
-		c.c.Decide(quorumq.MsgIDRange{First: quorumq.MsgID(first), Last: quorumq.MsgID(to)}, d)
+		c.decide(quorumq.MsgIDRange{First: quorumq.MsgID(first), Last: quorumq.MsgID(to)}, d, added)
 	}
 	return unknown
 }
@@ -344,21 +361,21 @@ func decision(o Outcome, failed bool, annotations message.Table, about Error) (c
 	return d, nil
 }
 
-// decodeDelivery reads a stored message with what returns and discards added to it.
-func decodeDelivery(d *cluster.Delivery) (Delivery, error) {
+// decodeDelivery reads a stored message with what returns and discards added to it; that
+// comes back alone as well.
+func decodeDelivery(d *cluster.Delivery) (_ Delivery, added message.Table, err error) {
 	m, err := message.Decode(d.Message)
 	if err != nil {
-		return Delivery{}, err
+		return Delivery{}, nil, err
 	}
 	if d.Annotations != nil {
-		t, _, err := message.DecodeTable(d.Annotations)
-		if err != nil {
-			return Delivery{}, err
+		if added, _, err = message.DecodeTable(d.Annotations); err != nil {
+			return Delivery{}, nil, err
 		}
-		m.Annotations = m.Annotations.Merged(t)
+		m.Annotations = mergedNotes(m.Annotations, added)
 	}
 	return Delivery{
 		ID: uint64(d.MsgID), Message: *m, Redelivered: d.AcquiredCount > 0,
 		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
-	}, nil
+	}, added, nil
 }

@@ -31,7 +31,7 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 	if err != nil || cd == nil {
 		return Got{Ready: ready}, translate(err, about)
 	}
-	d, err := decodeDelivery(cd)
+	d, _, err := decodeDelivery(cd)
 	if err != nil {
 		about.Class, about.Reason = Internal, "a stored message cannot be read: "+err.Error()
 		return Got{}, &about

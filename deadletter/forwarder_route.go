@@ -86,7 +86,9 @@ func read(src Source, d *quorumq.Discarded) (*message.Message, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	m.Annotations = m.Annotations.Merged(t)
+	if m.Annotations = m.Annotations.Merged(t); message.CheckTable("annotations", m.Annotations) != nil {
+		m.Annotations = t // both together are too much to be stored; the newer ones stay
+	}
 	return m, len(b) + len(a), nil
 }
 

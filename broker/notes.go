@@ -1,0 +1,55 @@
+package broker
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// notes holds the annotations that undecided deliveries came with. The queue keeps one
+// table of annotations per message, the newest, so that what a client adds has to
+// contain what was there before (DEL-11). Deliveries with annotations are rare.
+type notes map[uint64]message.Table
+
+// decide takes a decision about deliveries to the queue; added are the annotations that
+// are in d. Notes about the deliveries end with it.
+func (n notes) decide(r quorumq.MsgIDRange, d cluster.Decision, added message.Table, to func(quorumq.MsgIDRange, cluster.Decision)) {
+	if len(n) == 0 {
+		to(r, d)
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(n)) {
+		m := quorumq.MsgID(id)
+		if m < r.First || m > r.Last {
+			continue
+		}
+		before := n[id]
+		delete(n, id)
+		if len(added) == 0 {
+			continue // the queue keeps what it has
+		}
+		if r.First < m {
+			to(quorumq.MsgIDRange{First: r.First, Last: m - 1}, d)
+		}
+		merged := d
+		merged.Annotations = message.AppendTable(nil, mergedNotes(before, added))
+		to(quorumq.MsgIDRange{First: m, Last: m}, merged)
+		if r.First = m + 1; r.First > r.Last {
+			return
+		}
+	}
+	to(r, d)
+}
+
+// mergedNotes adds annotations to earlier ones. Where both together are above the limits
+// of a table, the newer ones stay.
+func mergedNotes(before, added message.Table) message.Table {
+	t := before.Merged(added)
+	if message.CheckTable("annotations", t) != nil {
+		return added
+	}
+	return t
+}
