@@ -191,9 +191,9 @@ func (l *Log) foldKeep(g *GroupLog, k *keep, at loc) {
 		l.drop(buried) // see GroupLog.bury
 		delete(l.deleted, g.id)
 	}
-	c := cursor{k.spans}
+	c := cursor{k.left}
 	g.ix.remove(span{k.lo, max(k.lo, min(k.hi, k.bound))}, func(i uint64) bool { return !c.has(i) }, l.drop)
-	c = cursor{k.spans}
+	c = cursor{k.brought}
 	g.rt.remove(k.span, func(i uint64) bool { return !c.has(i) }, l.drop)
 	kept := g.keeps[:0]
 	for _, o := range g.keeps {

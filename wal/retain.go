@@ -129,14 +129,16 @@ func (g *GroupLog) filter(window span, bound uint64, spans []span) {
 // putKeeps writes what is there in a window.
 func (g *GroupLog) putKeeps(window span, bound, epoch uint64) {
 	bound = min(bound, g.st.first)
-	spans := g.present(window, bound)
+	left, brought := present(&g.ix, g.below(&g.ix, window, bound)), present(&g.rt, window)
 	for {
-		k := keep{span: window, bound: bound, spans: spans}
-		if len(spans) > keepSpans {
-			k.spans = spans[:keepSpans]
-			k.hi = spans[keepSpans].lo
+		k := keep{span: window, bound: bound}
+		for _, spans := range [][]span{left, brought} {
+			if len(spans) > keepSpans {
+				k.hi = min(k.hi, spans[keepSpans].lo)
+			}
 		}
-		spans = spans[len(k.spans):]
+		k.left, left = cut(left, k.hi)
+		k.brought, brought = cut(brought, k.hi)
 		r := k.record(g.id)
 		g.keeps = append(g.keeps, keepRecord{at: g.l.put(&r), epoch: epoch, span: k.span})
 		if window.lo = k.hi; window.lo == window.hi {
@@ -145,35 +147,28 @@ func (g *GroupLog) putKeeps(window span, bound, epoch uint64) {
 	}
 }
 
-// present returns which entries below the log there are in a window.
-func (g *GroupLog) present(window span, bound uint64) []span {
+// present returns what there is in a window.
+func present(x *index, window span) []span {
 	var spans []span
-	if len(g.rt.chunks) == 0 {
-		g.ix.all(g.below(&g.ix, window, bound), func(i uint64, _ loc) bool {
-			spans = addIndex(spans, i)
-			return true
-		})
-		return spans
-	}
-	var left []uint64
-	g.ix.all(g.below(&g.ix, window, bound), func(i uint64, _ loc) bool {
-		left = append(left, i)
-		return true
-	})
-	g.rt.all(window, func(i uint64, _ loc) bool {
-		for len(left) > 0 && left[0] <= i {
-			if left[0] < i {
-				spans = addIndex(spans, left[0])
-			}
-			left = left[1:]
-		}
+	x.all(window, func(i uint64, _ loc) bool {
 		spans = addIndex(spans, i)
 		return true
 	})
-	for _, i := range left {
-		spans = addIndex(spans, i)
-	}
 	return spans
+}
+
+// cut cuts spans in two at an index.
+func cut(spans []span, at uint64) (below, rest []span) {
+	for n, s := range spans {
+		switch {
+		case s.lo >= at:
+			return spans[:n], spans[n:]
+		case s.hi > at:
+			rest = append([]span{{at, s.hi}}, spans[n+1:]...)
+			return append(spans[:n:n], span{s.lo, at}), rest
+		}
+	}
+	return spans, nil
 }
 
 // dropKeeps forgets the keep records of older generations.

@@ -70,26 +70,36 @@ func parseState(r *record) (state, error) {
 type span struct{ lo, hi uint64 }
 
 // keep is what a keep record holds: of the entries before it in the stream with an index
-// in [lo, hi), those that no span names are dead, as far as they stand below the index
-// bound in the log or were brought by a snapshot. When it was written, the spans named
-// what was there, so it changes nothing but what may come back.
+// in [lo, hi), those of the log below bound are dead unless left names them, and those
+// that a snapshot brought unless brought does. When it was written, both named what was
+// there, so it changes nothing but what may come back. They are apart because an index may
+// stand in one and be dead in the other.
 type keep struct {
 	span
-	bound uint64
-	spans []span
+	bound   uint64
+	left    []span
+	brought []span
 }
 
 // record returns the keep's record: index is lo, term is hi.
 func (k *keep) record(group id.GroupID) record {
-	b := make([]byte, 0, 8+4*len(k.spans))
+	b := make([]byte, 0, 12+4*len(k.left)+4*len(k.brought))
 	b = binary.LittleEndian.AppendUint64(b, k.bound)
-	at := k.lo
-	for _, s := range k.spans {
+	b = appendSpans(b, k.lo, k.left)
+	b = appendSpans(b, k.lo, k.brought)
+	return record{kind: KindKeep, group: group, index: k.lo, term: k.hi, data: b}
+}
+
+// appendSpans appends how many spans there are, and for each the gap before it and its
+// length.
+func appendSpans(b []byte, at uint64, spans []span) []byte {
+	b = binary.AppendUvarint(b, uint64(len(spans)))
+	for _, s := range spans {
 		b = binary.AppendUvarint(b, s.lo-at)
 		b = binary.AppendUvarint(b, s.hi-s.lo)
 		at = s.hi
 	}
-	return record{kind: KindKeep, group: group, index: k.lo, term: k.hi, data: b}
+	return b
 }
 
 func parseKeep(r *record) (keep, error) {
@@ -98,22 +108,41 @@ func parseKeep(r *record) (keep, error) {
 		return keep{}, errMalformed
 	}
 	k.bound = binary.LittleEndian.Uint64(r.data)
-	at := k.lo
-	for b := r.data[8:]; len(b) > 0; {
-		gap, n := binary.Uvarint(b)
-		if n <= 0 || gap > k.hi-at {
-			return keep{}, errMalformed
-		}
-		b = b[n:]
-		length, n := binary.Uvarint(b)
-		if n <= 0 || length == 0 || length > k.hi-at-gap {
-			return keep{}, errMalformed
-		}
-		b = b[n:]
-		k.spans = append(k.spans, span{at + gap, at + gap + length})
-		at += gap + length
+	var err error
+	b := r.data[8:]
+	if k.left, b, err = parseSpans(b, k.span); err != nil {
+		return keep{}, err
+	}
+	if k.brought, b, err = parseSpans(b, k.span); err != nil || len(b) > 0 {
+		return keep{}, errMalformed
 	}
 	return k, nil
+}
+
+// parseSpans reads spans within bounds.
+func parseSpans(b []byte, within span) ([]span, []byte, error) {
+	n, used := binary.Uvarint(b)
+	if used <= 0 || n > uint64(len(b)) { // a span has two bytes at least
+		return nil, nil, errMalformed
+	}
+	b = b[used:]
+	var spans []span
+	at := within.lo
+	for range n {
+		gap, used := binary.Uvarint(b)
+		if used <= 0 || gap > within.hi-at {
+			return nil, nil, errMalformed
+		}
+		b = b[used:]
+		length, used := binary.Uvarint(b)
+		if used <= 0 || length == 0 || length > within.hi-at-gap {
+			return nil, nil, errMalformed
+		}
+		b = b[used:]
+		spans = append(spans, span{at + gap, at + gap + length})
+		at += gap + length
+	}
+	return spans, b, nil
 }
 
 // addIndex extends ascending spans by one index.

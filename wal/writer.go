@@ -146,11 +146,15 @@ func (l *Log) blank() (vfs.File, string, error) {
 }
 
 // seal writes footer and trailer behind the records and cuts off what an earlier
-// generation has left.
+// generation has left. The records are synced first: a footer that outlives a record that
+// it names would make a loss of what was never acknowledged look like damage.
 func (l *Log) seal(s *segment, end int64, footer []byte) error {
 	tail := appendSeal(nil, s.seq, s.salt, end, footer)
 	size := end + int64(len(tail))
-	_, err := s.file.WriteAt(tail, end)
+	err := s.file.Sync()
+	if err == nil {
+		_, err = s.file.WriteAt(tail, end)
+	}
 	if err == nil {
 		err = s.file.Truncate(size)
 	}
