@@ -185,9 +185,8 @@ func (n *testNode) declare(t *testing.T, name string, size int) id.QueueUID {
 }
 
 // do gives a command to whoever leads the queue.
-func (n *testNodes) do(q id.QueueUID, c quorumq.Command, bodies ...[]byte) quorumq.Reply {
+func (n *testNodes) do(q id.QueueUID, c quorumq.Command, bodies ...[]byte) {
 	n.t.Helper()
-	var reply quorumq.Reply
 	poll(n.t, fmt.Sprintf("%T is applied", c), func() error {
 		err := errors.New("no node leads the queue")
 		for _, node := range n.nodes {
@@ -195,15 +194,14 @@ func (n *testNodes) do(q id.QueueUID, c quorumq.Command, bodies ...[]byte) quoru
 				continue
 			}
 			done := make(chan struct{})
-			node.host.submit(q, quorumq.AppendCommand(nil, c), bodies, func(r quorumq.Reply, e error) {
-				reply, err = r, e
+			node.host.submit(q, quorumq.AppendCommand(nil, c), bodies, func(_ quorumq.Reply, e error) {
+				err = e
 				close(done)
 			})
 			<-done
 		}
 		return err
 	})
-	return reply
 }
 
 func (n *testNodes) leader(q id.QueueUID) *testNode {

@@ -80,7 +80,7 @@ func (q *hosted) load(d quorumq.Delivery) (heldDelivery, error) {
 // outbox gathers deliveries for one gateway. It belongs to one worker's turn.
 type outbox struct {
 	q     *hosted
-	node  id.NodeID
+	to    transport.Peer
 	ds    []heldDelivery
 	bytes int
 }
@@ -90,14 +90,15 @@ func (q *hosted) deliver(ds []quorumq.Delivery) {
 	var boxes []*outbox // few: one per gateway
 	for i := range ds {
 		d := &ds[i]
+		to := transport.Peer{Node: d.Consumer.Node, Epoch: d.Consumer.Epoch}
 		var box *outbox
 		for _, b := range boxes {
-			if b.node == d.Consumer.Node {
+			if b.to == to {
 				box = b
 			}
 		}
 		if box == nil {
-			box = &outbox{q: q, node: d.Consumer.Node}
+			box = &outbox{q: q, to: to}
 			boxes = append(boxes, box)
 		}
 		h, err := q.load(*d)
@@ -127,9 +128,9 @@ func (b *outbox) flush() {
 	if len(b.ds) == 0 {
 		return
 	}
-	if b.node == b.q.h.c.cfg.Node {
+	if b.to.Node == b.q.h.c.cfg.Node {
 		b.q.h.c.gateway.deliver(b.q.uid, b.ds)
-	} else if err := b.q.h.peers.send(b.node, deliveriesFrame(b.q.uid, b.ds)); errors.Is(err, transport.ErrLinkFull) {
+	} else if err := b.q.h.answer(b.to, deliveriesFrame(b.q.uid, b.ds)); errors.Is(err, transport.ErrLinkFull) {
 		for i := range b.ds {
 			b.q.lose(b.ds[i].Delivery)
 		}
@@ -156,18 +157,21 @@ func wireDelivery(d *heldDelivery) *nodev1.Delivery {
 	}
 }
 
-// notify brings a notice to the consumer's gateway; one that gets lost is repaired by
-// the gateway's next command or by the next leader.
+// notify brings a notice to the consumer's gateway. What finds no link is repaired when
+// there is one: checkNodes greets the gateway.
 func (q *hosted) notify(n quorumq.Notice) {
 	k := n.Consumer
 	if k.Node == q.h.c.cfg.Node {
 		q.h.c.gateway.notice(q.uid, n)
 		return
 	}
-	err := q.h.peers.send(k.Node, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{
+	err := q.h.answer(transport.Peer{Node: k.Node, Epoch: k.Epoch}, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{
 		Queue: uint64(q.uid), Epoch: uint64(k.Epoch), Session: k.Session, Tag: k.Tag, Kind: uint32(n.Kind),
 	}}})
-	if err != nil {
+	switch {
+	case errors.Is(err, transport.ErrLinkFull):
+		q.again(func() { q.notify(n) })
+	case err != nil:
 		q.h.c.log.Debug("notice not sent", "queue", q.uid.String(), "node", k.Node, "error", err)
 	}
 }

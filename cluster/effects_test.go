@@ -120,32 +120,21 @@ func TestPeers(t *testing.T) {
 	if got := p.presence("self"); got != (presence{epoch: 7, up: true}) {
 		t.Errorf("self %+v", got)
 	}
-	sent := 0
-	reply := func(*nodev1.Frame) error { sent++; return nil }
 	at := func(e id.Epoch) transport.Peer { return transport.Peer{Node: "p", Epoch: e} }
-	step := func(what string, changed, wantChanged bool, want presence, sendable bool) {
+	step := func(what string, changed, wantChanged bool, want presence) {
 		t.Helper()
 		if changed != wantChanged || p.presence("p") != want {
 			t.Errorf("%s: changed %v, %+v", what, changed, p.presence("p"))
 		}
-		err := p.send("p", nil)
-		if sendable != (err == nil) || err != nil && !errors.Is(err, transport.ErrLinkDown) {
-			t.Errorf("%s: send: %v", what, err)
-		}
 	}
-	step("unknown", false, false, presence{}, false)
-	step("up", p.inbound(at(1), true), true, presence{1, true}, false)
-	p.asked(at(1), reply)
-	step("asked", false, false, presence{1, true}, true)
-	step("old news", p.heard("p", 1), false, presence{1, true}, true)
-	step("new life", p.heard("p", 2), true, presence{2, false}, false)
-	step("old link goes", p.inbound(at(1), false), false, presence{2, false}, false)
-	p.asked(at(1), reply)
-	step("old link asked", false, false, presence{2, false}, false)
-	step("new link", p.inbound(at(2), true), true, presence{2, true}, false)
-	p.asked(at(2), reply)
-	step("down", p.inbound(at(2), false), true, presence{2, false}, false)
-	step("newer link before the catalog", p.inbound(at(3), true), true, presence{3, true}, false)
+	step("unknown", false, false, presence{})
+	step("up", p.inbound(at(1), true), true, presence{1, true})
+	step("old news", p.heard("p", 1), false, presence{1, true})
+	step("new life", p.heard("p", 2), true, presence{2, false})
+	step("old link goes", p.inbound(at(1), false), false, presence{2, false})
+	step("new link", p.inbound(at(2), true), true, presence{2, true})
+	step("down", p.inbound(at(2), false), true, presence{2, false})
+	step("newer link before the catalog", p.inbound(at(3), true), true, presence{3, true})
 }
 
 // Deliveries that find no room on a link come later, all of them and in order; so do
@@ -157,23 +146,22 @@ func TestLostDeliveries(t *testing.T) {
 	a := n.nodes["a"]
 	const most = 1000
 	a.host.maxHeldBytes = most
+	// Once it is full, the link has room for every third frame of deliveries only.
+	var full atomic.Bool
+	var frames atomic.Int64
+	through := a.host.answer
+	a.host.answer = func(p transport.Peer, f *nodev1.Frame) error {
+		if full.Load() && f.GetDeliveries() != nil && frames.Add(1)%3 != 0 {
+			return fmt.Errorf("%w: made up", transport.ErrLinkFull)
+		}
+		return through(p, f)
+	}
 	q := a.declare(t, "q", 3)
 	c, in := n.nodes["b"].consume(t, q)
 	a.publish(t, q, "0", quorumq.Unlimited)
 	in.await(t, "0")
 
-	// From here on the link has room for every third frame of deliveries only.
-	var frames atomic.Int64
-	p := a.host.peers
-	p.mu.Lock()
-	through := p.seen["b"].reply
-	p.seen["b"].reply = func(f *nodev1.Frame) error {
-		if f.GetDeliveries() != nil && frames.Add(1)%3 != 0 {
-			return fmt.Errorf("%w: made up", transport.ErrLinkFull)
-		}
-		return through(f)
-	}
-	p.mu.Unlock()
+	full.Store(true)
 	want := []string{"0"}
 	for i := range 10 {
 		want = append(want, fmt.Sprint(i+1))
@@ -284,4 +272,48 @@ func TestOpenAgain(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// A gateway that hosts no member and has nothing to say learns of a new leader, and its
+// consumer goes on.
+func TestIdleGateway(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c", "d")
+	q := n.nodes["a"].declare(t, "q", 3)
+	if n.nodes["d"].host.queue(q) != nil {
+		t.Fatal("d is a member")
+	}
+	_, in := n.nodes["d"].consume(t, q)
+	n.nodes["a"].publish(t, q, "at a", quorumq.Unlimited)
+	in.await(t, "at a")
+	want := []string{"at a"}
+	for _, to := range []id.NodeID{"b", "c"} {
+		if err := n.nodes["a"].TransferLeadership(testContext(t), q, to); err != nil {
+			t.Fatal(err)
+		}
+		n.nodes["a"].publish(t, q, "at "+string(to), quorumq.Unlimited)
+		want = append(want, "at "+string(to))
+		in.await(t, want...)
+	}
+	// A leader is elected to which d has no link, and tells when there is one.
+	d, b := n.nodes["d"], n.nodes["b"]
+	d.mux.RemovePeer("b")
+	poll(t, "b has no link from d", func() error {
+		if b.host.peers.presence("d").up {
+			return errWaiting
+		}
+		return nil
+	})
+	if err := n.nodes["a"].TransferLeadership(testContext(t), q, "b"); err != nil {
+		t.Fatal(err)
+	}
+	n.nodes["a"].publish(t, q, "no link", quorumq.Unlimited)
+	d.mux.SetPeer("b", b.cfg.PeerAddr)
+	want = append(want, "no link")
+	in.await(t, want...)
+
+	n.stop("b")
+	n.nodes["c"].publish(t, q, "without b", quorumq.Unlimited)
+	in.await(t, append(want, "without b")...)
 }

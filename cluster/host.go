@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -24,6 +26,8 @@ type host struct {
 	peers   *peers
 
 	maxHeldBytes int // the limit of this name; smaller in tests
+	// answer sends on the link that a gateway opened, as transport.Mux does.
+	answer func(transport.Peer, *nodev1.Frame) error
 
 	woken chan struct{} // of capacity 1: reconcile without a change of the view
 	// known are the queues of the view that was followed last, and swept tells that files
@@ -60,6 +64,7 @@ func newHost(c *Cluster) *host {
 		known:        map[id.QueueUID]struct{}{},
 	}
 	h.timers = newTimers(h.expire)
+	h.answer = func(p transport.Peer, f *nodev1.Frame) error { return c.mux.Answer(p, f) }
 	return h
 }
 

@@ -530,8 +530,9 @@ func TestWithoutMajority(t *testing.T) {
 	q := a.declare(t, "q", 3)
 	n.stop("b", "c")
 	a.cfg.CommandTimeout = 500 * time.Millisecond // nobody reads it meanwhile
-	poll(t, "a no longer leads", func() error {
-		if a.leaders.get(q) != nil {
+	poll(t, "a knows of no leader", func() error {
+		_, link := a.mux.Connected("b")
+		if _, other := a.mux.Connected("c"); link || other || a.leaders.get(q) != nil || a.catalog.leader() != "" {
 			return errWaiting
 		}
 		return nil
@@ -552,4 +553,23 @@ func TestWithoutMajority(t *testing.T) {
 	if err := a.Ready(); err == nil || !strings.Contains(err.Error(), "no leader") {
 		t.Errorf("ready: %v", err)
 	}
+}
+
+// The catalog's leader stops: commands find the next one (RE-6).
+func TestCatalogFailover(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	leader := n.nodes["b"].catalog.leader()
+	n.stop(leader)
+	for i, node := range n.nodes {
+		node.declare(t, "declared at "+string(i), 3)
+	}
+	n.start(leader)
+	poll(t, "the node that was away has both queues", func() error {
+		if v, open := n.nodes[leader].View().QueueCount(), len(n.nodes[leader].host.all()); v != 2 || open != 2 {
+			return fmt.Errorf("%d in its view, %d open", v, open)
+		}
+		return nil
+	})
 }

@@ -296,35 +296,53 @@ func (q *hosted) checkNodes() {
 	if l == nil {
 		return
 	}
-	epochs := map[id.NodeID]id.Epoch{}
+	sessions := map[id.NodeID][]quorumq.SessionKey{}
 	q.group.Read(func() {
 		for s := range q.machine.queue.Sessions() {
-			epochs[s.Node] = max(epochs[s.Node], s.Epoch)
+			sessions[s.Node] = append(sessions[s.Node], s)
 		}
 	})
-	for n, session := range epochs {
+	for n, keys := range sessions {
 		p := q.h.peers.presence(n)
-		if p.epoch < session {
-			p = presence{epoch: session} // not seen in that life yet
+		for _, s := range keys {
+			if p.epoch < s.Epoch {
+				p = presence{epoch: s.Epoch} // not seen in that life yet
+			}
 		}
 		if l.told[n] == p {
 			continue
 		}
 		l.told[n] = p
-		var c quorumq.Command = &quorumq.NodeDown{Node: n, Epoch: p.epoch}
+		q.tell(l, n, p)
 		if p.up {
-			c = &quorumq.NodeUp{Node: n, Epoch: p.epoch}
+			// What the Lead command told, or the old leader, may have found no link.
+			q.greet(keys)
 		}
-		q.propose(c, func(err error) {
-			if err != nil {
-				q.again(func() { delete(l.told, n); q.checkNodes() })
-			}
-		})
 	}
 	// A node without sessions is told about when it has some again.
 	for n := range l.told {
-		if _, has := epochs[n]; !has {
+		if _, has := sessions[n]; !has {
 			delete(l.told, n)
 		}
+	}
+}
+
+// tell proposes what is known of a node.
+func (q *hosted) tell(l *Led, n id.NodeID, p presence) {
+	var c quorumq.Command = &quorumq.NodeDown{Node: n, Epoch: p.epoch}
+	if p.up {
+		c = &quorumq.NodeUp{Node: n, Epoch: p.epoch}
+	}
+	q.propose(c, func(err error) {
+		if err != nil {
+			q.again(func() { delete(l.told, n); q.checkNodes() })
+		}
+	})
+}
+
+// greet lets gateways know who leads.
+func (q *hosted) greet(sessions []quorumq.SessionKey) {
+	for _, s := range sessions {
+		q.notify(quorumq.Notice{Consumer: quorumq.ConsumerKey{SessionKey: s}, Kind: quorumq.NoticeLeader})
 	}
 }

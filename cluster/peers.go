@@ -5,7 +5,6 @@ import (
 
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
-	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
 // peers is what this node as host knows of the nodes that are gateways to its queues.
@@ -21,8 +20,6 @@ type peers struct {
 type peerState struct {
 	epoch id.Epoch // newest known; from the link or the catalog
 	up    bool     // its queue link to this node is up, in that epoch
-	// reply sends on that link; nil until the peer has asked something on it.
-	reply func(*nodev1.Frame) error
 }
 
 // presence is what a queue must know of a node (DC-1).
@@ -58,19 +55,7 @@ func (p *peers) inbound(from transport.Peer, up bool) bool {
 	}
 	changed := s.up != up
 	s.up = up
-	if !up {
-		s.reply = nil
-	}
 	return changed
-}
-
-// asked keeps the way back to a peer.
-func (p *peers) asked(from transport.Peer, reply func(*nodev1.Frame) error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if s := p.state(from.Node); s.epoch == from.Epoch && s.up {
-		s.reply = reply
-	}
 }
 
 // heard takes an epoch that the catalog or gossip tells; true if it is news. Whether the
@@ -99,18 +84,4 @@ func (p *peers) presence(n id.NodeID) presence {
 		return presence{epoch: s.epoch, up: s.up}
 	}
 	return presence{}
-}
-
-// send answers a peer on its link.
-func (p *peers) send(n id.NodeID, f *nodev1.Frame) error {
-	p.mu.RLock()
-	var reply func(*nodev1.Frame) error
-	if s := p.seen[n]; s != nil {
-		reply = s.reply
-	}
-	p.mu.RUnlock()
-	if reply == nil {
-		return transport.ErrLinkDown
-	}
-	return reply(f)
 }

@@ -19,7 +19,6 @@ type traffic struct{ c *Cluster }
 // HandleRequest is of transport.Handler.
 func (t traffic) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error) {
 	h := t.c.host
-	h.peers.asked(from, reply)
 	switch k := f.GetKind().(type) {
 	case *nodev1.Frame_QueueCommand:
 		h.handleCommand(k.QueueCommand, reply)
@@ -54,7 +53,7 @@ func (h *host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) e
 	q := id.QueueUID(c.GetQueue())
 	answer := func(r *nodev1.QueueReply) {
 		r.Request = c.GetRequest()
-		h.answer(q, r, reply)
+		h.reply(q, r, reply)
 	}
 	h.submit(q, c.GetHeader(), c.GetBodies(), func(r quorumq.Reply, err error) {
 		if err != nil {
@@ -97,17 +96,17 @@ func (h *host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*n
 		for i := range ds {
 			w.Held = append(w.Held, wireDelivery(&ds[i]))
 		}
-		h.answer(q, w, reply)
+		h.reply(q, w, reply)
 	})
 }
 
-// answer sends a reply. Where there is no room it tries again, for the gateway would wait
+// reply sends a reply on the link on which it was asked for. Where there is no room it tries again, for the gateway would wait
 // as long as the link is up.
-func (h *host) answer(q id.QueueUID, r *nodev1.QueueReply, reply func(*nodev1.Frame) error) {
-	err := reply(&nodev1.Frame{Kind: &nodev1.Frame_QueueReply{QueueReply: r}})
+func (h *host) reply(q id.QueueUID, r *nodev1.QueueReply, send func(*nodev1.Frame) error) {
+	err := send(&nodev1.Frame{Kind: &nodev1.Frame_QueueReply{QueueReply: r}})
 	switch {
 	case errors.Is(err, transport.ErrLinkFull) && h.c.ctx.Err() == nil:
-		time.AfterFunc(hostRetry, func() { h.answer(q, r, reply) })
+		time.AfterFunc(hostRetry, func() { h.reply(q, r, send) })
 	case err != nil:
 		h.c.log.Debug("reply not sent", "queue", q.String(), "error", err)
 	}
