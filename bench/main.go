@@ -122,7 +122,9 @@ func milliseconds(micros int64) float64 { return float64(micros) / 1000 }
 func printTable(rows []Row) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%.1f\t%s\n", r.Name, r.Value, r.Unit)
+		if _, err := fmt.Fprintf(w, "%s\t%.1f\t%s\n", r.Name, r.Value, r.Unit); err != nil {
+			return err
+		}
 	}
 	return w.Flush()
 }

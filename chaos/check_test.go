@@ -14,11 +14,15 @@ func valid() []Event {
 	events := []Event{
 		of(Published, 1), of(Published, 2), of(Confirmed, 1), of(Confirmed, 2),
 		of(Delivered, 1), of(Delivered, 2), of(Acked, 1), of(Discarded, 2), of(Buried, 2),
-		{Kind: Fault, Node: "n1", Note: "kill"}, of(Published, 3), of(Delivered, 3), of(Published, 4), of(Published, 5),
-		of(Confirmed, 3), of(Refused, 4), of(Unknown, 5), {Kind: Healed, Node: "n1"},
-		{Kind: Delivered, Publisher: 1, ID: 3, Queue: MainQueue, Acquired: 1}, of(Acked, 3),
+		{Kind: Fault, Node: "n1", Note: "kill"},
+		of(Published, 3), of(Delivered, 3), of(Published, 4), of(Published, 5),
+		of(Confirmed, 3), of(Refused, 4), of(Unknown, 5),
+		{Kind: Healed, Node: "n1"},
+		{Kind: Delivered, Publisher: 1, ID: 3, Queue: MainQueue, Acquired: 1},
+		of(Acked, 3),
 		{Kind: Delivered, Publisher: 1, ID: 2, Queue: DeadQueue},
-		{Kind: Drained, Queue: MainQueue}, {Kind: Drained, Queue: DeadQueue},
+		{Kind: Drained, Queue: MainQueue},
+		{Kind: Drained, Queue: DeadQueue},
 	}
 	for i := range events {
 		events[i].At = time.Duration(i) * time.Millisecond

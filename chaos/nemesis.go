@@ -79,10 +79,10 @@ func (n *nemesis) run(ctx context.Context, steps []Step) error {
 			return nil
 		}
 		target, err := n.target(ctx, s)
+		if over(ctx) {
+			return nil
+		}
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
 			return err
 		}
 		if err := n.hit(ctx, target, s); err != nil {
@@ -144,6 +144,9 @@ func (n *nemesis) hit(ctx context.Context, x *Node, s Step) error {
 	n.history.Add(Event{Kind: Healed, Node: x.ID})
 	return nil
 }
+
+// over says whether the run has ended.
+func over(ctx context.Context) bool { return ctx.Err() != nil }
 
 // sleep waits for d, if it is not over; false if ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -150,10 +150,10 @@ func (s *Consumer) current(d *Delivery) bool {
 func (s *Consumer) Run(ctx context.Context, handle func(context.Context, *Delivery) error) error {
 	for {
 		d, err := s.Receive(ctx)
+		if over(ctx) {
+			return nil // what was received last returns to the queue with the consumer
+		}
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
 			return err
 		}
 		decision := Decision{Kind: Ack}
@@ -169,6 +169,9 @@ func (s *Consumer) Run(ctx context.Context, handle func(context.Context, *Delive
 		}
 	}
 }
+
+// over says whether the caller has ended what runs under ctx.
+func over(ctx context.Context) bool { return ctx.Err() != nil }
 
 // decide notes a decision for the sender.
 func (s *Consumer) decide(d *Delivery, decision Decision) error {

@@ -104,8 +104,11 @@ func (s *Consumer) open(ctx context.Context, n *node, opened *bool) error {
 	case s.opened <- nil:
 	default:
 	}
-	sent := make(chan error, 1)
-	go func() { sent <- s.send(ctx, stream) }()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		s.send(ctx, stream)
+	}()
 	err = s.receive(stream, number)
 	cancel()
 	<-sent
@@ -191,16 +194,16 @@ func (s *Consumer) deliver(batch []*brokerv1.Delivery, number uint64) error {
 }
 
 // send sends decisions, gathered, until the stream ends.
-func (s *Consumer) send(ctx context.Context, stream consumeStream) error {
+func (s *Consumer) send(ctx context.Context, stream consumeStream) {
 	for {
 		for _, r := range s.take() {
-			if err := stream.Send(r); err != nil {
-				return err // the receiver knows why
+			if stream.Send(r) != nil {
+				return // the receiver knows why
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return
 		case <-s.wake:
 		}
 	}

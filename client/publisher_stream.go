@@ -75,7 +75,8 @@ func (p *Publisher) send(cancel func(), s publishStream, received chan error) er
 			if err := s.Send(r); err != nil {
 				if !errors.Is(err, io.EOF) {
 					cancel()
-					<-received
+					ended := <-received
+					p.c.cfg.Logger.Debug("publish stream cannot send", "error", err, "stream_error", ended)
 					return err
 				}
 				return <-received // the receiver knows why

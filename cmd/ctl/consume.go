@@ -88,7 +88,7 @@ func receive(ctx context.Context, c *client.Consumer, idle time.Duration) (*clie
 	}
 	d, err := c.Receive(wait)
 	if err != nil && wait.Err() != nil {
-		return nil, nil //nolint:nilerr // the user or --idle ended it
+		return nil, nil // the user or --idle ended it
 	}
 	return d, err
 }

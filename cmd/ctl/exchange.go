@@ -24,7 +24,7 @@ func newExchange(s *session) *cobra.Command {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				created, err := c.DeclareExchange(ctx, x)
 				if err == nil {
-					fmt.Fprintln(cmd.OutOrStdout(), "created", created)
+					printf(cmd.OutOrStdout(), "created %v\n", created)
 				}
 				return err
 			})
@@ -124,7 +124,7 @@ func newCluster(s *session) *cobra.Command {
 					})
 				}
 				if s.output == "table" {
-					fmt.Fprintf(cmd.OutOrStdout(), "cluster %s as node %s sees it\n", st.GetCluster(), st.GetNode())
+					printf(cmd.OutOrStdout(), "cluster %s as node %s sees it\n", st.GetCluster(), st.GetNode())
 				}
 				header := []string{"node", "clients", "version", "alive", "connected", "replicas", "leaders", ""}
 				return s.printRows(cmd.OutOrStdout(), header, rows, []proto.Message{st})

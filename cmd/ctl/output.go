@@ -40,9 +40,9 @@ func (s *session) printRows(w io.Writer, header []string, rows [][]string, messa
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, strings.ToUpper(strings.Join(header, "\t")))
+	printf(t, "%s\n", strings.ToUpper(strings.Join(header, "\t")))
 	for _, r := range rows {
-		fmt.Fprintln(t, strings.Join(r, "\t"))
+		printf(t, "%s\n", strings.Join(r, "\t"))
 	}
 	return t.Flush()
 }
@@ -59,6 +59,10 @@ func printProto(w io.Writer, m proto.Message) error {
 	}
 	return json.NewEncoder(w).Encode(v)
 }
+
+// printf writes what a command says; a reader that has gone away is no failure of the
+// command.
+func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 
 // received is a message as it is printed.
 type received struct {

@@ -104,7 +104,7 @@ func (f *publishFlags) publish(cmd *cobra.Command, c *client.Client, m client.Me
 		err = errors.Join(first, err)
 	default:
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), "confirmed", confirmed.Load())
+	printf(cmd.OutOrStdout(), "confirmed %v\n", confirmed.Load())
 	return err
 }
 

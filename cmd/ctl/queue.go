@@ -36,7 +36,7 @@ func newQueueDeclare(s *session) *cobra.Command {
 					return err
 				}
 				for _, w := range r.GetWarnings() {
-					fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+					printf(cmd.ErrOrStderr(), "warning: %s\n", w)
 				}
 				row := []string{r.GetName(), fmt.Sprint(r.GetCreated()), fmt.Sprint(r.GetMessageCount()), fmt.Sprint(r.GetConsumerCount())}
 				return s.printRows(cmd.OutOrStdout(), []string{"queue", "created", "ready", "consumers"}, [][]string{row}, []proto.Message{r})

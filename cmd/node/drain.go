@@ -41,8 +41,8 @@ func newDrain() *cobra.Command {
 			if err := c.Drain(ctx); err != nil {
 				return fmt.Errorf("drain of %s: %w", address, err)
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "drained", address)
-			return nil
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), "drained", address)
+			return err
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file of the node, for its listen.client")

@@ -24,7 +24,7 @@ func newLogger(cfg *config.Config, w io.Writer, tty bool) *slog.Logger {
 	case cfg.Log.Format == "json":
 		return slog.New(slog.NewJSONHandler(w, options))
 	case cfg.Log.Format == "auto" && tty:
-		return slog.New(tint.NewHandler(w, &tint.Options{Level: level}))
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level}))
 	default:
 		return slog.New(slog.NewTextHandler(w, options))
 	}

@@ -25,7 +25,7 @@ import (
 )
 
 // version is set by the linker.
-var version = "dev" //nolint:gochecknoglobals // the linker can only set a variable
+var version = "dev"
 
 // gcPercent is used unless GOGC says otherwise: a broker's heap is small beside what it
 // moves, and half as many collections cost half the CPU.
@@ -70,8 +70,9 @@ func newCommand() *cobra.Command {
 	config.AddFlags(root.Flags())
 	root.AddCommand(newDrain(), newQuickstart(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), "quorate", version, runtime.Version())
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "quorate", version, runtime.Version())
+			return err
 		},
 	})
 	return root

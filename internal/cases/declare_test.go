@@ -38,14 +38,24 @@ func TestT024(t *testing.T) {
 func TestT025(t *testing.T) {
 	k := begin(t, "bad queue arguments are refused by name")
 	for i, a := range []args{
-		{"x-max-length": -1}, {"x-max-length": "5"}, {"x-message-ttl": -1}, {"x-message-ttl": int64(315360000001)},
-		{"x-message-ttl": "100"}, {"x-expires": 0}, {"x-overflow": "nope"}, {"x-single-active-consumer": "true"},
-		{"x-quorum-initial-group-size": 0}, {"x-queue-leader-locator": "bogus"}, {"x-dead-letter-exchange": 5},
-		{"x-dead-letter-strategy": "bogus"}, {"x-max-priority": 5}, {"x-queue-mode": "lazy"},
+		{"x-max-length": -1},
+		{"x-max-length": "5"},
+		{"x-message-ttl": -1},
+		{"x-message-ttl": int64(315360000001)},
+		{"x-message-ttl": "100"},
+		{"x-expires": 0},
+		{"x-overflow": "nope"},
+		{"x-single-active-consumer": "true"},
+		{"x-quorum-initial-group-size": 0},
+		{"x-queue-leader-locator": "bogus"},
+		{"x-dead-letter-exchange": 5},
+		{"x-dead-letter-strategy": "bogus"},
+		{"x-max-priority": 5},
+		{"x-queue-mode": "lazy"},
 	} {
 		for name := range a {
 			_, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: k.name(fmt.Sprint(i)), Arguments: a})
-			e := k.class(fmt.Sprint(a), err, client.PreconditionFailed)
+			e := k.refusal(fmt.Sprint(a), err, client.PreconditionFailed)
 			if e.Arg != name && !strings.Contains(e.Text, name) {
 				k.Errorf("%v: the error does not name the argument: %+v", a, e)
 			}
@@ -57,8 +67,13 @@ func TestT025(t *testing.T) {
 func TestT026(t *testing.T) {
 	k := begin(t, "the edges of queue arguments are taken")
 	for i, a := range []args{
-		{"x-message-ttl": 0}, {"x-message-ttl": int64(315360000000)}, {"x-max-length": 0}, {"x-delivery-limit": 0},
-		{"x-delivery-limit": -7}, {"x-foo": "bar"}, {"x-max-in-memory-length": 5},
+		{"x-message-ttl": 0},
+		{"x-message-ttl": int64(315360000000)},
+		{"x-max-length": 0},
+		{"x-delivery-limit": 0},
+		{"x-delivery-limit": -7},
+		{"x-foo": "bar"},
+		{"x-max-in-memory-length": 5},
 	} {
 		k.queue(fmt.Sprint(i), a)
 	}
@@ -156,7 +171,7 @@ func TestT035(t *testing.T) {
 	k.must(err)
 	k.same("deleted", r.GetReady(), 0)
 	_, err = k.client.PurgeQueue(k.ctx, "", q)
-	e := k.class("purge", err, client.NotFound)
+	e := k.refusal("purge", err, client.NotFound)
 	k.same("name in the error", e.Name, q)
 	_, err = k.client.Consume(k.ctx, client.ConsumeConfig{Queue: q})
 	k.class("consume", err, client.NotFound)

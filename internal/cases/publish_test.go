@@ -30,7 +30,7 @@ func TestT052(t *testing.T) {
 func TestT053(t *testing.T) {
 	k := begin(t, "a missing exchange is an error")
 	_, err := k.try("key", "m", via(k.name("missing")))
-	e := k.class("publish", err, client.NotFound)
+	e := k.refusal("publish", err, client.NotFound)
 	k.same("name in the error", e.Name, k.name("missing"))
 }
 

@@ -154,7 +154,15 @@ func (k *kase) must(err error) {
 }
 
 // class fails unless the error is of the class.
-func (k *kase) class(what string, err error, want client.Class) *client.Error {
+func (k *kase) class(what string, err error, want client.Class) {
+	k.Helper()
+	if e := k.refusal(what, err, want); e.Text == "" && e.Class != "" {
+		k.Errorf("%s: the error of class %s says nothing", what, want)
+	}
+}
+
+// refusal is class for cases that look at the error.
+func (k *kase) refusal(what string, err error, want client.Class) *client.Error {
 	k.Helper()
 	var e *client.Error
 	if !errors.As(err, &e) || e.Class != want {

@@ -117,8 +117,9 @@ func (s *show) poison(ctx context.Context) error {
 	}
 	defer consumer.Close()
 	deliveries := 0
-	ended := make(chan error, 1)
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		for {
 			d, err := consumer.Receive(failing)
 			if err == nil {
@@ -126,8 +127,7 @@ func (s *show) poison(ctx context.Context) error {
 				err = d.Return(true)
 			}
 			if err != nil {
-				ended <- err
-				return
+				return // stop, or the dead letters that are missing then tell
 			}
 		}
 	}()

@@ -151,9 +151,12 @@ func (s *show) start(ctx context.Context) (err error) {
 		return err
 	}
 	queues := []client.Queue{
-		{Name: "orders.dead"}, {Name: "orders", Arguments: deadLetters("orders.dead", nil)},
-		{Name: "delayed"}, {Name: "waiting", Arguments: deadLetters("delayed", nil)},
-		{Name: "fragile.dead"}, {Name: "fragile", Arguments: deadLetters("fragile.dead", client.Table{"x-delivery-limit": poisonLimit})},
+		{Name: "orders.dead"},
+		{Name: "orders", Arguments: deadLetters("orders.dead", nil)},
+		{Name: "delayed"},
+		{Name: "waiting", Arguments: deadLetters("delayed", nil)},
+		{Name: "fragile.dead"},
+		{Name: "fragile", Arguments: deadLetters("fragile.dead", client.Table{"x-delivery-limit": poisonLimit})},
 		{Name: "survivor"},
 	}
 	for _, q := range queues {
@@ -207,7 +210,8 @@ func (s *show) keep(ctx context.Context) error {
 	return s.cluster.Stop(stopping)
 }
 
-func (s *show) say(format string, args ...any) { fmt.Fprintf(s.cfg.Out, format+"\n", args...) }
+// say writes a line; a reader that has gone away does not end the show.
+func (s *show) say(format string, args ...any) { _, _ = fmt.Fprintf(s.cfg.Out, format+"\n", args...) }
 
 func (s *show) figure(name, value string) { s.figures = append(s.figures, figure{name, value}) }
 

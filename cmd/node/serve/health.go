@@ -71,7 +71,11 @@ func (h *health) live() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if age := time.Since(h.written); age > diskStalls {
-		return fmt.Errorf("data_dir took no write for %v (last error: %v)", age.Round(time.Second), h.fault)
+		age = age.Round(time.Second)
+		if h.fault == nil {
+			return fmt.Errorf("data_dir took no write for %v: the last one hangs", age)
+		}
+		return fmt.Errorf("data_dir took no write for %v: %w", age, h.fault)
 	}
 	return nil
 }
