@@ -5,6 +5,7 @@ package testcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -135,8 +136,8 @@ func (c *Cluster) Kill(i int) {
 	// An ended context: calls are cut off, nothing is waited for.
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := n.server.Shutdown(ended); err != nil {
-		c.t.Logf("node %s: %v", n.name, err)
+	if err := n.server.Shutdown(ended); err != nil && !errors.Is(err, context.Canceled) {
+		c.t.Errorf("node %s: %v", n.name, err)
 	}
 	if err := <-n.served; err != nil {
 		c.t.Errorf("node %s: serving clients: %v", n.name, err)
