@@ -115,7 +115,16 @@ func (l *Log) recoverSegment(s *segment, newest bool) error {
 		return l.recoverUnsealed(s, newest)
 	}
 	s.end = end
-	return parseItems(footer, func(it item) error { return l.fold(s, &it) })
+	err = parseItems(footer, func(it item) error {
+		if it.at+it.size > end {
+			return l.corrupt(s, end, "the footer names more records than there are")
+		}
+		return l.fold(s, &it)
+	})
+	if errors.Is(err, errMalformed) {
+		return l.corrupt(s, end, "footer: "+err.Error())
+	}
+	return err
 }
 
 // recoverUnsealed scans a segment without footer and seals it.

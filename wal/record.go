@@ -153,7 +153,7 @@ func recordSize(head []byte, limit int64) int {
 // parseRecord reads the record that fills b; its bytes are b's. False if the checksum
 // differs.
 func parseRecord(b []byte, salt uint32) (record, bool) {
-	if recordSize(b, int64(len(b))) != len(b) || binary.LittleEndian.Uint32(b)^salt != checksum(b[4:]) {
+	if len(b) < HeadBytes || recordSize(b, int64(len(b))) != len(b) || binary.LittleEndian.Uint32(b)^salt != checksum(b[4:]) {
 		return record{}, false
 	}
 	ext := HeadBytes + int(binary.LittleEndian.Uint16(b[10:]))
