@@ -133,6 +133,9 @@ func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) erro
 	if err := g.checkTarget(to); err != nil {
 		return err
 	}
+	if g.c.Driven {
+		return g.handOver(ctx, r, to)
+	}
 	p := &g.proposer
 	p.mu.Lock()
 	p.paused++

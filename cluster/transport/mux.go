@@ -160,6 +160,17 @@ func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 	return s.remote.Epoch, true
 }
 
+// Heard tells when the peer answered last on this node's own links, and that these are
+// up. The answer has gone both ways: a peer that can only be heard, or only hears, falls
+// silent here.
+func (m *Mux) Heard(n id.NodeID) (at time.Time, up bool) {
+	s, err := m.session(n)
+	if err != nil {
+		return time.Time{}, false
+	}
+	return time.Unix(0, s.heard.Load()), true
+}
+
 // Client returns the peer's calls on the shared connection. It may be kept: each call
 // takes the connection of the moment, and fails with Unavailable while there is none.
 // Errors: ErrUnknownPeer.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -50,6 +51,7 @@ type session struct {
 	conn    *grpc.ClientConn
 	over    chan struct{} // closed when the peer's run took the session off
 	pongs   chan uint64   // numbers of pings that were answered
+	heard   atomic.Int64  // when the last was, or the session began; nanoseconds since 1970
 
 	beats, raft, queue                  *sendQueue
 	raftStream, queueStream, beatStream linkStream
@@ -72,6 +74,7 @@ func (p *peer) dial() (*session, error) {
 		beats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
 		pongs: make(chan uint64, 1), calls: map[uint64]waiter{},
 	}
+	s.heard.Store(time.Now().UnixNano())
 	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
 	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(c, p.m.identity, p.m.codec)...)
 	if err != nil {
@@ -231,34 +234,50 @@ func (s *session) receive(stream messageReceiver, take func(*inFrame)) error {
 	}
 }
 
-// ping asks the peer for a sign of life again and again, and ends when one stays away: a
-// process that is stopped keeps its sockets, so nothing else would tell.
+// ping asks the peer for a sign of life again and again, and ends when all stays silent: a
+// process that is stopped keeps its sockets, so nothing else would tell. Each ping also
+// says what this node has to say of itself.
 func (s *session) ping() error {
 	c := &s.p.m.config
-	timer := time.NewTimer(c.PingEvery)
-	defer timer.Stop()
-	for number := uint64(1); ; number++ {
+	next := time.NewTicker(c.PingEvery)
+	defer next.Stop()
+	late := time.NewTimer(c.PingTimeout)
+	late.Stop()
+	defer late.Stop()
+	var number uint64
+	waiting := false // for an answer; late runs
+	for {
 		select {
-		case <-timer.C:
+		case <-next.C:
+			number++
+			if err := s.beats.push(s.pingFrame(number)); err != nil {
+				return err
+			}
+			if !waiting {
+				waiting = true
+				late.Reset(c.PingTimeout)
+			}
+		case n := <-s.pongs:
+			if waiting = n < number; waiting {
+				late.Reset(c.PingTimeout)
+			} else {
+				late.Stop()
+			}
+		case <-late.C:
+			return fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)
 		}
-		if err := s.beats.push(&nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}); err != nil {
-			return err
-		}
-		timer.Reset(c.PingTimeout)
-		for answered := false; !answered; {
-			select {
-			case n := <-s.pongs:
-				answered = n == number
-			case <-timer.C:
-				return fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
-			case <-s.ctx.Done():
-				return context.Cause(s.ctx)
-			}
-		}
-		timer.Reset(c.PingEvery)
 	}
+}
+
+func (s *session) pingFrame(number uint64) *nodev1.Frame {
+	p := &nodev1.Ping{Number: number}
+	if b := s.p.m.config.Beats; b != nil {
+		says := b.Beat(s.p.node)
+		p.Reports, p.Led, p.LedHash, p.Stalled = true, says.Led, says.LedHash, says.Stalled
+	}
+	return &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: p}}
 }
 
 // beat takes what comes back on the link of small frames.
@@ -268,9 +287,10 @@ func (s *session) beat(f *inFrame) {
 		s.answered(f)
 		return
 	}
+	s.heard.Store(time.Now().UnixNano())
 	select {
 	case s.pongs <- p.GetNumber():
-	default: // one that was not asked for
+	default: // the next one says as much
 	}
 }
 
