@@ -121,7 +121,7 @@ func (c *Cluster) connect() error {
 	var err error
 	if !c.cfg.GroupTimers {
 		c.liveness, err = liveness.New(liveness.Config{
-			Node: c.cfg.Node, Links: links{c}, Survey: c.survey, Dead: c.dead, Logger: c.log,
+			Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
 			SuspectAfter: c.cfg.SuspectAfter,
 		})
 		if err != nil {

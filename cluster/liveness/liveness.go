@@ -26,6 +26,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
 // Group is this node's member of a group. raftfsm.Group implements it. Campaign and
@@ -46,8 +47,10 @@ type Group interface {
 
 // Links are this node's links to peers. transport.Mux implements it.
 type Links interface {
-	// Heard tells when the peer answered last, and whether its links are up.
-	Heard(n id.NodeID) (at time.Time, up bool)
+	// Silent tells for how long the peer has owed an answer, and whether its links are up.
+	Silent(n id.NodeID) (d time.Duration, up bool)
+	// Client returns the peer's calls.
+	Client(n id.NodeID) (nodev1.NodeClient, error)
 }
 
 // Surveyed is a group with the log of the member that asks.
@@ -71,9 +74,6 @@ type Answer struct {
 type Config struct {
 	Node  id.NodeID
 	Links Links
-	// Survey asks a peer about groups; its answers are in the order of the groups. It
-	// must return when ctx ends.
-	Survey func(ctx context.Context, to id.NodeID, groups []Surveyed) ([]Answer, error)
 	// Dead is a second opinion: it tells nodes that gossip holds for dead. nil: none.
 	Dead   func(n id.NodeID) bool
 	Logger *slog.Logger // nil: slog.DiscardHandler
@@ -117,9 +117,6 @@ func (c Config) Validate() error {
 	}
 	if c.Links == nil {
 		fault("Links is nil: set the node's links")
-	}
-	if c.Survey == nil {
-		fault("Survey is nil: set how peers are asked")
 	}
 	if c.MaxElections < 0 {
 		fault("MaxElections is %d: set a positive number, or 0 for the default", c.MaxElections)

@@ -179,9 +179,9 @@ func (m *Manager) turn(ctx context.Context, looks bool) {
 	if looks {
 		m.core.awake(now)
 		for n := range m.core.peers {
-			at, up := m.config.Links.Heard(n)
-			dead := up && now.Sub(at) >= m.config.SuspectAfter/2 && m.config.Dead(n)
-			m.core.look(now, n, at, up, dead)
+			silent, up := m.config.Links.Silent(n)
+			dead := up && silent >= m.config.SuspectAfter/2 && m.config.Dead(n)
+			m.core.look(now, n, silent, up, dead)
 		}
 		if m.ticks++; m.ticks%slowTicks == 0 {
 			m.disks()

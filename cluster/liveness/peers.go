@@ -75,13 +75,12 @@ func (c *core) awake(now time.Time) {
 }
 
 // look judges a peer by its link, and by gossip that may hold it for dead.
-func (c *core) look(now time.Time, n id.NodeID, heard time.Time, up, dead bool) {
+func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead bool) {
 	limit := c.config.SuspectAfter
 	if dead {
 		limit /= 2
 	}
-	silent := now.Sub(heard) >= limit && !now.Before(c.lenient)
-	c.judge(now, n, !up || silent)
+	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenient))
 }
 
 func (c *core) judge(now time.Time, n id.NodeID, lost bool) {

@@ -88,8 +88,8 @@ func (m *Manager) askAbout(
 				questions[i] = Surveyed{Group: g}
 			}
 		}
-		answers, err := m.config.Survey(ctx, n, questions)
-		if err != nil || len(answers) != len(part) {
+		answers, err := m.call(ctx, n, questions)
+		if err != nil {
 			m.config.Logger.Debug("survey without an answer", "peer", string(n), "groups", len(part), "error", err)
 			return got
 		}

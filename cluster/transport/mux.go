@@ -160,15 +160,19 @@ func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 	return s.remote.Epoch, true
 }
 
-// Heard tells when the peer answered last on this node's own links, and that these are
-// up. The answer has gone both ways: a peer that can only be heard, or only hears, falls
-// silent here.
-func (m *Mux) Heard(n id.NodeID) (at time.Time, up bool) {
+// Silent tells for how long the peer has owed an answer on this node's own links, and
+// that these are up. An answer has gone both ways: a peer that can only be heard, or
+// only hears, falls silent here. A node that is too busy to ask does not hold that
+// against its peers.
+func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 	s, err := m.session(n)
 	if err != nil {
-		return time.Time{}, false
+		return 0, false
 	}
-	return time.Unix(0, s.heard.Load()), true
+	if asked := s.asked.Load(); asked != 0 {
+		d = time.Since(time.Unix(0, asked))
+	}
+	return d, true
 }
 
 // Client returns the peer's calls on the shared connection. It may be kept: each call

@@ -51,7 +51,8 @@ type session struct {
 	conn    *grpc.ClientConn
 	over    chan struct{} // closed when the peer's run took the session off
 	pongs   chan uint64   // numbers of pings that were answered
-	heard   atomic.Int64  // when the last was, or the session began; nanoseconds since 1970
+	sent    atomic.Uint64 // number of the last ping
+	asked   atomic.Int64  // when the oldest ping without an answer was sent, nanoseconds since 1970; 0: none
 
 	beats, raft, queue                  *sendQueue
 	raftStream, queueStream, beatStream linkStream
@@ -74,7 +75,6 @@ func (p *peer) dial() (*session, error) {
 		beats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
 		pongs: make(chan uint64, 1), calls: map[uint64]waiter{},
 	}
-	s.heard.Store(time.Now().UnixNano())
 	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
 	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(c, p.m.identity, p.m.codec)...)
 	if err != nil {
@@ -250,6 +250,8 @@ func (s *session) ping() error {
 		select {
 		case <-next.C:
 			number++
+			s.sent.Store(number)
+			s.asked.CompareAndSwap(0, time.Now().UnixNano())
 			if err := s.beats.push(s.pingFrame(number)); err != nil {
 				return err
 			}
@@ -287,7 +289,11 @@ func (s *session) beat(f *inFrame) {
 		s.answered(f)
 		return
 	}
-	s.heard.Store(time.Now().UnixNano())
+	if p.GetNumber() == s.sent.Load() {
+		s.asked.Store(0)
+	} else {
+		s.asked.Store(time.Now().UnixNano())
+	}
 	select {
 	case s.pongs <- p.GetNumber():
 	default: // the next one says as much
