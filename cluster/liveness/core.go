@@ -198,9 +198,11 @@ func (c *core) tick(now time.Time) actions {
 		switch {
 		case m.state == raft.Candidate:
 			if !m.busy && now.Sub(m.candidate) >= c.patience(m) {
+				// It stood against another one, or those who vote were slow: all begin again
+				// by rank, with more time.
 				m.busy = true
 				m.attempts++
-				m.turn++
+				m.turn = 0
 				a.stepDown = append(a.stepDown, g)
 			}
 			elections++
@@ -314,7 +316,7 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 		return false
 	case rank > m.turn:
 		m.turn++
-		m.wait(now.Add(c.config.TurnAfter + c.jitter(m, c.config.TurnAfter/2)))
+		m.wait(now.Add(c.patience(m)))
 		return false
 	}
 	m.campaigns = true
