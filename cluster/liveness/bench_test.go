@@ -26,7 +26,7 @@ func processTime(b *testing.B) time.Duration {
 func BenchmarkIdle(b *testing.B) {
 	for _, groups := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
-			ns := startNodes(b, 3, false)
+			ns := startNodes(b, false)
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
@@ -59,7 +59,7 @@ func BenchmarkKill(b *testing.B) {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
 			var p50, worst []time.Duration
 			for range b.N {
-				ns := startNodes(b, 3, false)
+				ns := startNodes(b, false)
 				ns.open(groups)
 				ns.led(groups, ns.all...)
 				dead := leader(firstGroup, ns.all...)

@@ -11,7 +11,7 @@ import (
 
 // Nobody bootstraps an election: the managers find groups without leaders and elect.
 func TestElectsAfterStart(t *testing.T) {
-	ns := startNodes(t, 3, false)
+	ns := startNodes(t, false)
 	ns.open(20)
 	ns.led(20, ns.all...)
 	for g := range 20 {
@@ -21,7 +21,7 @@ func TestElectsAfterStart(t *testing.T) {
 
 // The link of a killed process is reset, and its groups have leaders at once.
 func TestNodeKilled(t *testing.T) {
-	ns := startNodes(t, 3, false)
+	ns := startNodes(t, false)
 	ns.open(1)
 	ns.led(1, ns.all...)
 	dead := leader(firstGroup, ns.all...)
@@ -41,7 +41,7 @@ func TestNodeCutOff(t *testing.T) {
 		says, hears bool
 	}{{"frozen", true, true}, {"cannot speak", true, false}, {"cannot hear", false, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			ns := startNodes(t, 3, true)
+			ns := startNodes(t, true)
 			ns.open(3)
 			ns.led(3, ns.all...)
 			old := leader(firstGroup, ns.all...)
@@ -81,7 +81,7 @@ func equal(t *testing.T, ns *nodes, groups int) {
 
 // The leader steps down while its node lives: beats tell the others.
 func TestLeaderStepsDownAlone(t *testing.T) {
-	ns := startNodes(t, 3, false)
+	ns := startNodes(t, false)
 	ns.open(5)
 	ns.led(5, ns.all...)
 	old := leader(firstGroup, ns.all...)
@@ -103,7 +103,7 @@ func TestLeaderStepsDownAlone(t *testing.T) {
 
 // A leader whose disk hangs says so, and loses its groups although it lives.
 func TestDiskHangs(t *testing.T) {
-	ns := startNodes(t, 3, false)
+	ns := startNodes(t, false)
 	ns.open(3)
 	ns.led(3, ns.all...)
 	old := leader(firstGroup, ns.all...)
@@ -128,7 +128,7 @@ func TestManyGroupsAtOnce(t *testing.T) {
 	if testing.Short() {
 		groups = 60
 	}
-	ns := startNodes(t, 3, false)
+	ns := startNodes(t, false)
 	ns.open(groups)
 	t.Logf("%d first elections in %v", groups, ns.led(groups, ns.all...))
 	dead := ns.all[0]
@@ -152,7 +152,7 @@ func TestManyGroupsAtOnce(t *testing.T) {
 // Two survivors that both campaign lose both, and would wait for ever: they are stuck
 // candidates, and helped out.
 func TestStuckCandidates(t *testing.T) {
-	ns := startNodes(t, 3, false)
+	ns := startNodes(t, false)
 	ns.open(1)
 	ns.led(1, ns.all...)
 	dead := leader(firstGroup, ns.all...)
@@ -190,7 +190,7 @@ func TestStuckCandidates(t *testing.T) {
 
 // A node that starts again learns who leads without an election.
 func TestNodeComesBack(t *testing.T) {
-	ns := startNodes(t, 3, false)
+	ns := startNodes(t, false)
 	ns.open(5)
 	ns.led(5, ns.all...)
 	down := ns.all[2]
@@ -224,7 +224,7 @@ func TestNodeComesBack(t *testing.T) {
 
 // At rest groups send nothing.
 func TestIdleGroupsAreSilent(t *testing.T) {
-	ns := startNodes(t, 3, false)
+	ns := startNodes(t, false)
 	ns.open(50)
 	ns.led(50, ns.all...)
 	equal(t, ns, 50)

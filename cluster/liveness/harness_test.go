@@ -34,7 +34,11 @@ func (m *machine) Apply(raftfsm.Meta, []byte, int) (uint64, struct{}) {
 func (m *machine) Lead(id.NodeID, uint64) []byte   { return nil }
 func (m *machine) Live() iter.Seq[raftfsm.BodyRef] { return func(func(raftfsm.BodyRef) bool) {} }
 func (m *machine) AppendSnapshot(b []byte) []byte  { return binary.LittleEndian.AppendUint64(b, m.n) }
-func (m *machine) Restore(b []byte) error          { m.n = binary.LittleEndian.Uint64(b); return nil }
+
+func (m *machine) Restore(b []byte) error {
+	m.n = binary.LittleEndian.Uint64(b)
+	return nil
+}
 
 // memory is a storage whose writes can be made to hang.
 type memory struct {
@@ -77,38 +81,33 @@ func (m memory) Close() error                            { return nil }
 
 // spy counts what a group sends.
 type spy struct {
-	raft.Transport
+	groupTransport
 	appends, votes *atomic.Int64
+}
+
+// groupTransport is all that transport.Mux.Raft returns.
+type groupTransport interface {
+	raft.Transport
+	raft.WithPreVote
+	raft.WithClose
+	AppendEntriesNow(n raft.ServerID, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error
+	Inject(ctx context.Context, command any) (any, error)
 }
 
 func (s spy) AppendEntries(n raft.ServerID, to raft.ServerAddress, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
 	s.appends.Add(1)
-	return s.Transport.AppendEntries(n, to, a, r)
+	return s.groupTransport.AppendEntries(n, to, a, r)
 }
 
 func (s spy) AppendEntriesNow(n raft.ServerID, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {
 	s.appends.Add(1)
-	return s.Transport.(interface {
-		AppendEntriesNow(raft.ServerID, *raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error
-	}).AppendEntriesNow(n, a, r)
+	return s.groupTransport.AppendEntriesNow(n, a, r)
 }
 
 func (s spy) RequestVote(n raft.ServerID, to raft.ServerAddress, a *raft.RequestVoteRequest, r *raft.RequestVoteResponse) error {
 	s.votes.Add(1)
-	return s.Transport.RequestVote(n, to, a, r)
+	return s.groupTransport.RequestVote(n, to, a, r)
 }
-
-func (s spy) RequestPreVote(n raft.ServerID, to raft.ServerAddress, a *raft.RequestPreVoteRequest, r *raft.RequestPreVoteResponse) error {
-	return s.Transport.(raft.WithPreVote).RequestPreVote(n, to, a, r)
-}
-
-func (s spy) Inject(ctx context.Context, command any) (any, error) {
-	return s.Transport.(interface {
-		Inject(context.Context, any) (any, error)
-	}).Inject(ctx, command)
-}
-
-func (s spy) Close() error { return s.Transport.(raft.WithClose).Close() }
 
 type group = raftfsm.Group[uint64, struct{}]
 
@@ -135,8 +134,9 @@ type node struct {
 func (n *node) HandleRequest(transport.Peer, *nodev1.Frame, func(*nodev1.Frame) error) {}
 func (n *node) HandleAnswer(transport.Peer, *nodev1.Frame)                             {}
 func (n *node) LinkUp(p transport.Peer)                                                { n.manager.LinkChanged(p.Node, true) }
-func (n *node) LinkDown(p transport.Peer)                                              { n.manager.LinkChanged(p.Node, false) }
-func (n *node) Inbound(transport.Peer, bool)                                           {}
+
+func (n *node) LinkDown(p transport.Peer)    { n.manager.LinkChanged(p.Node, false) }
+func (n *node) Inbound(transport.Peer, bool) {}
 
 type calls struct {
 	nodev1.UnimplementedNodeServer
@@ -200,9 +200,13 @@ func (n *node) open(g id.GroupID, voters ...id.NodeID) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
+	through, ok := n.mux.Raft(g).(groupTransport)
+	if !ok {
+		n.t.Fatal("the group's transport lacks something")
+	}
 	m, err := raftfsm.Open(raftfsm.Config[uint64, struct{}]{
 		Group: g, Node: n.id, Machine: &machine{}, Storage: storage, Snapshots: snapshots,
-		Transport: spy{n.mux.Raft(g), &n.appends, &n.votes}, Driven: true, StallTimeout: time.Second,
+		Transport: spy{through, &n.appends, &n.votes}, Driven: true, StallTimeout: time.Second,
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -261,10 +265,10 @@ type nodes struct {
 	relays map[[2]id.NodeID]*relay // of the connection that the first opens to the second
 }
 
-func startNodes(t testing.TB, count int, relayed bool) *nodes {
+func startNodes(t testing.TB, relayed bool) *nodes {
 	t.Helper()
 	ns := &nodes{t: t, relays: map[[2]id.NodeID]*relay{}}
-	for i := range count {
+	for i := range 3 {
 		ns.all = append(ns.all, startNode(t, id.NodeID(fmt.Sprintf("n%d", i+1)), 1, t.TempDir(), map[id.GroupID]*raft.InmemStore{}))
 	}
 	for _, a := range ns.all {

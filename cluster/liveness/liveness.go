@@ -125,8 +125,12 @@ func (c Config) Validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"Tick", c.Tick}, {"SuspectAfter", c.SuspectAfter}, {"LeaderlessAfter", c.LeaderlessAfter},
-		{"MismatchAfter", c.MismatchAfter}, {"TurnAfter", c.TurnAfter}, {"QuorumTimeout", c.QuorumTimeout},
+		{"Tick", c.Tick},
+		{"SuspectAfter", c.SuspectAfter},
+		{"LeaderlessAfter", c.LeaderlessAfter},
+		{"MismatchAfter", c.MismatchAfter},
+		{"TurnAfter", c.TurnAfter},
+		{"QuorumTimeout", c.QuorumTimeout},
 		{"SurveyTimeout", c.SurveyTimeout},
 	} {
 		if d.value < 0 {
