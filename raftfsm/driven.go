@@ -20,10 +20,8 @@ var errNotInjected = errors.New("the transport cannot hand raft a call of this n
 func (g *Group[R, E]) State() raft.RaftState { return g.raft.Load().State() }
 
 // Stalled tells whether a write to disk has been in progress for longer than
-// Config.StallTimeout.
-func (g *Group[R, E]) Stalled() bool {
-	return g.c.StallTimeout > 0 && g.store.stalled(g.c.StallTimeout)
-}
+// Config.StallTimeout. Changed tells of it.
+func (g *Group[R, E]) Stalled() bool { return g.store.stalled() }
 
 // Active tells whether entries were applied in the last minute.
 func (g *Group[R, E]) Active() bool {

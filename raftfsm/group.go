@@ -111,9 +111,10 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 		}
 	}()
 	g.store = &guard{
-		to: g.c.Storage, fail: g.fail, base: time.Now(),
+		to: g.c.Storage, fail: g.fail, base: time.Now(), limit: g.c.StallTimeout, hangs: g.watch.announce,
 		running: func() bool { return g.raft.Load() != nil },
 	}
+	g.store.watchWrites()
 	g.out = &gate{Transport: g.c.Transport, shut: func() bool { return g.Failed() != nil || g.Stalled() }}
 	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, g.store, g.store, g.snaps, g.out)
 	if failed := g.Failed(); failed != nil && err != nil {

@@ -99,13 +99,13 @@ const (
 	// maxAskWait bounds the wait between two questions to a peer whose beats stay at odds
 	// with what is known here.
 	maxAskWait = 10 * time.Second
-	// slowTicks is how many ticks lie between two looks at disks, and at members that are
-	// not configured yet.
+	// slowTicks is how many ticks lie between two looks at members that are not configured
+	// yet.
 	slowTicks = 8
 	// actTimeout bounds Campaign and StepDown.
 	actTimeout = 5 * time.Second
 	// sweepEvery is how often all groups are looked at, should a change have gone unnoticed.
-	sweepEvery = 10 * time.Second
+	sweepEvery = time.Minute
 )
 
 // Validate returns all faults of the Config at once.

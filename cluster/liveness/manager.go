@@ -16,11 +16,12 @@ type Manager struct {
 	wake   chan struct{} // of capacity 1: do not wait for the tick
 	work   sync.WaitGroup
 
-	mu     sync.Mutex // guards what follows
-	core   *core
-	groups map[id.GroupID]Group
-	ticks  int
-	stats  Stats
+	mu      sync.Mutex // guards what follows
+	core    *core
+	groups  map[id.GroupID]Group
+	hanging map[id.GroupID]struct{} // groups whose write to disk hangs
+	ticks   int
+	stats   Stats
 }
 
 // Stats are figures since the start, but for those that say otherwise.
@@ -41,7 +42,8 @@ func New(c Config) (*Manager, error) {
 	}
 	c = c.withDefaults()
 	return &Manager{
-		config: c, wake: make(chan struct{}, 1), core: newCore(c), groups: map[id.GroupID]Group{},
+		config: c, wake: make(chan struct{}, 1), core: newCore(c),
+		groups: map[id.GroupID]Group{}, hanging: map[id.GroupID]struct{}{},
 	}, nil
 }
 
@@ -59,6 +61,7 @@ func (m *Manager) Remove(g id.GroupID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.groups, g)
+	m.disk(g, false)
 	m.core.forget(g)
 }
 
@@ -79,10 +82,12 @@ func (m *Manager) observe(now time.Time, g id.GroupID) {
 	o.leader, o.term = member.Leader()
 	voters, err := member.Members()
 	if err != nil || member.Failed() != nil {
+		m.disk(g, false)
 		m.core.forget(g) // it stopped
 		return
 	}
 	o.voters = voters
+	m.disk(g, member.Stalled())
 	m.core.observe(now, g, o)
 }
 
@@ -184,7 +189,6 @@ func (m *Manager) turn(ctx context.Context, looks bool) {
 			m.core.look(now, n, silent, up, dead)
 		}
 		if m.ticks++; m.ticks%slowTicks == 0 {
-			m.disks()
 			for g := range m.core.outside {
 				m.observe(now, g)
 			}
@@ -213,15 +217,14 @@ func (m *Manager) turn(ctx context.Context, looks bool) {
 	}
 }
 
-// disks notes whether a write hangs.
-func (m *Manager) disks() {
-	stalled := false
-	for _, member := range m.groups {
-		if stalled = member.Stalled(); stalled {
-			break
-		}
+// disk notes whether a group's write hangs.
+func (m *Manager) disk(g id.GroupID, hangs bool) {
+	if hangs {
+		m.hanging[g] = struct{}{}
+	} else {
+		delete(m.hanging, g)
 	}
-	if m.core.stalled != stalled {
+	if stalled := len(m.hanging) > 0; m.core.stalled != stalled {
 		m.core.stalled = stalled
 		m.config.Logger.Warn("a write to the disk hangs, or hangs no longer", "hangs", stalled)
 	}
