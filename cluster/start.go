@@ -128,6 +128,8 @@ func (c *Cluster) connect() error {
 			return err
 		}
 		t.Beats, t.PingEvery = c.liveness, beatEvery
+		// A link that is given up is lost, so that must not come first.
+		t.PingTimeout = max(time.Second, 2*c.cfg.SuspectAfter)
 	}
 	c.mux, err = transport.New(t)
 	return err
