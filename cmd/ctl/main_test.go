@@ -1,0 +1,36 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestExitCodes(t *testing.T) {
+	t.Setenv(addressesEnv, "127.0.0.1:1")
+	for want, lines := range map[int][][]string{
+		0: {{"help"}, {"queue", "declare", "--help"}},
+		1: {{"queue", "list", "--timeout", "100ms"}},
+		2: {
+			{"queues"}, {"queue", "show"}, {"queue", "list", "--no-such-flag"}, {"queue", "list", "--output", "xml"},
+			{"consume", "q", "--do", "nothing"}, {"publish"}, {"queue", "declare", "q", "-x", "novalue"}, {"-a", "nowhere", "cluster", "status"},
+		},
+	} {
+		for _, args := range lines {
+			if got := run(args); got != want {
+				t.Errorf("quoratectl %q exits with %d, want %d", args, got, want)
+			}
+		}
+	}
+}
+
+func TestParseArguments(t *testing.T) {
+	got, err := parseArguments([]string{"n=5", "b=true", "s=text", `q="5"`, "empty="})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{"n": int64(5), "b": true, "s": "text", "q": "5", "empty": ""} {
+		if fmt.Sprintf("%T %v", got[name], got[name]) != fmt.Sprintf("%T %v", want, want) {
+			t.Errorf("%s is %T %v, want %T %v", name, got[name], got[name], want, want)
+		}
+	}
+}
