@@ -34,7 +34,7 @@ func bodiesOf(ms []*message.Message) string {
 // DL-25, DL-29: with lost commands, lost answers, late ones of leaders of the past, full
 // targets and changes of leader, every target has each dead letter exactly once.
 func TestForwarderExactlyOnce(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { simulate(t, seed) })
 		})
@@ -134,6 +134,33 @@ func TestForwarderBatches(t *testing.T) {
 		f.Close()
 		f.Wait()
 	})
+}
+
+// DL-22: unless it is set, the window holds many small letters, and few large ones.
+func TestForwarderDefaultWindow(t *testing.T) {
+	for size, want := range map[int]int{10: DefaultMaxWindow, 10_000: 92, 200_000: 20} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1)
+			source, target := w.declare("source", atLeastOnce), w.declare("target", nil)
+			w.rules["source"] = Rule{Enabled: true, RoutingKey: "target", HasRoutingKey: true}
+			var bodies []string
+			n := min(1500, 20_000_000/size)
+			for range n {
+				bodies = append(bodies, strings.Repeat("x", size))
+			}
+			w.discard(source, quorumq.ReasonRejected, "k", bodies...)
+			f, _ := w.start(source, Config{})
+			synctest.Wait()
+			if got := len(w.take(target, 2000)); got != n || w.backlog(source) != 0 {
+				t.Errorf("%d of %d letters arrived", got, n)
+			}
+			if w.largest < want*9/10 || w.largest > want*12/10 {
+				t.Errorf("letters of %d bytes went %d at a time, want about %d", size, w.largest, want)
+			}
+			f.Close()
+			f.Wait()
+		})
+	}
 }
 
 // The failure matrix DL-26, row by row. Each row fails first, for the cause, then mends
