@@ -11,8 +11,14 @@ func TestExitCodes(t *testing.T) {
 		0: {{"help"}, {"queue", "declare", "--help"}},
 		1: {{"queue", "list", "--timeout", "100ms"}},
 		2: {
-			{"queues"}, {"queue", "show"}, {"queue", "list", "--no-such-flag"}, {"queue", "list", "--output", "xml"},
-			{"consume", "q", "--do", "nothing"}, {"publish"}, {"queue", "declare", "q", "-x", "novalue"}, {"-a", "nowhere", "cluster", "status"},
+			{"queues"},
+			{"queue", "show"},
+			{"queue", "list", "--no-such-flag"},
+			{"queue", "list", "--output", "xml"},
+			{"consume", "q", "--do", "nothing"},
+			{"publish"},
+			{"queue", "declare", "q", "-x", "novalue"},
+			{"-a", "nowhere", "cluster", "status"},
 		},
 	} {
 		for _, args := range lines {

@@ -23,6 +23,9 @@ const (
 	// shutdownTimeout bounds each step of stopping after the drain.
 	shutdownTimeout = 10 * time.Second
 	dirMode         = 0o750
+	// nameTimeout bounds the wait for this node's own name, which is looked up every nameEvery.
+	nameTimeout = 2 * time.Minute
+	nameEvery   = 500 * time.Millisecond
 )
 
 // node is what runs; one goroutine starts and stops it.
@@ -61,6 +64,9 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err := n.serveHealth(ctx); err != nil {
 		return err
 	}
+	if err := n.awaitName(ctx); err != nil {
+		return err
+	}
 	c, err := n.clusterConfig(ctx, version)
 	if err != nil {
 		return err
@@ -97,6 +103,33 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	c.GossipHost, errs[3] = n.cfg.Reachable(n.cfg.Listen.Gossip)
 	c.Peers, errs[4] = listen(ctx, "listen.peer", n.cfg.Listen.Peer)
 	return c, errors.Join(errs[:]...)
+}
+
+// awaitName waits until this node's own name resolves: in an orchestrator the name is
+// published a little after the process has started.
+func (n *node) awaitName(ctx context.Context) error {
+	name := n.cfg.Advertise.Host
+	if name == "" || net.ParseIP(name) != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
+	tick := time.NewTicker(nameEvery)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		_, err := net.DefaultResolver.LookupHost(ctx, name)
+		if err == nil {
+			return nil
+		}
+		if first {
+			n.log.Info("own name does not resolve yet, waiting", "advertise_host", name, "at_most", nameTimeout, "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("advertise.host %q does not resolve: %w", name, err)
+		}
+	}
 }
 
 func listen(ctx context.Context, key, address string) (net.Listener, error) {
