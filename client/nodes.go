@@ -71,6 +71,13 @@ func (n *node) lose(now time.Time) {
 	n.life, n.end = context.WithCancelCause(context.Background())
 }
 
+// doubt has the node asked again before it is used the next time.
+func (n *node) doubt() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen = time.Time{}
+}
+
 // probe asks whether the node lives, and whether it takes new work.
 func (n *node) probe(ctx context.Context, timeout time.Duration) (serving bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
