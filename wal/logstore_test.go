@@ -1,6 +1,8 @@
 package wal
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -202,5 +204,13 @@ func TestSealEndsTheFile(t *testing.T) {
 	}
 	if recycled == 0 {
 		t.Error("no file was used again")
+	}
+	ok(t, l.Close())
+	// Numbers of segments may be given out again by a new process, spares must not stay.
+	ok(t, open(t, d, c).Close())
+	names, err := d.List()
+	ok(t, err)
+	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, sparePrefix) }) {
+		t.Errorf("files are %v", names)
 	}
 }
