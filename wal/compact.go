@@ -292,7 +292,7 @@ func (l *Log) carryOne(s *segment, it *item, r *record, intact bool) {
 	case KindEntry, KindRetained:
 		if !intact || r.group != it.group || r.index != it.index {
 			// The record stays where it is, and the segment with it.
-			_ = g.lose(s, at, fmt.Sprintf("entry %d of group %s cannot be read", it.index, it.group)) //nolint:errcheck // the group is told
+			_ = g.lose(s, at, fmt.Sprintf("entry %d of group %s cannot be read", it.index, it.group))
 			return
 		}
 		x := &g.ix

@@ -154,7 +154,7 @@ func TestEveryOperationFails(t *testing.T) {
 					if err == nil {
 						err = o.run(l, g)
 					}
-					if o.name != "tidy" && err != first {
+					if o.name != "tidy" && !errors.Is(err, first) {
 						t.Fatalf("%s: %s afterwards: %v", context, o.name, err)
 					}
 				}

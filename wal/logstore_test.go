@@ -159,7 +159,7 @@ func TestCutOffAfterComingBack(t *testing.T) {
 	salt := saltOf(seq, goldenSecret)
 	st := state{first: 1, next: 1, term: 7}
 	old := entryRecord(KindRetained, 1, &raft.Log{Index: 2})
-	b := appendHeader(nil, seq, goldenSecret)
+	b := header(seq, goldenSecret)
 	b = old.appendTo(b, salt)
 	gone, back := record{kind: KindDeleted, group: 1}, st.record(1, CauseCreate)
 	b = back.appendTo(gone.appendTo(b, salt), salt)

@@ -30,9 +30,10 @@ func goldenSegment() []byte {
 	records := []record{
 		st.record(1024, CauseVote), entryRecord(KindEntry, 1024, &e),
 		entryRecord(KindRetained, 1024, &raft.Log{Index: 7, Term: 1, Data: []byte("old")}),
-		k.record(1024), {kind: KindDeleted, group: 1025},
+		k.record(1024),
+		{kind: KindDeleted, group: 1025},
 	}
-	b := appendHeader(nil, seq, goldenSecret)
+	b := header(seq, goldenSecret)
 	var footer []byte
 	for i := range records {
 		records[i].synced = 64
@@ -207,7 +208,7 @@ func FuzzOpen(f *testing.F) {
 			fix(records[at:at+n], salt)
 			at += n
 		}
-		b := append(appendHeader(nil, 3, goldenSecret), records...)
+		b := append(header(3, goldenSecret), records...)
 		if len(footer) > 0 {
 			b = appendSeal(b, 3, salt, int64(len(b)), footer)
 		}
