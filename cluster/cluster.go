@@ -56,6 +56,9 @@ type Leaders interface {
 	// Copies hands over at-most-once dead letters, in order (DL-11). The slice is the
 	// receiver's.
 	Copies(q *Led, d []quorumq.Discarded)
+	// BacklogTrouble tells why the queue's backlog waits, "" if it does not. It may be
+	// called at any time between Leading and Ceased.
+	BacklogTrouble(q *Led) string
 }
 
 // Errors that callers decide on. Each is wrapped with the queue and what to do.
@@ -101,4 +104,6 @@ type QueueStatus struct {
 	Members  []id.NodeID
 	Online   []id.NodeID
 	Group    *nodev1.GroupStatus
+	// BacklogTrouble tells why the dead-letter backlog waits; "": it does not.
+	BacklogTrouble string
 }

@@ -125,3 +125,4 @@ func (noLeaders) Leading(*Led)                     {}
 func (noLeaders) Ceased(*Led)                      {}
 func (noLeaders) Backlog(*Led)                     {}
 func (noLeaders) Copies(*Led, []quorumq.Discarded) {}
+func (noLeaders) BacklogTrouble(*Led) string       { return "" }
