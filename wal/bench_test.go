@@ -221,6 +221,35 @@ func (d nowhere) Create(name string) (vfs.File, error) {
 
 func (nowhereFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
+// BenchmarkIdleGroup tells what a group costs that has a configuration and a no-op in its
+// log and a vote, after its entries have left memory.
+func BenchmarkIdleGroup(b *testing.B) {
+	const groups = 10000
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	l := openLog(b, b.TempDir(), wal.Config{TailBytes: 1 << 10})
+	defer func() { _ = l.Close() }()
+	before := heap()
+	all := fill(b, l, groups, 2, 200)
+	var work sync.WaitGroup
+	for _, g := range all {
+		work.Go(func() {
+			if err := g.SetUint64([]byte("CurrentTerm"), 1); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	work.Wait()
+	for b.Loop() {
+		runtime.KeepAlive(all)
+	}
+	b.ReportMetric(float64(heap()-before)/groups, "bytes/group")
+}
+
 // BenchmarkGetLog reads from memory and from the disk's cache.
 func BenchmarkGetLog(b *testing.B) {
 	for name, tail := range map[string]int64{"memory": 0, "disk": -1} {

@@ -188,6 +188,13 @@ func (l *Log) carry(s *segment) error {
 	flush := func() error {
 		err := l.carryItems(s, items)
 		items, bytes = items[:0], 0
+		l.mu.Lock()
+		end := l.appended
+		l.mu.Unlock()
+		if err == nil {
+			// One piece at a time: groups that commit share a batch with no more than that.
+			err = l.wait(end)
+		}
 		return err
 	}
 	err = parseItems(footer, func(it item) error {
@@ -199,12 +206,6 @@ func (l *Log) carry(s *segment) error {
 	})
 	if err == nil {
 		err = flush()
-	}
-	l.mu.Lock()
-	end := l.appended
-	l.mu.Unlock()
-	if err == nil {
-		err = l.wait(end)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,8 +242,7 @@ func (l *Log) carryItems(s *segment, items []item) error {
 	if len(alive) == 0 {
 		return l.usable()
 	}
-	// Half of what may wait is left to the groups.
-	if err := l.admit(max(1, l.c.MaxPendingBytes/2)); err != nil {
+	if err := l.admit(); err != nil {
 		return err
 	}
 	for i := range alive {

@@ -3,6 +3,7 @@ package wal
 import (
 	"bytes"
 	"encoding/hex"
+	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/wal/vfs"
 )
+
+var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
 
 const goldenSecret = 0x1122334455667788
 
@@ -47,7 +50,7 @@ func goldenSegment() []byte {
 func TestGoldenSegment(t *testing.T) {
 	const file = "testdata/segment_v1.hex"
 	got := hex.Dump(goldenSegment())
-	if os.Getenv("QUORATE_REWRITE") != "" {
+	if *rewrite {
 		ok(t, os.WriteFile(file, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(file)
