@@ -101,9 +101,8 @@ rewrite: ## rewrites expected output of scripts and the table of packages
 	$(GO) test ./internal/archtest -args -rewrite
 
 .PHONY: bench
-bench: build ## benchmarks of packages, then of whole systems
-	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
-	cd bench && $(GO) run .
+bench: build ## figures of packages and of whole systems, under 3 minutes; ARGS="-only queue,group,log,end"
+	cd bench && $(GO) run . $(ARGS)
 
 .PHONY: cover
 cover: ## coverage of short tests, by function
