@@ -99,7 +99,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	}
 	ok(t, l.wait(other.Appended()))
 	was := l.deleted[2]
-	ok(t, l.carry(l.bySeq[was.seg]))
+	ok(t, l.carry([]*segment{l.bySeq[was.seg]}))
 	if l.deleted[2] == was || l.segs[0] != first {
 		t.Fatal("the record was not carried")
 	}
@@ -110,7 +110,7 @@ func TestDeletedStaysDeleted(t *testing.T) {
 		t.Errorf("groups are %v", groups)
 	}
 	for len(l.deleted) > 0 {
-		ok(t, l.carry(l.segs[0])) // the oldest, again and again
+		ok(t, l.carry([]*segment{l.segs[0]})) // the oldest, again and again
 		ok(t, l.tidy())
 	}
 	ok(t, l.Close())
@@ -141,7 +141,7 @@ func TestPastOfAGroupStaysAway(t *testing.T) {
 	fill()
 	ok(t, l.wait(other.Appended()))
 	want := look(t, groupOf(t, l, 2))
-	ok(t, l.carry(l.bySeq[was.seg]))
+	ok(t, l.carry([]*segment{l.bySeq[was.seg]}))
 	ok(t, l.tidy())
 	if l.bySeq[was.seg] != nil || l.segs[0].seq != 1 {
 		t.Fatal("the record is still there")

@@ -132,6 +132,19 @@ func TestIndex(t *testing.T) {
 	if !slices.Equal(all(), want) || dropped != n-len(want) {
 		t.Fatal("the wrong ones are gone")
 	}
+	for i := uint64(64); i < 200; i++ {
+		x.set(i, loc{1, uint32(i), 1})
+	}
+	for _, window := range []span{{0, ^uint64(0)}, {70, 180}, {64, 128}, {5000, 9000}} {
+		var plain []span
+		x.all(window, func(i uint64, _ loc) bool {
+			plain = addIndex(plain, i)
+			return true
+		})
+		if got := x.spans(window); !slices.Equal(got, plain) {
+			t.Errorf("spans in %v are %v, not %v", window, got, plain)
+		}
+	}
 	x.remove(span{0, ^uint64(0)}, always, func(loc) {})
 	if x.chunks != nil {
 		t.Error("chunks are left")
