@@ -1,8 +1,10 @@
 package sim
 
 import (
+	"encoding/binary"
 	"slices"
 
+	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/quorumq/session"
 )
@@ -13,6 +15,7 @@ type consumer struct {
 	w       *world
 	place   int // of its queue in the chain
 	autoAck bool
+	credit  bool // it says how many it takes
 
 	node int // -1: not attached
 	end  *end
@@ -25,6 +28,8 @@ type consumer struct {
 	early    []quorumq.Delivery // came before the answer to the Checkout
 	resuming bool
 	inFlight int
+	granted  quorumq.MsgID   // newest credit
+	granting bool            // it is on its way in this attempt
 	got      []quorumq.MsgID // what the client has not decided about
 }
 
@@ -46,7 +51,7 @@ func (c *consumer) attach() {
 	c.node, c.end = at, n.end(g)
 	c.book = session.NewConsumer(c.key, 0)
 	c.open, c.opening, c.sent, c.early, c.got = false, false, 0, nil, nil
-	c.resuming, c.inFlight = false, 0
+	c.resuming, c.inFlight, c.granted, c.granting = false, 0, 0, false
 	c.end.consumers = append(c.end.consumers, c)
 }
 
@@ -67,12 +72,15 @@ func (c *consumer) close() {
 	c.w.event("close node session", int64(c.node), int64(c.key.Session))
 	e := c.end
 	e.remove(c)
+	if c.w.rng.IntN(2) == 0 {
+		e.ops = append(e.ops, &op{header: quorumq.AppendCommand(nil, &quorumq.Cancel{Consumer: c.key, Requeue: true})})
+	}
 	e.closeSession(c.key.SessionKey)
 	c.lost()
 }
 
 func (c *consumer) rewind() {
-	c.opening, c.resuming, c.inFlight = false, false, 0
+	c.opening, c.resuming, c.inFlight, c.granted, c.granting = false, false, 0, 0, false
 	if c.open {
 		c.book.Rewind()
 	}
@@ -85,7 +93,7 @@ func (c *consumer) pump() {
 		if !c.opening {
 			c.opening = true
 			c.sent++
-			cmd := &quorumq.Checkout{Consumer: key, Prefetch: c.w.swarm.prefetch, AutoAck: c.autoAck}
+			cmd := &quorumq.Checkout{Consumer: key, Prefetch: c.w.swarm.prefetch, AutoAck: c.autoAck, Credit: c.credit}
 			e.sendIf(c.wants(key), quorumq.AppendCommand(nil, cmd), nil, func(a answer) { c.opened(key, a.reply) })
 		}
 		return
@@ -94,15 +102,37 @@ func (c *consumer) pump() {
 		c.resuming = true
 		c.resume()
 	}
+	c.grant()
 	for c.inFlight < outcomesInFlight {
-		cmd, number, _, more := c.book.Next()
+		cmd, number, body, more := c.book.Next()
 		if !more {
 			return
 		}
 		c.inFlight++
 		attempt := e.attempt
-		e.send(quorumq.AppendCommand(nil, cmd), nil, func(a answer) { c.decided(key, cmd, number, attempt, a.reply) })
+		var bodies [][]byte
+		if body != nil {
+			bodies = [][]byte{body}
+		}
+		e.send(quorumq.AppendCommand(nil, cmd), bodies, func(a answer) { c.decided(key, cmd, number, attempt, a.reply) })
 	}
+}
+
+// grant raises the credit above what came last; the limit is absolute, so that the newest
+// says all.
+func (c *consumer) grant() {
+	limit := c.book.Last() + quorumq.MsgID(c.w.swarm.prefetch)
+	if !c.credit || c.granting || limit <= c.granted {
+		return
+	}
+	c.granting, c.granted = true, limit
+	key, attempt := c.key, c.end.attempt
+	cmd := &quorumq.Credit{Consumer: key, Limit: limit}
+	c.end.send(quorumq.AppendCommand(nil, cmd), nil, func(answer) {
+		if c.node >= 0 && c.key == key && c.end.attempt == attempt {
+			c.granting = false
+		}
+	})
 }
 
 // wants tells whether a Checkout that arrives is still wanted: see Config.LateCheckouts.
@@ -235,9 +265,9 @@ func (c *consumer) decide() {
 	decided := 0
 	switch {
 	case p < 2:
-		decided = c.book.Return(r, p == 0, nil)
+		decided = c.book.Return(r, p == 0, w.note())
 	case p < 4:
-		decided = c.book.Discard(r, p == 2, nil)
+		decided = c.book.Discard(r, p == 2, w.note())
 	default:
 		decided = c.book.Settle(r)
 	}
@@ -247,3 +277,17 @@ func (c *consumer) decide() {
 	}
 	c.got = slices.Delete(c.got, i, i+n)
 }
+
+// note returns annotations as they are stored, nil mostly (DEL-11).
+func (w *world) note() []byte {
+	if w.rng.IntN(4) > 0 {
+		return nil
+	}
+	w.notes++
+	w.metas = append(w.metas, meta{kind: annotation, note: w.notes})
+	b := binary.BigEndian.AppendUint64(nil, uint64(len(w.metas)-1))
+	return message.AppendTable(b, message.Table{{Name: noteName, Value: message.Int64(w.notes)}})
+}
+
+// noteName is the annotation that consumers give.
+const noteName = "x-note"

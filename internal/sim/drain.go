@@ -179,6 +179,11 @@ func (w *world) takeStock() {
 }
 
 func (l *ledger) takeStock() {
+	for ref, n := range l.notes {
+		if n == 0 {
+			l.broke("leaked", "annotations %v are not released", ref)
+		}
+	}
 	for ref, c := range l.copies {
 		if c.released != (c.state != backlog) {
 			l.broke("leaked", "body %v is in state %d, released %t", ref, c.state, c.released)

@@ -114,7 +114,7 @@ func (f *forwarder) send(n *lane, settled quorumq.Seq) {
 		}
 		to := w.route(f.r.node.view, g, &l.d)
 		c := g.ledger.copies[l.d.Body]
-		bodies = append(bodies, w.tagged(meta{kind: transferred, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c}, &to.msg))
+		bodies = append(bodies, w.tagged(meta{kind: transferred, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c, note: c.note}, &to.msg))
 		t.Letters = append(t.Letters, quorumq.Letter{Seq: l.d.Seq, NewMessage: to.new()})
 		flying = append(flying, l)
 	}
@@ -212,6 +212,14 @@ func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
 		w.broke("body", "body %v of queue %s cannot be read: %v", d.Body, g.name, err)
 		return routed{}
 	}
+	if d.Annotations != (quorumq.BodyRef{}) {
+		_, stored := g.body(d.Annotations)
+		notes, _, err := message.DecodeTable(stored)
+		if err != nil {
+			w.broke("body", "annotations %v of queue %s cannot be read: %v", d.Annotations, g.name, err)
+		}
+		m.Annotations = m.Annotations.Merged(notes)
+	}
 	r := routed{msg: deadletter.Rewrite(m, deadletter.Discard{
 		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At),
 		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Exchange: exchangeOf(rec.Name),
@@ -241,7 +249,7 @@ func (r *replica) copies(ds []quorumq.Discarded) {
 				continue
 			}
 			w.event("copy source target index slot", int64(r.g.uid), int64(uid), int64(ds[i].Body.Index), int64(ds[i].Body.Slot))
-			body := w.tagged(meta{kind: atMostOnce, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c}, &to.msg)
+			body := w.tagged(meta{kind: atMostOnce, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c, note: c.note}, &to.msg)
 			r.node.end(target).pub.Push(to.new(), body, &token{done: func(bool) {}, lost: func() {}})
 		}
 	}

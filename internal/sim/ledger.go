@@ -23,7 +23,8 @@ type meta struct {
 	seq     uint64
 	level   uint8
 	ttl     int64
-	source  *copied // what died, with copied and transferred
+	source  *copied // what died, with atMostOnce and transferred
+	note    int64   // number of the annotation in it; 0: none (DEL-11)
 }
 
 type metaKind uint8
@@ -32,6 +33,7 @@ const (
 	published metaKind = iota
 	atMostOnce
 	transferred
+	annotation
 )
 
 // tagged returns a body as it is stored.
@@ -79,7 +81,9 @@ type copied struct {
 	refused  bool // never in the queue: refused into its backlog (LEN-5)
 	released bool
 	dead     quorumq.Discarded
-	view     uint64 // index of the catalog when it came there
+	notes    quorumq.BodyRef // of annotations
+	note     int64           // number of the newest annotation, carried along
+	view     uint64          // index of the catalog when it came there
 	targets  []id.QueueUID
 }
 
@@ -87,6 +91,7 @@ type copied struct {
 type gift struct {
 	copy               *copied
 	acquired, failures uint32
+	notes              quorumq.BodyRef
 	handed             bool // the client has it
 }
 
@@ -136,7 +141,9 @@ type ledger struct {
 	lettersUpTo   quorumq.Seq
 	page          []quorumq.Discarded
 	fresh         []*copied // stored or rejected by this command
-	purges        int
+	goneNotes     []quorumq.BodyRef
+	notes         map[quorumq.BodyRef]int               // bodies of annotations, and how many copies have them
+	limit         map[quorumq.ConsumerKey]quorumq.MsgID // with credit
 }
 
 func newLedger(g *group, c quorumq.Config) *ledger {
@@ -148,7 +155,8 @@ func newLedger(g *group, c quorumq.Config) *ledger {
 		epochs: make(map[id.NodeID]id.Epoch), next: make(map[id.NodeID]quorumq.Seq),
 		producers: make(map[quorumq.ProducerID]uint64), sources: make(map[*group]*sourceLog),
 		storedUpTo: make(map[int]uint64), deliveredUpTo: make(map[orderKey]uint64),
-		letters: make(map[quorumq.Seq]*copied),
+		letters: make(map[quorumq.Seq]*copied), notes: make(map[quorumq.BodyRef]int),
+		limit: make(map[quorumq.ConsumerKey]quorumq.MsgID),
 	}
 }
 
@@ -161,6 +169,20 @@ func (l *ledger) move(c *copied, to state) {
 	l.count[c.state]--
 	c.state = to
 	l.count[to]++
+	if to >= settled && c.notes != (quorumq.BodyRef{}) {
+		l.notes[c.notes]--
+		c.notes = quorumq.BodyRef{}
+	}
+}
+
+// annotate gives a copy other annotations (DEL-11).
+func (l *ledger) annotate(c *copied, notes quorumq.BodyRef) {
+	if c.notes != (quorumq.BodyRef{}) {
+		l.notes[c.notes]--
+	}
+	t, _ := l.g.body(notes)
+	l.notes[notes]++
+	c.notes, c.note = notes, l.w.metas[t].note
 }
 
 // due tells whether a copy's time may be over (TTL-1).
@@ -179,7 +201,7 @@ func (l *ledger) dueBy(c *copied, queueTTL int64) bool {
 func (l *ledger) store(ref quorumq.BodyRef, refused bool) {
 	t, _ := l.g.body(ref)
 	m := &l.w.metas[t]
-	c := &copied{l: l, ref: ref, meta: m, state: ready, at: l.now, refused: refused}
+	c := &copied{l: l, ref: ref, meta: m, state: ready, at: l.now, refused: refused, note: m.note}
 	l.copies[ref] = c
 	l.count[ready]++
 	l.fresh = append(l.fresh, c)
@@ -231,7 +253,7 @@ func (l *ledger) hand(d *quorumq.Delivery) {
 		l.broke("invented", "consumer %v got number %d, which was never assigned", d.Consumer, d.MsgID)
 	case g.handed:
 		l.broke("DEL-12", "consumer %v got number %d twice", d.Consumer, d.MsgID)
-	case g.copy.ref != d.Body || g.acquired != d.AcquiredCount || g.failures != d.DeliveryCount:
+	case g.copy.ref != d.Body || g.notes != d.Annotations || g.acquired != d.AcquiredCount || g.failures != d.DeliveryCount:
 		l.broke("DEL-10", "consumer %v got number %d as %+v, the queue assigned %v with %d, %d", d.Consumer, d.MsgID, *d,
 			g.copy.ref, g.acquired, g.failures)
 	default:
@@ -250,5 +272,9 @@ func (l *ledger) readable(ref quorumq.BodyRef, c *copied) {
 	}
 	if (len(m.Deaths) > 0) != (c.meta.kind != published) {
 		l.broke("DL-30", "body %v has %d deaths", ref, len(m.Deaths))
+	}
+	note, _ := m.Annotations.Get(noteName)
+	if want := c.meta.note; want != 0 && !note.Equal(message.Int64(want)) || want == 0 && len(m.Annotations) > 0 {
+		l.broke("DEL-11", "body %v has annotations %v, want number %d", ref, m.Annotations, want)
 	}
 }

@@ -33,6 +33,7 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	for _, ref := range eff.Release {
 		l.releasedBody(ref, index, c)
 	}
+	l.releasedNotes()
 	l.settleFresh()
 	if index%countEvery == 0 {
 		l.compareCounts()
@@ -49,13 +50,28 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		if r.Code == quorumq.CodeOK {
 			l.speaks(c.Consumer.Node, c.Consumer.Epoch)
 			l.auto[c.Consumer] = c.AutoAck
+			if c.Credit {
+				l.limit[c.Consumer] = c.Limit
+			}
 		}
 	case *quorumq.Settle:
 		l.outcome(c.Consumer, c.Ranges, r, l.settled)
+	case *quorumq.Credit:
+		if r.Code == quorumq.CodeOK {
+			l.limit[c.Consumer] = max(l.limit[c.Consumer], c.Limit)
+		}
+	case *quorumq.Cancel:
+		if r.Code == quorumq.CodeOK && c.Requeue {
+			l.end(func(k quorumq.ConsumerKey) bool { return k == c.Consumer }, false)
+		}
 	case *quorumq.Return:
-		l.outcome(c.Consumer, c.Ranges, r, func(h *copied) { l.back(h, c.Failed) })
+		l.outcome(c.Consumer, c.Ranges, r, func(h *copied) {
+			l.noted(h, c.HasAnnotations, index)
+			l.back(h, c.Failed)
+		})
 	case *quorumq.Discard:
 		l.outcome(c.Consumer, c.Ranges, r, func(h *copied) {
+			l.noted(h, c.HasAnnotations, index)
 			l.back(h, c.Failed)
 			h.rejected = true
 			l.fresh = append(l.fresh, h)
@@ -71,9 +87,13 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		l.ttl[1] = c.Config.MessageTTLMs
 	case *quorumq.BacklogSettle:
 		l.backlogSettled(c)
-	case *quorumq.Purge:
-		l.purges++
 	default:
+	}
+}
+
+func (l *ledger) noted(c *copied, annotated bool, index uint64) {
+	if annotated {
+		l.annotate(c, quorumq.BodyRef{Index: index})
 	}
 }
 
@@ -224,6 +244,8 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 		return
 	case c.state != ready || c.rejected:
 		l.broke("DEL-1", "body %v is delivered in state %d", d.Body, c.state)
+	case c.notes != d.Annotations:
+		l.broke("DEL-11", "body %v is delivered with annotations %v, not %v", d.Body, d.Annotations, c.notes)
 	case c.acquired != d.AcquiredCount || c.failures != d.DeliveryCount:
 		l.broke("DEL-10", "body %v is delivered with counts %d and %d, which are %d and %d", d.Body, d.AcquiredCount,
 			d.DeliveryCount, c.acquired, c.failures)
@@ -235,7 +257,7 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 		l.broke("DEL-6", "consumer %v gets number %d after %d", d.Consumer, d.MsgID, l.last[d.Consumer])
 	}
 	l.last[d.Consumer] = d.MsgID
-	l.gifts[giftKey{d.Consumer, d.MsgID}] = &gift{copy: c, acquired: c.acquired, failures: c.failures}
+	l.gifts[giftKey{d.Consumer, d.MsgID}] = &gift{copy: c, acquired: c.acquired, failures: c.failures, notes: c.notes}
 	if c.acquired == 0 && c.meta.kind == published {
 		k := orderKey{c.meta.channel, c.meta.level}
 		if c.meta.seq <= l.deliveredUpTo[k] {
@@ -252,6 +274,12 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 		l.held[d.Consumer] = make(map[quorumq.MsgID]*copied)
 	}
 	l.held[d.Consumer][d.MsgID] = c
+	if n := len(l.held[d.Consumer]); n > int(l.w.swarm.prefetch) {
+		l.broke("DEL-3", "consumer %v holds %d messages, its prefetch is %d", d.Consumer, n, l.w.swarm.prefetch)
+	}
+	if limit, credit := l.limit[d.Consumer]; credit && d.MsgID > limit {
+		l.broke("DEL-3", "consumer %v gets number %d, its credit ends at %d", d.Consumer, d.MsgID, limit)
+	}
 }
 
 // backlogNews reads what came into the backlog (DL-21).
@@ -273,6 +301,9 @@ func (l *ledger) discarded(d *quorumq.Discarded, to state) *copied {
 	if c == nil || c.state != ready {
 		l.broke("DL-1", "body %v is discarded, which is not there", d.Body)
 		return nil
+	}
+	if c.notes != d.Annotations {
+		l.broke("DEL-11", "body %v is discarded with annotations %v, not %v", d.Body, d.Annotations, c.notes)
 	}
 	if c.acquired != d.AcquiredCount || c.failures != d.DeliveryCount {
 		l.broke("DL-38", "body %v is discarded with counts %d and %d, which are %d and %d", d.Body, d.AcquiredCount, d.DeliveryCount, c.acquired, c.failures)
@@ -328,6 +359,10 @@ func (l *ledger) backlogSettled(b *quorumq.BacklogSettle) {
 // releasedBody: a body goes when its copy is gone, by a way that is known.
 func (l *ledger) releasedBody(ref quorumq.BodyRef, index uint64, cmd quorumq.Command) {
 	c := l.copies[ref]
+	if _, is := l.notes[ref]; is {
+		l.goneNotes = append(l.goneNotes, ref)
+		return
+	}
 	if c == nil {
 		if ref.Index != index {
 			l.broke("lost", "body %v is released, which was never stored", ref)
@@ -348,6 +383,17 @@ func (l *ledger) releasedBody(ref quorumq.BodyRef, index uint64, cmd quorumq.Com
 		l.broke("lost", "body %v is released in state %d", ref, c.state)
 	default:
 	}
+}
+
+// releasedNotes: annotations go with the last copy that has them.
+func (l *ledger) releasedNotes() {
+	for _, ref := range l.goneNotes {
+		if l.notes[ref] != 0 {
+			l.broke("lost", "annotations %v are released, %d copies have them", ref, l.notes[ref])
+		}
+		delete(l.notes, ref)
+	}
+	l.goneNotes = l.goneNotes[:0]
 }
 
 func (l *ledger) anyReason(c *copied) bool {

@@ -47,6 +47,7 @@ type world struct {
 	producers []*producer
 	consumers []*consumer
 	channels  int
+	notes     int64
 	metas     []meta
 	msgs      []clientMessage
 }
@@ -100,7 +101,7 @@ func (w *world) hireClients() {
 	}
 	for place := range queueNames {
 		for i := range w.swarm.consumers {
-			w.consumers = append(w.consumers, &consumer{w: w, place: place, node: -1, autoAck: w.swarm.autoAck && i == 0})
+			w.consumers = append(w.consumers, &consumer{w: w, place: place, node: -1, autoAck: w.swarm.autoAck && i == 0, credit: w.swarm.credit && i == 1})
 		}
 	}
 }
