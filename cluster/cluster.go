@@ -31,6 +31,10 @@ type Config struct {
 	Expect     int    // nodes that found the cluster together; 0: 3
 	Version    string
 	Logger     *slog.Logger
+	// QueueLog says where queue groups keep their log; "": QueueLogShared.
+	QueueLog QueueLog
+	// Failed is told, once, that this node can keep nothing any more and should end.
+	Failed func(error)
 	// QueueConfig tells what is in force for a queue; the leader puts it into the queue's
 	// log whenever it differs. It must be a pure function of its arguments.
 	QueueConfig func(v *catalog.View, q *catalog.QueueRecord) quorumq.Config

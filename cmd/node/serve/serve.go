@@ -37,12 +37,12 @@ type node struct {
 	broker *broker.Broker
 	part   *cluster.Cluster
 	api    *grpcapi.Server
-	failed chan error // a listener ended by itself
+	failed chan error // a listener ended by itself, or nothing can be stored any more
 }
 
 // Run runs a node until ctx ends, then drains and stops it. version is told to others.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
-	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 2)}
+	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 3)}
 	err := n.start(ctx, version)
 	if err == nil {
 		log.Info("node is started", "node", cfg.NodeID, "cluster", cfg.Cluster.Name, "version", version,
@@ -90,6 +90,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	c := cluster.Config{
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
 		Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
+		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: func(err error) { n.failed <- err },
 		QueueConfig: broker.QueueConfig, ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		HeartbeatTimeout: n.cfg.Timeouts.Heartbeat, BodyCacheBytes: n.cfg.Limits.BodyCacheBytes, PublishWindow: n.cfg.Limits.PublishWindow,
 	}
