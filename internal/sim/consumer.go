@@ -94,7 +94,7 @@ func (c *consumer) pump() {
 			c.opening = true
 			c.sent++
 			cmd := &quorumq.Checkout{Consumer: key, Prefetch: c.w.swarm.prefetch, AutoAck: c.autoAck, Credit: c.credit}
-			e.sendIf(c.wants(key), quorumq.AppendCommand(nil, cmd), nil, func(a answer) { c.opened(key, a.reply) })
+			e.send(quorumq.AppendCommand(nil, cmd), nil, func(a answer) { c.opened(key, a.reply) })
 		}
 		return
 	}
@@ -133,11 +133,6 @@ func (c *consumer) grant() {
 			c.granting = false
 		}
 	})
-}
-
-// wants tells whether a Checkout that arrives is still wanted: see Config.LateCheckouts.
-func (c *consumer) wants(key quorumq.ConsumerKey) func() bool {
-	return func() bool { return c.w.cfg.LateCheckouts || c.node >= 0 && c.key == key }
 }
 
 // resume asks the leader for what was missed; it answers from its machine, without an

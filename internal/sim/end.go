@@ -150,18 +150,9 @@ func (e *end) renumber(cmd *quorumq.Enqueue) {
 // send carries a command to the target; a failure begins a new attempt. A success counts
 // whatever attempt it is of.
 func (e *end) send(header []byte, bodies [][]byte, done func(answer)) {
-	e.sendIf(func() bool { return true }, header, bodies, done)
-}
-
-// sendIf is send of a command that is dropped where it arrives unless it is wanted.
-func (e *end) sendIf(wanted func() bool, header []byte, bodies [][]byte, done func(answer)) {
 	attempt, to := e.attempt, e.target
 	e.n.w.request(e.n.idx, to,
-		func(reply func(answer)) {
-			if wanted() {
-				e.g.reps[to].propose(header, bodies, reply)
-			}
-		},
+		func(reply func(answer)) { e.g.reps[to].propose(header, bodies, reply) },
 		func(a answer) { e.answered(a, attempt, to, done) })
 }
 

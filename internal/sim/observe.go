@@ -47,8 +47,10 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 	case *quorumq.Transfer:
 		l.transferred(index, c, r)
 	case *quorumq.Checkout:
-		if r.Code == quorumq.CodeOK {
+		if r.Code != quorumq.CodeFenced {
 			l.speaks(c.Consumer.Node, c.Consumer.Epoch)
+		}
+		if r.Code == quorumq.CodeOK {
 			l.auto[c.Consumer] = c.AutoAck
 			if c.Credit {
 				l.limit[c.Consumer] = c.Limit
@@ -77,6 +79,9 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 			l.fresh = append(l.fresh, h)
 		})
 	case *quorumq.SessionClosed:
+		if c.Session.Epoch >= l.epochs[c.Session.Node] {
+			l.speaks(c.Session.Node, c.Session.Epoch)
+		}
 		l.end(func(k quorumq.ConsumerKey) bool { return k.SessionKey == c.Session }, true)
 	case *quorumq.NodeDown:
 		l.raised(c.Node, c.Epoch)
