@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 	} else if ctx.Err() != nil {
 		err = nil // asked to stop while starting
 	}
-	return errors.Join(err, n.stop())
+	return errors.Join(err, n.stop(err == nil))
 }
 
 func (n *node) start(ctx context.Context, version string) error {
@@ -175,16 +175,19 @@ func (n *node) serveClients(ctx context.Context) error {
 	return nil
 }
 
-// stop drains while clients are served, then closes from the outside in.
-func (n *node) stop() error {
+// stop drains while clients are served, unless the node failed, then closes from the
+// outside in.
+func (n *node) stop(drain bool) error {
 	var errs []error
-	if n.api != nil {
+	if n.api != nil && drain {
 		n.log.Info("node drains", "at_most", n.cfg.Timeouts.Drain)
 		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
 			if err := n.broker.Drain(ctx); err != nil {
 				n.log.Warn("drain is incomplete, other nodes take over by election", "error", err)
 			}
 		})
+	}
+	if n.api != nil {
 		bounded(shutdownTimeout, func(ctx context.Context) {
 			if err := n.api.Shutdown(ctx); err != nil {
 				n.log.Warn("clients were cut off", "error", err)
