@@ -103,6 +103,9 @@ func (w *world) hireClients() {
 		for i := range w.swarm.consumers {
 			w.consumers = append(w.consumers, &consumer{w: w, place: place, node: -1, autoAck: w.swarm.autoAck && i == 0, credit: w.swarm.credit && i == 1})
 		}
+		if w.swarm.gets {
+			w.consumers = append(w.consumers, &consumer{w: w, place: place, node: -1, gets: true})
+		}
 	}
 }
 
