@@ -16,12 +16,15 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	l.fresh = l.fresh[:0]
 	l.ttl[0] = l.ttl[1]
 	l.timeOut()
-	l.command(index, c, &r)
+	if down, is := c.(*quorumq.NodeDown); is {
+		l.down(down)
+	}
 	for _, n := range eff.Notices {
 		if n.Kind == quorumq.NoticeCancelled && l.sessions[n.Consumer.SessionKey] {
 			l.broke("DC-1", "consumer %v is cancelled before its time", n.Consumer)
 		}
 	}
+	l.command(index, c, &r)
 	for i := range eff.Deliver {
 		l.delivered(&eff.Deliver[i])
 	}
@@ -87,8 +90,6 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 			l.speaks(c.Session.Node, c.Session.Epoch)
 		}
 		l.endSessions(func(k quorumq.SessionKey) bool { return k == c.Session }, true)
-	case *quorumq.NodeDown:
-		l.down(c)
 	case *quorumq.NodeUp:
 		l.raised(c.Node, c.Epoch)
 		if c.Epoch >= l.epochs[c.Node] {
