@@ -68,7 +68,9 @@ func (c *consumer) lost() { c.node, c.end, c.got = -1, nil, nil }
 func (c *consumer) gone() {
 	c.w.event("gone session", int64(c.key.Session))
 	c.end.remove(c)
-	c.end.closeSession(c.key.SessionKey)
+	if c.w.cfg.Fault != FaultOpenSession {
+		c.end.closeSession(c.key.SessionKey)
+	}
 	c.lost()
 }
 

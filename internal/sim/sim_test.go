@@ -76,6 +76,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"repeats with new numbers", FaultNoSequence, "PUB-6"},
 		{"effects of entries before Lead", FaultEarlyEffects, "DL-12"},
 		{"deliveries skipped", FaultNoResume, "drained"},
+		{"sessions left open", FaultOpenSession, "drained"},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			for s := uint64(1); s <= maxFaultSeeds; s++ {
