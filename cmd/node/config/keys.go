@@ -29,6 +29,7 @@ func Keys() []Key {
 		{"listen.gossip", "0.0.0.0:7072", "gossip between nodes, TCP and UDP"},
 		{"listen.http", "0.0.0.0:7073", "health: /health/startup, /health/live, /health/ready"},
 		{"advertise.host", "", "host at which others reach this node; empty: the listener's, or the first IP address that is not loopback"},
+		{"advertise.gossip", "", "host at which others reach this node's gossip, best an IP address; empty: as advertise.host"},
 		{"log.level", "info", "debug, info, warn or error"},
 		{"log.format", "auto", "text, json, or auto: coloured on a terminal, else text"},
 		{"limits.max_message_bytes", 16 << 20, "largest body of a message"},
