@@ -75,6 +75,7 @@ func Table() []Package {
 		{Path: "internal/archtest"},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
+		{Path: "internal/k8slike"},
 		{Path: "internal/pattern"},
 		{Path: "internal/sim", Imports: []string{"id", "message", "quorumq", "quorumq/session", "catalog", "deadletter"}},
 		{Path: "internal/testcluster", Imports: []string{"id", "amqp", "broker", "cluster", "grpcapi", "raftfsm", "wal"}},
