@@ -32,10 +32,11 @@ const (
 type identity struct {
 	cluster, token string
 	self           Peer
+	secure         bool // the token never travels in plain text
 }
 
 func newIdentity(c *Config) identity {
-	i := identity{cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch}}
+	i := identity{cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch}, secure: c.TLS != nil}
 	if len(c.Key) > 0 {
 		mac := hmac.New(sha256.New, c.Key)
 		mac.Write([]byte("quorate peer " + c.Cluster))
@@ -59,7 +60,7 @@ func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]str
 }
 
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (i identity) RequireTransportSecurity() bool { return false }
+func (i identity) RequireTransportSecurity() bool { return i.secure }
 
 // refusal is the answer to a peer that cannot be talked to until somebody changes
 // something: its text says what.
@@ -162,6 +163,9 @@ type peerKey struct{}
 func (m *Mux) admit(ctx context.Context) (context.Context, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	p, err := m.identity.check(md)
+	if err == nil {
+		err = m.certified(ctx, p)
+	}
 	if err == nil {
 		err = m.noteEpoch(p)
 	}
