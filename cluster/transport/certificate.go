@@ -29,9 +29,8 @@ func CertificateName(cluster string, n id.NodeID) *url.URL {
 // authorities, for those of this node.
 func CheckCertificate(cluster string, n id.NodeID, own tls.Certificate, authorities *x509.CertPool) error {
 	var faults []error
-	if !nameable(cluster) {
-		faults = append(faults, fmt.Errorf(
-			"cluster name %q cannot stand in a certificate: with TLS use letters, digits, '-', '_' and single dots within the name", cluster))
+	if err := CheckClusterName(cluster); err != nil {
+		faults = append(faults, err)
 	}
 	if authorities == nil {
 		faults = append(faults, errors.New("there are no authorities: name the file with those that issue the nodes' certificates"))
@@ -77,20 +76,18 @@ func parseChain(c tls.Certificate) ([]*x509.Certificate, error) {
 	return chain, nil
 }
 
-// nameable tells whether a cluster's name can be the host of a URI in a certificate.
-func nameable(cluster string) bool {
+// CheckClusterName refuses names of clusters that cannot be the host of a URI.
+func CheckClusterName(cluster string) error {
+	other := func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return !letter && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
 	for label := range strings.SplitSeq(cluster, ".") {
-		if label == "" {
-			return false
-		}
-		for _, r := range label {
-			letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-			if !letter && (r < '0' || r > '9') && r != '-' && r != '_' {
-				return false
-			}
+		if label == "" || strings.ContainsFunc(label, other) {
+			return fmt.Errorf("cluster name %q cannot stand in a certificate: with TLS use letters, digits, '-', '_' and single dots within the name", cluster)
 		}
 	}
-	return true
+	return nil
 }
 
 // verifyChain checks that an authority issued the chain's first certificate for this

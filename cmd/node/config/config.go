@@ -33,6 +33,10 @@ type Config struct {
 	Advertise struct {
 		Host string `koanf:"host"`
 	} `koanf:"advertise"`
+	TLS struct {
+		Peer   TLSFiles `koanf:"peer"`
+		Client TLSFiles `koanf:"client"`
+	} `koanf:"tls"`
 	Log struct {
 		Level  string `koanf:"level"`
 		Format string `koanf:"format"`
@@ -94,6 +98,7 @@ func (c *Config) Validate() error {
 	if f := c.Log.Format; f != "auto" && f != "text" && f != "json" {
 		fault("log.format", strconv.Quote(f), "use auto, text or json")
 	}
+	errs = append(errs, c.validateTLS()...)
 	errs = append(errs, c.validateNumbers()...)
 	return errors.Join(errs...)
 }
