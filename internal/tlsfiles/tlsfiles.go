@@ -120,7 +120,7 @@ func (f *Files) look(w *watch) {
 	if !same && err == nil {
 		if err = f.take(text); err == nil {
 			certificate, _ := f.Current()
-			f.cfg.Logger.Info("new certificate is in use", "setting", f.cfg.Setting, "not_after", certificate.Leaf.NotAfter)
+			f.cfg.Logger.Info("new TLS files are in use", "setting", f.cfg.Setting, "not_after", certificate.Leaf.NotAfter)
 		}
 	}
 	switch {

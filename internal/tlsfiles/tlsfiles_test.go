@@ -169,7 +169,7 @@ func TestSymlinkSwap(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the second certificate is in use", func() bool { return name(f) == "second" })
-	until(t, "it is logged", func() bool { return log.containing("new certificate is in use") == 1 })
+	until(t, "it is logged", func() bool { return log.containing("new TLS files are in use") == 1 })
 }
 
 // Files that cannot be used leave the old material in force; that is logged once, and
