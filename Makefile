@@ -10,6 +10,7 @@ PKG        ?= ./...
 ALL        = $(filter-out %/internal/cases,$(shell $(GO) list ./...))
 TESTFLAGS  ?=
 SEED       ?= 1
+SEEDS      ?= 1000
 FUZZTIME   ?= 30s
 CHAOS_TIME ?= 60s
 IMAGE      ?= quorate/node:dev
@@ -89,9 +90,8 @@ chaos: build ## processes under a seeded schedule of faults, history checked
 	$(GO) run ./chaos/cmd -seed $(SEED) -duration $(CHAOS_TIME) $(ARGS)
 
 .PHONY: sim
-sim: ## seeded simulation in one thread
-	@test -d internal/sim || { echo "internal/sim is planned (docs/architecture.md §5), there is nothing to run"; exit 1; }
-	$(GO) test -count=1 -tags $(TAGS) ./internal/sim -args -seed $(SEED)
+sim: ## SEEDS seeds from SEED on of the simulation in one thread
+	$(GO) test -v -count=1 -tags $(TAGS) ./internal/sim -args -seed $(SEED) -seeds $(SEEDS)
 
 .PHONY: rewrite
 rewrite: ## rewrites expected output of scripts and the table of packages
@@ -101,9 +101,8 @@ rewrite: ## rewrites expected output of scripts and the table of packages
 	$(GO) test ./internal/archtest -args -rewrite
 
 .PHONY: bench
-bench: build ## benchmarks of packages, then of whole systems
-	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
-	cd bench && $(GO) run .
+bench: build ## figures of packages and of whole systems, under 3 minutes; ARGS="-only queue,group,log,end"
+	cd bench && $(GO) run . $(ARGS)
 
 .PHONY: cover
 cover: ## coverage of short tests, by function

@@ -141,7 +141,12 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 	}
 	defer release()
 	err = f(use, n)
-	if status.Code(err) == codes.Unavailable && !fromBroker(err) {
+	if status.Code(err) != codes.Unavailable {
+		return err
+	}
+	if fromBroker(err) {
+		n.doubt() // it may be draining: ask before the next try
+	} else {
 		c.nodes.lost(n, err)
 	}
 	return err

@@ -50,6 +50,9 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does
 	}
 	out.HasOverview = true
+	if l := q.led.Load(); l != nil {
+		out.BacklogTrouble = s.c.cfg.Leaders.BacklogTrouble(l)
+	}
 	if out.Overview, err = json.Marshal(o); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}

@@ -70,6 +70,8 @@ func (r *recorder) Copies(_ *Led, d []quorumq.Discarded) {
 	r.copies = append(r.copies, d...)
 }
 
+func (r *recorder) BacklogTrouble(*Led) string { return "as recorded" }
+
 func (r *recorder) get(q id.QueueUID) *Led {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -54,6 +54,8 @@ type ledger struct {
 	mu     sync.Mutex
 	newest map[byte]uint64
 	faults []string
+	// ahead holds a token per message sent and not entered: publishers wait for consumers.
+	ahead chan struct{}
 }
 
 func (l *ledger) enter(body []byte) {
@@ -64,6 +66,10 @@ func (l *ledger) enter(body []byte) {
 		l.faults = append(l.faults, fmt.Sprintf("publisher %d: %d after %d", publisher, number, l.newest[publisher]))
 	}
 	l.newest[publisher] = number
+	select {
+	case <-l.ahead:
+	default: // a repeat
+	}
 }
 
 func (l *ledger) total() (n uint64) {
@@ -84,7 +90,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 
-	book := &ledger{newest: map[byte]uint64{}}
+	book := &ledger{newest: map[byte]uint64{}, ahead: make(chan struct{}, 4000)}
 	end, err := n.nodes["b"].Queue(uid)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +122,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				default:
+				case book.ahead <- struct{}{}:
 				}
 				if err := p.publish(ctx); err != nil {
 					t.Error(err)

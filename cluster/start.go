@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
 )
 
 // Cluster is this node's part. All methods may be called concurrently.
@@ -23,6 +24,7 @@ type Cluster struct {
 	log   *slog.Logger
 
 	dir     *dataDir
+	shared  *wal.Log // nil unless queues share a log
 	views   *views
 	mux     *transport.Mux
 	members *membership.Membership
@@ -71,6 +73,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 func (c *Cluster) boot() error {
 	var err error
 	if c.epoch, err = c.dir.nextEpoch(); err != nil {
+		return err
+	}
+	if err := c.openShared(); err != nil {
 		return err
 	}
 	c.host, c.gateway = newHost(c), newGateway(c)
@@ -208,6 +213,9 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	}
 	if c.mux != nil {
 		errs = append(errs, c.mux.Close(ctx))
+	}
+	if c.shared != nil {
+		errs = append(errs, c.shared.Close())
 	}
 	c.loops.Wait()
 	errs = append(errs, c.dir.close())

@@ -200,9 +200,9 @@ func (l *Log) usable() error {
 	return nil
 }
 
-// admit waits until at most limit bytes wait for the disk. The caller holds mu.
-func (l *Log) admit(limit int64) error {
-	for l.usable() == nil && l.pending >= limit {
+// admit waits until fewer than MaxPendingBytes wait for the disk. The caller holds mu.
+func (l *Log) admit() error {
+	for l.usable() == nil && l.pending >= l.c.MaxPendingBytes {
 		l.space.Wait()
 	}
 	return l.usable()
@@ -254,7 +254,7 @@ func (l *Log) Durable() Position {
 }
 
 // WhenDurable calls f with nil once everything up to p survives a power cut: at once on
-// this goroutine, or later on the writer's, where it must not block or call the log. If
+// this goroutine, or later on the writer's, which it must not keep waiting. If
 // the log fails before, f gets the error.
 func (l *Log) WhenDurable(p Position, f func(error)) {
 	l.mu.Lock()
@@ -330,7 +330,7 @@ func (l *Log) Lost() map[id.GroupID]error {
 // there is no error. A member of the group that comes to this node again begins anew.
 func (l *Log) Delete(group id.GroupID) error {
 	l.mu.Lock()
-	if err := l.admit(l.c.MaxPendingBytes); err != nil {
+	if err := l.admit(); err != nil {
 		l.mu.Unlock()
 		return err
 	}

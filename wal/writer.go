@@ -110,7 +110,7 @@ func (l *Log) create(s *segment) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.WriteAt(appendHeader(nil, s.seq, l.secret), 0); err == nil {
+	if _, err = f.WriteAt(header(s.seq, l.secret), 0); err == nil {
 		err = f.Sync()
 	}
 	if err == nil {

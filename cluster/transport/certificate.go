@@ -125,6 +125,12 @@ func verifyChain(chain []*x509.Certificate, authorities *x509.CertPool, usage x5
 	return nil
 }
 
+// otherNodeError is about a certificate that is good, but another node's.
+type otherNodeError struct{ text string }
+
+// Error implements error.
+func (e otherNodeError) Error() string { return e.text }
+
 // checkName refuses a certificate that does not name a node of the cluster, or names
 // another one than want; an empty want is any.
 func checkName(c *x509.Certificate, cluster string, want id.NodeID) error {
@@ -150,8 +156,8 @@ func checkName(c *x509.Certificate, cluster string, want id.NodeID) error {
 		return fmt.Errorf("%s is of cluster %q, this one is %q: issue it with the URI %s, or correct the list of nodes to join",
 			shown(c), cut(names[0].Host), cluster, CertificateName(cluster, wanted))
 	case want != "" && node != string(want):
-		return fmt.Errorf("%s names node %q where node %q was expected: give every node its own certificate, with the URI %s",
-			shown(c), cut(node), want, CertificateName(cluster, want))
+		return otherNodeError{fmt.Sprintf("%s names node %q where node %q was expected: give every node its own certificate, with the URI %s",
+			shown(c), cut(node), want, CertificateName(cluster, want))}
 	}
 	return nil
 }

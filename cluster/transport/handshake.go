@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 
@@ -26,17 +27,23 @@ const (
 	mdEpoch   = "quorate-epoch"
 	mdToken   = "quorate-peer-token"
 	mdLink    = "quorate-link"
+	mdProcess = "quorate-process" // optional
 )
 
 // identity is what this node says of itself; it does not change.
 type identity struct {
 	cluster, token string
 	self           Peer
-	secure         bool // the token never travels in plain text
+	secure         bool   // the token never travels in plain text
+	process        string // by chance: tells a call to oneself from a second process of the same id
 }
 
 func newIdentity(c *Config) identity {
-	i := identity{cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch}, secure: c.TLS != nil}
+	i := identity{
+		cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch},
+		secure:  c.TLS != nil,
+		process: strconv.FormatUint(rand.Uint64(), 16), //nolint:gosec // no secret
+	}
 	if len(c.Key) > 0 {
 		mac := hmac.New(sha256.New, c.Key)
 		mac.Write([]byte("quorate peer " + c.Cluster))
@@ -51,6 +58,7 @@ func (i identity) values() map[string]string {
 		mdNode:    string(i.self.Node),
 		mdEpoch:   strconv.FormatUint(uint64(i.self.Epoch), 10),
 		mdToken:   i.token,
+		mdProcess: i.process,
 	}
 }
 
@@ -74,6 +82,10 @@ func (r refusal) Error() string { return r.text }
 
 // GRPCStatus gives the refusal to the peer as it is.
 func (r refusal) GRPCStatus() *status.Status { return status.New(r.code, r.text) }
+
+// errMisled says that an address leads to another node than it should. It may pass:
+// addresses that are names, and IP addresses that are reused, move with the processes.
+var errMisled = errors.New("transport: the address leads to another node")
 
 // refused tells whether the error will come again until somebody changes something.
 func refused(err error) bool {
@@ -106,6 +118,10 @@ func (i identity) check(md metadata.MD) (Peer, error) {
 		return Peer{}, refusal{codes.Unauthenticated, fmt.Sprintf(
 			"the cluster key of node %q (%s) is not that of node %q (%s): set the same key on all nodes of cluster %q",
 			node, keyed(token), i.self.Node, keyed(i.token), i.cluster)}
+	}
+	if node == string(i.self.Node) && first(md, mdProcess) == i.process {
+		return Peer{}, refusal{codes.Unavailable, fmt.Sprintf(
+			"node %q called itself: the address that it knows of another node leads here", node)}
 	}
 	if node == string(i.self.Node) {
 		return Peer{}, refusal{codes.FailedPrecondition, fmt.Sprintf(

@@ -88,12 +88,36 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An address at which another node answers is not taken for the peer's.
+// An address at which another node answers, or this one itself, is not taken for the
+// peer's. It may be a name that moves on soon, so that it is tried as often as one that
+// cannot be reached.
 func TestWrongNodeAtAddress(t *testing.T) {
-	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1))
-	a.SetPeer("n3", b.address)
-	const want = `where node "n3" was expected: correct the address of "n3"`
-	until(t, "it says so", func() bool { return strings.Contains(a.Stats().Peers[0].LastError, want) })
+	conf := testConfig("n1", 1)
+	conf.RetryRefuse = time.Hour
+	for _, c := range []struct {
+		name, want string
+		leadsTo    func(a, b *node) string
+	}{
+		{
+			name: "another node", leadsTo: func(_, b *node) string { return b.address },
+			want: `node "n2" answers at %s, where node "n3" was expected: if that lasts, correct the address of "n3"`,
+		},
+		{
+			name: "itself", leadsTo: func(a, _ *node) string { return a.address },
+			want: `node "n1" called itself: the address that it knows of another node leads here`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := start(t, conf), start(t, testConfig("n2", 1))
+			address := c.leadsTo(a, b)
+			a.SetPeer("n3", address)
+			until(t, "it was tried three times", func() bool { return a.lookup("n3").failure.Load() >= 3 })
+			want := strings.ReplaceAll(c.want, "%s", address)
+			if last := a.Stats().Peers[0].LastError; !strings.Contains(last, want) {
+				t.Errorf("failed with\n%s\nwant\n%s", last, want)
+			}
+		})
+	}
 }
 
 // Unary calls are checked like links, and reach Config.Calls with the caller's name.

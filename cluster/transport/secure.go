@@ -82,10 +82,10 @@ func (m *Mux) verify(chain []*x509.Certificate, usage x509.ExtKeyUsage, want id.
 			err = checkName(chain[0], m.config.Cluster, want)
 		}
 	}
-	if err != nil {
-		return refusal{codes.Unauthenticated, err.Error()}
+	if other := (otherNodeError{}); err == nil || errors.As(err, &other) {
+		return err
 	}
-	return nil
+	return refusal{codes.Unauthenticated, err.Error()}
 }
 
 // certified checks that a caller is the node that its certificate names.
@@ -146,13 +146,19 @@ func (d dialCredentials) first(b []byte, err error) error {
 	return err
 }
 
-// fault makes a refusal of what will not pass by itself.
+// fault ends the session with the precise reason, if this knows it: a refusal, unless it
+// may pass by itself.
 func (d dialCredentials) fault(err error) error {
 	var record tls.RecordHeaderError
 	var known refusal
+	var other otherNodeError
 	alert, alerted := alertOf(err)
 	node, address := d.s.p.node, d.s.address
 	switch {
+	case errors.As(err, &other):
+		err = fmt.Errorf("%w: node %q at %s: %s; or, if that lasts, correct the address of %q", errMisled, node, address, other.text, node)
+		d.s.cancel(err)
+		return err
 	case errors.As(err, &known):
 		known.text = fmt.Sprintf("node %q at %s: %s", node, address, known.text)
 	case errors.As(err, &record):

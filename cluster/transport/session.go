@@ -146,8 +146,8 @@ func (s *session) open() error {
 			return err
 		}
 		if remote.Node != s.p.node {
-			return refusal{codes.FailedPrecondition, fmt.Sprintf("node %q answers at %s, where node %q was expected: correct the address of %q",
-				remote.Node, s.address, s.p.node, s.p.node)}
+			return fmt.Errorf("%w: node %q answers at %s, where node %q was expected: if that lasts, correct the address of %q",
+				errMisled, remote.Node, s.address, s.p.node, s.p.node)
 		}
 		if err := s.p.m.noteEpoch(remote); err != nil {
 			return err

@@ -48,7 +48,7 @@ func Table() []Package {
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
-				"cluster/placement", "raftfsm", "wal", "proto/node/v1", "internal/invariants",
+				"cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},

@@ -18,6 +18,9 @@ import (
 type Config struct {
 	NodeID  string `koanf:"node_id"`
 	DataDir string `koanf:"data_dir"`
+	Storage struct {
+		QueueLog string `koanf:"queue_log"`
+	} `koanf:"storage"`
 	Cluster struct {
 		Name          string   `koanf:"name"`
 		Expect        int      `koanf:"expect"`
@@ -94,6 +97,9 @@ func (c *Config) Validate() error {
 	}
 	if _, err := c.Level(); err != nil {
 		fault("log.level", strconv.Quote(c.Log.Level), "use debug, info, warn or error")
+	}
+	if l := c.Storage.QueueLog; l != "shared" && l != "bolt" {
+		fault("storage.queue_log", strconv.Quote(l), "use shared or bolt")
 	}
 	if f := c.Log.Format; f != "auto" && f != "text" && f != "json" {
 		fault("log.format", strconv.Quote(f), "use auto, text or json")

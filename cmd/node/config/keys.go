@@ -19,6 +19,7 @@ func Keys() []Key {
 	return []Key{
 		{"node_id", "", "name of this node, unique in the cluster and for good; empty: the host's name"},
 		{"data_dir", "/var/lib/quorate", "directory of all that this node stores; one process at a time"},
+		{"storage.queue_log", "shared", "where new queues keep their log: shared, the node's one log, or bolt, a file for each"},
 		{"cluster.name", "quorate", "name of the cluster; nodes of another name are refused"},
 		{"cluster.expect", 3, "nodes that found the cluster together at its very first start"},
 		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved again and again"},

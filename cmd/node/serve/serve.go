@@ -27,6 +27,9 @@ const (
 	dirMode         = 0o750
 	// maxShownBytes bounds what is logged of a name that a stranger chose.
 	maxShownBytes = 128
+	// nameTimeout bounds the wait for this node's own name, which is looked up every nameEvery.
+	nameTimeout = 2 * time.Minute
+	nameEvery   = 500 * time.Millisecond
 )
 
 // node is what runs; one goroutine starts and stops it.
@@ -38,7 +41,7 @@ type node struct {
 	broker *broker.Broker
 	part   *cluster.Cluster
 	api    *grpcapi.Server
-	failed chan error // a listener ended by itself
+	failed chan error // a listener ended by itself, or nothing can be stored any more
 
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
@@ -47,7 +50,7 @@ type node struct {
 
 // Run runs a node until ctx ends, then drains and stops it. version is told to others.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
-	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 2), unwatch: make(chan struct{})}
+	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 3), unwatch: make(chan struct{})}
 	err := n.start(ctx, version)
 	if err == nil {
 		log.Info("node is started", "node", cfg.NodeID, "cluster", cfg.Cluster.Name, "version", version,
@@ -59,7 +62,7 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 	} else if ctx.Err() != nil {
 		err = nil // asked to stop while starting
 	}
-	return errors.Join(err, n.stop())
+	return errors.Join(err, n.stop(err == nil))
 }
 
 func (n *node) start(ctx context.Context, version string) error {
@@ -71,6 +74,9 @@ func (n *node) start(ctx context.Context, version string) error {
 		return err
 	}
 	if err := n.serveHealth(ctx); err != nil {
+		return err
+	}
+	if err := n.awaitName(ctx); err != nil {
 		return err
 	}
 	c, err := n.clusterConfig(ctx, version)
@@ -97,6 +103,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	c := cluster.Config{
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
 		Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
+		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: func(err error) { n.failed <- err },
 		QueueConfig: broker.QueueConfig, ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		HeartbeatTimeout: n.cfg.Timeouts.Heartbeat, BodyCacheBytes: n.cfg.Limits.BodyCacheBytes, PublishWindow: n.cfg.Limits.PublishWindow,
 	}
@@ -113,6 +120,33 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		c.TLS = n.peerTLS.Current
 	}
 	return c, errors.Join(errs[:]...)
+}
+
+// awaitName waits until this node's own name resolves: in an orchestrator the name is
+// published a little after the process has started.
+func (n *node) awaitName(ctx context.Context) error {
+	name := n.cfg.Advertise.Host
+	if name == "" || net.ParseIP(name) != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
+	tick := time.NewTicker(nameEvery)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		_, err := net.DefaultResolver.LookupHost(ctx, name)
+		if err == nil {
+			return nil
+		}
+		if first {
+			n.log.Info("own name does not resolve yet, waiting", "advertise_host", name, "at_most", nameTimeout, "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("advertise.host %q does not resolve: %w", name, err)
+		}
+	}
 }
 
 func listen(ctx context.Context, key, address string) (net.Listener, error) {
@@ -160,16 +194,19 @@ func (n *node) serveClients(ctx context.Context) error {
 	return nil
 }
 
-// stop drains while clients are served, then closes from the outside in.
-func (n *node) stop() error {
+// stop drains while clients are served, unless the node failed, then closes from the
+// outside in.
+func (n *node) stop(drain bool) error {
 	var errs []error
-	if n.api != nil {
+	if n.api != nil && drain {
 		n.log.Info("node drains", "at_most", n.cfg.Timeouts.Drain)
 		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
 			if err := n.broker.Drain(ctx); err != nil {
 				n.log.Warn("drain is incomplete, other nodes take over by election", "error", err)
 			}
 		})
+	}
+	if n.api != nil {
 		bounded(shutdownTimeout, func(ctx context.Context) {
 			if err := n.api.Shutdown(ctx); err != nil {
 				n.log.Warn("clients were cut off", "error", err)

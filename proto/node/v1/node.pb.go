@@ -2328,11 +2328,13 @@ type QueueStatusResponse struct {
 	// HasOverview is false when the receiver does not lead.
 	HasOverview bool `protobuf:"varint,1,opt,name=has_overview,json=hasOverview,proto3" json:"has_overview,omitempty"`
 	// Overview is the JSON form of quorumq.Overview; it is shown, never stored.
-	Overview      []byte       `protobuf:"bytes,2,opt,name=overview,proto3" json:"overview,omitempty"`
-	Group         *GroupStatus `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	Leader        string       `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Overview []byte       `protobuf:"bytes,2,opt,name=overview,proto3" json:"overview,omitempty"`
+	Group    *GroupStatus `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	Leader   string       `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	// BacklogTrouble tells why the dead-letter backlog waits; empty if it does not.
+	BacklogTrouble string `protobuf:"bytes,5,opt,name=backlog_trouble,json=backlogTrouble,proto3" json:"backlog_trouble,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *QueueStatusResponse) Reset() {
@@ -2389,6 +2391,13 @@ func (x *QueueStatusResponse) GetGroup() *GroupStatus {
 func (x *QueueStatusResponse) GetLeader() string {
 	if x != nil {
 		return x.Leader
+	}
+	return ""
+}
+
+func (x *QueueStatusResponse) GetBacklogTrouble() string {
+	if x != nil {
+		return x.BacklogTrouble
 	}
 	return ""
 }
@@ -2927,12 +2936,13 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"not_leader\x18\x03 \x01(\bR\tnotLeader\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\"*\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
-	"\x05queue\x18\x01 \x01(\x04R\x05queue\"\xa0\x01\n" +
+	"\x05queue\x18\x01 \x01(\x04R\x05queue\"\xc9\x01\n" +
 	"\x13QueueStatusResponse\x12!\n" +
 	"\fhas_overview\x18\x01 \x01(\bR\vhasOverview\x12\x1a\n" +
 	"\boverview\x18\x02 \x01(\fR\boverview\x122\n" +
 	"\x05group\x18\x03 \x01(\v2\x1c.quorate.node.v1.GroupStatusR\x05group\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\tR\x06leader\"\x13\n" +
+	"\x06leader\x18\x04 \x01(\tR\x06leader\x12'\n" +
+	"\x0fbacklog_trouble\x18\x05 \x01(\tR\x0ebacklogTrouble\"\x13\n" +
 	"\x11NodeStatusRequest\"\xa1\x02\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
