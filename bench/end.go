@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -22,8 +21,8 @@ const (
 	syncBytes    = 4096 // of each
 )
 
-// endToEnd measures a cluster whose data are on disk, then the same one with its data in
-// memory, which is what the rows of the first are compared with.
+// endToEnd measures a cluster with its data in memory, then two that are compared with it:
+// on disk with the node's shared log, and on disk with bolt.
 func endToEnd(ctx context.Context, o options) ([]Row, error) {
 	sync, err := syncTimes(os.TempDir())
 	if err != nil {
@@ -33,22 +32,30 @@ func endToEnd(ctx context.Context, o options) ([]Row, error) {
 		{Name: "disk, append 4 KiB and fsync, p50", Value: milliseconds(sync.ValueAtQuantile(50)), Unit: "ms", Aim: lower},
 		{Name: "disk, append 4 KiB and fsync, p99", Value: milliseconds(sync.ValueAtQuantile(99)), Unit: "ms", Aim: lower},
 	}
-	stored, err := measureCluster(ctx, o, "", "end to end")
-	if err != nil {
-		return nil, err
+	var inMemory []Row
+	for _, c := range []struct {
+		parent, label, log string
+		memory             bool
+	}{
+		{o.memory, "end to end, in memory", "shared", true},
+		{"", "end to end", "shared", false},
+		{"", "end to end, bolt", "bolt", false},
+	} {
+		if c.memory && !isDirectory(c.parent) {
+			continue
+		}
+		measured, err := measureCluster(ctx, o, c.parent, c.label, c.log)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.label, err)
+		}
+		for i := range inMemory { // none without a directory in memory
+			measured[i].ComparedWith = inMemory[i].Name
+		}
+		if c.memory {
+			inMemory = measured
+		}
+		rows = append(rows, measured...)
 	}
-	if !isDirectory(o.memory) {
-		return append(rows, stored...), nil
-	}
-	const label = "end to end, in memory"
-	inMemory, err := measureCluster(ctx, o, o.memory, label)
-	if err != nil {
-		return nil, fmt.Errorf("with data in %s: %w", o.memory, err)
-	}
-	for i := range stored {
-		stored[i].ComparedWith = inMemory[i].Name
-	}
-	rows = slices.Concat(rows, stored, inMemory)
 	return rows, compare(rows)
 }
 
@@ -80,15 +87,16 @@ func syncTimes(dir string) (h *hdrhistogram.Histogram, err error) {
 }
 
 // measureCluster starts a cluster with its data under a temporary directory in parent and
-// measures each size of body. Rows come in the same order at every call.
-func measureCluster(ctx context.Context, o options, parent, label string) (rows []Row, err error) {
+// its queues in the named log, and measures each size of body. Rows come in the same order at every call.
+func measureCluster(ctx context.Context, o options, parent, label, log string) (rows []Row, err error) {
 	dir, err := os.MkdirTemp(parent, "quorate-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cluster, err := chaos.NewCluster(chaos.ClusterConfig{
-		Binary: o.binary, Dir: filepath.Clean(dir), Name: "bench", Settings: "log:\n  level: warn\n",
+		Binary: o.binary, Dir: filepath.Clean(dir), Name: "bench",
+		Settings: "log:\n  level: warn\nstorage:\n  queue_log: " + log + "\n",
 	})
 	if err != nil {
 		return nil, err

@@ -19,8 +19,8 @@ import (
 
 const messageBytes = 100
 
-// stores are what a benchmark compares; it returns the groups' stores and what waits
-// until the last append of a group is durable.
+// appender is a way of storing that a benchmark compares. What open returns appends an
+// entry to a group and calls done once that is durable, at once or later.
 type appender struct {
 	name  string
 	depth int // batches of a group that are under way at a time

@@ -16,6 +16,7 @@ type consumer struct {
 	place   int // of its queue in the chain
 	autoAck bool
 	credit  bool // it says how many it takes
+	gets    bool // it asks for each message (DEL-5)
 
 	node int // -1: not attached
 	end  *end
@@ -27,6 +28,7 @@ type consumer struct {
 	sent     int
 	early    []quorumq.Delivery // came before the answer to the Checkout
 	resuming bool
+	asking   bool // a Get is on its way
 	inFlight int
 	granted  quorumq.MsgID   // newest credit
 	granting bool            // it is on its way in this attempt
@@ -47,10 +49,13 @@ func (c *consumer) attach() {
 	}
 	n.sessions++
 	c.key = quorumq.ConsumerKey{SessionKey: quorumq.SessionKey{Node: n.name, Epoch: n.epoch, Session: n.sessions}, Tag: 1}
+	if c.gets {
+		c.key.Tag = 0
+	}
 	w.event("attach queue node session", int64(g.uid), int64(at), int64(n.sessions))
 	c.node, c.end = at, n.end(g)
 	c.book = session.NewConsumer(c.key, 0)
-	c.open, c.opening, c.sent, c.early, c.got = false, false, 0, nil, nil
+	c.open, c.opening, c.sent, c.early, c.got, c.asking = c.gets, false, 0, nil, nil, false
 	c.resuming, c.inFlight, c.granted, c.granting = false, 0, 0, false
 	c.end.consumers = append(c.end.consumers, c)
 }
@@ -63,7 +68,9 @@ func (c *consumer) lost() { c.node, c.end, c.got = -1, nil, nil }
 func (c *consumer) gone() {
 	c.w.event("gone session", int64(c.key.Session))
 	c.end.remove(c)
-	c.end.closeSession(c.key.SessionKey)
+	if c.w.cfg.Fault != FaultOpenSession {
+		c.end.closeSession(c.key.SessionKey)
+	}
 	c.lost()
 }
 
@@ -86,6 +93,28 @@ func (c *consumer) rewind() {
 	}
 }
 
+// ask gets one message. An answer that is lost may have assigned one: then the session is
+// closed, which brings it back.
+func (c *consumer) ask() {
+	if c.asking || c.w.quiet || c.w.rng.IntN(3) > 0 {
+		return
+	}
+	c.asking = true
+	key := c.key
+	c.end.send(quorumq.AppendCommand(nil, &quorumq.Get{Session: key.SessionKey}), nil, func(a answer) {
+		if c.node < 0 || c.key != key {
+			return
+		}
+		c.asking = false
+		switch d := a.reply.Delivery; {
+		case a.reply.Code != quorumq.CodeOK:
+			c.w.broke("DEL-5", "a Get of consumer %v is answered with code %d", key, a.reply.Code)
+		case d != nil && c.book.Assign(*d, false):
+			c.hand(*d)
+		}
+	})
+}
+
 // pump sends what the queue is to be told.
 func (c *consumer) pump() {
 	e, key := c.end, c.key
@@ -98,7 +127,9 @@ func (c *consumer) pump() {
 		}
 		return
 	}
-	if c.book.NeedsResume() && !c.resuming {
+	if c.gets {
+		c.ask()
+	} else if c.book.NeedsResume() && !c.resuming {
 		c.resuming = true
 		c.resume()
 	}

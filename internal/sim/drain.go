@@ -4,7 +4,7 @@ import "github.com/quorate/quorate/quorumq"
 
 // Bounds of the last part of a run.
 const (
-	maxPasses = 4000
+	maxPasses = 1500
 	passMs    = 40
 )
 

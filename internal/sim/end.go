@@ -74,7 +74,11 @@ func (e *end) retry(hint int) {
 	for _, o := range e.ops {
 		o.sent = false
 	}
-	for _, c := range e.consumers {
+	for _, c := range slices.Clone(e.consumers) {
+		if c.asking {
+			c.close()
+			continue
+		}
 		c.rewind()
 	}
 	e.notBefore = w.now

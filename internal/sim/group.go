@@ -161,6 +161,10 @@ func (r *replica) catchUp(index uint64) quorumq.Reply {
 		reply = rep
 	}
 	reply.Refused = slices.Clone(reply.Refused)
+	if reply.Delivery != nil {
+		d := *reply.Delivery
+		reply.Delivery = &d
+	}
 	return reply
 }
 

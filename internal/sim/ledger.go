@@ -130,6 +130,8 @@ type ledger struct {
 	auto  map[quorumq.ConsumerKey]bool
 	last  map[quorumq.ConsumerKey]quorumq.MsgID
 
+	sessions  map[quorumq.SessionKey]bool
+	suspected map[id.NodeID]quorumq.Time // when its sessions end (DC-1)
 	epochs    map[id.NodeID]id.Epoch
 	next      map[id.NodeID]quorumq.Seq
 	producers map[quorumq.ProducerID]uint64
@@ -152,6 +154,7 @@ func newLedger(g *group, c quorumq.Config) *ledger {
 		copies: make(map[quorumq.BodyRef]*copied),
 		held:   make(map[quorumq.ConsumerKey]map[quorumq.MsgID]*copied), gifts: make(map[giftKey]*gift),
 		auto: make(map[quorumq.ConsumerKey]bool), last: make(map[quorumq.ConsumerKey]quorumq.MsgID),
+		sessions: make(map[quorumq.SessionKey]bool), suspected: make(map[id.NodeID]quorumq.Time),
 		epochs: make(map[id.NodeID]id.Epoch), next: make(map[id.NodeID]quorumq.Seq),
 		producers: make(map[quorumq.ProducerID]uint64), sources: make(map[*group]*sourceLog),
 		storedUpTo: make(map[int]uint64), deliveredUpTo: make(map[orderKey]uint64),

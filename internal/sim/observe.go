@@ -15,9 +15,13 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	l.now = max(l.now, e.now)
 	l.fresh = l.fresh[:0]
 	l.ttl[0] = l.ttl[1]
+	l.timeOut()
+	if down, is := c.(*quorumq.NodeDown); is {
+		l.down(down)
+	}
 	for _, n := range eff.Notices {
-		if n.Kind == quorumq.NoticeCancelled { // DC-1
-			l.end(func(k quorumq.ConsumerKey) bool { return k.SessionKey == n.Consumer.SessionKey }, false)
+		if n.Kind == quorumq.NoticeCancelled && l.sessions[n.Consumer.SessionKey] {
+			l.broke("DC-1", "consumer %v is cancelled before its time", n.Consumer)
 		}
 	}
 	l.command(index, c, &r)
@@ -47,14 +51,17 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 	case *quorumq.Transfer:
 		l.transferred(index, c, r)
 	case *quorumq.Checkout:
-		if r.Code != quorumq.CodeFenced {
-			l.speaks(c.Consumer.Node, c.Consumer.Epoch)
-		}
-		if r.Code == quorumq.CodeOK {
+		if l.opens(c.Consumer.SessionKey, r.Code) {
+			l.sessions[c.Consumer.SessionKey] = true
 			l.auto[c.Consumer] = c.AutoAck
 			if c.Credit {
 				l.limit[c.Consumer] = c.Limit
 			}
+		}
+	case *quorumq.Get:
+		if l.opens(c.Session, r.Code) && r.Delivery != nil {
+			l.sessions[c.Session] = true
+			l.delivered(r.Delivery)
 		}
 	case *quorumq.Settle:
 		l.outcome(c.Consumer, c.Ranges, r, l.settled)
@@ -82,11 +89,12 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		if c.Session.Epoch >= l.epochs[c.Session.Node] {
 			l.speaks(c.Session.Node, c.Session.Epoch)
 		}
-		l.end(func(k quorumq.ConsumerKey) bool { return k.SessionKey == c.Session }, true)
-	case *quorumq.NodeDown:
-		l.raised(c.Node, c.Epoch)
+		l.endSessions(func(k quorumq.SessionKey) bool { return k == c.Session }, true)
 	case *quorumq.NodeUp:
 		l.raised(c.Node, c.Epoch)
+		if c.Epoch >= l.epochs[c.Node] {
+			delete(l.suspected, c.Node)
+		}
 	case *quorumq.Configure:
 		l.config = c.Config
 		l.ttl[1] = c.Config.MessageTTLMs
@@ -113,8 +121,54 @@ func (l *ledger) speaks(n id.NodeID, e id.Epoch) {
 func (l *ledger) raised(n id.NodeID, e id.Epoch) {
 	if have, known := l.epochs[n]; known && e > have {
 		l.epochs[n], l.next[n] = e, 1
-		l.end(func(k quorumq.ConsumerKey) bool { return k.Node == n }, true)
+		delete(l.suspected, n)
+		l.endSessions(func(k quorumq.SessionKey) bool { return k.Node == n }, true)
 	}
+}
+
+// opens notes that a session's node speaks; true if the session is, or may be, there.
+func (l *ledger) opens(k quorumq.SessionKey, code quorumq.ReplyCode) bool {
+	if code != quorumq.CodeFenced {
+		l.speaks(k.Node, k.Epoch)
+	}
+	if code == quorumq.CodeOK {
+		delete(l.suspected, k.Node)
+	}
+	return code == quorumq.CodeOK
+}
+
+// down notes that a node with sessions is suspected (DC-1).
+func (l *ledger) down(c *quorumq.NodeDown) {
+	l.raised(c.Node, c.Epoch)
+	if _, already := l.suspected[c.Node]; already || c.Epoch < l.epochs[c.Node] {
+		return
+	}
+	for k := range l.sessions {
+		if k.Node == c.Node {
+			l.suspected[c.Node] = l.now + quorumq.Time(l.config.DisconnectedTimeoutMs)
+		}
+	}
+	l.timeOut()
+}
+
+// timeOut ends the sessions of nodes that were suspected for too long.
+func (l *ledger) timeOut() {
+	for n, deadline := range l.suspected {
+		if deadline <= l.now {
+			delete(l.suspected, n)
+			l.endSessions(func(k quorumq.SessionKey) bool { return k.Node == n }, false)
+		}
+	}
+}
+
+// endSessions ends sessions with their consumers.
+func (l *ledger) endSessions(which func(quorumq.SessionKey) bool, failed bool) {
+	for k := range l.sessions {
+		if which(k) {
+			delete(l.sessions, k)
+		}
+	}
+	l.end(func(k quorumq.ConsumerKey) bool { return which(k.SessionKey) }, failed)
 }
 
 // end ends consumers: what they hold goes back.
@@ -279,7 +333,7 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 		l.held[d.Consumer] = make(map[quorumq.MsgID]*copied)
 	}
 	l.held[d.Consumer][d.MsgID] = c
-	if n := len(l.held[d.Consumer]); n > int(l.w.swarm.prefetch) {
+	if n := len(l.held[d.Consumer]); d.Consumer.Tag != 0 && n > int(l.w.swarm.prefetch) {
 		l.broke("DEL-3", "consumer %v holds %d messages, its prefetch is %d", d.Consumer, n, l.w.swarm.prefetch)
 	}
 	if limit, credit := l.limit[d.Consumer]; credit && d.MsgID > limit {

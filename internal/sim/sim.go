@@ -61,6 +61,9 @@ const (
 	FaultEarlyEffects
 	// FaultNoResume: a gateway goes on where deliveries are missing (DEL-12).
 	FaultNoResume
+	// FaultOpenSession: a gateway leaves the session of a consumer open that a leader, one of
+	// the past perhaps, did not know (DEL-12).
+	FaultOpenSession
 	// FaultForgetfulProducers: a queue forgets its producers when it is restored.
 	FaultForgetfulProducers
 

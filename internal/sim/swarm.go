@@ -26,6 +26,7 @@ type swarm struct {
 	prefetch   uint32
 	autoAck    bool
 	credit     bool
+	gets       bool
 	batch      int
 	forwarding int // letters that a forwarder has in its window
 	static     bool
@@ -47,7 +48,7 @@ func drawSwarm(r *rand.Rand) swarm {
 		skew: r.Int64N(400), maxTick: 1 + r.Int64N(12), ttl: quorumq.Unlimited,
 		fanout: r.IntN(3) == 0, cycle: r.IntN(5) == 0,
 		producers: 1 + r.IntN(3), plain: r.IntN(2), consumers: 1 + r.IntN(3),
-		window: 5 + r.IntN(40), prefetch: uint32(1 + r.IntN(20)), autoAck: r.IntN(5) == 0, credit: r.IntN(3) == 0,
+		window: 5 + r.IntN(40), prefetch: uint32(1 + r.IntN(20)), autoAck: r.IntN(5) == 0, credit: r.IntN(3) == 0, gets: r.IntN(3) == 0,
 		batch: 1 + r.IntN(12), forwarding: 1 + r.IntN(16),
 	}
 	if r.IntN(3) == 0 {

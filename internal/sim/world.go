@@ -59,7 +59,7 @@ func newWorld(c Config) *world {
 	}
 	w.trace.sum = fnvOffset
 	w.swarm = drawSwarm(w.rng)
-	if c.Fault != NoFault {
+	if c.Fault != NoFault && c.Fault != FaultOpenSession { // that one shows among leaders that last
 		w.swarm.stress()
 	}
 	for i := range w.nodes {
@@ -102,6 +102,9 @@ func (w *world) hireClients() {
 	for place := range queueNames {
 		for i := range w.swarm.consumers {
 			w.consumers = append(w.consumers, &consumer{w: w, place: place, node: -1, autoAck: w.swarm.autoAck && i == 0, credit: w.swarm.credit && i == 1})
+		}
+		if w.swarm.gets {
+			w.consumers = append(w.consumers, &consumer{w: w, place: place, node: -1, gets: true})
 		}
 	}
 }

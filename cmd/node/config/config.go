@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -34,7 +35,8 @@ type Config struct {
 		HTTP   string `koanf:"http"`
 	} `koanf:"listen"`
 	Advertise struct {
-		Host string `koanf:"host"`
+		Host   string `koanf:"host"`
+		Gossip string `koanf:"gossip"`
 	} `koanf:"advertise"`
 	TLS struct {
 		Peer   TLSFiles `koanf:"peer"`
@@ -92,8 +94,10 @@ func (c *Config) Validate() error {
 			fault(key, strconv.Quote(value), "the port must be a number from 1 to 65535")
 		}
 	}
-	if strings.Contains(c.Advertise.Host, ":") && net.ParseIP(c.Advertise.Host) == nil {
-		fault("advertise.host", strconv.Quote(c.Advertise.Host), "use a host name or an IP address, without a port")
+	for key, host := range map[string]string{"advertise.host": c.Advertise.Host, "advertise.gossip": c.Advertise.Gossip} {
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			fault(key, strconv.Quote(host), "use a host name or an IP address, without a port")
+		}
 	}
 	if _, err := c.Level(); err != nil {
 		fault("log.level", strconv.Quote(c.Log.Level), "use debug, info, warn or error")
@@ -146,7 +150,7 @@ func (c *Config) GossipKey() ([]byte, error) {
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("config: cluster.gossip_key_file: %w", err)
+		return nil, fmt.Errorf("config: cluster.gossip_key_file: %w: name a file that user %d may read", err, os.Getuid())
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil {
@@ -172,6 +176,14 @@ func (c *Config) Reachable(listen string) (string, error) {
 		}
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// ReachableGossip returns the address at which others reach the gossip listener. Gossip
+// carries IP addresses: where a name lags behind, as a pod's does, it is told one.
+func (c *Config) ReachableGossip() (string, error) {
+	told := *c
+	told.Advertise.Host = cmp.Or(c.Advertise.Gossip, c.Advertise.Host)
+	return told.Reachable(c.Listen.Gossip)
 }
 
 func firstIP() (string, error) {

@@ -29,6 +29,7 @@ func Keys() []Key {
 		{"listen.gossip", "0.0.0.0:7072", "gossip between nodes, TCP and UDP"},
 		{"listen.http", "0.0.0.0:7073", "health: /health/startup, /health/live, /health/ready"},
 		{"advertise.host", "", "host at which others reach this node; empty: the listener's, or the first IP address that is not loopback"},
+		{"advertise.gossip", "", "host at which others reach this node's gossip, best an IP address; empty: as advertise.host"},
 		{"tls.peer.cert", "", "PEM file with this node's certificate for other nodes; empty: no TLS between nodes"},
 		{"tls.peer.key", "", "PEM file with its key"},
 		{"tls.peer.ca", "", "PEM file with the authorities of all nodes' certificates"},

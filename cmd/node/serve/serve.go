@@ -66,8 +66,11 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 }
 
 func (n *node) start(ctx context.Context, version string) error {
+	if _, err := n.cfg.GossipKey(); err != nil {
+		return err // before anything is made
+	}
 	if err := os.MkdirAll(n.cfg.DataDir, dirMode); err != nil {
-		return fmt.Errorf("data_dir: %w", err)
+		return fmt.Errorf("data_dir: %w: name a directory that user %d may make and write", err, os.Getuid())
 	}
 	var err error
 	if n.clientTLS, err = n.cfg.ClientTLS(n.log); err != nil {
@@ -114,7 +117,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	c.Key, errs[0] = n.cfg.GossipKey()
 	c.PeerAddr, errs[1] = n.cfg.Reachable(n.cfg.Listen.Peer)
 	c.ClientAddr, errs[2] = n.cfg.Reachable(n.cfg.Listen.Client)
-	c.GossipHost, errs[3] = n.cfg.Reachable(n.cfg.Listen.Gossip)
+	c.GossipHost, errs[3] = n.cfg.ReachableGossip()
 	c.Peers, errs[4] = listen(ctx, "listen.peer", n.cfg.Listen.Peer)
 	if n.peerTLS, errs[5] = n.cfg.PeerTLS(n.log); n.peerTLS != nil {
 		c.TLS = n.peerTLS.Current
@@ -153,7 +156,7 @@ func listen(ctx context.Context, key, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
+		return nil, fmt.Errorf("%s: %w: choose another address, or stop what uses this one", key, err)
 	}
 	return l, nil
 }

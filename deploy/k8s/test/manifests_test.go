@@ -260,6 +260,10 @@ func TestConfig(t *testing.T) {
 		if host := env(c, "QUORATE_ADVERTISE__HOST"); host.Value != "$(QUORATE_NODE_ID)."+o.set.Spec.ServiceName {
 			t.Errorf("QUORATE_ADVERTISE__HOST = %q, want the pod's name in the headless service", host.Value)
 		}
+		gossip := env(c, "QUORATE_ADVERTISE__GOSSIP")
+		if gossip.ValueFrom == nil || gossip.ValueFrom.FieldRef == nil || gossip.ValueFrom.FieldRef.FieldPath != "status.podIP" {
+			t.Errorf("QUORATE_ADVERTISE__GOSSIP = %+v, want the pod's address: its name may lead to the former one for a while", gossip)
+		}
 		order := func(name string) int {
 			return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 		}
