@@ -28,6 +28,7 @@ const (
 	mdToken   = "quorate-peer-token"
 	mdLink    = "quorate-link"
 	mdProcess = "quorate-process" // optional
+	mdWanted  = "quorate-wanted"  // of a Link: the node that the opener means
 )
 
 // identity is what this node says of itself; it does not change.
@@ -83,9 +84,18 @@ func (r refusal) Error() string { return r.text }
 // GRPCStatus gives the refusal to the peer as it is.
 func (r refusal) GRPCStatus() *status.Status { return status.New(r.code, r.text) }
 
-// errMisled says that an address leads to another node than it should. It may pass:
-// addresses that are names, and IP addresses that are reused, move with the processes.
-var errMisled = errors.New("transport: the address leads to another node")
+// misled is the answer to a link that is meant for another node. It is no refusal,
+// because it may pass: names, and IP addresses that are reused, move with the processes.
+func (i identity) misled(from id.NodeID, wanted string) error {
+	return status.Errorf(codes.Unavailable, "node %q answers where node %q looks for node %q: if that lasts, correct the address of %q",
+		i.self.Node, from, wanted, wanted)
+}
+
+// twiceErr refuses a second process of a node's id.
+func twiceErr(n id.NodeID) error {
+	return refusal{codes.FailedPrecondition, fmt.Sprintf(
+		"node id %q is used by two processes: give every node its own id and its own data directory", n)}
+}
 
 // refused tells whether the error will come again until somebody changes something.
 func refused(err error) bool {
@@ -124,8 +134,7 @@ func (i identity) check(md metadata.MD) (Peer, error) {
 			"node %q called itself: the address that it knows of another node leads here", node)}
 	}
 	if node == string(i.self.Node) {
-		return Peer{}, refusal{codes.FailedPrecondition, fmt.Sprintf(
-			"node id %q is used by two processes: give every node its own id and its own data directory", node)}
+		return Peer{}, twiceErr(i.self.Node)
 	}
 	epoch, err := strconv.ParseUint(first(md, mdEpoch), 10, 64)
 	if err != nil {

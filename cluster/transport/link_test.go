@@ -100,7 +100,7 @@ func TestWrongNodeAtAddress(t *testing.T) {
 	}{
 		{
 			name: "another node", leadsTo: func(_, b *node) string { return b.address },
-			want: `node "n2" answers at %s, where node "n3" was expected: if that lasts, correct the address of "n3"`,
+			want: `node "n2" answers where node "n1" looks for node "n3": if that lasts, correct the address of "n3"`,
 		},
 		{
 			name: "itself", leadsTo: func(a, _ *node) string { return a.address },
@@ -109,14 +109,35 @@ func TestWrongNodeAtAddress(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := start(t, conf), start(t, testConfig("n2", 1))
-			address := c.leadsTo(a, b)
-			a.SetPeer("n3", address)
+			meet(a, b)
+			connected(t, a, b)
+			a.SetPeer("n3", c.leadsTo(a, b))
 			until(t, "it was tried three times", func() bool { return a.lookup("n3").failure.Load() >= 3 })
-			want := strings.ReplaceAll(c.want, "%s", address)
-			if last := a.Stats().Peers[0].LastError; !strings.Contains(last, want) {
-				t.Errorf("failed with\n%s\nwant\n%s", last, want)
+			for _, s := range a.Stats().Peers {
+				if s.Node == "n3" && !strings.Contains(s.LastError, c.want) {
+					t.Errorf("failed with\n%s\nwant\n%s", s.LastError, c.want)
+				}
+				if s.Node == "n2" && (!s.Up || s.Connects != 1) {
+					t.Errorf("the link that is meant: up %v, connected %d times, want once", s.Up, s.Connects)
+				}
 			}
 		})
+	}
+}
+
+// Two nodes with one id do not take turns: the first that came keeps its links.
+func TestSecondProcessOfANode(t *testing.T) {
+	a, b, second := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1)), start(t, testConfig("n2", 1))
+	meet(a, b)
+	connected(t, a, b)
+	second.SetPeer("n1", a.address)
+	until(t, "it was refused three times", func() bool { return second.lookup("n1").failure.Load() >= 3 })
+	const want = `node id "n2" is used by two processes`
+	if s := second.Stats().Peers[0]; !strings.Contains(s.LastError, want) {
+		t.Errorf("failed with\n%s\nwant\n%s", s.LastError, want)
+	}
+	if s := b.Stats().Peers[0]; !s.Up || s.Connects != 1 {
+		t.Errorf("the first one's link: up %v, connected %d times, want once", s.Up, s.Connects)
 	}
 }
 

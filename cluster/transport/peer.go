@@ -77,7 +77,7 @@ func (p *peer) failed(err error, wait time.Duration, told *string) time.Duration
 	p.lastErr = err
 	p.mu.Unlock()
 	reason := "unreachable"
-	if refused(err) || errors.Is(err, errMisled) {
+	if refused(err) {
 		reason = err.Error()
 	}
 	if *told != reason {

@@ -156,7 +156,7 @@ func (d dialCredentials) fault(err error) error {
 	node, address := d.s.p.node, d.s.address
 	switch {
 	case errors.As(err, &other):
-		err = fmt.Errorf("%w: node %q at %s: %s; or, if that lasts, correct the address of %q", errMisled, node, address, other.text, node)
+		err = fmt.Errorf("transport: node %q at %s: %s; or, if that lasts, correct the address of %q", node, address, other.text, node)
 		d.s.cancel(err)
 		return err
 	case errors.As(err, &known):

@@ -130,7 +130,7 @@ func (s *session) open() error {
 		class  class
 		stream *linkStream
 	}{{classBeat, &s.beatStream}, {classRaft, &s.raftStream}, {classQueue, &s.queueStream}} {
-		stream, err := client.Link(metadata.AppendToOutgoingContext(s.ctx, mdLink, string(l.class)))
+		stream, err := client.Link(metadata.AppendToOutgoingContext(s.ctx, mdLink, string(l.class), mdWanted, string(s.p.node)))
 		if err != nil {
 			return fmt.Errorf("transport: node %q at %s: %w", s.p.node, s.address, err)
 		}
@@ -146,8 +146,7 @@ func (s *session) open() error {
 			return err
 		}
 		if remote.Node != s.p.node {
-			return fmt.Errorf("%w: node %q answers at %s, where node %q was expected: if that lasts, correct the address of %q",
-				errMisled, remote.Node, s.address, s.p.node, s.p.node)
+			return fmt.Errorf("transport: node %q answers at %s, where node %q was expected", remote.Node, s.address, s.p.node)
 		}
 		if err := s.p.m.noteEpoch(remote); err != nil {
 			return err

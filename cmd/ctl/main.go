@@ -114,7 +114,8 @@ func (s *session) with(cmd *cobra.Command, f func(context.Context, *client.Clien
 }
 
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
-	cfg := client.Config{Addresses: s.addresses, FixedAddresses: s.fixed}
+	// The server's limit of a message counts, whatever it is.
+	cfg := client.Config{Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1}
 	if s.tls || s.tlsFiles != (client.TLS{}) {
 		cfg.TLS = &s.tlsFiles
 	}

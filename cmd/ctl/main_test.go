@@ -1,8 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
+
+	"github.com/quorate/quorate/client"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -38,6 +42,24 @@ func TestParseArguments(t *testing.T) {
 	for name, want := range map[string]any{"n": int64(5), "b": true, "s": "text", "q": "5", "empty": ""} {
 		if fmt.Sprintf("%T %v", got[name], got[name]) != fmt.Sprintf("%T %v", want, want) {
 			t.Errorf("%s is %T %v, want %T %v", name, got[name], got[name], want, want)
+		}
+	}
+}
+
+func TestUnrouted(t *testing.T) {
+	returned := &client.NotConfirmedError{Result: client.Result{Outcome: client.Returned}}
+	other := errors.New("other")
+	for _, row := range []struct {
+		exchange string
+		err      error
+		want     string
+	}{
+		{"", returned, `queue "k" does not exist: declare it first`},
+		{"events", returned, `exchange "events" routes key "k" to no queue: bind one first`},
+		{"", other, "other"},
+	} {
+		if got := unrouted(client.Message{Exchange: row.exchange, RoutingKey: "k"}, row.err); !errors.Is(got, row.err) || !strings.HasPrefix(got.Error(), row.want) {
+			t.Errorf("%q: %v, want %q", row.exchange, got, row.want)
 		}
 	}
 }

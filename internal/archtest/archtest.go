@@ -76,6 +76,7 @@ func Table() []Package {
 		{Path: "internal/authority"},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
+		{Path: "internal/k8slike"},
 		{Path: "internal/pattern"},
 		{Path: "internal/sim", Imports: []string{"id", "message", "quorumq", "quorumq/session", "catalog", "deadletter"}},
 		{Path: "internal/testcluster", Imports: []string{"id", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
