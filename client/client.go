@@ -31,6 +31,12 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	if cfg.TLS != nil {
+		var err error
+		if cfg.Credentials, err = cfg.TLS.credentials(); err != nil {
+			return nil, err
+		}
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Client{cfg: cfg, nodes: newNodes(cfg), ctx: ctx, stop: stop}
 	c.done.Go(c.watch)

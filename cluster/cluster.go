@@ -4,6 +4,8 @@
 package cluster
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -28,9 +30,12 @@ type Config struct {
 	GossipHost string // host:port at which others reach it; "": GossipAddr
 	Join       []string
 	Key        []byte // secret for gossip and peers; empty: none
-	Expect     int    // nodes that found the cluster together; 0: 3
-	Version    string
-	Logger     *slog.Logger
+	// TLS returns this node's certificate for peers and the authorities of all nodes'
+	// certificates, as transport.Config.TLS; nil: no TLS.
+	TLS     func() (own tls.Certificate, authorities *x509.CertPool)
+	Expect  int // nodes that found the cluster together; 0: 3
+	Version string
+	Logger  *slog.Logger
 	// QueueLog says where queue groups keep their log; "": QueueLogShared.
 	QueueLog QueueLog
 	// Failed is told, once, that this node can keep nothing any more and should end.

@@ -80,7 +80,7 @@ func (c *Cluster) boot() error {
 	}
 	c.host, c.gateway = newHost(c), newGateway(c)
 	c.mux, err = transport.New(transport.Config{
-		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key,
+		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: traffic{c}, Calls: calls{c: c}, Logger: c.log,
 	})
 	if err != nil {

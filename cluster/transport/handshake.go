@@ -35,12 +35,14 @@ const (
 type identity struct {
 	cluster, token string
 	self           Peer
+	secure         bool   // the token never travels in plain text
 	process        string // by chance: tells a call to oneself from a second process of the same id
 }
 
 func newIdentity(c *Config) identity {
 	i := identity{
 		cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch},
+		secure:  c.TLS != nil,
 		process: strconv.FormatUint(rand.Uint64(), 16), //nolint:gosec // no secret
 	}
 	if len(c.Key) > 0 {
@@ -67,7 +69,7 @@ func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]str
 }
 
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (i identity) RequireTransportSecurity() bool { return false }
+func (i identity) RequireTransportSecurity() bool { return i.secure }
 
 // refusal is the answer to a peer that cannot be talked to until somebody changes
 // something: its text says what.
@@ -186,6 +188,9 @@ type peerKey struct{}
 func (m *Mux) admit(ctx context.Context) (context.Context, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	p, err := m.identity.check(md)
+	if err == nil {
+		err = m.certified(ctx, p)
+	}
 	if err == nil {
 		err = m.noteEpoch(p)
 	}

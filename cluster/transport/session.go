@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -73,7 +72,7 @@ func (p *peer) dial() (*session, error) {
 		pongs: make(chan uint64, 1), calls: map[uint64]waiter{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
-	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(c, p.m.identity, p.m.codec)...)
+	conn, err := grpc.NewClient("passthrough:///"+address, s.dialOptions()...)
 	if err != nil {
 		s.cancel(err)
 		return nil, fmt.Errorf("transport: address %q of node %q: %w", address, p.node, err)
@@ -96,10 +95,12 @@ func (p *peer) dial() (*session, error) {
 	return s, nil
 }
 
-func dialOptions(c *Config, i identity, wire codec) []grpc.DialOption {
+func (s *session) dialOptions() []grpc.DialOption {
+	m := s.p.m
+	c := &m.config
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithPerRPCCredentials(i),
+		grpc.WithTransportCredentials(s.credentials()),
+		grpc.WithPerRPCCredentials(m.identity),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: c.DialTimeout}).DialContext(ctx, "tcp", address)
 		}),
@@ -110,7 +111,7 @@ func dialOptions(c *Config, i identity, wire codec) []grpc.DialOption {
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
 			grpc.MaxCallSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
-			grpc.ForceCodecV2(wire),
+			grpc.ForceCodecV2(m.codec),
 		),
 		grpc.WithInitialWindowSize(streamWindowBytes),
 		grpc.WithInitialConnWindowSize(connWindowBytes),

@@ -13,7 +13,7 @@ func TestExitCodes(t *testing.T) {
 	t.Setenv(addressesEnv, "127.0.0.1:1")
 	for want, lines := range map[int][][]string{
 		0: {{"help"}, {"queue", "declare", "--help"}},
-		1: {{"queue", "list", "--timeout", "100ms"}},
+		1: {{"queue", "list", "--timeout", "100ms"}, {"queue", "list", "--tls-ca", "no-such-file"}},
 		2: {
 			{"queues"},
 			{"queue", "show"},
@@ -23,6 +23,7 @@ func TestExitCodes(t *testing.T) {
 			{"publish"},
 			{"queue", "declare", "q", "-x", "novalue"},
 			{"-a", "nowhere", "cluster", "status"},
+			{"queue", "list", "--tls-cert", "x"},
 		},
 	} {
 		for _, args := range lines {

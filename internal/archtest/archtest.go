@@ -73,12 +73,14 @@ func Table() []Package {
 		{Path: "chaos/...", Imports: []string{"client"}, ThirdParty: []string{"hdrhistogram"}},
 		{Path: "deploy/image"},
 		{Path: "internal/archtest"},
+		{Path: "internal/authority"},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
 		{Path: "internal/k8slike"},
 		{Path: "internal/pattern"},
 		{Path: "internal/sim", Imports: []string{"id", "message", "quorumq", "quorumq/session", "catalog", "deadletter"}},
-		{Path: "internal/testcluster", Imports: []string{"id", "amqp", "broker", "cluster", "grpcapi", "raftfsm", "wal"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
+		{Path: "internal/tlsfiles"},
 	}
 }
 

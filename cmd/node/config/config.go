@@ -38,6 +38,10 @@ type Config struct {
 		Host   string `koanf:"host"`
 		Gossip string `koanf:"gossip"`
 	} `koanf:"advertise"`
+	TLS struct {
+		Peer   TLSFiles `koanf:"peer"`
+		Client TLSFiles `koanf:"client"`
+	} `koanf:"tls"`
 	Log struct {
 		Level  string `koanf:"level"`
 		Format string `koanf:"format"`
@@ -104,6 +108,7 @@ func (c *Config) Validate() error {
 	if f := c.Log.Format; f != "auto" && f != "text" && f != "json" {
 		fault("log.format", strconv.Quote(f), "use auto, text or json")
 	}
+	errs = append(errs, c.validateTLS()...)
 	errs = append(errs, c.validateNumbers()...)
 	return errors.Join(errs...)
 }

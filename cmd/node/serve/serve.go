@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/broker"
@@ -17,12 +18,15 @@ import (
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/tlsfiles"
 )
 
 const (
 	// shutdownTimeout bounds each step of stopping after the drain.
 	shutdownTimeout = 10 * time.Second
 	dirMode         = 0o750
+	// maxShownBytes bounds what is logged of a name that a stranger chose.
+	maxShownBytes = 128
 	// nameTimeout bounds the wait for this node's own name, which is looked up every nameEvery.
 	nameTimeout = 2 * time.Minute
 	nameEvery   = 500 * time.Millisecond
@@ -38,11 +42,15 @@ type node struct {
 	part   *cluster.Cluster
 	api    *grpcapi.Server
 	failed chan error // a listener ended by itself, or nothing can be stored any more
+
+	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
+	watches            sync.WaitGroup
+	unwatch            chan struct{} // closed to end the watches
 }
 
 // Run runs a node until ctx ends, then drains and stops it. version is told to others.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
-	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 3)}
+	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 3), unwatch: make(chan struct{})}
 	err := n.start(ctx, version)
 	if err == nil {
 		log.Info("node is started", "node", cfg.NodeID, "cluster", cfg.Cluster.Name, "version", version,
@@ -64,6 +72,10 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err := os.MkdirAll(n.cfg.DataDir, dirMode); err != nil {
 		return fmt.Errorf("data_dir: %w: name a directory that user %d may make and write", err, os.Getuid())
 	}
+	var err error
+	if n.clientTLS, err = n.cfg.ClientTLS(n.log); err != nil {
+		return err
+	}
 	if err := n.serveHealth(ctx); err != nil {
 		return err
 	}
@@ -78,6 +90,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err := b.Validate(); err != nil {
 		return err
 	}
+	n.watchTLS()
 	n.broker = broker.New(b)
 	c.Leaders = n.broker
 	if n.part, err = cluster.Start(ctx, c); err != nil {
@@ -100,12 +113,15 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	if c.ConfirmTimeout == 0 {
 		c.ConfirmTimeout = -1 // never
 	}
-	var errs [5]error
+	var errs [6]error
 	c.Key, errs[0] = n.cfg.GossipKey()
 	c.PeerAddr, errs[1] = n.cfg.Reachable(n.cfg.Listen.Peer)
 	c.ClientAddr, errs[2] = n.cfg.Reachable(n.cfg.Listen.Client)
 	c.GossipHost, errs[3] = n.cfg.ReachableGossip()
 	c.Peers, errs[4] = listen(ctx, "listen.peer", n.cfg.Listen.Peer)
+	if n.peerTLS, errs[5] = n.cfg.PeerTLS(n.log); n.peerTLS != nil {
+		c.TLS = n.peerTLS.Current
+	}
 	return c, errors.Join(errs[:]...)
 }
 
@@ -166,6 +182,9 @@ func (n *node) serveClients(ctx context.Context) error {
 		return err
 	}
 	c := grpcapi.Config{Broker: n.broker, Logger: n.log, Reflection: true}
+	if n.clientTLS != nil {
+		c.TLS = n.forClients()
+	}
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -207,6 +226,8 @@ func (n *node) stop(drain bool) error {
 		n.health.close()
 		errs = append(errs, n.http.Close())
 	}
+	close(n.unwatch)
+	n.watches.Wait()
 	n.log.Info("node is stopped", "node", n.cfg.NodeID)
 	return errors.Join(errs...)
 }
