@@ -92,7 +92,7 @@ func (s calls) NodeStatus(context.Context, *nodev1.NodeStatusRequest) (*nodev1.N
 		Node: string(c.cfg.Node), Epoch: uint64(c.epoch), Version: c.cfg.Version, Draining: c.draining.Load(),
 	}
 	// Founded is read first: a founder never moves on after it has founded.
-	out.Founded = c.catalog.founded()
+	out.Founded, out.Expect = c.catalog.founded(), uint32(c.cfg.Expect)
 	p := c.catalog.promise.Load()
 	out.Founder, out.FoundingRound, out.Founding = string(p.founder), p.round, nodeNames(p.members)
 	g := c.catalog.group

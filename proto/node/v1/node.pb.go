@@ -2455,6 +2455,8 @@ type NodeStatusResponse struct {
 	Founding []string `protobuf:"bytes,8,rep,name=founding,proto3" json:"founding,omitempty"`
 	// FoundingRound numbers the founder's proposals.
 	FoundingRound uint64 `protobuf:"varint,9,opt,name=founding_round,json=foundingRound,proto3" json:"founding_round,omitempty"`
+	// Expect is with how many nodes this one founds a cluster; 0: it does not say.
+	Expect        uint32 `protobuf:"varint,10,opt,name=expect,proto3" json:"expect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2548,6 +2550,13 @@ func (x *NodeStatusResponse) GetFounding() []string {
 func (x *NodeStatusResponse) GetFoundingRound() uint64 {
 	if x != nil {
 		return x.FoundingRound
+	}
+	return 0
+}
+
+func (x *NodeStatusResponse) GetExpect() uint32 {
+	if x != nil {
+		return x.Expect
 	}
 	return 0
 }
@@ -2943,7 +2952,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05group\x18\x03 \x01(\v2\x1c.quorate.node.v1.GroupStatusR\x05group\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\x12'\n" +
 	"\x0fbacklog_trouble\x18\x05 \x01(\tR\x0ebacklogTrouble\"\x13\n" +
-	"\x11NodeStatusRequest\"\xa1\x02\n" +
+	"\x11NodeStatusRequest\"\xb9\x02\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -2953,7 +2962,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\afounded\x18\x06 \x01(\bR\afounded\x12\x18\n" +
 	"\afounder\x18\a \x01(\tR\afounder\x12\x1a\n" +
 	"\bfounding\x18\b \x03(\tR\bfounding\x12%\n" +
-	"\x0efounding_round\x18\t \x01(\x04R\rfoundingRound\"\x8b\x02\n" +
+	"\x0efounding_round\x18\t \x01(\x04R\rfoundingRound\x12\x16\n" +
+	"\x06expect\x18\n" +
+	" \x01(\rR\x06expect\"\x8b\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
