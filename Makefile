@@ -39,7 +39,7 @@ quickstart: build ## three processes on loopback show the whole idea
 	$(BIN)/node quickstart $(ARGS)
 
 .PHONY: test
-test: vet test-main test-k8s test-bench cases ## everything: all tests of all modules, then the numbered cases
+test: vet test-main test-plain test-k8s test-bench cases ## everything: all tests of all modules, then the numbered cases
 
 .PHONY: vet
 vet: ## go vet on the main module
@@ -48,6 +48,10 @@ vet: ## go vet on the main module
 .PHONY: test-main
 test-main: build ## all tests of the main module, with real processes
 	$(GO) test -tags $(TAGS) $(TESTFLAGS) $(ALL)
+
+.PHONY: test-plain
+test-plain: ## what only a build without checks of invariants can show
+	$(GO) test $(TESTFLAGS) -run 'AllocatesNothing' ./quorumq
 
 .PHONY: test-k8s
 test-k8s: ## builds the manifests and decodes them strictly
