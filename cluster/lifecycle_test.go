@@ -141,7 +141,7 @@ func TestJoinDrainLeave(t *testing.T) {
 	if err := d.Drain(testContext(t)); err != nil {
 		t.Fatal(err)
 	}
-	if led, _ := d.ledGroups(); len(led) > 0 {
+	if led := d.ledGroups(); len(led) > 0 {
 		t.Errorf("d leads %+v after its drain", led)
 	}
 	if err := d.Ready(); err == nil || !strings.Contains(err.Error(), "draining") {

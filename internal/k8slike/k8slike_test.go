@@ -262,7 +262,7 @@ func rounds(w *world) []round {
 			w.startAll(begin{pod: 2, named: late})
 		}},
 		{"all pods are deleted at once", func() {
-			w.drained = nil // there is nowhere to move leaders to
+			w.last = true
 			w.removed(0, 1, 2)
 			w.startAll(begin{pod: 2, named: late}, begin{pod: 1, after: late, named: late}, begin{pod: 0, after: late / 2, named: late})
 		}},

@@ -165,12 +165,15 @@ func (p *pod) remove() error {
 	begin := time.Now()
 	said, err := p.drain(ctx)
 	drained := time.Since(begin)
+	if err != nil && p.w.last && strings.Contains(said, "still leads") {
+		err = nil
+	}
 	if err != nil {
 		err = fmt.Errorf("preStop of %s: %w: %s", p.name, err, said)
 	} else if p.probe(ctx, "ready") == nil {
 		err = fmt.Errorf("%s is ready after its preStop", p.name)
 	}
-	if err == nil && p.w.drained != nil {
+	if err == nil && p.w.drained != nil && !p.w.last {
 		err = p.w.drained(p.name)
 	}
 	if e := p.cmd.Process.Signal(syscall.SIGTERM); e != nil {

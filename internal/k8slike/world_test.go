@@ -35,7 +35,8 @@ type world struct {
 	resolv string
 	dns    *dns
 	pods   []*pod
-	next   int // last part of the next fresh address
+	next   int  // last part of the next fresh address
+	last   bool // there is nowhere to move leaders to: preStop may say so
 	// drained, if set, looks at the cluster when a pod's preStop has ended.
 	drained func(pod string) error
 
