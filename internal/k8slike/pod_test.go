@@ -150,7 +150,7 @@ func (p *pod) over(wait time.Duration) error {
 func (p *pod) drain(ctx context.Context) (string, error) {
 	pid := strconv.Itoa(p.cmd.Process.Pid)
 	id := strconv.Itoa(user)
-	args := []string{"-t", pid, "-n", "-m", "-r", "-w", "-S", id, "-G", id, "/node", "drain", "--timeout", preStop}
+	args := []string{"-t", pid, "-n", "-m", "-r", "-w", "-S", id, "-G", id, "/node", "drain", "--config", "/etc/quorate/node.yaml", "--timeout", preStop}
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.Env = p.env()
 	out, err := cmd.CombinedOutput()

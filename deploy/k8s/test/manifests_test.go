@@ -196,10 +196,12 @@ func TestProbesAndDrain(t *testing.T) {
 			t.Fatalf("lifecycle = %+v, want a preStop command", c.Lifecycle)
 		}
 		command := c.Lifecycle.PreStop.Exec.Command
-		if len(command) != 4 || !slices.Equal(command[:3], []string{"/node", "drain", "--timeout"}) {
-			t.Fatalf("preStop = %v, want /node drain --timeout T", command)
+		// With the node's own settings, or it would not know how the node listens.
+		want := slices.Concat([]string{"/node", "drain"}, c.Args, []string{"--timeout"})
+		if len(command) != len(want)+1 || !slices.Equal(command[:len(want)], want) {
+			t.Fatalf("preStop = %v, want %v T", command, want)
 		}
-		drain, err := time.ParseDuration(command[3])
+		drain, err := time.ParseDuration(command[len(want)])
 		if err != nil {
 			t.Fatal(err)
 		}
