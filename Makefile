@@ -10,6 +10,7 @@ PKG        ?= ./...
 ALL        = $(filter-out %/internal/cases,$(shell $(GO) list ./...))
 TESTFLAGS  ?=
 SEED       ?= 1
+SEEDS      ?= 1000
 FUZZTIME   ?= 30s
 CHAOS_TIME ?= 60s
 IMAGE      ?= quorate/node:dev
@@ -38,7 +39,7 @@ quickstart: build ## three processes on loopback show the whole idea
 	$(BIN)/node quickstart $(ARGS)
 
 .PHONY: test
-test: vet test-main test-k8s test-bench cases ## everything: all tests of all modules, then the numbered cases
+test: vet test-main test-plain test-k8s test-bench cases ## everything: all tests of all modules, then the numbered cases
 
 .PHONY: vet
 vet: ## go vet on the main module
@@ -47,6 +48,10 @@ vet: ## go vet on the main module
 .PHONY: test-main
 test-main: build ## all tests of the main module, with real processes
 	$(GO) test -tags $(TAGS) $(TESTFLAGS) $(ALL)
+
+.PHONY: test-plain
+test-plain: ## what only a build without checks of invariants can show
+	$(GO) test $(TESTFLAGS) -run 'AllocatesNothing' ./quorumq
 
 .PHONY: test-k8s
 test-k8s: ## builds the manifests and decodes them strictly
@@ -89,9 +94,8 @@ chaos: build ## processes under a seeded schedule of faults, history checked
 	$(GO) run ./chaos/cmd -seed $(SEED) -duration $(CHAOS_TIME) $(ARGS)
 
 .PHONY: sim
-sim: ## seeded simulation in one thread
-	@test -d internal/sim || { echo "internal/sim is planned (docs/architecture.md §5), there is nothing to run"; exit 1; }
-	$(GO) test -count=1 -tags $(TAGS) ./internal/sim -args -seed $(SEED)
+sim: ## SEEDS seeds from SEED on of the simulation in one thread
+	$(GO) test -v -count=1 -tags $(TAGS) ./internal/sim -args -seed $(SEED) -seeds $(SEEDS)
 
 .PHONY: rewrite
 rewrite: ## rewrites expected output of scripts and the table of packages
@@ -101,9 +105,8 @@ rewrite: ## rewrites expected output of scripts and the table of packages
 	$(GO) test ./internal/archtest -args -rewrite
 
 .PHONY: bench
-bench: build ## benchmarks of packages, then of whole systems
-	$(GO) test -run '^$$' -bench . -benchmem $(PKG)
-	cd bench && $(GO) run .
+bench: build ## figures of packages and of whole systems, under 3 minutes; ARGS="-only queue,group,log,end"
+	cd bench && $(GO) run . $(ARGS)
 
 .PHONY: cover
 cover: ## coverage of short tests, by function

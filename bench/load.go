@@ -37,13 +37,16 @@ func (r *recorder) record(d time.Duration) {
 	_ = r.h.RecordValue(min(max(1, d.Microseconds()), maxMicros)) // within its bounds
 }
 
-// through is the outcome of a throughput run.
+// through is the outcome of a throughput run. CPU is what the nodes used until the last
+// message was acked.
 type through struct {
+	messages                 int64
 	confirmed, consumed, cpu time.Duration
 	confirms                 *hdrhistogram.Histogram // in microseconds
 }
 
-// throughput publishes and consumes at the same time, through every node.
+// throughput publishes and consumes at the same time, through every node, for o.time and
+// then until all that was published is acked.
 func throughput(ctx context.Context, cluster *chaos.Cluster, o options, queue string, size int) (through, error) {
 	clients := make([]*client.Client, 0, len(cluster.Nodes))
 	for _, n := range cluster.Nodes {
@@ -58,30 +61,76 @@ func throughput(ctx context.Context, cluster *chaos.Cluster, o options, queue st
 	if err != nil {
 		return through{}, err
 	}
+	out := through{}
 	confirms := newRecorder()
-	begin := time.Now()
 	consuming, stop := context.WithCancel(ctx)
 	defer stop()
-	var acked atomic.Int64
+	done := drained{stop: stop}
 	var publishers, consumers sync.WaitGroup
 	errs := make(chan error, 2*len(clients))
-	for i, c := range clients {
-		consumers.Go(func() { errs <- consume(consuming, stop, c, queue, &acked, int64(o.messages)) })
-		share := o.messages / len(clients)
-		if i == 0 {
-			share += o.messages % len(clients)
-		}
-		publishers.Go(func() { errs <- publish(ctx, c, o, queue, size, share, 0, confirms) })
+	begin := time.Now()
+	for _, c := range clients {
+		consumers.Go(func() { errs <- consume(ctx, consuming, c, queue, &done) })
+		publishers.Go(func() {
+			n, err := publish(ctx, c, load{queue: queue, size: size, inFlight: o.inFlight, during: o.time}, confirms)
+			done.published(n)
+			if err != nil {
+				stop() // what was not published would be waited for
+			}
+			errs <- err
+		})
 	}
 	publishers.Wait()
-	confirmed := time.Since(begin)
+	out.confirmed = time.Since(begin)
+	out.messages = done.close()
 	consumers.Wait()
-	consumed := time.Since(begin)
+	out.consumed = time.Since(begin)
 	after, err := cpu(cluster)
 	for range 2 * len(clients) {
 		err = errors.Join(err, <-errs)
 	}
-	return through{confirmed: confirmed, consumed: consumed, cpu: after - before, confirms: confirms.h}, err
+	out.cpu, out.confirms = after-before, confirms.h
+	if err == nil && out.messages == 0 {
+		err = fmt.Errorf("no message was confirmed in %s", o.time)
+	}
+	return out, err
+}
+
+// drained calls stop when as many messages are acked as were published. Its methods may be
+// called concurrently.
+type drained struct {
+	stop        func()
+	mu          sync.Mutex
+	sent, acked int64
+	closed      bool
+}
+
+func (d *drained) published(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent += n
+}
+
+// close says that nothing more will be published and returns how much was.
+func (d *drained) close() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	d.check()
+	return d.sent
+}
+
+func (d *drained) ack() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.acked++
+	d.check()
+}
+
+func (d *drained) check() {
+	if d.closed && d.acked >= d.sent {
+		d.stop()
+	}
 }
 
 // latency publishes at a modest rate, a message at a time on the clock, and returns the
@@ -93,67 +142,73 @@ func latency(ctx context.Context, cluster *chaos.Cluster, o options, queue strin
 	}
 	defer c.Close()
 	r := newRecorder()
-	count := int(o.latencyTime.Seconds() * float64(o.rate))
-	if err := publish(ctx, c, o, queue, size, count, o.rate, r); err != nil {
+	if _, err := publish(ctx, c, load{queue: queue, size: size, inFlight: o.inFlight, rate: o.rate, during: o.latencyTime}, r); err != nil {
 		return nil, err
 	}
 	_, err = c.PurgeQueue(ctx, "", queue)
 	return r.h, err
 }
 
-// publish publishes count messages, at a rate unless it is 0, and waits for all confirms.
-func publish(ctx context.Context, c *client.Client, o options, queue string, size, count, rate int, r *recorder) error {
-	p, err := c.Publisher(client.PublisherConfig{MaxInFlight: o.inFlight})
+// load is what one publisher does. Rate is in messages per second; 0: as fast as it goes.
+type load struct {
+	queue                string
+	size, inFlight, rate int
+	during               time.Duration
+}
+
+// publish publishes, waits for all confirms and returns the number of messages.
+func publish(ctx context.Context, c *client.Client, l load, r *recorder) (int64, error) {
+	p, err := c.Publisher(client.PublisherConfig{MaxInFlight: l.inFlight})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	body := make([]byte, size)
+	body := make([]byte, l.size)
 	var failed atomic.Pointer[error]
 	begin := time.Now()
-	for i := range count {
-		sent := time.Now()
-		if rate > 0 { // measured from when it was due: a late start is part of the latency
-			sent = begin.Add(time.Duration(i) * time.Second / time.Duration(rate))
-			time.Sleep(time.Until(sent))
-		}
-		err := p.PublishAsync(ctx, client.Message{RoutingKey: queue, Body: body}, func(_ client.Result, err error) {
+	sent, n := begin, int64(0)
+	for ; sent.Sub(begin) < l.during; n++ {
+		due := sent
+		err := p.PublishAsync(ctx, client.Message{RoutingKey: l.queue, Body: body}, func(_ client.Result, err error) {
 			if err != nil {
 				failed.Store(&err)
 			}
-			r.record(time.Since(sent))
+			r.record(time.Since(due))
 		})
 		if err != nil {
-			return errors.Join(err, p.Close(ctx))
+			return n, errors.Join(err, p.Close(ctx))
+		}
+		sent = time.Now()
+		if l.rate > 0 { // measured from when it was due: a late start is part of the latency
+			sent = begin.Add(time.Duration(n+1) * time.Second / time.Duration(l.rate))
+			time.Sleep(time.Until(sent))
 		}
 	}
 	err = p.Close(ctx)
 	if first := failed.Load(); first != nil {
 		err = errors.Join(*first, err)
 	}
-	return err
+	return n, err
 }
 
-// consume acks until all consumers together have seen enough; then stop ends them all.
-func consume(ctx context.Context, stop func(), c *client.Client, queue string, acked *atomic.Int64, enough int64) error {
+// consume acks until consuming ends, then waits until its acks are answered.
+func consume(ctx, consuming context.Context, c *client.Client, queue string, done *drained) error {
 	s, err := c.Consume(ctx, client.ConsumeConfig{Queue: queue, Prefetch: prefetch})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	for {
-		d, err := s.Receive(ctx)
+		d, err := s.Receive(consuming)
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil
+			if consuming.Err() != nil && ctx.Err() == nil {
+				return s.Flush(ctx)
 			}
 			return err
 		}
 		if err := d.Ack(); err != nil {
 			return err
 		}
-		if acked.Add(1) == enough {
-			stop()
-		}
+		done.ack()
 	}
 }
 

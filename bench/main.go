@@ -1,47 +1,47 @@
-// Command bench measures whole systems: three node processes on this machine, real
-// clients over gRPC. It prints a table and writes the rows as JSON for a figure to be
-// followed over time. Figures of one machine compare with those of the same machine only.
+// Command bench measures the project: the benchmarks of packages through go test, and
+// three node processes on this machine with real clients over gRPC. It prints tables and
+// writes the rows as JSON, one file for each part, so that a figure can be followed over
+// time. Figures of one machine compare with those of the same machine only; ratios within
+// one run carry further.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
-
-	"github.com/quorate/quorate/chaos"
-	"github.com/quorate/quorate/client"
 )
-
-// Row is one figure.
-type Row struct {
-	Name         string   `json:"name"`
-	Value        float64  `json:"value"`
-	Unit         string   `json:"unit"`
-	ComparedWith string   `json:"compared_with"`
-	Ratio        *float64 `json:"ratio"` // of Value to what it is compared with; null: nothing
-	Aim          string   `json:"aim"`
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var o options
+	var only string
+	flag.StringVar(&only, "only", "", "parts to run, with commas between; empty: "+names(parts()))
+	flag.StringVar(&o.module, "module", "..", "directory of the main module")
 	flag.StringVar(&o.binary, "binary", "../bin/node", "the node's program")
 	flag.StringVar(&o.results, "results", "results", "directory for the rows as JSON; empty: none")
-	flag.IntVar(&o.messages, "messages", 300_000, "messages of each throughput run")
+	flag.StringVar(&o.memory, "memory", "/dev/shm", "directory in memory, to compare the disk with; empty or absent: no comparison")
+	flag.DurationVar(&o.limit, "limit", 10*time.Minute, "time after which the whole run fails")
+	flag.DurationVar(&o.time, "time", 4*time.Second, "length of each throughput run")
 	flag.IntVar(&o.inFlight, "in-flight", 1024, "unanswered messages of each of three publishers")
-	flag.IntVar(&o.rate, "rate", 2000, "messages per second of the latency run")
-	flag.DurationVar(&o.latencyTime, "latency-time", 5*time.Second, "length of the latency run")
+	flag.IntVar(&o.rate, "rate", 2000, "messages per second of the latency runs")
+	flag.DurationVar(&o.latencyTime, "latency-time", 3*time.Second, "length of each latency run")
 	flag.Parse()
-	if err := run(ctx, o); err != nil {
+	chosen, err := choose(parts(), only)
+	if err == nil {
+		err = o.validate()
+	}
+	if err == nil {
+		err = run(ctx, o, chosen)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -49,97 +49,93 @@ func main() {
 
 // options are the flags.
 type options struct {
-	binary, results          string
-	messages, inFlight, rate int
-	latencyTime              time.Duration
+	module, binary, results, memory string
+	inFlight, rate                  int
+	limit, time, latencyTime        time.Duration
 }
 
-// run starts a cluster and measures each size of body.
-func run(ctx context.Context, o options) (err error) {
-	dir, err := os.MkdirTemp("", "quorate-bench-")
-	if err != nil {
-		return err
+// validate returns all faults at once.
+func (o options) validate() error {
+	var errs []error
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"in-flight", int64(o.inFlight)},
+		{"rate", int64(o.rate)},
+		{"limit", int64(o.limit)},
+		{"time", int64(o.time)},
+		{"latency-time", int64(o.latencyTime)},
+	} {
+		if f.value <= 0 {
+			errs = append(errs, fmt.Errorf("-%s is not above 0", f.name))
+		}
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	cluster, err := chaos.NewCluster(chaos.ClusterConfig{Binary: o.binary, Dir: dir, Name: "bench", Settings: "log:\n  level: warn\n"})
-	if err != nil {
-		return err
+	return errors.Join(errs...)
+}
+
+// part is what one file of results holds.
+type part struct {
+	name, file, about string
+	run               func(context.Context, options) ([]Row, error)
+}
+
+func parts() []part {
+	of := func(s suite) func(context.Context, options) ([]Row, error) {
+		return func(ctx context.Context, o options) ([]Row, error) { return s.run(ctx, o.module) }
 	}
-	defer cluster.Kill()
-	starting, cancel := context.WithTimeout(ctx, time.Minute)
+	return []part{
+		{"queue", "queue", "the queue machine alone", of(queueSuite())},
+		{"group", "group", "a group of three members in one process", of(groupSuite())},
+		{"log", "log", "the node's shared log beside bolt", of(logSuite())},
+		{"end", "end_to_end", "three node processes and clients over gRPC", endToEnd},
+	}
+}
+
+func names(all []part) string {
+	out := make([]string, 0, len(all))
+	for _, p := range all {
+		out = append(out, p.name)
+	}
+	return strings.Join(out, ",")
+}
+
+// choose returns the parts that a list names, in their own order; all for an empty list.
+func choose(all []part, only string) ([]part, error) {
+	if only == "" {
+		return all, nil
+	}
+	wanted := strings.Split(only, ",")
+	var out []part
+	for _, p := range all {
+		if i := slices.Index(wanted, p.name); i >= 0 {
+			out, wanted = append(out, p), slices.Delete(wanted, i, i+1)
+		}
+	}
+	if len(wanted) > 0 {
+		return nil, fmt.Errorf("-only: %q is no part, or comes twice: use some of %s", wanted, names(all))
+	}
+	return out, nil
+}
+
+// run runs parts one after another, so that none takes another's processor time. Each
+// part's rows are stored when it ends; a part that fails does not stop the next one.
+func run(ctx context.Context, o options, chosen []part) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("it took more than -limit=%s", o.limit))
 	defer cancel()
-	if err := cluster.Start(starting); err != nil {
-		return err
-	}
-	var rows []Row
-	for _, size := range []int{12, 1024} {
-		measured, err := measure(ctx, cluster, o, size)
+	var errs []error
+	for _, p := range chosen {
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, context.Cause(ctx))...)
+		}
+		begin := time.Now()
+		rows, err := p.run(ctx, o)
 		if err != nil {
-			return fmt.Errorf("bodies of %d bytes: %w", size, err)
+			errs = append(errs, fmt.Errorf("part %s: %w", p.name, err))
+			continue
 		}
-		rows = append(rows, measured...)
+		fmt.Printf("\n%s: %s (%.0f s)\n\n", p.name, p.about, time.Since(begin).Seconds())
+		errs = append(errs, printTable(os.Stdout, rows), write(o.results, p.file, rows))
 	}
-	if err := printTable(rows); err != nil {
-		return err
-	}
-	return write(o.results, rows)
-}
-
-// measure runs everything for one size of body.
-func measure(ctx context.Context, cluster *chaos.Cluster, o options, size int) ([]Row, error) {
-	queue := fmt.Sprintf("bench-%d", size)
-	admin, err := client.Dial(ctx, client.Config{Addresses: cluster.Addresses()})
-	if err != nil {
-		return nil, err
-	}
-	defer admin.Close()
-	if _, err := admin.DeclareQueue(ctx, client.Queue{Name: queue}); err != nil {
-		return nil, err
-	}
-	t, err := throughput(ctx, cluster, o, queue, size)
-	if err != nil {
-		return nil, err
-	}
-	l, err := latency(ctx, cluster, o, queue, size)
-	if err != nil {
-		return nil, err
-	}
-	name := func(s string) string { return fmt.Sprintf("end to end, %d B, %s", size, s) }
-	perMillion := 1e6 / float64(o.messages)
-	return []Row{
-		{Name: name("confirmed"), Value: float64(o.messages) / t.confirmed.Seconds(), Unit: "messages/s", Aim: "higher"},
-		{Name: name("consumed and acked"), Value: float64(o.messages) / t.consumed.Seconds(), Unit: "messages/s", Aim: "higher"},
-		{Name: name("CPU of three nodes"), Value: t.cpu.Seconds() * perMillion, Unit: "s/million messages", Aim: "lower"},
-		{Name: name("confirm p50, saturated"), Value: milliseconds(t.confirms.ValueAtQuantile(50)), Unit: "ms", Aim: "lower"},
-		{Name: name("confirm p99, saturated"), Value: milliseconds(t.confirms.ValueAtQuantile(99)), Unit: "ms", Aim: "lower"},
-		{Name: name(fmt.Sprintf("confirm p50, %d/s", o.rate)), Value: milliseconds(l.ValueAtQuantile(50)), Unit: "ms", Aim: "lower"},
-		{Name: name(fmt.Sprintf("confirm p99, %d/s", o.rate)), Value: milliseconds(l.ValueAtQuantile(99)), Unit: "ms", Aim: "lower"},
-	}, nil
-}
-
-func milliseconds(micros int64) float64 { return float64(micros) / 1000 }
-
-func printTable(rows []Row) error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 4, 2, ' ', 0)
-	for _, r := range rows {
-		if _, err := fmt.Fprintf(w, "%s\t%.1f\t%s\n", r.Name, r.Value, r.Unit); err != nil {
-			return err
-		}
-	}
-	return w.Flush()
-}
-
-// write stores the rows.
-func write(dir string, rows []Row) error {
-	if dir == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(rows, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "end_to_end.json"), append(text, '\n'), 0o640)
+	return errors.Join(errs...)
 }

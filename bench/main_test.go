@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestTicks(t *testing.T) {
@@ -19,10 +21,10 @@ func TestTicks(t *testing.T) {
 
 func TestRowsAreJSON(t *testing.T) {
 	dir := t.TempDir()
-	if err := write(dir, []Row{{Name: "n", Value: 1.5, Unit: "s", Aim: "lower"}}); err != nil {
+	if err := write(dir, "some", []Row{{Name: "n", Value: 1.5, Unit: "s", Aim: lower}}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "end_to_end.json"))
+	text, err := os.ReadFile(filepath.Join(dir, "some.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,4 +37,83 @@ func TestRowsAreJSON(t *testing.T) {
 			t.Errorf("row lacks %q", key)
 		}
 	}
+}
+
+func TestCompare(t *testing.T) {
+	rows := []Row{{Name: "a", Value: 3, ComparedWith: "b"}, {Name: "b", Value: 2}, {Name: "c", Value: 1, ComparedWith: "zero"}, {Name: "zero"}}
+	if err := compare(rows); err != nil {
+		t.Fatal(err)
+	}
+	if rows[0].Ratio == nil || *rows[0].Ratio != 1.5 || rows[1].Ratio != nil || rows[2].Ratio != nil {
+		t.Errorf("%+v", rows)
+	}
+	for fault, rows := range map[string][]Row{
+		"which was not measured": {{Name: "a", ComparedWith: "b"}},
+		"two rows are named":     {{Name: "a"}, {Name: "a"}},
+	} {
+		if err := compare(rows); err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%v, want %q", err, fault)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	ratio := 0.0421
+	var b strings.Builder
+	rows := []Row{{Name: "rate", Value: 123456.7, Unit: "m/s", Aim: higher}, {Name: "slow", Value: 1.234, Ratio: &ratio, ComparedWith: "rate"}}
+	if err := printTable(&b, rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"ratio ", "-      rate    123457  m/s", "0.042  slow    1.23", "compared with"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q lacks %q", b.String(), want)
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	for only, want := range map[string]string{"": "queue,group,log,end", "end,queue": "queue,end", "log": "log"} {
+		chosen, err := choose(parts(), only)
+		if err != nil || names(chosen) != want {
+			t.Errorf("%q: %s, %v, want %s", only, names(chosen), err, want)
+		}
+	}
+	for _, only := range []string{"que", "queue,queue", "queue,", " "} {
+		if chosen, err := choose(parts(), only); err == nil {
+			t.Errorf("%q passes as %s", only, names(chosen))
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	o := options{inFlight: 1, rate: 1, limit: time.Second, time: time.Second, latencyTime: time.Second}
+	if err := o.validate(); err != nil {
+		t.Error(err)
+	}
+	err := options{}.validate()
+	for _, flag := range []string{"-in-flight", "-rate", "-limit", "-time", "-latency-time"} {
+		if err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%v does not name %s", err, flag)
+		}
+	}
+}
+
+// TestDrained shows that consumers end when all is acked, whichever comes last.
+func TestDrained(t *testing.T) {
+	for name, steps := range map[string]func(d *drained){
+		"ack last":   func(d *drained) { d.ack(); d.published(2); d.close(); d.ack() },
+		"close last": func(d *drained) { d.published(2); d.ack(); d.ack(); d.close() },
+		"nothing":    func(d *drained) { d.close() },
+	} {
+		stopped := 0
+		d := drained{stop: func() { stopped++ }}
+		steps(&d)
+		if stopped != 1 {
+			t.Errorf("%s: stopped %d times", name, stopped)
+		}
+	}
+	d := drained{stop: func() { t.Error("stopped with a message to come") }}
+	d.ack()
+	d.published(2)
+	d.close()
 }

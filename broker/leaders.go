@@ -176,13 +176,13 @@ func lost(c *deadletter.Copier) (n uint64) {
 	return n
 }
 
-// figures are those of one queue's forwarder in the present term (ST-1).
-func (l *leaders) figures(uid id.QueueUID) (confirmed uint64, lastError string) {
+// BacklogTrouble implements cluster.Leaders: why the forwarder waits (ST-1).
+func (b *Broker) BacklogTrouble(q *cluster.Led) string {
+	l := &b.leaders
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x := l.led[uid]; x != nil && x.forwarder != nil {
-		s := x.forwarder.Stats()
-		return s.Confirmed, s.LastError
+	if x := l.led[q.UID()]; x != nil && x.q == q && x.forwarder != nil {
+		return x.forwarder.Stats().LastError
 	}
-	return 0, ""
+	return ""
 }

@@ -46,8 +46,8 @@ type QueueStats struct {
 	Settled, ReturnedTotal, Expired, Dropped  uint64
 	DeliveryLimitHits, DedupHits              uint64
 	DeadLettered                              map[string]uint64 // by reason
-	DeadLetterConfirmed                       uint64            // of the queue's forwarder on this node
-	LastDeadLetterError                       string            // same
+	DeadLetterConfirmed                       uint64            // dead letters that all their targets have
+	LastDeadLetterError                       string            // why the backlog waits; empty: it does not
 }
 
 // RaftStats are a queue's Raft figures on its leader.
@@ -107,7 +107,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 		q.Members = nodeNames(s.Members)
 	}
 	q.Stats = queueStats(&s.Overview)
-	q.Stats.DeadLetterConfirmed, q.Stats.LastDeadLetterError = b.leaders.figures(rec.UID)
+	q.Stats.DeadLetterConfirmed, q.Stats.LastDeadLetterError = s.Overview.Confirmed, s.BacklogTrouble
 	if g := s.Group; g != nil {
 		q.Raft = &RaftStats{
 			Term: g.GetTerm(), CommitIndex: g.GetCommitIndex(), AppliedIndex: g.GetAppliedIndex(),

@@ -31,6 +31,12 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	if cfg.TLS != nil {
+		var err error
+		if cfg.Credentials, err = cfg.TLS.credentials(); err != nil {
+			return nil, err
+		}
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Client{cfg: cfg, nodes: newNodes(cfg), ctx: ctx, stop: stop}
 	c.done.Go(c.watch)
@@ -135,7 +141,12 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 	}
 	defer release()
 	err = f(use, n)
-	if status.Code(err) == codes.Unavailable && !fromBroker(err) {
+	if status.Code(err) != codes.Unavailable {
+		return err
+	}
+	if fromBroker(err) {
+		n.doubt() // it may be draining: ask before the next try
+	} else {
 		c.nodes.lost(n, err)
 	}
 	return err

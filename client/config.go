@@ -19,7 +19,9 @@ type Config struct {
 	// FixedAddresses keeps to Addresses instead of learning the others from the cluster,
 	// for clients that reach nodes by other names than nodes give themselves.
 	FixedAddresses bool
-	// Credentials protect the connection; nil is plain text.
+	// TLS protects the connections by files; nil: Credentials count.
+	TLS *TLS
+	// Credentials protect the connection; nil, and no TLS, is plain text.
 	Credentials credentials.TransportCredentials
 	// CallTimeout bounds a call whose context has no deadline; 0: 30 s, negative: none.
 	CallTimeout time.Duration
@@ -60,6 +62,12 @@ func (c Config) Validate() error {
 	}
 	if c.ProbeInterval < 0 || c.ProbeTimeout < 0 {
 		errs = append(errs, fmt.Errorf("client: ProbeInterval %v and ProbeTimeout %v must not be negative", c.ProbeInterval, c.ProbeTimeout))
+	}
+	if c.TLS != nil {
+		errs = append(errs, c.TLS.validate())
+		if c.Credentials != nil {
+			errs = append(errs, errors.New("client: TLS and Credentials are both set: set one of them"))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -71,6 +71,13 @@ func (n *node) lose(now time.Time) {
 	n.life, n.end = context.WithCancelCause(context.Background())
 }
 
+// doubt has the node asked again before it is used the next time.
+func (n *node) doubt() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen = time.Time{}
+}
+
 // probe asks whether the node lives, and whether it takes new work.
 func (n *node) probe(ctx context.Context, timeout time.Duration) (serving bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -200,10 +207,10 @@ func (ns *nodes) pick(ctx context.Context) (*node, error) {
 			}
 			if err != nil {
 				errs = append(errs, err)
-				ns.lost(n, err)
-				if ctx.Err() != nil {
+				if ctx.Err() != nil { // the caller's haste says nothing about the node
 					break
 				}
+				ns.lost(n, err)
 				continue
 			}
 		}
@@ -245,6 +252,30 @@ func (ns *nodes) lost(n *node, cause error) {
 	}
 	ns.cfg.Logger.Debug("node is lost", "address", n.address, "error", cause)
 	n.lose(time.Now())
+	if status.Code(cause) == codes.DeadlineExceeded {
+		ns.reconnect(n)
+	}
+}
+
+// reconnect gives a node that does not answer a new connection. The one it has may be
+// silent for good: a machine that is lost closes nothing, and its address, as a service's
+// or after a restart, leads elsewhere by now. Only a new connection finds out.
+func (ns *nodes) reconnect(n *node) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if ns.closed || ns.all[n.address] != n {
+		return
+	}
+	delete(ns.all, n.address)
+	fresh, err := ns.at(n.address)
+	if err != nil {
+		ns.all[n.address] = n // as it is; the options were good before
+		return
+	}
+	n.mu.Lock()
+	fresh.badUntil = n.badUntil
+	n.mu.Unlock()
+	_ = n.conn.Close() // nothing can be done about it
 }
 
 func (ns *nodes) close() {

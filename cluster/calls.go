@@ -50,6 +50,9 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does
 	}
 	out.HasOverview = true
+	if l := q.led.Load(); l != nil {
+		out.BacklogTrouble = s.c.cfg.Leaders.BacklogTrouble(l)
+	}
 	if out.Overview, err = json.Marshal(o); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
@@ -89,7 +92,7 @@ func (s calls) NodeStatus(context.Context, *nodev1.NodeStatusRequest) (*nodev1.N
 		Node: string(c.cfg.Node), Epoch: uint64(c.epoch), Version: c.cfg.Version, Draining: c.draining.Load(),
 	}
 	// Founded is read first: a founder never moves on after it has founded.
-	out.Founded = c.catalog.founded()
+	out.Founded, out.Expect = c.catalog.founded(), uint32(c.cfg.Expect)
 	p := c.catalog.promise.Load()
 	out.Founder, out.FoundingRound, out.Founding = string(p.founder), p.round, nodeNames(p.members)
 	g := c.catalog.group

@@ -23,6 +23,7 @@ type catalogGroup struct {
 	promise    atomic.Pointer[promise] // written by the founding loop after the disk has it
 	registered atomic.Uint64           // catalog index of this start's registration; 0: not yet
 	refused    atomic.Pointer[error]   // why the catalog will never take this node
+	unlike     atomic.Pointer[error]   // nodes whose Expect is another, as last seen; nil: none
 }
 
 const (
@@ -270,6 +271,9 @@ func (g *catalogGroup) ready() error {
 		return fmt.Errorf("cluster: catalog group has failed on this node: %w", err)
 	}
 	if !g.founded() {
+		if err := g.unlike.Load(); err != nil {
+			return *err
+		}
 		seen := g.c.alive()
 		return fmt.Errorf("cluster: node %q is not in the cluster %q yet: founding takes %d nodes, %d are seen: %q; "+
 			"if others run, check that cluster name and key are alike on all, and the addresses to join: %q",

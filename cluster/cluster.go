@@ -4,6 +4,8 @@
 package cluster
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log/slog"
 	"net"
@@ -28,9 +30,16 @@ type Config struct {
 	GossipHost string // host:port at which others reach it; "": GossipAddr
 	Join       []string
 	Key        []byte // secret for gossip and peers; empty: none
-	Expect     int    // nodes that found the cluster together; 0: 3
-	Version    string
-	Logger     *slog.Logger
+	// TLS returns this node's certificate for peers and the authorities of all nodes'
+	// certificates, as transport.Config.TLS; nil: no TLS.
+	TLS     func() (own tls.Certificate, authorities *x509.CertPool)
+	Expect  int // nodes that found the cluster together; 0: 3
+	Version string
+	Logger  *slog.Logger
+	// QueueLog says where queue groups keep their log; "": QueueLogShared.
+	QueueLog QueueLog
+	// Failed is told, once, that this node can keep nothing any more and should end.
+	Failed func(error)
 	// QueueConfig tells what is in force for a queue; the leader puts it into the queue's
 	// log whenever it differs. It must be a pure function of its arguments.
 	QueueConfig func(v *catalog.View, q *catalog.QueueRecord) quorumq.Config
@@ -60,6 +69,9 @@ type Leaders interface {
 	// Copies hands over at-most-once dead letters, in order (DL-11). The slice is the
 	// receiver's.
 	Copies(q *Led, d []quorumq.Discarded)
+	// BacklogTrouble tells why the queue's backlog waits, "" if it does not. It may be
+	// called at any time between Leading and Ceased.
+	BacklogTrouble(q *Led) string
 }
 
 // Errors that callers decide on. Each is wrapped with the queue and what to do.
@@ -105,4 +117,6 @@ type QueueStatus struct {
 	Members  []id.NodeID
 	Online   []id.NodeID
 	Group    *nodev1.GroupStatus
+	// BacklogTrouble tells why the dead-letter backlog waits; "": it does not.
+	BacklogTrouble string
 }

@@ -54,6 +54,9 @@ func (c Config) Validate() error {
 	if len(c.Node) > catalog.MaxNodeIDBytes {
 		faults = append(faults, fmt.Errorf("cluster: Node is %d bytes long, the limit is %d", len(c.Node), catalog.MaxNodeIDBytes))
 	}
+	if l := c.QueueLog; l != "" && l != QueueLogShared && l != QueueLogBolt {
+		faults = append(faults, fmt.Errorf("cluster: QueueLog is %q: use %q or %q", l, QueueLogShared, QueueLogBolt))
+	}
 	for _, t := range []struct{ field, text string }{{"Name", c.Name}, {"Node", string(c.Node)}} {
 		if hasBreak(t.text) {
 			faults = append(faults, fmt.Errorf("cluster: %s %q has a control character", t.field, t.text))
@@ -107,6 +110,9 @@ func (c Config) withDefaults() Config {
 	if c.PublishWindow == 0 {
 		c.PublishWindow = defaultPublishWindow
 	}
+	if c.QueueLog == "" {
+		c.QueueLog = QueueLogShared
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -126,3 +132,4 @@ func (noLeaders) Leading(*Led)                     {}
 func (noLeaders) Ceased(*Led)                      {}
 func (noLeaders) Backlog(*Led)                     {}
 func (noLeaders) Copies(*Led, []quorumq.Discarded) {}
+func (noLeaders) BacklogTrouble(*Led) string       { return "" }

@@ -74,6 +74,7 @@ type Consumer struct {
 	inFlight  int  // decisions sent in this attempt and not answered
 	resuming  bool // a resume is on its way in this attempt
 	ended     bool
+	lost      bool          // the queue has ended it: nothing of it is sent any more
 	limit     quorumq.MsgID // newest credit, in the client's numbers
 	crediting bool          // a Credit command waits for its answer
 	credited  quorumq.MsgID // the limit that it, or the last one, carries
@@ -285,7 +286,7 @@ func (c *Consumer) pump(t *turn) {
 }
 
 // unsent tells whether there are decisions that wait for earlier ones to be answered.
-func (c *Consumer) unsent() bool { return c.book.Unanswered() > c.inFlight }
+func (c *Consumer) unsent() bool { return !c.lost && c.book.Unanswered() > c.inFlight }
 
 // takeDeliveries hands what is new to the clients, in batches of one consumer.
 func (q *Queue) takeDeliveries(ds []heldDelivery, t *turn) {
@@ -362,11 +363,22 @@ func (c *Consumer) takeOutcome(number uint64, r quorumq.Reply, t *turn) {
 	c.flushes = kept
 }
 
-// gone tells the client that the queue has closed the session, as after a long absence
-// of this node.
+// gone ends a consumer that the queue says it does not know, as after a long absence of
+// this node.
 func (c *Consumer) gone(t *turn) {
-	c.end(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, ErrConsumerGone), t)
+	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, ErrConsumerGone), t)
+}
+
+// lose tells the client that the consumer is gone, and closes its session: whoever said
+// so may have been a leader of the past, or a registration may still be on its way.
+func (c *Consumer) lose(err error, t *turn) {
+	c.lost = true
+	c.end(err, t)
 	delete(c.q.consumers, c.key.Session)
+	c.q.inbox.ops = append(c.q.inbox.ops, &op{
+		header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: c.key.SessionKey}),
+		done:   func(opAnswer) {},
+	})
 }
 
 func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
@@ -381,8 +393,7 @@ func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
 		}
 	case quorumq.NoticeCancelled:
 		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
-			c.end(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, ErrConsumerGone), t)
-			delete(q.consumers, c.key.Session)
+			c.lose(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, ErrConsumerGone), t)
 		}
 	}
 }

@@ -21,6 +21,7 @@ const (
 	promiseFile  = "founding"
 	catalogDir   = "catalog"
 	queuesDir    = "queues"
+	walDir       = "wal"
 	dirMode      = 0o700
 	fileMode     = 0o600
 	fieldCluster = "cluster"
@@ -192,8 +193,7 @@ func (d *dataDir) queues() ([]id.QueueUID, error) {
 
 // hasQueue tells whether something of a queue is stored.
 func (d *dataDir) hasQueue(q id.QueueUID) bool {
-	_, err := os.Lstat(d.queue(q))
-	return !errors.Is(err, fs.ErrNotExist)
+	return exists(d.queue(q))
 }
 
 // removeQueue deletes what a queue has on disk. UIDs are never used again, so that it

@@ -6,44 +6,92 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/id"
 )
 
-// drainTick is the wait between two rounds of moving leaders away.
-const drainTick = 50 * time.Millisecond
+const (
+	// drainTick is the wait between two rounds of moving leaders away.
+	drainTick = 50 * time.Millisecond
+	// drainAlone is how long a node that drains looks for others that take over: one that
+	// starts again may be missing for a moment.
+	drainAlone = time.Second
+)
 
 // Drain moves leadership of all groups off this node and waits until it leads nothing,
-// naming in its error what is left when ctx ends, or when only groups are left that have
-// no other member. A drained node is no longer Ready; it goes on as a member until Close.
+// naming in its error what is left when ctx ends, or when no group that is left has
+// another member that is there and does not drain: nodes that drain together must not
+// hand groups to and fro. A drained node is no longer Ready; it goes on as a member until
+// Close.
 func (c *Cluster) Drain(ctx context.Context) error {
 	c.draining.Store(true)
-	for {
-		led, moving := c.ledGroups()
+	for round, taken := 0, time.Now(); ; round++ {
+		led := c.ledGroups()
 		if len(led) == 0 {
 			return nil
 		}
-		err := eachOf(led, func(g ledGroup) error { return g.transfer(ctx, "") })
-		if moving == 0 || pause(ctx, drainTick) != nil || c.ctx.Err() != nil {
+		stays := c.staying(led)
+		moving, shared := false, false
+		err := eachOf(led, func(g ledGroup) error {
+			takers := slices.DeleteFunc(slices.Clone(g.members), func(n id.NodeID) bool { return !slices.Contains(stays, n) })
+			if len(takers) == 0 {
+				return fmt.Errorf("cluster: no other member of %s is there and stays", g.name)
+			}
+			return g.transfer(ctx, takers[round%len(takers)])
+		})
+		for _, g := range led {
+			shared = shared || len(g.members) > 1
+			moving = moving || slices.ContainsFunc(g.members, func(n id.NodeID) bool { return slices.Contains(stays, n) })
+		}
+		if moving {
+			taken = time.Now()
+		}
+		alone := !shared || time.Since(taken) > drainAlone
+		if alone || pause(ctx, drainTick) != nil || c.ctx.Err() != nil {
 			return c.undrained(ctx, err)
 		}
 	}
 }
 
+// staying asks the other members of groups and returns those that answer and do not drain.
+func (c *Cluster) staying(led []ledGroup) []id.NodeID {
+	var others []id.NodeID
+	for _, g := range led {
+		others = append(others, g.members...)
+	}
+	slices.Sort(others)
+	others = slices.DeleteFunc(slices.Compact(others), func(n id.NodeID) bool { return n == c.cfg.Node })
+	stays := make([]bool, len(others))
+	var asked sync.WaitGroup
+	for i, n := range others {
+		asked.Go(func() {
+			s, err := c.catalog.ask(n)
+			stays[i] = err == nil && !s.GetDraining()
+		})
+	}
+	asked.Wait()
+	var found []id.NodeID
+	for i, n := range others {
+		if stays[i] {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
 // ledGroup is a group that this node leads.
 type ledGroup struct {
 	name     string
+	members  []id.NodeID
 	transfer func(ctx context.Context, to id.NodeID) error
 }
 
-// ledGroups returns what this node leads, sorted, and how many of it have other members.
-func (c *Cluster) ledGroups() (led []ledGroup, movable int) {
+// ledGroups returns what this node leads, sorted.
+func (c *Cluster) ledGroups() (led []ledGroup) {
 	add := func(name string, members []id.NodeID, transfer func(context.Context, id.NodeID) error) {
-		led = append(led, ledGroup{name, transfer})
-		if len(members) > 1 {
-			movable++
-		}
+		led = append(led, ledGroup{name, members, transfer})
 	}
 	v := c.View()
 	for _, q := range c.host.all() {
@@ -63,7 +111,7 @@ func (c *Cluster) ledGroups() (led []ledGroup, movable int) {
 		}
 	}
 	slices.SortFunc(led, func(a, b ledGroup) int { return strings.Compare(a.name, b.name) })
-	return led, movable
+	return led
 }
 
 // leads tells whether this member leads, by its Lead command or about to.
@@ -73,7 +121,7 @@ func (q *hosted) leads() bool {
 }
 
 func (c *Cluster) undrained(ctx context.Context, last error) error {
-	led, _ := c.ledGroups()
+	led := c.ledGroups()
 	if len(led) == 0 {
 		return nil
 	}

@@ -141,7 +141,7 @@ func TestPeers(t *testing.T) {
 // those beyond the bytes of one answer to Resume.
 func TestLostDeliveries(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, nil)
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	a := n.nodes["a"]
 	const most = 1000

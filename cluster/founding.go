@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -135,7 +137,28 @@ func (g *catalogGroup) look() (seen map[id.NodeID]*nodev1.NodeStatusResponse, fo
 		}
 		seen[n] = s
 	}
+	g.compare(seen)
 	return seen, false
+}
+
+// compare notes nodes that found with another number of nodes: they may wait for ever for
+// one another. It is said once, and as long as it lasts by ready.
+func (g *catalogGroup) compare(seen map[id.NodeID]*nodev1.NodeStatusResponse) {
+	var errs []error
+	for _, n := range slices.Sorted(maps.Keys(seen)) {
+		if theirs := int(seen[n].GetExpect()); theirs != 0 && theirs != g.c.cfg.Expect {
+			errs = append(errs, fmt.Errorf("cluster: node %q founds the cluster with %d nodes, node %q with %d: "+
+				"set the same number of nodes to expect on all", g.c.cfg.Node, g.c.cfg.Expect, n, theirs))
+		}
+	}
+	if len(errs) == 0 {
+		g.unlike.Store(nil)
+		return
+	}
+	err := errors.Join(errs...)
+	if g.unlike.Swap(&err) == nil {
+		g.c.log.Error("nodes do not agree on how to found the cluster", "error", err)
+	}
 }
 
 func (g *catalogGroup) ask(n id.NodeID) (*nodev1.NodeStatusResponse, error) {

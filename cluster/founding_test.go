@@ -103,6 +103,28 @@ func TestStrangers(t *testing.T) {
 	_ = c.Peers.Close()
 }
 
+// Nodes that expect different numbers of nodes say so instead of waiting in silence.
+func TestExpectDiffers(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) {
+		if c.Node == "b" {
+			c.Expect = 5
+		}
+	})
+	n.launch("a", "b")
+	for self, want := range map[id.NodeID]string{
+		"a": `node "a" founds the cluster with 3 nodes, node "b" with 5: set the same number`,
+		"b": `node "b" founds the cluster with 5 nodes, node "a" with 3: set the same number`,
+	} {
+		poll(t, "the node says what is amiss", func() error {
+			if err := n.nodes[self].Ready(); err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("ready: %w", err)
+			}
+			return nil
+		})
+	}
+}
+
 // A node may stop while it waits for others.
 func TestCloseWhileWaiting(t *testing.T) {
 	n := newTestNodes(t, nil)

@@ -54,6 +54,8 @@ type ledger struct {
 	mu     sync.Mutex
 	newest map[byte]uint64
 	faults []string
+	// ahead holds a token per message sent and not entered: publishers wait for consumers.
+	ahead chan struct{}
 }
 
 func (l *ledger) enter(body []byte) {
@@ -64,6 +66,10 @@ func (l *ledger) enter(body []byte) {
 		l.faults = append(l.faults, fmt.Sprintf("publisher %d: %d after %d", publisher, number, l.newest[publisher]))
 	}
 	l.newest[publisher] = number
+	select {
+	case <-l.ahead:
+	default: // a repeat
+	}
 }
 
 func (l *ledger) total() (n uint64) {
@@ -84,7 +90,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 
-	book := &ledger{newest: map[byte]uint64{}}
+	book := &ledger{newest: map[byte]uint64{}, ahead: make(chan struct{}, 4000)}
 	end, err := n.nodes["b"].Queue(uid)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +122,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				default:
+				case book.ahead <- struct{}{}:
 				}
 				if err := p.publish(ctx); err != nil {
 					t.Error(err)
@@ -247,4 +253,56 @@ func (i *testInbox) ids(want ...quorumq.MsgID) error {
 		return fmt.Errorf("have %d", got)
 	}
 	return nil
+}
+
+// A consumer that the queue timed out learns of it, and its session is closed for good:
+// nothing stays assigned to it (DC-1, CO-3).
+func TestTimedOutConsumerEnds(t *testing.T) {
+	n := newTestNodes(t, func(c *Config) {
+		c.QueueConfig = func(*catalog.View, *catalog.QueueRecord) quorumq.Config {
+			cfg := quorumq.DefaultConfig()
+			cfg.DisconnectedTimeoutMs = 1
+			return cfg
+		}
+	})
+	n.start("a", "b", "c")
+	uid := n.nodes["a"].declare(t, "short", 3)
+	n.nodes["a"].publish(t, uid, "one", quorumq.Unlimited)
+	end, err := n.nodes["b"].Queue(uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	in := &testInbox{}
+	c, err := end.Consume(testContext(t), ConsumerConfig{Deliver: in.take, Ended: func(err error) { ended <- err }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "it is delivered", func() error { return in.ids(1) })
+	n.do(uid, &quorumq.NodeDown{Node: "b", Epoch: n.nodes["b"].epoch})
+	select {
+	case err := <-ended:
+		if !errors.Is(err, ErrConsumerGone) {
+			t.Errorf("it ended with %v", err)
+		}
+	case <-testContext(t).Done():
+		t.Fatal("the client was not told")
+	}
+	poll(t, "the session is closed", func() error {
+		if o := n.overview(uid); o.Ready != 1 || o.Unsettled != 0 || o.Sessions != 0 {
+			return fmt.Errorf("%d ready, %d unsettled, %d sessions", o.Ready, o.Unsettled, o.Sessions)
+		}
+		return nil
+	})
+	late := quorumq.AppendCommand(nil, &quorumq.Checkout{Consumer: c.key})
+	poll(t, "a late registration is answered", func() error {
+		answered := make(chan error, 1)
+		n.leader(uid).host.submit(uid, late, nil, func(r quorumq.Reply, err error) {
+			if err == nil && r.Code != quorumq.CodeUnknownConsumer {
+				t.Errorf("a late registration is answered with code %d", r.Code)
+			}
+			answered <- err
+		})
+		return <-answered
+	})
 }

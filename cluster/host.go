@@ -282,7 +282,7 @@ func (h *host) remove(uid id.QueueUID) error {
 	if q != nil {
 		err = q.close()
 	}
-	return errors.Join(err, h.c.dir.removeQueue(uid))
+	return errors.Join(err, h.dropStorage(uid), h.c.dir.removeQueue(uid))
 }
 
 func (h *host) open(r *catalog.QueueRecord) error {

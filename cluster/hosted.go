@@ -54,7 +54,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	if err := syncDir(filepath.Dir(dir)); err != nil {
 		return nil, err
 	}
-	storage, err := raftfsm.OpenBolt(filepath.Join(dir, "log.db"))
+	storage, err := h.openStorage(r.UID, dir)
 	if err != nil {
 		return nil, fault(err)
 	}

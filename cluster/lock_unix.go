@@ -18,7 +18,7 @@ import (
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {
-		return nil, fmt.Errorf("cluster: locking data directory: %w", err)
+		return nil, fmt.Errorf("cluster: locking data directory %q: %w: user %d must be able to write it", dir, err, os.Getuid())
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		holder, _ := io.ReadAll(io.LimitReader(f, 32))

@@ -40,7 +40,7 @@ func TestNodeGone(t *testing.T) {
 // way makes the queue trust it again; when the link is up, it is.
 func TestSuspicion(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, nil)
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	a, b := n.nodes["a"], n.nodes["b"]
 	q := a.declare(t, "q", 3)

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
 )
 
 // Cluster is this node's part. All methods may be called concurrently.
@@ -24,6 +25,7 @@ type Cluster struct {
 	log   *slog.Logger
 
 	dir     *dataDir
+	shared  *wal.Log // nil unless queues share a log
 	views   *views
 	mux     *transport.Mux
 	members *membership.Membership
@@ -76,6 +78,9 @@ func (c *Cluster) boot() error {
 	if c.epoch, err = c.dir.nextEpoch(); err != nil {
 		return err
 	}
+	if err := c.openShared(); err != nil {
+		return err
+	}
 	c.host, c.gateway = newHost(c), newGateway(c)
 	if err := c.connect(); err != nil {
 		return err
@@ -115,7 +120,7 @@ func (c *Cluster) boot() error {
 // connect prepares the links, and what is judged by them.
 func (c *Cluster) connect() error {
 	t := transport.Config{
-		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key,
+		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: traffic{c}, Calls: calls{c: c}, Logger: c.log,
 	}
 	var err error
@@ -233,6 +238,9 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	}
 	if c.mux != nil {
 		errs = append(errs, c.mux.Close(ctx))
+	}
+	if c.shared != nil {
+		errs = append(errs, c.shared.Close())
 	}
 	c.loops.Wait()
 	errs = append(errs, c.dir.close())

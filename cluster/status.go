@@ -77,7 +77,7 @@ func (c *Cluster) QueueStatus(ctx context.Context, q id.QueueUID) (QueueStatus, 
 		if err := json.Unmarshal(r.GetOverview(), &out.Overview); err != nil {
 			return "", fmt.Errorf("overview from node %q: %w", to, err)
 		}
-		out.Group, out.Leader = r.GetGroup(), to
+		out.Group, out.Leader, out.BacklogTrouble = r.GetGroup(), to, r.GetBacklogTrouble()
 		return "", nil
 	})
 	if err != nil {

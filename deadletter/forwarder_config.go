@@ -19,6 +19,10 @@ import (
 const (
 	DefaultPrefetch = 32
 	MaxPrefetch     = 10_000
+	// DefaultWindowBytes is up to where the default window may hold more than
+	// DefaultPrefetch messages, but no more than DefaultMaxWindow.
+	DefaultWindowBytes = 1 << 20
+	DefaultMaxWindow   = 1024
 
 	DefaultMinBackoff = 100 * time.Millisecond
 	DefaultMaxBackoff = 5 * time.Second
@@ -30,7 +34,8 @@ const (
 // Config bounds a Forwarder and a Copier. Zero values are the defaults.
 type Config struct {
 	// Prefetch is how many messages of one source queue may be in memory with their
-	// bodies (DL-22); 0: 32, at most 10,000.
+	// bodies (DL-22), at most 10,000; 0: 32, and more up to 1024 while their bodies have
+	// less than 1 MiB together.
 	Prefetch int
 	// MinBackoff and MaxBackoff bound the wait before the next attempt, when no event
 	// comes first (DL-24); 0: 100 ms and 5 s.
@@ -44,6 +49,9 @@ type Config struct {
 	// Chance gives the jitter, a number from 0 up to but not including 1; nil: a random one.
 	Chance func() float64
 	Logger *slog.Logger // nil: nothing is logged
+
+	// window and windowBytes follow from Prefetch.
+	window, windowBytes int
 }
 
 // Validate returns all faults at once.
@@ -70,10 +78,12 @@ func (c Config) withDefaults() Config {
 			*n = d
 		}
 	}
-	set(&c.Prefetch, DefaultPrefetch)
+	if c.window = c.Prefetch; c.Prefetch == 0 {
+		c.Prefetch, c.window, c.windowBytes = DefaultPrefetch, DefaultMaxWindow, DefaultWindowBytes
+	}
 	set(&c.MaxLetters, DefaultMaxLetters)
 	set(&c.MaxCopies, DefaultMaxCopies)
-	c.MaxLetters = max(c.MaxLetters, c.Prefetch)
+	c.MaxLetters = max(c.MaxLetters, c.window)
 	if c.MinBackoff == 0 {
 		c.MinBackoff = DefaultMinBackoff
 	}

@@ -21,7 +21,8 @@ type letter struct {
 	pending []pendingTarget
 	stored  []id.QueueUID // targets that have it
 
-	held bool // msg and body are set, and counted
+	held bool // msg and body are set, and counted; the body may be with a Transfer
+	size int  // of the body while held
 	msg  quorumq.NewMessage
 	body []byte
 }

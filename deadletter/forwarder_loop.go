@@ -42,7 +42,8 @@ type forwarding struct {
 	loaded  quorumq.Seq // highest number that was loaded
 	settled quorumq.Seq // all up to here have left the backlog
 	more    bool        // the backlog may have letters above loaded
-	held    int         // letters with their bodies
+	// held letters have their bodies, which have heldBytes together.
+	held, heldBytes int
 
 	done     []quorumq.Seq // to be settled
 	settling bool
@@ -135,8 +136,8 @@ func (r *forwarding) unblock(now time.Time, hints []hint) {
 // load takes the next letters of the backlog up while the window has room; false when
 // the term is over.
 func (r *forwarding) load() bool {
-	for r.more && r.held < r.cfg.Prefetch && len(r.letters) < r.cfg.MaxLetters {
-		limit := min(r.cfg.Prefetch-r.held, r.cfg.MaxLetters-len(r.letters))
+	for r.more && r.room() > 0 && len(r.letters) < r.cfg.MaxLetters {
+		limit := min(r.room(), r.cfg.MaxLetters-len(r.letters))
 		page, settled, err := r.src.Backlog(r.page[:0], r.loaded, limit)
 		if err != nil {
 			return false
@@ -155,6 +156,19 @@ func (r *forwarding) load() bool {
 		}
 	}
 	return true
+}
+
+// room is how many letters more may be held (DL-22).
+func (r *forwarding) room() int {
+	if r.held < r.cfg.Prefetch {
+		return r.cfg.Prefetch - r.held
+	}
+	if r.held < r.cfg.window && r.heldBytes < r.cfg.windowBytes {
+		// As many as fit if they are like those held.
+		average := max(r.heldBytes/r.held, 1)
+		return min(r.cfg.window-r.held, max((r.cfg.windowBytes-r.heldBytes)/average, 1), r.cfg.Prefetch)
+	}
+	return 0
 }
 
 // forget drops the letters that have left the backlog: settled, or purged.
@@ -196,6 +210,7 @@ func (r *forwarding) release(l *letter) {
 	if l.held {
 		l.held, l.body = false, nil
 		r.held--
+		r.heldBytes -= l.size
 	}
 }
 
@@ -288,11 +303,11 @@ func (r *forwarding) hold(l *letter, way *routed) {
 	if way.cause != CauseNone {
 		return // only flying targets are left
 	}
+	r.release(l)
 	l.msg, l.body = way.encode()
-	if !l.held {
-		l.held = true
-		r.held++
-	}
+	l.held, l.size = true, len(l.body)
+	r.held++
+	r.heldBytes += l.size
 }
 
 // triable tells whether some target of the letter can be tried without waiting.

@@ -72,14 +72,14 @@ func (r *forwarding) send(n *lane) (started, ok bool) {
 // with their bodies; it returns how many are. One is made ready even when the window is
 // full, so that every lane gets on.
 func (r *forwarding) fill(n *lane) int {
-	k, size, most := 0, 0, r.cfg.Prefetch
+	k, size, most := 0, 0, r.cfg.window
 	if n.cause == CauseFull && n.failures > 1 {
 		most = 1 // a probe: a full target is asked often, so that room is found soon
 	}
 	for k < len(n.queue) && k < most {
 		l := n.queue[k]
 		if l.at != r.view.Index() || l.body == nil {
-			if k > 0 && !l.held && r.held >= r.cfg.Prefetch {
+			if k > 0 && !l.held && r.room() == 0 {
 				break
 			}
 			r.route(l)

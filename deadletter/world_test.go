@@ -218,6 +218,12 @@ func (w *world) Rule(q *catalog.QueueRecord) Rule {
 
 var errLost = errors.New("lost on the way")
 
+func (w *world) draw(n int) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.chance.IntN(n)
+}
+
 // fate draws what happens to a command.
 func (w *world) fate() (lose, loseAnswer bool, delay time.Duration) {
 	w.mu.Lock()

@@ -8,6 +8,7 @@ package grpcapi
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -48,6 +51,8 @@ const (
 type Config struct {
 	Broker *broker.Broker // needed
 	Logger *slog.Logger   // nil: nothing is logged
+	// TLS protects the clients' connections; nil: plain text.
+	TLS *tls.Config
 	// Reflection serves the descriptions of the APIs.
 	Reflection bool
 
@@ -110,7 +115,12 @@ func New(c Config) *Server {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), stopping: make(chan struct{})}
+	creds := insecure.NewCredentials()
+	if c.TLS != nil {
+		creds = credentials.NewTLS(c.TLS)
+	}
 	s.grpc = grpc.NewServer(
+		grpc.Creds(creds),
 		grpc.MaxConcurrentStreams(c.MaxStreams),
 		grpc.MaxRecvMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes),
 		grpc.MaxSendMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes+c.DeliveryBytes),

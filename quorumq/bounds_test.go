@@ -177,3 +177,38 @@ func TestLinesAreBounded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestClosedSessionsAreBounded shows which closed sessions are remembered: the last ones of
+// the node's present life, over a snapshot too.
+func TestClosedSessionsAreBounded(t *testing.T) {
+	q := New(1024, DefaultConfig())
+	index := uint64(0)
+	get := func(session uint64) ReplyCode {
+		index++
+		r, _ := q.Apply(Meta{Index: index}, &Get{Session: SessionKey{Node: "n1", Epoch: 1, Session: session}})
+		return r.Code
+	}
+	for s := range uint64(MaxClosedSessions + 1) {
+		for range 2 { // a repeat takes no room
+			index++
+			q.Apply(Meta{Index: index}, &SessionClosed{Session: SessionKey{Node: "n1", Epoch: 1, Session: s}})
+		}
+	}
+	restored, err := Restore(q.AppendSnapshot(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q = restored
+	for s, want := range map[uint64]ReplyCode{
+		0: CodeOK, 1: CodeUnknownConsumer, MaxClosedSessions: CodeUnknownConsumer, MaxClosedSessions + 1: CodeOK,
+	} {
+		if code := get(s); code != want {
+			t.Errorf("Get of session %d is answered with code %d, want %d", s, code, want)
+		}
+	}
+	index++
+	q.Apply(Meta{Index: index}, &NodeUp{Node: "n1", Epoch: 2})
+	if n := len(q.nodes["n1"].closed); n != 0 {
+		t.Errorf("a new life begins with %d closed sessions", n)
+	}
+}

@@ -3,6 +3,7 @@ package quorumq
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // check returns all that is inconsistent in the state. A queue that passes it can be
@@ -95,6 +96,9 @@ func (q *Queue) checkRoster() error {
 		before = s.key
 		if q.sessions[s.key] != s || s.node != q.nodes[s.key.Node] || s.node.epoch != s.key.Epoch {
 			return inv("session %v stands alone", s.key)
+		}
+		if slices.Contains(s.node.closed, s.key.Session) {
+			return inv("session %v is closed", s.key)
 		}
 		for j, c := range s.consumers {
 			if c.key.SessionKey != s.key || c.session != s || s.closed || j > 0 && s.consumers[j-1].key.Tag >= c.key.Tag {

@@ -1,5 +1,7 @@
 package quorumq
 
+import "slices"
+
 // applyCheckout registers a consumer or changes it.
 func (q *Queue) applyCheckout(c *Checkout) {
 	if c.Consumer.Tag == 0 {
@@ -9,6 +11,10 @@ func (q *Queue) applyCheckout(c *Checkout) {
 	n, ok := q.member(c.Consumer.Node, c.Consumer.Epoch)
 	if !ok {
 		q.reply.Code = CodeFenced
+		return
+	}
+	if slices.Contains(n.closed, c.Consumer.Session) {
+		q.reply.Code = CodeUnknownConsumer
 		return
 	}
 	q.trust(n) // it speaks, so it is there
@@ -94,6 +100,10 @@ func (q *Queue) applyGet(c *Get) {
 	n, ok := q.member(c.Session.Node, c.Session.Epoch)
 	if !ok {
 		q.reply.Code = CodeFenced
+		return
+	}
+	if slices.Contains(n.closed, c.Session.Session) {
+		q.reply.Code = CodeUnknownConsumer
 		return
 	}
 	q.trust(n)

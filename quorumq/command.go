@@ -164,8 +164,9 @@ type BacklogSettle struct{ Ranges []SeqRange }
 // SeqRange is a closed range of sequence numbers.
 type SeqRange struct{ First, Last Seq }
 
-// SessionClosed ends a session: its consumers go, their messages return as failed
-// deliveries or reach the delivery limit (DEL-8).
+// SessionClosed ends a session for good: its consumers go, their messages return as failed
+// deliveries or reach the delivery limit (DEL-8). A Checkout or Get of it that comes later
+// is answered with CodeUnknownConsumer; session numbers are not used again.
 type SessionClosed struct{ Session SessionKey }
 
 // NodeDown suspects the node's consumers: nothing is assigned to them; after

@@ -91,6 +91,17 @@ func (q *model) member(name id.NodeID, epoch id.Epoch) (*mNode, bool) {
 	return n, n.epoch == epoch
 }
 
+// isClosed looks at the last few sessions that were closed, a repeat counting as the first.
+func (n *mNode) isClosed(session uint64) bool {
+	var all []uint64
+	for _, s := range n.closed {
+		if !slices.Contains(all[max(0, len(all)-MaxClosedSessions):], s) {
+			all = append(all, s)
+		}
+	}
+	return slices.Contains(all[max(0, len(all)-MaxClosedSessions):], session)
+}
+
 func (q *model) raise(name id.NodeID, epoch id.Epoch) {
 	if n := q.nodes[name]; epoch > n.epoch {
 		*n = mNode{epoch: epoch, next: 1}
@@ -151,8 +162,13 @@ func (q *model) register(k ConsumerKey) *mConsumer {
 }
 
 func (q *model) checkout(c *Checkout) {
-	if _, ok := q.member(c.Consumer.Node, c.Consumer.Epoch); !ok {
+	n, ok := q.member(c.Consumer.Node, c.Consumer.Epoch)
+	if !ok {
 		q.reply.Code = CodeFenced
+		return
+	}
+	if n.isClosed(c.Consumer.Session) {
+		q.reply.Code = CodeUnknownConsumer
 		return
 	}
 	q.trust(c.Consumer.Node)
@@ -229,8 +245,13 @@ func (m *mMessage) delivery(k ConsumerKey, id MsgID) Delivery {
 }
 
 func (q *model) get(c *Get) {
-	if _, ok := q.member(c.Session.Node, c.Session.Epoch); !ok {
+	n, ok := q.member(c.Session.Node, c.Session.Epoch)
+	if !ok {
 		q.reply.Code = CodeFenced
+		return
+	}
+	if n.isClosed(c.Session.Session) {
+		q.reply.Code = CodeUnknownConsumer
 		return
 	}
 	q.trust(c.Session.Node)

@@ -57,6 +57,7 @@ type mNode struct {
 	epoch     id.Epoch
 	next      Seq
 	refused   []Seq
+	closed    []uint64
 	suspected bool
 	deadline  Time
 }
@@ -180,6 +181,9 @@ func (q *model) command(m Meta, c Command) {
 			return slices.ContainsFunc(c.Ranges, func(r SeqRange) bool { return r.First <= d.Seq && d.Seq <= r.Last })
 		})
 	case *SessionClosed:
+		if n, ok := q.member(c.Session.Node, c.Session.Epoch); ok {
+			n.closed = append(n.closed, c.Session.Session)
+		}
 		q.closeSessions(true, func(k SessionKey) bool { return k == c.Session })
 	case *NodeDown:
 		q.nodeDown(c)

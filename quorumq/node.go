@@ -1,7 +1,11 @@
 package quorumq
 
-// applySessionClosed ends a session as a failure of its consumers (DEL-8).
+// applySessionClosed ends a session as a failure of its consumers (DEL-8), for good: it
+// is remembered also if its Checkout has not come yet.
 func (q *Queue) applySessionClosed(c *SessionClosed) {
+	if n, ok := q.member(c.Session.Node, c.Session.Epoch); ok {
+		n.close(c.Session.Session)
+	}
 	if s := q.sessions[c.Session]; s != nil {
 		q.closing = append(q.closing[:0], s)
 		q.closeSessions(true, q.closing)

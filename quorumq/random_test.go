@@ -153,7 +153,8 @@ type generator struct {
 	index  uint64
 	now    Time
 	epochs [3]id.Epoch
-	scale  int // 1, or how many times more messages there are
+	closed [3]uint64 // sessions below are closed, in the newest epoch mostly
+	scale  int       // 1, or how many times more messages there are
 }
 
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
@@ -206,7 +207,11 @@ func (g *generator) node() (id.NodeID, id.Epoch) {
 
 func (g *generator) session() SessionKey {
 	n, e := g.node()
-	return SessionKey{Node: n, Epoch: e, Session: uint64(g.IntN(2))}
+	s := g.closed[n[0]-'a'] + uint64(g.IntN(2))
+	if s > 0 && g.one(30) {
+		s--
+	}
+	return SessionKey{Node: n, Epoch: e, Session: s}
 }
 
 // consumer names a known consumer, or rarely any.
@@ -336,7 +341,11 @@ func (g *generator) rare(p int) Command {
 	n, e := g.node()
 	switch p {
 	case 0:
-		return &SessionClosed{Session: g.session()}
+		k := g.session()
+		if closed := &g.closed[k.Node[0]-'a']; k.Session == *closed {
+			*closed++
+		}
+		return &SessionClosed{Session: k}
 	case 1:
 		return &NodeDown{Node: n, Epoch: e}
 	case 2, 3:

@@ -2,6 +2,7 @@ package quorumq
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/id"
 )
@@ -43,7 +44,7 @@ func Restore(b []byte) (*Queue, error) {
 
 func (q *Queue) takeNodes(r *reader) {
 	last := id.NodeID("")
-	for range r.count(6) {
+	for range r.count(7) {
 		n := &node{id: r.node(), epoch: id.Epoch(r.u()), next: Seq(r.u()), suspected: r.bool()}
 		r.check(n.id > last, errUnordered)
 		r.check(n.next > 0, errZero)
@@ -57,6 +58,13 @@ func (q *Queue) takeNodes(r *reader) {
 			r.check(more > 0 && seq+more > seq, errUnordered)
 			seq += more
 			n.refused = append(n.refused, seq)
+		}
+		closed := r.count(1)
+		r.check(closed <= MaxClosedSessions, errRange)
+		for range closed {
+			s := r.u()
+			r.check(!slices.Contains(n.closed, s), errUnordered)
+			n.closed = append(n.closed, s)
 		}
 		if r.err != nil {
 			return

@@ -29,12 +29,30 @@ type roster struct {
 
 // node is a node that has enqueued or consumed here; it stays, to fence its past.
 type node struct {
-	id        id.NodeID
-	epoch     id.Epoch
-	next      Seq   // of its enqueuer
-	refused   []Seq // refused numbers whose answers the enqueuer may not have; ascending
+	id      id.NodeID
+	epoch   id.Epoch
+	next    Seq   // of its enqueuer
+	refused []Seq // refused numbers whose answers the enqueuer may not have; ascending
+	// closed are sessions of this epoch that were closed, in that order: a Checkout or Get
+	// that comes late does not open them again.
+	closed    []uint64
 	suspected bool
 	deadline  Time // when a suspected node's sessions end (DC-1)
+}
+
+// MaxClosedSessions bounds the closed sessions that are remembered per node; the one
+// closed first is forgotten.
+const MaxClosedSessions = 128
+
+// close remembers that a session was closed.
+func (n *node) close(session uint64) {
+	if slices.Contains(n.closed, session) {
+		return
+	}
+	if len(n.closed) == MaxClosedSessions {
+		n.closed = slices.Delete(n.closed, 0, 1)
+	}
+	n.closed = append(n.closed, session)
 }
 
 // trimRefused forgets the refusals that the enqueuer knows of.
@@ -109,7 +127,7 @@ func (q *Queue) member(name id.NodeID, epoch id.Epoch) (*node, bool) {
 // raise puts a node's newer epoch in place of the one before.
 func (q *Queue) raise(n *node, epoch id.Epoch) {
 	q.trust(n)
-	n.epoch, n.next, n.refused = epoch, 1, nil
+	n.epoch, n.next, n.refused, n.closed = epoch, 1, nil, nil
 	q.closeSessions(true, q.sessionsOf(func(o *node) bool { return o == n }))
 }
 

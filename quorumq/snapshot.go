@@ -64,6 +64,10 @@ func (q *Queue) putNodes(b []byte) []byte {
 			b = putU(b, uint64(s-last))
 			last = s
 		}
+		b = putU(b, uint64(len(n.closed)))
+		for _, s := range n.closed {
+			b = putU(b, s)
+		}
 	}
 	return b
 }

@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -17,8 +18,12 @@ const (
 	// smallSegments is how many segments there may be beyond twice the necessary number:
 	// each restart leaves a short one.
 	smallSegments = 8
-	// carryBytes is read and appended at a time.
+	// carryBytes is read and appended before compaction waits for the disk.
 	carryBytes = 1 << 20
+	// carryItems is how many records are looked at while mu is held.
+	carryItems = 1024
+	// victimsAtATime is how many segments are compacted between two rounds of freeing.
+	victimsAtATime = 16
 )
 
 // housekeep is the housekeeper.
@@ -54,62 +59,77 @@ func (l *Log) tidy() error {
 			return err
 		}
 		l.mu.Lock()
-		s := l.victim()
+		victims := l.victims()
 		if err = l.usable(); err != nil {
-			s = nil
+			victims = nil
 		}
 		l.mu.Unlock()
-		if s != nil {
-			err = l.carry(s)
+		if len(victims) > 0 {
+			err = l.carry(victims)
 		}
 		if err != nil {
 			return err
 		}
-		if s == nil && !freed {
+		if len(victims) == 0 && !freed {
 			return nil
 		}
 	}
 }
 
-// freeDead frees one segment.
+// freeDead frees the segments that may go; one sync of the directory is enough for all.
 func (l *Log) freeDead() (bool, error) {
 	l.mu.Lock()
-	s := l.nextDead()
-	keepFile := s != nil && len(l.spares) < l.c.Spares && s.size <= 2*l.c.SegmentBytes
+	dead, spared := l.takeDead()
 	err := l.usable()
-	if s != nil && err == nil {
-		s.freeing = true
-	}
 	l.mu.Unlock()
-	if s == nil || err != nil {
+	if len(dead) == 0 || err != nil {
 		return false, err
 	}
-	name := segmentName(s.seq)
-	err = s.file.Close()
-	switch {
-	case err != nil:
-	case keepFile:
-		err = l.dir.Rename(name, spareName(s.seq))
-	default:
-		err = l.dir.Remove(name)
+	for _, s := range dead {
+		name := segmentName(s.seq)
+		err = s.file.Close()
+		switch {
+		case err != nil:
+		case s == spared:
+			err = l.dir.Rename(name, spareName(s.seq))
+		default:
+			err = l.dir.Remove(name)
+		}
+		if err != nil {
+			break
+		}
 	}
 	if err == nil {
-		// Before it is known that the file is gone, no record that keeps its records dead
-		// may go.
+		// Before it is known that the files are gone, no record that keeps their records
+		// dead may go.
 		err = l.dir.SyncDir()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.fail(fmt.Errorf("free segment %s: %w", name, err))
+		l.fail(fmt.Errorf("free segment %s: %w", segmentName(dead[0].seq), err))
 		return false, l.err
 	}
-	delete(l.bySeq, s.seq)
-	l.segs = slices.DeleteFunc(l.segs, func(o *segment) bool { return o == s })
-	if keepFile {
-		l.spares = append(l.spares, spare{spareName(s.seq), s.size})
+	for _, s := range dead {
+		delete(l.bySeq, s.seq)
+	}
+	l.segs = slices.DeleteFunc(l.segs, func(o *segment) bool { return o.freeing })
+	if spared != nil {
+		l.spares = append(l.spares, spare{spareName(spared.seq), spared.size})
 	}
 	return true, nil
+}
+
+// takeDead returns the segments that may be freed, and which of them becomes a spare.
+func (l *Log) takeDead() (dead []*segment, spared *segment) {
+	for s := l.nextDead(); s != nil; s = l.nextDead() {
+		s.freeing = true
+		dead = append(dead, s)
+		if spared == nil && len(l.spares) < l.c.Spares && s.size <= 2*l.c.SegmentBytes {
+			spared = s
+		}
+	}
+	return dead, spared
 }
 
 // nextDead returns a segment that may be freed. What made it dead must be durable first:
@@ -135,11 +155,10 @@ func (l *Log) nextDead() *segment {
 	return nil
 }
 
-// victim returns the segment to compact, nil if there is none.
-func (l *Log) victim() *segment {
-	var sealed, live, total int64
-	var emptiest, smallest *segment
-	n := int64(0)
+// victims returns the segments to compact in one go, emptiest first.
+func (l *Log) victims() []*segment {
+	var sealed, live, total, n int64
+	var all []*segment
 	for _, s := range l.segs {
 		live += s.live
 		total += max(s.size, s.end)
@@ -148,33 +167,61 @@ func (l *Log) victim() *segment {
 		}
 		sealed += s.size
 		n++
-		if s.stuck || s.live == 0 {
-			continue
-		}
-		if emptiest == nil || s.live*emptiest.size < emptiest.live*s.size {
-			emptiest = s
-		}
-		if smallest == nil || s.size < smallest.size {
-			smallest = s
+		if !s.stuck && s.live > 0 {
+			all = append(all, s)
 		}
 	}
-	switch {
-	case emptiest == nil:
-		return nil
-	case 2*sealed > garbageFactor*live && 2*emptiest.live < emptiest.size:
-		return emptiest
-	case l.c.BudgetBytes > 0 && total > l.c.BudgetBytes && 4*emptiest.live < 3*emptiest.size:
-		return emptiest
-	case n > 2*(sealed/l.c.SegmentBytes)+smallSegments:
-		return smallest
-	default:
-		return nil
+	slices.SortFunc(all, func(a, b *segment) int { return cmp.Compare(a.live*b.size, b.live*a.size) })
+	var victims []*segment
+	for _, s := range all {
+		tooMuch := 2*sealed > garbageFactor*live && 2*s.live < s.size
+		overBudget := l.c.BudgetBytes > 0 && total > l.c.BudgetBytes && 4*s.live < 3*s.size
+		if !tooMuch && !overBudget || len(victims) == victimsAtATime {
+			break
+		}
+		victims = append(victims, s)
+		sealed -= s.size
+		total -= s.size - s.live
 	}
+	if len(victims) == 0 && len(all) > 0 && n > 2*(sealed/l.c.SegmentBytes)+smallSegments {
+		return []*segment{slices.MinFunc(all, func(a, b *segment) int { return cmp.Compare(a.size, b.size) })}
+	}
+	return victims
 }
 
-// carry appends a segment's live records again and waits until they are durable. The
-// segment then is dead.
-func (l *Log) carry(s *segment) error {
+// carry appends the live records of segments again and waits until they are durable. The
+// segments then are dead.
+func (l *Log) carry(victims []*segment) error {
+	bytes := int64(0)
+	for _, s := range victims {
+		err := l.carrySegment(s, &bytes)
+		if err != nil {
+			return err
+		}
+	}
+	if err := l.waitAll(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range victims {
+		s.stuck = s.stuck || s.live != 0
+	}
+	return nil
+}
+
+// waitAll waits until everything that was appended is durable.
+func (l *Log) waitAll() error {
+	l.mu.Lock()
+	end := l.appended
+	l.mu.Unlock()
+	return l.wait(end)
+}
+
+// carrySegment appends a segment's live records. When bytes, what was looked at since the
+// last wait, exceeds carryBytes, it waits until they are durable: groups that commit share
+// a batch with no more than that.
+func (l *Log) carrySegment(s *segment, bytes *int64) error {
 	footer, err := readFooter(s)
 	if err != nil {
 		l.mu.Lock()
@@ -184,46 +231,49 @@ func (l *Log) carry(s *segment) error {
 		return nil
 	}
 	var items []item
-	bytes := int64(0)
-	flush := func() error {
-		err := l.carryItems(s, items)
-		items, bytes = items[:0], 0
-		return err
-	}
 	err = parseItems(footer, func(it item) error {
 		items = append(items, it)
-		if bytes += it.size; bytes < carryBytes {
+		if len(items) < carryItems {
 			return nil
 		}
-		return flush()
+		err := l.carryLive(s, items, bytes)
+		items = items[:0]
+		return err
 	})
-	if err == nil {
-		err = flush()
+	if err != nil {
+		return err
 	}
-	l.mu.Lock()
-	end := l.appended
-	l.mu.Unlock()
-	if err == nil {
-		err = l.wait(end)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err == nil && s.live != 0 {
-		s.stuck = true
-	}
-	return err
+	return l.carryLive(s, items, bytes)
 }
 
-// carryItems carries the live ones of some neighbouring records.
-func (l *Log) carryItems(s *segment, items []item) error {
+// carryLive carries the live ones of some neighbouring records.
+func (l *Log) carryLive(s *segment, items []item, bytes *int64) error {
 	l.mu.Lock()
-	var alive []item
+	alive := items[:0]
 	for i := range items {
 		if l.isLive(s, &items[i]) {
 			alive = append(alive, items[i])
 		}
 	}
+	err := l.usable()
 	l.mu.Unlock()
+	for len(alive) > 0 && err == nil {
+		n := 0
+		for n < len(alive) && *bytes < carryBytes {
+			*bytes += alive[n].size
+			n++
+		}
+		if err = l.carrySome(s, alive[:n]); err == nil && *bytes >= carryBytes {
+			*bytes = 0
+			err = l.waitAll()
+		}
+		alive = alive[n:]
+	}
+	return err
+}
+
+// carrySome carries records that were live a moment ago.
+func (l *Log) carrySome(s *segment, alive []item) error {
 	records := make([]record, len(alive))
 	intact := make([]bool, len(alive))
 	for i := range alive {
@@ -238,11 +288,7 @@ func (l *Log) carryItems(s *segment, items []item) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(alive) == 0 {
-		return l.usable()
-	}
-	// Half of what may wait is left to the groups.
-	if err := l.admit(max(1, l.c.MaxPendingBytes/2)); err != nil {
+	if err := l.admit(); err != nil {
 		return err
 	}
 	for i := range alive {
@@ -292,7 +338,7 @@ func (l *Log) carryOne(s *segment, it *item, r *record, intact bool) {
 	case KindEntry, KindRetained:
 		if !intact || r.group != it.group || r.index != it.index {
 			// The record stays where it is, and the segment with it.
-			_ = g.lose(s, at, fmt.Sprintf("entry %d of group %s cannot be read", it.index, it.group)) //nolint:errcheck // the group is told
+			_ = g.lose(s, at, fmt.Sprintf("entry %d of group %s cannot be read", it.index, it.group))
 			return
 		}
 		x := &g.ix

@@ -62,7 +62,8 @@ type Config struct {
 	// Logger gets what an operator should know. Nil discards it.
 	Logger *slog.Logger
 
-	manual bool // tests compact by hand
+	manual     bool // tests compact by hand
+	batchBytes int  // a batch that has as many takes no more; tests make it small
 }
 
 // Validate returns all faults at once.
@@ -104,6 +105,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	c.SpaceInterval = orDefault(c.SpaceInterval, DefaultSpaceInterval)
+	c.batchBytes = orDefault(c.batchBytes, batchBytes)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

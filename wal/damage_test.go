@@ -28,12 +28,12 @@ func written(t *testing.T) *vfs.Mem {
 	return next
 }
 
-// place returns segment and offset of an entry.
-func place(t *testing.T, d *vfs.Mem, group id.GroupID, index uint64) (name string, off int64) {
+// place returns segment and offset of entry 3 of group 2.
+func place(t *testing.T, d *vfs.Mem) (name string, off int64) {
 	t.Helper()
 	l := open(t, d, testConfig())
 	defer func() { ok(t, l.Close()) }()
-	at := groupOf(t, l, group).ix.get(index)
+	at := groupOf(t, l, 2).ix.get(3)
 	return segmentName(at.seg), int64(at.off)
 }
 
@@ -41,7 +41,7 @@ func place(t *testing.T, d *vfs.Mem, group id.GroupID, index uint64) (name strin
 // and after every start, until the group is deleted. Segment, offset and remedy are named.
 func TestDamagedEntryLosesItsGroup(t *testing.T) {
 	d := written(t)
-	name, off := place(t, d, 2, 3)
+	name, off := place(t, d)
 	d.Flip(name, off+HeadBytes+2)
 	c := testConfig()
 	lost := make(chan id.GroupID, 1)
@@ -84,14 +84,14 @@ func TestDamagedEntryLosesItsGroup(t *testing.T) {
 // Compaction meets the damage too.
 func TestDamageFoundByCompaction(t *testing.T) {
 	d := written(t)
-	name, off := place(t, d, 2, 3)
+	name, off := place(t, d)
 	d.Flip(name, off+HeadBytes+2)
 	l := open(t, d, testConfig())
 	l.mu.Lock()
 	seq, _ := parseName(name)
 	s := l.bySeq[seq]
 	l.mu.Unlock()
-	ok(t, l.carry(s))
+	ok(t, l.carry([]*segment{s}))
 	if all := l.Lost(); len(all) != 1 || all[2] == nil {
 		t.Errorf("lost are %v", all)
 	}
@@ -103,7 +103,7 @@ func TestDamageFoundByCompaction(t *testing.T) {
 // A damaged footer is made again by scanning; a damaged record besides stops the start.
 func TestDamagedFooter(t *testing.T) {
 	d := written(t)
-	name, off := place(t, d, 2, 3) // it also seals the last segment
+	name, off := place(t, d) // it also seals the last segment
 	l := open(t, d, testConfig())
 	seq, _ := parseName(name)
 	end := l.bySeq[seq].end
@@ -168,7 +168,7 @@ func TestDamagedHeader(t *testing.T) {
 // A segment that is gone takes the groups whose entries it held.
 func TestMissingSegment(t *testing.T) {
 	d := written(t)
-	name, _ := place(t, d, 2, 3)
+	name, _ := place(t, d)
 	l := open(t, d, testConfig())
 	seq, _ := parseName(name)
 	var hit []id.GroupID

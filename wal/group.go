@@ -85,7 +85,7 @@ func (g *GroupLog) usable() error {
 func (g *GroupLog) change(wait bool, f func() error) error {
 	l := g.l
 	l.mu.Lock()
-	err := l.admit(l.c.MaxPendingBytes)
+	err := l.admit()
 	if err == nil {
 		err = g.usable()
 	}

@@ -76,6 +76,30 @@ func (x *index) all(s span, visit func(i uint64, l loc) bool) {
 	}
 }
 
+// spans returns which entries there are in a window.
+func (x *index) spans(window span) []span {
+	var spans []span
+	for _, c := range x.chunks[x.find(window.lo):] {
+		if c.base >= window.hi {
+			break
+		}
+		if c.n == chunkEntries && c.base >= window.lo && c.base+chunkEntries <= window.hi {
+			if n := len(spans); n > 0 && spans[n-1].hi == c.base {
+				spans[n-1].hi += chunkEntries
+			} else {
+				spans = append(spans, span{c.base, c.base + chunkEntries})
+			}
+			continue
+		}
+		for k, l := range &c.locs {
+			if i := c.base + uint64(k); l.size != 0 && i >= window.lo && i < window.hi {
+				spans = addIndex(spans, i)
+			}
+		}
+	}
+	return spans
+}
+
 // remove forgets the entries in s for which dead returns true; free gets their places.
 func (x *index) remove(s span, dead func(i uint64) bool, free func(loc)) {
 	from := x.find(s.lo)

@@ -349,16 +349,22 @@ func TestReaderHoldsSegment(t *testing.T) {
 		read <- err
 	}()
 	<-hung
-	l.mu.Lock() // what DeleteRange and Retain would do, without the disk that hangs
-	g.ix.remove(span{1, 10}, always, l.drop)
+	l.mu.Lock() // what DeleteRange, Retain and compaction would do, without the disk that hangs
 	s := l.bySeq[at.seg]
-	dead, refs, next := s.live, s.refs, l.nextDead()
-	l.mu.Unlock()
-	if refs != 1 || next == s {
-		t.Errorf("segment with %d live bytes and %d readers is freed", dead, refs)
+	g.ix.remove(span{1, 1000}, always, l.drop)
+	g.putState(CauseCarry)
+	l.durable = l.appended
+	if next := l.nextDead(); s.live != 0 || s.refs != 1 || next == s {
+		t.Errorf("segment with %d live bytes and %d readers is freed", s.live, s.refs)
 	}
+	l.mu.Unlock()
 	release()
 	ok(t, <-read)
+	l.mu.Lock()
+	if l.nextDead() != s {
+		t.Error("segment without readers is not freed")
+	}
+	l.mu.Unlock()
 }
 
 // Restarts do not pile up short segments.

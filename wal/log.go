@@ -66,9 +66,10 @@ type Log struct {
 	head     *segment // takes records; nil until the first one
 	nextSeq  uint32
 	spares   []spare
-	cur      *batch // takes records
-	inflight *batch // being written; nil if none
-	buffer   []byte // to be used again
+	cur      *batch   // takes records
+	full     []*batch // take no more and wait, oldest first
+	inflight *batch   // being written; nil if none
+	buffers  [][]byte // to be used again
 	appended Position
 	durable  Position
 	freeAt   Position // an emptied segment waits for this; 0 if none does
@@ -90,35 +91,14 @@ type spare struct {
 	size int64
 }
 
-// batch is what one write and one sync make durable.
-type batch struct {
-	data   []byte
-	chunks []chunkOf
-	end    Position
-	done   chan struct{} // closed when it is durable or has failed
-	err    error         // valid after done
-	calls  []func(error)
-}
-
-// chunkOf is the part of a batch that belongs to one segment.
-type chunkOf struct {
-	seg    *segment
-	off    int64
-	lo, hi int    // in the batch's data
-	seal   bool   // the segment ends here
-	footer []byte // if seal
-}
-
-func (l *Log) newBatch() *batch {
-	b := &batch{done: make(chan struct{}), data: l.buffer[:0], end: l.appended}
-	l.buffer = nil
-	return b
-}
-
 // put appends a record and counts it as live. The caller holds mu and has checked that the
 // log is usable.
 func (l *Log) put(r *record) loc {
 	size := int64(r.size())
+	if len(l.cur.data) >= l.c.batchBytes {
+		l.full = append(l.full, l.cur)
+		l.cur = l.newBatch()
+	}
 	if l.head == nil || l.head.end > headerBytes && l.head.end+size > l.c.SegmentBytes {
 		l.sealHead()
 		l.addSegment()
@@ -200,9 +180,9 @@ func (l *Log) usable() error {
 	return nil
 }
 
-// admit waits until at most limit bytes wait for the disk. The caller holds mu.
-func (l *Log) admit(limit int64) error {
-	for l.usable() == nil && l.pending >= limit {
+// admit waits until fewer than MaxPendingBytes wait for the disk. The caller holds mu.
+func (l *Log) admit() error {
+	for l.usable() == nil && l.pending >= l.c.MaxPendingBytes {
 		l.space.Wait()
 	}
 	return l.usable()
@@ -216,14 +196,12 @@ func (l *Log) fail(err error) {
 	l.err = fmt.Errorf("wal: %s: %w: nothing is written any more until the node is started again", l.dir.Path(), err)
 	l.c.Logger.Error("the log has failed, all groups of this node must stop", "error", l.err)
 	var calls []func(error)
-	for _, b := range []*batch{l.inflight, l.cur} {
-		if b != nil {
-			b.err = l.err
-			close(b.done)
-			calls = append(calls, b.calls...)
-		}
+	for b := range l.waiting() {
+		b.err = l.err
+		close(b.done)
+		calls = append(calls, b.calls...)
 	}
-	l.inflight, l.cur = nil, &batch{done: make(chan struct{})}
+	l.inflight, l.full, l.cur = nil, nil, &batch{done: make(chan struct{})}
 	close(l.cur.done)
 	l.cur.err = l.err
 	l.work.Broadcast()
@@ -254,17 +232,18 @@ func (l *Log) Durable() Position {
 }
 
 // WhenDurable calls f with nil once everything up to p survives a power cut: at once on
-// this goroutine, or later on the writer's, where it must not block or call the log. If
+// this goroutine, or later on the writer's, which it must not keep waiting. If
 // the log fails before, f gets the error.
 func (l *Log) WhenDurable(p Position, f func(error)) {
 	l.mu.Lock()
 	err := l.err
-	b := l.cur
-	if l.inflight != nil && p <= l.inflight.end {
-		b = l.inflight
-	}
-	if later := err == nil && min(p, l.appended) > l.durable; later {
-		b.calls = append(b.calls, f)
+	if p = min(p, l.appended); err == nil && p > l.durable {
+		for b := range l.waiting() {
+			if p <= b.end {
+				b.calls = append(b.calls, f)
+				break
+			}
+		}
 		l.mu.Unlock()
 		return
 	}
@@ -330,7 +309,7 @@ func (l *Log) Lost() map[id.GroupID]error {
 // there is no error. A member of the group that comes to this node again begins anew.
 func (l *Log) Delete(group id.GroupID) error {
 	l.mu.Lock()
-	if err := l.admit(l.c.MaxPendingBytes); err != nil {
+	if err := l.admit(); err != nil {
 		l.mu.Unlock()
 		return err
 	}

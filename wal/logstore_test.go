@@ -1,7 +1,11 @@
 package wal
 
 import (
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/wal/vfs"
 )
@@ -29,6 +33,8 @@ func script() []op {
 		deleteGroup(), tidy(), store(1, 9, 3, 100), tidy(), bring(9, 50, 2), remove(1, 2), retain(2), tidy(),
 		store(4, 9, 30, 300), remove(1, 30), retain(), tidy(), store(34, 9, 30, 300), tidy(),
 		deleteGroup(), term(10), store(5, 10, 2, 100), tidy(),
+		// What a deleted incarnation left must not come back in the next.
+		bring(10, 50, 3), deleteGroup(), store(1, 11, 6, 100), remove(1, 5), tidy(),
 	}
 }
 
@@ -72,5 +78,139 @@ func TestScript(t *testing.T) {
 				ok(t, l.Close())
 			})
 		}
+	}
+}
+
+// A group that was deleted stays so although older segments still hold its records and
+// the one that says so is compacted; once they are gone, so is that.
+func TestDeletedStaysDeleted(t *testing.T) {
+	d := vfs.NewMem()
+	l := open(t, d, testConfig())
+	other := groupOf(t, l, 1)
+	for i := uint64(1); i <= 20; i++ {
+		ok(t, other.StoreLogs(entries(i, 1, 1, 150)))
+		ok(t, groupOf(t, l, 2).StoreLogs(entries(i, 1, 1, 20)))
+	}
+	first := l.segs[0]
+	ok(t, l.Delete(2))
+	ok(t, l.Delete(2))
+	for i := uint64(21); l.head.seq == l.deleted[2].seg; i++ {
+		ok(t, other.StoreLogs(entries(i, 1, 1, 150)))
+	}
+	ok(t, l.wait(other.Appended()))
+	was := l.deleted[2]
+	ok(t, l.carry([]*segment{l.bySeq[was.seg]}))
+	if l.deleted[2] == was || l.segs[0] != first {
+		t.Fatal("the record was not carried")
+	}
+	ok(t, l.tidy())
+	ok(t, l.Close())
+	l = open(t, d, testConfig())
+	if groups := l.Groups(); len(groups) != 1 || groups[0] != 1 {
+		t.Errorf("groups are %v", groups)
+	}
+	for len(l.deleted) > 0 {
+		ok(t, l.carry([]*segment{l.segs[0]})) // the oldest, again and again
+		ok(t, l.tidy())
+	}
+	ok(t, l.Close())
+	l = open(t, d, testConfig())
+	if groups := l.Groups(); len(groups) != 1 || len(l.deleted) != 0 {
+		t.Errorf("groups are %v, deleted %v", groups, l.deleted)
+	}
+}
+
+// What keeps the past of a deleted group away passes on to the group that comes after it:
+// the record that says "deleted" may go before what it speaks of.
+func TestPastOfAGroupStaysAway(t *testing.T) {
+	d := vfs.NewMem()
+	l := open(t, d, testConfig())
+	other := groupOf(t, l, 1)
+	fill := func() {
+		seq := l.head.seq
+		for l.head.seq == seq {
+			ok(t, other.StoreLogs(entries(other.st.next, 1, 1, 150)))
+		}
+	}
+	ok(t, groupOf(t, l, 2).StoreRetained(entries(3, 1, 1, 50)))
+	fill()
+	ok(t, l.Delete(2))
+	was := l.deleted[2]
+	ok(t, groupOf(t, l, 2).StoreLogs(entries(1, 2, 6, 50)))
+	ok(t, groupOf(t, l, 2).DeleteRange(1, 5))
+	fill()
+	ok(t, l.wait(other.Appended()))
+	want := look(t, groupOf(t, l, 2))
+	ok(t, l.carry([]*segment{l.bySeq[was.seg]}))
+	ok(t, l.tidy())
+	if l.bySeq[was.seg] != nil || l.segs[0].seq != 1 {
+		t.Fatal("the record is still there")
+	}
+	ok(t, l.Close())
+	l = open(t, d, testConfig())
+	if got := look(t, groupOf(t, l, 2)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// A crash may cut off all of a group that has come back but its first record.
+func TestCutOffAfterComingBack(t *testing.T) {
+	const seq = 3
+	salt := saltOf(seq, goldenSecret)
+	st := state{first: 1, next: 1, term: 7}
+	old := entryRecord(KindRetained, 1, &raft.Log{Index: 2})
+	b := header(seq, goldenSecret)
+	b = old.appendTo(b, salt)
+	gone, back := record{kind: KindDeleted, group: 1}, st.record(1, CauseCreate)
+	b = back.appendTo(gone.appendTo(b, salt), salt)
+	d := vfs.NewMem()
+	f, err := d.Create(segmentName(seq))
+	ok(t, err)
+	_, err = f.WriteAt(b, 0)
+	ok(t, err)
+	l := open(t, d, testConfig())
+	if g := groupOf(t, l, 1); len(l.deleted) > 0 || len(g.keeps) != 1 || g.st.term != 7 || len(g.rt.chunks) > 0 {
+		t.Errorf("deleted %v, keeps %v, state %+v", l.deleted, g.keeps, g.st)
+	}
+}
+
+// A recycled file ends with the seal, so that the next start finds it without a scan.
+func TestSealEndsTheFile(t *testing.T) {
+	d := vfs.NewMem()
+	c := testConfig()
+	c.Spares = 4
+	l := open(t, d, c)
+	g := groupOf(t, l, 1)
+	recycled := 0
+	for i := uint64(1); i < 100; i++ {
+		ok(t, g.StoreLogs(entries(i, 1, 1, 100+int(i*37)%700)))
+		if i > 20 {
+			ok(t, g.DeleteRange(1, i-20))
+		}
+		before := l.Stats().Spares
+		ok(t, g.Retain(func(func(uint64) bool) {}))
+		ok(t, l.tidy())
+		recycled += max(0, l.Stats().Spares-before)
+		for _, s := range l.segs {
+			if !s.closed {
+				continue
+			}
+			size, err := s.file.Size()
+			ok(t, err)
+			if footer, err := readFooter(s); err != nil || footer == nil || size != s.size {
+				t.Fatalf("segment of %d bytes, sealed at %d: %v", size, s.size, err)
+			}
+		}
+	}
+	if recycled == 0 {
+		t.Error("no file was used again")
+	}
+	ok(t, l.Close())
+	// Numbers of segments may be given out again by a new process, spares must not stay.
+	ok(t, open(t, d, c).Close())
+	names, err := d.List()
+	ok(t, err)
+	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, sparePrefix) }) {
+		t.Errorf("files are %v", names)
 	}
 }

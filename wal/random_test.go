@@ -60,6 +60,7 @@ func TestRandomOperations(t *testing.T) {
 			x.c = testConfig()
 			x.c.SegmentBytes = []int64{4096, 8192, 20000}[x.r.IntN(3)]
 			x.c.TailBytes = []int64{-1, 1000, 1 << 20}[x.r.IntN(3)]
+			x.c.batchBytes = []int{0, 300, 3000}[x.r.IntN(3)]
 			x.c.MaxPendingBytes = []int64{2000, 1 << 20}[x.r.IntN(2)]
 			x.c.Spares = []int{-1, 1, 3}[x.r.IntN(3)]
 			x.c.manual = x.r.IntN(2) == 0
@@ -110,6 +111,7 @@ func (x *randomRun) change() {
 	}
 	if x.r.IntN(4) == 0 {
 		x.compare(group)
+		account(x.t, x.l)
 	}
 }
 
@@ -239,4 +241,33 @@ func (x *randomRun) settle(group id.GroupID, rg *randomGroup, got string, durabl
 		want = append(want, h.m.String())
 	}
 	x.fatal("%s: after a crash (durable %d):\ngot  %s\nwant one of %q", group, durable, got, slices.Compact(want))
+}
+
+// account counts again what is live in each segment.
+func account(t *testing.T, l *Log) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	live := map[uint32]int64{}
+	add := func(at loc) { live[at.seg] += int64(at.size) }
+	for _, g := range l.groups {
+		for _, x := range []*index{&g.ix, &g.rt} {
+			x.all(span{0, ^uint64(0)}, func(_ uint64, at loc) bool {
+				add(at)
+				return true
+			})
+		}
+		add(g.at)
+		for _, k := range g.keeps {
+			add(k.at)
+		}
+	}
+	for _, at := range l.deleted {
+		add(at)
+	}
+	for _, s := range l.segs {
+		if s.live != live[s.seq] {
+			t.Fatalf("segment %d has %d live bytes, not %d", s.seq, live[s.seq], s.live)
+		}
+	}
 }

@@ -94,10 +94,7 @@ func (l *Log) release(s *segment) {
 
 // pendingBytes returns the bytes of a record that is not written yet, nil if it is.
 func (l *Log) pendingBytes(s *segment, at loc) []byte {
-	for _, b := range []*batch{l.cur, l.inflight} {
-		if b == nil {
-			continue
-		}
+	for b := range l.waiting() {
 		for i := range b.chunks {
 			c := &b.chunks[i]
 			lo := int64(at.off) - c.off + int64(c.lo)

@@ -78,6 +78,9 @@ func (c Cause) String() string {
 	return fmt.Sprintf("cause %d", uint8(c))
 }
 
+// MarshalText implements encoding.TextMarshaler for the dump.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
 // record is a record's head and payload. What index and term mean for other kinds than
 // entries stands at the codecs of those kinds.
 type record struct {

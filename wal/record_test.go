@@ -3,6 +3,7 @@ package wal
 import (
 	"bytes"
 	"encoding/hex"
+	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/wal/vfs"
 )
+
+var rewrite = flag.Bool("rewrite", false, "rewrite golden files")
 
 const goldenSecret = 0x1122334455667788
 
@@ -30,9 +33,10 @@ func goldenSegment() []byte {
 	records := []record{
 		st.record(1024, CauseVote), entryRecord(KindEntry, 1024, &e),
 		entryRecord(KindRetained, 1024, &raft.Log{Index: 7, Term: 1, Data: []byte("old")}),
-		k.record(1024), {kind: KindDeleted, group: 1025},
+		k.record(1024),
+		{kind: KindDeleted, group: 1025},
 	}
-	b := appendHeader(nil, seq, goldenSecret)
+	b := header(seq, goldenSecret)
 	var footer []byte
 	for i := range records {
 		records[i].synced = 64
@@ -46,7 +50,7 @@ func goldenSegment() []byte {
 func TestGoldenSegment(t *testing.T) {
 	const file = "testdata/segment_v1.hex"
 	got := hex.Dump(goldenSegment())
-	if os.Getenv("QUORATE_REWRITE") != "" {
+	if *rewrite {
 		ok(t, os.WriteFile(file, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(file)
@@ -128,6 +132,19 @@ func TestIndex(t *testing.T) {
 	if !slices.Equal(all(), want) || dropped != n-len(want) {
 		t.Fatal("the wrong ones are gone")
 	}
+	for i := uint64(64); i < 200; i++ {
+		x.set(i, loc{1, uint32(i), 1})
+	}
+	for _, window := range []span{{0, ^uint64(0)}, {70, 180}, {64, 128}, {5000, 9000}} {
+		var plain []span
+		x.all(window, func(i uint64, _ loc) bool {
+			plain = addIndex(plain, i)
+			return true
+		})
+		if got := x.spans(window); !slices.Equal(got, plain) {
+			t.Errorf("spans in %v are %v, not %v", window, got, plain)
+		}
+	}
 	x.remove(span{0, ^uint64(0)}, always, func(loc) {})
 	if x.chunks != nil {
 		t.Error("chunks are left")
@@ -207,7 +224,7 @@ func FuzzOpen(f *testing.F) {
 			fix(records[at:at+n], salt)
 			at += n
 		}
-		b := append(appendHeader(nil, 3, goldenSecret), records...)
+		b := append(header(3, goldenSecret), records...)
 		if len(footer) > 0 {
 			b = appendSeal(b, 3, salt, int64(len(b)), footer)
 		}

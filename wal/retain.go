@@ -40,8 +40,8 @@ func (g *GroupLog) Retain(live iter.Seq[uint64]) error {
 	for i := range live {
 		spans = addIndex(spans, i)
 	}
-	stop, bound, err := g.beginRetain(spans)
-	if stop || err != nil {
+	dead, bound, err := g.hasDead(spans)
+	if !dead || err != nil {
 		return err
 	}
 	for at := uint64(0); at < ^uint64(0); {
@@ -55,9 +55,7 @@ func (g *GroupLog) Retain(live iter.Seq[uint64]) error {
 		if err != nil {
 			return err
 		}
-		for len(spans) > 0 && spans[0].hi <= at {
-			spans = spans[1:]
-		}
+		spans = behind(spans, at)
 	}
 	g.l.mu.Lock()
 	g.dropKeeps() // they go when those that were put above are durable
@@ -69,28 +67,44 @@ func (g *GroupLog) Retain(live iter.Seq[uint64]) error {
 	return g.l.wait(end)
 }
 
-// beginRetain begins a new generation of keep records, unless there is nothing to forget.
-// Below bound, the first index of now, the log's entries may be forgotten: what the log
-// drops later, live does not speak of.
-func (g *GroupLog) beginRetain(spans []span) (stop bool, bound uint64, err error) {
-	g.l.mu.Lock()
-	defer g.l.mu.Unlock()
-	if err := g.usable(); err != nil {
-		return true, 0, err
-	}
-	stop, bound = true, g.st.first
-	for _, x := range []*index{&g.ix, &g.rt} {
-		c := cursor{spans}
-		x.all(g.below(x, span{0, ^uint64(0)}, bound), func(i uint64, _ loc) bool {
-			stop = c.has(i) && (x == &g.rt || g.rt.get(i).size == 0)
-			return stop
-		})
-		if !stop {
-			g.epoch++
-			return false, bound, nil
+// hasDead says whether spans leave out anything, and begins a new generation of keep records
+// if they do. Below bound, the first index of now, the log's entries may be forgotten: what
+// the log drops later, spans do not speak of.
+func (g *GroupLog) hasDead(spans []span) (dead bool, bound uint64, err error) {
+	for at := uint64(0); at < ^uint64(0) && !dead; {
+		g.l.mu.Lock()
+		if err := g.usable(); err != nil {
+			g.l.mu.Unlock()
+			return false, 0, err
 		}
+		if at == 0 {
+			bound = g.st.first
+		}
+		window := span{at, g.windowEnd(at, spans)}
+		for _, x := range []*index{&g.ix, &g.rt} {
+			c := cursor{spans}
+			x.all(g.below(x, window, bound), func(i uint64, _ loc) bool {
+				dead = !c.has(i) || x == &g.ix && g.rt.get(i).size != 0
+				return !dead
+			})
+			if dead {
+				g.epoch++
+				break
+			}
+		}
+		g.l.mu.Unlock()
+		at = window.hi
+		spans = behind(spans, at)
 	}
-	return true, bound, nil
+	return dead, bound, nil
+}
+
+// behind returns the spans that end behind an index.
+func behind(spans []span, at uint64) []span {
+	for len(spans) > 0 && spans[0].hi <= at {
+		spans = spans[1:]
+	}
+	return spans
 }
 
 // below cuts a span to what Retain may forget: of the log only what is below bound.
@@ -129,7 +143,7 @@ func (g *GroupLog) filter(window span, bound uint64, spans []span) {
 // putKeeps writes what is there in a window.
 func (g *GroupLog) putKeeps(window span, bound, epoch uint64) {
 	bound = min(bound, g.st.first)
-	left, brought := present(&g.ix, g.below(&g.ix, window, bound)), present(&g.rt, window)
+	left, brought := g.ix.spans(g.below(&g.ix, window, bound)), g.rt.spans(window)
 	for {
 		k := keep{span: window, bound: bound}
 		for _, spans := range [][]span{left, brought} {
@@ -145,16 +159,6 @@ func (g *GroupLog) putKeeps(window span, bound, epoch uint64) {
 			return
 		}
 	}
-}
-
-// present returns what there is in a window.
-func present(x *index, window span) []span {
-	var spans []span
-	x.all(window, func(i uint64, _ loc) bool {
-		spans = addIndex(spans, i)
-		return true
-	})
-	return spans
 }
 
 // cut cuts spans in two at an index.

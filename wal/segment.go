@@ -92,14 +92,14 @@ func saltOf(seq uint32, secret uint64) uint32 {
 	return x ^ uint32(secret>>32)
 }
 
-func appendHeader(b []byte, seq uint32, secret uint64) []byte {
-	at := len(b)
+func header(seq uint32, secret uint64) []byte {
+	b := make([]byte, 0, headerBytes)
 	b = append(b, headerMagic...)
 	b = binary.LittleEndian.AppendUint32(b, formatVersion)
 	b = binary.LittleEndian.AppendUint32(b, seq)
 	b = binary.LittleEndian.AppendUint64(b, secret)
-	b = binary.LittleEndian.AppendUint32(b, checksum(b[at:]))
-	return append(b, make([]byte, headerBytes-(len(b)-at))...)
+	b = binary.LittleEndian.AppendUint32(b, checksum(b))
+	return b[:headerBytes]
 }
 
 func parseHeader(b []byte) (seq uint32, secret uint64, err error) {

@@ -2,27 +2,35 @@ package wal
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/wal/vfs"
 )
 
-// bufferBytes is how large a buffer may be to be used again.
-const bufferBytes = 8 << 20
+const (
+	// batchBytes ends a batch. Smaller: more syncs when the disk is the limit. Larger: the
+	// first in a batch waits longer for the last.
+	batchBytes = 4 << 20
+	// bufferBytes is how large a buffer may be to be used again, and spareBuffers how many
+	// wait for that.
+	bufferBytes  = 2 * batchBytes
+	spareBuffers = 3
+)
 
 // write is the writer: whatever has gathered while it wrote is its next batch.
 func (l *Log) write() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		for len(l.cur.chunks) == 0 && !l.closing && l.err == nil {
+		for len(l.full) == 0 && len(l.cur.chunks) == 0 && !l.closing && l.err == nil {
 			l.work.Wait()
 		}
-		if l.err != nil || len(l.cur.chunks) == 0 {
+		b := l.next()
+		if b == nil {
 			return
 		}
-		b := l.cur
-		l.inflight, l.cur = b, l.newBatch()
+		l.inflight = b
 		l.began = time.Now()
 		l.mu.Unlock()
 		err := l.writeBatch(b)
@@ -36,6 +44,24 @@ func (l *Log) write() {
 			return
 		}
 		l.finish(b)
+	}
+}
+
+// next takes the oldest batch; nil if there is none or the log has failed.
+func (l *Log) next() *batch {
+	switch {
+	case l.err != nil:
+		return nil
+	case len(l.full) > 0:
+		b := l.full[0]
+		l.full = slices.Delete(l.full, 0, 1)
+		return b
+	case len(l.cur.chunks) > 0:
+		b := l.cur
+		l.cur = l.newBatch()
+		return b
+	default:
+		return nil
 	}
 }
 
@@ -55,8 +81,8 @@ func (l *Log) finish(b *batch) {
 	l.inflight = nil
 	l.pending -= int64(len(b.data))
 	l.syncs++
-	if cap(b.data) <= bufferBytes {
-		l.buffer = b.data[:0]
+	if cap(b.data) <= bufferBytes && len(l.buffers) < spareBuffers {
+		l.buffers = append(l.buffers, b.data[:0])
 	}
 	b.data = nil
 	if sealed || l.freeAt != 0 && l.freeAt <= l.durable {
@@ -110,7 +136,7 @@ func (l *Log) create(s *segment) error {
 	if err != nil {
 		return err
 	}
-	if _, err = f.WriteAt(appendHeader(nil, s.seq, l.secret), 0); err == nil {
+	if _, err = f.WriteAt(header(s.seq, l.secret), 0); err == nil {
 		err = f.Sync()
 	}
 	if err == nil {

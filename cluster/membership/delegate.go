@@ -66,11 +66,8 @@ func (d delegate) NotifyLeave(n *memberlist.Node) { d.m.seen(n, false, false) }
 
 // NotifyConflict implements memberlist.ConflictDelegate: the name is known at another
 // address. If it is a newer incarnation, its news count at once; memberlist itself takes
-// the new address when the old one is found dead.
+// the new address when the old one is found dead. A second process says so itself, too.
 func (d delegate) NotifyConflict(old, other *memberlist.Node) {
-	if other.Name == string(d.m.config.Node.ID) {
-		return
-	}
 	a, errA := readMeta(old.Meta)
 	b, errB := readMeta(other.Meta)
 	switch {

@@ -271,6 +271,19 @@ func TestOtherCluster(t *testing.T) {
 	}
 }
 
+// Two processes with one id and epoch: the others say so, and the second itself.
+func TestTwoProcesses(t *testing.T) {
+	a := start(t, config("n1", 1))
+	b := start(t, config("n2", 1, a.GossipAddr()))
+	meet(t, a, b)
+	second := start(t, config("n2", 1, a.GossipAddr()))
+	const want = "two processes use the same node id and epoch"
+	until(t, "two of them say so", func() bool { return a.logged.count(want) > 0 && second.logged.count(want) > 0 })
+	if n := second.logged.count(want); n != 1 {
+		t.Errorf("the second says it %d times, want once", n)
+	}
+}
+
 func TestValidate(t *testing.T) {
 	err := Config{
 		BindAddr: "7946", Advertise: "host", Join: []string{"x"}, Key: []byte("short"), JoinEvery: -1, ProbeEvery: -1,

@@ -39,6 +39,7 @@ type linkKey struct {
 type acceptedLink struct {
 	m       *Mux
 	peer    Peer
+	process string // what the opener calls its process; "" if it does not say
 	class   class
 	stream  grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1.LinkResponse]
 	out     *sendQueue
@@ -53,7 +54,8 @@ func (a *accepted) init() {
 }
 
 // add makes the link the only one of its peer and class. It returns the one before,
-// which is told to end. A link of an older epoch than the one there is refused.
+// which is told to end. A link of an older epoch than the one there is refused, and one
+// of the same epoch and another process: two nodes with one id must not take turns.
 func (a *accepted) add(l *acceptedLink) (old *acceptedLink, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,6 +67,9 @@ func (a *accepted) add(l *acceptedLink) (old *acceptedLink, err error) {
 	if old = a.links[k]; old != nil {
 		if old.peer.Epoch > l.peer.Epoch {
 			return nil, overErr(l.peer, old.peer.Epoch)
+		}
+		if old.peer.Epoch == l.peer.Epoch && old.process != l.process {
+			return nil, twiceErr(l.peer.Node)
 		}
 		old.cancel(fmt.Errorf("%w: node %q opened it again", ErrLinkDown, l.peer.Node))
 	}
@@ -115,8 +120,11 @@ func (a *accepted) stats(n id.NodeID) InboundStats {
 func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1.LinkResponse]) error {
 	from, _ := CallerOf(stream.Context())
 	md, _ := metadata.FromIncomingContext(stream.Context())
+	if wanted := first(md, mdWanted); wanted != "" && wanted != string(s.m.identity.self.Node) {
+		return s.m.identity.misled(from.Node, wanted) // before it takes the place of a link that is meant
+	}
 	l := &acceptedLink{
-		m: s.m, peer: from, class: class(first(md, mdLink)), stream: stream,
+		m: s.m, peer: from, process: first(md, mdProcess), class: class(first(md, mdLink)), stream: stream,
 		out: newSendQueue(&s.m.config), done: make(chan struct{}),
 	}
 	switch l.class {

@@ -31,6 +31,16 @@ func BenchmarkAppendEntries(b *testing.B) {
 			answer(b, y.Raft(1024))
 			pipe(b, x.Raft(1024), size.count, size.bytes)
 		})
+		b.Run(name+"/mux-tls", func(b *testing.B) {
+			ca := newAuthority(b, "ca")
+			conf1, _ := secureConfig(b, "n1", ca)
+			conf2, _ := secureConfig(b, "n2", ca)
+			x, y := start(b, conf1), start(b, conf2)
+			meet(x, y)
+			connected(b, x, y)
+			answer(b, y.Raft(1024))
+			pipe(b, x.Raft(1024), size.count, size.bytes)
+		})
 	}
 }
 

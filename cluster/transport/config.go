@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,8 +17,14 @@ type Config struct {
 	Node    id.NodeID
 	Epoch   id.Epoch
 	Cluster string
-	// Key is the cluster's secret, the same as for gossip; empty: peers are not checked.
-	Key     []byte
+	// Key is the cluster's secret, the same as for gossip; empty: with TLS peers are known
+	// by their certificates, without it they are not checked.
+	Key []byte
+	// TLS returns this node's certificate, which names it as CertificateName says, and the
+	// authorities that issue those of all nodes; nil: no TLS. It is called for every
+	// connection, so that new material counts from the next one on, and concurrently; it
+	// must not block. All nodes of a cluster have TLS, or none.
+	TLS     func() (own tls.Certificate, authorities *x509.CertPool)
 	Handler Handler
 	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot; nil:
 	// they are refused as unimplemented. CallerOf tells who asks. Its methods must return
@@ -57,6 +65,12 @@ func (c Config) Validate() error {
 	}
 	if c.Handler == nil {
 		fault("Handler is nil: set what takes queue traffic")
+	}
+	if c.TLS != nil {
+		own, authorities := c.TLS()
+		if err := CheckCertificate(c.Cluster, c.Node, own, authorities); err != nil {
+			fault("TLS: %w", err)
+		}
 	}
 	for _, n := range []struct {
 		name  string

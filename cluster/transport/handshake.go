@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 
@@ -26,16 +27,24 @@ const (
 	mdEpoch   = "quorate-epoch"
 	mdToken   = "quorate-peer-token"
 	mdLink    = "quorate-link"
+	mdProcess = "quorate-process" // optional
+	mdWanted  = "quorate-wanted"  // of a Link: the node that the opener means
 )
 
 // identity is what this node says of itself; it does not change.
 type identity struct {
 	cluster, token string
 	self           Peer
+	secure         bool   // the token never travels in plain text
+	process        string // by chance: tells a call to oneself from a second process of the same id
 }
 
 func newIdentity(c *Config) identity {
-	i := identity{cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch}}
+	i := identity{
+		cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch},
+		secure:  c.TLS != nil,
+		process: strconv.FormatUint(rand.Uint64(), 16), //nolint:gosec // no secret
+	}
 	if len(c.Key) > 0 {
 		mac := hmac.New(sha256.New, c.Key)
 		mac.Write([]byte("quorate peer " + c.Cluster))
@@ -50,6 +59,7 @@ func (i identity) values() map[string]string {
 		mdNode:    string(i.self.Node),
 		mdEpoch:   strconv.FormatUint(uint64(i.self.Epoch), 10),
 		mdToken:   i.token,
+		mdProcess: i.process,
 	}
 }
 
@@ -59,7 +69,7 @@ func (i identity) GetRequestMetadata(context.Context, ...string) (map[string]str
 }
 
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
-func (i identity) RequireTransportSecurity() bool { return false }
+func (i identity) RequireTransportSecurity() bool { return i.secure }
 
 // refusal is the answer to a peer that cannot be talked to until somebody changes
 // something: its text says what.
@@ -73,6 +83,19 @@ func (r refusal) Error() string { return r.text }
 
 // GRPCStatus gives the refusal to the peer as it is.
 func (r refusal) GRPCStatus() *status.Status { return status.New(r.code, r.text) }
+
+// misled is the answer to a link that is meant for another node. It is no refusal,
+// because it may pass: names, and IP addresses that are reused, move with the processes.
+func (i identity) misled(from id.NodeID, wanted string) error {
+	return status.Errorf(codes.Unavailable, "node %q answers where node %q looks for node %q: if that lasts, correct the address of %q",
+		i.self.Node, from, wanted, wanted)
+}
+
+// twiceErr refuses a second process of a node's id.
+func twiceErr(n id.NodeID) error {
+	return refusal{codes.FailedPrecondition, fmt.Sprintf(
+		"node id %q is used by two processes: give every node its own id and its own data directory", n)}
+}
 
 // refused tells whether the error will come again until somebody changes something.
 func refused(err error) bool {
@@ -106,9 +129,12 @@ func (i identity) check(md metadata.MD) (Peer, error) {
 			"the cluster key of node %q (%s) is not that of node %q (%s): set the same key on all nodes of cluster %q",
 			node, keyed(token), i.self.Node, keyed(i.token), i.cluster)}
 	}
+	if node == string(i.self.Node) && first(md, mdProcess) == i.process {
+		return Peer{}, refusal{codes.Unavailable, fmt.Sprintf(
+			"node %q called itself: the address that it knows of another node leads here", node)}
+	}
 	if node == string(i.self.Node) {
-		return Peer{}, refusal{codes.FailedPrecondition, fmt.Sprintf(
-			"node id %q is used by two processes: give every node its own id and its own data directory", node)}
+		return Peer{}, twiceErr(i.self.Node)
 	}
 	epoch, err := strconv.ParseUint(first(md, mdEpoch), 10, 64)
 	if err != nil {
@@ -162,6 +188,9 @@ type peerKey struct{}
 func (m *Mux) admit(ctx context.Context) (context.Context, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	p, err := m.identity.check(md)
+	if err == nil {
+		err = m.certified(ctx, p)
+	}
 	if err == nil {
 		err = m.noteEpoch(p)
 	}

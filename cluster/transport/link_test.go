@@ -88,12 +88,57 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// An address at which another node answers is not taken for the peer's.
+// An address at which another node answers, or this one itself, is not taken for the
+// peer's. It may be a name that moves on soon, so that it is tried as often as one that
+// cannot be reached.
 func TestWrongNodeAtAddress(t *testing.T) {
-	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1))
-	a.SetPeer("n3", b.address)
-	const want = `where node "n3" was expected: correct the address of "n3"`
-	until(t, "it says so", func() bool { return strings.Contains(a.Stats().Peers[0].LastError, want) })
+	conf := testConfig("n1", 1)
+	conf.RetryRefuse = time.Hour
+	for _, c := range []struct {
+		name, want string
+		leadsTo    func(a, b *node) string
+	}{
+		{
+			name: "another node", leadsTo: func(_, b *node) string { return b.address },
+			want: `node "n2" answers where node "n1" looks for node "n3": if that lasts, correct the address of "n3"`,
+		},
+		{
+			name: "itself", leadsTo: func(a, _ *node) string { return a.address },
+			want: `node "n1" called itself: the address that it knows of another node leads here`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := start(t, conf), start(t, testConfig("n2", 1))
+			meet(a, b)
+			connected(t, a, b)
+			a.SetPeer("n3", c.leadsTo(a, b))
+			until(t, "it was tried three times", func() bool { return a.lookup("n3").failure.Load() >= 3 })
+			for _, s := range a.Stats().Peers {
+				if s.Node == "n3" && !strings.Contains(s.LastError, c.want) {
+					t.Errorf("failed with\n%s\nwant\n%s", s.LastError, c.want)
+				}
+				if s.Node == "n2" && (!s.Up || s.Connects != 1) {
+					t.Errorf("the link that is meant: up %v, connected %d times, want once", s.Up, s.Connects)
+				}
+			}
+		})
+	}
+}
+
+// Two nodes with one id do not take turns: the first that came keeps its links.
+func TestSecondProcessOfANode(t *testing.T) {
+	a, b, second := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1)), start(t, testConfig("n2", 1))
+	meet(a, b)
+	connected(t, a, b)
+	second.SetPeer("n1", a.address)
+	until(t, "it was refused three times", func() bool { return second.lookup("n1").failure.Load() >= 3 })
+	const want = `node id "n2" is used by two processes`
+	if s := second.Stats().Peers[0]; !strings.Contains(s.LastError, want) {
+		t.Errorf("failed with\n%s\nwant\n%s", s.LastError, want)
+	}
+	if s := b.Stats().Peers[0]; !s.Up || s.Connects != 1 {
+		t.Errorf("the first one's link: up %v, connected %d times, want once", s.Up, s.Connects)
+	}
 }
 
 // Unary calls are checked like links, and reach Config.Calls with the caller's name.

@@ -19,16 +19,17 @@ import (
 
 // Mux is this node's end of all links. All methods may be called concurrently.
 type Mux struct {
-	config   Config
-	log      *slog.Logger
-	identity identity
-	codec    codec
-	ctx      context.Context
-	cancel   context.CancelFunc
-	server   *grpc.Server
-	epochs   epochs
-	accepted accepted
-	running  sync.WaitGroup // runs of peers, readers of accepted links
+	config    Config
+	log       *slog.Logger
+	identity  identity
+	codec     codec
+	ctx       context.Context
+	cancel    context.CancelFunc
+	server    *grpc.Server
+	epochs    epochs
+	strangers strangers
+	accepted  accepted
+	running   sync.WaitGroup // runs of peers, readers of accepted links
 
 	mu     sync.Mutex // guards what follows
 	peers  map[id.NodeID]*peer
@@ -48,12 +49,14 @@ func New(c Config) (*Mux, error) {
 	}
 	m := &Mux{
 		config: c, log: c.Logger, identity: newIdentity(&c), codec: newCodec(),
-		epochs: epochs{newest: map[id.NodeID]id.Epoch{}},
-		peers:  map[id.NodeID]*peer{}, gone: map[id.NodeID]<-chan struct{}{}, groups: map[id.GroupID]*group{},
+		strangers: strangers{told: map[string]bool{}},
+		epochs:    epochs{newest: map[id.NodeID]id.Epoch{}},
+		peers:     map[id.NodeID]*peer{}, gone: map[id.NodeID]<-chan struct{}{}, groups: map[id.GroupID]*group{},
 	}
 	m.accepted.init()
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.server = grpc.NewServer(
+		grpc.Creds(m.credentials()),
 		grpc.UnaryInterceptor(m.admitUnary),
 		grpc.StreamInterceptor(m.admitStream),
 		grpc.MaxRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),

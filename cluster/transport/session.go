@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -76,7 +75,7 @@ func (p *peer) dial() (*session, error) {
 		pongs: make(chan uint64, 1), calls: map[uint64]waiter{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
-	conn, err := grpc.NewClient("passthrough:///"+address, dialOptions(c, p.m.identity, p.m.codec)...)
+	conn, err := grpc.NewClient("passthrough:///"+address, s.dialOptions()...)
 	if err != nil {
 		s.cancel(err)
 		return nil, fmt.Errorf("transport: address %q of node %q: %w", address, p.node, err)
@@ -99,10 +98,12 @@ func (p *peer) dial() (*session, error) {
 	return s, nil
 }
 
-func dialOptions(c *Config, i identity, wire codec) []grpc.DialOption {
+func (s *session) dialOptions() []grpc.DialOption {
+	m := s.p.m
+	c := &m.config
 	return []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithPerRPCCredentials(i),
+		grpc.WithTransportCredentials(s.credentials()),
+		grpc.WithPerRPCCredentials(m.identity),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: c.DialTimeout}).DialContext(ctx, "tcp", address)
 		}),
@@ -113,7 +114,7 @@ func dialOptions(c *Config, i identity, wire codec) []grpc.DialOption {
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
 			grpc.MaxCallSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
-			grpc.ForceCodecV2(wire),
+			grpc.ForceCodecV2(m.codec),
 		),
 		grpc.WithInitialWindowSize(streamWindowBytes),
 		grpc.WithInitialConnWindowSize(connWindowBytes),
@@ -132,7 +133,7 @@ func (s *session) open() error {
 		class  class
 		stream *linkStream
 	}{{classBeat, &s.beatStream}, {classRaft, &s.raftStream}, {classQueue, &s.queueStream}} {
-		stream, err := client.Link(metadata.AppendToOutgoingContext(s.ctx, mdLink, string(l.class)))
+		stream, err := client.Link(metadata.AppendToOutgoingContext(s.ctx, mdLink, string(l.class), mdWanted, string(s.p.node)))
 		if err != nil {
 			return fmt.Errorf("transport: node %q at %s: %w", s.p.node, s.address, err)
 		}
@@ -148,8 +149,7 @@ func (s *session) open() error {
 			return err
 		}
 		if remote.Node != s.p.node {
-			return refusal{codes.FailedPrecondition, fmt.Sprintf("node %q answers at %s, where node %q was expected: correct the address of %q",
-				remote.Node, s.address, s.p.node, s.p.node)}
+			return fmt.Errorf("transport: node %q answers at %s, where node %q was expected", remote.Node, s.address, s.p.node)
 		}
 		if err := s.p.m.noteEpoch(remote); err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 type Stats struct {
 	MaxLinkQueueBytes int         // the limit of QueueBytes of each link
 	Peers             []PeerStats // ordered by node
+	Refused           uint64      // callers whose certificate, or lack of one, was refused
 }
 
 // PeerStats are the figures of the links to one peer since it was set. Frames and bytes
@@ -61,7 +62,7 @@ func (t *traffic) received(frames, bytes int) {
 
 // Stats returns the figures of the moment.
 func (m *Mux) Stats() Stats {
-	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes}
+	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes, Refused: m.strangers.refusals()}
 	m.mu.Lock()
 	peers := make([]*peer, 0, len(m.peers))
 	for _, p := range m.peers {

@@ -60,6 +60,8 @@ type session struct {
 	output    string
 	vhost     string
 	timeout   time.Duration
+	tls       bool
+	tlsFiles  client.TLS
 }
 
 func newRoot() *cobra.Command {
@@ -76,6 +78,11 @@ func newRoot() *cobra.Command {
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	f.StringVar(&s.vhost, "vhost", "", "vhost; default /")
 	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "give up after this; consuming goes on")
+	f.BoolVar(&s.tls, "tls", false, "use TLS; the other --tls flags imply it")
+	f.StringVar(&s.tlsFiles.CA, "tls-ca", "", "PEM file with the authorities of the nodes' certificates; default: the system's")
+	f.StringVar(&s.tlsFiles.Cert, "tls-cert", "", "PEM file with a certificate, for nodes that ask for one")
+	f.StringVar(&s.tlsFiles.Key, "tls-key", "", "PEM file with its key")
+	f.StringVar(&s.tlsFiles.ServerName, "tls-server-name", "", "name in the nodes' certificates; default: the host of each address")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newCluster(s))
 	return root
 }
@@ -107,7 +114,11 @@ func (s *session) with(cmd *cobra.Command, f func(context.Context, *client.Clien
 }
 
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
-	cfg := client.Config{Addresses: s.addresses, FixedAddresses: s.fixed}
+	// The server's limit of a message counts, whatever it is.
+	cfg := client.Config{Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1}
+	if s.tls || s.tlsFiles != (client.TLS{}) {
+		cfg.TLS = &s.tlsFiles
+	}
 	if err := cfg.Validate(); err != nil {
 		return nil, usageError{err}
 	}

@@ -47,7 +47,9 @@ func newPublish(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m := client.Message{Vhost: s.vhost, Exchange: f.exchange, RoutingKey: args[0], Mandatory: f.mandatory}
+			m := client.Message{Vhost: s.vhost, Exchange: f.exchange, RoutingKey: args[0]}
+			// A queue that is named and does not exist is a mistake, not a matter of routing.
+			m.Mandatory = f.mandatory || f.exchange == ""
 			m.Headers, m.DeliveryMode = headers, 2
 			if cmd.Flags().Changed("ttl") {
 				m.Expiration = client.TTL(f.ttl)
@@ -69,7 +71,7 @@ func newPublish(s *session) *cobra.Command {
 	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "expires after this")
 	cmd.Flags().IntVar(&f.priority, "priority", -1, "0 to 255; -1: none")
 	cmd.Flags().StringSliceVar(&f.headers, "header", nil, "name=value, repeatable")
-	cmd.Flags().BoolVar(&f.mandatory, "mandatory", false, "fail when no queue is routed to")
+	cmd.Flags().BoolVar(&f.mandatory, "mandatory", false, "fail when the exchange routes to no queue; a queue named by ROUTING-KEY must exist anyway")
 	cmd.Flags().BoolVar(&f.lines, "lines", false, "every line of standard input is a message")
 	cmd.Flags().IntVar(&f.count, "count", 1, "publish the message so many times")
 	return cmd
@@ -90,7 +92,7 @@ func (f *publishFlags) publish(cmd *cobra.Command, c *client.Client, m client.Me
 				return
 			}
 			select {
-			case failed <- err:
+			case failed <- unrouted(m, err):
 			default:
 			}
 		})
@@ -106,6 +108,19 @@ func (f *publishFlags) publish(cmd *cobra.Command, c *client.Client, m client.Me
 	}
 	printf(cmd.OutOrStdout(), "confirmed %v\n", confirmed.Load())
 	return err
+}
+
+// unrouted says what to do about a message that no queue takes.
+func unrouted(m client.Message, err error) error {
+	var not *client.NotConfirmedError
+	switch {
+	case !errors.As(err, &not) || not.Result.Outcome != client.Returned:
+		return err
+	case m.Exchange == "":
+		return fmt.Errorf("queue %q does not exist: declare it first: %w", m.RoutingKey, err)
+	default:
+		return fmt.Errorf("exchange %q routes key %q to no queue: bind one first: %w", m.Exchange, m.RoutingKey, err)
+	}
 }
 
 // bodies hands every message's body to send.

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/grpc/credentials"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/node/config"
@@ -17,27 +23,24 @@ import (
 func newDrain() *cobra.Command {
 	var file, address string
 	var timeout time.Duration
+	var secure drainTLS
 	cmd := &cobra.Command{
 		Use:   "drain",
 		Short: "Move all leadership off the node on this host, which takes no new work from then on",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if address == "" {
-				cfg, err := config.Load(file, os.Environ(), nil)
-				if err != nil {
-					return err
-				}
-				if address, err = local(cfg.Listen.Client); err != nil {
-					return err
-				}
+			target, err := drainTarget(file, address, &secure)
+			if err != nil {
+				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			c, err := client.New(client.Config{Addresses: []string{address}, FixedAddresses: true})
+			c, err := client.New(target)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
+			address := target.Addresses[0]
 			if err := c.Drain(ctx); err != nil {
 				return fmt.Errorf("drain of %s: %w", address, err)
 			}
@@ -45,10 +48,76 @@ func newDrain() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file of the node, for its listen.client")
+	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file of the node, for its listen.client and tls.client")
 	cmd.Flags().StringVar(&address, "address", "", "client address of the node; empty: listen.client on this host")
 	cmd.Flags().DurationVar(&timeout, "timeout", 60*time.Second, "give up after this")
+	secure.addFlags(cmd.Flags())
 	return cmd
+}
+
+// drainTLS are the flags for a node at --address; the node on this host has its settings.
+type drainTLS struct {
+	on    bool
+	files client.TLS
+}
+
+func (d *drainTLS) addFlags(f *pflag.FlagSet) {
+	f.BoolVar(&d.on, "tls", false, "with --address: use TLS; the other --tls flags imply it")
+	f.StringVar(&d.files.CA, "tls-ca", "", "with --address: PEM file with the authorities of the nodes' certificates; default: the system's")
+	f.StringVar(&d.files.Cert, "tls-cert", "", "with --address: PEM file with a client certificate")
+	f.StringVar(&d.files.Key, "tls-key", "", "with --address: PEM file with its key")
+	f.StringVar(&d.files.ServerName, "tls-server-name", "", "with --address: name in the node's certificate; default: the address's host")
+}
+
+// drainTarget says how to reach the node.
+func drainTarget(file, address string, secure *drainTLS) (client.Config, error) {
+	out := client.Config{Addresses: []string{address}, FixedAddresses: true}
+	given := secure.on || secure.files != (client.TLS{})
+	if address != "" {
+		if given {
+			out.TLS = &secure.files
+		}
+		return out, nil
+	}
+	if given {
+		return out, errors.New("the --tls flags belong to --address: the node on this host is reached by its own tls.client settings")
+	}
+	cfg, err := config.Load(file, os.Environ(), nil)
+	if err != nil {
+		return out, err
+	}
+	if out.Addresses[0], err = local(cfg.Listen.Client); err != nil {
+		return out, err
+	}
+	if cfg.TLS.Client.On() {
+		out.Credentials, err = ownCredentials(cfg)
+	}
+	return out, err
+}
+
+// ownCredentials are for the node on this host: it must show the very certificate of its
+// settings, whatever names stand in it, and is shown the same by a caller that has the
+// key.
+func ownCredentials(cfg *config.Config) (credentials.TransportCredentials, error) {
+	files, err := cfg.ClientTLS(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	own, _ := files.Current()
+	return credentials.NewTLS(&tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: true, // the certificate is compared below
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return &own, nil
+		},
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, own.Certificate[0]) {
+				return fmt.Errorf("another certificate is shown at this address than that of tls.client.cert %s: "+
+					"is it the node of these settings, and were its files changed a moment ago?", cfg.TLS.Client.Cert)
+			}
+			return nil
+		},
+	}), nil
 }
 
 // local returns how a listener is reached on its own host.

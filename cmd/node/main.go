@@ -2,6 +2,7 @@
 //
 //	node --config node.yaml    run a node until SIGTERM, which drains it first
 //	node drain                 move leadership off the node on this host
+//	node certs                 make certificates for trying TLS out
 //	node quickstart            three nodes on loopback show the whole idea
 //	node version
 //
@@ -11,6 +12,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -57,6 +59,9 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(file, os.Environ(), cmd.Flags())
+			if cfg != nil { // the settings could be read: tell all faults at once
+				err = errors.Join(err, cfg.CheckFiles())
+			}
 			if err != nil {
 				return err
 			}
@@ -68,7 +73,7 @@ func newCommand() *cobra.Command {
 	}
 	root.Flags().StringVarP(&file, "config", "c", "", "YAML file with settings")
 	config.AddFlags(root.Flags())
-	root.AddCommand(newDrain(), newQuickstart(), &cobra.Command{
+	root.AddCommand(newDrain(), newCerts(), newQuickstart(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "quorate", version, runtime.Version())

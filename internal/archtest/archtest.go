@@ -48,7 +48,7 @@ func Table() []Package {
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
-				"cluster/liveness", "cluster/placement", "raftfsm", "wal", "proto/node/v1", "internal/invariants",
+				"cluster/liveness", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
@@ -73,11 +73,14 @@ func Table() []Package {
 		{Path: "chaos/...", Imports: []string{"client"}, ThirdParty: []string{"hdrhistogram"}},
 		{Path: "deploy/image"},
 		{Path: "internal/archtest"},
+		{Path: "internal/authority"},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
+		{Path: "internal/k8slike"},
 		{Path: "internal/pattern"},
 		{Path: "internal/sim", Imports: []string{"id", "message", "quorumq", "quorumq/session", "catalog", "deadletter"}},
-		{Path: "internal/testcluster", Imports: []string{"id", "amqp", "broker", "cluster", "grpcapi", "raftfsm", "wal"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
+		{Path: "internal/tlsfiles"},
 	}
 }
 

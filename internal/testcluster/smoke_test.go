@@ -310,15 +310,14 @@ func testFullTarget(t *testing.T, peers []peer) {
 		text("x-dead-letter-strategy", "at-least-once"), text("x-overflow", "reject-publish"))
 	peers[1].publish(t, "full", 5)
 	peers[1].consume(t, "full", 5, brokerv1.Outcome_OUTCOME_DISCARD)
-	leader := peers[0].stats(t, "full").GetLeader()
-	testcluster.Poll(t, "the forwarder tells why it waits", func() error {
+	testcluster.Poll(t, "every node tells why the forwarder waits (ST-1)", func() error {
 		for i := range peers {
-			q := peers[i].stats(t, "full")
-			if q.GetStats().GetMessagesDlx() == 3 && q.GetStats().GetLastDeadLetterError() != "" {
-				return nil
+			s := peers[i].stats(t, "full").GetStats()
+			if s.GetMessagesDlx() != 3 || s.GetDeadLetterConfirmed() != 2 || s.GetLastDeadLetterError() == "" {
+				return fmt.Errorf("node %d: %v", i, s)
 			}
 		}
-		return fmt.Errorf("the leader %s has no error to tell", leader)
+		return nil
 	})
 	for i := range 5 {
 		want := fmt.Sprintf("full %d", i)

@@ -5,10 +5,13 @@ package testcluster
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,8 +20,10 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/authority"
 )
 
 // Bounds of waiting, and the nodes' timeout that tests can wait for.
@@ -27,6 +32,8 @@ const (
 	stopTimeout      = 10 * time.Second
 	heartbeatTimeout = 200 * time.Millisecond
 	pollEvery        = 5 * time.Millisecond
+	certificateLife  = time.Hour
+	clusterName      = "test"
 )
 
 // logEnv names the variable that makes the nodes log to the standard error.
@@ -37,6 +44,8 @@ type Cluster struct {
 	t     testing.TB
 	dir   string
 	nodes []*node
+	// authority issues the nodes' certificates; nil: no TLS between them.
+	authority *authority.Authority
 }
 
 // node is one node's settings, and what runs while it does.
@@ -54,7 +63,22 @@ type node struct {
 // Start starts n nodes, waits until all are ready, and stops them at the test's end.
 func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, dir: t.TempDir()}
+	return start(t, n, nil)
+}
+
+// StartTLS is Start with TLS between the nodes.
+func StartTLS(t testing.TB, n int) *Cluster {
+	t.Helper()
+	a, err := authority.New("testcluster", time.Now().Add(-certificateLife), time.Now().Add(certificateLife))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(t, n, a)
+}
+
+func start(t testing.TB, n int, a *authority.Authority) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, dir: t.TempDir(), authority: a}
 	for i := range n {
 		c.nodes = append(c.nodes, &node{
 			name: id.NodeID("node-" + strconv.Itoa(i)), gossip: freeAddr(t), peers: freeAddr(t), clients: freeAddr(t),
@@ -194,11 +218,11 @@ func (c *Cluster) launch(i int) {
 	}
 	n.broker = broker.New(broker.Config{Logger: log})
 	started, err := cluster.Start(c.t.Context(), cluster.Config{
-		Name: "test", Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
+		Name: clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
 		QueueConfig: broker.QueueConfig, Leaders: n.broker,
-		HeartbeatTimeout: heartbeatTimeout,
+		HeartbeatTimeout: heartbeatTimeout, TLS: c.material(n.name),
 	})
 	if err != nil {
 		c.t.Fatal(err)
@@ -210,6 +234,28 @@ func (c *Cluster) launch(i int) {
 	l := c.listen(n.clients)
 	go func() { n.served <- n.server.Serve(l) }()
 	n.running = true
+}
+
+// material issues a node's certificate; nil without TLS.
+func (c *Cluster) material(n id.NodeID) func() (tls.Certificate, *x509.CertPool) {
+	c.t.Helper()
+	if c.authority == nil {
+		return nil
+	}
+	pair, err := c.authority.Issue(authority.Request{
+		CommonName: string(n), URIs: []*url.URL{transport.CertificateName(clusterName, n)},
+		Usages:    []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		NotBefore: time.Now().Add(-certificateLife), NotAfter: time.Now().Add(certificateLife),
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	own, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	pool := x509.NewCertPool()
+	if err != nil || !pool.AppendCertsFromPEM(c.authority.Pair().Cert) {
+		c.t.Fatal("no material for TLS: ", err)
+	}
+	return func() (tls.Certificate, *x509.CertPool) { return own, pool }
 }
 
 func (c *Cluster) listen(addr string) net.Listener {

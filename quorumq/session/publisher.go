@@ -43,7 +43,6 @@ type Publisher[T any] struct {
 type pending[T any] struct {
 	msg      quorumq.NewMessage
 	answered bool
-	reported bool // given up before it was sent; its token is gone
 	body     []byte
 	token    T
 }
@@ -150,20 +149,16 @@ func (p *Publisher[T]) decide(from, to quorumq.Seq, refused []quorumq.Seq, done 
 			continue
 		}
 		_, no := slices.BinarySearch(refused, s)
-		token, reported := it.token, it.reported
+		token := it.token
 		p.forget(it)
-		if !reported {
-			done(token, !no)
-		}
+		done(token, !no)
 	}
 	p.pop()
 }
 
 // forget marks a message as answered and lets go of its body and token.
 func (p *Publisher[T]) forget(it *pending[T]) {
-	if !it.reported {
-		p.waiting--
-	}
+	p.waiting--
 	p.bytes -= int64(len(it.body))
 	*it = pending[T]{answered: true}
 }
@@ -190,40 +185,27 @@ func (p *Publisher[T]) pop() {
 // or a broken stream.
 func (p *Publisher[T]) Rewind() { p.send = p.first }
 
-// Void gives up the messages that which chooses (PUB-5). What was never sent is reported
-// as not accepted at once, and dropped; if it has a producer, a void goes in its place,
-// so that the queue refuses the producer's repeats as well. What was sent keeps its
+// Void gives up the messages that which chooses (PUB-5). What was never sent and has no
+// producer is reported as not accepted at once, and dropped. Anything else keeps its
 // number as a void, which stores nothing: the answer to it tells whether the queue had
-// taken the message before (accepted) or never will.
+// taken the message before (accepted) or never will. A producer's message may have been
+// taken before though it was never sent from here: through another node.
 func (p *Publisher[T]) Void(which func(token T) bool, done func(token T, accepted bool)) {
-	for s := p.first; s < p.sent; s++ {
-		it := p.at(s)
-		if it.answered || it.reported || it.msg.Size == quorumq.VoidSize || !which(it.token) {
-			continue
-		}
-		p.bytes -= int64(len(it.body))
-		it.void()
-	}
-	kept := p.head + int(p.sent-p.first)
-	for i := kept; i < len(p.items); i++ {
+	kept := p.head
+	for i := p.head; i < len(p.items); i++ {
 		it := p.items[i]
-		if it.reported || !which(it.token) {
-			p.items[kept] = it
-			kept++
-			continue
-		}
-		p.waiting--
-		p.bytes -= int64(len(it.body))
-		token := it.token
-		if it.msg.Producer != nil {
+		sent := i < p.head+int(p.sent-p.first)
+		if !it.answered && it.msg.Size != quorumq.VoidSize && which(it.token) {
+			p.bytes -= int64(len(it.body))
+			if !sent && it.msg.Producer == nil {
+				p.waiting--
+				done(it.token, false)
+				continue
+			}
 			it.void()
-			it.reported = true
-			var none T
-			it.token = none
-			p.items[kept] = it
-			kept++
 		}
-		done(token, false)
+		p.items[kept] = it
+		kept++
 	}
 	clear(p.items[kept:])
 	p.items = p.items[:kept]
@@ -237,7 +219,7 @@ func (p *Publisher[T]) Abandon(report func(token T)) {
 	p.send, p.sent = p.first, p.first
 	p.waiting, p.bytes = 0, 0
 	for i := range items {
-		if !items[i].answered && !items[i].reported {
+		if !items[i].answered {
 			report(items[i].token)
 		}
 	}

@@ -3,6 +3,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -18,6 +19,9 @@ import (
 type Config struct {
 	NodeID  string `koanf:"node_id"`
 	DataDir string `koanf:"data_dir"`
+	Storage struct {
+		QueueLog string `koanf:"queue_log"`
+	} `koanf:"storage"`
 	Cluster struct {
 		Name          string   `koanf:"name"`
 		Expect        int      `koanf:"expect"`
@@ -32,8 +36,13 @@ type Config struct {
 		HTTP   string `koanf:"http"`
 	} `koanf:"listen"`
 	Advertise struct {
-		Host string `koanf:"host"`
+		Host   string `koanf:"host"`
+		Gossip string `koanf:"gossip"`
 	} `koanf:"advertise"`
+	TLS struct {
+		Peer   TLSFiles `koanf:"peer"`
+		Client TLSFiles `koanf:"client"`
+	} `koanf:"tls"`
 	Log struct {
 		Level  string `koanf:"level"`
 		Format string `koanf:"format"`
@@ -87,15 +96,21 @@ func (c *Config) Validate() error {
 			fault(key, strconv.Quote(value), "the port must be a number from 1 to 65535")
 		}
 	}
-	if strings.Contains(c.Advertise.Host, ":") && net.ParseIP(c.Advertise.Host) == nil {
-		fault("advertise.host", strconv.Quote(c.Advertise.Host), "use a host name or an IP address, without a port")
+	for key, host := range map[string]string{"advertise.host": c.Advertise.Host, "advertise.gossip": c.Advertise.Gossip} {
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			fault(key, strconv.Quote(host), "use a host name or an IP address, without a port")
+		}
 	}
 	if _, err := c.Level(); err != nil {
 		fault("log.level", strconv.Quote(c.Log.Level), "use debug, info, warn or error")
 	}
+	if l := c.Storage.QueueLog; l != "shared" && l != "bolt" {
+		fault("storage.queue_log", strconv.Quote(l), "use shared or bolt")
+	}
 	if f := c.Log.Format; f != "auto" && f != "text" && f != "json" {
 		fault("log.format", strconv.Quote(f), "use auto, text or json")
 	}
+	errs = append(errs, c.validateTLS()...)
 	errs = append(errs, c.validateNumbers()...)
 	return errors.Join(errs...)
 }
@@ -138,7 +153,7 @@ func (c *Config) GossipKey() ([]byte, error) {
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("config: cluster.gossip_key_file: %w", err)
+		return nil, fmt.Errorf("config: cluster.gossip_key_file: %w: name a file that user %d may read", err, os.Getuid())
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil {
@@ -164,6 +179,14 @@ func (c *Config) Reachable(listen string) (string, error) {
 		}
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// ReachableGossip returns the address at which others reach the gossip listener. Gossip
+// carries IP addresses: where a name lags behind, as a pod's does, it is told one.
+func (c *Config) ReachableGossip() (string, error) {
+	told := *c
+	told.Advertise.Host = cmp.Or(c.Advertise.Gossip, c.Advertise.Host)
+	return told.Reachable(c.Listen.Gossip)
 }
 
 func firstIP() (string, error) {

@@ -55,8 +55,14 @@ func TestFaults(t *testing.T) {
 			file: "node_id: a b\ncluster:\n  expect: 0\n  join: [nobody]\nlisten:\n  http: x:99999\nlog:\n  level: loud\n  format: xml\nlimits:\n  max_message_bytes: 0\ntimeouts:\n  command: 1ms\n",
 			want: []string{"node_id", "cluster.expect is 0", `cluster.join[0] is "nobody"`, "listen.http", "log.level", "log.format", "limits.max_message_bytes", "timeouts.command"},
 		},
-		"not a number": {file: "cluster:\n  expect: three\n", want: []string{"xpect"}},
-		"no YAML":      {file: "a: [", want: []string{"node.yaml"}},
+		"wrong types": {
+			file: "cluster:\n  expect: three\n  name: [a, b]\ntimeouts:\n  drain: 5\n", env: []string{"QUORATE_TIMEOUTS__CONFIRM=5 parsecs"},
+			want: []string{
+				`cluster.expect is "three": want a whole number`, "cluster.name is [a b]: want a text",
+				"timeouts.drain is 5: want a duration, for example 1m0s", `timeouts.confirm is "5 parsecs": want a duration, for example 1m0s`,
+			},
+		},
+		"no YAML": {file: "a: [", want: []string{"node.yaml"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -96,6 +102,13 @@ func TestReachable(t *testing.T) {
 	c.Advertise.Host = "n-0.svc"
 	if a, err := c.Reachable("0.0.0.0:7070"); err != nil || a != "n-0.svc:7070" {
 		t.Errorf("%s, %v", a, err)
+	}
+	c.Listen.Gossip = "0.0.0.0:7072"
+	for gossip, want := range map[string]string{"": "n-0.svc:7072", "10.1.2.3": "10.1.2.3:7072", "fd00::3": "[fd00::3]:7072"} {
+		c.Advertise.Gossip = gossip
+		if a, err := c.ReachableGossip(); err != nil || a != want {
+			t.Errorf("gossip at %s, %v, want %s", a, err, want)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,6 +61,9 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (*Config, error) 
 			return nil, fmt.Errorf("config: %w", err)
 		}
 	}
+	if err := checkTypes(k); err != nil {
+		return nil, err
+	}
 	var c Config
 	if err := k.Unmarshal("", &c); err != nil {
 		return nil, fmt.Errorf("config: %w", err)
@@ -72,6 +76,45 @@ func Load(file string, environ []string, flags *pflag.FlagSet) (*Config, error) 
 		c.NodeID = name
 	}
 	return &c, c.Validate()
+}
+
+// checkTypes returns all values that are not of their setting's type.
+func checkTypes(k *koanf.Koanf) error {
+	var errs []error
+	for _, key := range Keys() {
+		value := k.Get(key.Name)
+		text, isText := value.(string)
+		var err error
+		want := ""
+		switch d := key.Default.(type) {
+		case int:
+			if want = "a whole number"; isText {
+				_, err = strconv.ParseInt(text, 10, 64)
+			} else if _, is := value.(int); !is {
+				err = errors.ErrUnsupported
+			}
+		case time.Duration:
+			want = fmt.Sprintf("a duration, for example %v", d)
+			if isText {
+				_, err = time.ParseDuration(text)
+			} else if _, is := value.(time.Duration); !is {
+				err = errors.ErrUnsupported
+			}
+		case string:
+			want = "a text"
+			switch value.(type) {
+			case []any, map[string]any:
+				err = errors.ErrUnsupported
+			}
+		}
+		if err != nil && isText {
+			value = strconv.Quote(text)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("config: %s is %v: want %s", key.Name, value, want))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // readFile returns the file's settings with names joined by dots.

@@ -77,6 +77,9 @@ func Run(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
+	if cfg.Keep {
+		s.howTo()
+	}
 	s.say("quickstart: ok")
 	if cfg.Keep {
 		return s.keep(ctx)
@@ -194,16 +197,20 @@ func (s *show) stop(failed bool) error {
 	return s.cluster.Stop(ctx)
 }
 
-// keep prints how to talk to the cluster and waits for the context to end.
-func (s *show) keep(ctx context.Context) error {
-	s.client.Close()
+// howTo prints how to talk to the cluster.
+func (s *show) howTo() {
 	address := s.cluster.Nodes[0].Client
 	s.say("\nThe cluster keeps running until Ctrl-C; its files are in %s. In another terminal:\n", s.dir)
 	if address != fmt.Sprintf("127.0.0.1:%d", firstPort) {
 		s.say("  export QUORATE_ADDRESSES=%s", address)
 	}
 	s.say("  bin/quoratectl cluster status\n  bin/quoratectl queue declare hello\n" +
-		"  bin/quoratectl publish hello \"a message\"\n  bin/quoratectl consume hello --count 1\n  bin/quoratectl queue show hello")
+		"  bin/quoratectl publish hello \"a message\"\n  bin/quoratectl consume hello --count 1\n  bin/quoratectl queue show hello\n")
+}
+
+// keep waits for the context to end and stops the nodes.
+func (s *show) keep(ctx context.Context) error {
+	s.client.Close()
 	<-ctx.Done()
 	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()

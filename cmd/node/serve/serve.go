@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/quorate/quorate/broker"
@@ -17,12 +18,18 @@ import (
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/tlsfiles"
 )
 
 const (
 	// shutdownTimeout bounds each step of stopping after the drain.
 	shutdownTimeout = 10 * time.Second
 	dirMode         = 0o750
+	// maxShownBytes bounds what is logged of a name that a stranger chose.
+	maxShownBytes = 128
+	// nameTimeout bounds the wait for this node's own name, which is looked up every nameEvery.
+	nameTimeout = 2 * time.Minute
+	nameEvery   = 500 * time.Millisecond
 )
 
 // node is what runs; one goroutine starts and stops it.
@@ -34,12 +41,16 @@ type node struct {
 	broker *broker.Broker
 	part   *cluster.Cluster
 	api    *grpcapi.Server
-	failed chan error // a listener ended by itself
+	failed chan error // a listener ended by itself, or nothing can be stored any more
+
+	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
+	watches            sync.WaitGroup
+	unwatch            chan struct{} // closed to end the watches
 }
 
 // Run runs a node until ctx ends, then drains and stops it. version is told to others.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
-	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 2)}
+	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 3), unwatch: make(chan struct{})}
 	err := n.start(ctx, version)
 	if err == nil {
 		log.Info("node is started", "node", cfg.NodeID, "cluster", cfg.Cluster.Name, "version", version,
@@ -51,14 +62,24 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 	} else if ctx.Err() != nil {
 		err = nil // asked to stop while starting
 	}
-	return errors.Join(err, n.stop())
+	return errors.Join(err, n.stop(err == nil))
 }
 
 func (n *node) start(ctx context.Context, version string) error {
+	if _, err := n.cfg.GossipKey(); err != nil {
+		return err // before anything is made
+	}
 	if err := os.MkdirAll(n.cfg.DataDir, dirMode); err != nil {
-		return fmt.Errorf("data_dir: %w", err)
+		return fmt.Errorf("data_dir: %w: name a directory that user %d may make and write", err, os.Getuid())
+	}
+	var err error
+	if n.clientTLS, err = n.cfg.ClientTLS(n.log); err != nil {
+		return err
 	}
 	if err := n.serveHealth(ctx); err != nil {
+		return err
+	}
+	if err := n.awaitName(ctx); err != nil {
 		return err
 	}
 	c, err := n.clusterConfig(ctx, version)
@@ -69,6 +90,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err := b.Validate(); err != nil {
 		return err
 	}
+	n.watchTLS()
 	n.broker = broker.New(b)
 	c.Leaders = n.broker
 	if n.part, err = cluster.Start(ctx, c); err != nil {
@@ -84,6 +106,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	c := cluster.Config{
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
 		Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
+		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: func(err error) { n.failed <- err },
 		QueueConfig: broker.QueueConfig, ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		HeartbeatTimeout: n.cfg.Timeouts.Heartbeat, SuspectAfter: n.cfg.Timeouts.Suspect, GroupTimers: n.cfg.Cluster.GroupTimers,
 		BodyCacheBytes: n.cfg.Limits.BodyCacheBytes, PublishWindow: n.cfg.Limits.PublishWindow,
@@ -91,20 +114,50 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	if c.ConfirmTimeout == 0 {
 		c.ConfirmTimeout = -1 // never
 	}
-	var errs [5]error
+	var errs [6]error
 	c.Key, errs[0] = n.cfg.GossipKey()
 	c.PeerAddr, errs[1] = n.cfg.Reachable(n.cfg.Listen.Peer)
 	c.ClientAddr, errs[2] = n.cfg.Reachable(n.cfg.Listen.Client)
-	c.GossipHost, errs[3] = n.cfg.Reachable(n.cfg.Listen.Gossip)
+	c.GossipHost, errs[3] = n.cfg.ReachableGossip()
 	c.Peers, errs[4] = listen(ctx, "listen.peer", n.cfg.Listen.Peer)
+	if n.peerTLS, errs[5] = n.cfg.PeerTLS(n.log); n.peerTLS != nil {
+		c.TLS = n.peerTLS.Current
+	}
 	return c, errors.Join(errs[:]...)
+}
+
+// awaitName waits until this node's own name resolves: in an orchestrator the name is
+// published a little after the process has started.
+func (n *node) awaitName(ctx context.Context) error {
+	name := n.cfg.Advertise.Host
+	if name == "" || net.ParseIP(name) != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
+	defer cancel()
+	tick := time.NewTicker(nameEvery)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		_, err := net.DefaultResolver.LookupHost(ctx, name)
+		if err == nil {
+			return nil
+		}
+		if first {
+			n.log.Info("own name does not resolve yet, waiting", "advertise_host", name, "at_most", nameTimeout, "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("advertise.host %q does not resolve: %w", name, err)
+		}
+	}
 }
 
 func listen(ctx context.Context, key, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", key, err)
+		return nil, fmt.Errorf("%s: %w: choose another address, or stop what uses this one", key, err)
 	}
 	return l, nil
 }
@@ -130,6 +183,9 @@ func (n *node) serveClients(ctx context.Context) error {
 		return err
 	}
 	c := grpcapi.Config{Broker: n.broker, Logger: n.log, Reflection: true}
+	if n.clientTLS != nil {
+		c.TLS = n.forClients()
+	}
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -142,16 +198,19 @@ func (n *node) serveClients(ctx context.Context) error {
 	return nil
 }
 
-// stop drains while clients are served, then closes from the outside in.
-func (n *node) stop() error {
+// stop drains while clients are served, unless the node failed, then closes from the
+// outside in.
+func (n *node) stop(drain bool) error {
 	var errs []error
-	if n.api != nil {
+	if n.api != nil && drain {
 		n.log.Info("node drains", "at_most", n.cfg.Timeouts.Drain)
 		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
 			if err := n.broker.Drain(ctx); err != nil {
 				n.log.Warn("drain is incomplete, other nodes take over by election", "error", err)
 			}
 		})
+	}
+	if n.api != nil {
 		bounded(shutdownTimeout, func(ctx context.Context) {
 			if err := n.api.Shutdown(ctx); err != nil {
 				n.log.Warn("clients were cut off", "error", err)
@@ -168,6 +227,8 @@ func (n *node) stop() error {
 		n.health.close()
 		errs = append(errs, n.http.Close())
 	}
+	close(n.unwatch)
+	n.watches.Wait()
 	n.log.Info("node is stopped", "node", n.cfg.NodeID)
 	return errors.Join(errs...)
 }

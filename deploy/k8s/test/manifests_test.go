@@ -196,10 +196,12 @@ func TestProbesAndDrain(t *testing.T) {
 			t.Fatalf("lifecycle = %+v, want a preStop command", c.Lifecycle)
 		}
 		command := c.Lifecycle.PreStop.Exec.Command
-		if len(command) != 4 || !slices.Equal(command[:3], []string{"/node", "drain", "--timeout"}) {
-			t.Fatalf("preStop = %v, want /node drain --timeout T", command)
+		// With the node's own settings, or it would not know how the node listens.
+		want := slices.Concat([]string{"/node", "drain"}, c.Args, []string{"--timeout"})
+		if len(command) != len(want)+1 || !slices.Equal(command[:len(want)], want) {
+			t.Fatalf("preStop = %v, want %v T", command, want)
 		}
-		drain, err := time.ParseDuration(command[3])
+		drain, err := time.ParseDuration(command[len(want)])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,6 +262,10 @@ func TestConfig(t *testing.T) {
 		if host := env(c, "QUORATE_ADVERTISE__HOST"); host.Value != "$(QUORATE_NODE_ID)."+o.set.Spec.ServiceName {
 			t.Errorf("QUORATE_ADVERTISE__HOST = %q, want the pod's name in the headless service", host.Value)
 		}
+		gossip := env(c, "QUORATE_ADVERTISE__GOSSIP")
+		if gossip.ValueFrom == nil || gossip.ValueFrom.FieldRef == nil || gossip.ValueFrom.FieldRef.FieldPath != "status.podIP" {
+			t.Errorf("QUORATE_ADVERTISE__GOSSIP = %+v, want the pod's address: its name may lead to the former one for a while", gossip)
+		}
 		order := func(name string) int {
 			return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 		}
@@ -277,8 +283,8 @@ func TestConfig(t *testing.T) {
 func TestGossipKey(t *testing.T) {
 	each(t, func(t *testing.T, o *objects) {
 		spec, config := o.set.Spec.Template.Spec, configOf(t, o)
-		i := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Secret != nil })
-		if i < 0 || spec.Volumes[i].Secret.SecretName != "quorate-gossip" || len(spec.Volumes[i].Secret.Items) != 1 {
+		i := slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Secret != nil && v.Secret.SecretName == "quorate-gossip" })
+		if i < 0 || len(spec.Volumes[i].Secret.Items) != 1 {
 			t.Fatalf("volumes = %+v, want one of the secret quorate-gossip", spec.Volumes)
 		}
 		volume := spec.Volumes[i]

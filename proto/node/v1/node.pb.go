@@ -2365,11 +2365,13 @@ type QueueStatusResponse struct {
 	// HasOverview is false when the receiver does not lead.
 	HasOverview bool `protobuf:"varint,1,opt,name=has_overview,json=hasOverview,proto3" json:"has_overview,omitempty"`
 	// Overview is the JSON form of quorumq.Overview; it is shown, never stored.
-	Overview      []byte       `protobuf:"bytes,2,opt,name=overview,proto3" json:"overview,omitempty"`
-	Group         *GroupStatus `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
-	Leader        string       `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Overview []byte       `protobuf:"bytes,2,opt,name=overview,proto3" json:"overview,omitempty"`
+	Group    *GroupStatus `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	Leader   string       `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
+	// BacklogTrouble tells why the dead-letter backlog waits; empty if it does not.
+	BacklogTrouble string `protobuf:"bytes,5,opt,name=backlog_trouble,json=backlogTrouble,proto3" json:"backlog_trouble,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *QueueStatusResponse) Reset() {
@@ -2430,6 +2432,13 @@ func (x *QueueStatusResponse) GetLeader() string {
 	return ""
 }
 
+func (x *QueueStatusResponse) GetBacklogTrouble() string {
+	if x != nil {
+		return x.BacklogTrouble
+	}
+	return ""
+}
+
 // NodeStatusRequest asks for a node's state.
 type NodeStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2483,6 +2492,8 @@ type NodeStatusResponse struct {
 	Founding []string `protobuf:"bytes,8,rep,name=founding,proto3" json:"founding,omitempty"`
 	// FoundingRound numbers the founder's proposals.
 	FoundingRound uint64 `protobuf:"varint,9,opt,name=founding_round,json=foundingRound,proto3" json:"founding_round,omitempty"`
+	// Expect is with how many nodes this one founds a cluster; 0: it does not say.
+	Expect        uint32 `protobuf:"varint,10,opt,name=expect,proto3" json:"expect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2576,6 +2587,13 @@ func (x *NodeStatusResponse) GetFounding() []string {
 func (x *NodeStatusResponse) GetFoundingRound() uint64 {
 	if x != nil {
 		return x.FoundingRound
+	}
+	return 0
+}
+
+func (x *NodeStatusResponse) GetExpect() uint32 {
+	if x != nil {
+		return x.Expect
 	}
 	return 0
 }
@@ -3209,13 +3227,14 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"not_leader\x18\x03 \x01(\bR\tnotLeader\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\"*\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
-	"\x05queue\x18\x01 \x01(\x04R\x05queue\"\xa0\x01\n" +
+	"\x05queue\x18\x01 \x01(\x04R\x05queue\"\xc9\x01\n" +
 	"\x13QueueStatusResponse\x12!\n" +
 	"\fhas_overview\x18\x01 \x01(\bR\vhasOverview\x12\x1a\n" +
 	"\boverview\x18\x02 \x01(\fR\boverview\x122\n" +
 	"\x05group\x18\x03 \x01(\v2\x1c.quorate.node.v1.GroupStatusR\x05group\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\tR\x06leader\"\x13\n" +
-	"\x11NodeStatusRequest\"\xa1\x02\n" +
+	"\x06leader\x18\x04 \x01(\tR\x06leader\x12'\n" +
+	"\x0fbacklog_trouble\x18\x05 \x01(\tR\x0ebacklogTrouble\"\x13\n" +
+	"\x11NodeStatusRequest\"\xb9\x02\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -3225,7 +3244,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\afounded\x18\x06 \x01(\bR\afounded\x12\x18\n" +
 	"\afounder\x18\a \x01(\tR\afounder\x12\x1a\n" +
 	"\bfounding\x18\b \x03(\tR\bfounding\x12%\n" +
-	"\x0efounding_round\x18\t \x01(\x04R\rfoundingRound\"\x8b\x02\n" +
+	"\x0efounding_round\x18\t \x01(\x04R\rfoundingRound\x12\x16\n" +
+	"\x06expect\x18\n" +
+	" \x01(\rR\x06expect\"\x8b\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +

@@ -1,0 +1,87 @@
+package client
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// mutable is a connection whose other end may vanish without a word: what is written gets
+// lost and nothing is read, until it is closed.
+type mutable struct {
+	net.Conn
+	vanished, closed chan struct{}
+	once             sync.Once
+}
+
+func (m *mutable) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	select {
+	case <-m.vanished:
+		<-m.closed
+		return 0, net.ErrClosed
+	default:
+		return n, err
+	}
+}
+
+func (m *mutable) Write(b []byte) (int, error) {
+	select {
+	case <-m.vanished:
+		return len(b), nil
+	default:
+		return m.Conn.Write(b)
+	}
+}
+
+func (m *mutable) Close() error {
+	m.once.Do(func() { close(m.closed) })
+	return m.Conn.Close()
+}
+
+// The only address, as a service has it, stands for another node after the first vanished
+// with its machine: nobody closes the connection, a new one leads on.
+func TestClientLeavesSilentConnections(t *testing.T) {
+	vanished := make(chan struct{})
+	first := true
+	dialer := func(ctx context.Context, address string) (net.Conn, error) {
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, "tcp", address)
+		if err != nil || !first {
+			return conn, err
+		}
+		first = false
+		return &mutable{Conn: conn, vanished: vanished, closed: make(chan struct{})}, nil
+	}
+	stored := &storage{seen: map[string]uint64{}}
+	c, err := Dial(t.Context(), Config{
+		Addresses:     []string{serve(t, &faultyNode{storage: stored, breakAfter: 100})},
+		ProbeInterval: 50 * time.Millisecond, ProbeTimeout: 200 * time.Millisecond,
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(dialer)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	p, err := c.Publisher(PublisherConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for i, body := range []string{"before", "after"} {
+		if _, err := p.Publish(ctx, Message{RoutingKey: "q", Body: []byte(body)}); err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+		if i == 0 {
+			close(vanished)
+		}
+	}
+	if _, err := c.ClusterStatus(ctx); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,228 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// RE-7: what was confirmed survives a restart of all nodes; epochs rise; nothing runs on
+// after Close.
+func TestRestart(t *testing.T) {
+	before := runtime.NumGoroutine()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	var queues []id.QueueUID
+	for i := range 5 {
+		q := n.nodes["b"].declare(t, fmt.Sprint("q", i), 3)
+		n.nodes["b"].publish(t, q, "kept", quorumq.Unlimited)
+		queues = append(queues, q)
+	}
+	epoch := n.nodes["a"].epoch
+	n.stop("a")
+	// A queue is deleted while a is away.
+	if _, err := n.nodes["b"].ProposeCatalog(testContext(t), &catalog.DeleteQueue{VHost: "/", Name: "q4"}); err != nil {
+		t.Fatal(err)
+	}
+	n.stop("b", "c")
+	poll(t, "no goroutine is left", func() error {
+		// Transport and gRPC end some of theirs behind their Close.
+		if now := runtime.NumGoroutine(); now > before+2 {
+			b := make([]byte, 1<<20)
+			return fmt.Errorf("%d before, %d now:\n%s", before, now, b[:runtime.Stack(b, true)])
+		}
+		return nil
+	})
+	n.join = nil
+	n.start("c", "a", "b")
+	if now := n.nodes["a"].epoch; now <= epoch {
+		t.Errorf("epoch %d after %d", now, epoch)
+	}
+	for _, q := range queues[:4] {
+		if o := n.overview(q); o.Ready != 1 {
+			t.Errorf("queue %s: %+v", q, o)
+		}
+	}
+	poll(t, "files of the deleted queue are gone", func() error {
+		if _, err := os.Stat(n.nodes["a"].dir.queue(queues[4])); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("its directory: %w", err)
+		}
+		return nil
+	})
+	c, in := n.nodes["a"].consume(t, queues[0])
+	in.await(t, "kept")
+	c.Close()
+}
+
+// What is in snapshots, and what came after them, survives a restart.
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.nodes["a"].publish(t, q, "before", quorumq.Unlimited)
+	for i, node := range n.nodes {
+		poll(t, "the member has the queue", func() error {
+			if m := node.host.queue(q); m == nil || m.group.Stats().CommitIndex < n.leader(q).host.queue(q).group.Stats().CommitIndex {
+				return errWaiting
+			}
+			return nil
+		})
+		if err := errors.Join(node.host.queue(q).group.Snapshot(), node.catalog.group.Snapshot()); err != nil {
+			t.Fatalf("node %s: %v", i, err)
+		}
+	}
+	n.nodes["a"].publish(t, q, "after", quorumq.Unlimited)
+	n.stop("a", "b", "c")
+	n.join = nil
+	n.start("a", "b", "c")
+	_, in := n.nodes["b"].consume(t, q)
+	in.await(t, "before", "after")
+}
+
+// A node that lost its directory may not take part under its id: what it has confirmed
+// counts on it. The others go on.
+func TestLostDirectory(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.stop("c")
+	if err := os.RemoveAll(filepath.Join(n.dir, "c")); err != nil {
+		t.Fatal(err)
+	}
+	n.launch("c")
+	poll(t, "c is refused", func() error {
+		if err := n.nodes["c"].Ready(); err == nil || !strings.Contains(err.Error(), "former directory is lost") {
+			return fmt.Errorf("ready: %w", err)
+		}
+		return nil
+	})
+	n.nodes["a"].publish(t, q, "x", quorumq.Unlimited)
+	if n.nodes["c"].host.queue(q) != nil || n.nodes["c"].dir.hasQueue(q) {
+		t.Error("c has opened a queue that it has forgotten")
+	}
+}
+
+// A node that comes later is made a member of the catalog group and takes its share; it
+// can be drained and go, and its consumers' messages return (DC-1).
+func TestJoinDrainLeave(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	n.start("d")
+	poll(t, "d is a voter of the catalog group", func() error {
+		for _, node := range n.nodes {
+			if voters, _, err := node.catalog.group.Servers(); err != nil || !slices.Contains(voters, "d") {
+				return fmt.Errorf("%q, %w", voters, err)
+			}
+		}
+		return nil
+	})
+	d := n.nodes["d"]
+	q := d.declare(t, "q", 3)
+	if l := n.leader(q); l != d {
+		t.Fatalf("led by %s", l.cfg.Node)
+	}
+	_, in := d.consume(t, q)
+	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
+	in.await(t, "held")
+	if err := d.Drain(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	if led := d.ledGroups(); len(led) > 0 {
+		t.Errorf("d leads %+v after its drain", led)
+	}
+	if err := d.Ready(); err == nil || !strings.Contains(err.Error(), "draining") {
+		t.Errorf("ready while draining: %v", err)
+	}
+	n.stop("d")
+	poll(t, "the queue suspects d", func() error {
+		for _, node := range n.nodes {
+			l := node.leaders.get(q)
+			if l == nil {
+				continue
+			}
+			told := make(chan presence, 1)
+			node.host.queue(q).box.post(func() { told <- l.told["d"] })
+			if p := <-told; p.up || p.epoch == 0 {
+				return fmt.Errorf("told %+v", p)
+			}
+			return nil
+		}
+		return errWaiting
+	})
+	// The node is back under a new epoch: what its old life held returns at once.
+	n.start("d")
+	poll(t, "the message is back", func() error {
+		if o := n.overview(q); o.Ready != 1 || o.Unsettled != 0 {
+			return fmt.Errorf("%+v", o)
+		}
+		return nil
+	})
+}
+
+// RE-1: a queue that gets no leader is not left behind; RE-5: without a majority commands
+// end as unavailable within their time.
+func TestWithoutMajority(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	a := n.nodes["a"]
+	q := a.declare(t, "q", 3)
+	n.stop("b", "c")
+	a.cfg.CommandTimeout = 500 * time.Millisecond // nobody reads it meanwhile
+	poll(t, "a knows of no leader", func() error {
+		_, link := a.mux.Connected("b")
+		if _, other := a.mux.Connected("c"); link || other || a.leaders.get(q) != nil || a.catalog.leader() != "" {
+			return errWaiting
+		}
+		return nil
+	})
+	_, err := a.DeclareQueue(context.Background(), catalog.DeclareQueue{
+		VHost: "/", Name: "p", Type: catalog.QueueQuorum, Durable: true,
+	}, 3, false)
+	if !errors.Is(err, ErrUnavailable) {
+		t.Errorf("declare: %v", err)
+	}
+	if _, err := a.QueueStatus(context.Background(), q); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
+		t.Errorf("status: %v", err)
+	}
+	_, err = a.ProposeCatalog(context.Background(), &catalog.DeleteQueue{VHost: "/", Name: "q"})
+	if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknownOutcome) {
+		t.Errorf("catalog command: %v", err)
+	}
+	if err := a.Ready(); err == nil || !strings.Contains(err.Error(), "no leader") {
+		t.Errorf("ready: %v", err)
+	}
+}
+
+// The catalog's leader stops: commands find the next one (RE-6).
+func TestCatalogFailover(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	leader := n.nodes["b"].catalog.leader()
+	n.stop(leader)
+	for i, node := range n.nodes {
+		node.declare(t, "declared at "+string(i), 3)
+	}
+	n.start(leader)
+	poll(t, "the node that was away has both queues", func() error {
+		if v, open := n.nodes[leader].View().QueueCount(), len(n.nodes[leader].host.all()); v != 2 || open != 2 {
+			return fmt.Errorf("%d in its view, %d open", v, open)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
+	"github.com/quorate/quorate/wal/vfs"
+)
+
+// QueueLog says where the groups of queues keep their log, term and vote.
+type QueueLog string
+
+// The kinds of log. A group keeps the kind that it began with.
+const (
+	// QueueLogShared is the node's one log for all groups.
+	QueueLogShared QueueLog = "shared"
+	// QueueLogBolt is a bolt file per group: the reference to compare with.
+	QueueLogBolt QueueLog = "bolt"
+)
+
+// openShared opens the node's log, if queues use it.
+func (c *Cluster) openShared() error {
+	path := filepath.Join(c.dir.path, walDir)
+	if c.cfg.QueueLog != QueueLogShared && !exists(path) {
+		return nil
+	}
+	if err := os.MkdirAll(path, dirMode); err != nil {
+		return fmt.Errorf("cluster: making the log's directory: %w", err)
+	}
+	if err := syncDir(c.dir.path); err != nil {
+		return err
+	}
+	dir, err := vfs.OS(path)
+	if err != nil {
+		return fmt.Errorf("cluster: opening the log's directory: %w", err)
+	}
+	c.shared, err = wal.Open(dir, wal.Config{Logger: c.log, OnFailure: c.logFailed, OnLost: c.groupLost})
+	if err != nil {
+		return fmt.Errorf("cluster: opening the log in %q: %w", path, err)
+	}
+	return nil
+}
+
+// logFailed ends all groups of this node: nobody knows what the disk has kept, and
+// nothing may be acknowledged any more. A restart reads what is there.
+func (c *Cluster) logFailed(err error) {
+	c.log.Error("the node's log failed: its groups stop; look at the disk, then restart the node", "error", err)
+	if c.cfg.Failed != nil {
+		c.cfg.Failed(fmt.Errorf("cluster: the node's log failed: %w", err))
+	}
+}
+
+// groupLost tells of a group whose entries cannot be read. Its member stops when raft
+// comes upon them.
+func (c *Cluster) groupLost(g id.GroupID, err error) {
+	c.log.Error("a queue's entries on this node are damaged: its member stops; the other members go on", "queue", id.QueueUID(g).String(), "error", err)
+}
+
+// openStorage opens a queue's log where it is, a new one as configured.
+func (h *host) openStorage(q id.QueueUID, dir string) (raftfsm.Storage, error) {
+	file := filepath.Join(dir, "log.db")
+	inShared := h.c.cfg.QueueLog == QueueLogShared ||
+		h.c.shared != nil && slices.Contains(h.c.shared.Groups(), q.Group())
+	if exists(file) || !inShared {
+		return raftfsm.OpenBolt(file)
+	}
+	if err, lost := h.c.shared.Lost()[q.Group()]; lost {
+		return nil, fmt.Errorf("its entries in the node's log are damaged: %w", err)
+	}
+	return h.c.shared.Group(q.Group())
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// dropStorage deletes what a queue's group has in the log.
+func (h *host) dropStorage(q id.QueueUID) error {
+	if h.c.shared == nil {
+		return nil // it goes with the queue's directory
+	}
+	if err := h.c.shared.Delete(q.Group()); err != nil && !errors.Is(err, wal.ErrClosed) {
+		return fmt.Errorf("cluster: deleting the log of queue %s: %w", q, err)
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/tlsfiles"
+)
+
+// TLSFiles are PEM files of one listener.
+type TLSFiles struct {
+	Cert string `koanf:"cert"`
+	Key  string `koanf:"key"`
+	CA   string `koanf:"ca"`
+}
+
+// On tells whether the listener has TLS.
+func (f TLSFiles) On() bool { return f.Cert != "" }
+
+// validateTLS returns what is missing among the files; half a setting must not end in
+// plain text.
+func (c *Config) validateTLS() []error {
+	var errs []error
+	missing := func(setting, other, why string) {
+		errs = append(errs, fmt.Errorf("config: %s is \"\", but %s is set: %s", setting, other, why))
+	}
+	for _, l := range []struct {
+		setting string
+		files   TLSFiles
+		needsCA bool
+	}{{"tls.peer", c.TLS.Peer, true}, {"tls.client", c.TLS.Client, false}} {
+		set := ""
+		for _, f := range []struct{ key, name string }{{".ca", l.files.CA}, {".key", l.files.Key}, {".cert", l.files.Cert}} {
+			if f.name != "" {
+				set = l.setting + f.key
+			}
+		}
+		if set == "" {
+			continue
+		}
+		if l.files.Cert == "" {
+			missing(l.setting+".cert", set, "name the file with the certificate")
+		}
+		if l.files.Key == "" {
+			missing(l.setting+".key", set, "name the file with the certificate's key")
+		}
+		if l.files.CA == "" && l.needsCA {
+			missing(l.setting+".ca", set, "name the file with the authorities of all nodes' certificates")
+		}
+	}
+	return errs
+}
+
+// CheckFiles returns all faults of the files that settings name.
+func (c *Config) CheckFiles() error {
+	var errs [3]error
+	_, errs[0] = c.GossipKey()
+	silent := slog.New(slog.DiscardHandler)
+	if len(c.validateTLS()) == 0 {
+		_, errs[1] = c.PeerTLS(silent)
+		_, errs[2] = c.ClientTLS(silent)
+	}
+	return errors.Join(errs[:]...)
+}
+
+// PeerTLS opens the files of tls.peer; nil if they are not set. The certificate must be
+// one that other nodes take for this node's.
+func (c *Config) PeerTLS(log *slog.Logger) (*tlsfiles.Files, error) {
+	return open("tls.peer", c.TLS.Peer, log, func(own tls.Certificate, authorities *x509.CertPool) error {
+		return transport.CheckCertificate(c.Cluster.Name, id.NodeID(c.NodeID), own, authorities)
+	})
+}
+
+// ClientTLS opens the files of tls.client; nil if they are not set.
+func (c *Config) ClientTLS(log *slog.Logger) (*tlsfiles.Files, error) {
+	return open("tls.client", c.TLS.Client, log, nil)
+}
+
+func open(
+	setting string, files TLSFiles, log *slog.Logger, check func(tls.Certificate, *x509.CertPool) error,
+) (*tlsfiles.Files, error) {
+	if !files.On() {
+		return nil, nil
+	}
+	f, err := tlsfiles.Open(tlsfiles.Config{
+		Setting: setting, Cert: files.Cert, Key: files.Key, CA: files.CA, Check: check, Logger: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return f, nil
+}

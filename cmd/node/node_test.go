@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/cmd/node/quickstart"
+)
+
+// build returns the node's program, built from this tree.
+func build(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real processes: not in short mode")
+	}
+	binary := filepath.Join(t.TempDir(), "node")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return binary
+}
+
+// fails runs the node and returns what it said when it ended with an error.
+func fails(t *testing.T, binary string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		t.Fatalf("node %q: %v, %v, want an error\n%s", args, err, ctx.Err(), out)
+	}
+	return string(out)
+}
+
+// Three real processes are killed and started again, and refuse what is not theirs.
+func TestProcesses(t *testing.T) {
+	binary := build(t)
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	if err := os.WriteFile(key, []byte(base64.StdEncoding.EncodeToString(make([]byte, 32))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir, Settings: "log:\n  format: json\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Kill)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	first := c.Nodes[0]
+	config := filepath.Join(first.Dir, "node.yaml")
+	t.Run("data directory is locked", func(t *testing.T) {
+		said := fails(t, binary, "--config", config, "--listen.client=127.0.0.1:19970", "--listen.peer=127.0.0.1:19971",
+			"--listen.gossip=127.0.0.1:19972", "--listen.http=127.0.0.1:19973")
+		if !strings.Contains(said, filepath.Join(first.Dir, "data")) {
+			t.Errorf("the error does not name the directory:\n%s", said)
+		}
+	})
+	t.Run("another cluster's name", func(t *testing.T) {
+		if err := c.Nodes[2].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		said := fails(t, binary, "--config", filepath.Join(c.Nodes[2].Dir, "node.yaml"), "--cluster.name=other")
+		if !strings.Contains(said, "other") || !strings.Contains(said, "chaos") {
+			t.Errorf("the error does not name both clusters:\n%s", said)
+		}
+	})
+	t.Run("killed nodes come back", func(t *testing.T) {
+		work(ctx, t, c)
+	})
+	t.Run("drain of one node", func(t *testing.T) {
+		out, err := exec.CommandContext(ctx, binary, "drain", "--address", first.Client, "--timeout", "30s").CombinedOutput()
+		if err != nil || first.Ready(ctx) == nil {
+			t.Errorf("%v, ready %v\n%s", err, first.Ready(ctx), out)
+		}
+	})
+	stopping, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := c.Stop(stopping); err != nil {
+		t.Error(err)
+	}
+}
+
+// work publishes, kills every node with SIGKILL, starts them again and consumes.
+func work(ctx context.Context, t *testing.T, c *chaos.Cluster) {
+	t.Helper()
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := client.Dial(ctx, client.Config{Addresses: c.Addresses()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if _, err := cl.DeclareQueue(ctx, client.Queue{Name: "q"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cl.PublishOne(ctx, client.Message{RoutingKey: "q", Body: []byte("kept")}); err != nil {
+		t.Fatal(err)
+	}
+	c.Kill()
+	if err := c.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s, err := cl.Consume(ctx, client.ConsumeConfig{Queue: "q"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	d, err := s.Receive(ctx)
+	if err != nil || string(d.Body) != "kept" || d.Ack() != nil {
+		t.Fatalf("delivery %v, %v", d, err)
+	}
+}
+
+func TestBadConfigurationEndsAtOnce(t *testing.T) {
+	binary := build(t)
+	said := fails(t, binary, "--cluster.expect=0", "--log.format=xml", "--data_dir="+t.TempDir())
+	for _, want := range []string{"cluster.expect is 0", `log.format is "xml"`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("lacks %q:\n%s", want, said)
+		}
+	}
+}
+
+// The quickstart in small: every step with its checks.
+func TestQuickstart(t *testing.T) {
+	var out bytes.Buffer
+	cfg := quickstart.Config{Binary: build(t), Dir: t.TempDir(), Out: &out, Messages: 5000, Rejected: 100, Expiring: 50, Poison: 3}
+	err := quickstart.Run(t.Context(), cfg)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if err != nil || lines[len(lines)-1] != "quickstart: ok" {
+		t.Fatalf("%v\n%s", err, out.String())
+	}
+}

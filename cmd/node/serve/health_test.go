@@ -1,0 +1,45 @@
+package serve
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Probes answer about this node alone, and say why.
+func TestHealth(t *testing.T) {
+	h := newHealth(t.TempDir())
+	var ready error
+	probe := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		h.handler().ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	expect := func(path string, code int, text string) {
+		t.Helper()
+		if c, body := probe(path); c != code || !strings.Contains(body, text) {
+			t.Errorf("%s: %d %s, want %d and %q", path, c, body, code, text)
+		}
+	}
+	expect("/health/startup", 503, "recovers")
+	expect("/health/ready", 503, "recovers")
+	expect("/health/live", 200, `"status":"ok"`)
+
+	h.started(func() error { return ready })
+	expect("/health/startup", 200, "ok")
+	ready = errors.New("the catalog has no leader")
+	expect("/health/ready", 503, "the catalog has no leader")
+	ready = nil
+	expect("/health/ready", 200, "ok")
+
+	h.written, h.fault = time.Now().Add(-time.Hour), errors.New("disk full")
+	expect("/health/live", 503, "disk full")
+	expect("/health/ready", 200, "ok")
+	if err := writeSynced(filepath.Join(t.TempDir(), "missing", "alive")); err == nil {
+		t.Error("a write into a missing directory passes")
+	}
+}

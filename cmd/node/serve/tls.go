@@ -1,0 +1,70 @@
+package serve
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+)
+
+// watchTLS takes new files while the node runs.
+func (n *node) watchTLS() {
+	if n.peerTLS != nil {
+		n.watches.Go(func() { n.peerTLS.Watch(n.unwatch) })
+		if n.cfg.Cluster.GossipKeyFile == "" {
+			n.log.Warn("tls.peer is set and cluster.gossip_key_file is not: gossip is open to everybody who reaches its port")
+		}
+	}
+	if n.clientTLS != nil {
+		n.watches.Go(func() { n.clientTLS.Watch(n.unwatch) })
+	}
+}
+
+// forClients is the TLS of the clients' listener, with the material of the moment for
+// each connection.
+func (n *node) forClients() *tls.Config {
+	c := &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			own, _ := n.clientTLS.Current()
+			return &own, nil
+		},
+	}
+	if n.cfg.TLS.Client.CA != "" {
+		c.ClientAuth = tls.RequireAnyClientCert // checked below, with the authorities of the moment
+		c.VerifyConnection = func(s tls.ConnectionState) error {
+			err := n.verifyClient(s.PeerCertificates)
+			if err != nil {
+				n.log.Warn("refused a client's certificate", "error", err)
+			}
+			return err
+		}
+	}
+	return c
+}
+
+// verifyClient takes certificates of the authorities in tls.client.ca, and the node's
+// own: whoever has its key is the node itself, which drains itself that way.
+func (n *node) verifyClient(chain []*x509.Certificate) error {
+	if len(chain) == 0 {
+		return errors.New("the client sent none: it needs one of an authority in tls.client.ca")
+	}
+	own, authorities := n.clientTLS.Current()
+	if bytes.Equal(chain[0].Raw, own.Certificate[0]) {
+		return nil
+	}
+	intermediates := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		intermediates.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: authorities, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		name := chain[0].Subject.CommonName
+		return fmt.Errorf("certificate %q: %w: it must be valid, for clientAuth, and of an authority in tls.client.ca",
+			name[:min(len(name), maxShownBytes)], err)
+	}
+	return nil
+}

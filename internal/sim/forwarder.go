@@ -1,0 +1,283 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/deadletter"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// forwarder hands the backlog of a queue on, in one term of its leader. deadletter's own
+// one has goroutines and timers; this one keeps the same protocol in turns: route anew at
+// each attempt, one Transfer at a time to each target, settle what all targets have.
+type forwarder struct {
+	r       *replica
+	letters []*letter // ascending by number
+	loaded  quorumq.Seq
+	lanes   []*lane // ascending by UID
+
+	settling    int // number of the settlement under way; 0: none
+	settles     int
+	settleUntil int64 // ms
+}
+
+// letter is a dead letter on its way.
+type letter struct {
+	d      quorumq.Discarded
+	todo   []id.QueueUID // as routed last, without those in stored
+	stored []id.QueueUID
+}
+
+// lane is a target.
+type lane struct {
+	uid     id.QueueUID
+	flight  int // number of the Transfer under way; 0: none
+	flights int
+	until   int64 // when it is given up, ms
+	retryAt int64
+}
+
+// How long a command of a forwarder is waited for, in ms.
+const (
+	minFlight    = 200
+	flightSpread = 800
+)
+
+func newForwarder(r *replica) *forwarder { return &forwarder{r: r} }
+
+// turn does what can be done now.
+func (f *forwarder) turn() {
+	q, w := f.r.m.q, f.r.g.w
+	settled := q.BacklogSettled()
+	f.letters = slices.DeleteFunc(f.letters, func(l *letter) bool { return l.d.Seq <= settled })
+	f.loaded = max(f.loaded, settled)
+	room := w.swarm.forwarding - len(f.letters)
+	if w.quiet {
+		room = 1 << 20
+	}
+	if room > 0 {
+		for _, d := range q.Backlog(nil, f.loaded, room) {
+			f.loaded = d.Seq
+			f.letters = append(f.letters, &letter{d: d})
+		}
+	}
+	var done []quorumq.Seq
+	for _, l := range f.letters {
+		if f.route(l) {
+			done = append(done, l.d.Seq)
+		}
+	}
+	for _, n := range f.lanes {
+		f.send(n, settled)
+	}
+	f.settle(done)
+}
+
+// route finds the targets that do not have the letter yet (DL-23); true if it is done.
+func (f *forwarder) route(l *letter) bool {
+	w := f.r.g.w
+	to := w.route(f.r.node.view, f.r.g, &l.d)
+	l.todo = l.todo[:0]
+	for _, uid := range to.targets {
+		if !slices.Contains(l.stored, uid) {
+			l.todo = append(l.todo, uid)
+			f.lane(uid)
+		}
+	}
+	return len(l.todo) == 0 && len(l.stored) > 0
+}
+
+func (f *forwarder) lane(uid id.QueueUID) {
+	i, found := slices.BinarySearchFunc(f.lanes, uid, func(n *lane, uid id.QueueUID) int { return int(n.uid) - int(uid) })
+	if !found {
+		f.lanes = slices.Insert(f.lanes, i, &lane{uid: uid})
+	}
+}
+
+// send starts the lane's next Transfer.
+func (f *forwarder) send(n *lane, settled quorumq.Seq) {
+	g, w := f.r.g, f.r.g.w
+	if n.flight != 0 && w.now < n.until || w.now < n.retryAt && !w.quiet {
+		return
+	}
+	n.flight = 0
+	target := w.byUID[n.uid]
+	t := &quorumq.Transfer{Source: g.uid, Settled: settled}
+	var bodies [][]byte
+	var flying []*letter
+	for _, l := range f.letters {
+		if !slices.Contains(l.todo, n.uid) || len(flying) >= w.swarm.forwarding {
+			continue
+		}
+		to := w.route(f.r.node.view, g, &l.d)
+		c := g.ledger.copies[l.d.Body]
+		bodies = append(bodies, w.tagged(meta{kind: transferred, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c, note: c.note}, &to.msg))
+		t.Letters = append(t.Letters, quorumq.Letter{Seq: l.d.Seq, NewMessage: to.new()})
+		flying = append(flying, l)
+	}
+	if len(flying) == 0 {
+		return
+	}
+	to := target.reps[f.r.node.idx].known
+	if to < 0 || !w.connected(f.r.node.idx, to) {
+		to = w.rng.IntN(members)
+	}
+	n.flights++
+	n.flight, n.until = n.flights, w.now+minFlight+w.rng.Int64N(flightSpread)
+	w.event("transfer source target first letters", int64(g.uid), int64(n.uid), int64(flying[0].d.Seq), int64(len(flying)))
+	header, flight := quorumq.AppendCommand(nil, t), n.flight
+	w.request(f.r.node.idx, to,
+		func(reply func(answer)) { target.reps[to].propose(header, bodies, reply) },
+		func(a answer) { f.transferred(n, flight, flying, a) })
+	if w.cfg.Fault == FaultEarlySettle {
+		for _, l := range flying {
+			l.stored = append(l.stored, n.uid)
+		}
+	}
+}
+
+// transferred takes the answer to a Transfer (DL-26).
+func (f *forwarder) transferred(n *lane, flight int, flying []*letter, a answer) {
+	if f.r.fwd != f || n.flight != flight {
+		return
+	}
+	w := f.r.g.w
+	n.flight = 0
+	if a.err != ok {
+		n.retryAt = w.now + w.rng.Int64N(200)
+		return
+	}
+	for _, l := range flying {
+		if _, no := slices.BinarySearch(a.reply.Refused, l.d.Seq); no {
+			n.retryAt = w.now + w.rng.Int64N(400)
+			continue
+		}
+		if !slices.Contains(l.stored, n.uid) {
+			l.stored = append(l.stored, n.uid)
+		}
+	}
+}
+
+// settle takes letters off the backlog.
+func (f *forwarder) settle(done []quorumq.Seq) {
+	w := f.r.g.w
+	if len(done) == 0 || f.settling != 0 && w.now < f.settleUntil {
+		return
+	}
+	cmd := &quorumq.BacklogSettle{}
+	for _, s := range done {
+		cmd.Ranges = append(cmd.Ranges, quorumq.SeqRange{First: s, Last: s})
+	}
+	f.settles++
+	number := f.settles
+	f.settling, f.settleUntil = number, w.now+minFlight+w.rng.Int64N(flightSpread)
+	f.r.propose(quorumq.AppendCommand(nil, cmd), nil, func(a answer) {
+		if f.settling != number {
+			return
+		}
+		f.settling = 0
+		if a.err == ok {
+			f.letters = slices.DeleteFunc(f.letters, func(l *letter) bool { return slices.Contains(done, l.d.Seq) })
+		}
+	})
+}
+
+// routed is a dead letter and where it goes.
+type routed struct {
+	msg     message.Message
+	targets []id.QueueUID
+	cyclic  bool // there are targets, and each would make it go round (DL-40)
+}
+
+// new is what the target's machine is told.
+func (r *routed) new() quorumq.NewMessage {
+	return quorumq.NewMessage{
+		Size: uint32(len(r.msg.Body)), TTLMs: quorumq.Unlimited, Priority: quorumq.DefaultPriority,
+	}
+}
+
+// route rewrites a discarded message and finds its targets by a view, as package
+// deadletter does.
+func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
+	rec, found := v.QueueByUID(g.uid)
+	if !found {
+		return routed{}
+	}
+	_, stored := g.body(d.Body)
+	m, err := message.Decode(stored)
+	if err != nil {
+		w.broke("body", "body %v of queue %s cannot be read: %v", d.Body, g.name, err)
+		return routed{}
+	}
+	if d.Annotations != (quorumq.BodyRef{}) {
+		_, stored := g.body(d.Annotations)
+		notes, _, err := message.DecodeTable(stored)
+		if err != nil {
+			w.broke("body", "annotations %v of queue %s cannot be read: %v", d.Annotations, g.name, err)
+		}
+		m.Annotations = m.Annotations.Merged(notes)
+	}
+	r := routed{msg: deadletter.Rewrite(m, deadletter.Discard{
+		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At),
+		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Exchange: exchangeOf(rec.Name),
+	})}
+	r.targets, err = v.Route(vhost, r.msg.Exchange, r.msg.RoutingKeys, nil, nil)
+	if err != nil {
+		return routed{msg: r.msg}
+	}
+	n := len(r.targets)
+	r.targets = slices.DeleteFunc(r.targets, func(uid id.QueueUID) bool {
+		t, found := v.QueueByUID(uid)
+		return !found || deadletter.Cyclic(r.msg.Deaths, t.Name)
+	})
+	r.cyclic = n > 0 && len(r.targets) == 0
+	return r
+}
+
+// copies sends at-most-once dead letters through the leader's own gateway (DL-12).
+func (r *replica) copies(ds []quorumq.Discarded) {
+	w := r.g.w
+	for i := range ds {
+		to := w.route(r.node.view, r.g, &ds[i])
+		c := r.g.ledger.copies[ds[i].Body]
+		for _, uid := range to.targets {
+			target := w.byUID[uid]
+			if target.deleted {
+				continue
+			}
+			w.event("copy source target index slot", int64(r.g.uid), int64(uid), int64(ds[i].Body.Index), int64(ds[i].Body.Slot))
+			body := w.tagged(meta{kind: atMostOnce, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c, note: c.note}, &to.msg)
+			r.node.end(target).pub.Push(to.new(), body, &token{done: func(bool) {}, lost: func() {}})
+		}
+	}
+}
+
+// act carries effects out, as the leader does.
+func (r *replica) act(eff quorumq.Effects) {
+	w, g := r.g.w, r.g
+	if eff.Timer != 0 {
+		r.timer = eff.Timer
+	}
+	for _, d := range eff.Deliver {
+		to := w.nodeOf(d.Consumer.Node)
+		w.send(r.node.idx, to.idx, func() {
+			if e := to.ends[g]; e != nil && to.epoch == d.Consumer.Epoch {
+				e.delivered(d)
+			}
+		})
+	}
+	for _, n := range eff.Notices {
+		to := w.nodeOf(n.Consumer.Node)
+		w.send(r.node.idx, to.idx, func() {
+			if e := to.ends[g]; e != nil && to.epoch == n.Consumer.Epoch {
+				e.noticed(n)
+			}
+		})
+	}
+	if len(eff.Copies) > 0 {
+		r.copies(eff.Copies)
+	}
+}

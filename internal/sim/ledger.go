@@ -1,0 +1,283 @@
+package sim
+
+import (
+	"encoding/binary"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// tag stands in front of each stored body and finds what the simulation knows of it.
+type tag uint64
+
+const tagBytes = 8
+
+func tagOf(b []byte) tag { return tag(binary.BigEndian.Uint64(b)) }
+
+// meta is what a stored body is.
+type meta struct {
+	kind    metaKind
+	msg     int // the message that a client published
+	channel int // the client's ordered stream, with published
+	seq     uint64
+	level   uint8
+	ttl     int64
+	source  *copied // what died, with atMostOnce and transferred
+	note    int64   // number of the annotation in it; 0: none (DEL-11)
+}
+
+type metaKind uint8
+
+const (
+	published metaKind = iota
+	atMostOnce
+	transferred
+	annotation
+)
+
+// tagged returns a body as it is stored.
+func (w *world) tagged(m meta, msg *message.Message) []byte {
+	w.metas = append(w.metas, m)
+	b := binary.BigEndian.AppendUint64(make([]byte, 0, 128), uint64(len(w.metas)-1))
+	return message.Append(b, msg)
+}
+
+// clientMessage is what became of a client's message.
+type clientMessage struct {
+	stored   int // how often a queue has stored it
+	answered bool
+	accepted bool
+	unknown  bool // given up without answer
+}
+
+// state is where a copy is. Each is in exactly one state at a time.
+type state uint8
+
+const (
+	ready state = iota
+	assigned
+	backlog
+	settled
+	autoAcked
+	handedOn  // at most once
+	forwarded // every target has it
+	dropped
+	purged
+
+	states
+)
+
+// copied is one stored copy of a message in one queue.
+type copied struct {
+	l        *ledger
+	ref      quorumq.BodyRef
+	meta     *meta
+	state    state
+	at       quorumq.Time
+	acquired uint32
+	failures uint32
+	rejected bool // discarded by a consumer
+	refused  bool // never in the queue: refused into its backlog (LEN-5)
+	released bool
+	dead     quorumq.Discarded
+	notes    quorumq.BodyRef // of annotations
+	note     int64           // number of the newest annotation, carried along
+	view     uint64          // index of the catalog when it came there
+	targets  []id.QueueUID
+}
+
+// gift is an assignment of a copy to a consumer.
+type gift struct {
+	copy               *copied
+	acquired, failures uint32
+	notes              quorumq.BodyRef
+	handed             bool // the client has it
+}
+
+type giftKey struct {
+	consumer quorumq.ConsumerKey
+	msg      quorumq.MsgID
+}
+
+// orderKey names a stream in which order holds.
+type orderKey struct {
+	channel int
+	level   uint8
+}
+
+// sourceLog is what a target must remember of a source (DL-25).
+type sourceLog struct {
+	settled quorumq.Seq
+	stored  map[quorumq.Seq]bool
+	last    quorumq.Seq // highest stored
+	refused bool        // it refused some, so that order may be lost (DL-29)
+}
+
+// ledger follows every copy in one queue by what is committed.
+type ledger struct {
+	w   *world
+	g   *group
+	now quorumq.Time
+
+	config quorumq.Config
+	ttl    [2]int64 // message TTLs that may have ruled the newest command
+	copies map[quorumq.BodyRef]*copied
+	count  [states]int
+
+	held  map[quorumq.ConsumerKey]map[quorumq.MsgID]*copied
+	gifts map[giftKey]*gift
+	auto  map[quorumq.ConsumerKey]bool
+	last  map[quorumq.ConsumerKey]quorumq.MsgID
+
+	sessions  map[quorumq.SessionKey]bool
+	suspected map[id.NodeID]quorumq.Time // when its sessions end (DC-1)
+	epochs    map[id.NodeID]id.Epoch
+	next      map[id.NodeID]quorumq.Seq
+	producers map[quorumq.ProducerID]uint64
+	sources   map[*group]*sourceLog
+
+	storedUpTo    map[int]uint64      // newest message of a channel
+	deliveredUpTo map[orderKey]uint64 // newest first delivery
+	letters       map[quorumq.Seq]*copied
+	lettersUpTo   quorumq.Seq
+	page          []quorumq.Discarded
+	fresh         []*copied // stored or rejected by this command
+	goneNotes     []quorumq.BodyRef
+	notes         map[quorumq.BodyRef]int               // bodies of annotations, and how many copies have them
+	limit         map[quorumq.ConsumerKey]quorumq.MsgID // with credit
+}
+
+func newLedger(g *group, c quorumq.Config) *ledger {
+	return &ledger{
+		w: g.w, g: g, config: c, ttl: [2]int64{c.MessageTTLMs, c.MessageTTLMs},
+		copies: make(map[quorumq.BodyRef]*copied),
+		held:   make(map[quorumq.ConsumerKey]map[quorumq.MsgID]*copied), gifts: make(map[giftKey]*gift),
+		auto: make(map[quorumq.ConsumerKey]bool), last: make(map[quorumq.ConsumerKey]quorumq.MsgID),
+		sessions: make(map[quorumq.SessionKey]bool), suspected: make(map[id.NodeID]quorumq.Time),
+		epochs: make(map[id.NodeID]id.Epoch), next: make(map[id.NodeID]quorumq.Seq),
+		producers: make(map[quorumq.ProducerID]uint64), sources: make(map[*group]*sourceLog),
+		storedUpTo: make(map[int]uint64), deliveredUpTo: make(map[orderKey]uint64),
+		letters: make(map[quorumq.Seq]*copied), notes: make(map[quorumq.BodyRef]int),
+		limit: make(map[quorumq.ConsumerKey]quorumq.MsgID),
+	}
+}
+
+func (l *ledger) broke(rule, format string, args ...any) {
+	l.w.broke(rule, "queue "+l.g.name+" ("+l.g.uid.String()+"): "+format, args...)
+}
+
+// move changes a copy's state.
+func (l *ledger) move(c *copied, to state) {
+	l.count[c.state]--
+	c.state = to
+	l.count[to]++
+	if to >= settled && c.notes != (quorumq.BodyRef{}) {
+		l.notes[c.notes]--
+		c.notes = quorumq.BodyRef{}
+	}
+}
+
+// annotate gives a copy other annotations (DEL-11).
+func (l *ledger) annotate(c *copied, notes quorumq.BodyRef) {
+	if c.notes != (quorumq.BodyRef{}) {
+		l.notes[c.notes]--
+	}
+	t, _ := l.g.body(notes)
+	l.notes[notes]++
+	c.notes, c.note = notes, l.w.metas[t].note
+}
+
+// due tells whether a copy's time may be over (TTL-1).
+func (l *ledger) due(c *copied) bool { return l.dueBy(c, l.ttl[0]) || l.dueBy(c, l.ttl[1]) }
+
+func (l *ledger) dueBy(c *copied, queueTTL int64) bool {
+	for _, ttl := range [...]int64{c.meta.ttl, queueTTL} {
+		if ttl >= 0 && c.at+quorumq.Time(max(ttl, 1)) <= l.now {
+			return true
+		}
+	}
+	return false
+}
+
+// store notes a new copy and judges it: nothing twice, nothing out of order.
+func (l *ledger) store(ref quorumq.BodyRef, refused bool) {
+	t, _ := l.g.body(ref)
+	m := &l.w.metas[t]
+	c := &copied{l: l, ref: ref, meta: m, state: ready, at: l.now, refused: refused, note: m.note}
+	l.copies[ref] = c
+	l.count[ready]++
+	l.fresh = append(l.fresh, c)
+	if m.kind != published {
+		l.storeDeadLetter(m)
+		return
+	}
+	if refused {
+		return
+	}
+	msg := &l.w.msgs[m.msg]
+	if msg.stored++; msg.stored > 1 {
+		l.broke("PUB-6", "message %d is stored a second time", m.msg)
+	}
+	if msg.answered && !msg.accepted {
+		l.broke("PUB-5", "message %d is stored after its publisher was told that it is not", m.msg)
+	}
+	if m.seq <= l.storedUpTo[m.channel] {
+		l.broke("PUB-6", "message %d of channel %d is stored after number %d", m.seq, m.channel, l.storedUpTo[m.channel])
+	}
+	l.storedUpTo[m.channel] = m.seq
+}
+
+// storeDeadLetter: each target has at most one copy of a dead letter.
+func (l *ledger) storeDeadLetter(m *meta) {
+	s := m.source
+	want, rule := handedOn, "DL-12"
+	if m.kind == transferred {
+		want, rule = backlog, "DL-25"
+		l.w.result.Letters++
+	}
+	for _, uid := range s.targets {
+		if uid == l.g.uid {
+			l.broke(rule, "a second copy of body %v of queue %s is stored", s.ref, s.l.g.name)
+		}
+	}
+	// A purge, a settlement or the end of the source may overtake what is on the way.
+	if s.state != want && s.state != purged && s.state != forwarded {
+		l.broke(rule, "body %v of queue %s is stored, which is in state %d", s.ref, s.l.g.name, s.state)
+	}
+	s.targets = append(s.targets, l.g.uid)
+}
+
+// hand notes that a client got a delivery: once, with the truth about it (DEL-10).
+func (l *ledger) hand(d *quorumq.Delivery) {
+	g := l.gifts[giftKey{d.Consumer, d.MsgID}]
+	switch {
+	case g == nil:
+		l.broke("invented", "consumer %v got number %d, which was never assigned", d.Consumer, d.MsgID)
+	case g.handed:
+		l.broke("DEL-12", "consumer %v got number %d twice", d.Consumer, d.MsgID)
+	case g.copy.ref != d.Body || g.notes != d.Annotations || g.acquired != d.AcquiredCount || g.failures != d.DeliveryCount:
+		l.broke("DEL-10", "consumer %v got number %d as %+v, the queue assigned %v with %d, %d", d.Consumer, d.MsgID, *d,
+			g.copy.ref, g.acquired, g.failures)
+	default:
+		g.handed = true
+		l.readable(d.Body, g.copy)
+	}
+}
+
+// readable verifies that a body is the message that was published.
+func (l *ledger) readable(ref quorumq.BodyRef, c *copied) {
+	_, b := l.g.body(ref)
+	m, err := message.Decode(b)
+	if err != nil || len(m.Body) < tagBytes || int(tagOf(m.Body)) != c.meta.msg {
+		l.broke("body", "body %v is not message %d: %v", ref, c.meta.msg, err)
+		return
+	}
+	if (len(m.Deaths) > 0) != (c.meta.kind != published) {
+		l.broke("DL-30", "body %v has %d deaths", ref, len(m.Deaths))
+	}
+	note, _ := m.Annotations.Get(noteName)
+	if want := c.meta.note; want != 0 && !note.Equal(message.Int64(want)) || want == 0 && len(m.Annotations) > 0 {
+		l.broke("DEL-11", "body %v has annotations %v, want number %d", ref, m.Annotations, want)
+	}
+}

@@ -1,0 +1,69 @@
+package sim
+
+import (
+	"bytes"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// machine is a queue as a member runs it: commands come in stored form. The planted
+// faults of a queue's memory are in here, around the queue.
+type machine struct {
+	w   *world
+	q   *quorumq.Queue
+	dec quorumq.Decoder
+}
+
+// realSource is the part of a source's UID that spoil leaves alone.
+const realSource id.QueueUID = 1<<20 - 1
+
+// apply carries out an entry.
+func (m *machine) apply(index uint64, e *entry) (quorumq.Command, quorumq.Reply, quorumq.Effects) {
+	c, err := m.dec.Decode(e.header)
+	if err != nil {
+		m.w.broke("format", "a stored command cannot be decoded: %v", err)
+		return nil, quorumq.Reply{}, quorumq.Effects{}
+	}
+	m.spoil(index, e.restores, c)
+	r, eff := m.q.Apply(quorumq.Meta{Index: index, Now: e.now}, c)
+	return c, r, eff
+}
+
+// spoil plants faults: names that are new each time are names that the queue does not
+// remember.
+func (m *machine) spoil(index, restores uint64, c quorumq.Command) {
+	switch c := c.(type) {
+	case *quorumq.Transfer:
+		switch m.w.cfg.Fault {
+		case FaultNoDedup:
+			c.Source += id.QueueUID(index << 20)
+		case FaultForgetfulSnapshot:
+			c.Source += id.QueueUID(restores << 20)
+		default:
+		}
+	case *quorumq.Enqueue:
+		if m.w.cfg.Fault == FaultForgetfulProducers && restores > 0 {
+			for i := range c.Messages {
+				if p := c.Messages[i].Producer; p != nil {
+					other := *p
+					other[15] = byte(restores)
+					c.Messages[i].Producer = &other
+				}
+			}
+		}
+	}
+}
+
+// restore replaces the queue by what a snapshot says.
+func (m *machine) restore(snapshot []byte) {
+	q, err := quorumq.Restore(snapshot)
+	if err != nil {
+		m.w.broke("snapshot", "a snapshot cannot be restored: %v", err)
+		return
+	}
+	if again := q.AppendSnapshot(nil); !bytes.Equal(again, snapshot) {
+		m.w.broke("snapshot", "a restored queue has another snapshot: %d bytes, had %d", len(again), len(snapshot))
+	}
+	m.q = q
+}

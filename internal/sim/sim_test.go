@@ -1,0 +1,126 @@
+package sim
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	seed  = flag.Uint64("seed", 1, "first seed")
+	seeds = flag.Int("seeds", 60, "how many seeds are run")
+	steps = flag.Int("steps", DefaultSteps, "steps of a run before all heals")
+)
+
+// Every seed ends with all that was confirmed consumed or accounted for, and no rule
+// broken on the way.
+func TestSeeds(t *testing.T) {
+	n := *seeds
+	if testing.Short() {
+		n = min(n, 20)
+	}
+	start := time.Now()
+	var sum Result
+	for i := range n {
+		r, err := Run(Config{Seed: *seed + uint64(i), Steps: *steps})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Steps += r.Steps
+		sum.Commands += r.Commands
+		sum.Messages += r.Messages
+		sum.Letters += r.Letters
+		sum.Crashes += r.Crashes
+		sum.Elects += r.Elects
+	}
+	took := time.Since(start).Seconds()
+	t.Logf("%d seeds from %d on: %d messages, %d dead letters, %d commands, %d crashes, %d changes of leader", n, *seed,
+		sum.Messages, sum.Letters, sum.Commands, sum.Crashes, sum.Elects)
+	t.Logf("%.0f seeds/s, %.0f steps/s, %.0f commands/s, each applied by %d machines", float64(n)/took, float64(sum.Steps)/took,
+		float64(sum.Commands)/took, members+1)
+}
+
+// The same seed gives the same run, to the byte; another one another run.
+func TestSameSeedSameRun(t *testing.T) {
+	first, err := Run(Config{Seed: *seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Run(Config{Seed: *seed})
+	if err != nil || again != first {
+		t.Errorf("seed %d gave %+v, then %+v (%v)", *seed, first, again, err)
+	}
+	other, err := Run(Config{Seed: *seed + 1})
+	if err != nil || other.Hash == first.Hash {
+		t.Errorf("seeds %d and %d give the same run %x (%v)", *seed, *seed+1, other.Hash, err)
+	}
+}
+
+// maxFaultSeeds is how many seeds may pass before a planted fault is found.
+const maxFaultSeeds = 300
+
+// Each planted fault is found, and by the rule that it breaks.
+func TestPlantedFaults(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault Fault
+		rules string // those that may be seen broken first
+	}{
+		{"a target without memory of transfers", FaultNoDedup, "DL-25"},
+		{"a forwarder that settles too early", FaultEarlySettle, "DL-21"},
+		{"transfers forgotten by a restore", FaultForgetfulSnapshot, "DL-25"},
+		{"producers forgotten by a restore", FaultForgetfulProducers, "PUB-6"},
+		{"repeats with new numbers", FaultNoSequence, "PUB-6"},
+		{"effects of entries before Lead", FaultEarlyEffects, "DL-12"},
+		{"deliveries skipped", FaultNoResume, "drained"},
+		{"sessions left open", FaultOpenSession, "drained"},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			for s := uint64(1); s <= maxFaultSeeds; s++ {
+				_, err := Run(Config{Seed: s, Fault: c.fault})
+				var v *Violation
+				switch {
+				case err == nil:
+					continue
+				case !errors.As(err, &v):
+					t.Fatal(err)
+				case !strings.Contains(c.rules, v.Rule):
+					t.Fatalf("found as %v, want %s", v, c.rules)
+				}
+				t.Logf("found by seed %d: %s: %s", s, v.Rule, v.Text)
+				return
+			}
+			t.Errorf("%d seeds did not find it", maxFaultSeeds)
+		})
+	}
+}
+
+// What stops a run tells how to see it again, and says the same each time.
+func TestViolation(t *testing.T) {
+	c := Config{Fault: FaultNoSequence}
+	var err error
+	for err == nil && c.Seed < maxFaultSeeds {
+		c.Seed++
+		_, err = Run(c)
+	}
+	_, again := Run(c)
+	if err == nil || again == nil || err.Error() != again.Error() {
+		t.Fatalf("seed %d ended with %v, then with %v", c.Seed, err, again)
+	}
+	for _, part := range []string{fmt.Sprintf("seed %d:", c.Seed), fmt.Sprintf("-seed %d -seeds 1 -steps 3000", c.Seed), "last events:", "commit queue="} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the report has no %q:\n%v", part, err)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, c := range []Config{{Steps: -1}, {Steps: MaxSteps + 1}, {Fault: faults}} {
+		if _, err := Run(c); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}

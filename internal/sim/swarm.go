@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"math/rand/v2"
+
+	"github.com/quorate/quorate/quorumq"
+)
+
+// swarm is what a seed decides for its whole run: which faults there are and how often,
+// how large things are.
+type swarm struct {
+	crash, breaks, elect, restore, topology, purge, suspect, configure, void, switches int // weights of 10,000 steps
+
+	carry, commits, follow, closes int // weights of work that may be slow, or of clients that go
+
+	skew       int64 // leaders' clocks differ by up to so many ms
+	maxTick    int64 // a step takes up to so many ms
+	queues     [3]quorumq.Config
+	ttl        int64 // of some messages, ms; Unlimited: none
+	fanout     bool  // dead letters of a go to b and c
+	cycle      bool  // dead letters of c go to a
+	producers  int
+	plain      int // producers without id
+	consumers  int // per queue
+	window     int
+	prefetch   uint32
+	autoAck    bool
+	credit     bool
+	gets       bool
+	batch      int
+	forwarding int // letters that a forwarder has in its window
+	static     bool
+}
+
+// rate draws how often a fault happens: never, rarely or often.
+func rate(r *rand.Rand, most int) int {
+	if r.IntN(4) == 0 {
+		return 0
+	}
+	return 1 + r.IntN(most)
+}
+
+func drawSwarm(r *rand.Rand) swarm {
+	s := swarm{
+		crash: rate(r, 25), breaks: rate(r, 100), elect: rate(r, 60), restore: rate(r, 100), topology: rate(r, 30),
+		purge: rate(r, 10), suspect: rate(r, 20), configure: rate(r, 20), void: rate(r, 20), switches: rate(r, 60),
+		carry: 600 + r.IntN(2600), commits: 300 + r.IntN(1300), follow: 100 + r.IntN(800), closes: 10 + r.IntN(150),
+		skew: r.Int64N(400), maxTick: 1 + r.Int64N(12), ttl: quorumq.Unlimited,
+		fanout: r.IntN(3) == 0, cycle: r.IntN(5) == 0,
+		producers: 1 + r.IntN(3), plain: r.IntN(2), consumers: 1 + r.IntN(3),
+		window: 5 + r.IntN(40), prefetch: uint32(1 + r.IntN(20)), autoAck: r.IntN(5) == 0, credit: r.IntN(3) == 0, gets: r.IntN(3) == 0,
+		batch: 1 + r.IntN(12), forwarding: 1 + r.IntN(16),
+	}
+	if r.IntN(3) == 0 {
+		s.ttl = 1 + r.Int64N(3000)
+	}
+	if r.IntN(6) == 0 { // leaders that do not last
+		s.elect, s.carry = 100+r.IntN(500), 300+r.IntN(900)
+	}
+	s.static = s.topology == 0
+	for i := range s.queues {
+		s.queues[i] = drawQueue(r, i, s.cycle)
+	}
+	return s
+}
+
+// drawQueue draws the configuration of a queue: the last one of the chain has no
+// dead letters unless they go round.
+func drawQueue(r *rand.Rand, place int, cycle bool) quorumq.Config {
+	c := quorumq.DefaultConfig()
+	c.DeliveryLimit = int64(r.IntN(5)) - 1
+	c.DisconnectedTimeoutMs = r.Int64N(2000)
+	switch r.IntN(4) {
+	case 0:
+		c.DeadLetter = quorumq.DeadLetterAtMostOnce
+	default:
+		c.DeadLetter = quorumq.DeadLetterAtLeastOnce
+		c.Overflow = quorumq.OverflowRejectPublish + quorumq.Overflow(r.IntN(2))
+	}
+	if place == 2 && !cycle {
+		c.DeadLetter = quorumq.DeadLetterDisabled
+	}
+	if r.IntN(3) == 0 {
+		c.MaxLength = int64(2 + r.IntN(30))
+	}
+	if r.IntN(5) == 0 {
+		c.MaxLengthBytes = int64(60 + r.IntN(900))
+	}
+	if r.IntN(3) == 0 && place < 2 {
+		c.MessageTTLMs = 5 + r.Int64N(4000)
+	}
+	return c
+}

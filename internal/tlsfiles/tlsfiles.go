@@ -1,0 +1,231 @@
+// Package tlsfiles keeps a certificate, its key and its authorities as they are in files,
+// while other programs replace these: by renaming, by writing, or by moving a symbolic
+// link as Kubernetes does for secrets.
+//
+// The files are read again every few seconds and their bytes compared. That needs no
+// watches, works on every file system, and three small files cost nothing.
+package tlsfiles
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	defaultEvery = 10 * time.Second
+	// expiryNotice is how long before its end a certificate is warned of.
+	expiryNotice = 14 * 24 * time.Hour
+	// maxFileBytes bounds a file: many certificates fit, a mistaken path does no harm.
+	maxFileBytes = 4 << 20
+)
+
+// Config names the files.
+type Config struct {
+	// Setting begins the names of the settings in errors: tls.peer for tls.peer.cert.
+	Setting string
+	Cert    string // PEM, the certificate first, then its intermediates
+	Key     string // PEM
+	CA      string // PEM, one or many authorities; "": none
+	// Check refuses material that cannot be used; nil: all is good.
+	Check  func(cert tls.Certificate, authorities *x509.CertPool) error
+	Every  time.Duration // between looks at the files; 0: 10 s
+	Logger *slog.Logger  // nil: slog.DiscardHandler
+}
+
+// Files is the material of the files. All methods may be called concurrently.
+type Files struct {
+	cfg Config
+
+	mu          sync.Mutex // guards what follows
+	certificate tls.Certificate
+	authorities *x509.CertPool
+	text        texts // of which they were made
+}
+
+// texts are the bytes of the files, in the order cert, key, CA.
+type texts [3][]byte
+
+func (t texts) equal(o texts) bool {
+	for i := range t {
+		if !bytes.Equal(t[i], o[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Open reads the files. All faults come back at once, each by the name of its setting;
+// none shows what is in a key.
+func Open(c Config) (*Files, error) {
+	if c.Every == 0 {
+		c.Every = defaultEvery
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	f := &Files{cfg: c}
+	text, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	return f, f.take(text)
+}
+
+// Current returns the material of the moment; it must not be changed. Without CA the
+// pool is nil.
+func (f *Files) Current() (tls.Certificate, *x509.CertPool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.certificate, f.authorities
+}
+
+// Watch takes changed files until done is closed. Files that cannot be used leave the
+// material as it was; that is logged once for each content.
+func (f *Files) Watch(done <-chan struct{}) {
+	tick := time.NewTicker(f.cfg.Every)
+	defer tick.Stop()
+	var w watch
+	for {
+		f.look(&w)
+		select {
+		case <-tick.C:
+		case <-done:
+			return
+		}
+	}
+}
+
+// watch is what the loop remembers from look to look.
+type watch struct {
+	pending texts  // seen once: taken or refused if the next look sees the same
+	told    string // the last fault that was logged
+	warned  string // the certificate whose end was logged, and how
+}
+
+// look takes files that changed. A writer may be between two files, so that what does
+// not fit together is a fault only if it stays.
+func (f *Files) look(w *watch) {
+	text, err := f.read()
+	f.mu.Lock()
+	same := err == nil && text.equal(f.text)
+	f.mu.Unlock()
+	if !same && err == nil {
+		if err = f.take(text); err == nil {
+			certificate, _ := f.Current()
+			f.cfg.Logger.Info("new TLS files are in use", "setting", f.cfg.Setting, "not_after", certificate.Leaf.NotAfter)
+		}
+	}
+	switch {
+	case err == nil:
+		w.told = ""
+	case !text.equal(w.pending):
+	case w.told != err.Error():
+		w.told = err.Error()
+		f.cfg.Logger.Error("changed TLS files cannot be used, the old ones stay in force", "setting", f.cfg.Setting, "error", err)
+	}
+	w.pending = text
+	f.warnOfEnd(w)
+}
+
+// warnOfEnd tells once that the certificate ends soon, and once that it ended.
+func (f *Files) warnOfEnd(w *watch) {
+	certificate, _ := f.Current()
+	end := certificate.Leaf.NotAfter
+	left := time.Until(end)
+	if left > expiryNotice {
+		return
+	}
+	notice := fmt.Sprintf("%s %v", certificate.Leaf.SerialNumber, left <= 0)
+	if w.warned == notice {
+		return
+	}
+	w.warned = notice
+	if left <= 0 {
+		f.cfg.Logger.Error("certificate has expired: put a new one into the file", "setting", f.cfg.Setting+".cert", "not_after", end)
+		return
+	}
+	f.cfg.Logger.Warn("certificate expires soon: put a new one into the file", "setting", f.cfg.Setting+".cert", "not_after", end)
+}
+
+func (f *Files) read() (texts, error) {
+	var text texts
+	var errs []error
+	for i, file := range []struct{ key, name string }{{"cert", f.cfg.Cert}, {"key", f.cfg.Key}, {"ca", f.cfg.CA}} {
+		if file.name == "" && file.key == "ca" {
+			continue
+		}
+		var err error
+		if text[i], err = readFile(file.name); err != nil {
+			errs = append(errs, fmt.Errorf("%s.%s: %w", f.cfg.Setting, file.key, err))
+		}
+	}
+	return text, errors.Join(errs...)
+}
+
+func readFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if size := info.Size(); size > maxFileBytes {
+		return nil, fmt.Errorf("%s has %d bytes, the limit is %d: name a PEM file", name, size, maxFileBytes)
+	}
+	return os.ReadFile(name)
+}
+
+// take makes the material of the files' bytes, if all is well.
+func (f *Files) take(text texts) error {
+	var errs []error
+	certificate, err := tls.X509KeyPair(text[0], text[1])
+	if err != nil {
+		errs = append(errs, fmt.Errorf("%s.cert %s and %s.key %s: %w: put a PEM certificate and its unencrypted PEM key there",
+			f.cfg.Setting, f.cfg.Cert, f.cfg.Setting, f.cfg.Key, err))
+	}
+	var authorities *x509.CertPool
+	if f.cfg.CA != "" {
+		if authorities, err = parseAuthorities(text[2]); err != nil {
+			errs = append(errs, fmt.Errorf("%s.ca %s: %w", f.cfg.Setting, f.cfg.CA, err))
+		}
+	}
+	if len(errs) == 0 && f.cfg.Check != nil {
+		if err := f.cfg.Check(certificate, authorities); err != nil {
+			errs = append(errs, fmt.Errorf("%s.cert %s: %w", f.cfg.Setting, f.cfg.Cert, err))
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.certificate, f.authorities, f.text = certificate, authorities, text
+	return nil
+}
+
+// parseAuthorities reads every certificate of the text; one that cannot be read is an
+// error, because a list that is cut short would refuse peers later.
+func parseAuthorities(text []byte) (*x509.CertPool, error) {
+	pool, found := x509.NewCertPool(), false
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("a certificate in it cannot be read: %w", err)
+		}
+		pool.AddCert(cert)
+		found = true
+	}
+	if !found {
+		return nil, errors.New("holds no PEM certificate: put the certificates of the authorities there")
+	}
+	return pool, nil
+}
