@@ -48,9 +48,13 @@ type Config struct {
 
 	ConfirmTimeout   time.Duration // PUB-5; 0: 60 s, negative: never
 	CommandTimeout   time.Duration // other commands without a leader; 0: 5 s (RE-5)
-	HeartbeatTimeout time.Duration // of Raft groups; 0: 500 ms
-	BodyCacheBytes   int64         // 0: 256 MiB
-	PublishWindow    int           // unanswered messages per queue and node; 0: 16384
+	HeartbeatTimeout time.Duration // of the catalog group; 0: 500 ms
+	// GroupTimers gives every queue's group Raft timers of its own, of HeartbeatTimeout,
+	// instead of letting the links between nodes tell who is alive. All nodes must agree.
+	GroupTimers    bool
+	SuspectAfter   time.Duration // a node that does not answer is lost; 0: 400 ms
+	BodyCacheBytes int64         // 0: 256 MiB
+	PublishWindow  int           // unanswered messages per queue and node; 0: 16384
 }
 
 // Leaders is told about the queues that this node leads by their Lead command. Calls for

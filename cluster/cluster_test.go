@@ -190,6 +190,17 @@ func (n *testNode) declare(t *testing.T, name string, size int) id.QueueUID {
 	return r.UID
 }
 
+// queue returns the node's end of a queue as soon as its view shows it (EX-15).
+func (n *testNode) queue(t *testing.T, uid id.QueueUID) *Queue {
+	t.Helper()
+	var end *Queue
+	poll(t, fmt.Sprintf("node %s sees queue %s", n.cfg.Node, uid), func() (err error) {
+		end, err = n.Queue(uid)
+		return err
+	})
+	return end
+}
+
 // do gives a command to whoever leads the queue.
 func (n *testNodes) do(q id.QueueUID, c quorumq.Command, bodies ...[]byte) {
 	n.t.Helper()

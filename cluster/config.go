@@ -71,6 +71,7 @@ func (c Config) Validate() error {
 	}{
 		{"Expect", int64(c.Expect)},
 		{"HeartbeatTimeout", int64(c.HeartbeatTimeout)},
+		{"SuspectAfter", int64(c.SuspectAfter)},
 		{"BodyCacheBytes", c.BodyCacheBytes},
 		{"PublishWindow", int64(c.PublishWindow)},
 	} {

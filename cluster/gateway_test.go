@@ -29,10 +29,7 @@ type numbered struct {
 
 func (n *testNode) numbered(t *testing.T, q id.QueueUID, publisher byte) *numbered {
 	t.Helper()
-	end, err := n.Queue(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := n.queue(t, q)
 	return &numbered{node: n, queue: end, publisher: publisher}
 }
 
@@ -91,10 +88,7 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 	defer cancel()
 
 	book := &ledger{newest: map[byte]uint64{}, ahead: make(chan struct{}, 4000)}
-	end, err := n.nodes["b"].Queue(uid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := n.nodes["b"].queue(t, uid)
 	consumer := make(chan *Consumer, 1)
 	c, err := end.Consume(ctx, ConsumerConfig{
 		Prefetch: 200,
@@ -213,10 +207,7 @@ func TestConsumerAfterTimedOutSession(t *testing.T) {
 		return nil
 	})
 	for _, node := range []id.NodeID{"a", "b"} {
-		end, err := n.nodes[node].Queue(uid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := n.nodes[node].queue(t, uid)
 		in := &testInbox{}
 		c, err := end.Consume(testContext(t), ConsumerConfig{Credit: true, Limit: 2, Deliver: in.take})
 		if err != nil {
@@ -268,10 +259,7 @@ func TestTimedOutConsumerEnds(t *testing.T) {
 	n.start("a", "b", "c")
 	uid := n.nodes["a"].declare(t, "short", 3)
 	n.nodes["a"].publish(t, uid, "one", quorumq.Unlimited)
-	end, err := n.nodes["b"].Queue(uid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := n.nodes["b"].queue(t, uid)
 	ended := make(chan error, 1)
 	in := &testInbox{}
 	c, err := end.Consume(testContext(t), ConsumerConfig{Deliver: in.take, Ended: func(err error) { ended <- err }})

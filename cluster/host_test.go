@@ -17,12 +17,9 @@ import (
 // publish enqueues through this node as gateway and waits for the confirm.
 func (n *testNode) publish(t *testing.T, q id.QueueUID, body string, ttlMs int64) {
 	t.Helper()
-	end, err := n.Queue(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := n.queue(t, q)
 	done := make(chan error, 1)
-	err = end.Enqueue(testContext(t), quorumq.NewMessage{Size: uint32(len(body)), TTLMs: ttlMs}, []byte(body),
+	err := end.Enqueue(testContext(t), quorumq.NewMessage{Size: uint32(len(body)), TTLMs: ttlMs}, []byte(body),
 		func(err error) { done <- err })
 	if err == nil {
 		err = <-done
@@ -66,10 +63,7 @@ func (i *testInbox) await(t *testing.T, want ...string) {
 
 func (n *testNode) consume(t *testing.T, q id.QueueUID) (*Consumer, *testInbox) {
 	t.Helper()
-	end, err := n.Queue(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := n.queue(t, q)
 	in := &testInbox{}
 	c, err := end.Consume(testContext(t), ConsumerConfig{Prefetch: 100, Deliver: in.take, Ended: func(error) {}})
 	if err != nil {
@@ -195,12 +189,9 @@ func testConfiguration(t *testing.T, n *testNodes) {
 		t.Errorf("%+v", o.Config)
 	}
 	n.nodes["b"].publish(t, q, "first", quorumq.Unlimited)
-	end, err := n.nodes["c"].Queue(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := n.nodes["c"].queue(t, q)
 	done := make(chan error, 1)
-	err = end.Enqueue(testContext(t), quorumq.NewMessage{Size: 1, TTLMs: quorumq.Unlimited}, []byte("x"), func(err error) { done <- err })
+	err := end.Enqueue(testContext(t), quorumq.NewMessage{Size: 1, TTLMs: quorumq.Unlimited}, []byte("x"), func(err error) { done <- err })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,10 +258,7 @@ func testGet(t *testing.T, n *testNodes) {
 	q := n.nodes["a"].declare(t, "get", 3)
 	for _, at := range []id.NodeID{"a", "c"} {
 		n.nodes["a"].publish(t, q, "body", quorumq.Unlimited)
-		end, err := n.nodes[at].Queue(q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := n.nodes[at].queue(t, q)
 		d, _, _, err := end.Get(testContext(t), true)
 		if err != nil || d == nil || string(d.Message) != "body" {
 			t.Errorf("at %s: %+v, %v", at, d, err)
@@ -281,12 +269,9 @@ func testGet(t *testing.T, n *testNodes) {
 // A deleted queue leaves nothing: no group, no files, and its gateways know.
 func testDelete(t *testing.T, n *testNodes) {
 	q := n.nodes["a"].declare(t, "deleted", 3)
-	end, err := n.nodes["b"].Queue(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := n.nodes["b"].queue(t, q)
 	gone := make(chan error, 1)
-	_, err = end.Consume(testContext(t), ConsumerConfig{Deliver: func([]Delivery) {}, Ended: func(err error) { gone <- err }})
+	_, err := end.Consume(testContext(t), ConsumerConfig{Deliver: func([]Delivery) {}, Ended: func(err error) { gone <- err }})
 	if err != nil {
 		t.Fatal(err)
 	}

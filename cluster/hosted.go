@@ -73,6 +73,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 		Logger:           h.c.log,
 		HeartbeatTimeout: h.c.cfg.HeartbeatTimeout,
 		ElectionTimeout:  h.c.cfg.HeartbeatTimeout,
+		Driven:           h.c.liveness != nil,
 		BodyCache:        h.bodies,
 	})
 	if err != nil {
@@ -96,13 +97,16 @@ func (q *hosted) empty() bool {
 // start hands on what the group has told so far and watches its leader.
 func (q *hosted) start() {
 	q.box.start()
+	if l := q.h.c.liveness; l != nil {
+		l.Add(q.uid.Group(), q.group)
+	}
 	q.watcher.Go(q.watch)
 	if q.fresh {
 		q.watcher.Go(q.campaign)
 	}
 }
 
-// watch tells the gateway of leaders. If the preferred leader does not bootstrap the
+// watch tells the gateway of leaders, and liveness of every change. If the preferred leader does not bootstrap the
 // group, it does.
 func (q *hosted) watch() {
 	grace := time.NewTimer(bootstrapGrace * q.h.c.cfg.HeartbeatTimeout)
@@ -110,6 +114,9 @@ func (q *hosted) watch() {
 	known := id.NodeID("")
 	for {
 		changed := q.group.Changed()
+		if l := q.h.c.liveness; l != nil {
+			l.Changed(q.uid.Group())
+		}
 		if leader, _ := q.group.Leader(); leader != known {
 			known = leader
 			q.h.c.gateway.leaderChanged(q.uid, leader)
@@ -134,7 +141,7 @@ func (q *hosted) bootstrap() {
 
 // campaign stands for election as soon as a majority can vote: a new group has no leader
 // whose silence would have to be waited for. If nobody has opened the group within a
-// heartbeat timeout, raft's own timer takes over.
+// heartbeat timeout, liveness takes over, or raft's own timer.
 func (q *hosted) campaign() {
 	ctx, cancel := context.WithTimeout(q.ctx, q.h.c.cfg.HeartbeatTimeout)
 	defer cancel()
@@ -177,6 +184,9 @@ func (q *hosted) look(ctx context.Context) (open int, led bool) {
 func (q *hosted) close() error {
 	q.stop()
 	q.watcher.Wait()
+	if l := q.h.c.liveness; l != nil {
+		l.Remove(q.uid.Group())
+	}
 	err := q.group.Close()
 	q.cease()
 	q.h.timers.drop(q.uid)

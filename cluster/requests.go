@@ -35,10 +35,20 @@ func (t traffic) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 }
 
 // LinkUp is of transport.Handler.
-func (t traffic) LinkUp(p transport.Peer) { t.c.gateway.linkUp(p) }
+func (t traffic) LinkUp(p transport.Peer) {
+	if l := t.c.liveness; l != nil {
+		l.LinkChanged(p.Node, true)
+	}
+	t.c.gateway.linkUp(p)
+}
 
 // LinkDown is of transport.Handler.
-func (t traffic) LinkDown(p transport.Peer) { t.c.gateway.linkDown(p) }
+func (t traffic) LinkDown(p transport.Peer) {
+	if l := t.c.liveness; l != nil {
+		l.LinkChanged(p.Node, false)
+	}
+	t.c.gateway.linkDown(p)
+}
 
 // Inbound is of transport.Handler.
 func (t traffic) Inbound(p transport.Peer, up bool) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
@@ -31,6 +32,8 @@ type Cluster struct {
 	catalog *catalogGroup
 	host    *host
 	gateway *gateway
+	// liveness lets queues' groups elect leaders; nil: they have timers of their own.
+	liveness *liveness.Manager
 
 	draining atomic.Bool
 	ctx      context.Context // ends when Close begins
@@ -79,11 +82,7 @@ func (c *Cluster) boot() error {
 		return err
 	}
 	c.host, c.gateway = newHost(c), newGateway(c)
-	c.mux, err = transport.New(transport.Config{
-		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
-		Handler: traffic{c}, Calls: calls{c: c}, Logger: c.log,
-	})
-	if err != nil {
+	if err := c.connect(); err != nil {
 		return err
 	}
 	if c.catalog, err = openCatalog(c); err != nil {
@@ -110,9 +109,35 @@ func (c *Cluster) boot() error {
 	c.loops.Go(c.catalog.found)
 	c.loops.Go(c.catalog.register)
 	c.loops.Go(c.catalog.grow)
+	if c.liveness != nil {
+		c.loops.Go(func() { c.liveness.Run(c.ctx) })
+	}
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.reconciler.Go(func() { c.host.reconcile(c.ctx.Done()) })
 	return nil
+}
+
+// connect prepares the links, and what is judged by them.
+func (c *Cluster) connect() error {
+	t := transport.Config{
+		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
+		Handler: traffic{c}, Calls: calls{c: c}, Logger: c.log,
+	}
+	var err error
+	if !c.cfg.GroupTimers {
+		c.liveness, err = liveness.New(liveness.Config{
+			Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
+			SuspectAfter: c.cfg.SuspectAfter,
+		})
+		if err != nil {
+			return err
+		}
+		t.Beats, t.PingEvery = c.liveness, beatEvery
+		// A link that is given up is lost, so that must not come first.
+		t.PingTimeout = max(time.Second, 2*c.cfg.SuspectAfter)
+	}
+	c.mux, err = transport.New(t)
+	return err
 }
 
 // followGossip tells the links where peers are.

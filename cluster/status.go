@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -105,6 +106,9 @@ func (c *Cluster) statusAt(ctx context.Context, to id.NodeID, q id.QueueUID) (*n
 	return peer.QueueStatus(ctx, request)
 }
 
+// leaderRetry is the first wait of atLeader; later ones double up to catalogRetry.
+const leaderRetry = 5 * time.Millisecond
+
 // atLeader tries f at the node that should lead a queue, and again elsewhere as f's
 // answer names another or fails, until ctx ends.
 func (c *Cluster) atLeader(ctx context.Context, q id.QueueUID, f func(id.NodeID) (id.NodeID, error)) error {
@@ -129,7 +133,8 @@ func (c *Cluster) atLeader(ctx context.Context, q id.QueueUID, f func(id.NodeID)
 		if ctx.Err() == nil {
 			last = err // more telling than that time is up
 		}
-		if pause(ctx, catalogRetry) == nil {
+		// A new queue has its leader within milliseconds.
+		if pause(ctx, min(leaderRetry<<min(attempt, 10), catalogRetry)) == nil {
 			continue
 		}
 		if c.ctx.Err() != nil {

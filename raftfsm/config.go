@@ -27,7 +27,11 @@ const (
 const (
 	maxAppendEntries = 64 // entries in one request to a follower, and in raft's inbox
 	commitTimeout    = 50 * time.Millisecond
-	trailingLogs     = 1024 // entries kept for a follower that is a little behind
+	// Timers of driven groups: of followers and candidates, and of a leader's commits. A
+	// leader's lease is half of the first.
+	drivenTimeout       = 10 * time.Minute
+	drivenCommitTimeout = 5 * time.Minute
+	trailingLogs        = 1024 // entries kept for a follower that is a little behind
 	// raft's own schedule of snapshots is switched off: the group decides by bytes.
 	never = 365 * 24 * time.Hour
 )
@@ -47,11 +51,16 @@ type Config[R, E any] struct {
 
 	HeartbeatTimeout time.Duration // 0: 500 ms
 	ElectionTimeout  time.Duration // 0: 500 ms
-	MaxBatchCommands int           // commands in one entry; 0: 256
-	MaxBatchBytes    int           // bytes of an entry; 0: 1 MiB
-	MaxInFlight      int           // entries proposed and not yet applied; 0: 8
-	MaxPendingBytes  int64         // proposed and not yet applied, else ErrBusy; 0: 64 MiB
-	BodyCache        *BodyCache    // shared by the node's groups; nil: a small one of its own
+	// Driven groups have no timers of their own: who finds a leader dead, or new members,
+	// calls Campaign, and StepDown when a leader has lost its quorum or a candidate is
+	// stuck. The two timeouts above do not count then; raft's are a net of ten minutes.
+	// It needs a transport that can Inject.
+	Driven           bool
+	MaxBatchCommands int        // commands in one entry; 0: 256
+	MaxBatchBytes    int        // bytes of an entry; 0: 1 MiB
+	MaxInFlight      int        // entries proposed and not yet applied; 0: 8
+	MaxPendingBytes  int64      // proposed and not yet applied, else ErrBusy; 0: 64 MiB
+	BodyCache        *BodyCache // shared by the node's groups; nil: a small one of its own
 
 	// A snapshot is due when the entries since the last one have more bytes than
 	// SnapshotBytes and than twice the live state, or number SnapshotEntries.
@@ -84,6 +93,9 @@ func (c *Config[R, E]) Validate() error {
 	}
 	if _, ok := c.Transport.(raft.WithPreVote); c.Transport != nil && !ok {
 		errs = append(errs, fmt.Errorf("raftfsm: Config.Transport %T lacks raft.WithPreVote", c.Transport))
+	}
+	if _, ok := c.Transport.(injector); c.Driven && !ok {
+		errs = append(errs, fmt.Errorf("raftfsm: Config.Driven is set, but transport %T cannot Inject", c.Transport))
 	}
 	within := func(field string, v, most int64) {
 		if v < 0 || v > most {
@@ -139,7 +151,7 @@ func orDefault[T comparable](v, d T) T {
 
 // raftConfig is what raft is told.
 func (c *Config[R, E]) raftConfig(logger *slog.Logger) *raft.Config {
-	return &raft.Config{
+	r := &raft.Config{
 		ProtocolVersion:    raft.ProtocolVersionMax,
 		LocalID:            raft.ServerID(c.Node),
 		HeartbeatTimeout:   c.HeartbeatTimeout,
@@ -154,4 +166,9 @@ func (c *Config[R, E]) raftConfig(logger *slog.Logger) *raft.Config {
 		NoLegacyTelemetry:  true,
 		Logger:             newRaftLogger(logger),
 	}
+	if c.Driven {
+		r.HeartbeatTimeout, r.ElectionTimeout = drivenTimeout, drivenTimeout
+		r.LeaderLeaseTimeout, r.CommitTimeout = drivenTimeout/2, drivenCommitTimeout
+	}
+	return r
 }

@@ -28,6 +28,7 @@ func (f fsm[R, E]) ApplyBatch(logs []*raft.Log) []any {
 		f.g.applied.Store(l.Index)
 	}
 	f.g.snapshotIfDue()
+	f.g.moved()
 	// Raft looks at the answers before the next call, and they are all nil.
 	g := f.g
 	if len(g.noReplies) < len(logs) {

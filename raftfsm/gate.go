@@ -3,6 +3,8 @@ package raftfsm
 import (
 	"errors"
 	"fmt"
+	"io"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
@@ -13,7 +15,8 @@ import (
 // another one. The same ends the heartbeats of a group that has failed.
 type gate struct {
 	raft.Transport
-	shut func() bool
+	shut      func() bool
+	snapshots atomic.Int32 // being sent
 }
 
 var errShut = errors.New("raftfsm: this member is silent: its disk hangs or it has failed")
@@ -36,6 +39,30 @@ func (t *gate) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (r
 		return nil, err
 	}
 	return gatePipeline{p, t}, nil
+}
+
+// now is AppendEntries that does not wait for a link, if the transport knows the
+// difference.
+func (t *gate) now(to raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if t.shut() {
+		return errShut
+	}
+	type prompt interface {
+		AppendEntriesNow(raft.ServerID, *raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error
+	}
+	if p, ok := t.Transport.(prompt); ok {
+		return p.AppendEntriesNow(to, req, resp)
+	}
+	return t.Transport.AppendEntries(to, raft.ServerAddress(to), req, resp)
+}
+
+// InstallSnapshot implements raft.Transport.
+func (t *gate) InstallSnapshot(
+	id raft.ServerID, to raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader,
+) error {
+	t.snapshots.Add(1)
+	defer t.snapshots.Add(-1)
+	return t.Transport.InstallSnapshot(id, to, req, resp, data)
 }
 
 // RequestPreVote implements raft.WithPreVote.

@@ -21,7 +21,8 @@ const closeDrain = 2 * time.Second
 // Group is one member of a Raft group. All methods may be called concurrently.
 //
 // Goroutines: raft's, one proposer (loop), and for a short time one that settles entries
-// whose leadership was lost and one that takes a snapshot. Locks: each guards one part
+// whose leadership was lost, one that takes a snapshot, and in a driven group that leads,
+// after a burst of entries, some that tell the followers. Locks: each guards one part
 // and none is held while another is taken, but for leading.mu, under which the Effector
 // is called.
 type Group[R, E any] struct {
@@ -37,6 +38,9 @@ type Group[R, E any] struct {
 	leading  leading
 	watch    watch
 	compact  compaction
+	pusher   pusher
+	store    *guard
+	out      *gate
 
 	noReplies []any // belongs to raft's goroutine of the machine
 
@@ -106,14 +110,13 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 			r, err = nil, fmt.Errorf("the log cannot be read: %w: remove this member's files to let it be rebuilt from its peers", cause)
 		}
 	}()
-	store := &guard{
-		to: g.c.Storage, fail: g.fail, base: time.Now(),
+	g.store = &guard{
+		to: g.c.Storage, fail: g.fail, base: time.Now(), limit: g.c.StallTimeout, hangs: g.watch.announce,
 		running: func() bool { return g.raft.Load() != nil },
 	}
-	out := &gate{Transport: g.c.Transport, shut: func() bool {
-		return g.Failed() != nil || g.c.StallTimeout > 0 && store.stalled(g.c.StallTimeout)
-	}}
-	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, store, store, g.snaps, out)
+	g.store.watchWrites()
+	g.out = &gate{Transport: g.c.Transport, shut: func() bool { return g.Failed() != nil || g.Stalled() }}
+	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, g.store, g.store, g.snaps, g.out)
 	if failed := g.Failed(); failed != nil && err != nil {
 		return nil, failed
 	}

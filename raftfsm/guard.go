@@ -20,6 +20,9 @@ type guard struct {
 	running func() bool  // false while raft.NewRaft runs on the caller's goroutine
 	since   atomic.Int64 // start of the write in progress, nanoseconds since base; 0: none
 	base    time.Time
+	limit   time.Duration // a write that takes longer hangs; 0 and below: none does
+	hangs   func()        // told when a write begins to hang, and when it has ended
+	alarm   *time.Timer   // runs while a write is in progress; nil if none can hang
 }
 
 var (
@@ -49,14 +52,32 @@ func (g *guard) do(what string, f func() error) (err error) {
 // write is do for what raft's main goroutine waits for: one write at a time.
 func (g *guard) write(what string, f func() error) error {
 	g.since.Store(max(1, int64(time.Since(g.base))))
-	defer g.since.Store(0)
+	if g.alarm != nil {
+		g.alarm.Reset(g.limit)
+	}
+	defer g.written()
 	return g.do(what, f)
 }
 
-// stalled tells whether a write has been in progress for longer than d.
-func (g *guard) stalled(d time.Duration) bool {
+func (g *guard) written() {
+	g.since.Store(0)
+	if g.alarm != nil && !g.alarm.Stop() {
+		g.hangs()
+	}
+}
+
+// watchWrites makes hangs be told of writes that take longer than the limit.
+func (g *guard) watchWrites() {
+	if g.limit > 0 {
+		g.alarm = time.AfterFunc(g.limit, g.hangs)
+		g.alarm.Stop()
+	}
+}
+
+// stalled tells whether a write has been in progress for longer than the limit.
+func (g *guard) stalled() bool {
 	since := g.since.Load()
-	return since != 0 && time.Since(g.base)-time.Duration(since) > d
+	return g.limit > 0 && since != 0 && time.Since(g.base)-time.Duration(since) >= g.limit
 }
 
 // end ends the calling goroutine of raft, which would panic if it were handed the error.

@@ -17,7 +17,7 @@ type leading struct {
 	term atomic.Uint64 // changed under mu; 0: does not lead
 }
 
-// watch wakes those who wait for a change of the leader, the term or Leading.
+// watch wakes those who wait for a change of the leader, the term, Leading or Stalled.
 type watch struct {
 	mu      sync.Mutex
 	changed chan struct{}
@@ -30,8 +30,8 @@ func (w *watch) announce() {
 	w.changed = make(chan struct{})
 }
 
-// Changed returns a channel that is closed when the leader, the term or Leading changes
-// the next time.
+// Changed returns a channel that is closed when the leader, the term, Leading or Stalled
+// changes the next time.
 func (g *Group[R, E]) Changed() <-chan struct{} {
 	g.watch.mu.Lock()
 	defer g.watch.mu.Unlock()
@@ -132,6 +132,9 @@ func (g *Group[R, E]) TransferLeadership(ctx context.Context, to id.NodeID) erro
 	}
 	if err := g.checkTarget(to); err != nil {
 		return err
+	}
+	if g.c.Driven {
+		return g.handOver(ctx, r, to)
 	}
 	p := &g.proposer
 	p.mu.Lock()

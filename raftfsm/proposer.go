@@ -286,6 +286,7 @@ func (g *Group[R, E]) hand(r *raft.Raft, f *flight[R], commands *[]Command) {
 	if wary {
 		g.settleDoubtful()
 	}
+	g.pushSoon()
 }
 
 // land takes a flight whose entry is being applied off the list; nil if it is not ours or

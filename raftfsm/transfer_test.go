@@ -15,7 +15,23 @@ import (
 // acknowledged is in the log once, and what was refused for certain is not in it.
 func TestAnswersHoldOverTransfers(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
+	for _, driven := range []bool{false, true} {
+		t.Run(fmt.Sprintf("driven=%v", driven), func(t *testing.T) {
+			t.Parallel()
+			answersHoldOverTransfers(t, driven)
+		})
+	}
+}
+
+func answersHoldOverTransfers(t *testing.T, driven bool) {
+	t.Helper()
+	var c *testCluster
+	if driven {
+		c = newDriven(t, nil)
+		go c.drive(t.Context())
+	} else {
+		c = newCluster(t, 3, nil)
+	}
 	const n = 3000
 	window := make(chan struct{}, 64)
 	var mu sync.Mutex

@@ -1,6 +1,8 @@
 package raftfsm
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -50,6 +52,24 @@ func (b *beats) Consumer() <-chan raft.RPC { return b.requests }
 
 // SetHeartbeatHandler implements raft.Transport.
 func (b *beats) SetHeartbeatHandler(h func(raft.RPC)) { b.handler.Store(&h) }
+
+// Inject hands raft a call of this member's own.
+func (b *beats) Inject(ctx context.Context, command any) (any, error) {
+	answer := make(chan raft.RPCResponse, 1)
+	select {
+	case b.requests <- raft.RPC{Command: command, RespChan: answer}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	select {
+	case r := <-answer:
+		return r.Response, r.Error
+	case <-b.closed:
+		return nil, errors.New("closed")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
 
 // Close implements raft.WithClose.
 func (b *beats) Close() error {

@@ -200,13 +200,17 @@ func (l *acceptedLink) read() {
 	}
 }
 
-// beat sends pings back as they came; all else is a Raft call.
+// beat answers pings and takes what they report; all else is a Raft call.
 func (l *acceptedLink) beat(f *inFrame) {
-	if f.frame.GetPing() == nil {
+	p := f.frame.GetPing()
+	if p == nil {
 		l.raftCall(f)
 		return
 	}
-	if err := l.out.push(f.frame); err != nil {
+	if b := l.m.config.Beats; b != nil && p.GetReports() {
+		b.HandleBeat(l.peer, Beat{Led: p.GetLed(), LedHash: p.GetLedHash(), Stalled: p.GetStalled()})
+	}
+	if err := l.out.push(&nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: p.GetNumber()}}}); err != nil {
 		l.cancel(err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Campaign lets the group's member here stand for election at once, without pre-vote and
-// even if others know a leader: it is for new groups that cannot have one. It returns
+// even if others know a leader: it is for groups that cannot have one. It returns
 // when the member has become a candidate. What the others must do to vote, be open, is
 // the caller's to see to: a candidate that finds no voters waits an election timeout.
 func (m *Mux) Campaign(ctx context.Context, g id.GroupID) error {
@@ -18,28 +18,31 @@ func (m *Mux) Campaign(ctx context.Context, g id.GroupID) error {
 	if member == nil {
 		return fmt.Errorf("%w: group %s has no member here", ErrClosed, g)
 	}
+	_, err := member.Inject(ctx, &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
+		ProtocolVersion: raft.ProtocolVersionMax,
+		ID:              []byte(m.config.Node),
+		Addr:            []byte(m.config.Node),
+	}})
+	return err
+}
+
+// Inject hands a Raft call to the group's member here as if a peer had sent it, and
+// returns raft's response.
+func (g *group) Inject(ctx context.Context, command any) (any, error) {
 	answer := make(chan raft.RPCResponse, 1)
-	call := raft.RPC{
-		Command: &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
-			ProtocolVersion: raft.ProtocolVersionMax,
-			ID:              []byte(m.config.Node),
-			Addr:            []byte(m.config.Node),
-		}},
-		RespChan: answer,
-	}
 	select {
-	case member.consumer <- call:
-	case <-member.done:
-		return fmt.Errorf("%w: group %s", ErrClosed, g)
+	case g.consumer <- raft.RPC{Command: command, RespChan: answer}:
+	case <-g.done:
+		return nil, fmt.Errorf("%w: group %s", ErrClosed, g.id)
 	case <-ctx.Done():
-		return fmt.Errorf("transport: campaign of group %s: %w", g, ctx.Err())
+		return nil, fmt.Errorf("transport: %T to the member of group %s here: %w", command, g.id, ctx.Err())
 	}
 	select {
 	case r := <-answer:
-		return r.Error
-	case <-member.done:
-		return fmt.Errorf("%w: group %s", ErrClosed, g)
+		return r.Response, r.Error
+	case <-g.done:
+		return nil, fmt.Errorf("%w: group %s", ErrClosed, g.id)
 	case <-ctx.Done():
-		return fmt.Errorf("transport: campaign of group %s: %w", g, ctx.Err())
+		return nil, fmt.Errorf("transport: %T to the member of group %s here: %w", command, g.id, ctx.Err())
 	}
 }

@@ -30,6 +30,7 @@ type Config struct {
 	// they are refused as unimplemented. CallerOf tells who asks. Its methods must return
 	// when their context ends: Close waits for them.
 	Calls  nodev1.NodeServer
+	Beats  Beats        // nil: pings say nothing but that this node lives
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
 	MaxFrameBytes     int // bytes of one frame; 0: 64 MiB
@@ -45,7 +46,7 @@ type Config struct {
 	RetryMax    time.Duration // longest wait before connecting again; 0: 500 ms
 	RetryRefuse time.Duration // wait after the peer refused this node; 0: 5 s
 	PingEvery   time.Duration // between pings on every connection; 0: 1 s
-	PingTimeout time.Duration // without an answer to a ping, the link is dropped; 0: 1 s
+	PingTimeout time.Duration // without any answer to pings, the link is dropped; 0: 1 s
 	CallTimeout time.Duration // a Raft call, from when it is sent; 0: 30 s
 	ParkTimeout time.Duration // AppendEntries and snapshots wait so long for a link; 0: 10 min
 }

@@ -106,6 +106,19 @@ func (g *group) AppendEntries(
 	return into(got, resp)
 }
 
+// AppendEntriesNow is AppendEntries that fails at once while the peer is down.
+func (g *group) AppendEntriesNow(to raft.ServerID, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	c := &appendCall{group: uint64(g.id), args: *args}
+	got, err := g.call(to, false, func(request uint64) outFrame {
+		c.request = request
+		return outFrame{call: c}
+	})
+	if err != nil {
+		return err
+	}
+	return into(got, resp)
+}
+
 // RequestVote implements raft.Transport. It fails at once while the peer is down: a vote
 // that comes late helps nobody.
 func (g *group) RequestVote(

@@ -163,6 +163,21 @@ func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 	return s.remote.Epoch, true
 }
 
+// Silent tells for how long the peer has owed an answer on this node's own links, and
+// that these are up. An answer has gone both ways: a peer that can only be heard, or
+// only hears, falls silent here. A node that is too busy to ask does not hold that
+// against its peers.
+func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
+	s, err := m.session(n)
+	if err != nil {
+		return 0, false
+	}
+	if asked := s.asked.Load(); asked != 0 {
+		d = time.Since(time.Unix(0, asked))
+	}
+	return d, true
+}
+
 // Client returns the peer's calls on the shared connection. It may be kept: each call
 // takes the connection of the moment, and fails with Unavailable while there is none.
 // Errors: ErrUnknownPeer.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -49,6 +50,8 @@ type session struct {
 	conn    *grpc.ClientConn
 	over    chan struct{} // closed when the peer's run took the session off
 	pongs   chan uint64   // numbers of pings that were answered
+	sent    atomic.Uint64 // number of the last ping
+	asked   atomic.Int64  // when the oldest ping without an answer was sent, nanoseconds since 1970; 0: none
 
 	beats, raft, queue                  *sendQueue
 	raftStream, queueStream, beatStream linkStream
@@ -231,34 +234,52 @@ func (s *session) receive(stream messageReceiver, take func(*inFrame)) error {
 	}
 }
 
-// ping asks the peer for a sign of life again and again, and ends when one stays away: a
-// process that is stopped keeps its sockets, so nothing else would tell.
+// ping asks the peer for a sign of life again and again, and ends when all stays silent: a
+// process that is stopped keeps its sockets, so nothing else would tell. Each ping also
+// says what this node has to say of itself.
 func (s *session) ping() error {
 	c := &s.p.m.config
-	timer := time.NewTimer(c.PingEvery)
-	defer timer.Stop()
-	for number := uint64(1); ; number++ {
+	next := time.NewTicker(c.PingEvery)
+	defer next.Stop()
+	late := time.NewTimer(c.PingTimeout)
+	late.Stop()
+	defer late.Stop()
+	var number uint64
+	waiting := false // for an answer; late runs
+	for {
 		select {
-		case <-timer.C:
+		case <-next.C:
+			number++
+			s.sent.Store(number)
+			s.asked.CompareAndSwap(0, time.Now().UnixNano())
+			if err := s.beats.push(s.pingFrame(number)); err != nil {
+				return err
+			}
+			if !waiting {
+				waiting = true
+				late.Reset(c.PingTimeout)
+			}
+		case n := <-s.pongs:
+			if waiting = n < number; waiting {
+				late.Reset(c.PingTimeout)
+			} else {
+				late.Stop()
+			}
+		case <-late.C:
+			return fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)
 		}
-		if err := s.beats.push(&nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}); err != nil {
-			return err
-		}
-		timer.Reset(c.PingTimeout)
-		for answered := false; !answered; {
-			select {
-			case n := <-s.pongs:
-				answered = n == number
-			case <-timer.C:
-				return fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
-			case <-s.ctx.Done():
-				return context.Cause(s.ctx)
-			}
-		}
-		timer.Reset(c.PingEvery)
 	}
+}
+
+func (s *session) pingFrame(number uint64) *nodev1.Frame {
+	p := &nodev1.Ping{Number: number}
+	if b := s.p.m.config.Beats; b != nil {
+		says := b.Beat(s.p.node)
+		p.Reports, p.Led, p.LedHash, p.Stalled = true, says.Led, says.LedHash, says.Stalled
+	}
+	return &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: p}}
 }
 
 // beat takes what comes back on the link of small frames.
@@ -268,9 +289,14 @@ func (s *session) beat(f *inFrame) {
 		s.answered(f)
 		return
 	}
+	if p.GetNumber() == s.sent.Load() {
+		s.asked.Store(0)
+	} else {
+		s.asked.Store(time.Now().UnixNano())
+	}
 	select {
 	case s.pongs <- p.GetNumber():
-	default: // one that was not asked for
+	default: // the next one says as much
 	}
 }
 

@@ -37,6 +37,23 @@ type Handler interface {
 	Inbound(p Peer, up bool)
 }
 
+// Beat is what a node says of itself with each ping.
+type Beat struct {
+	Led     uint64 // groups that it leads and the receiver is a voter of
+	LedHash uint64 // a sum over their ids
+	Stalled bool   // a write to its disk hangs
+}
+
+// Beats fills the beats that this node sends and takes those of its peers. Calls come
+// from the goroutines of links and must not block.
+type Beats interface {
+	// Beat returns what the next ping to the peer shall say.
+	Beat(to id.NodeID) Beat
+	// HandleBeat takes what a peer's ping said. A peer without Beats of its own is not
+	// heard here.
+	HandleBeat(from Peer, b Beat)
+}
+
 // Errors of sending.
 var (
 	ErrLinkDown    = errors.New("transport: no link to the peer")

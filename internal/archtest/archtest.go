@@ -44,11 +44,11 @@ func Table() []Package {
 			Path: "cluster/transport", Imports: []string{"id", "proto/node/v1"},
 			ThirdParty: []string{"grpc", "protobuf", "raft", "go-msgpack"},
 		},
-		{Path: "cluster/liveness", Imports: []string{"id", "cluster/transport"}, ThirdParty: []string{"raft"}},
+		{Path: "cluster/liveness", Imports: []string{"id", "cluster/transport", "proto/node/v1"}, ThirdParty: []string{"raft"}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
-				"cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants",
+				"cluster/liveness", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},

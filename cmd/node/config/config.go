@@ -27,6 +27,7 @@ type Config struct {
 		Expect        int      `koanf:"expect"`
 		Join          []string `koanf:"join"`
 		GossipKeyFile string   `koanf:"gossip_key_file"`
+		GroupTimers   bool     `koanf:"group_timers"`
 	} `koanf:"cluster"`
 	Listen struct {
 		Client string `koanf:"client"`
@@ -54,6 +55,7 @@ type Config struct {
 	Timeouts struct {
 		Confirm   time.Duration `koanf:"confirm"`
 		Command   time.Duration `koanf:"command"`
+		Suspect   time.Duration `koanf:"suspect"`
 		Heartbeat time.Duration `koanf:"heartbeat"`
 		Drain     time.Duration `koanf:"drain"`
 	} `koanf:"timeouts"`
@@ -130,6 +132,7 @@ func (c *Config) validateNumbers() []error {
 	}
 	durations("timeouts.confirm", c.Timeouts.Confirm, 0, 24*time.Hour)
 	durations("timeouts.command", c.Timeouts.Command, 100*time.Millisecond, time.Hour)
+	durations("timeouts.suspect", c.Timeouts.Suspect, 200*time.Millisecond, time.Minute)
 	durations("timeouts.heartbeat", c.Timeouts.Heartbeat, 50*time.Millisecond, time.Minute)
 	durations("timeouts.drain", c.Timeouts.Drain, time.Second, time.Hour)
 	return errs

@@ -358,10 +358,19 @@ func (*Frame_Resume) isFrame_Kind() {}
 
 func (*Frame_Ping) isFrame_Kind() {}
 
-// Ping is sent back as it came: it shows that the peer lives.
+// Ping shows that the sender lives, and its number is sent back to show that the
+// receiver does. The other fields are the sender's, of the epoch that its link named.
 type Ping struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Led is the number of groups that the sender leads and the receiver is a voter of,
+	// and led_hash a sum over their ids.
+	Led     uint64 `protobuf:"varint,2,opt,name=led,proto3" json:"led,omitempty"`
+	LedHash uint64 `protobuf:"fixed64,3,opt,name=led_hash,json=ledHash,proto3" json:"led_hash,omitempty"`
+	// Stalled tells that a write to the sender's disk hangs.
+	Stalled bool `protobuf:"varint,4,opt,name=stalled,proto3" json:"stalled,omitempty"`
+	// Reports tells that the fields above are filled.
+	Reports       bool `protobuf:"varint,5,opt,name=reports,proto3" json:"reports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -401,6 +410,34 @@ func (x *Ping) GetNumber() uint64 {
 		return x.Number
 	}
 	return 0
+}
+
+func (x *Ping) GetLed() uint64 {
+	if x != nil {
+		return x.Led
+	}
+	return 0
+}
+
+func (x *Ping) GetLedHash() uint64 {
+	if x != nil {
+		return x.LedHash
+	}
+	return 0
+}
+
+func (x *Ping) GetStalled() bool {
+	if x != nil {
+		return x.Stalled
+	}
+	return false
+}
+
+func (x *Ping) GetReports() bool {
+	if x != nil {
+		return x.Reports
+	}
+	return false
 }
 
 // RaftCall is a Raft RPC of one group.
@@ -2762,6 +2799,247 @@ func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
 }
 
+// SurveyRequest tells the logs of the sender's members.
+type SurveyRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Groups        []*SurveyedGroup       `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SurveyRequest) Reset() {
+	*x = SurveyRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SurveyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SurveyRequest) ProtoMessage() {}
+
+func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
+func (*SurveyRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+// SurveyedGroup is one member's log.
+type SurveyedGroup struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Group         uint64                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	LastTerm      uint64                 `protobuf:"varint,2,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
+	LastIndex     uint64                 `protobuf:"varint,3,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SurveyedGroup) Reset() {
+	*x = SurveyedGroup{}
+	mi := &file_node_v1_node_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SurveyedGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SurveyedGroup) ProtoMessage() {}
+
+func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
+func (*SurveyedGroup) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *SurveyedGroup) GetGroup() uint64 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *SurveyedGroup) GetLastTerm() uint64 {
+	if x != nil {
+		return x.LastTerm
+	}
+	return 0
+}
+
+func (x *SurveyedGroup) GetLastIndex() uint64 {
+	if x != nil {
+		return x.LastIndex
+	}
+	return 0
+}
+
+// SurveyResponse has an answer for each group asked for, in the same order.
+type SurveyResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answers       []*SurveyAnswer        `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SurveyResponse) Reset() {
+	*x = SurveyResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SurveyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SurveyResponse) ProtoMessage() {}
+
+func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
+func (*SurveyResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+// SurveyAnswer is what the receiver knows of a group.
+type SurveyAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Votes tells that the receiver has a voter of the group that may be elected; the log
+	// is that member's.
+	Votes     bool   `protobuf:"varint,1,opt,name=votes,proto3" json:"votes,omitempty"`
+	LastTerm  uint64 `protobuf:"varint,2,opt,name=last_term,json=lastTerm,proto3" json:"last_term,omitempty"`
+	LastIndex uint64 `protobuf:"varint,3,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	// Leads tells that the receiver leads the group.
+	Leads bool `protobuf:"varint,4,opt,name=leads,proto3" json:"leads,omitempty"`
+	// Content tells that the receiver knows a leader and finds it alive.
+	Content bool `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"`
+	// Campaigning tells that the receiver stands for election just now.
+	Campaigning   bool `protobuf:"varint,6,opt,name=campaigning,proto3" json:"campaigning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SurveyAnswer) Reset() {
+	*x = SurveyAnswer{}
+	mi := &file_node_v1_node_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SurveyAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SurveyAnswer) ProtoMessage() {}
+
+func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
+func (*SurveyAnswer) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *SurveyAnswer) GetVotes() bool {
+	if x != nil {
+		return x.Votes
+	}
+	return false
+}
+
+func (x *SurveyAnswer) GetLastTerm() uint64 {
+	if x != nil {
+		return x.LastTerm
+	}
+	return 0
+}
+
+func (x *SurveyAnswer) GetLastIndex() uint64 {
+	if x != nil {
+		return x.LastIndex
+	}
+	return 0
+}
+
+func (x *SurveyAnswer) GetLeads() bool {
+	if x != nil {
+		return x.Leads
+	}
+	return false
+}
+
+func (x *SurveyAnswer) GetContent() bool {
+	if x != nil {
+		return x.Content
+	}
+	return false
+}
+
+func (x *SurveyAnswer) GetCampaigning() bool {
+	if x != nil {
+		return x.Campaigning
+	}
+	return false
+}
+
 var File_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_node_v1_node_proto_rawDesc = "" +
@@ -2784,9 +3062,13 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06notice\x18\x06 \x01(\v2\x1f.quorate.node.v1.ConsumerNoticeH\x00R\x06notice\x121\n" +
 	"\x06resume\x18\a \x01(\v2\x17.quorate.node.v1.ResumeH\x00R\x06resume\x12+\n" +
 	"\x04ping\x18\b \x01(\v2\x15.quorate.node.v1.PingH\x00R\x04pingB\x06\n" +
-	"\x04kind\"\x1e\n" +
+	"\x04kind\"\x7f\n" +
 	"\x04Ping\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\"\xf6\x02\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
+	"\x03led\x18\x02 \x01(\x04R\x03led\x12\x19\n" +
+	"\bled_hash\x18\x03 \x01(\x06R\aledHash\x12\x18\n" +
+	"\astalled\x18\x04 \x01(\bR\astalled\x12\x18\n" +
+	"\areports\x18\x05 \x01(\bR\areports\"\xf6\x02\n" +
 	"\bRaftCall\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12N\n" +
@@ -2979,14 +3261,32 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x19TransferLeadershipRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x1c\n" +
-	"\x1aTransferLeadershipResponse2\xba\x04\n" +
+	"\x1aTransferLeadershipResponse\"G\n" +
+	"\rSurveyRequest\x126\n" +
+	"\x06groups\x18\x01 \x03(\v2\x1e.quorate.node.v1.SurveyedGroupR\x06groups\"a\n" +
+	"\rSurveyedGroup\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x1b\n" +
+	"\tlast_term\x18\x02 \x01(\x04R\blastTerm\x12\x1d\n" +
+	"\n" +
+	"last_index\x18\x03 \x01(\x04R\tlastIndex\"I\n" +
+	"\x0eSurveyResponse\x127\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1d.quorate.node.v1.SurveyAnswerR\aanswers\"\xb2\x01\n" +
+	"\fSurveyAnswer\x12\x14\n" +
+	"\x05votes\x18\x01 \x01(\bR\x05votes\x12\x1b\n" +
+	"\tlast_term\x18\x02 \x01(\x04R\blastTerm\x12\x1d\n" +
+	"\n" +
+	"last_index\x18\x03 \x01(\x04R\tlastIndex\x12\x14\n" +
+	"\x05leads\x18\x04 \x01(\bR\x05leads\x12\x18\n" +
+	"\acontent\x18\x05 \x01(\bR\acontent\x12 \n" +
+	"\vcampaigning\x18\x06 \x01(\bR\vcampaigning2\x85\x05\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
 	"\x0eProposeCatalog\x12&.quorate.node.v1.ProposeCatalogRequest\x1a'.quorate.node.v1.ProposeCatalogResponse\x12X\n" +
 	"\vQueueStatus\x12#.quorate.node.v1.QueueStatusRequest\x1a$.quorate.node.v1.QueueStatusResponse\x12U\n" +
 	"\n" +
-	"NodeStatus\x12\".quorate.node.v1.NodeStatusRequest\x1a#.quorate.node.v1.NodeStatusResponse\x12m\n" +
+	"NodeStatus\x12\".quorate.node.v1.NodeStatusRequest\x1a#.quorate.node.v1.NodeStatusResponse\x12I\n" +
+	"\x06Survey\x12\x1e.quorate.node.v1.SurveyRequest\x1a\x1f.quorate.node.v1.SurveyResponse\x12m\n" +
 	"\x12TransferLeadership\x12*.quorate.node.v1.TransferLeadershipRequest\x1a+.quorate.node.v1.TransferLeadershipResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
 
 var (
@@ -3002,7 +3302,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(*LinkRequest)(nil),                // 1: quorate.node.v1.LinkRequest
@@ -3040,6 +3340,10 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*GroupStatus)(nil),                // 33: quorate.node.v1.GroupStatus
 	(*TransferLeadershipRequest)(nil),  // 34: quorate.node.v1.TransferLeadershipRequest
 	(*TransferLeadershipResponse)(nil), // 35: quorate.node.v1.TransferLeadershipResponse
+	(*SurveyRequest)(nil),              // 36: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 37: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 38: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 39: quorate.node.v1.SurveyAnswer
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	3,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -3079,23 +3383,27 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	24, // 34: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
 	33, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
 	33, // 36: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	1,  // 37: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	17, // 38: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	27, // 39: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	29, // 40: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	31, // 41: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	34, // 42: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	2,  // 43: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	19, // 44: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	28, // 45: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	30, // 46: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	32, // 47: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	35, // 48: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	43, // [43:49] is the sub-list for method output_type
-	37, // [37:43] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	37, // 37: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	39, // 38: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	1,  // 39: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	17, // 40: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	27, // 41: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	29, // 42: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	31, // 43: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	36, // 44: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	34, // 45: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	2,  // 46: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	19, // 47: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	28, // 48: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	30, // 49: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	32, // 50: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	38, // 51: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	35, // 52: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	46, // [46:53] is the sub-list for method output_type
+	39, // [39:46] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -3131,7 +3439,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	Node_ProposeCatalog_FullMethodName     = "/quorate.node.v1.Node/ProposeCatalog"
 	Node_QueueStatus_FullMethodName        = "/quorate.node.v1.Node/QueueStatus"
 	Node_NodeStatus_FullMethodName         = "/quorate.node.v1.Node/NodeStatus"
+	Node_Survey_FullMethodName             = "/quorate.node.v1.Node/Survey"
 	Node_TransferLeadership_FullMethodName = "/quorate.node.v1.Node/TransferLeadership"
 )
 
@@ -50,6 +51,8 @@ type NodeClient interface {
 	QueueStatus(ctx context.Context, in *QueueStatusRequest, opts ...grpc.CallOption) (*QueueStatusResponse, error)
 	// NodeStatus reads what a node hosts and how it fares.
 	NodeStatus(ctx context.Context, in *NodeStatusRequest, opts ...grpc.CallOption) (*NodeStatusResponse, error)
+	// Survey asks what the receiver knows of groups that the sender finds without a leader.
+	Survey(ctx context.Context, in *SurveyRequest, opts ...grpc.CallOption) (*SurveyResponse, error)
 	// TransferLeadership moves one group's leadership to another member.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
 }
@@ -118,6 +121,16 @@ func (c *nodeClient) NodeStatus(ctx context.Context, in *NodeStatusRequest, opts
 	return out, nil
 }
 
+func (c *nodeClient) Survey(ctx context.Context, in *SurveyRequest, opts ...grpc.CallOption) (*SurveyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SurveyResponse)
+	err := c.cc.Invoke(ctx, Node_Survey_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TransferLeadershipResponse)
@@ -148,6 +161,8 @@ type NodeServer interface {
 	QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error)
 	// NodeStatus reads what a node hosts and how it fares.
 	NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error)
+	// Survey asks what the receiver knows of groups that the sender finds without a leader.
+	Survey(context.Context, *SurveyRequest) (*SurveyResponse, error)
 	// TransferLeadership moves one group's leadership to another member.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
 	mustEmbedUnimplementedNodeServer()
@@ -174,6 +189,9 @@ func (UnimplementedNodeServer) QueueStatus(context.Context, *QueueStatusRequest)
 }
 func (UnimplementedNodeServer) NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method NodeStatus not implemented")
+}
+func (UnimplementedNodeServer) Survey(context.Context, *SurveyRequest) (*SurveyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Survey not implemented")
 }
 func (UnimplementedNodeServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferLeadership not implemented")
@@ -267,6 +285,24 @@ func _Node_NodeStatus_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Survey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SurveyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Survey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Survey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Survey(ctx, req.(*SurveyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_TransferLeadership_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TransferLeadershipRequest)
 	if err := dec(in); err != nil {
@@ -303,6 +339,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "NodeStatus",
 			Handler:    _Node_NodeStatus_Handler,
+		},
+		{
+			MethodName: "Survey",
+			Handler:    _Node_Survey_Handler,
 		},
 		{
 			MethodName: "TransferLeadership",

@@ -1,0 +1,363 @@
+package liveness
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+)
+
+// core decides. It is not safe for concurrent use, and reads no clock.
+type core struct {
+	config  Config // with defaults
+	stalled bool   // this node's own disk hangs
+	ticked  time.Time
+	lenient time.Time // until then silence proves nothing
+
+	groups  map[id.GroupID]*member
+	peers   map[id.NodeID]*peer
+	needs   map[id.GroupID]*member // without a leader that is alive, as far as known here
+	starved map[id.GroupID]*member // led here, without a quorum within reach
+	outside map[id.GroupID]*member // this node is no voter, as far as the member knows
+	pushes  []id.GroupID           // led here: a follower may not know
+}
+
+// member is this node's member of a group.
+type member struct {
+	group    id.GroupID
+	voters   []id.NodeID
+	self     bool // this node is one of the voters
+	state    raft.RaftState
+	leader   id.NodeID
+	term     uint64
+	believes id.NodeID // counted as led by this peer; "": by none
+	denied   bool      // that peer says that it does not lead in this term
+	active   bool
+
+	since     time.Time // in need
+	candidate time.Time // since when it is a candidate
+	starving  time.Time
+	notBefore time.Time // the next attempt
+	busy      bool      // an attempt is under way
+	campaigns bool      // it counts as an election
+	turn      int       // candidates of lower rank had their turn
+	tries     int       // surveys that found no majority
+	attempts  int       // elections that were lost
+}
+
+func (m *member) leads() bool            { return m.state == raft.Leader }
+func (m *member) votes(n id.NodeID) bool { return slices.Contains(m.voters, n) }
+func (m *member) majority() int          { return len(m.voters)/2 + 1 }
+func (m *member) settle()                { m.turn, m.tries, m.attempts, m.campaigns = 0, 0, 0, false }
+func (m *member) after(t time.Time) bool { return !t.Before(m.notBefore) }
+func (m *member) wait(until time.Time)   { m.notBefore, m.busy = until, false }
+
+func newCore(c Config) *core {
+	return &core{
+		config: c, groups: map[id.GroupID]*member{}, peers: map[id.NodeID]*peer{},
+		needs: map[id.GroupID]*member{}, outside: map[id.GroupID]*member{}, starved: map[id.GroupID]*member{},
+	}
+}
+
+// observed is what a member is at the moment.
+type observed struct {
+	voters []id.NodeID
+	state  raft.RaftState
+	leader id.NodeID
+	term   uint64
+	active bool
+}
+
+// observe takes what a member is now.
+func (c *core) observe(now time.Time, g id.GroupID, o observed) {
+	m := c.groups[g]
+	if m == nil {
+		m = &member{group: g}
+		c.groups[g] = m
+	}
+	c.count(m, -1)
+	if m.leader != o.leader || m.term != o.term {
+		m.denied = false
+	}
+	if o.state == raft.Candidate && (m.state != raft.Candidate || m.term != o.term) {
+		m.candidate = now
+	}
+	m.voters, m.state, m.leader, m.term, m.active = o.voters, o.state, o.leader, o.term, o.active
+	if m.self = m.votes(c.config.Node); m.self {
+		delete(c.outside, g)
+	} else {
+		c.outside[g] = m
+	}
+	for _, v := range m.voters {
+		if v != c.config.Node {
+			c.peer(v)
+		}
+	}
+	c.count(m, +1)
+	c.assess(now, m)
+	c.starve(now, m)
+}
+
+// forget drops a member that was closed.
+func (c *core) forget(g id.GroupID) {
+	if m := c.groups[g]; m != nil {
+		c.count(m, -1)
+		delete(c.groups, g)
+		delete(c.needs, g)
+		delete(c.starved, g)
+		delete(c.outside, g)
+	}
+}
+
+// count keeps the digests of peers: by = +1 adds the member as it is, -1 takes it out.
+func (c *core) count(m *member, by int) {
+	change := (*digest).add
+	if by < 0 {
+		change = (*digest).remove
+	} else if m.believes = ""; m.self && m.leader != c.config.Node && !m.leads() {
+		m.believes = m.leader
+	}
+	if m.leads() {
+		for _, v := range m.voters {
+			if v != c.config.Node {
+				change(&c.peer(v).led, m.group)
+			}
+		}
+	}
+	if m.believes != "" {
+		change(&c.peer(m.believes).believed, m.group)
+	}
+}
+
+// content tells that the member knows a leader that is alive.
+func (c *core) content(m *member) bool {
+	if m.leads() {
+		return true
+	}
+	return m.leader != "" && m.leader != c.config.Node && !m.denied && c.fit(m.leader)
+}
+
+// assess finds out whether the member is in need of a leader.
+func (c *core) assess(now time.Time, m *member) {
+	if !m.self || c.content(m) {
+		delete(c.needs, m.group)
+		m.settle()
+		return
+	}
+	if c.needs[m.group] == nil {
+		c.needs[m.group] = m
+		m.since, m.notBefore = now, now
+	}
+}
+
+// starve finds out whether a leader has a quorum within reach.
+func (c *core) starve(now time.Time, m *member) {
+	reached := 0
+	for _, v := range m.voters {
+		if c.reaches(v) {
+			reached++
+		}
+	}
+	if !m.leads() || reached >= m.majority() {
+		delete(c.starved, m.group)
+		m.starving = time.Time{}
+	} else if c.starved[m.group] == nil {
+		c.starved[m.group] = m
+		m.starving = now
+	}
+}
+
+// actions are what the loop shall do after a tick.
+type actions struct {
+	survey   []id.GroupID // ask the other voters' nodes, then call conclude
+	ask      []id.NodeID  // ask for the groups that they lead
+	stepDown []id.GroupID // candidates that are stuck, leaders without a quorum
+	push     []id.GroupID // tell followers who leads
+}
+
+// tick decides what is to be done. awake and look were called before.
+func (c *core) tick(now time.Time) actions {
+	a := actions{ask: c.odd(now)}
+	n := min(len(c.pushes), maxPushes)
+	a.push, c.pushes = c.pushes[:n:n], c.pushes[n:]
+	for g, m := range c.starved {
+		if !m.busy && now.Sub(m.starving) >= c.config.QuorumTimeout {
+			m.busy = true
+			a.stepDown = append(a.stepDown, g)
+		}
+	}
+	if len(c.needs) == 0 {
+		return a
+	}
+	elections := 0
+	var due []*member
+	for g, m := range c.needs {
+		switch {
+		case m.state == raft.Candidate:
+			if !m.busy && now.Sub(m.candidate) >= c.patience(m) {
+				// It stood against another one, or those who vote were slow: all begin again
+				// by rank, with more time.
+				m.busy = true
+				m.attempts++
+				m.turn = 0
+				a.stepDown = append(a.stepDown, g)
+			}
+			elections++
+		case m.busy:
+			elections++
+		case m.state == raft.Follower && m.after(now) && c.hasNeed(now, m) && c.canWin(m):
+			due = append(due, m)
+		}
+	}
+	if free := max(0, c.config.MaxElections-elections); len(due) > free {
+		slices.SortFunc(due, func(a, b *member) int {
+			return cmp.Or(compareBool(b.active, a.active), a.since.Compare(b.since), cmp.Compare(a.group, b.group))
+		})
+		due = due[:free]
+	}
+	for _, m := range due {
+		m.busy = true
+		a.survey = append(a.survey, m.group)
+	}
+	return a
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// hasNeed tells a group whose leader's node is lost, or says that it does not lead, from
+// one that may hear of a leader any moment.
+func (c *core) hasNeed(now time.Time, m *member) bool {
+	return m.leader != "" && m.leader != c.config.Node || now.Sub(m.since) >= c.config.LeaderlessAfter
+}
+
+// canWin tells whether enough nodes are there for an election, this one among them.
+func (c *core) canWin(m *member) bool {
+	if !c.fit(c.config.Node) {
+		return false
+	}
+	reached := 0
+	for _, v := range m.voters {
+		if c.reaches(v) {
+			reached++
+		}
+	}
+	return reached >= m.majority()
+}
+
+// patience is how long an election may take before the candidate is taken for stuck.
+func (c *core) patience(m *member) time.Duration {
+	return min(c.config.TurnAfter<<min(m.attempts, 10), maxWait) + c.jitter(m, c.config.TurnAfter/2)
+}
+
+// jitter is a share of d that differs from group to group, node to node and attempt to attempt.
+func (c *core) jitter(m *member, d time.Duration) time.Duration {
+	x := mixNode(c.config.Node, uint64(m.group)) + mix(uint64(m.attempts)<<32+uint64(m.tries)<<16+uint64(m.turn))
+	return time.Duration(mix(x) % uint64(max(d, 1)))
+}
+
+// others returns the nodes to ask about a group in need.
+func (c *core) others(g id.GroupID) []id.NodeID {
+	m := c.groups[g]
+	if m == nil {
+		return nil
+	}
+	var nodes []id.NodeID
+	for _, v := range m.voters {
+		if v != c.config.Node && c.reaches(v) {
+			nodes = append(nodes, v)
+		}
+	}
+	return nodes
+}
+
+// conclude decides after a survey whether the member shall campaign; acted must be called
+// after it did. mine is the member's own log.
+func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answer) (campaign bool) {
+	m := c.groups[mine.Group]
+	if m == nil {
+		return false
+	}
+	if c.needs[m.group] == nil || m.state != raft.Follower || !c.fit(c.config.Node) {
+		m.wait(now)
+		return false
+	}
+	agree, rank := 1, 0
+	soon := now.Add(c.config.TurnAfter/3 + c.jitter(m, c.config.TurnAfter/6))
+	for n, a := range answers {
+		switch {
+		case a.Leads, a.Campaigning:
+			m.wait(soon)
+			return false
+		case a.Content || !a.Votes:
+			continue
+		}
+		agree++
+		if newer(n, a, c.config.Node, mine) {
+			rank++
+		}
+	}
+	switch {
+	case agree < m.majority():
+		// The others may be about to find out; or it is this node that is cut off.
+		m.tries++
+		wait := min(c.config.Tick<<min(m.tries, 10), maxWait)
+		m.wait(now.Add(wait/2 + c.jitter(m, wait/2)))
+		return false
+	case rank > m.turn:
+		m.turn++
+		m.wait(now.Add(c.patience(m)))
+		return false
+	}
+	m.campaigns = true
+	return true
+}
+
+// newer tells whether the other node's member stands for election before this one's: its
+// log is newer, or as new and it is its turn by lot, which spreads groups over nodes.
+func newer(other id.NodeID, a Answer, self id.NodeID, mine Surveyed) bool {
+	g := uint64(mine.Group)
+	return cmp.Or(
+		cmp.Compare(a.LastTerm, mine.LastTerm), cmp.Compare(a.LastIndex, mine.LastIndex),
+		cmp.Compare(mixNode(other, g), mixNode(self, g)), cmp.Compare(other, self)) > 0
+}
+
+// acted ends what began with a campaign or a stepDown; the member is observed after it.
+func (c *core) acted(now time.Time, g id.GroupID) {
+	if m := c.groups[g]; m != nil {
+		if m.campaigns {
+			m.campaigns = false
+			m.candidate = now
+		}
+		m.wait(now.Add(c.jitter(m, c.config.TurnAfter/2)))
+		if m.leads() {
+			delete(c.starved, g)
+			c.starve(now, m)
+		}
+	}
+}
+
+// answer tells a peer about a group here, but for the log.
+func (c *core) answer(now time.Time, g id.GroupID) Answer {
+	m := c.groups[g]
+	if m == nil || !m.self {
+		return Answer{}
+	}
+	return Answer{
+		Leads:   m.leads() && !c.stalled,
+		Content: !m.leads() && c.content(m),
+		Votes:   !m.leads() && !c.stalled,
+		Campaigning: m.campaigns ||
+			m.state == raft.Candidate && now.Sub(m.candidate) < c.patience(m),
+	}
+}

@@ -1,0 +1,353 @@
+package liveness
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+)
+
+// start is when the clock of these tests begins.
+func start() time.Time { return time.Unix(1000, 0) }
+
+func newTestCore(n id.NodeID) *core { return newCore(Config{Node: n}.withDefaults()) }
+
+func follower(leader id.NodeID, term uint64) observed {
+	return observed{voters: []id.NodeID{"a", "b", "c"}, state: raft.Follower, leader: leader, term: term}
+}
+
+func leads(self id.NodeID, term uint64) observed {
+	return observed{voters: []id.NodeID{"a", "b", "c"}, state: raft.Leader, leader: self, term: term}
+}
+
+// What is known of a link decides whether its peer is lost.
+func TestLook(t *testing.T) {
+	ms := time.Millisecond
+	for _, c := range []struct {
+		name   string
+		silent time.Duration
+		up     bool
+		dead   bool
+		slept  bool // this node itself did not run
+		lost   bool
+	}{
+		{name: "answers", up: true},
+		{name: "owes an answer", silent: 399 * ms, up: true},
+		{name: "silent", silent: 400 * ms, up: true, lost: true},
+		{name: "reset", lost: true},
+		{name: "dead by gossip, answers", up: true, dead: true},
+		{name: "dead by gossip, silent", silent: 200 * ms, up: true, dead: true, lost: true},
+		{name: "silent after this node slept", silent: 5000 * ms, up: true, slept: true},
+		{name: "reset after this node slept", slept: true, lost: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newTestCore("a")
+			now := start()
+			k.awake(now)
+			k.judge(now, "b", false)
+			if now = now.Add(50 * ms); c.slept {
+				now = now.Add(5000 * ms)
+			}
+			k.awake(now)
+			k.look(now, "b", c.silent, c.up, c.dead)
+			if k.peer("b").lost != c.lost {
+				t.Errorf("lost is %v", !c.lost)
+			}
+		})
+	}
+}
+
+// When a group is in need, and when it is surveyed.
+func TestNeeds(t *testing.T) {
+	ms := time.Millisecond
+	for _, c := range []struct {
+		name string
+		do   func(k *core, now time.Time)
+		need bool
+		at   time.Duration // of the survey; 0: at once, negative: never
+	}{
+		{"leader lives", func(*core, time.Time) {}, false, -1},
+		{"leader's node is lost", func(k *core, now time.Time) { k.judge(now, "b", true) }, true, 0},
+		{"all others are lost", func(k *core, now time.Time) { k.judge(now, "b", true); k.judge(now, "c", true) }, true, -1},
+		{"another node is lost", func(k *core, now time.Time) { k.judge(now, "c", true) }, false, -1},
+		{"leader's disk hangs", func(k *core, now time.Time) { k.beat(now, "b", transport.Beat{Stalled: true}) }, true, 0},
+		{"own disk hangs, too", func(k *core, now time.Time) { k.stalled = true; k.judge(now, "b", true) }, true, -1},
+		{"leader unknown", func(k *core, now time.Time) { k.observe(now, 1, follower("", 5)) }, true, 300 * ms},
+		{"leader denies", func(k *core, now time.Time) { k.deny(now, "b", belief{1, 5}) }, true, 0},
+		{"leader denied an older term", func(k *core, now time.Time) { k.deny(now, "b", belief{1, 4}) }, false, -1},
+		{"denied, then heard again", func(k *core, now time.Time) {
+			k.deny(now, "b", belief{1, 5})
+			k.observe(now, 1, follower("b", 6))
+		}, false, -1},
+		{"no voter", func(k *core, now time.Time) {
+			o := follower("", 5)
+			o.voters = []id.NodeID{"b", "c", "d"}
+			k.observe(now, 1, o)
+		}, false, -1},
+		{"leads", func(k *core, now time.Time) { k.observe(now, 1, leads("a", 6)); k.judge(now, "b", true) }, false, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newTestCore("a")
+			now := start()
+			k.judge(now, "b", false)
+			k.judge(now, "c", false)
+			k.observe(now, 1, follower("b", 5))
+			c.do(k, now)
+			if (k.needs[1] != nil) != c.need {
+				t.Errorf("in need: %v", !c.need)
+			}
+			for d := time.Duration(0); d <= time.Second; d += 10 * ms {
+				surveyed := slices.Contains(k.tick(now.Add(d)).survey, 1)
+				if surveyed && d != c.at {
+					t.Fatalf("surveyed after %v, want %v", d, c.at)
+				}
+				if surveyed {
+					return
+				}
+			}
+			if c.at >= 0 {
+				t.Errorf("not surveyed")
+			}
+		})
+	}
+}
+
+// What answers let a member do. Its own log ends at index 10 of term 5.
+func TestConclude(t *testing.T) {
+	votes := func(term, index uint64) Answer { return Answer{Votes: true, LastTerm: term, LastIndex: index} }
+	for _, c := range []struct {
+		name     string
+		answers  map[id.NodeID]Answer
+		campaign bool
+	}{
+		{"the other log is older", map[id.NodeID]Answer{"c": votes(5, 9)}, true},
+		{"the other log is newer", map[id.NodeID]Answer{"c": votes(5, 11)}, false},
+		{"the other log is of a newer term", map[id.NodeID]Answer{"c": votes(6, 1)}, false},
+		{"nobody answers", nil, false},
+		{"the other does not vote", map[id.NodeID]Answer{"c": {}}, false},
+		{"the other knows a leader", map[id.NodeID]Answer{"c": {Votes: true, Content: true}}, false},
+		{"one knows a leader, one agrees", map[id.NodeID]Answer{"b": {Votes: true, Content: true}, "c": votes(5, 9)}, true},
+		{"the other leads", map[id.NodeID]Answer{"b": votes(5, 9), "c": {Leads: true}}, false},
+		{"the other stands", map[id.NodeID]Answer{"c": {Votes: true, Campaigning: true}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newTestCore("a")
+			now := start()
+			k.judge(now, "c", false)
+			k.observe(now, 1, follower("b", 5))
+			if !slices.Contains(k.tick(now).survey, 1) {
+				t.Fatal("not surveyed")
+			}
+			if got := k.conclude(now, Surveyed{1, 5, 10}, c.answers); got != c.campaign {
+				t.Errorf("campaigns: %v", got)
+			}
+			if c.campaign {
+				return
+			}
+			if k.groups[1].busy || len(k.tick(now).survey) > 0 {
+				t.Error("it does not wait")
+			}
+			if len(k.tick(now.Add(2*time.Second)).survey) == 0 {
+				t.Error("it does not try again")
+			}
+		})
+	}
+}
+
+// Two survivors that find their leader's node lost at about the same time never stand
+// against each other: not at first, and not after both were stuck.
+func TestSurvivorsTakeTurns(t *testing.T) {
+	const groups = 500
+	cores := map[id.NodeID]*core{"a": newTestCore("a"), "c": newTestCore("c")}
+	other := map[id.NodeID]id.NodeID{"a": "c", "c": "a"}
+	now := start()
+	logs := map[id.NodeID]func(id.GroupID) Surveyed{}
+	for n, k := range cores {
+		k.config.MaxElections = groups
+		k.judge(now, other[n], false)
+		k.judge(now, "b", false)
+		logs[n] = func(g id.GroupID) Surveyed { // equal for a third, else one of them is ahead
+			return Surveyed{g, 5, 10 + uint64(g)%3*mixNode(n, 0)%3}
+		}
+		for g := range id.GroupID(groups) {
+			k.observe(now, g, follower("b", 5))
+		}
+	}
+	stood := map[id.GroupID][]id.NodeID{}
+	round := func(stuck bool) {
+		for _, k := range cores {
+			k.judge(now, "b", true)
+			if stuck {
+				for g := range id.GroupID(groups) {
+					k.observe(now, g, observed{voters: []id.NodeID{"a", "b", "c"}, state: raft.Candidate, term: 6})
+				}
+				later := now.Add(maxWait)
+				if n := len(k.tick(later).stepDown); n != groups {
+					t.Fatalf("%d of %d stuck candidates are helped", n, groups)
+				}
+				for g := range id.GroupID(groups) {
+					k.observe(later, g, follower("", 7))
+					k.acted(later, g)
+				}
+			}
+		}
+		if stuck {
+			now = now.Add(maxWait + time.Second)
+		}
+		asked := map[id.NodeID][]id.GroupID{}
+		answers := map[id.NodeID]map[id.GroupID]Answer{"a": {}, "c": {}}
+		for n, k := range cores {
+			asked[n] = k.tick(now).survey
+		}
+		for n := range cores { // both are asked before either has decided
+			for _, g := range asked[n] {
+				a := cores[other[n]].answer(now, g)
+				log := logs[other[n]](g)
+				a.LastTerm, a.LastIndex = log.LastTerm, log.LastIndex
+				answers[n][g] = a
+			}
+		}
+		for n, k := range cores {
+			for _, g := range asked[n] {
+				if k.conclude(now, logs[n](g), map[id.NodeID]Answer{other[n]: answers[n][g]}) {
+					stood[g] = append(stood[g], n)
+					k.acted(now, g)
+				}
+			}
+		}
+	}
+	for _, stuck := range []bool{false, true} {
+		clear(stood)
+		round(stuck)
+		count := map[id.NodeID]int{}
+		for g := range id.GroupID(groups) {
+			if len(stood[g]) != 1 {
+				t.Fatalf("group %d, stuck before %v: stood for election: %q", g, stuck, stood[g])
+			}
+			count[stood[g][0]]++
+		}
+		t.Logf("stuck before %v: %v", stuck, count)
+	}
+}
+
+// A leader that reaches no quorum's nodes steps down, but not for a moment's silence.
+func TestStarvedLeader(t *testing.T) {
+	k := newTestCore("a")
+	now := start()
+	k.judge(now, "b", false)
+	k.observe(now, 1, leads("a", 5)) // c was never seen
+	tick := func(after time.Duration) bool { return len(k.tick(now.Add(after)).stepDown) > 0 }
+	if tick(10 * time.Second) {
+		t.Error("it reaches a quorum and steps down")
+	}
+	k.judge(now, "b", true)
+	if tick(999 * time.Millisecond) {
+		t.Error("it steps down too soon")
+	}
+	k.judge(now.Add(999*time.Millisecond), "c", false)
+	if tick(10 * time.Second) {
+		t.Error("it reaches another quorum and steps down")
+	}
+	k.judge(now, "c", true)
+	if !tick(time.Second) || tick(time.Second) {
+		t.Error("it does not step down once")
+	}
+}
+
+// Beats that stay at odds with what is known lead to one question, then to ever fewer.
+func TestOddBeats(t *testing.T) {
+	k, b := newTestCore("a"), newTestCore("b")
+	now := start()
+	k.judge(now, "b", false)
+	for g := range id.GroupID(3) {
+		k.observe(now, g, follower("b", 5))
+		b.observe(now, g, leads("b", 5))
+	}
+	var asked []time.Duration
+	run := func() {
+		asked = nil
+		for d := time.Duration(0); d < 4*time.Second; d += 50 * time.Millisecond {
+			at := now.Add(d)
+			led := b.peer("a").led
+			k.beat(at, "b", transport.Beat{Led: led.count, LedHash: led.sum})
+			if len(k.tick(at).ask) > 0 {
+				asked = append(asked, d)
+			}
+		}
+		now = now.Add(4 * time.Second)
+	}
+	if run(); len(asked) > 0 {
+		t.Errorf("asked after %v although all agree", asked)
+	}
+	b.observe(now, 1, follower("", 6))
+	run()
+	if want := "[300ms 600ms 1.2s 2.4s]"; fmt.Sprint(asked) != want {
+		t.Errorf("asked after %v, want %s", asked, want)
+	}
+	if got := k.ledBy("b"); len(got) != 3 {
+		t.Errorf("asks for %v", got)
+	}
+	k.observe(now, 1, follower("c", 6))
+	if run(); len(asked) > 0 {
+		t.Errorf("asked after %v although all agree again", asked)
+	}
+}
+
+// No more elections at a time than may be, and active groups first.
+func TestElectionsAtATime(t *testing.T) {
+	k := newTestCore("a")
+	k.config.MaxElections = 10
+	now := start()
+	k.judge(now, "b", false)
+	k.judge(now, "c", false)
+	for g := range id.GroupID(100) {
+		o := follower("b", 5)
+		o.active = g >= 95
+		k.observe(now, g, o)
+	}
+	k.judge(now, "b", true)
+	due := k.tick(now).survey
+	slices.Sort(due)
+	if fmt.Sprint(due) != "[g0 g1 g2 g3 g4 g95 g96 g97 g98 g99]" {
+		t.Errorf("first are %v", due)
+	}
+	if more := k.tick(now).survey; len(more) > 0 {
+		t.Errorf("and then %v", more)
+	}
+	for _, g := range due {
+		k.observe(now, g, follower("c", 6))
+	}
+	if more := k.tick(now).survey; len(more) != 10 {
+		t.Errorf("after these have leaders, %d more", len(more))
+	}
+}
+
+// Followers may have missed who leads while a link was down.
+func TestPushAfterReturn(t *testing.T) {
+	k := newTestCore("a")
+	now := start()
+	k.judge(now, "b", false)
+	for g := range id.GroupID(maxPushes + 10) {
+		k.observe(now, g, leads("a", 5))
+	}
+	k.judge(now, "c", false)
+	first, second := k.tick(now).push, k.tick(now).push
+	if len(first) != maxPushes || len(second) != 10 {
+		t.Errorf("%d and %d", len(first), len(second))
+	}
+}
+
+func TestConfigFaults(t *testing.T) {
+	_, err := New(Config{Tick: -1, MaxElections: -2})
+	for _, want := range []string{"Node is empty", "Links is nil", "Tick is -1ns", "MaxElections is -2"} {
+		if err == nil || !strings.Contains(err.Error(), "liveness: "+want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+}

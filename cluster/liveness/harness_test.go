@@ -1,0 +1,378 @@
+package liveness
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+const firstGroup = 1024
+
+// machine counts what it applies.
+type machine struct{ n uint64 }
+
+func (m *machine) Apply(raftfsm.Meta, []byte, int) (uint64, struct{}) {
+	m.n++
+	return m.n, struct{}{}
+}
+func (m *machine) Lead(id.NodeID, uint64) []byte   { return nil }
+func (m *machine) Live() iter.Seq[raftfsm.BodyRef] { return func(func(raftfsm.BodyRef) bool) {} }
+func (m *machine) AppendSnapshot(b []byte) []byte  { return binary.LittleEndian.AppendUint64(b, m.n) }
+
+func (m *machine) Restore(b []byte) error {
+	m.n = binary.LittleEndian.Uint64(b)
+	return nil
+}
+
+// memory is a storage whose writes can be made to hang.
+type memory struct {
+	*raft.InmemStore
+	disk *disk
+}
+
+type disk struct {
+	mu     sync.Mutex
+	moves  *sync.Cond
+	frozen bool
+}
+
+func newDisk() *disk {
+	d := &disk{}
+	d.moves = sync.NewCond(&d.mu)
+	return d
+}
+
+func (d *disk) freeze(on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.frozen = on
+	d.moves.Broadcast()
+}
+
+func (d *disk) wait() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.frozen {
+		d.moves.Wait()
+	}
+}
+
+func (m memory) StoreLogs(l []*raft.Log) error           { m.disk.wait(); return m.InmemStore.StoreLogs(l) }
+func (m memory) Entry(i uint64, l *raft.Log) error       { return m.GetLog(i, l) }
+func (m memory) StoreRetained(entries []*raft.Log) error { return m.InmemStore.StoreLogs(entries) }
+func (m memory) Retain(iter.Seq[uint64]) error           { return nil }
+func (m memory) Close() error                            { return nil }
+
+type group = raftfsm.Group[uint64, struct{}]
+
+// node is one node: links, groups and its Manager.
+type node struct {
+	t       testing.TB
+	id      id.NodeID
+	epoch   id.Epoch
+	mux     *transport.Mux
+	manager *Manager
+	address string
+	dir     string
+	disk    *disk
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	appends, votes atomic.Int64
+
+	mu     sync.Mutex
+	groups map[id.GroupID]*group
+	stores map[id.GroupID]*raft.InmemStore
+}
+
+func (n *node) HandleRequest(transport.Peer, *nodev1.Frame, func(*nodev1.Frame) error) {}
+func (n *node) HandleAnswer(transport.Peer, *nodev1.Frame)                             {}
+func (n *node) LinkUp(p transport.Peer)                                                { n.manager.LinkChanged(p.Node, true) }
+
+func (n *node) LinkDown(p transport.Peer)    { n.manager.LinkChanged(p.Node, false) }
+func (n *node) Inbound(transport.Peer, bool) {}
+
+type calls struct {
+	nodev1.UnimplementedNodeServer
+	n *node
+}
+
+func (c calls) Survey(_ context.Context, r *nodev1.SurveyRequest) (*nodev1.SurveyResponse, error) {
+	return c.n.manager.Survey(r), nil
+}
+
+func (n *node) Silent(p id.NodeID) (time.Duration, bool)      { return n.mux.Silent(p) }
+func (n *node) Client(p id.NodeID) (nodev1.NodeClient, error) { return n.mux.Client(p) }
+
+func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores map[id.GroupID]*raft.InmemStore) *node {
+	t.Helper()
+	n := &node{
+		t: t, id: name, epoch: epoch, dir: dir, disk: newDisk(),
+		groups: map[id.GroupID]*group{}, stores: stores,
+	}
+	logger := slog.New(slog.DiscardHandler)
+	if os.Getenv("LIVENESS_TEST_LOG") != "" {
+		logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", string(name))
+	}
+	var err error
+	if n.manager, err = New(Config{Node: name, Links: n, Logger: logger}); err != nil {
+		t.Fatal(err)
+	}
+	n.mux, err = transport.New(transport.Config{
+		Node: name, Epoch: epoch, Cluster: "test", Handler: n, Calls: calls{n: n},
+		Beats: n.manager, PingEvery: 100 * time.Millisecond, Logger: logger,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.address = l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	n.stop = cancel
+	n.running.Go(func() { _ = n.mux.Serve(l) })
+	n.running.Go(func() { n.manager.Run(ctx) })
+	t.Cleanup(n.kill)
+	return n
+}
+
+// open opens a member; the manager knows it from then on.
+func (n *node) open(g id.GroupID, voters ...id.NodeID) {
+	n.t.Helper()
+	n.mu.Lock()
+	store := n.stores[g]
+	if store == nil {
+		store = raft.NewInmemStore()
+		n.stores[g] = store
+	}
+	n.mu.Unlock()
+	storage := memory{store, n.disk}
+	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(n.dir, g.String()), storage)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	through, ok := n.mux.Raft(g).(groupTransport)
+	if !ok {
+		n.t.Fatal("the group's transport lacks something")
+	}
+	m, err := raftfsm.Open(raftfsm.Config[uint64, struct{}]{
+		Group: g, Node: n.id, Machine: &machine{}, Storage: storage, Snapshots: snapshots,
+		Transport: spy{through, &n.appends, &n.votes}, Driven: true, StallTimeout: time.Second,
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if len(voters) > 0 {
+		if err := m.Bootstrap(voters); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	n.mu.Lock()
+	n.groups[g] = m
+	n.mu.Unlock()
+	n.manager.Add(g, m)
+	go func() {
+		for m.Failed() == nil {
+			changed := m.Changed()
+			n.manager.Changed(g)
+			<-changed
+		}
+	}()
+}
+
+func (n *node) group(g id.GroupID) *group {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.groups[g]
+}
+
+// kill drops all links, as the end of the process does; a second time nothing.
+func (n *node) kill() {
+	n.disk.freeze(false)
+	n.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := n.mux.Close(ctx); err != nil {
+		n.t.Error(err)
+	}
+	n.mu.Lock()
+	groups := n.groups
+	n.groups = map[id.GroupID]*group{}
+	n.mu.Unlock()
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 64)
+	for _, g := range groups {
+		slots <- struct{}{}
+		all.Go(func() { _ = g.Close(); <-slots })
+	}
+	all.Wait()
+	n.running.Wait()
+}
+
+// nodes are a cluster; each pair talks through relays if there are any.
+type nodes struct {
+	t      testing.TB
+	all    []*node
+	relays map[[2]id.NodeID]*relay // of the connection that the first opens to the second
+}
+
+func startNodes(t testing.TB, relayed bool) *nodes {
+	t.Helper()
+	ns := &nodes{t: t, relays: map[[2]id.NodeID]*relay{}}
+	for i := range 3 {
+		ns.all = append(ns.all, startNode(t, id.NodeID(fmt.Sprintf("n%d", i+1)), 1, t.TempDir(), map[id.GroupID]*raft.InmemStore{}))
+	}
+	for _, a := range ns.all {
+		for _, b := range ns.all {
+			if a == b {
+				continue
+			}
+			to := b.address
+			if relayed {
+				r := newRelay(t, to)
+				ns.relays[[2]id.NodeID{a.id, b.id}] = r
+				to = r.address
+			}
+			a.mux.SetPeer(b.id, to)
+		}
+	}
+	return ns
+}
+
+// open opens groups on all nodes, numbered from firstGroup.
+func (ns *nodes) open(count int) {
+	ns.t.Helper()
+	var voters []id.NodeID
+	for _, n := range ns.all {
+		voters = append(voters, n.id)
+	}
+	for i := range count {
+		for _, n := range ns.all {
+			n.open(firstGroup+id.GroupID(i), voters...)
+		}
+	}
+}
+
+// hold holds up what a node says, what it hears, or both, on all connections.
+func (ns *nodes) hold(n *node, says, hears, held bool) {
+	for pair, r := range ns.relays {
+		if pair[0] == n.id || pair[1] == n.id {
+			opened := pair[0] == n.id
+			if says {
+				r.hold(map[bool]int{true: toward, false: back}[opened], held)
+			}
+			if hears {
+				r.hold(map[bool]int{true: back, false: toward}[opened], held)
+			}
+		}
+	}
+}
+
+// leader returns the node that leads among those given, nil if none or more than one.
+func leader(g id.GroupID, among ...*node) *node {
+	var l *node
+	for _, n := range among {
+		if m := n.group(g); m != nil && m.Leading() {
+			if l != nil {
+				return nil
+			}
+			l = n
+		}
+	}
+	return l
+}
+
+// led waits until all groups have a leader that all those nodes know, and returns how long.
+func (ns *nodes) led(groups int, among ...*node) time.Duration {
+	ns.t.Helper()
+	begin := time.Now()
+	open := make([]id.GroupID, groups)
+	for i := range open {
+		open[i] = firstGroup + id.GroupID(i)
+	}
+	for len(open) > 0 {
+		if time.Since(begin) > 60*time.Second {
+			g := open[0]
+			for _, n := range among {
+				l, term := n.group(g).Leader()
+				ns.t.Logf("%s: group %s: %v, leader %q, term %d, %+v", n.id, g, n.group(g).State(), l, term, n.manager.Stats())
+			}
+			ns.t.Fatalf("%d of %d groups have no leader after a minute", len(open), groups)
+		}
+		var left []id.GroupID
+		for _, g := range open {
+			l := leader(g, among...)
+			known := l != nil
+			for _, n := range among {
+				if known {
+					who, _ := n.group(g).Leader()
+					known = who == l.id
+				}
+			}
+			if !known {
+				left = append(left, g)
+			}
+		}
+		if open = left; len(open) > 0 {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	return time.Since(begin)
+}
+
+func (ns *nodes) propose(g id.GroupID, among ...*node) {
+	ns.t.Helper()
+	until(ns.t, fmt.Sprintf("a command of group %s is applied", g), func() bool {
+		l := leader(g, among...)
+		if l == nil {
+			return false
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_, err := l.group(g).Propose(ctx, command())
+		return err == nil
+	})
+}
+
+// others returns all nodes but one.
+func (ns *nodes) others(n *node) []*node {
+	var rest []*node
+	for _, o := range ns.all {
+		if o != n {
+			rest = append(rest, o)
+		}
+	}
+	return rest
+}
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	end := time.Now().Add(60 * time.Second)
+	for !ok() {
+		if time.Now().After(end) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func command() raftfsm.Command { return raftfsm.Command{Header: []byte("x")} }

@@ -1,0 +1,166 @@
+// Package liveness judges which nodes are alive by the beats on their links, and lets
+// members of Raft groups stand for election when the node of their leader is not. The
+// groups' own timers are off, so that ten thousand idle ones cost nothing.
+//
+// A peer is lost when its link is down, or when it has not answered for
+// Config.SuspectAfter on this node's own link: an answer has gone both ways, so that a
+// peer that only hears, or is only heard, is lost too. Gossip that holds it for dead
+// halves that time. A peer that says that its disk hangs is alive, but no good as leader.
+//
+// Nobody campaigns on its own word. A node asks the other voters' nodes what they know, one
+// message to each for all groups in need; only if a majority finds no leader alive does
+// the member with the newest log campaign, and the next one if that does not help. Two
+// survivors that campaign at the same time would both lose, and with timers off wait for
+// ever; one that is stuck is made a follower again.
+//
+// Deciding is done by type core, which only computes. Manager is the loop around it.
+package liveness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Group is this node's member of a group. raftfsm.Group implements it. Campaign and
+// StepDown may wait for the group's disk; the others must not block.
+type Group interface {
+	State() raft.RaftState
+	Leader() (leader id.NodeID, term uint64)
+	Members() (voters []id.NodeID, err error)
+	Position() (lastTerm, lastIndex uint64, err error)
+	Active() bool
+	Stalled() bool
+	Failed() error
+	Campaign(ctx context.Context) error
+	StepDown(ctx context.Context, term uint64) error
+	// Push lets a leader tell its followers that it leads, soon.
+	Push()
+}
+
+// Links are this node's links to peers. transport.Mux implements it.
+type Links interface {
+	// Silent tells for how long the peer has owed an answer, and whether its links are up.
+	Silent(n id.NodeID) (d time.Duration, up bool)
+	// Client returns the peer's calls.
+	Client(n id.NodeID) (nodev1.NodeClient, error)
+}
+
+// Surveyed is a group with the log of the member that asks.
+type Surveyed struct {
+	Group     id.GroupID
+	LastTerm  uint64
+	LastIndex uint64
+}
+
+// Answer is what a node knows of a group that it was asked for.
+type Answer struct {
+	Votes       bool // it has a voter that may be elected; the log is that member's
+	LastTerm    uint64
+	LastIndex   uint64
+	Leads       bool // it leads the group
+	Content     bool // it knows a leader that it finds alive
+	Campaigning bool // it stands for election just now
+}
+
+// Config describes a node's Manager. Zero values are the defaults.
+type Config struct {
+	Node  id.NodeID
+	Links Links
+	// Dead is a second opinion: it tells nodes that gossip holds for dead. nil: none.
+	Dead   func(n id.NodeID) bool
+	Logger *slog.Logger // nil: slog.DiscardHandler
+
+	Tick            time.Duration // between two looks at links and groups; 0: 50 ms
+	SuspectAfter    time.Duration // a peer without an answer is lost; 0: 400 ms
+	LeaderlessAfter time.Duration // a group without a leader is in need; 0: 300 ms
+	MismatchAfter   time.Duration // a peer's beats and what groups know differ: ask it; 0: 300 ms
+	TurnAfter       time.Duration // from one candidate's turn to the next one's; 0: 300 ms
+	QuorumTimeout   time.Duration // a leader that reaches no quorum's nodes steps down; 0: 1 s
+	SurveyTimeout   time.Duration // for the answer of a peer; 0: 500 ms
+	MaxElections    int           // elections at the same time; 0: 256
+}
+
+// Limits beside those of Config.
+const (
+	// maxSurveyed bounds the groups in one message of a survey.
+	maxSurveyed = 4096
+	// maxPushes bounds the groups whose followers are told of their leader per tick.
+	maxPushes = 256
+	// maxWait bounds every wait between two attempts.
+	maxWait = 3 * time.Second
+	// maxAskWait bounds the wait between two questions to a peer whose beats stay at odds
+	// with what is known here.
+	maxAskWait = 10 * time.Second
+	// slowTicks is how many ticks lie between two looks at members that are not configured
+	// yet.
+	slowTicks = 8
+	// actTimeout bounds Campaign and StepDown.
+	actTimeout = 5 * time.Second
+	// sweepEvery is how often all groups are looked at, should a change have gone unnoticed.
+	sweepEvery = time.Minute
+)
+
+// Validate returns all faults of the Config at once.
+func (c Config) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("liveness: "+format, args...)) }
+	if c.Node == "" {
+		fault("Node is empty: set the node's id")
+	}
+	if c.Links == nil {
+		fault("Links is nil: set the node's links")
+	}
+	if c.MaxElections < 0 {
+		fault("MaxElections is %d: set a positive number, or 0 for the default", c.MaxElections)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"Tick", c.Tick},
+		{"SuspectAfter", c.SuspectAfter},
+		{"LeaderlessAfter", c.LeaderlessAfter},
+		{"MismatchAfter", c.MismatchAfter},
+		{"TurnAfter", c.TurnAfter},
+		{"QuorumTimeout", c.QuorumTimeout},
+		{"SurveyTimeout", c.SurveyTimeout},
+	} {
+		if d.value < 0 {
+			fault("%s is %v: set a positive duration, or 0 for the default", d.name, d.value)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) withDefaults() Config {
+	or := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+	}
+	or(&c.Tick, 50*time.Millisecond)
+	or(&c.SuspectAfter, 400*time.Millisecond)
+	or(&c.LeaderlessAfter, 300*time.Millisecond)
+	or(&c.MismatchAfter, 300*time.Millisecond)
+	or(&c.TurnAfter, 300*time.Millisecond)
+	or(&c.QuorumTimeout, time.Second)
+	or(&c.SurveyTimeout, 500*time.Millisecond)
+	if c.MaxElections == 0 {
+		c.MaxElections = 256
+	}
+	if c.Dead == nil {
+		c.Dead = func(id.NodeID) bool { return false }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

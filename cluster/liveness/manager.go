@@ -1,0 +1,269 @@
+package liveness
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+)
+
+// Manager watches peers for the groups that it was given. All methods may be called
+// concurrently. It implements transport.Beats.
+type Manager struct {
+	config Config
+	wake   chan struct{} // of capacity 1: do not wait for the tick
+	work   sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	core    *core
+	groups  map[id.GroupID]Group
+	hanging map[id.GroupID]struct{} // groups whose write to disk hangs
+	ticks   int
+	stats   Stats
+}
+
+// Stats are figures since the start, but for those that say otherwise.
+type Stats struct {
+	Groups    int    // now
+	Needs     int    // groups without a leader that is alive, now
+	Lost      int    // peers that do not answer, now
+	Surveys   uint64 // messages that asked a peer
+	Campaigns uint64
+	StepDowns uint64 // of stuck candidates, and of leaders without a quorum
+	Asks      uint64 // questions to peers whose beats were at odds
+}
+
+// New returns a Manager without groups; it does nothing before Run.
+func New(c Config) (*Manager, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	return &Manager{
+		config: c, wake: make(chan struct{}, 1), core: newCore(c),
+		groups: map[id.GroupID]Group{}, hanging: map[id.GroupID]struct{}{},
+	}, nil
+}
+
+// Add hands a group over. Changed must be called whenever its leader, term, state or
+// voters change.
+func (m *Manager) Add(g id.GroupID, member Group) {
+	m.mu.Lock()
+	m.groups[g] = member
+	m.mu.Unlock()
+	m.Changed(g)
+}
+
+// Remove takes a group back.
+func (m *Manager) Remove(g id.GroupID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.groups, g)
+	m.disk(g, false)
+	m.core.forget(g)
+}
+
+// Changed looks at a group's member.
+func (m *Manager) Changed(g id.GroupID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.observe(time.Now(), g)
+}
+
+// observe is called with the lock held, so that what is read stays in order.
+func (m *Manager) observe(now time.Time, g id.GroupID) {
+	member := m.groups[g]
+	if member == nil {
+		return
+	}
+	o := observed{state: member.State(), active: member.Active()}
+	o.leader, o.term = member.Leader()
+	voters, err := member.Members()
+	if err != nil || member.Failed() != nil {
+		m.disk(g, false)
+		m.core.forget(g) // it stopped
+		return
+	}
+	o.voters = voters
+	m.disk(g, member.Stalled())
+	m.core.observe(now, g, o)
+}
+
+// LinkChanged tells that a link came up or went down.
+func (m *Manager) LinkChanged(n id.NodeID, up bool) {
+	m.mu.Lock()
+	m.core.judge(time.Now(), n, !up)
+	m.mu.Unlock()
+	m.hurry()
+}
+
+func (m *Manager) hurry() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Beat implements transport.Beats.
+func (m *Manager) Beat(to id.NodeID) transport.Beat {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d := m.core.peer(to).led
+	return transport.Beat{Led: d.count, LedHash: d.sum, Stalled: m.core.stalled}
+}
+
+// HandleBeat implements transport.Beats.
+func (m *Manager) HandleBeat(from transport.Peer, b transport.Beat) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.core.beat(time.Now(), from.Node, b)
+}
+
+// Answer answers a peer's survey. A group that is led here tells its followers so.
+func (m *Manager) Answer(groups []Surveyed) []Answer {
+	answers := make([]Answer, len(groups))
+	for i, s := range groups {
+		m.mu.Lock()
+		member := m.groups[s.Group]
+		answers[i] = m.core.answer(time.Now(), s.Group)
+		m.mu.Unlock()
+		a := &answers[i]
+		if a.Leads && s.LastIndex > 0 { // without a log it asks for the answer alone
+			member.Push()
+		}
+		if a.Votes {
+			var err error
+			a.LastTerm, a.LastIndex, err = member.Position()
+			a.Votes = err == nil
+		}
+	}
+	return answers
+}
+
+// Stats returns the figures of the moment.
+func (m *Manager) Stats() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.stats
+	s.Groups, s.Needs = len(m.groups), len(m.core.needs)
+	for _, p := range m.core.peers {
+		if p.lost {
+			s.Lost++
+		}
+	}
+	return s
+}
+
+// Run watches until ctx ends, and returns when nothing that it began runs any more.
+func (m *Manager) Run(ctx context.Context) {
+	tick := time.NewTicker(m.config.Tick)
+	defer tick.Stop()
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	defer m.work.Wait()
+	for {
+		select {
+		case <-tick.C:
+			m.turn(ctx, true)
+		case <-m.wake:
+			m.turn(ctx, false)
+		case <-sweep.C:
+			m.sweep()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// turn looks at links and disks and does what core decides.
+func (m *Manager) turn(ctx context.Context, looks bool) {
+	m.mu.Lock()
+	now := time.Now()
+	if looks {
+		m.core.awake(now)
+		for n := range m.core.peers {
+			silent, up := m.config.Links.Silent(n)
+			dead := up && silent >= m.config.SuspectAfter/2 && m.config.Dead(n)
+			m.core.look(now, n, silent, up, dead)
+		}
+		if m.ticks++; m.ticks%slowTicks == 0 {
+			for g := range m.core.outside {
+				m.observe(now, g)
+			}
+		}
+	}
+	a := m.core.tick(now)
+	round := m.round(a.survey)
+	m.stats.Surveys += uint64(len(round.nodes))
+	m.stats.StepDowns += uint64(len(a.stepDown))
+	m.stats.Asks += uint64(len(a.ask))
+	push := m.members(a.push)
+	stepDown := m.members(a.stepDown)
+	m.mu.Unlock()
+
+	for _, g := range push {
+		g.Push()
+	}
+	for i, g := range stepDown {
+		m.act(ctx, a.stepDown[i], func(ctx context.Context) error { return g.StepDown(ctx, 0) })
+	}
+	if len(round.groups) > 0 {
+		m.work.Go(func() { m.survey(ctx, round) })
+	}
+	for _, n := range a.ask {
+		m.work.Go(func() { m.ask(ctx, n) })
+	}
+}
+
+// disk notes whether a group's write hangs.
+func (m *Manager) disk(g id.GroupID, hangs bool) {
+	if hangs {
+		m.hanging[g] = struct{}{}
+	} else {
+		delete(m.hanging, g)
+	}
+	if stalled := len(m.hanging) > 0; m.core.stalled != stalled {
+		m.core.stalled = stalled
+		m.config.Logger.Warn("a write to the disk hangs, or hangs no longer", "hangs", stalled)
+	}
+}
+
+// sweep observes all groups.
+func (m *Manager) sweep() {
+	m.mu.Lock()
+	all := make([]id.GroupID, 0, len(m.groups))
+	for g := range m.groups {
+		all = append(all, g)
+	}
+	m.mu.Unlock()
+	for _, g := range all {
+		m.Changed(g)
+	}
+}
+
+// members returns the groups in the same order; those that were removed are not in core.
+func (m *Manager) members(groups []id.GroupID) []Group {
+	all := make([]Group, len(groups))
+	for i, g := range groups {
+		all[i] = m.groups[g]
+	}
+	return all
+}
+
+// act lets a member campaign or step down, off the loop.
+func (m *Manager) act(ctx context.Context, g id.GroupID, do func(context.Context) error) {
+	m.work.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, actTimeout)
+		defer cancel()
+		if err := do(ctx); err != nil && ctx.Err() == nil {
+			m.config.Logger.Debug("election", "group", g.String(), "error", err)
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		now := time.Now()
+		m.observe(now, g)
+		m.core.acted(now, g)
+	})
+}

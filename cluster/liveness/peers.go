@@ -1,0 +1,180 @@
+package liveness
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+)
+
+// peer is another node as this one sees it.
+type peer struct {
+	lost    bool
+	stalled bool // by its own word, or by silence about it: not set
+
+	led      digest // groups that this node leads and the peer is a voter of
+	believed digest // groups that the peer leads, as far as members here know
+	said     digest // groups that it leads and this node is a voter of, by its last beat
+	saidAt   time.Time
+
+	oddSince time.Time // since when said and believed differ; zero: they do not
+	askAt    time.Time // not before this is it asked again
+	askWait  time.Duration
+}
+
+// digest is a set of groups, small enough for a beat.
+type digest struct{ count, sum uint64 }
+
+func (d *digest) add(g id.GroupID)    { d.count++; d.sum += mix(uint64(g)) }
+func (d *digest) remove(g id.GroupID) { d.count--; d.sum -= mix(uint64(g)) }
+
+// mix spreads a number's bits over all others (the finalizer of splitmix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// mixNode is mix of a node's id and a number.
+func mixNode(n id.NodeID, x uint64) uint64 {
+	for i := range len(n) {
+		x = mix(x ^ uint64(n[i]))
+	}
+	return mix(x)
+}
+
+func (c *core) peer(n id.NodeID) *peer {
+	p := c.peers[n]
+	if p == nil {
+		p = &peer{lost: true}
+		c.peers[n] = p
+	}
+	return p
+}
+
+// reaches tells whether a node answers.
+func (c *core) reaches(n id.NodeID) bool { return n == c.config.Node || !c.peer(n).lost }
+
+// fit tells whether a node may lead.
+func (c *core) fit(n id.NodeID) bool {
+	if n == c.config.Node {
+		return !c.stalled
+	}
+	p := c.peer(n)
+	return !p.lost && !p.stalled
+}
+
+// awake begins a tick. A node that slept itself must not take that for the silence of
+// others.
+func (c *core) awake(now time.Time) {
+	if !c.ticked.IsZero() && now.Sub(c.ticked) > c.config.SuspectAfter/2 {
+		c.lenient = now.Add(c.config.SuspectAfter)
+	}
+	c.ticked = now
+}
+
+// look judges a peer by its link, and by gossip that may hold it for dead.
+func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead bool) {
+	limit := c.config.SuspectAfter
+	if dead {
+		limit /= 2
+	}
+	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenient))
+}
+
+func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
+	p := c.peer(n)
+	if p.lost == lost {
+		return
+	}
+	p.lost = lost
+	p.oddSince, p.askAt, p.askWait = time.Time{}, time.Time{}, 0
+	if lost {
+		p.said, p.saidAt = digest{}, time.Time{}
+	}
+	c.review(now, n, !lost)
+}
+
+// beat takes what a peer says of itself.
+func (c *core) beat(now time.Time, n id.NodeID, b transport.Beat) {
+	p := c.peer(n)
+	p.said, p.saidAt = digest{b.Led, b.LedHash}, now
+	if p.stalled != b.Stalled {
+		p.stalled = b.Stalled
+		c.review(now, n, false)
+	}
+}
+
+// review looks at all groups after the judgement of a node changed.
+func (c *core) review(now time.Time, n id.NodeID, back bool) {
+	for _, m := range c.groups {
+		if m.leader != n && !m.votes(n) {
+			continue
+		}
+		if m.leads() {
+			c.starve(now, m)
+			if back {
+				c.pushes = append(c.pushes, m.group)
+			}
+			continue
+		}
+		c.assess(now, m)
+		if c.needs[m.group] != nil && !m.busy {
+			m.notBefore = now
+		}
+	}
+}
+
+// odd returns the peers to ask for the groups that they lead, because their beats have
+// told something else for a while.
+func (c *core) odd(now time.Time) []id.NodeID {
+	var ask []id.NodeID
+	for n, p := range c.peers {
+		if p.lost || p.saidAt.IsZero() || now.Sub(p.saidAt) >= c.config.SuspectAfter || p.said == p.believed {
+			p.oddSince = time.Time{}
+			if p.said == p.believed {
+				p.askWait = 0
+			}
+			continue
+		}
+		switch {
+		case p.oddSince.IsZero():
+			p.oddSince = now
+		case now.Sub(p.oddSince) >= c.config.MismatchAfter && !now.Before(p.askAt):
+			p.askWait = min(max(2*p.askWait, c.config.MismatchAfter), maxAskWait)
+			p.askAt = now.Add(p.askWait)
+			if p.believed.count > 0 {
+				ask = append(ask, n)
+			}
+		}
+	}
+	return ask
+}
+
+// ledBy returns the groups that a peer leads, as far as members here know.
+func (c *core) ledBy(n id.NodeID) []belief {
+	var all []belief
+	for _, m := range c.groups {
+		if m.believes == n {
+			all = append(all, belief{m.group, m.term})
+		}
+	}
+	return all
+}
+
+// belief is a group and the term in which a leader was known.
+type belief struct {
+	group id.GroupID
+	term  uint64
+}
+
+// deny takes the word of a node that it does not lead a group.
+func (c *core) deny(now time.Time, n id.NodeID, b belief) {
+	m := c.groups[b.group]
+	if m == nil || m.believes != n || m.term != b.term {
+		return
+	}
+	m.denied = true
+	c.assess(now, m)
+}

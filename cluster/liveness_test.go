@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/quorumq"
+)
+
+// A queue whose leader's node is gone gets another leader, and a node that comes back
+// follows it: by links, or by timers of the group.
+func TestLeaderIsReplaced(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		timers bool
+	}{{"by links", false}, {"by timers of the group", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newTestNodes(t, func(config *Config) { config.GroupTimers = c.timers })
+			n.start("a", "b", "c")
+			q := n.nodes["a"].declare(t, "q", 3)
+			enqueue := func(seq quorumq.Seq) {
+				n.do(q, &quorumq.Enqueue{
+					Enqueuer: quorumq.EnqueuerKey{Node: "z", Epoch: 1}, First: seq,
+					Messages: []quorumq.NewMessage{{Size: 5, TTLMs: quorumq.Unlimited}},
+				}, []byte("hello"))
+			}
+			enqueue(1)
+			gone := n.leader(q).cfg.Node
+			begin := time.Now()
+			n.stop(gone)
+			enqueue(2)
+			t.Logf("a leader %v after its node began to stop", time.Since(begin))
+			n.start(gone)
+			poll(t, "the node that is back knows the leader and what was committed", func() error {
+				m := n.nodes[gone].host.queue(q)
+				if m == nil {
+					return errWaiting
+				}
+				if leader, _ := m.group.Leader(); leader == "" || leader == gone {
+					return errWaiting
+				}
+				if m.group.Stats().AppliedIndex < n.leader(q).host.queue(q).group.Stats().AppliedIndex {
+					return errWaiting
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// A node without a quorum within reach answers so within the time of a command, and its
+// queue is there again with the quorum.
+func TestNoQuorum(t *testing.T) {
+	n := newTestNodes(t, func(config *Config) { config.CommandTimeout = 3 * time.Second })
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.stop("b", "c")
+	begin := time.Now()
+	if _, err := n.nodes["a"].QueueStatus(testContext(t), q); err == nil {
+		t.Error("a node alone reads the queue")
+	}
+	t.Logf("it took %v to say so", time.Since(begin))
+	poll(t, "nobody leads", func() error {
+		if leader, _ := n.nodes["a"].host.queue(q).group.Leader(); leader != "" {
+			return errWaiting
+		}
+		return nil
+	})
+	n.start("b")
+	if _, err := n.nodes["b"].QueueStatus(testContext(t), q); err != nil {
+		t.Errorf("with a quorum again: %v", err)
+	}
+}

@@ -1,0 +1,45 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// beatEvery is the time between two beats on a link, by which liveness judges.
+const beatEvery = 100 * time.Millisecond
+
+// links are what liveness looks at; the mux is there before it looks.
+type links struct{ c *Cluster }
+
+// Silent is of liveness.Links.
+func (l links) Silent(n id.NodeID) (time.Duration, bool) { return l.c.mux.Silent(n) }
+
+// Client is of liveness.Links.
+func (l links) Client(n id.NodeID) (nodev1.NodeClient, error) { return l.c.mux.Client(n) }
+
+// dead tells whether gossip holds a node for dead.
+func (c *Cluster) dead(n id.NodeID) bool {
+	if c.members == nil {
+		return false
+	}
+	for _, g := range c.gossip() {
+		if g.ID == n {
+			return !g.Alive
+		}
+	}
+	return false
+}
+
+// Survey answers for this node's groups.
+func (s calls) Survey(_ context.Context, r *nodev1.SurveyRequest) (*nodev1.SurveyResponse, error) {
+	if s.c.liveness == nil {
+		return nil, status.Error(codes.FailedPrecondition, "groups of this node have timers of their own: set GroupTimers alike on all nodes")
+	}
+	return s.c.liveness.Survey(r), nil
+}

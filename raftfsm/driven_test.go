@@ -1,0 +1,188 @@
+package raftfsm
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+)
+
+// newDriven is three members without timers; the first leads.
+func newDriven(t *testing.T, change func(*member, *Config[reply, string])) *testCluster {
+	t.Helper()
+	c := newCluster(t, 3, func(m *member, config *Config[reply, string]) {
+		config.Driven = true
+		if change != nil {
+			change(m, config)
+		}
+	})
+	if err := c.members[0].group.Campaign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.leader()
+	return c
+}
+
+// drive is what a host does when an election fails: candidates that are stuck step down,
+// and the first member stands again.
+func (c *testCluster) drive(ctx context.Context) {
+	tick := time.NewTicker(testTimeout)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		led := false
+		for _, m := range c.members {
+			led = led || m.group.State() == raft.Leader
+		}
+		if led {
+			continue
+		}
+		for _, m := range c.members {
+			_ = m.group.StepDown(ctx, 0)
+		}
+		_ = c.members[0].group.Campaign(ctx)
+	}
+}
+
+// Followers apply what is committed although no timer tells them.
+func TestDrivenFollowersLearnOfCommits(t *testing.T) {
+	t.Parallel()
+	c := newDriven(t, nil)
+	c.propose("one", "body")
+	c.propose("two")
+	c.equal()
+	until(t, "nothing is left to tell", func() bool {
+		p := &c.leader().group.pusher
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return !p.armed
+	})
+}
+
+// Raft does not repeat a failed call before its commit timer: the group makes it.
+func TestDrivenFollowerCatchesUp(t *testing.T) {
+	t.Parallel()
+	c := newDriven(t, nil)
+	c.propose("before")
+	f := c.follower()
+	c.disconnect(f)
+	for range 10 {
+		c.propose("without it")
+	}
+	for _, o := range c.members {
+		if o != f {
+			f.transport.Connect(o.transport.LocalAddr(), o.transport.InmemTransport)
+			o.transport.Connect(f.transport.LocalAddr(), f.transport.InmemTransport)
+		}
+	}
+	c.leader().group.Push()
+	c.equal()
+}
+
+// A candidate that lost stays one, and is not helped by being told to stand once more:
+// it has to step down first.
+func TestDrivenStuckCandidate(t *testing.T) {
+	t.Parallel()
+	c := newDriven(t, nil)
+	c.propose("before")
+	c.equal()
+	old := c.leader()
+	var f *member
+	for _, m := range c.members {
+		if m != old {
+			f = m
+			c.disconnect(m)
+		}
+	}
+	if err := f.group.Campaign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it has voted for itself", func() bool { _, term := f.group.Leader(); return term == 3 })
+	for _, m := range c.members {
+		c.connect(m)
+	}
+	if err := f.group.Campaign(t.Context()); err == nil {
+		t.Error("a candidate stands again")
+	}
+	if err := f.group.inject(t.Context(), &raft.TimeoutNowRequest{RPCHeader: f.group.header()}); err != nil {
+		t.Fatal(err)
+	}
+	if _, term := f.group.Leader(); f.group.State() != raft.Candidate || term != 3 {
+		t.Errorf("raft has changed: told to stand again, a candidate is %v in term %d", f.group.State(), term)
+	}
+	if err := f.group.StepDown(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.group.State(); s != raft.Follower {
+		t.Fatalf("after stepping down it is %v", s)
+	}
+	if err := f.group.Campaign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it leads", f.group.Leading)
+	until(t, "the old leader follows", func() bool { return old.group.State() == raft.Follower })
+	c.propose("after")
+	c.equal()
+}
+
+// Who may not stand is refused in words.
+func TestDrivenRefusals(t *testing.T) {
+	t.Parallel()
+	c := newDriven(t, makeFaulty)
+	c.propose("x")
+	leader, f := c.leader(), c.follower()
+	var not *NotLeaderError
+	if err := leader.group.Campaign(t.Context()); err == nil || leader.group.State() != raft.Leader {
+		t.Errorf("a leader campaigns: %v", err)
+	}
+	if err := f.group.TransferLeadership(t.Context(), ""); !errors.As(err, &not) {
+		t.Errorf("a follower transfers: %v", err)
+	}
+	if err := leader.group.TransferLeadership(t.Context(), "nobody"); err == nil {
+		t.Error("leadership went to nobody")
+	}
+	if err := f.group.StepDown(t.Context(), 0); err != nil {
+		t.Errorf("a follower steps down: %v", err)
+	}
+	if err := leader.group.StepDown(t.Context(), 9); err != nil {
+		t.Fatal(err)
+	}
+	if _, term := leader.group.Leader(); leader.group.State() != raft.Follower || term != 9 {
+		t.Errorf("it is %v in term %d", leader.group.State(), term)
+	}
+	if _, err := leader.group.Propose(t.Context(), command("y")); !errors.As(err, &not) {
+		t.Errorf("it takes commands: %v", err)
+	}
+}
+
+// Leadership goes where it is asked to, and stays if the target is gone: commands then
+// go on at once.
+func TestDrivenTransfer(t *testing.T) {
+	t.Parallel()
+	c := newDriven(t, nil)
+	c.propose("x")
+	for _, to := range []id.NodeID{"n2", "n3", ""} {
+		old := c.leader()
+		if err := old.group.TransferLeadership(t.Context(), to); err != nil {
+			t.Fatalf("to %q: %v", to, err)
+		}
+		until(t, "another member leads", func() bool { l := c.leader(); return l != old && (to == "" || l.node == to) })
+		c.propose("after")
+	}
+	old, gone := c.leader(), c.follower()
+	c.disconnect(gone)
+	if err := old.group.TransferLeadership(t.Context(), gone.node); err == nil {
+		t.Error("leadership went to a member that is gone")
+	}
+	if _, err := old.group.Propose(t.Context(), command("go on")); err != nil {
+		t.Errorf("after a failed transfer: %v", err)
+	}
+}
