@@ -42,7 +42,7 @@ func Table() []Package {
 		{Path: "cluster/membership", Imports: []string{"id"}, ThirdParty: []string{"memberlist"}},
 		{
 			Path: "cluster/transport", Imports: []string{"id", "proto/node/v1"},
-			ThirdParty: []string{"grpc", "protobuf", "raft", "go-msgpack"},
+			ThirdParty: []string{"grpc", "protobuf", "raft"},
 		},
 		{Path: "cluster/liveness", Imports: []string{"id", "cluster/transport", "proto/node/v1"}, ThirdParty: []string{"raft"}},
 		{
@@ -70,7 +70,7 @@ func Table() []Package {
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
 		{Path: "cmd/ctl/...", Imports: []string{"client", "proto/broker/v1"}, ThirdParty: []string{"any"}},
 		{Path: "cmd/waldump", Imports: []string{"id", "message", "quorumq", "wal", "wal/vfs"}},
-		{Path: "chaos/...", Imports: []string{"client"}, ThirdParty: []string{"hdrhistogram"}},
+		{Path: "chaos/...", Imports: []string{"client"}},
 		{Path: "deploy/image"},
 		{Path: "internal/archtest"},
 		{Path: "internal/authority"},
@@ -88,16 +88,14 @@ func Table() []Package {
 // path matches its subpackages and later major versions too.
 func Modules() map[string]string {
 	return map[string]string{
-		"raft":         "github.com/hashicorp/raft",
-		"raft-boltdb":  "github.com/hashicorp/raft-boltdb",
-		"bbolt":        "go.etcd.io/bbolt",
-		"hclog":        "github.com/hashicorp/go-hclog",
-		"memberlist":   "github.com/hashicorp/memberlist",
-		"go-msgpack":   "github.com/hashicorp/go-msgpack",
-		"grpc":         "google.golang.org/grpc",
-		"protobuf":     "google.golang.org/protobuf",
-		"genproto":     "google.golang.org/genproto",
-		"hdrhistogram": "github.com/HdrHistogram/hdrhistogram-go",
+		"raft":        "github.com/hashicorp/raft",
+		"raft-boltdb": "github.com/hashicorp/raft-boltdb",
+		"bbolt":       "go.etcd.io/bbolt",
+		"hclog":       "github.com/hashicorp/go-hclog",
+		"memberlist":  "github.com/hashicorp/memberlist",
+		"grpc":        "google.golang.org/grpc",
+		"protobuf":    "google.golang.org/protobuf",
+		"genproto":    "google.golang.org/genproto",
 	}
 }
 
