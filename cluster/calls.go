@@ -37,6 +37,14 @@ func (s calls) ProposeCatalog(ctx context.Context, r *nodev1.ProposeCatalogReque
 	return &nodev1.ProposeCatalogResponse{Index: reply.Index, Reply: catalog.AppendReply(nil, reply)}, nil
 }
 
+// AwaitCatalog waits for this node's view.
+func (s calls) AwaitCatalog(ctx context.Context, r *nodev1.AwaitCatalogRequest) (*nodev1.AwaitCatalogResponse, error) {
+	if err := s.c.views.await(ctx, r.GetIndex()); err != nil {
+		return nil, status.FromContextError(err).Err()
+	}
+	return &nodev1.AwaitCatalogResponse{}, nil
+}
+
 // QueueStatus reads a queue's figures if this node leads it.
 func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
 	q := s.c.host.queue(id.QueueUID(r.GetQueue()))

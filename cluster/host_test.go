@@ -111,6 +111,7 @@ func TestHost(t *testing.T) {
 	t.Run("get", func(t *testing.T) { testGet(t, n) })
 	t.Run("delete", func(t *testing.T) { testDelete(t, n) })
 	t.Run("redeclare", func(t *testing.T) { testRedeclare(t, n) })
+	t.Run("spread", func(t *testing.T) { testSpread(t, n) })
 	t.Run("status", func(t *testing.T) { testStatus(t, n) })
 }
 
@@ -344,4 +345,16 @@ func testStatus(t *testing.T, n *testNodes) {
 		}
 		return nil
 	})
+}
+
+// EX-15: whoever is told of a change finds it on every node that is linked.
+func testSpread(t *testing.T, n *testNodes) {
+	for i := range 10 {
+		q := n.nodes["b"].declare(t, fmt.Sprintf("spread-%d", i), 3)
+		for at, node := range n.nodes {
+			if _, err := node.Queue(q); err != nil {
+				t.Errorf("node %s, after the queue was declared at b: %v", at, err)
+			}
+		}
+	}
 }

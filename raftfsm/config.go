@@ -26,7 +26,7 @@ const (
 // What raft is told, for every group alike.
 const (
 	maxAppendEntries = 64 // entries in one request to a follower, and in raft's inbox
-	commitTimeout    = 50 * time.Millisecond
+	commitTimeout    = 20 * time.Millisecond
 	// Timers of driven groups: of followers and candidates, and of a leader's commits. A
 	// leader's lease is half of the first.
 	drivenTimeout       = 10 * time.Minute

@@ -2314,6 +2314,88 @@ func (x *ProposeCatalogResponse) GetLeader() string {
 	return ""
 }
 
+// AwaitCatalogRequest names an index of the catalog's log.
+type AwaitCatalogRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitCatalogRequest) Reset() {
+	*x = AwaitCatalogRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitCatalogRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitCatalogRequest) ProtoMessage() {}
+
+func (x *AwaitCatalogRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitCatalogRequest.ProtoReflect.Descriptor instead.
+func (*AwaitCatalogRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *AwaitCatalogRequest) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+// AwaitCatalogResponse is empty.
+type AwaitCatalogResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitCatalogResponse) Reset() {
+	*x = AwaitCatalogResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitCatalogResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitCatalogResponse) ProtoMessage() {}
+
+func (x *AwaitCatalogResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitCatalogResponse.ProtoReflect.Descriptor instead.
+func (*AwaitCatalogResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{29}
+}
+
 // QueueStatusRequest names a queue by its UID.
 type QueueStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2324,7 +2406,7 @@ type QueueStatusRequest struct {
 
 func (x *QueueStatusRequest) Reset() {
 	*x = QueueStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[28]
+	mi := &file_node_v1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2418,7 @@ func (x *QueueStatusRequest) String() string {
 func (*QueueStatusRequest) ProtoMessage() {}
 
 func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[28]
+	mi := &file_node_v1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2431,7 @@ func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusRequest.ProtoReflect.Descriptor instead.
 func (*QueueStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{28}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *QueueStatusRequest) GetQueue() uint64 {
@@ -2376,7 +2458,7 @@ type QueueStatusResponse struct {
 
 func (x *QueueStatusResponse) Reset() {
 	*x = QueueStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[29]
+	mi := &file_node_v1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2470,7 @@ func (x *QueueStatusResponse) String() string {
 func (*QueueStatusResponse) ProtoMessage() {}
 
 func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[29]
+	mi := &file_node_v1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2483,7 @@ func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusResponse.ProtoReflect.Descriptor instead.
 func (*QueueStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{29}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *QueueStatusResponse) GetHasOverview() bool {
@@ -2448,7 +2530,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[30]
+	mi := &file_node_v1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2542,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[30]
+	mi := &file_node_v1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2555,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{30}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
 }
 
 // NodeStatusResponse tells what a node hosts.
@@ -2500,7 +2582,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2594,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2607,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *NodeStatusResponse) GetNode() string {
@@ -2617,7 +2699,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2711,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2724,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -2720,7 +2802,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2732,7 +2814,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2745,7 +2827,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -2771,7 +2853,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2783,7 +2865,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2796,7 +2878,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
 }
 
 // SurveyRequest tells the logs of the sender's members.
@@ -2809,7 +2891,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2821,7 +2903,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2834,7 +2916,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -2856,7 +2938,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +2950,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +2963,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -2915,7 +2997,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2927,7 +3009,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2940,7 +3022,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -2970,7 +3052,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3064,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3077,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -3225,7 +3307,10 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05reply\x18\x02 \x01(\fR\x05reply\x12\x1d\n" +
 	"\n" +
 	"not_leader\x18\x03 \x01(\bR\tnotLeader\x12\x16\n" +
-	"\x06leader\x18\x04 \x01(\tR\x06leader\"*\n" +
+	"\x06leader\x18\x04 \x01(\tR\x06leader\"+\n" +
+	"\x13AwaitCatalogRequest\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\"\x16\n" +
+	"\x14AwaitCatalogResponse\"*\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\"\xc9\x01\n" +
 	"\x13QueueStatusResponse\x12!\n" +
@@ -3278,11 +3363,12 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"last_index\x18\x03 \x01(\x04R\tlastIndex\x12\x14\n" +
 	"\x05leads\x18\x04 \x01(\bR\x05leads\x12\x18\n" +
 	"\acontent\x18\x05 \x01(\bR\acontent\x12 \n" +
-	"\vcampaigning\x18\x06 \x01(\bR\vcampaigning2\x85\x05\n" +
+	"\vcampaigning\x18\x06 \x01(\bR\vcampaigning2\xe2\x05\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
-	"\x0eProposeCatalog\x12&.quorate.node.v1.ProposeCatalogRequest\x1a'.quorate.node.v1.ProposeCatalogResponse\x12X\n" +
+	"\x0eProposeCatalog\x12&.quorate.node.v1.ProposeCatalogRequest\x1a'.quorate.node.v1.ProposeCatalogResponse\x12[\n" +
+	"\fAwaitCatalog\x12$.quorate.node.v1.AwaitCatalogRequest\x1a%.quorate.node.v1.AwaitCatalogResponse\x12X\n" +
 	"\vQueueStatus\x12#.quorate.node.v1.QueueStatusRequest\x1a$.quorate.node.v1.QueueStatusResponse\x12U\n" +
 	"\n" +
 	"NodeStatus\x12\".quorate.node.v1.NodeStatusRequest\x1a#.quorate.node.v1.NodeStatusResponse\x12I\n" +
@@ -3302,7 +3388,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(*LinkRequest)(nil),                // 1: quorate.node.v1.LinkRequest
@@ -3333,17 +3419,19 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*Resume)(nil),                     // 26: quorate.node.v1.Resume
 	(*ProposeCatalogRequest)(nil),      // 27: quorate.node.v1.ProposeCatalogRequest
 	(*ProposeCatalogResponse)(nil),     // 28: quorate.node.v1.ProposeCatalogResponse
-	(*QueueStatusRequest)(nil),         // 29: quorate.node.v1.QueueStatusRequest
-	(*QueueStatusResponse)(nil),        // 30: quorate.node.v1.QueueStatusResponse
-	(*NodeStatusRequest)(nil),          // 31: quorate.node.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),         // 32: quorate.node.v1.NodeStatusResponse
-	(*GroupStatus)(nil),                // 33: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 34: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 35: quorate.node.v1.TransferLeadershipResponse
-	(*SurveyRequest)(nil),              // 36: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 37: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 38: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 39: quorate.node.v1.SurveyAnswer
+	(*AwaitCatalogRequest)(nil),        // 29: quorate.node.v1.AwaitCatalogRequest
+	(*AwaitCatalogResponse)(nil),       // 30: quorate.node.v1.AwaitCatalogResponse
+	(*QueueStatusRequest)(nil),         // 31: quorate.node.v1.QueueStatusRequest
+	(*QueueStatusResponse)(nil),        // 32: quorate.node.v1.QueueStatusResponse
+	(*NodeStatusRequest)(nil),          // 33: quorate.node.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),         // 34: quorate.node.v1.NodeStatusResponse
+	(*GroupStatus)(nil),                // 35: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 36: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 37: quorate.node.v1.TransferLeadershipResponse
+	(*SurveyRequest)(nil),              // 38: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 39: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 40: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 41: quorate.node.v1.SurveyAnswer
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	3,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -3381,26 +3469,28 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	24, // 32: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
 	0,  // 33: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
 	24, // 34: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	33, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	33, // 36: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	37, // 37: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	39, // 38: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	35, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	35, // 36: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	39, // 37: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	41, // 38: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
 	1,  // 39: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
 	17, // 40: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
 	27, // 41: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	29, // 42: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	31, // 43: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	36, // 44: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	34, // 45: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	2,  // 46: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	19, // 47: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	28, // 48: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	30, // 49: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	32, // 50: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	38, // 51: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	35, // 52: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	46, // [46:53] is the sub-list for method output_type
-	39, // [39:46] is the sub-list for method input_type
+	29, // 42: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	31, // 43: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	33, // 44: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	38, // 45: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	36, // 46: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	2,  // 47: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	19, // 48: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	28, // 49: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	30, // 50: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	32, // 51: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	34, // 52: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	40, // 53: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	37, // 54: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	47, // [47:55] is the sub-list for method output_type
+	39, // [39:47] is the sub-list for method input_type
 	39, // [39:39] is the sub-list for extension type_name
 	39, // [39:39] is the sub-list for extension extendee
 	0,  // [0:39] is the sub-list for field type_name
@@ -3439,7 +3529,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   39,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	Node_Link_FullMethodName               = "/quorate.node.v1.Node/Link"
 	Node_InstallSnapshot_FullMethodName    = "/quorate.node.v1.Node/InstallSnapshot"
 	Node_ProposeCatalog_FullMethodName     = "/quorate.node.v1.Node/ProposeCatalog"
+	Node_AwaitCatalog_FullMethodName       = "/quorate.node.v1.Node/AwaitCatalog"
 	Node_QueueStatus_FullMethodName        = "/quorate.node.v1.Node/QueueStatus"
 	Node_NodeStatus_FullMethodName         = "/quorate.node.v1.Node/NodeStatus"
 	Node_Survey_FullMethodName             = "/quorate.node.v1.Node/Survey"
@@ -47,6 +48,8 @@ type NodeClient interface {
 	InstallSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[InstallSnapshotRequest, InstallSnapshotResponse], error)
 	// ProposeCatalog carries a catalog command to the catalog's leader.
 	ProposeCatalog(ctx context.Context, in *ProposeCatalogRequest, opts ...grpc.CallOption) (*ProposeCatalogResponse, error)
+	// AwaitCatalog returns when the receiver's view shows the catalog up to an index.
+	AwaitCatalog(ctx context.Context, in *AwaitCatalogRequest, opts ...grpc.CallOption) (*AwaitCatalogResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(ctx context.Context, in *QueueStatusRequest, opts ...grpc.CallOption) (*QueueStatusResponse, error)
 	// NodeStatus reads what a node hosts and how it fares.
@@ -95,6 +98,16 @@ func (c *nodeClient) ProposeCatalog(ctx context.Context, in *ProposeCatalogReque
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ProposeCatalogResponse)
 	err := c.cc.Invoke(ctx, Node_ProposeCatalog_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) AwaitCatalog(ctx context.Context, in *AwaitCatalogRequest, opts ...grpc.CallOption) (*AwaitCatalogResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AwaitCatalogResponse)
+	err := c.cc.Invoke(ctx, Node_AwaitCatalog_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +170,8 @@ type NodeServer interface {
 	InstallSnapshot(grpc.ClientStreamingServer[InstallSnapshotRequest, InstallSnapshotResponse]) error
 	// ProposeCatalog carries a catalog command to the catalog's leader.
 	ProposeCatalog(context.Context, *ProposeCatalogRequest) (*ProposeCatalogResponse, error)
+	// AwaitCatalog returns when the receiver's view shows the catalog up to an index.
+	AwaitCatalog(context.Context, *AwaitCatalogRequest) (*AwaitCatalogResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error)
 	// NodeStatus reads what a node hosts and how it fares.
@@ -183,6 +198,9 @@ func (UnimplementedNodeServer) InstallSnapshot(grpc.ClientStreamingServer[Instal
 }
 func (UnimplementedNodeServer) ProposeCatalog(context.Context, *ProposeCatalogRequest) (*ProposeCatalogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ProposeCatalog not implemented")
+}
+func (UnimplementedNodeServer) AwaitCatalog(context.Context, *AwaitCatalogRequest) (*AwaitCatalogResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AwaitCatalog not implemented")
 }
 func (UnimplementedNodeServer) QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method QueueStatus not implemented")
@@ -245,6 +263,24 @@ func _Node_ProposeCatalog_Handler(srv interface{}, ctx context.Context, dec func
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(NodeServer).ProposeCatalog(ctx, req.(*ProposeCatalogRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_AwaitCatalog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AwaitCatalogRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).AwaitCatalog(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_AwaitCatalog_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).AwaitCatalog(ctx, req.(*AwaitCatalogRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -331,6 +367,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ProposeCatalog",
 			Handler:    _Node_ProposeCatalog_Handler,
+		},
+		{
+			MethodName: "AwaitCatalog",
+			Handler:    _Node_AwaitCatalog_Handler,
 		},
 		{
 			MethodName: "QueueStatus",
