@@ -84,7 +84,7 @@ func (h *health) startup() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ready == nil {
-		return errors.New("the node recovers its data and looks for the cluster")
+		return errors.New("the node recovers its data directory")
 	}
 	return nil
 }
