@@ -11,11 +11,11 @@ import (
 // follows it: by links, or by timers of the group.
 func TestLeaderIsReplaced(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		timers bool
-	}{{"by links", false}, {"by timers of the group", true}} {
+		name string
+		by   Elections
+	}{{"by links", ElectionsByLinks}, {"by timers of the group", ElectionsByTimers}} {
 		t.Run(c.name, func(t *testing.T) {
-			n := newTestNodes(t, func(config *Config) { config.GroupTimers = c.timers })
+			n := newTestNodes(t, func(config *Config) { config.Elections = c.by })
 			n.start("a", "b", "c")
 			q := n.nodes["a"].declare(t, "q", 3)
 			enqueue := func(seq quorumq.Seq) {
@@ -51,7 +51,9 @@ func TestLeaderIsReplaced(t *testing.T) {
 // A node without a quorum within reach answers so within the time of a command, and its
 // queue is there again with the quorum.
 func TestNoQuorum(t *testing.T) {
-	n := newTestNodes(t, func(config *Config) { config.CommandTimeout = 3 * time.Second })
+	n := newTestNodes(t, func(config *Config) {
+		config.CommandTimeout, config.Elections = 3*time.Second, ElectionsByLinks
+	})
 	n.start("a", "b", "c")
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.stop("b", "c")

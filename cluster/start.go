@@ -124,7 +124,7 @@ func (c *Cluster) connect() error {
 		Handler: traffic{c}, Calls: calls{c: c}, Logger: c.log,
 	}
 	var err error
-	if !c.cfg.GroupTimers {
+	if c.cfg.Elections == ElectionsByLinks {
 		c.liveness, err = liveness.New(liveness.Config{
 			Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
 			SuspectAfter: c.cfg.SuspectAfter,

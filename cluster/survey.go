@@ -39,7 +39,7 @@ func (c *Cluster) dead(n id.NodeID) bool {
 // Survey answers for this node's groups.
 func (s calls) Survey(_ context.Context, r *nodev1.SurveyRequest) (*nodev1.SurveyResponse, error) {
 	if s.c.liveness == nil {
-		return nil, status.Error(codes.FailedPrecondition, "groups of this node have timers of their own: set GroupTimers alike on all nodes")
+		return nil, status.Error(codes.FailedPrecondition, "queues of this node elect by timers: set cluster.elections alike on all nodes")
 	}
 	return s.c.liveness.Survey(r), nil
 }

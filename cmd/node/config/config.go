@@ -27,7 +27,7 @@ type Config struct {
 		Expect        int      `koanf:"expect"`
 		Join          []string `koanf:"join"`
 		GossipKeyFile string   `koanf:"gossip_key_file"`
-		GroupTimers   bool     `koanf:"group_timers"`
+		Elections     string   `koanf:"elections"`
 	} `koanf:"cluster"`
 	Listen struct {
 		Client string `koanf:"client"`
@@ -63,7 +63,7 @@ type Config struct {
 
 const (
 	maxExpect       = 7
-	maxMessageBytes = 512 << 20
+	maxMessageBytes = 30 << 20 // below the largest command of a group, 32 MiB, with its headers
 )
 
 // Validate returns all faults at once, each by the name of its setting.
@@ -106,6 +106,9 @@ func (c *Config) Validate() error {
 	}
 	if l := c.Storage.QueueLog; l != "shared" && l != "bolt" {
 		fault("storage.queue_log", strconv.Quote(l), "use shared or bolt")
+	}
+	if e := c.Cluster.Elections; e != "timers" && e != "links" {
+		fault("cluster.elections", strconv.Quote(e), "use timers or links, the same on every node")
 	}
 	if f := c.Log.Format; f != "auto" && f != "text" && f != "json" {
 		fault("log.format", strconv.Quote(f), "use auto, text or json")

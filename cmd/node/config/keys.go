@@ -24,7 +24,7 @@ func Keys() []Key {
 		{"cluster.expect", 3, "nodes that found the cluster together at its very first start; the same on every node"},
 		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved again and again"},
 		{"cluster.gossip_key_file", "", "file with 16, 24 or 32 bytes in base64 that encrypt gossip and admit peers; empty: none"},
-		{"cluster.group_timers", false, "every queue's group has Raft timers of its own, of timeouts.heartbeat, instead of nodes watching each other; the same on every node"},
+		{"cluster.elections", "timers", "how queues find out that their leader is lost: by timers of their own, or links, by which nodes watch each other; the same on every node"},
 		{"listen.client", "0.0.0.0:7070", "gRPC for clients"},
 		{"listen.peer", "0.0.0.0:7071", "gRPC between nodes"},
 		{"listen.gossip", "0.0.0.0:7072", "gossip between nodes, TCP and UDP"},
@@ -44,8 +44,8 @@ func Keys() []Key {
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
 		{"timeouts.confirm", 60 * time.Second, "a queue without a leader: a publish is given up after this; 0: never"},
 		{"timeouts.command", 5 * time.Second, "a queue without a leader: any other call fails after this"},
-		{"timeouts.suspect", 400 * time.Millisecond, "a node that does not answer for this long is lost, and its queues elect other leaders"},
-		{"timeouts.heartbeat", 500 * time.Millisecond, "the catalog's leader is taken for lost after about this long without a word"},
+		{"timeouts.suspect", 400 * time.Millisecond, "with cluster.elections links: a node that does not answer for this long is lost, and its queues elect other leaders"},
+		{"timeouts.heartbeat", 500 * time.Millisecond, "a group's leader is taken for lost after about this long without a word: the catalog's, and with cluster.elections timers a queue's"},
 		{"timeouts.drain", 60 * time.Second, "moving leadership away before the node stops"},
 	}
 }
