@@ -89,6 +89,10 @@ fuzz: ## every fuzz target for FUZZTIME
 	  $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$dir; \
 	done
 
+.PHONY: links
+links: ## repeats the test of elections by links, which are not the default yet (ADR 0004)
+	QUORATE_TEST_LINKS=1 $(GO) test -tags $(TAGS) -count=20 -run TestLeaderIsReplaced ./cluster
+
 .PHONY: chaos
 chaos: build ## processes under a seeded schedule of faults, history checked
 	$(GO) run ./chaos/cmd -seed $(SEED) -duration $(CHAOS_TIME) $(ARGS)

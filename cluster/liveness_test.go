@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -15,6 +16,9 @@ func TestLeaderIsReplaced(t *testing.T) {
 		by   Elections
 	}{{"by links", ElectionsByLinks}, {"by timers of the group", ElectionsByTimers}} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.by == ElectionsByLinks && os.Getenv("QUORATE_TEST_LINKS") == "" {
+				t.Skip("elections by links may leave a group waiting and are not the default yet (ADR 0004): make links runs this")
+			}
 			n := newTestNodes(t, func(config *Config) { config.Elections = c.by })
 			n.start("a", "b", "c")
 			q := n.nodes["a"].declare(t, "q", 3)

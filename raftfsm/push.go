@@ -16,7 +16,7 @@ const (
 	// commit. Raft's own commit timer would do it for every group, busy or not.
 	pushDelay = 30 * time.Millisecond
 	// pushMax is the longest wait between attempts to bring a follower up.
-	pushMax = 10 * time.Second
+	pushMax = time.Second
 	// nudgeAfter is the number of rounds without progress after which raft is given a
 	// barrier to replicate: after a failed call it waits for its commit timer otherwise.
 	nudgeAfter = 3
