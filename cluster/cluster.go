@@ -40,6 +40,9 @@ type Config struct {
 	QueueLog QueueLog
 	// Failed is told, once, that this node can keep nothing any more and should end.
 	Failed func(error)
+	// Starting is told how far Start is, often; it must not block. Once Start has returned,
+	// Cluster.StartProgress tells.
+	Starting func(StartProgress)
 	// QueueConfig tells what is in force for a queue; the leader puts it into the queue's
 	// log whenever it differs. It must be a pure function of its arguments.
 	QueueConfig func(v *catalog.View, q *catalog.QueueRecord) quorumq.Config

@@ -326,7 +326,7 @@ func (h *host) ready(index uint64) error {
 	if h.opened = h.opened || h.followed >= index && open >= h.wanted && h.failures == nil; h.opened {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("cluster: %d of %d groups open", open, h.wanted), h.failures)
+	return errors.Join(fmt.Errorf("cluster: the node is starting: %d of %d groups are open", open, h.wanted), h.failures)
 }
 
 // close stops all groups. The reconcile loop has ended.

@@ -36,7 +36,9 @@ type Cluster struct {
 	liveness *liveness.Manager
 
 	draining atomic.Bool
-	ctx      context.Context // ends when Close begins
+	starting atomic.Pointer[StartProgress] // as last told; never nil
+	booted   atomic.Bool                   // all parts are there
+	ctx      context.Context               // ends when Close begins
 	stop     context.CancelFunc
 	loops    sync.WaitGroup
 	// reconciler is the one loop that must end before the groups are closed.
@@ -60,6 +62,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
 	c.ctx, c.stop = context.WithCancel(context.Background())
+	c.starts(StartProgress{Phase: StartLog})
 	var err error
 	if c.dir, err = openDataDir(c.cfg.DataDir, c.cfg.Name, c.cfg.Node); err != nil {
 		c.stop()
@@ -68,6 +71,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := c.boot(); err != nil {
 		return nil, errors.Join(err, c.shutdown(ctx))
 	}
+	c.booted.Store(true)
 	return c, nil
 }
 
@@ -78,9 +82,11 @@ func (c *Cluster) boot() error {
 	if c.epoch, err = c.dir.nextEpoch(); err != nil {
 		return err
 	}
+	c.loops.Go(c.tellStart)
 	if err := c.openShared(); err != nil {
 		return err
 	}
+	c.starts(StartProgress{Phase: StartCatalog})
 	c.host, c.gateway = newHost(c), newGateway(c)
 	if err := c.connect(); err != nil {
 		return err

@@ -41,7 +41,12 @@ func (c *Cluster) openShared() error {
 	if err != nil {
 		return fmt.Errorf("cluster: opening the log's directory: %w", err)
 	}
-	c.shared, err = wal.Open(dir, wal.Config{Logger: c.log, OnFailure: c.logFailed, OnLost: c.groupLost})
+	c.shared, err = wal.Open(dir, wal.Config{
+		Logger: c.log, OnFailure: c.logFailed, OnLost: c.groupLost,
+		OnOpen: func(done, total int) {
+			c.starts(StartProgress{Phase: StartLog, Done: uint64(done), Total: uint64(total), Unit: unitSegments})
+		},
+	})
 	if err != nil {
 		return fmt.Errorf("cluster: opening the log in %q: %w", path, err)
 	}

@@ -59,6 +59,9 @@ type Config struct {
 	OnLost func(id.GroupID, error)
 	// OnPressure is called when Pressure changes. It must return soon.
 	OnPressure func(Pressure)
+	// OnOpen is called by Open before the first segment and after each that it has
+	// recovered, of total.
+	OnOpen func(done, total int)
 	// Logger gets what an operator should know. Nil discards it.
 	Logger *slog.Logger
 
@@ -106,6 +109,9 @@ func (c Config) withDefaults() Config {
 	}
 	c.SpaceInterval = orDefault(c.SpaceInterval, DefaultSpaceInterval)
 	c.batchBytes = orDefault(c.batchBytes, batchBytes)
+	if c.OnOpen == nil {
+		c.OnOpen = func(int, int) {}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -74,6 +74,7 @@ func (l *Log) recoverAll() error {
 		l.secret = binary.LittleEndian.Uint64(b[:])
 		return nil
 	}
+	l.c.OnOpen(0, len(seqs))
 	for i, seq := range seqs {
 		s := &segment{seq: seq, sealed: true, closed: true}
 		l.segs = append(l.segs, s)
@@ -85,6 +86,7 @@ func (l *Log) recoverAll() error {
 		if err := l.recoverSegment(s, i == len(seqs)-1); err != nil {
 			return err
 		}
+		l.c.OnOpen(i+1, len(seqs))
 	}
 	l.nextSeq = seqs[len(seqs)-1] + 1
 	return nil

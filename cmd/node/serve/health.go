@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/quorate/quorate/cluster"
 )
 
 const (
@@ -22,7 +24,8 @@ type health struct {
 	stop chan struct{}
 
 	mu      sync.Mutex
-	ready   func() error // nil: not started
+	start   cluster.StartProgress // as told last, while ready is nil
+	ready   func() error          // nil: not started
 	written time.Time
 	fault   error
 }
@@ -35,6 +38,13 @@ func (h *health) started(ready func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ready = ready
+}
+
+// starting takes how far the start is.
+func (h *health) starting(p cluster.StartProgress) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.start = p
 }
 
 func (h *health) close() { close(h.stop) }
@@ -83,10 +93,13 @@ func (h *health) live() error {
 func (h *health) startup() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ready == nil {
+	switch {
+	case h.ready != nil:
+		return nil
+	case h.start == (cluster.StartProgress{}):
 		return errors.New("the node recovers its data directory")
 	}
-	return nil
+	return fmt.Errorf("the node recovers its data directory: %s", h.start)
 }
 
 func (h *health) serving() error {

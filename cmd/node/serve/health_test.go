@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/cluster"
 )
 
 // Probes answer about this node alone, and say why.
@@ -28,6 +30,9 @@ func TestHealth(t *testing.T) {
 	expect("/health/startup", 503, "recovers")
 	expect("/health/ready", 503, "recovers")
 	expect("/health/live", 200, `"status":"ok"`)
+	h.starting(cluster.StartProgress{Phase: cluster.StartLog, Done: 3, Total: 40, Unit: "segments"})
+	expect("/health/startup", 503, "opening the log: 3 of 40 segments")
+	expect("/health/ready", 503, "opening the log: 3 of 40 segments")
 
 	h.started(func() error { return ready })
 	expect("/health/startup", 200, "ok")

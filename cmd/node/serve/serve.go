@@ -107,6 +107,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
 		Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
 		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: func(err error) { n.failed <- err },
+		Starting:    n.health.starting,
 		QueueConfig: broker.QueueConfig, ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		HeartbeatTimeout: n.cfg.Timeouts.Heartbeat, SuspectAfter: n.cfg.Timeouts.Suspect, Elections: cluster.Elections(n.cfg.Cluster.Elections),
 		BodyCacheBytes: n.cfg.Limits.BodyCacheBytes, PublishWindow: n.cfg.Limits.PublishWindow,

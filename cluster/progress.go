@@ -1,0 +1,119 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+)
+
+// StartPhase is what a node does before it serves.
+type StartPhase string
+
+// The phases of a start, in this order.
+const (
+	// StartLog reads the node's log; in segments.
+	StartLog StartPhase = "opening the log"
+	// StartCatalog joins the cluster, and catches up with its catalog.
+	StartCatalog StartPhase = "joining the cluster"
+	// StartGroups opens the groups of queues.
+	StartGroups StartPhase = "opening groups"
+	// StartElections waits for the groups' leaders.
+	StartElections StartPhase = "electing leaders"
+	// StartDone tells that the node has started: every group that it opened has had a
+	// leader.
+	StartDone StartPhase = "started"
+)
+
+// Units of StartProgress.
+const (
+	unitSegments = "segments"
+	unitGroups   = "groups"
+)
+
+// StartProgress is how far a node that starts has come (RE-7).
+type StartProgress struct {
+	Phase StartPhase
+	// Done of Total Units; Total is 0 while it is not known.
+	Done, Total uint64
+	Unit        string
+}
+
+// String returns the phase and how far it is.
+func (p StartProgress) String() string {
+	if p.Total == 0 {
+		return string(p.Phase)
+	}
+	return fmt.Sprintf("%s: %d of %d %s", p.Phase, p.Done, p.Total, p.Unit)
+}
+
+// startTick is the time between two lines in the log about a start.
+const startTick = time.Second
+
+// starts takes how far the start is, in the phases before groups are opened.
+func (c *Cluster) starts(p StartProgress) {
+	c.starting.Store(&p)
+	if c.cfg.Starting != nil {
+		c.cfg.Starting(p)
+	}
+}
+
+// StartProgress returns how far this node's start is. It looks at every group while
+// leaders are elected.
+func (c *Cluster) StartProgress() StartProgress {
+	p := *c.starting.Load()
+	if p.Phase != StartCatalog || c.catalog.ready() != nil {
+		return p
+	}
+	p = c.host.startProgress(c.catalog.registered.Load())
+	if p.Phase == StartDone {
+		c.starting.Store(&p)
+	}
+	return p
+}
+
+// tellStart says in the log, at most once a second, how far the start is, until it is
+// done or the node stops.
+func (c *Cluster) tellStart() {
+	tick := time.NewTicker(startTick)
+	defer tick.Stop()
+	began, told := time.Now(), StartProgress{}
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return
+		}
+		// Before boot has returned, only what is stored may be looked at.
+		p := *c.starting.Load()
+		if c.booted.Load() {
+			p = c.StartProgress()
+		}
+		if p.Phase == StartDone {
+			c.log.Info("node has started", "groups", p.Total, "took", time.Since(began).Round(time.Millisecond))
+			return
+		}
+		if p != told {
+			c.log.Info("node is starting", "phase", string(p.Phase), "done", p.Done, "total", p.Total, "unit", p.Unit)
+			told = p
+		}
+	}
+}
+
+// startProgress tells how far the groups are that the view had at the index.
+func (h *host) startProgress(index uint64) StartProgress {
+	if h.ready(index) != nil {
+		h.mu.RLock()
+		defer h.mu.RUnlock()
+		return StartProgress{Phase: StartGroups, Done: uint64(len(h.queues)), Total: uint64(h.wanted), Unit: unitGroups}
+	}
+	p := StartProgress{Phase: StartElections, Unit: unitGroups}
+	for _, q := range h.all() {
+		p.Total++
+		if leader, _ := q.group.Leader(); leader != "" || q.group.Failed() != nil {
+			p.Done++
+		}
+	}
+	if p.Done == p.Total {
+		p.Phase = StartDone
+	}
+	return p
+}
