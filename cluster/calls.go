@@ -103,6 +103,9 @@ func (s calls) NodeStatus(context.Context, *nodev1.NodeStatusRequest) (*nodev1.N
 	out.Founded, out.Expect = c.catalog.founded(), uint32(c.cfg.Expect)
 	p := c.catalog.promise.Load()
 	out.Founder, out.FoundingRound, out.Founding = string(p.founder), p.round, nodeNames(p.members)
+	for uid, err := range c.host.losses() {
+		out.Lost = append(out.Lost, &nodev1.LostMember{Queue: uint64(uid), Reason: err.Error()})
+	}
 	g := c.catalog.group
 	out.Groups = append(out.Groups, groupStatus(id.CatalogGroup, g.Stats(), g.Failed()))
 	for _, q := range c.host.all() {

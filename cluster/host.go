@@ -37,10 +37,11 @@ type host struct {
 
 	mu       sync.RWMutex
 	queues   map[id.QueueUID]*hosted
-	wanted   int    // queues of the view that this node is a member of
-	followed uint64 // index of the view that was followed last
-	opened   bool   // all were open once; new queues do not make the node unready
-	failures error  // of the last reconciliation
+	wanted   int                   // queues of the view that this node is a member of
+	followed uint64                // index of the view that was followed last
+	opened   bool                  // all were open once; new queues do not make the node unready
+	failures error                 // of the last reconciliation
+	damaged  map[id.QueueUID]error // members that are kept closed, and why
 	closed   bool
 }
 
@@ -62,6 +63,7 @@ func newHost(c *Cluster) *host {
 		maxHeldBytes: maxHeldBytes,
 		queues:       map[id.QueueUID]*hosted{},
 		known:        map[id.QueueUID]struct{}{},
+		damaged:      map[id.QueueUID]error{},
 	}
 	h.timers = newTimers(h.expire)
 	h.answer = func(p transport.Peer, f *nodev1.Frame) error { return c.mux.Answer(p, f) }
@@ -222,7 +224,7 @@ func (h *host) follow(v *catalog.View) error {
 			continue
 		}
 		wanted++
-		if h.queue(r.UID) == nil && (registered || h.c.dir.hasQueue(r.UID)) {
+		if h.queue(r.UID) == nil && !h.keptClosed(r.UID) && (registered || h.c.dir.hasQueue(r.UID)) {
 			open = append(open, r)
 		}
 	}
@@ -277,6 +279,7 @@ func (h *host) remove(uid id.QueueUID) error {
 	h.mu.Lock()
 	q := h.queues[uid]
 	delete(h.queues, uid)
+	delete(h.damaged, uid)
 	h.mu.Unlock()
 	var err error
 	if q != nil {
@@ -287,6 +290,10 @@ func (h *host) remove(uid id.QueueUID) error {
 
 func (h *host) open(r *catalog.QueueRecord) error {
 	q, err := openHosted(h, r)
+	if isDamage(err) {
+		h.keepClosed(r, err)
+		return nil
+	}
 	if err != nil {
 		h.c.log.Error("opening a queue's group", "queue", r.UID.String(), "error", err)
 		return err
@@ -322,7 +329,7 @@ func eachOf[T any](all []T, f func(T) error) error {
 func (h *host) ready(index uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	open := len(h.queues)
+	open := len(h.queues) + len(h.damaged)
 	if h.opened = h.opened || h.followed >= index && open >= h.wanted && h.failures == nil; h.opened {
 		return nil
 	}

@@ -58,7 +58,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	if err != nil {
 		return nil, fault(err)
 	}
-	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(dir, "snapshots"), storage)
+	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(dir, snapshotsDir), storage)
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}

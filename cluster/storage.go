@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
@@ -62,22 +61,27 @@ func (c *Cluster) logFailed(err error) {
 	}
 }
 
-// groupLost tells of a group whose entries cannot be read. Its member stops when raft
-// comes upon them.
+// groupLost stops the member of a group whose entries cannot be read.
 func (c *Cluster) groupLost(g id.GroupID, err error) {
 	c.log.Error("a queue's entries on this node are damaged: its member stops; the other members go on", "queue", id.QueueUID(g).String(), "error", err)
+	if m := c.host.queue(id.QueueUID(g)); m != nil {
+		m.group.Fail(err)
+	}
 }
 
 // openStorage opens a queue's log where it is, a new one as configured.
 func (h *host) openStorage(q id.QueueUID, dir string) (raftfsm.Storage, error) {
 	file := filepath.Join(dir, "log.db")
-	inShared := h.c.cfg.QueueLog == QueueLogShared ||
-		h.c.shared != nil && slices.Contains(h.c.shared.Groups(), q.Group())
-	if exists(file) || !inShared {
+	known := h.c.shared != nil && h.c.shared.Has(q.Group())
+	if exists(file) || !known && h.c.cfg.QueueLog != QueueLogShared {
 		return raftfsm.OpenBolt(file)
 	}
 	if err, lost := h.c.shared.Lost()[q.Group()]; lost {
 		return nil, fmt.Errorf("its entries in the node's log are damaged: %w", err)
+	}
+	if !known && hasSnapshot(dir) {
+		return nil, fmt.Errorf("%w: it has a snapshot, but nothing in the log %s: segments are gone: %s",
+			wal.ErrLost, filepath.Join(h.c.dir.path, walDir), remedyRebuild)
 	}
 	return h.c.shared.Group(q.Group())
 }

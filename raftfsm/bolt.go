@@ -80,6 +80,9 @@ func boltOpenError(path string, err error) error {
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return fmt.Errorf("raftfsm: %s is locked by another process: stop the other node that uses this directory", path)
 	}
+	if errors.Is(err, bolterrors.ErrInvalid) || errors.Is(err, bolterrors.ErrChecksum) {
+		return fmt.Errorf("raftfsm: %s is damaged: %w: %w: remove this member's files to let it be rebuilt from its peers", path, errCorrupt, err)
+	}
 	return fmt.Errorf("raftfsm: open %s: %w", path, err)
 }
 
@@ -87,7 +90,7 @@ func openBolt(path string, open openFile) (_ *bolt, err error) {
 	defer func() {
 		// Bolt panics on pages that it cannot make sense of.
 		if p := recover(); p != nil {
-			err = fmt.Errorf("raftfsm: %s is damaged: %v: remove this member's files to let it be rebuilt from its peers", path, p)
+			err = fmt.Errorf("raftfsm: %s is damaged: %w: %v: remove this member's files to let it be rebuilt from its peers", path, errCorrupt, p)
 		}
 	}()
 	db, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(open), MsgpackUseNewTimeFormat: true})

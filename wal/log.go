@@ -292,6 +292,14 @@ func (l *Log) Groups() []id.GroupID {
 	return all
 }
 
+// Has tells whether a group has records.
+func (l *Log) Has(group id.GroupID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups[group]
+	return g != nil && g.exists()
+}
+
 // Lost returns the groups that have lost something, and what.
 func (l *Log) Lost() map[id.GroupID]error {
 	l.mu.Lock()

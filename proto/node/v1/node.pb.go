@@ -2575,7 +2575,10 @@ type NodeStatusResponse struct {
 	// FoundingRound numbers the founder's proposals.
 	FoundingRound uint64 `protobuf:"varint,9,opt,name=founding_round,json=foundingRound,proto3" json:"founding_round,omitempty"`
 	// Expect is with how many nodes this one founds a cluster; 0: it does not say.
-	Expect        uint32 `protobuf:"varint,10,opt,name=expect,proto3" json:"expect,omitempty"`
+	Expect uint32 `protobuf:"varint,10,opt,name=expect,proto3" json:"expect,omitempty"`
+	// Lost are the queues whose member on this node has lost what it had stored: it is kept
+	// closed, does not vote and does not serve, until it is rebuilt.
+	Lost          []*LostMember `protobuf:"bytes,11,rep,name=lost,proto3" json:"lost,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2680,6 +2683,67 @@ func (x *NodeStatusResponse) GetExpect() uint32 {
 	return 0
 }
 
+func (x *NodeStatusResponse) GetLost() []*LostMember {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
+}
+
+// LostMember is a queue's member that may not act again.
+type LostMember struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue uint64                 `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Reason names what is damaged and where.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LostMember) Reset() {
+	*x = LostMember{}
+	mi := &file_node_v1_node_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LostMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LostMember) ProtoMessage() {}
+
+func (x *LostMember) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LostMember.ProtoReflect.Descriptor instead.
+func (*LostMember) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *LostMember) GetQueue() uint64 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
+func (x *LostMember) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // GroupStatus is one group member's state.
 type GroupStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2699,7 +2763,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +2775,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +2788,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -2802,7 +2866,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2814,7 +2878,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2827,7 +2891,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -2853,7 +2917,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +2929,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +2942,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
 }
 
 // SurveyRequest tells the logs of the sender's members.
@@ -2891,7 +2955,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2903,7 +2967,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2916,7 +2980,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -2938,7 +3002,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3014,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3027,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -2997,7 +3061,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3009,7 +3073,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3022,7 +3086,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -3052,7 +3116,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3128,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3141,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -3319,7 +3383,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05group\x18\x03 \x01(\v2\x1c.quorate.node.v1.GroupStatusR\x05group\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\x12'\n" +
 	"\x0fbacklog_trouble\x18\x05 \x01(\tR\x0ebacklogTrouble\"\x13\n" +
-	"\x11NodeStatusRequest\"\xb9\x02\n" +
+	"\x11NodeStatusRequest\"\xea\x02\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -3331,7 +3395,12 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\bfounding\x18\b \x03(\tR\bfounding\x12%\n" +
 	"\x0efounding_round\x18\t \x01(\x04R\rfoundingRound\x12\x16\n" +
 	"\x06expect\x18\n" +
-	" \x01(\rR\x06expect\"\x8b\x02\n" +
+	" \x01(\rR\x06expect\x12/\n" +
+	"\x04lost\x18\v \x03(\v2\x1b.quorate.node.v1.LostMemberR\x04lost\":\n" +
+	"\n" +
+	"LostMember\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x8b\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
@@ -3388,7 +3457,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(*LinkRequest)(nil),                // 1: quorate.node.v1.LinkRequest
@@ -3425,13 +3494,14 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*QueueStatusResponse)(nil),        // 32: quorate.node.v1.QueueStatusResponse
 	(*NodeStatusRequest)(nil),          // 33: quorate.node.v1.NodeStatusRequest
 	(*NodeStatusResponse)(nil),         // 34: quorate.node.v1.NodeStatusResponse
-	(*GroupStatus)(nil),                // 35: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 36: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 37: quorate.node.v1.TransferLeadershipResponse
-	(*SurveyRequest)(nil),              // 38: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 39: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 40: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 41: quorate.node.v1.SurveyAnswer
+	(*LostMember)(nil),                 // 35: quorate.node.v1.LostMember
+	(*GroupStatus)(nil),                // 36: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 37: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 38: quorate.node.v1.TransferLeadershipResponse
+	(*SurveyRequest)(nil),              // 39: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 40: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 41: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 42: quorate.node.v1.SurveyAnswer
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	3,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -3469,31 +3539,32 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	24, // 32: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
 	0,  // 33: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
 	24, // 34: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	35, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	35, // 36: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	39, // 37: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	41, // 38: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	1,  // 39: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	17, // 40: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	27, // 41: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	29, // 42: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	31, // 43: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	33, // 44: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	38, // 45: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	36, // 46: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	2,  // 47: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	19, // 48: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	28, // 49: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	30, // 50: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	32, // 51: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	34, // 52: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	40, // 53: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	37, // 54: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	47, // [47:55] is the sub-list for method output_type
-	39, // [39:47] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	36, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	36, // 36: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	35, // 37: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	40, // 38: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	42, // 39: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	1,  // 40: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	17, // 41: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	27, // 42: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	29, // 43: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	31, // 44: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	33, // 45: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	39, // 46: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	37, // 47: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	2,  // 48: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	19, // 49: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	28, // 50: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	30, // 51: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	32, // 52: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	34, // 53: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	41, // 54: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	38, // 55: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	48, // [48:56] is the sub-list for method output_type
+	40, // [40:48] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -3529,7 +3600,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
+)
+
+// A member whose stored bytes are damaged or gone may have voted, or answered for
+// entries, that it no longer knows of. It is kept closed: it does not vote and does not
+// serve until host.remove has wiped it and it joins its group again as a new member.
+
+const (
+	// snapshotsDir is where a member keeps its snapshots, in the queue's directory.
+	snapshotsDir = "snapshots"
+	// remedyRebuild tells an operator what to do about a member that is kept closed.
+	remedyRebuild = "restore them, or let this member be rebuilt from its peers"
+)
+
+// isDamage tells whether an error says that a member has lost what it had stored.
+func isDamage(err error) bool {
+	var corrupt *wal.CorruptError
+	return errors.Is(err, wal.ErrLost) || errors.As(err, &corrupt) || raftfsm.Damaged(err)
+}
+
+// keepClosed notes a member that could not be opened because of damage.
+func (h *host) keepClosed(r *catalog.QueueRecord, err error) {
+	h.c.log.Error("a queue's member has lost what it had stored: it is kept closed and does not vote until it is rebuilt from its peers",
+		"queue", r.Name, "vhost", r.VHost, "uid", r.UID.String(), "error", err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.damaged[r.UID] = err
+}
+
+// keptClosed tells whether this node's member of a queue could not be opened because of
+// damage.
+func (h *host) keptClosed(uid id.QueueUID) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.damaged[uid] != nil
+}
+
+// losses returns the queues whose member on this node has lost what it had stored, and
+// what: it was kept closed, or it stopped when it came upon the damage.
+func (h *host) losses() map[id.QueueUID]error {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	lost := maps.Clone(h.damaged)
+	for uid, q := range h.queues {
+		if err := q.group.Failed(); err != nil && isDamage(err) {
+			lost[uid] = err
+		}
+	}
+	return lost
+}
+
+// lostMembers returns the queues of losses, ascending. Each stays until host.remove
+// has wiped it, which must come after the catalog has taken the member out: else an empty
+// one would be opened in its place, and vote. It may be called concurrently.
+func (h *host) lostMembers() []id.QueueUID { return slices.Sorted(maps.Keys(h.losses())) }
+
+// hasSnapshot tells whether a member's directory has a snapshot.
+func hasSnapshot(dir string) bool {
+	found, err := os.ReadDir(filepath.Join(dir, snapshotsDir))
+	return err == nil && len(found) > 0
+}

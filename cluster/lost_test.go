@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// segments returns the files of a stopped node's log, oldest first.
+func (n *testNodes) segments(i id.NodeID) []string {
+	n.t.Helper()
+	found, err := filepath.Glob(filepath.Join(n.dir, string(i), walDir, "*.wal"))
+	if err != nil || len(found) == 0 {
+		n.t.Fatalf("node %s has no segments: %v", i, err)
+	}
+	slices.Sort(found)
+	return found
+}
+
+// flip changes one bit of the first place of a file where the text is.
+func flip(t *testing.T, path, text string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(b, []byte(text))
+	if at < 0 {
+		t.Fatalf("%s does not hold %q", path, text)
+	}
+	b[at] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A member that finds its log, its file or its snapshot damaged, or a part of the log
+// gone, is kept closed and reported; its node is ready and its other queues go on, and so
+// do the other members.
+func TestLostMember(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		log    QueueLog
+		damage func(n *testNodes, q id.QueueUID)
+		reason string
+	}{
+		"bit flip in the log": {QueueLogShared, func(n *testNodes, _ id.QueueUID) {
+			flip(n.t, n.segments("c")[0], "kept by three")
+		}, "wrong checksum"},
+		"segment gone": {QueueLogShared, func(n *testNodes, q id.QueueUID) {
+			n.start("c") // makes a second segment
+			n.nodes["a"].publish(n.t, q, "second", quorumq.Unlimited)
+			n.caughtUp(q, "c")
+			n.stop("c")
+			if err := os.Remove(n.segments("c")[0]); err != nil {
+				n.t.Fatal(err)
+			}
+		}, "is gone"},
+		"bit flip in a snapshot": {QueueLogShared, func(n *testNodes, q id.QueueUID) {
+			found, err := filepath.Glob(filepath.Join(n.dir, "c", queuesDir, q.String(), snapshotsDir, "*.snapshot"))
+			if err != nil || len(found) != 1 {
+				n.t.Fatalf("snapshots %q, %v", found, err)
+			}
+			b, err := os.ReadFile(found[0])
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			b[len(b)-1] ^= 1
+			if err := os.WriteFile(found[0], b, 0o600); err != nil {
+				n.t.Fatal(err)
+			}
+		}, "checksum"},
+		"log gone under a snapshot": {QueueLogShared, func(n *testNodes, _ id.QueueUID) {
+			for _, s := range n.segments("c") {
+				if err := os.Remove(s); err != nil {
+					n.t.Fatal(err)
+				}
+			}
+		}, "nothing in the log"},
+		"bolt file cut off": {QueueLogBolt, func(n *testNodes, q id.QueueUID) {
+			path := filepath.Join(n.dir, "c", queuesDir, q.String(), "log.db")
+			b, err := os.ReadFile(path)
+			if err != nil {
+				n.t.Fatal(err)
+			}
+			clear(b[:8192]) // both meta pages
+			if err := os.WriteFile(path, b, 0o600); err != nil {
+				n.t.Fatal(err)
+			}
+		}, "damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newTestNodes(t, func(cfg *Config) { cfg.QueueLog = c.log })
+			n.start("a", "b", "c")
+			q := n.nodes["a"].declare(t, "q", 3)
+			n.nodes["a"].publish(t, q, "first", quorumq.Unlimited)
+			n.caughtUp(q, "c")
+			if err := n.nodes["c"].host.queue(q).group.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+			n.nodes["a"].publish(t, q, "kept by three", quorumq.Unlimited)
+			n.caughtUp(q, "c")
+			n.stop("c")
+			c.damage(n, q)
+			n.start("c") // and it becomes ready
+
+			node := n.nodes["c"]
+			if got := node.host.lostMembers(); !slices.Equal(got, []id.QueueUID{q}) {
+				t.Fatalf("lost members are %v", got)
+			}
+			s, err := calls{c: node.Cluster}.NodeStatus(t.Context(), &nodev1.NodeStatusRequest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l := s.GetLost(); len(l) != 1 || l[0].GetQueue() != uint64(q) || !strings.Contains(l[0].GetReason(), c.reason) {
+				t.Errorf("status tells %v, want queue %s and %q", l, q, c.reason)
+			}
+			if m := node.host.queue(q); m != nil && m.group.Failed() == nil {
+				t.Error("the member is open")
+			}
+			n.nodes["a"].publish(t, q, "by two", quorumq.Unlimited)
+			other := node.declare(t, "other", 3)
+			node.publish(t, other, "x", quorumq.Unlimited)
+			if got := node.host.lostMembers(); len(got) != 1 {
+				t.Errorf("lost members are %v", got)
+			}
+			if err := node.host.remove(q); err != nil {
+				t.Fatal(err)
+			}
+			if got := node.host.lostMembers(); len(got) != 0 {
+				t.Errorf("after it was wiped lost members are %v", got)
+			}
+		})
+	}
+}
+
+// caughtUp waits until a node's member has applied what its leader has.
+func (n *testNodes) caughtUp(q id.QueueUID, i id.NodeID) {
+	n.t.Helper()
+	want := n.leader(q).host.queue(q).group.Stats().AppliedIndex
+	poll(n.t, fmt.Sprintf("node %s has caught up", i), func() error {
+		m := n.nodes[i].host.queue(q)
+		if m == nil {
+			return errors.New("no member is open")
+		}
+		if s := m.group.Stats(); s.AppliedIndex < want {
+			return fmt.Errorf("at %d of %d", s.AppliedIndex, want)
+		}
+		return nil
+	})
+}
