@@ -81,6 +81,12 @@ func (v *View) apply(cmd Command) (Reply, *Error) {
 		return v.deleteQueue(cmd)
 	case *SetQueueMembers:
 		return v.setQueueMembers(cmd)
+	case *BeginMemberChange:
+		return v.beginMemberChange(cmd)
+	case *SettleMemberChange:
+		return v.settleMemberChange(cmd)
+	case *CancelMemberChange:
+		return v.cancelMemberChange(cmd)
 	case *DeclareExchange:
 		return v.declareExchange(cmd)
 	case *DeleteExchange:

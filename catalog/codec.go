@@ -13,7 +13,9 @@ import (
 const (
 	commandVersion  = 1
 	replyVersion    = 1
-	snapshotVersion = 1
+	snapshotVersion = 2
+	// snapshotV1 had no changes of members.
+	snapshotV1 = 1
 )
 
 func appendString[S ~string](b []byte, s S) []byte {
@@ -56,6 +58,7 @@ var (
 // reader walks over b; after the first error it returns zero values. Strings are copies.
 type reader struct {
 	what string // "command", "snapshot", for error texts
+	old  bool   // a snapshot of version 1
 	b    []byte
 	at   int
 	err  error
@@ -66,6 +69,16 @@ func (r *reader) fail(part string, err error) {
 		r.err = fmt.Errorf("catalog: %s: %s at byte %d: %w", r.what, part, r.at, err)
 		r.at = len(r.b)
 	}
+}
+
+// size reads a number of members.
+func (r *reader) size(part string) int {
+	n := r.uvarint(part)
+	if r.err == nil && n > MaxMembers {
+		r.fail(part, fmt.Errorf("%d, the limit is %d", n, MaxMembers))
+		return 0
+	}
+	return int(n)
 }
 
 // version reads and checks the first byte.

@@ -23,6 +23,9 @@ const (
 	kindUnbind
 	kindRegisterNode
 	kindForgetNode
+	kindBeginMemberChange
+	kindSettleMemberChange
+	kindCancelMemberChange
 )
 
 // QueueType is the profile of a queue.
@@ -83,7 +86,8 @@ type DeleteQueue struct {
 	UID         id.QueueUID // 0 = whichever has the name; else it must match
 }
 
-// SetQueueMembers replaces the members of a queue's group.
+// SetQueueMembers replaces the members of a queue's group by decree, and ends the change
+// that there may be. Nothing makes the group follow.
 type SetQueueMembers struct {
 	UID     id.QueueUID
 	Members []id.NodeID
@@ -132,6 +136,47 @@ type RegisterNode struct {
 	Epoch         id.Epoch
 }
 
+// BeginMemberChange says how a queue's members shall change (RE-3). One change at a time:
+// a repeat of the one that goes on is fine, another is refused. The group's leader
+// carries it out and tells by SettleMemberChange. The reply's index is the change's ID,
+// unless it goes on already.
+type BeginMemberChange struct {
+	UID   id.QueueUID
+	Join  id.NodeID // becomes a member; "": none
+	Leave id.NodeID // ceases to be one; "": none. The same as Join: it is built anew
+	Size  int       // members that the queue shall have from then on (QueueRecord.Size); 0: as before
+}
+
+// SettleMemberChange tells that the group has taken a step of a change. It is refused
+// unless that change goes on.
+type SettleMemberChange struct {
+	UID    id.QueueUID
+	Change uint64 // MemberChange.ID
+	Step   MemberStep
+}
+
+// CancelMemberChange asks that a change be taken back, as far as it still can be. A
+// change that is over is fine.
+type CancelMemberChange struct {
+	UID    id.QueueUID
+	Change uint64
+}
+
+// MemberStep is a step of a change of members; the numbers are those of the byte form.
+type MemberStep uint8
+
+// The steps.
+const (
+	// StepNone changes nothing: who is not refused knows that the change goes on.
+	StepNone MemberStep = iota
+	// StepJoined: the joining node votes, so it is a member.
+	StepJoined
+	// StepLeft: the leaving node is out of the group.
+	StepLeft
+	// StepCancelled: what was left of the change is taken back.
+	StepCancelled
+)
+
 // ForgetNode removes a node that is a member of no queue.
 type ForgetNode struct {
 	ID id.NodeID
@@ -146,3 +191,14 @@ func (*Bind) kind() commandKind            { return kindBind }
 func (*Unbind) kind() commandKind          { return kindUnbind }
 func (*RegisterNode) kind() commandKind    { return kindRegisterNode }
 func (*ForgetNode) kind() commandKind      { return kindForgetNode }
+func (*BeginMemberChange) kind() commandKind {
+	return kindBeginMemberChange
+}
+
+func (*SettleMemberChange) kind() commandKind {
+	return kindSettleMemberChange
+}
+
+func (*CancelMemberChange) kind() commandKind {
+	return kindCancelMemberChange
+}

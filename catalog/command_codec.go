@@ -29,6 +29,18 @@ func AppendCommand(b []byte, cmd Command) []byte {
 		b = binary.AppendUvarint(b, uint64(c.UID))
 		b = appendNodeIDs(b, c.Members)
 		b = appendString(b, c.Leader)
+	case *BeginMemberChange:
+		b = binary.AppendUvarint(b, uint64(c.UID))
+		b = appendString(b, c.Join)
+		b = appendString(b, c.Leave)
+		b = binary.AppendUvarint(b, uint64(c.Size))
+	case *SettleMemberChange:
+		b = binary.AppendUvarint(b, uint64(c.UID))
+		b = binary.AppendUvarint(b, c.Change)
+		b = append(b, byte(c.Step))
+	case *CancelMemberChange:
+		b = binary.AppendUvarint(b, uint64(c.UID))
+		b = binary.AppendUvarint(b, c.Change)
 	case *DeclareExchange:
 		b = appendString(b, c.VHost)
 		b = appendString(b, c.Name)
@@ -109,6 +121,17 @@ func (r *reader) command(kind commandKind) Command {
 		return &n
 	case kindForgetNode:
 		return &ForgetNode{ID: id.NodeID(r.string("id"))}
+	case kindBeginMemberChange:
+		return &BeginMemberChange{
+			UID: id.QueueUID(r.uvarint("uid")), Join: id.NodeID(r.string("join")),
+			Leave: id.NodeID(r.string("leave")), Size: r.size("size"),
+		}
+	case kindSettleMemberChange:
+		return &SettleMemberChange{
+			UID: id.QueueUID(r.uvarint("uid")), Change: r.uvarint("change"), Step: MemberStep(r.byte("step")),
+		}
+	case kindCancelMemberChange:
+		return &CancelMemberChange{UID: id.QueueUID(r.uvarint("uid")), Change: r.uvarint("change")}
 	}
 	r.fail("kind", fmt.Errorf("unknown command %d", kind))
 	return nil

@@ -56,7 +56,7 @@ func (r chance) command() catalog.Command {
 	if r.IntN(3) == 0 {
 		bind.DestinationKind, bind.Destination = catalog.ToExchange, r.exchange()
 	}
-	switch r.IntN(16) {
+	switch r.IntN(20) {
 	case 0, 1, 2:
 		return &catalog.DeclareQueue{
 			VHost: "/", Name: r.queue(), Type: catalog.QueueQuorum, Durable: true, Members: members, Leader: members[0],
@@ -85,6 +85,18 @@ func (r chance) command() catalog.Command {
 		return &catalog.RegisterNode{ID: r.node(), Address: r.of("a:1", "b:1"), Epoch: id.Epoch(r.IntN(3))}
 	case 10:
 		return &catalog.ForgetNode{ID: r.node()}
+	case 16, 17:
+		g := &catalog.BeginMemberChange{UID: id.FirstQueueUID + id.QueueUID(r.IntN(20)), Join: r.node(), Leave: r.node(), Size: r.IntN(4)}
+		if r.IntN(3) == 0 {
+			g.Join = ""
+		}
+		return g
+	case 18:
+		return &catalog.SettleMemberChange{
+			UID: id.FirstQueueUID + id.QueueUID(r.IntN(20)), Change: uint64(r.IntN(300)), Step: catalog.MemberStep(r.IntN(5)),
+		}
+	case 19:
+		return &catalog.CancelMemberChange{UID: id.FirstQueueUID + id.QueueUID(r.IntN(20)), Change: uint64(r.IntN(300))}
 	}
 	return &bind
 }

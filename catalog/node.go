@@ -38,7 +38,7 @@ func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
 		return Reply{}, nil
 	}
 	for q := range v.Queues() {
-		if slices.Contains(q.Members, c.ID) {
+		if q.Holds(c.ID) || q.Change != nil && q.Change.Join == c.ID {
 			return Reply{}, &Error{
 				Code: CodePreconditionFailed, Kind: "node", Name: string(c.ID),
 				Reason: fmt.Sprintf("is a member of queue %q in vhost %q; move its members to other nodes first", q.Name, q.VHost),

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 )
 
@@ -145,41 +144,6 @@ func (v *View) deleteQueue(c *DeleteQueue) (Reply, *Error) {
 	v.vhosts = v.vhosts.set(c.VHost, h)
 	v.queues = v.queues.without(q.UID)
 	return Reply{UID: q.UID, Deleted: true}, nil
-}
-
-func (v *View) setQueueMembers(c *SetQueueMembers) (Reply, *Error) {
-	old, ok := v.queues.get(c.UID)
-	if !ok {
-		return Reply{}, &Error{
-			Code: CodeNotFound, Kind: "queue", Name: c.UID.String(),
-			Reason: "no queue has this UID (any more)",
-		}
-	}
-	q := *old
-	q.Members, q.Leader, q.Index = c.Members, c.Leader, v.index
-	if c.Leader == "" {
-		q.Leader = keptLeader(old.Leader, c.Members)
-	}
-	e := Error{Kind: "queue", Name: q.Name, VHost: q.VHost}
-	if err := v.checkMembers(e, q.Members, q.Leader); err != nil {
-		return Reply{}, err
-	}
-	h, _ := v.vhosts.get(q.VHost)
-	v.putQueue(h, &q)
-	return Reply{UID: q.UID}, nil
-}
-
-// keptLeader is the present preferred leader if it stays a member, else the first member.
-func keptLeader(leader id.NodeID, members []id.NodeID) id.NodeID {
-	for _, m := range members {
-		if m == leader {
-			return leader
-		}
-	}
-	if len(members) == 0 {
-		return ""
-	}
-	return members[0]
 }
 
 // nameFits says whether the name of a new queue or exchange is short enough and text

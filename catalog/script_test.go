@@ -151,6 +151,12 @@ func (s *script) show(out *strings.Builder) {
 	}
 	for q := range v.Queues() {
 		fmt.Fprintf(out, "queue %q %v %s members %q leader %q %v\n", q.Name, q.UID, q.Type, q.Members, q.Leader, q.Arguments)
+		if q.Changed != 0 || q.Size != 0 {
+			fmt.Fprintf(out, "  changed at %d, size %d\n", q.Changed, q.Size)
+		}
+		if g := q.Change; g != nil {
+			fmt.Fprintf(out, "  change %d: %s; cancelled=%v\n", g.ID, g, g.Cancelled)
+		}
 	}
 	for b := range v.Bindings() {
 		fmt.Fprintf(out, "binding %q to %s %q key %q %v\n", b.Source, b.DestinationKind, b.Destination, b.Key, b.Arguments)
@@ -294,6 +300,17 @@ func command(t *testing.T, tokens []token) catalog.Command {
 		return &catalog.SetQueueMembers{
 			UID: id.QueueUID(f.number("uid")), Members: f.members(), Leader: id.NodeID(f.text("leader", "")),
 		}
+	case "begin-change":
+		return &catalog.BeginMemberChange{
+			UID: id.QueueUID(f.number("uid")), Join: id.NodeID(f.text("join", "")), Leave: id.NodeID(f.text("leave", "")),
+			Size: int(f.number("size")),
+		}
+	case "settle-change":
+		return &catalog.SettleMemberChange{
+			UID: id.QueueUID(f.number("uid")), Change: f.number("change"), Step: catalog.MemberStep(f.number("step")),
+		}
+	case "cancel-change":
+		return &catalog.CancelMemberChange{UID: id.QueueUID(f.number("uid")), Change: f.number("change")}
 	case "declare-exchange":
 		return &catalog.DeclareExchange{
 			VHost: vhost, Name: word(0), Type: catalog.ExchangeType(word(1)), Durable: f.bool("durable", true),

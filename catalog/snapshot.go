@@ -77,16 +77,32 @@ func appendQueue(b []byte, q *QueueRecord) []byte {
 	b = appendNodeIDs(b, q.Members)
 	b = appendString(b, q.Leader)
 	b = binary.AppendVarint(b, q.CreatedMs)
-	return binary.AppendUvarint(b, q.Index)
+	b = binary.AppendUvarint(b, q.Index)
+	b = binary.AppendUvarint(b, uint64(q.Size))
+	b = binary.AppendUvarint(b, q.Changed)
+	b = appendBool(b, q.Change != nil)
+	if g := q.Change; g != nil {
+		b = binary.AppendUvarint(b, g.ID)
+		b = appendString(b, g.Join)
+		b = appendString(b, g.Leave)
+		b = binary.AppendUvarint(b, uint64(g.Size))
+		b = appendBool(b, g.Cancelled)
+	}
+	return b
 }
 
 var errUnsorted = errors.New("out of order or repeated")
 
 // Restore replaces the state by that of a snapshot. After an error the state is as before.
-// Bytes that AppendSnapshot cannot have written are refused.
+// Bytes that AppendSnapshot, of this build or of one that wrote version 1, cannot have written are refused.
 func (c *Catalog) Restore(b []byte) error {
 	r := reader{what: "snapshot", b: b}
-	r.version(snapshotVersion)
+	r.old = len(b) > 0 && b[0] == snapshotV1
+	if r.old {
+		r.version(snapshotV1)
+	} else {
+		r.version(snapshotVersion)
+	}
 	v := &View{
 		index:   r.uvarint("index"),
 		now:     r.varint("time"),
@@ -202,7 +218,7 @@ func (r *reader) exchange(vhost string) *Exchange {
 }
 
 func (r *reader) queue(vhost string) *QueueRecord {
-	return &QueueRecord{
+	q := &QueueRecord{
 		VHost: vhost, Name: r.string("queue"), UID: id.QueueUID(r.uvarint("queue uid")),
 		Type: QueueType(r.string("queue type")), Durable: r.bool("queue durable"),
 		Exclusive: r.bool("queue exclusive"), AutoDelete: r.bool("queue auto_delete"),
@@ -210,4 +226,15 @@ func (r *reader) queue(vhost string) *QueueRecord {
 		Leader: id.NodeID(r.string("queue leader")), CreatedMs: r.varint("queue created"),
 		Index: r.uvarint("queue index"),
 	}
+	if r.old {
+		return q
+	}
+	q.Size, q.Changed = r.size("queue size"), r.uvarint("queue changed")
+	if r.bool("queue change") {
+		q.Change = &MemberChange{
+			ID: r.uvarint("change"), Join: id.NodeID(r.string("change joins")), Leave: id.NodeID(r.string("change leaves")),
+			Size: r.size("change size"), Cancelled: r.bool("change cancelled"),
+		}
+	}
+	return q
 }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/id"
@@ -41,6 +42,27 @@ type QueueRecord struct {
 	Leader      id.NodeID // preferred, not necessarily the one that leads
 	CreatedMs   int64     // time of the declare command
 	Index       uint64    // of the command that last changed the record
+	// Size is the number of members that an operator has chosen; 0: as the arguments say.
+	Size int
+	// Changed is the index of the command that began the newest change of members. While
+	// it is 0 they are those of the declaration, and one that has no log yet may write the
+	// group's first configuration; later nobody may.
+	Changed uint64
+	Change  *MemberChange // what goes on; nil: nothing
+}
+
+// MemberChange is a change of a queue's members that goes on.
+type MemberChange struct {
+	ID        uint64    // index of the command that began it
+	Join      id.NodeID // holds a member without a vote until it has joined; "": none, or done
+	Leave     id.NodeID // "": none, or done. The same as Join: it leaves first
+	Size      int       // as BeginMemberChange
+	Cancelled bool      // take back what can be
+}
+
+// Holds tells whether a node shall hold a member of the queue's group: it is one, or it joins.
+func (q *QueueRecord) Holds(n id.NodeID) bool {
+	return slices.Contains(q.Members, n) || q.Change != nil && q.Change.Join == n && q.Change.Leave != n
 }
 
 // Exchange is a declared or pre-declared exchange.

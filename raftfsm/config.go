@@ -164,7 +164,9 @@ func (c *Config[R, E]) raftConfig(logger *slog.Logger) *raft.Config {
 		SnapshotInterval:   never,
 		SnapshotThreshold:  math.MaxUint64,
 		NoLegacyTelemetry:  true,
-		Logger:             newRaftLogger(logger),
+		// A member that was taken out is closed by who opened it.
+		ShutdownOnRemove: false,
+		Logger:           newRaftLogger(logger),
 	}
 	if c.Driven {
 		r.HeartbeatTimeout, r.ElectionTimeout = drivenTimeout, drivenTimeout

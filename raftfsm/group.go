@@ -177,17 +177,8 @@ func (g *Group[R, E]) Body(ref BodyRef) ([]byte, error) {
 
 // Members returns the voters of the newest configuration.
 func (g *Group[R, E]) Members() ([]id.NodeID, error) {
-	future := g.raft.Load().GetConfiguration()
-	if err := future.Error(); err != nil {
-		return nil, fmt.Errorf("raftfsm: group %s: configuration: %w", g.c.Group, err)
-	}
-	var members []id.NodeID
-	for _, s := range future.Configuration().Servers {
-		if s.Suffrage == raft.Voter {
-			members = append(members, id.NodeID(s.ID))
-		}
-	}
-	return members, nil
+	c, err := g.Configuration()
+	return c.Voters, err
 }
 
 // Stats are a group's figures.

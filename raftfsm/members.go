@@ -12,18 +12,8 @@ import (
 
 // Servers returns the voters and the non-voters of the newest configuration.
 func (g *Group[R, E]) Servers() (voters, nonvoters []id.NodeID, err error) {
-	future := g.raft.Load().GetConfiguration()
-	if err := future.Error(); err != nil {
-		return nil, nil, fmt.Errorf("raftfsm: group %s: configuration: %w", g.c.Group, err)
-	}
-	for _, s := range future.Configuration().Servers {
-		if s.Suffrage == raft.Voter {
-			voters = append(voters, id.NodeID(s.ID))
-		} else {
-			nonvoters = append(nonvoters, id.NodeID(s.ID))
-		}
-	}
-	return voters, nonvoters, nil
+	c, err := g.Configuration()
+	return c.Voters, c.Nonvoters, err
 }
 
 // AddVoter makes a node a voter, or promotes a non-voter. Only the leader does so; it
@@ -40,6 +30,45 @@ func (g *Group[R, E]) AddVoter(ctx context.Context, n id.NodeID) error {
 func (g *Group[R, E]) AddNonvoter(ctx context.Context, n id.NodeID) error {
 	return g.change(ctx, "add non-voter", n, func(r *raft.Raft) raft.Future {
 		return r.AddNonvoter(raft.ServerID(n), raft.ServerAddress(n), 0, 0)
+	})
+}
+
+// Configuration is who takes part in a group.
+type Configuration struct {
+	Index             uint64 // of the log entry that says so
+	Voters, Nonvoters []id.NodeID
+}
+
+// Configuration returns the newest configuration, committed or not.
+func (g *Group[R, E]) Configuration() (Configuration, error) {
+	future := g.raft.Load().GetConfiguration()
+	if err := future.Error(); err != nil {
+		return Configuration{}, fmt.Errorf("raftfsm: group %s: configuration: %w", g.c.Group, err)
+	}
+	c := Configuration{Index: future.Index()}
+	for _, s := range future.Configuration().Servers {
+		if s.Suffrage == raft.Voter {
+			c.Voters = append(c.Voters, id.NodeID(s.ID))
+		} else {
+			c.Nonvoters = append(c.Nonvoters, id.NodeID(s.ID))
+		}
+	}
+	return c, nil
+}
+
+// RemoveServer takes a node out, voter or not. It fails if the newest configuration is
+// not that of index at, so that what was decided about one is not done to another.
+// Otherwise as AddVoter. The member itself goes on without a vote until it is closed.
+func (g *Group[R, E]) RemoveServer(ctx context.Context, n id.NodeID, at uint64) error {
+	return g.change(ctx, "remove", n, func(r *raft.Raft) raft.Future {
+		return r.RemoveServer(raft.ServerID(n), at, 0)
+	})
+}
+
+// DemoteVoter makes a voter a non-voter; otherwise as RemoveServer.
+func (g *Group[R, E]) DemoteVoter(ctx context.Context, n id.NodeID, at uint64) error {
+	return g.change(ctx, "demote", n, func(r *raft.Raft) raft.Future {
+		return r.DemoteVoter(raft.ServerID(n), at, 0)
 	})
 }
 

@@ -43,6 +43,26 @@ func TestMemberJoins(t *testing.T) {
 	has([]id.NodeID{"n1", "n2", "n3", "n4"}, nil)
 	c.propose("after", "body")
 	c.equal()
+	// What was decided about another configuration is not done.
+	if err := c.leader().group.RemoveServer(t.Context(), "n4", 1); err == nil {
+		t.Error("removed by an old configuration")
+	}
+	change("demoted", func(g *testGroupT) error {
+		at, err := g.Configuration()
+		return errors.Join(err, g.DemoteVoter(t.Context(), "n4", at.Index))
+	})
+	has([]id.NodeID{"n1", "n2", "n3"}, []id.NodeID{"n4"})
+	change("removed", func(g *testGroupT) error {
+		at, err := g.Configuration()
+		return errors.Join(err, g.RemoveServer(t.Context(), "n4", at.Index))
+	})
+	has([]id.NodeID{"n1", "n2", "n3"}, nil)
+	c.propose("without it", "body")
+	if err := joiner.group.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.members = c.members[:3]
+	c.equal()
 	var not *NotLeaderError
 	for _, m := range c.members {
 		if m == c.leader() {
