@@ -63,6 +63,7 @@ type Broker struct {
 	cluster  atomic.Pointer[cluster.Cluster]
 	view     func() *catalog.View // nil view before Attach
 	open     func(id.QueueUID) (enqueuer, error)
+	leads    func(id.QueueUID) bool // whether this node leads a queue
 	draining atomic.Bool
 
 	publishes sync.Pool // *publishing
@@ -85,6 +86,7 @@ func New(c Config) *Broker {
 	b := &Broker{cfg: c, log: c.Logger}
 	b.view = b.clusterView
 	b.open = b.clusterQueue
+	b.leads = b.clusterLeads
 	b.publishes.New = func() any { return newPublishing(b) }
 	b.leaders.led = make(map[id.QueueUID]*leading)
 	return b
@@ -145,6 +147,11 @@ func (b *Broker) clusterView() *catalog.View {
 		return c.View()
 	}
 	return nil
+}
+
+func (b *Broker) clusterLeads(uid id.QueueUID) bool {
+	c := b.cluster.Load()
+	return c != nil && c.Leads(uid)
 }
 
 func (b *Broker) clusterQueue(uid id.QueueUID) (enqueuer, error) {

@@ -31,7 +31,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	_, exists := c.View().Exchange(x.VHost, x.Name)
 	if passive {
 		if !exists {
-			_, err := c.View().Route(x.VHost, x.Name, nil, nil, nil)
+			_, err := c.View().Route(x.VHost, x.Name, &catalog.Publication{}, nil)
 			return false, translate(err, about)
 		}
 		return false, nil

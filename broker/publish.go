@@ -2,7 +2,9 @@ package broker
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
 
@@ -149,6 +151,18 @@ func newMessage(m *Publish, ttlMs int64) quorumq.NewMessage {
 	}
 }
 
+// chance decides where an exchange takes any of its bindings (EX-14). A producer's repeat
+// has the chance of the first try, so that it goes to the same queue, which knows it.
+func (m *Publish) chance() uint64 {
+	if m.Producer == nil {
+		return rand.Uint64()
+	}
+	const odd = 0x9e3779b97f4a7c15 // spreads consecutive numbers over all bits
+	h := binary.LittleEndian.Uint64(m.Producer[:8]) ^ m.ProducerSeq*odd
+	h = (h ^ h>>32) * odd
+	return h ^ h>>29
+}
+
 // level is the priority level of a message (PR-1).
 func level(p *message.Properties) uint8 {
 	if p.Priority == 0 && p.Has&message.HasPriority == 0 {
@@ -182,7 +196,10 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 			return 0, translate(err, aboutMessage(m))
 		}
 	}
-	p.uids, err = v.Route(m.VHost, m.Exchange, p.msg.RoutingKeys, p.msg.Headers, p.uids[:0])
+	p.uids, err = v.Route(m.VHost, m.Exchange, &catalog.Publication{
+		Keys: p.msg.RoutingKeys, Headers: p.msg.Headers, Properties: &p.msg.Properties,
+		Chance: m.chance(), Local: p.b.leads,
+	}, p.uids[:0])
 	return ttlMs, translate(err, aboutMessage(m))
 }
 
@@ -199,7 +216,7 @@ func (p *publishing) tooLarge(m *Publish) error {
 func checkExchange(v *catalog.View, vhost, name string) error {
 	x, ok := v.Exchange(vhost, name)
 	if !ok {
-		_, err := v.Route(vhost, name, nil, nil, nil) // names the missing vhost or exchange
+		_, err := v.Route(vhost, name, &catalog.Publication{}, nil) // names the missing vhost or exchange
 		return translate(err, Error{})
 	}
 	if x.Internal {

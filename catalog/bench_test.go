@@ -10,8 +10,8 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// filled has n queues, each bound once to a direct, a topic and (up to 1,000) a headers
-// exchange.
+// filled has n queues, each bound once to a direct, a topic, a headers and a modulus hash
+// exchange, up to 1,000 to a consistent hash exchange, and up to 10 to a fanout exchange.
 func filled(b *testing.B, n int) *catalog.Catalog {
 	b.Helper()
 	c := catalog.New()
@@ -24,6 +24,8 @@ func filled(b *testing.B, n int) *catalog.Catalog {
 	}
 	apply(&catalog.RegisterNode{ID: "n1", Epoch: 1})
 	apply(&catalog.DeclareExchange{VHost: "/", Name: "one", Type: catalog.ExchangeFanout})
+	apply(&catalog.DeclareExchange{VHost: "/", Name: "modulus", Type: catalog.ExchangeModulusHash})
+	apply(&catalog.DeclareExchange{VHost: "/", Name: "ring", Type: catalog.ExchangeConsistentHash})
 	for i := range n {
 		name := queueName(i)
 		apply(&catalog.DeclareQueue{
@@ -38,10 +40,13 @@ func filled(b *testing.B, n int) *catalog.Catalog {
 			pattern = "orders.#." + name
 		}
 		apply(&catalog.Bind{VHost: "/", Source: "amq.topic", Destination: name, Key: pattern})
+		apply(&catalog.Bind{VHost: "/", Source: "amq.headers", Destination: name, Arguments: message.Table{
+			{Name: "kind", Value: message.String("order")},
+			{Name: "customer", Value: message.Int64(int64(i))},
+		}})
+		apply(&catalog.Bind{VHost: "/", Source: "modulus", Destination: name})
 		if i < 1000 {
-			apply(&catalog.Bind{VHost: "/", Source: "amq.headers", Destination: name, Arguments: message.Table{
-				{Name: "customer", Value: message.Int64(int64(i))},
-			}})
+			apply(&catalog.Bind{VHost: "/", Source: "ring", Destination: name, Key: "1"})
 		}
 		if i < 10 {
 			apply(&catalog.Bind{VHost: "/", Source: "one", Destination: name})
@@ -56,7 +61,10 @@ func BenchmarkRoute(b *testing.B) {
 	for _, n := range []int{10, 1_000, 100_000} {
 		v := filled(b, n).View()
 		last := queueName(n - 1)
-		headers := message.Table{{Name: "customer", Value: message.Int32(5)}}
+		headers := message.Table{
+			{Name: "kind", Value: message.String("order")},
+			{Name: "customer", Value: message.Int32(5)},
+		}
 		for _, c := range []struct {
 			name, exchange, key string
 			headers             message.Table
@@ -66,15 +74,17 @@ func BenchmarkRoute(b *testing.B) {
 			{"direct", "amq.direct", "key." + last, nil, 1},
 			{"topic", "amq.topic", "orders.99." + last, nil, 1},
 			{"fanout-to-10", "one", "", nil, 10},
-			{"headers-of-at-most-1000", "amq.headers", "", headers, 1},
+			{"headers", "amq.headers", "", headers, 1},
+			{"modulus-hash", "modulus", "key." + last, nil, 1},
+			{"consistent-hash-of-at-most-1000", "ring", "key." + last, nil, 1},
 		} {
 			b.Run(fmt.Sprintf("%s/bindings=%d", c.name, n), func(b *testing.B) {
-				keys := []string{c.key}
+				p := catalog.Publication{Keys: []string{c.key}, Headers: c.headers}
 				dst := make([]id.QueueUID, 0, 16)
 				b.ReportAllocs()
 				for b.Loop() {
 					var err error
-					if dst, err = v.Route("/", c.exchange, keys, c.headers, dst[:0]); err != nil || len(dst) != c.want {
+					if dst, err = v.Route("/", c.exchange, &p, dst[:0]); err != nil || len(dst) != c.want {
 						b.Fatalf("%d queues, error %v; want %d", len(dst), err, c.want)
 					}
 				}

@@ -215,7 +215,7 @@ func FuzzRestore(f *testing.F) {
 		if again := c.AppendSnapshot(nil); again[0] == b[0] && !bytes.Equal(again, b) {
 			t.Fatalf("restored %x\nappended %x", b, again)
 		}
-		if _, err := c.View().Route("/", "amq.fanout", []string{"k"}, nil, nil); err != nil {
+		if _, err := c.View().Route("/", "amq.fanout", &catalog.Publication{Keys: []string{"k"}}, nil); err != nil {
 			// Only a snapshot without the vhost "/" may say so.
 			if _, ok := c.View().Exchange("/", ""); ok {
 				t.Fatal(err)

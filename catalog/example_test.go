@@ -24,7 +24,7 @@ func Example() {
 	}
 	v := c.View()
 	for _, exchange := range []string{"amq.topic", "orders"} {
-		uids, err := v.Route(catalog.DefaultVHost, exchange, []string{"order.77.paid"}, nil, nil)
+		uids, err := v.Route(catalog.DefaultVHost, exchange, &catalog.Publication{Keys: []string{"order.77.paid"}}, nil)
 		fmt.Println(uids, err)
 	}
 	// Output:

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,11 +13,22 @@ const argAlternateExchange = "alternate-exchange"
 // changed.
 type exchange struct {
 	rec      *Exchange
-	bindings int                        // how many have the exchange as source
-	direct   tree[string, destinations] // by binding key
-	fanout   destinations
-	topic    *topicNode
-	headers  tree[string, *headerRule] // by binding identity
+	bindings int // how many have the exchange as source
+	// Of the rest each type has one.
+	direct  tree[string, destinations] // by binding key
+	all     destinations               // those of fanout, and of types that take one by its place
+	topic   *topicNode
+	headers headerIndex
+	ring    hashRing
+	hash    hashInput
+}
+
+func newExchange(rec *Exchange) *exchange {
+	x := &exchange{rec: rec}
+	if rec.Type == ExchangeConsistentHash {
+		x.hash, _ = newHashInput(Error{}, rec.Arguments) // was checked
+	}
+	return x
 }
 
 func newVHost(name string) vhost {
@@ -56,33 +68,43 @@ func (v *View) declareExchange(c *DeclareExchange) (Reply, *Error) {
 	case !e.nameFits(c.Name):
 		return Reply{}, &e
 	}
-	switch c.Type {
-	case ExchangeDirect, ExchangeFanout, ExchangeTopic, ExchangeHeaders:
-	default:
+	if !slices.Contains(exchangeTypes(), c.Type) {
 		e.Arg, e.Value = "type", strconv.Quote(string(c.Type))
-		e.Reason = "unknown exchange type; this version has direct, fanout, topic and headers"
+		e.Reason = fmt.Sprintf("unknown exchange type; there are %s", exchangeTypes())
 		return Reply{}, &e
 	}
-	if err := checkArguments(e, c.Arguments); err != nil {
+	if err := checkExchangeArguments(e, c); err != nil {
 		return Reply{}, err
-	}
-	if ae, ok := c.Arguments.Get(argAlternateExchange); ok {
-		if _, isString := ae.AsString(); !isString {
-			e.Arg, e.Value = argAlternateExchange, ae.String()
-			e.Reason = "want the name of an exchange as a string, have " + ae.Kind().String()
-			return Reply{}, &e
-		}
 	}
 	rec := &Exchange{
 		VHost: c.VHost, Name: c.Name, Type: c.Type, Durable: c.Durable,
 		AutoDelete: c.AutoDelete, Internal: c.Internal, Arguments: c.Arguments,
 	}
-	h.exchanges = h.exchanges.set(c.Name, &exchange{rec: rec})
+	h.exchanges = h.exchanges.set(c.Name, newExchange(rec))
 	v.vhosts = v.vhosts.set(c.VHost, h)
 	return Reply{Created: true}, nil
 }
 
-// equivalent checks a redeclaration (EX-5).
+func checkExchangeArguments(e Error, c *DeclareExchange) *Error {
+	if err := checkArguments(e, c.Arguments); err != nil {
+		return err
+	}
+	if ae, ok := c.Arguments.Get(argAlternateExchange); ok {
+		if _, isString := ae.AsString(); !isString {
+			e.Arg, e.Value = argAlternateExchange, ae.String()
+			e.Reason = "want the name of an exchange as a string, have " + ae.Kind().String()
+			return &e
+		}
+	}
+	if c.Type == ExchangeConsistentHash {
+		_, err := newHashInput(e, c.Arguments)
+		return err
+	}
+	return nil
+}
+
+// equivalent checks a redeclaration (EX-5). What a consistent hash exchange hashes counts
+// too: where messages go depends on it.
 func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 	e := Error{Code: CodePreconditionFailed, Kind: "exchange", Name: x.Name, VHost: x.VHost}
 	if c.Type != x.Type {
@@ -100,7 +122,10 @@ func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 			return e.inequivalent(p.name, strconv.FormatBool(p.received), strconv.FormatBool(p.current))
 		}
 	}
-	known := func(name string) bool { return name == argAlternateExchange }
+	known := func(name string) bool {
+		hashed := name == argHashHeader || name == argHashProperty
+		return name == argAlternateExchange || hashed && x.Type == ExchangeConsistentHash
+	}
 	return e.sameArguments(known, c.Arguments, x.Arguments)
 }
 
@@ -150,7 +175,7 @@ func noExchange(vhost, name string) *Error {
 	}
 }
 
-// with adds a binding of the exchange to what routing needs.
+// with adds a binding of the exchange to what routing needs. The binding was checked.
 func (x *exchange) with(ident string, b *Binding, t target) *exchange {
 	y := *x
 	y.bindings++
@@ -158,12 +183,14 @@ func (x *exchange) with(ident string, b *Binding, t target) *exchange {
 	case ExchangeDirect:
 		to, _ := y.direct.get(b.Key)
 		y.direct = y.direct.set(b.Key, to.set(ident, t))
-	case ExchangeFanout:
-		y.fanout = y.fanout.set(ident, t)
+	case ExchangeFanout, ExchangeModulusHash, ExchangeRandom, ExchangeLocalRandom:
+		y.all = y.all.set(b.place(), t)
 	case ExchangeTopic:
 		y.topic = y.topic.with(topicWords(b.Key), ident, t)
 	case ExchangeHeaders:
-		y.headers = y.headers.set(ident, newHeaderRule(b.Arguments, t))
+		y.headers = y.headers.with(ident, newHeaderRule(b.Arguments, t))
+	case ExchangeConsistentHash:
+		y.ring = y.ring.with(b, t)
 	}
 	return &y
 }
@@ -180,12 +207,14 @@ func (x *exchange) without(ident string, b *Binding) *exchange {
 		} else {
 			y.direct = y.direct.set(b.Key, to)
 		}
-	case ExchangeFanout:
-		y.fanout = y.fanout.without(ident)
+	case ExchangeFanout, ExchangeModulusHash, ExchangeRandom, ExchangeLocalRandom:
+		y.all = y.all.without(b.place())
 	case ExchangeTopic:
 		y.topic = y.topic.without(topicWords(b.Key), ident)
 	case ExchangeHeaders:
 		y.headers = y.headers.without(ident)
+	case ExchangeConsistentHash:
+		y.ring = y.ring.without(b)
 	}
 	return &y
 }

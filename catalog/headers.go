@@ -13,6 +13,9 @@ type headerRule struct {
 	to    target
 	any   bool          // one pair is enough
 	pairs message.Table // what takes part: without x-match, and without x- names unless asked for
+	// buckets are where the index has the rule: one of its pairs if all must match, else
+	// each of them.
+	buckets []uint64
 }
 
 func newHeaderRule(args message.Table, to target) *headerRule {
@@ -63,4 +66,92 @@ func (r *headerRule) matches(headers message.Table) bool {
 		}
 	}
 	return !r.any
+}
+
+// headerIndex finds the rules that a message may match without looking at the others: a
+// rule is in the bucket of a pair that the message must have. A bucket is that of a hash,
+// so what is in it still has to be matched.
+type headerIndex struct {
+	rules   tree[string, *headerRule]               // by binding identity
+	always  tree[string, *headerRule]               // those that ask for nothing
+	buckets tree[uint64, tree[string, *headerRule]] // by pairBucket
+}
+
+// pairBucket is the bucket of a pair, or of a name if only that is asked for.
+func pairBucket(name string, v message.Value) uint64 {
+	d := digestStart.text(name).byte(0)
+	if v.IsNull() {
+		return d.sum()
+	}
+	return d.byte(1).value(v).sum()
+}
+
+func (x headerIndex) with(ident string, r *headerRule) headerIndex {
+	switch {
+	case len(r.pairs) == 0 && !r.any:
+		x.always = x.always.set(ident, r)
+	case r.any:
+		for _, f := range r.pairs {
+			r.buckets = append(r.buckets, pairBucket(f.Name, f.Value))
+		}
+	default:
+		r.buckets = []uint64{x.rarest(r.pairs)}
+	}
+	for _, b := range r.buckets {
+		rules, _ := x.buckets.get(b)
+		x.buckets = x.buckets.set(b, rules.set(ident, r))
+	}
+	x.rules = x.rules.set(ident, r)
+	return x
+}
+
+// rarest returns the bucket with the fewest rules: bindings often share most pairs.
+func (x headerIndex) rarest(pairs message.Table) (best uint64) {
+	fewest := -1
+	for _, f := range pairs {
+		b := pairBucket(f.Name, f.Value)
+		rules, _ := x.buckets.get(b)
+		if n := rules.len(); fewest < 0 || n < fewest {
+			best, fewest = b, n
+		}
+	}
+	return best
+}
+
+func (x headerIndex) without(ident string) headerIndex {
+	r, ok := x.rules.get(ident)
+	if !ok {
+		return x
+	}
+	x.rules, x.always = x.rules.without(ident), x.always.without(ident)
+	for _, b := range r.buckets {
+		rules, _ := x.buckets.get(b)
+		if rules = rules.without(ident); rules.len() == 0 {
+			x.buckets = x.buckets.without(b)
+		} else {
+			x.buckets = x.buckets.set(b, rules)
+		}
+	}
+	return x
+}
+
+func (x headerIndex) route(headers message.Table, w *walk) {
+	add := func(_ string, r *headerRule) bool {
+		if r.matches(headers) {
+			w.add(r.to)
+		}
+		return true
+	}
+	x.always.each(add)
+	if x.buckets.len() == 0 {
+		return
+	}
+	for _, h := range headers {
+		byName, _ := x.buckets.get(pairBucket(h.Name, message.Null()))
+		byName.each(add)
+		if !h.Value.IsNull() {
+			byPair, _ := x.buckets.get(pairBucket(h.Name, h.Value))
+			byPair.each(add)
+		}
+	}
 }

@@ -2,7 +2,9 @@ package catalog_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -20,9 +22,11 @@ type chance struct{ *rand.Rand }
 
 func (r chance) of(list ...string) string { return list[r.IntN(len(list))] }
 
-func (r chance) queue() string    { return r.of("q1", "q2", "q3", "q4", "q5", "q6") }
-func (r chance) exchange() string { return r.of("d", "f", "t", "h", "amq.topic", "amq.direct", "ad") }
-func (r chance) node() id.NodeID  { return id.NodeID(r.of("n1", "n2", "n3", "n4")) }
+func (r chance) queue() string { return r.of("q1", "q2", "q3", "q4", "q5", "q6") }
+func (r chance) exchange() string {
+	return r.of("d", "f", "t", "h", "amq.topic", "amq.direct", "ad", "mod", "ran", "loc")
+}
+func (r chance) node() id.NodeID { return id.NodeID(r.of("n1", "n2", "n3", "n4")) }
 
 func (r chance) key() string {
 	words := make([]string, r.IntN(4))
@@ -69,7 +73,8 @@ func (r chance) command() catalog.Command {
 		name := r.exchange()
 		kind := map[string]catalog.ExchangeType{
 			"d": catalog.ExchangeDirect, "f": catalog.ExchangeFanout, "t": catalog.ExchangeTopic, "h": catalog.ExchangeHeaders,
-			"ad": catalog.ExchangeTopic,
+			"ad": catalog.ExchangeTopic, "mod": catalog.ExchangeModulusHash, "ran": catalog.ExchangeRandom,
+			"loc": catalog.ExchangeLocalRandom,
 		}[name]
 		x := &catalog.DeclareExchange{VHost: "/", Name: name, Type: kind, Durable: true, AutoDelete: name == "ad"}
 		if r.IntN(2) == 0 {
@@ -157,8 +162,12 @@ func checkRoute(t *testing.T, r chance, v *catalog.View) {
 	t.Helper()
 	keys := []string{strings.NewReplacer("*", "c", "#", "d").Replace(r.key()), r.queue()}
 	headers := r.args()
-	for _, x := range []string{"", "d", "f", "t", "h", "ad", "amq.topic", "amq.direct"} {
-		got, err := v.Route("/", x, keys, headers, nil)
+	local := r.IntN(6)
+	p := catalog.Publication{Keys: keys, Headers: headers, Chance: r.Uint64(), Local: func(uid id.QueueUID) bool {
+		return uid%6 == id.QueueUID(local)
+	}}
+	for _, x := range []string{"", "d", "f", "t", "h", "ad", "amq.topic", "amq.direct", "mod", "ran", "loc"} {
+		got, err := v.Route("/", x, &p, nil)
 		if _, exists := v.Exchange("/", x); !exists {
 			if err == nil {
 				t.Fatalf("routed through exchange %q, which does not exist", x)
@@ -168,14 +177,14 @@ func checkRoute(t *testing.T, r chance, v *catalog.View) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := naiveRoute(v, x, keys, headers); !slices.Equal(got, want) {
+		if want := naiveRoute(v, x, &p); !slices.Equal(got, want) {
 			t.Fatalf("route %q %q %v: got %v, want %v; bindings:\n%s", x, keys, headers, got, want, dump(v))
 		}
 	}
 }
 
 // naiveRoute follows EX-3 to EX-12 by looking at all bindings each time.
-func naiveRoute(v *catalog.View, exchange string, keys []string, headers message.Table) []id.QueueUID {
+func naiveRoute(v *catalog.View, exchange string, p *catalog.Publication) []id.QueueUID {
 	uids := map[id.QueueUID]bool{}
 	visited := []string{exchange}
 	visit := func(name string) {
@@ -189,10 +198,7 @@ func naiveRoute(v *catalog.View, exchange string, keys []string, headers message
 			continue
 		}
 		found := false
-		for b := range v.Bindings() {
-			if b.Source != x.Name || !naiveMatch(x, b, keys, headers) {
-				continue
-			}
+		for _, b := range naiveChoice(v, x, p) {
 			found = true
 			if b.DestinationKind == catalog.ToExchange {
 				visit(b.Destination)
@@ -200,7 +206,7 @@ func naiveRoute(v *catalog.View, exchange string, keys []string, headers message
 				uids[q.UID] = true
 			}
 		}
-		for _, k := range keys {
+		for _, k := range p.Keys {
 			if q, ok := v.Queue("/", k); ok && x.Name == "" {
 				found, uids[q.UID] = true, true
 			}
@@ -212,6 +218,39 @@ func naiveRoute(v *catalog.View, exchange string, keys []string, headers message
 	return slices.Sorted(maps.Keys(uids))
 }
 
+// naiveChoice returns the bindings of an exchange that a message takes.
+func naiveChoice(v *catalog.View, x *catalog.Exchange, p *catalog.Publication) (taken []*catalog.Binding) {
+	for b := range v.Bindings() {
+		if b.Source != x.Name || !naiveMatch(x, b, p.Keys, p.Headers) {
+			continue
+		}
+		if q, ok := v.Queue("/", b.Destination); !ok || p.Local(q.UID) || x.Type != catalog.ExchangeLocalRandom {
+			taken = append(taken, b)
+		}
+	}
+	if !slices.Contains([]string{"mod", "ran", "loc"}, x.Name) || len(taken) == 0 {
+		return taken
+	}
+	slices.SortStableFunc(taken, func(a, b *catalog.Binding) int {
+		return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Key, b.Key), cmp.Compare(a.DestinationKind, b.DestinationKind))
+	})
+	n := p.Chance
+	if x.Name == "mod" {
+		n = naiveHash(p.Keys[0])
+	}
+	return taken[n%uint64(len(taken)):][:1]
+}
+
+// naiveHash is the hash that docs/formats/catalog.md defines.
+func naiveHash(s string) uint64 {
+	f := fnv.New64a()
+	f.Write([]byte(s))
+	h := f.Sum64()
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
 func naiveMatch(x *catalog.Exchange, b *catalog.Binding, keys []string, headers message.Table) bool {
 	switch x.Type {
 	case catalog.ExchangeDirect:
@@ -220,7 +259,8 @@ func naiveMatch(x *catalog.Exchange, b *catalog.Binding, keys []string, headers 
 		return slices.ContainsFunc(keys, func(k string) bool { return naiveTopic(split(b.Key), split(k)) })
 	case catalog.ExchangeHeaders:
 		return naiveHeaders(b.Arguments, headers)
-	case catalog.ExchangeFanout:
+	case catalog.ExchangeFanout, catalog.ExchangeModulusHash, catalog.ExchangeRandom, catalog.ExchangeLocalRandom,
+		catalog.ExchangeConsistentHash:
 	}
 	return true
 }
@@ -273,7 +313,7 @@ func TestTopicManyHashes(t *testing.T) {
 	}
 	for words, want := range map[int]int{59: 0, 60: 1, 127: 1} {
 		key := strings.Repeat("a.", words-1) + "a"
-		got, err := c.View().Route("/", "amq.topic", []string{key}, nil, nil)
+		got, err := c.View().Route("/", "amq.topic", &catalog.Publication{Keys: []string{key}}, nil)
 		if err != nil || len(got) != want {
 			t.Errorf("%d words: %v, %v; want %d queues", words, got, err, want)
 		}

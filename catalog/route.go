@@ -20,13 +20,32 @@ type walk struct {
 // list costs more than a map.
 const manyExchanges = 64
 
+// Publication is what routing looks at in a message.
+type Publication struct {
+	Keys       []string            // the routing key, then the CC and BCC keys (EX-7)
+	Headers    message.Table       // for headers exchanges, and for those that hash one
+	Properties *message.Properties // for exchanges that hash one; nil: none is set
+	// Chance decides where an exchange takes any of its bindings (EX-14). Who may route
+	// a message twice gives the same chance again.
+	Chance uint64
+	// Local tells whether a queue is led on the publisher's node, for x-local-random. nil
+	// stands for every queue.
+	Local func(id.QueueUID) bool
+}
+
+func (p *Publication) primaryKey() string {
+	if len(p.Keys) == 0 {
+		return ""
+	}
+	return p.Keys[0]
+}
+
 // Route adds to dst the queues that a message published to the exchange goes to, each
-// once, in ascending order of UID, and returns the longer slice. keys is the routing key
-// with the CC and BCC keys (EX-7); headers matter to headers exchanges. Exchanges bound to
+// once, in ascending order of UID, and returns the longer slice. Exchanges bound to
 // exchanges are followed breadth-first, each once (EX-11), and the alternate exchange of
 // one that has no destination is taken instead (EX-12). No queue means unroutable; a
 // vhost or exchange that does not exist gives an *Error with CodeNotFound.
-func (v *View) Route(vhost, exchange string, keys []string, headers message.Table, dst []id.QueueUID) ([]id.QueueUID, error) {
+func (v *View) Route(vhost, exchange string, p *Publication, dst []id.QueueUID) ([]id.QueueUID, error) {
 	h, ok := v.vhosts.get(vhost)
 	if !ok {
 		return dst, noVHost(vhost)
@@ -39,7 +58,7 @@ func (v *View) Route(vhost, exchange string, keys []string, headers message.Tabl
 	w := walk{dst: dst, first: exchange}
 	for i := 0; ; {
 		w.found = 0
-		x.route(&h, keys, headers, &w)
+		x.route(&h, p, &w)
 		if w.found == 0 {
 			if ae, has := x.rec.AlternateExchange(); has {
 				w.visit(ae)
@@ -67,10 +86,10 @@ func (w *walk) following(h *vhost, at int) (int, *exchange) {
 	return at, nil
 }
 
-func (x *exchange) route(h *vhost, keys []string, headers message.Table, w *walk) {
+func (x *exchange) route(h *vhost, p *Publication, w *walk) {
 	switch x.rec.Type {
 	case ExchangeDirect:
-		for _, k := range keys {
+		for _, k := range p.Keys {
 			if x.rec.Name == "" { // EX-3
 				if q, ok := h.queues.get(k); ok {
 					w.add(target{uid: q.UID})
@@ -82,18 +101,21 @@ func (x *exchange) route(h *vhost, keys []string, headers message.Table, w *walk
 			}
 		}
 	case ExchangeFanout:
-		w.addAll(x.fanout)
+		w.addAll(x.all)
 	case ExchangeTopic:
-		for _, k := range keys {
+		for _, k := range p.Keys {
 			x.topic.match(k, w)
 		}
 	case ExchangeHeaders:
-		x.headers.each(func(_ string, r *headerRule) bool {
-			if r.matches(headers) {
-				w.add(r.to)
-			}
-			return true
-		})
+		x.headers.route(p.Headers, w)
+	case ExchangeModulusHash:
+		x.takeModulus(p, w)
+	case ExchangeRandom:
+		x.takeRandom(p, w)
+	case ExchangeLocalRandom:
+		x.takeLocal(p, w)
+	case ExchangeConsistentHash:
+		x.ring.take(x.hash.of(p), w)
 	}
 }
 

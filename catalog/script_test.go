@@ -106,20 +106,32 @@ func describe(r catalog.Reply) string {
 	return out
 }
 
-// route lines: exchange, keys, then headers as h:name=type:value.
+// route lines: exchange, keys, headers as h:name=type:value, and what only some types of
+// exchange look at: chance=N, message-id=ID, correlation-id=ID, timestamp=N, local=QUEUE.
 func (s *script) route(t *testing.T, tokens []token) string {
 	t.Helper()
-	var keys []string
-	var headers message.Table
+	v := s.main.View()
+	p := catalog.Publication{Properties: &message.Properties{}}
 	for _, tok := range tokens[1:] {
-		if name, ok := strings.CutPrefix(tok.key, "h:"); ok {
-			headers = append(headers, message.Field{Name: name, Value: value(t, tok.value)})
-		} else {
-			keys = append(keys, tok.value)
+		switch name, header := strings.CutPrefix(tok.key, "h:"); {
+		case header:
+			p.Headers = append(p.Headers, message.Field{Name: name, Value: value(t, tok.value)})
+		case tok.key == "chance":
+			p.Chance = number(t, tok.value)
+		case tok.key == "timestamp":
+			p.Properties.Timestamp = number(t, tok.value)
+		case tok.key == "message-id":
+			p.Properties.MessageID = tok.value
+		case tok.key == "correlation-id":
+			p.Properties.CorrelationID = tok.value
+		case tok.key == "local":
+			local, _ := v.Queue("/", tok.value)
+			p.Local = func(uid id.QueueUID) bool { return local != nil && uid == local.UID }
+		default:
+			p.Keys = append(p.Keys, tok.value)
 		}
 	}
-	v := s.main.View()
-	uids, err := v.Route("/", tokens[0].value, keys, headers, nil)
+	uids, err := v.Route("/", tokens[0].value, &p, nil)
 	if err != nil {
 		return err.Error()
 	}
@@ -136,6 +148,15 @@ func (s *script) route(t *testing.T, tokens []token) string {
 	}
 	slices.Sort(names)
 	return strings.Join(names, " ")
+}
+
+func number(t *testing.T, s string) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func (s *script) show(out *strings.Builder) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quorate/quorate/id"
 )
@@ -152,7 +153,7 @@ func (r *reader) vhost(v *View, name string) vhost {
 			return h
 		}
 		last = x.Name
-		h.exchanges = h.exchanges.set(x.Name, &exchange{rec: x})
+		h.exchanges = h.exchanges.set(x.Name, newExchange(x))
 	}
 	last = ""
 	for range r.count("queues") {
@@ -197,6 +198,10 @@ func (r *reader) restoreBinding(h vhost, ident string, b *Binding) vhost {
 		r.fail("binding", err)
 		return h
 	}
+	if err := x.rec.checkBinding(Error{Kind: "binding", Name: b.Source, VHost: b.VHost}, (*Bind)(b)); err != nil {
+		r.fail("binding", err)
+		return h
+	}
 	h.bindings = h.bindings.set(ident, b)
 	h.byDestination = h.byDestination.set(b.destinationIdentity(), b)
 	h.exchanges = h.exchanges.set(b.Source, x.with(ident, b, t))
@@ -209,10 +214,14 @@ func (r *reader) exchange(vhost string) *Exchange {
 		Durable: r.bool("exchange durable"), AutoDelete: r.bool("exchange auto_delete"),
 		Internal: r.bool("exchange internal"), Arguments: r.table("exchange arguments"),
 	}
-	switch x.Type {
-	case ExchangeDirect, ExchangeFanout, ExchangeTopic, ExchangeHeaders:
-	default:
+	switch {
+	case r.err != nil:
+	case !slices.Contains(exchangeTypes(), x.Type):
 		r.fail("exchange type", fmt.Errorf("unknown type %q", x.Type))
+	case x.Type == ExchangeConsistentHash:
+		if _, err := newHashInput(Error{Kind: "exchange", Name: x.Name, VHost: vhost}, x.Arguments); err != nil {
+			r.fail("exchange arguments", err)
+		}
 	}
 	return x
 }

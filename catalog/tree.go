@@ -14,7 +14,6 @@ const fanOut = 32
 // ones go, which keeps the depth bounded by the largest size the tree ever had.
 type tree[K cmp.Ordered, V any] struct {
 	root *treeNode[K, V]
-	size int
 }
 
 // treeNode is a leaf (kids nil; vals[i] belongs to keys[i]) or an inner node (vals nil;
@@ -24,9 +23,55 @@ type treeNode[K cmp.Ordered, V any] struct {
 	keys []K
 	vals []V
 	kids []*treeNode[K, V]
+	size int // keys of the leaves below
 }
 
-func (t tree[K, V]) len() int { return t.size }
+func newLeaf[K cmp.Ordered, V any](keys []K, vals []V) *treeNode[K, V] {
+	return &treeNode[K, V]{keys: keys, vals: vals, size: len(keys)}
+}
+
+func newInner[K cmp.Ordered, V any](keys []K, kids []*treeNode[K, V]) *treeNode[K, V] {
+	n := &treeNode[K, V]{keys: keys, kids: kids}
+	n.count()
+	return n
+}
+
+// count sets the size of a node that is not shared yet.
+func (n *treeNode[K, V]) count() {
+	n.size = len(n.vals)
+	for _, kid := range n.kids {
+		n.size += kid.size
+	}
+}
+
+// at returns the value of the i-th key in ascending order, from 0; i is less than len.
+func (t tree[K, V]) at(i int) V {
+	n := t.root
+	for n.kids != nil {
+		at := 0
+		for ; i >= n.kids[at].size; at++ {
+			i -= n.kids[at].size
+		}
+		n = n.kids[at]
+	}
+	return n.vals[i]
+}
+
+// ceiling returns the value of the first key from k on.
+func (t tree[K, V]) ceiling(k K) (v V, ok bool) {
+	t.from(k, func(_ K, found V) bool {
+		v, ok = found, true
+		return false
+	})
+	return v, ok
+}
+
+func (t tree[K, V]) len() int {
+	if t.root == nil {
+		return 0
+	}
+	return t.root.size
+}
 
 // child returns the place of the kid that would hold k.
 func (n *treeNode[K, V]) child(k K) int {
@@ -72,46 +117,38 @@ func (t tree[K, V]) get(k K) (v V, ok bool) {
 
 func (t tree[K, V]) set(k K, v V) tree[K, V] {
 	if t.root == nil {
-		return tree[K, V]{&treeNode[K, V]{keys: []K{k}, vals: []V{v}}, 1}
+		return tree[K, V]{newLeaf([]K{k}, []V{v})}
 	}
-	left, right, added := t.root.set(k, v)
+	left, right := t.root.set(k, v)
 	if right != nil {
-		left = &treeNode[K, V]{
-			keys: []K{left.keys[0], right.keys[0]},
-			kids: []*treeNode[K, V]{left, right},
-		}
+		left = newInner([]K{left.keys[0], right.keys[0]}, []*treeNode[K, V]{left, right})
 	}
-	if added {
-		t.size++
-	}
-	return tree[K, V]{left, t.size}
+	return tree[K, V]{left}
 }
 
-// set returns the node's replacement, a second node when it had to be split, and whether
-// k is new.
-func (n *treeNode[K, V]) set(k K, v V) (left, right *treeNode[K, V], added bool) {
+// set returns the node's replacement, and a second node when it had to be split.
+func (n *treeNode[K, V]) set(k K, v V) (left, right *treeNode[K, V]) {
 	if n.kids == nil {
 		i, found := n.search(k)
 		if found {
 			vals := slices.Clone(n.vals)
 			vals[i] = v
-			return &treeNode[K, V]{keys: n.keys, vals: vals}, nil, false
+			return newLeaf(n.keys, vals), nil
 		}
-		left = &treeNode[K, V]{keys: inserted(n.keys, i, k), vals: inserted(n.vals, i, v)}
-		right = left.split()
-		return left, right, true
+		left = newLeaf(inserted(n.keys, i, k), inserted(n.vals, i, v))
+		return left, left.split()
 	}
 	i := n.child(k)
-	l, r, added := n.kids[i].set(k, v)
+	l, r := n.kids[i].set(k, v)
 	if r == nil {
 		kids := slices.Clone(n.kids)
 		kids[i] = l
-		return &treeNode[K, V]{keys: n.keys, kids: kids}, nil, added
+		return newInner(n.keys, kids), nil
 	}
-	left = &treeNode[K, V]{keys: inserted(n.keys, i+1, r.keys[0]), kids: inserted(n.kids, i+1, r)}
-	left.kids[i] = l
-	right = left.split()
-	return left, right, added
+	kids := inserted(n.kids, i+1, r)
+	kids[i] = l
+	left = newInner(inserted(n.keys, i+1, r.keys[0]), kids)
+	return left, left.split()
 }
 
 // split takes the upper half off a node that is too large. The node is not shared yet.
@@ -129,6 +166,8 @@ func (n *treeNode[K, V]) split() *treeNode[K, V] {
 		r.vals = slices.Clone(n.vals[half:])
 		n.vals = slices.Clone(n.vals[:half])
 	}
+	n.count()
+	r.count()
 	return r
 }
 
@@ -140,7 +179,7 @@ func (t tree[K, V]) without(k K) tree[K, V] {
 	for root != nil && len(root.kids) == 1 {
 		root = root.kids[0]
 	}
-	return tree[K, V]{root, t.size - 1}
+	return tree[K, V]{root}
 }
 
 // without removes k, which is there, and returns nil when nothing is left.
@@ -150,19 +189,19 @@ func (n *treeNode[K, V]) without(k K) *treeNode[K, V] {
 		if len(n.keys) == 1 {
 			return nil
 		}
-		return &treeNode[K, V]{keys: removed(n.keys, i), vals: removed(n.vals, i)}
+		return newLeaf(removed(n.keys, i), removed(n.vals, i))
 	}
 	i := n.child(k)
 	kid := n.kids[i].without(k)
 	if kid != nil {
 		kids := slices.Clone(n.kids)
 		kids[i] = kid
-		return &treeNode[K, V]{keys: n.keys, kids: kids}
+		return newInner(n.keys, kids)
 	}
 	if len(n.kids) == 1 {
 		return nil
 	}
-	return &treeNode[K, V]{keys: removed(n.keys, i), kids: removed(n.kids, i)}
+	return newInner(removed(n.keys, i), removed(n.kids, i))
 }
 
 // each calls f for every key in ascending order until it returns false.

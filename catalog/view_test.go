@@ -44,7 +44,7 @@ func TestViewReads(t *testing.T) {
 			t.Errorf("%d bindings of an exchange that is not there", n)
 		}
 	}
-	if _, err := v.Route("nowhere", "", nil, nil, nil); err == nil {
+	if _, err := v.Route("nowhere", "", &catalog.Publication{}, nil); err == nil {
 		t.Error("routed in a vhost that is not there")
 	}
 	for _, x := range []struct {
@@ -90,7 +90,7 @@ func TestRouteManyExchanges(t *testing.T) {
 		}
 	}
 	mustApply(t, c, &catalog.Bind{VHost: "/", Source: name(n - 1), Destination: "q"})
-	got, err := c.View().Route("/", name(0), []string{"k"}, nil, []id.QueueUID{1})
+	got, err := c.View().Route("/", name(0), &catalog.Publication{Keys: []string{"k"}}, []id.QueueUID{1})
 	if err != nil || !slices.Equal(got, []id.QueueUID{1, id.FirstQueueUID}) {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -61,6 +61,12 @@ func (c *Cluster) leaderOf(q id.QueueUID, preferred id.NodeID) id.NodeID {
 	return preferred
 }
 
+// Leads tells whether this node leads a queue, as far as its member knows.
+func (c *Cluster) Leads(q id.QueueUID) bool {
+	leader, _ := c.host.leaderOf(q)
+	return leader == c.cfg.Node
+}
+
 // QueueStatus returns a queue's state, read from its leader.
 func (c *Cluster) QueueStatus(ctx context.Context, q id.QueueUID) (QueueStatus, error) {
 	ctx, cancel := c.commandContext(ctx)

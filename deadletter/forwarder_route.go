@@ -47,7 +47,9 @@ func route(v *catalog.View, rt Router, src Source, d *quorumq.Discarded, dst []i
 		Exchange: rule.Exchange, RoutingKey: rule.RoutingKey, HasRoutingKey: rule.HasRoutingKey,
 	})}
 	headers := r.msg.Headers.Merged(message.DeathHeaders(&r.msg)) // EX-10
-	r.targets, err = v.Route(rec.VHost, rule.Exchange, r.msg.RoutingKeys, headers, dst)
+	r.targets, err = v.Route(rec.VHost, rule.Exchange, &catalog.Publication{
+		Keys: r.msg.RoutingKeys, Headers: headers, Properties: &r.msg.Properties, Chance: chance(src.UID(), d.Body),
+	}, dst)
 	if err != nil || len(r.targets) == 0 {
 		r.cause, r.key = CauseUnroutable, rule.Exchange+"\x00"+r.msg.PrimaryKey()
 		r.text = fmt.Sprintf("the dead-letter exchange %q routes key %q to no queue; bind one", rule.Exchange, r.msg.PrimaryKey())
@@ -63,6 +65,17 @@ func route(v *catalog.View, rt Router, src Source, d *quorumq.Discarded, dst []i
 			"its deaths: %s", rule.Exchange, r.key)
 	}
 	return r
+}
+
+// chance decides where the letter goes when an exchange takes any of its bindings. It is
+// the letter's own, so that a repeat goes where the first try went (DL-25).
+func chance(source id.QueueUID, body quorumq.BodyRef) uint64 {
+	h := uint64(source)
+	for _, n := range [...]uint64{body.Index, uint64(body.Slot)} {
+		h = (h ^ n) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return h
 }
 
 // read returns the stored message with the annotations of its discard (DL-11, DEL-11).

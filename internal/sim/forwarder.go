@@ -224,7 +224,7 @@ func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
 		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At),
 		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Exchange: exchangeOf(rec.Name),
 	})}
-	r.targets, err = v.Route(vhost, r.msg.Exchange, r.msg.RoutingKeys, nil, nil)
+	r.targets, err = v.Route(vhost, r.msg.Exchange, &catalog.Publication{Keys: r.msg.RoutingKeys}, nil)
 	if err != nil {
 		return routed{msg: r.msg}
 	}

@@ -1,0 +1,177 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/message"
+)
+
+// Arguments of a consistent hash exchange (EX-14).
+const (
+	argHashHeader   = "hash-header"
+	argHashProperty = "hash-property"
+)
+
+// Limits of a consistent hash exchange.
+const (
+	// MaxHashWeight bounds the weight of one binding.
+	MaxHashWeight = 1000
+	// hashPoints is how many places on the ring a weight of 1 has. More would spread
+	// keys more evenly and make a binding cost more.
+	hashPoints = 64
+)
+
+// hashRing is a consistent hash ring: each binding has places on it in proportion to its
+// weight, and a message goes to the place at or after its hash. A binding that comes
+// takes messages from all others and one that goes gives them to all others; no other
+// message changes its destination.
+type hashRing struct{ places tree[uint64, *ringPlace] }
+
+// ringPlace is one place; places that have the same hash are a list by their identity.
+type ringPlace struct {
+	ident string
+	to    target
+	next  *ringPlace
+}
+
+func (r hashRing) with(b *Binding, t target) hashRing {
+	p := &ringPlace{ident: b.place(), to: t}
+	r.eachPlace(b, func(at uint64) {
+		here, _ := r.places.get(at)
+		r.places = r.places.set(at, here.with(p))
+	})
+	return r
+}
+
+func (r hashRing) without(b *Binding) hashRing {
+	ident := b.place()
+	r.eachPlace(b, func(at uint64) {
+		here, _ := r.places.get(at)
+		if here = here.without(ident); here == nil {
+			r.places = r.places.without(at)
+		} else {
+			r.places = r.places.set(at, here)
+		}
+	})
+	return r
+}
+
+// eachPlace calls f with the places of a binding.
+func (hashRing) eachPlace(b *Binding, f func(at uint64)) {
+	weight, _ := hashWeight(Error{}, b.Key)
+	d := digestStart.text(b.place())
+	for i := range weight * hashPoints {
+		f(d.number(uint64(i)).sum())
+	}
+}
+
+// with keeps the list in order, whatever came first: equal sets of bindings are equal
+// rings.
+func (p *ringPlace) with(q *ringPlace) *ringPlace {
+	if p == nil {
+		return q
+	}
+	if p.ident == q.ident {
+		return p
+	}
+	if q.ident < p.ident {
+		return &ringPlace{q.ident, q.to, p}
+	}
+	return &ringPlace{p.ident, p.to, p.next.with(q)}
+}
+
+func (p *ringPlace) without(ident string) *ringPlace {
+	switch {
+	case p == nil:
+		return nil
+	case p.ident == ident:
+		return p.next
+	}
+	return &ringPlace{p.ident, p.to, p.next.without(ident)}
+}
+
+func (r hashRing) take(h uint64, w *walk) {
+	if r.places.len() == 0 {
+		return
+	}
+	p, ok := r.places.ceiling(h)
+	if !ok {
+		p = r.places.at(0)
+	}
+	w.add(p.to)
+}
+
+// hashWeight reads the weight that stands in a binding key.
+func hashWeight(e Error, key string) (int, *Error) {
+	weight, err := strconv.Atoi(key)
+	if err == nil && weight >= 1 && weight <= MaxHashWeight {
+		return weight, nil
+	}
+	e.Arg, e.Value = "key", strconv.Quote(key)
+	e.Reason = fmt.Sprintf("at an exchange of type x-consistent-hash the key is the weight of the binding, an integer from 1 to %d", MaxHashWeight)
+	return 0, &e
+}
+
+// hashInput says what of a message a consistent hash exchange hashes: a header, a
+// property, or else the routing key.
+type hashInput struct{ header, property string }
+
+// hashProperties are the properties that can be hashed.
+func hashProperties() []string { return []string{"message_id", "correlation_id", "timestamp"} }
+
+func newHashInput(e Error, args message.Table) (in hashInput, _ *Error) {
+	for _, a := range []struct {
+		name string
+		to   *string
+	}{{argHashHeader, &in.header}, {argHashProperty, &in.property}} {
+		v, ok := args.Get(a.name)
+		if !ok {
+			continue
+		}
+		s, isString := v.AsString()
+		if *a.to = s; !isString || s == "" {
+			e.Arg, e.Value, e.Reason = a.name, v.String(), "want a name as a string that is not empty, have "+v.Kind().String()
+			return in, &e
+		}
+	}
+	e.Arg, e.Value = argHashProperty, strconv.Quote(in.property)
+	if in.header != "" && in.property != "" {
+		e.Reason = "stands beside " + argHashHeader + "; give one of them"
+		return in, &e
+	}
+	if in.property != "" && !slices.Contains(hashProperties(), in.property) {
+		e.Reason = "want one of " + strings.Join(hashProperties(), ", ")
+		return in, &e
+	}
+	return in, nil
+}
+
+// of returns the hash of what the exchange hashes of a message; what the message lacks
+// is hashed as the empty text.
+func (in hashInput) of(p *Publication) uint64 {
+	switch {
+	case in.header != "":
+		v, _ := p.Headers.Get(in.header)
+		if s, ok := v.AsString(); ok {
+			return hashText(s)
+		}
+		if v.IsNull() {
+			return hashText("")
+		}
+		return digestStart.value(v).sum()
+	case in.property == "":
+		return hashText(p.primaryKey())
+	case p.Properties == nil:
+		return hashText("")
+	}
+	switch in.property {
+	case "message_id":
+		return hashText(p.Properties.MessageID)
+	case "correlation_id":
+		return hashText(p.Properties.CorrelationID)
+	}
+	return digestStart.number(p.Properties.Timestamp).sum()
+}
