@@ -11,8 +11,10 @@ import (
 
 // AppendSnapshot adds the whole state to b and returns the longer slice. Equal states give
 // equal bytes: everything is sorted.
-func (c *Catalog) AppendSnapshot(b []byte) []byte {
-	v := c.view
+func (c *Catalog) AppendSnapshot(b []byte) []byte { return c.view.AppendSnapshot(b) }
+
+// AppendSnapshot adds the whole state to b, as Catalog.AppendSnapshot does.
+func (v *View) AppendSnapshot(b []byte) []byte {
 	b = append(b, snapshotVersion)
 	b = binary.AppendUvarint(b, v.index)
 	b = binary.AppendVarint(b, v.now)

@@ -39,11 +39,16 @@ func (m *catalogMachine) Apply(meta raftfsm.Meta, header []byte, _ int) (catalog
 // Lead returns nil: the catalog has no effects.
 func (m *catalogMachine) Lead(id.NodeID, uint64) []byte { return nil }
 
+// Freeze returns the catalog of this moment: views never change.
+func (m *catalogMachine) Freeze() raftfsm.Frozen { return frozenCatalog{m.catalog.View()} }
+
+type frozenCatalog struct{ view *catalog.View }
+
 // Live yields nothing: catalog commands have no bodies.
-func (m *catalogMachine) Live() iter.Seq[raftfsm.BodyRef] { return func(func(raftfsm.BodyRef) bool) {} }
+func (f frozenCatalog) Live() iter.Seq[raftfsm.BodyRun] { return func(func(raftfsm.BodyRun) bool) {} }
 
 // AppendSnapshot appends the catalog.
-func (m *catalogMachine) AppendSnapshot(b []byte) []byte { return m.catalog.AppendSnapshot(b) }
+func (f frozenCatalog) AppendSnapshot(b []byte) []byte { return f.view.AppendSnapshot(b) }
 
 // Restore replaces the catalog and shows it.
 func (m *catalogMachine) Restore(b []byte) error {

@@ -79,19 +79,21 @@ func (m *queueMachine) Lead(node id.NodeID, term uint64) []byte {
 	return quorumq.AppendCommand(nil, &quorumq.Lead{Node: node, Term: term})
 }
 
+// Freeze returns the queue's state of this moment.
+func (m *queueMachine) Freeze() raftfsm.Frozen { return frozenQueue{m.queue.Freeze()} }
+
+type frozenQueue struct{ *quorumq.Frozen }
+
 // Live yields the bodies that the queue refers to.
-func (m *queueMachine) Live() iter.Seq[raftfsm.BodyRef] {
-	return func(yield func(raftfsm.BodyRef) bool) {
-		for r := range m.queue.Live() {
-			if !yield(raftfsm.BodyRef(r)) {
+func (f frozenQueue) Live() iter.Seq[raftfsm.BodyRun] {
+	return func(yield func(raftfsm.BodyRun) bool) {
+		for r := range f.Frozen.Live() {
+			if !yield(raftfsm.BodyRun(r)) {
 				return
 			}
 		}
 	}
 }
-
-// AppendSnapshot appends the queue's state.
-func (m *queueMachine) AppendSnapshot(b []byte) []byte { return m.queue.AppendSnapshot(b) }
 
 // Restore replaces the queue's state.
 func (m *queueMachine) Restore(b []byte) error {

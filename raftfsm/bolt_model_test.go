@@ -77,7 +77,7 @@ func (m *boltModel) step(f *boltFixture, random *rand.Rand) {
 				delete(m.dropped, i)
 			}
 		}
-		f.ok(f.Retain(slices.Values(live)))
+		f.ok(f.Retain(singles(slices.Values(live))))
 	case 3: // a snapshot from the leader
 		at := m.next + random.Uint64N(10)
 		brought := testLogs(max(1, at-2), at, m.term)
@@ -92,7 +92,7 @@ func (m *boltModel) step(f *boltFixture, random *rand.Rand) {
 			m.dropped[l.Index] = l
 			live = append(live, l.Index)
 		}
-		f.ok(f.Retain(slices.Values(live)))
+		f.ok(f.Retain(singles(slices.Values(live))))
 		m.next = at + 1
 	case 4:
 		f.reopen()

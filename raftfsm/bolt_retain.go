@@ -16,7 +16,7 @@ func (s *bolt) StoreRetained(entries []*raft.Log) error {
 
 // Retain implements Storage. Live entries of the dropped prefix move to the second file,
 // then the prefix goes. Every step may be repeated after a crash.
-func (s *bolt) Retain(live iter.Seq[uint64]) error {
+func (s *bolt) Retain(live iter.Seq2[uint64, uint64]) error {
 	s.retain.Lock()
 	defer s.retain.Unlock()
 	return s.write("drop entries behind a snapshot", func() error {
@@ -43,30 +43,26 @@ func (s *bolt) Retain(live iter.Seq[uint64]) error {
 }
 
 // moveLive copies the live entries in [oldest, first) to the second file.
-func (s *bolt) moveLive(live iter.Seq[uint64], oldest, first uint64) error {
+func (s *bolt) moveLive(live iter.Seq2[uint64, uint64], oldest, first uint64) error {
 	var batch []*raft.Log
 	bytes := 0
-	for index := range live {
-		if index < oldest {
-			continue
-		}
-		if index >= first {
-			break
-		}
-		l := new(raft.Log)
-		err := s.read(index, l)
-		if errors.Is(err, raft.ErrLogNotFound) {
-			continue // brought by a snapshot, so it is in the second file already
-		}
-		if err != nil {
-			return err
-		}
-		batch = append(batch, l)
-		if bytes += len(l.Data); bytes >= retainChunkBytes {
-			if err := s.retained.put(batch); err != nil {
+	for from, to := range live {
+		for index := max(from, oldest); index <= to && index < first; index++ {
+			l := new(raft.Log)
+			err := s.read(index, l)
+			if errors.Is(err, raft.ErrLogNotFound) {
+				continue // brought by a snapshot, so it is in the second file already
+			}
+			if err != nil {
 				return err
 			}
-			batch, bytes = batch[:0], 0
+			batch = append(batch, l)
+			if bytes += len(l.Data); bytes >= retainChunkBytes {
+				if err := s.retained.put(batch); err != nil {
+					return err
+				}
+				batch, bytes = batch[:0], 0
+			}
 		}
 	}
 	return s.retained.put(batch)

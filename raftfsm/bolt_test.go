@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,12 +92,12 @@ func TestBoltDeletedPrefixStaysUntilRetain(t *testing.T) {
 	}
 	f.holds(2401, 2500, all...)
 	live := []uint64{3, 700, 701, 1999, 2450}
-	f.ok(f.Retain(slices.Values(live)))
+	f.ok(f.Retain(singles(slices.Values(live))))
 	f.holds(2401, 2500, 3, 700, 701, 1999)
 	f.ok(f.DeleteRange(2401, 2450))
-	f.ok(f.Retain(slices.Values([]uint64{700, 1999, 2450})))
+	f.ok(f.Retain(singles(slices.Values([]uint64{700, 1999, 2450}))))
 	f.holds(2451, 2500, 700, 1999, 2450)
-	f.ok(f.Retain(slices.Values([]uint64{})))
+	f.ok(f.Retain(singles(slices.Values([]uint64{}))))
 	f.holds(2451, 2500)
 }
 
@@ -125,7 +126,7 @@ func TestBoltBeginsAnewBehindASnapshot(t *testing.T) {
 	f.holds(0, 0, 60, 61)
 	f.ok(f.StoreLogs(testLogs(101, 102, 2)))
 	f.holds(101, 102, 60, 61)
-	f.ok(f.Retain(slices.Values([]uint64{61})))
+	f.ok(f.Retain(singles(slices.Values([]uint64{61}))))
 	f.holds(101, 102, 61)
 	// The same without the deletion, as after a crash in between.
 	f.ok(f.StoreLogs(testLogs(200, 201, 3)))
@@ -244,7 +245,7 @@ func TestBoltStaysRefusingAfterAFailedWrite(t *testing.T) {
 	for name, err := range map[string]error{
 		"StoreLogs": s.StoreLogs(testLogs(4, 4, 1)), "DeleteRange": s.DeleteRange(1, 1),
 		"Set": s.Set([]byte("k"), nil), "SetUint64": s.SetUint64([]byte(keyTerm), 9),
-		"StoreRetained": s.StoreRetained(testLogs(1, 1, 1)), "Retain": s.Retain(slices.Values([]uint64{})),
+		"StoreRetained": s.StoreRetained(testLogs(1, 1, 1)), "Retain": s.Retain(singles(slices.Values([]uint64{}))),
 	} {
 		if err == nil || err.Error() != first.Error() {
 			t.Errorf("%s: %v", name, err)
@@ -301,3 +302,14 @@ func TestTailCacheBounds(t *testing.T) {
 // metaTxid reads the transaction of a bolt meta page: page head 16 bytes, then magic,
 // version, page size, flags, root (16), freelist, high water mark and the transaction.
 func metaTxid(page []byte) uint64 { return binary.LittleEndian.Uint64(page[16+48:]) }
+
+// singles yields indexes as ranges of one.
+func singles(indexes iter.Seq[uint64]) iter.Seq2[uint64, uint64] {
+	return func(yield func(first, last uint64) bool) {
+		for i := range indexes {
+			if !yield(i, i) {
+				return
+			}
+		}
+	}
+}

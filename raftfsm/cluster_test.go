@@ -53,7 +53,8 @@ type logMachine struct {
 	records []record
 	first   int // records that were forgotten
 	leads   bool
-	panics  string // header at which Apply panics
+	panics  string        // header at which Apply panics
+	gate    chan struct{} // if set, states wait here until it is closed before they are written
 }
 
 type reply struct {
@@ -83,19 +84,31 @@ func (m *logMachine) Lead(node id.NodeID, term uint64) []byte {
 	return fmt.Appendf(nil, "lead %s %d", node, term)
 }
 
-func (m *logMachine) Live() iter.Seq[BodyRef] {
-	return func(yield func(BodyRef) bool) {
+func (m *logMachine) Freeze() Frozen {
+	return frozenLog{first: m.first, records: slices.Clone(m.records), gate: m.gate}
+}
+
+// frozenLog is a logMachine's state; with a gate it waits there before it is written.
+type frozenLog struct {
+	first   int
+	records []record
+	gate    chan struct{}
+}
+
+func (m frozenLog) Live() iter.Seq[BodyRun] {
+	return func(yield func(BodyRun) bool) {
 		for _, r := range m.records {
-			for i := range r.Bodies {
-				if !yield(BodyRef{r.Index, r.FirstSlot + uint32(i)}) {
-					return
-				}
+			if r.Bodies > 0 && !yield(BodyRun{Index: r.Index, Entries: 1, Slot: r.FirstSlot, Slots: uint32(r.Bodies)}) {
+				return
 			}
 		}
 	}
 }
 
-func (m *logMachine) AppendSnapshot(b []byte) []byte {
+func (m frozenLog) AppendSnapshot(b []byte) []byte {
+	if m.gate != nil {
+		<-m.gate
+	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(m.first))
 	for _, r := range m.records {
 		b = binary.LittleEndian.AppendUint64(b, r.Index)
@@ -333,7 +346,7 @@ func command(header string, bodies ...string) Command {
 // sum identifies a machine's state.
 func (m *member) sum() uint32 {
 	var sum uint32
-	m.group.Read(func() { sum = crc32.ChecksumIEEE(m.machine.AppendSnapshot(nil)) })
+	m.group.Read(func() { sum = crc32.ChecksumIEEE(m.machine.Freeze().AppendSnapshot(nil)) })
 	return sum
 }
 
@@ -368,7 +381,13 @@ func (m *member) headers() []string {
 func (m *member) readable(t testing.TB) int {
 	t.Helper()
 	var refs []BodyRef
-	m.group.Read(func() { refs = slices.Collect(m.machine.Live()) })
+	m.group.Read(func() {
+		for run := range m.machine.Freeze().Live() {
+			for slot := range run.Slots {
+				refs = append(refs, BodyRef{run.Index, run.Slot + slot})
+			}
+		}
+	})
 	for _, ref := range refs {
 		if _, err := m.group.Body(ref); err != nil {
 			t.Fatalf("%s: body %+v: %v", m.node, ref, err)

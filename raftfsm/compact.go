@@ -21,9 +21,12 @@ type compaction struct {
 	bytes, entries uint64 // since the last snapshot was begun
 	allBytes       uint64 // since start, for the size of a mean entry
 	allEntries     uint64
-	liveBytes      int64 // of the last snapshot: the machine and, by the mean, its entries
-	machineBytes   int   // of the last snapshot, to allocate once
 	running        atomic.Bool
+	taken          atomic.Uint64 // states that were frozen
+
+	// Of the last snapshot; written by the goroutine that stores it.
+	liveBytes    atomic.Int64 // the machine and, by the mean, its entries
+	machineBytes atomic.Int64 // to allocate once
 }
 
 func (c *compaction) count(bytes int) {
@@ -37,7 +40,7 @@ func (c *compaction) count(bytes int) {
 func (g *Group[R, E]) snapshotIfDue() {
 	c := &g.compact
 	due := c.entries >= g.c.SnapshotEntries ||
-		c.bytes > uint64(max(g.c.SnapshotBytes, snapshotLiveFactor*c.liveBytes))
+		c.bytes > uint64(max(g.c.SnapshotBytes, snapshotLiveFactor*c.liveBytes.Load()))
 	if !due || g.raft.Load() == nil || !c.running.CompareAndSwap(false, true) {
 		return
 	}
@@ -89,54 +92,70 @@ func (g *Group[R, E]) compactSoon() {
 	})
 }
 
-// Snapshot implements raft.FSM. No command is applied until it returns, so it takes only
-// what has to be of one moment: the machine's bytes and the references to bodies.
+// Snapshot implements raft.FSM. No command is applied until it returns.
 func (f fsm[R, E]) Snapshot() (raft.FSMSnapshot, error) {
 	g := f.g
 	if err := g.Failed(); err != nil {
 		return nil, err
 	}
 	c := &g.compact
-	var live liveBuilder
-	g.mu.Lock()
-	machine := g.machine.AppendSnapshot(make([]byte, 0, c.machineBytes+c.machineBytes/8))
-	var err error
-	for ref := range g.machine.Live() {
-		if err = live.add(ref); err != nil {
-			break
-		}
-	}
-	g.mu.Unlock()
-	if err != nil {
-		g.fail(err)
-		return nil, err
-	}
-	live.finish()
-	c.bytes, c.entries, c.machineBytes = 0, 0, len(machine)
-	c.liveBytes = int64(len(machine))
+	s := &machineSnapshot{fail: g.fail, compact: c}
 	if c.allEntries > 0 {
-		c.liveBytes += int64(live.entries * (c.allBytes / c.allEntries))
+		s.entryBytes = c.allBytes / c.allEntries
 	}
-	return &machineSnapshot{machine: machine, live: live.set}, nil
+	c.bytes, c.entries = 0, 0
+	g.mu.Lock()
+	s.state = g.machine.Freeze()
+	g.mu.Unlock()
+	c.taken.Add(1)
+	return s, nil
 }
 
 // machineSnapshot is a raft.FSMSnapshot: the state of one moment.
 type machineSnapshot struct {
-	machine []byte
-	live    liveSet
+	state      Frozen
+	entryBytes uint64 // of a mean entry
+	compact    *compaction
+	fail       func(error) // stops the group
 }
 
-// Persist implements raft.FSMSnapshot.
+// Persist implements raft.FSMSnapshot. Commands are applied meanwhile.
 func (s *machineSnapshot) Persist(to raft.SnapshotSink) error {
 	k, ok := to.(*snapshotSink)
 	if !ok {
 		return fmt.Errorf("raftfsm: snapshot goes to a %T: use OpenSnapshots", to)
 	}
-	if err := k.writeLocal(s.machine, s.live); err != nil {
+	machine, live, err := s.encode()
+	if err != nil {
+		s.fail(err)
+		return err
+	}
+	if err := k.writeLocal(machine, live); err != nil {
 		return err
 	}
 	return k.Close()
 }
 
+// encode turns a panic of the machine, which is a broken invariant, into an error.
+func (s *machineSnapshot) encode() (machine []byte, _ liveSet, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("machine panicked over its snapshot: %v", p)
+		}
+	}()
+	n := s.compact.machineBytes.Load()
+	machine = s.state.AppendSnapshot(make([]byte, 0, n+n/8))
+	var live liveBuilder
+	for run := range s.state.Live() {
+		if err := live.add(run); err != nil {
+			return nil, nil, err
+		}
+	}
+	live.finish()
+	s.compact.machineBytes.Store(int64(len(machine)))
+	s.compact.liveBytes.Store(int64(len(machine)) + int64(live.entries*s.entryBytes))
+	return machine, live.set, nil
+}
+
 // Release implements raft.FSMSnapshot.
-func (s *machineSnapshot) Release() { s.machine, s.live = nil, nil }
+func (s *machineSnapshot) Release() { s.state = nil }

@@ -28,6 +28,13 @@ type BodyRef struct {
 	Slot  uint32
 }
 
+// BodyRun names the bodies at Slots places from Slot on, in each of Entries entries from
+// Index on, which are Stride apart; Stride is 1 or more if there are several.
+type BodyRun struct {
+	Index, Entries, Stride uint64
+	Slot, Slots            uint32
+}
+
 // Machine is a deterministic state machine with replies R and effects E. The Group
 // serialises all calls, so that a Machine needs no lock.
 type Machine[R, E any] interface {
@@ -38,12 +45,21 @@ type Machine[R, E any] interface {
 	// Lead returns the header of the command by which a new leader takes over, or nil if
 	// the machine has no effects to be acted on.
 	Lead(node id.NodeID, term uint64) []byte
-	// Live yields the bodies that the state refers to, ascending by index and slot.
-	Live() iter.Seq[BodyRef]
-	// AppendSnapshot appends the state; equal states give equal bytes.
-	AppendSnapshot(b []byte) []byte
+	// Freeze returns the state of this moment. No command is applied meanwhile, so it must
+	// take no longer than it takes to copy pointers.
+	Freeze() Frozen
 	// Restore replaces the state. After an error the machine is not used any more.
 	Restore(b []byte) error
+}
+
+// Frozen is a machine's state of one moment. It is used on one goroutine, while the
+// machine goes on to apply commands on another.
+type Frozen interface {
+	// Live yields the bodies that the state refers to, each once, ascending by index and
+	// within an entry by slot. A run of several entries ends before the next begins.
+	Live() iter.Seq[BodyRun]
+	// AppendSnapshot appends the state; equal states give equal bytes.
+	AppendSnapshot(b []byte) []byte
 }
 
 // Effector acts on the effects of a machine on the node that leads.

@@ -122,8 +122,8 @@ func (r *retained) get(index uint64, out *raft.Log) error {
 	})
 }
 
-// keep deletes every entry that live, ascending, does not name.
-func (r *retained) keep(live iter.Seq[uint64]) error {
+// keep deletes every entry that live does not name.
+func (r *retained) keep(live iter.Seq2[uint64, uint64]) error {
 	db := r.store()
 	if db == nil {
 		return nil
@@ -152,8 +152,8 @@ func (r *retained) keep(live iter.Seq[uint64]) error {
 }
 
 // dead walks the file and the live entries side by side.
-func (r *retained) dead(db *bbolt.DB, live iter.Seq[uint64]) ([]uint64, error) {
-	next, stop := iter.Pull(live)
+func (r *retained) dead(db *bbolt.DB, live iter.Seq2[uint64, uint64]) ([]uint64, error) {
+	next, stop := iter.Pull2(live)
 	defer stop()
 	var dead []uint64
 	err := db.View(func(tx *bbolt.Tx) error {
@@ -161,17 +161,17 @@ func (r *retained) dead(db *bbolt.DB, live iter.Seq[uint64]) ([]uint64, error) {
 		if b == nil {
 			return nil
 		}
-		alive, more := next()
+		from, to, more := next()
 		c := b.Cursor()
 		for k, _ := c.First(); k != nil; k, _ = c.Next() {
 			if len(k) != 8 {
 				return fmt.Errorf("raftfsm: %s: %w: key of %d bytes", r.path, errCorrupt, len(k))
 			}
 			index := binary.BigEndian.Uint64(k)
-			for more && alive < index {
-				alive, more = next()
+			for more && to < index {
+				from, to, more = next()
 			}
-			if !more || alive != index {
+			if !more || from > index {
 				dead = append(dead, index)
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // The layouts are described in docs/formats/group-snapshot.md.
 const (
 	snapshotMagic   = "QSNF"
-	snapshotVersion = 1
+	snapshotVersion = 2
 
 	snapshotHeadBytes = 64
 	sumBytes          = 4
@@ -135,7 +135,7 @@ func loadSnapshot(path string) (_ *snapshotFile, err error) {
 	if f.live, err = readSummed(io.NewSectionReader(in, f.machine+f.machineBytes+sumBytes, f.liveBytes+sumBytes), f.liveBytes); err != nil {
 		return nil, fmt.Errorf("live set: %w", err)
 	}
-	return f, f.live.each(func(uint64, []uint32) error { return nil })
+	return f, f.live.check()
 }
 
 // readMachine returns the machine's bytes out of the opened file.

@@ -186,7 +186,7 @@ func (s *snapshots) compact() error {
 	if f == nil {
 		return nil
 	}
-	return s.storage.Retain(f.live.indexes())
+	return s.storage.Retain(f.live.spans())
 }
 
 // publish makes a written file the newest snapshot.

@@ -203,7 +203,6 @@ func (r *snapshotReader) parts() iter.Seq[func([]byte) ([]byte, error)] {
 		if !yield(head) {
 			return
 		}
-		errStop := errors.New("stop")
 		err := r.file.live.each(func(index uint64, slots []uint32) error {
 			frame := func(b []byte) ([]byte, error) {
 				set, term, err := loadBodies(r.from.storage, g, index)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,6 +75,46 @@ func TestSnapshotKeepsLiveBodies(t *testing.T) {
 	for _, m := range c.members {
 		m.readable(t)
 	}
+}
+
+// Commands are proposed, applied and answered while a snapshot is encoded and written; it
+// holds the state of the moment at which it began.
+func TestCommandsAreAppliedWhileASnapshotIsWritten(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	m := c.leader()
+	c.propose("before", "body")
+	gate := make(chan struct{})
+	m.group.Read(func() { m.machine.gate = gate })
+	written := make(chan error, 1)
+	go func() { written <- m.group.Snapshot() }()
+	until(t, "a frozen state", func() bool { return m.group.compact.taken.Load() == 1 })
+	for i := range 50 {
+		c.propose(fmt.Sprint("meanwhile ", i), "body")
+	}
+	select {
+	case err := <-written:
+		t.Fatalf("the snapshot was complete before its state was encoded: %v", err)
+	default:
+	}
+	m.group.Read(func() { m.machine.gate = nil })
+	close(gate)
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	f := m.group.snaps.latest()
+	b, err := os.ReadFile(f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := f.readMachine(bytes.NewReader(b))
+	if err != nil || !bytes.Contains(state, []byte("before")) || bytes.Contains(state, []byte("meanwhile")) {
+		t.Errorf("state of %q, %v", state, err)
+	}
+	c.close(m)
+	c.open(m)
+	until(t, "everything to be applied again", func() bool { return len(m.headers()) == 51 })
+	m.readable(t)
 }
 
 // One old message among many that are gone pins its own entry, not the log (RE-8).
@@ -185,18 +226,20 @@ func snapshotFixture(t *testing.T) (*snapshots, Storage) {
 	if err := storage.StoreLogs(logs); err != nil {
 		t.Fatal(err)
 	}
-	var live liveBuilder
-	for _, r := range []BodyRef{{1, 1}, {3, 0}, {3, 1}} {
-		if err := live.add(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	live.finish()
 	sink := createSink(t, s, 3)
-	if err := (&machineSnapshot{machine: []byte("the machine's bytes"), live: live.set}).Persist(sink); err != nil {
+	if err := (&machineSnapshot{state: fixtureState{}, compact: new(compaction)}).Persist(sink); err != nil {
 		t.Fatal(err)
 	}
 	return s, storage
+}
+
+type fixtureState struct{}
+
+func (fixtureState) AppendSnapshot(b []byte) []byte { return append(b, "the machine's bytes"...) }
+func (fixtureState) Live() iter.Seq[BodyRun] {
+	return slices.Values([]BodyRun{
+		{Index: 1, Entries: 1, Slot: 1, Slots: 1}, {Index: 3, Entries: 1, Slots: 1}, {Index: 3, Entries: 1, Slot: 1, Slots: 1},
+	})
 }
 
 func openTestSnapshots(t *testing.T, dir string, storage Storage) *snapshots {
@@ -255,8 +298,8 @@ func TestSnapshotGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "snapshot_v1.hex", file)
-	golden(t, "snapshot_stream_v1.hex", readStream(t, s))
+	golden(t, "snapshot_v2.hex", file)
+	golden(t, "snapshot_stream_v2.hex", readStream(t, s))
 }
 
 func TestSnapshotStream(t *testing.T) {
@@ -385,7 +428,7 @@ func TestNothingIsDroppedWhileASnapshotIsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	newer := createSink(t, s, 4) // nothing is live in it
-	if err := (&machineSnapshot{machine: []byte("newer")}).Persist(newer); err != nil {
+	if err := (&machineSnapshot{state: nothing{}, compact: new(compaction)}).Persist(newer); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.compact(); err != nil {
@@ -409,7 +452,7 @@ func TestNothingIsDroppedWhileASnapshotIsSent(t *testing.T) {
 		t.Error("the old snapshot is still there")
 	}
 	older := createSink(t, s, 2)
-	if err := (&machineSnapshot{machine: []byte("older")}).Persist(older); err == nil {
+	if err := (&machineSnapshot{state: nothing{}, compact: new(compaction)}).Persist(older); err == nil {
 		t.Error("an older snapshot replaced a newer one")
 	}
 }

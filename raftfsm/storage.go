@@ -24,9 +24,10 @@ type Storage interface {
 	Entry(index uint64, out *raft.Log) error
 	// StoreRetained stores entries below the first index, as a snapshot brings them.
 	StoreRetained(entries []*raft.Log) error
-	// Retain forgets every entry below the first index that live, ascending, does not
-	// name, and every entry of StoreRetained likewise. It is called after a snapshot of
-	// that state is durable, ranges over live more than once, and excludes StoreRetained.
-	Retain(live iter.Seq[uint64]) error
+	// Retain forgets every entry below the first index that live does not name, and every
+	// entry of StoreRetained likewise. Live yields ascending ranges of indexes, both ends
+	// included. Retain is called after a snapshot of that state is durable, ranges over live
+	// more than once, and excludes StoreRetained.
+	Retain(live iter.Seq2[uint64, uint64]) error
 	Close() error
 }

@@ -188,7 +188,7 @@ func TestSealEndsTheFile(t *testing.T) {
 			ok(t, g.DeleteRange(1, i-20))
 		}
 		before := l.Stats().Spares
-		ok(t, g.Retain(func(func(uint64) bool) {}))
+		ok(t, g.Retain(func(func(uint64, uint64) bool) {}))
 		ok(t, l.tidy())
 		recycled += max(0, l.Stats().Spares-before)
 		for _, s := range l.segs {

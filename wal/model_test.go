@@ -173,7 +173,7 @@ func remove(from, to uint64) op {
 func retain(live ...uint64) op {
 	return op{
 		fmt.Sprintf("retain %v", live),
-		func(_ *Log, g *GroupLog) error { return g.Retain(slices.Values(live)) },
+		func(_ *Log, g *GroupLog) error { return g.Retain(singles(slices.Values(live))) },
 		func(m model) []model {
 			dead := func(i uint64, _ string) bool { return !slices.Contains(live, i) }
 			maps.DeleteFunc(m.brought, dead)

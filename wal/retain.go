@@ -32,13 +32,17 @@ func (g *GroupLog) StoreRetained(entries []*raft.Log) error {
 	})
 }
 
-// Retain forgets every entry below the first index that live, ascending, does not name,
-// and every entry of StoreRetained likewise. It may be repeated; StoreRetained of the same
-// group must not run at the same time.
-func (g *GroupLog) Retain(live iter.Seq[uint64]) error {
+// Retain forgets every entry below the first index that live does not name, and every
+// entry of StoreRetained likewise. Live yields ascending ranges, both ends included. It may
+// be repeated; StoreRetained of the same group must not run at the same time.
+func (g *GroupLog) Retain(live iter.Seq2[uint64, uint64]) error {
 	var spans []span
-	for i := range live {
-		spans = addIndex(spans, i)
+	for first, last := range live {
+		if n := len(spans); n > 0 && spans[n-1].hi == first {
+			spans[n-1].hi = last + 1
+			continue
+		}
+		spans = append(spans, span{first, last + 1})
 	}
 	dead, bound, err := g.hasDead(spans)
 	if !dead || err != nil {

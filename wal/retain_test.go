@@ -41,7 +41,7 @@ func TestRetainInWindows(t *testing.T) {
 		}
 	}
 	for _, step := range []uint64{5, 10, 10, 1000} {
-		ok(t, g.Retain(live(step)))
+		ok(t, g.Retain(singles(live(step))))
 		holds(step)
 		if step == 5 {
 			if n := len(g.keeps); n < 3 {
@@ -123,8 +123,19 @@ func drop(g *GroupLog, upTo uint64, live []uint64) error {
 	if err := g.DeleteRange(1, upTo); err != nil {
 		return err
 	}
-	if err := g.Retain(slices.Values(live)); err != nil {
+	if err := g.Retain(singles(slices.Values(live))); err != nil {
 		return fmt.Errorf("retain: %w", err)
 	}
 	return nil
+}
+
+// singles yields indexes as ranges of one.
+func singles(indexes iter.Seq[uint64]) iter.Seq2[uint64, uint64] {
+	return func(yield func(first, last uint64) bool) {
+		for i := range indexes {
+			if !yield(i, i) {
+				return
+			}
+		}
+	}
 }

@@ -31,13 +31,20 @@ func (m *machine) Apply(raftfsm.Meta, []byte, int) (uint64, struct{}) {
 	m.n++
 	return m.n, struct{}{}
 }
-func (m *machine) Lead(id.NodeID, uint64) []byte   { return nil }
-func (m *machine) Live() iter.Seq[raftfsm.BodyRef] { return func(func(raftfsm.BodyRef) bool) {} }
-func (m *machine) AppendSnapshot(b []byte) []byte  { return binary.LittleEndian.AppendUint64(b, m.n) }
+func (m *machine) Lead(id.NodeID, uint64) []byte { return nil }
+func (m *machine) Freeze() raftfsm.Frozen        { return frozen(m.n) }
 
 func (m *machine) Restore(b []byte) error {
 	m.n = binary.LittleEndian.Uint64(b)
 	return nil
+}
+
+// frozen is a machine's state.
+type frozen uint64
+
+func (f frozen) Live() iter.Seq[raftfsm.BodyRun] { return func(func(raftfsm.BodyRun) bool) {} }
+func (f frozen) AppendSnapshot(b []byte) []byte {
+	return binary.LittleEndian.AppendUint64(b, uint64(f))
 }
 
 // memory is a storage whose writes can be made to hang.
@@ -76,7 +83,7 @@ func (d *disk) wait() {
 func (m memory) StoreLogs(l []*raft.Log) error           { m.disk.wait(); return m.InmemStore.StoreLogs(l) }
 func (m memory) Entry(i uint64, l *raft.Log) error       { return m.GetLog(i, l) }
 func (m memory) StoreRetained(entries []*raft.Log) error { return m.InmemStore.StoreLogs(entries) }
-func (m memory) Retain(iter.Seq[uint64]) error           { return nil }
+func (m memory) Retain(iter.Seq2[uint64, uint64]) error  { return nil }
 func (m memory) Close() error                            { return nil }
 
 type group = raftfsm.Group[uint64, struct{}]

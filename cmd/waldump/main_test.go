@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,7 +41,7 @@ func sample(t *testing.T) string {
 			ok(t, g.StoreLog(&raft.Log{Index: i, Term: 2, Data: bytes.Repeat([]byte{byte(i)}, 200)}))
 		}
 		ok(t, g.DeleteRange(1, 3))
-		ok(t, g.Retain(slices.Values([]uint64{2})))
+		ok(t, g.Retain(singles(slices.Values([]uint64{2}))))
 	}
 	ok(t, l.Delete(1026))
 	ok(t, l.Close())
@@ -140,6 +141,17 @@ func TestUsage(t *testing.T) {
 		status, _, errOut := dumpOf(t, args...)
 		if status == statusOK || !strings.Contains(errOut, want) {
 			t.Errorf("%v: status %d: %s", args, status, errOut)
+		}
+	}
+}
+
+// singles yields indexes as ranges of one.
+func singles(indexes iter.Seq[uint64]) iter.Seq2[uint64, uint64] {
+	return func(yield func(first, last uint64) bool) {
+		for i := range indexes {
+			if !yield(i, i) {
+				return
+			}
 		}
 	}
 }
