@@ -102,7 +102,11 @@ func (c *Cluster) ledGroups() (led []ledGroup) {
 		if r, ok := v.QueueByUID(q.uid); ok {
 			name = fmt.Sprintf("queue %q in vhost %q", r.Name, r.VHost)
 		}
-		add(name, q.members, q.group.TransferLeadership)
+		voters, err := q.group.Members()
+		if err != nil {
+			continue // it has stopped
+		}
+		add(name, voters, q.group.TransferLeadership)
 	}
 	if c.catalog.leader() == c.cfg.Node {
 		voters, _, err := c.catalog.group.Servers()

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
@@ -135,13 +134,18 @@ func (h *host) held(
 }
 
 // leaderOf returns the leader as the local member knows it; false if there is no member
-// that runs.
+// that runs and takes part.
 func (h *host) leaderOf(q id.QueueUID) (id.NodeID, bool) {
 	m := h.queue(q)
 	if m == nil || m.group.Failed() != nil {
 		return "", false
 	}
 	leader, _ := m.group.Leader()
+	if leader == "" {
+		// One that joins has not heard of its leader yet, but others have.
+		r, ok := h.c.views.view.Load().QueueByUID(q)
+		return "", !ok || joins(r, h.c.cfg.Node) == nil
+	}
 	return leader, true
 }
 
@@ -212,19 +216,21 @@ func (h *host) follow(v *catalog.View) error {
 	if news {
 		h.checkNodes()
 	}
-	// A node whose directory was lost must not vote in groups that it has forgotten: it
-	// opens none anew until the catalog has taken it.
-	registered := h.c.catalog.registered.Load() > 0
+	current := h.current(v)
 	var open []*catalog.QueueRecord
+	var drop []id.QueueUID
 	wanted := 0
 	known := make(map[id.QueueUID]struct{}, v.QueueCount())
 	for r := range v.Queues() {
 		known[r.UID] = struct{}{}
-		if !slices.Contains(r.Members, h.c.cfg.Node) {
-			continue
+		if r.Holds(h.c.cfg.Node) {
+			wanted++
 		}
-		wanted++
-		if h.queue(r.UID) == nil && !h.keptClosed(r.UID) && (registered || h.c.dir.hasQueue(r.UID)) {
+		d := h.due(r, current)
+		if d == dutyDrop || d == dutyRenew {
+			drop = append(drop, r.UID)
+		}
+		if d == dutyOpen || d == dutyRenew {
 			open = append(open, r)
 		}
 	}
@@ -243,8 +249,11 @@ func (h *host) follow(v *catalog.View) error {
 	if failures != nil {
 		h.swept = false // sweeping tries again
 	}
-	failures = errors.Join(failures, h.sweep(v))
-	failures = errors.Join(failures, eachOf(open, h.open))
+	dropped := eachOf(drop, h.drop)
+	failures = errors.Join(failures, dropped, h.sweep(v))
+	if dropped == nil { // else one could be opened on what was to be deleted
+		failures = errors.Join(failures, eachOf(open, h.open))
+	}
 	h.mu.Lock()
 	h.failures, h.followed = failures, v.Index()
 	h.mu.Unlock()
@@ -252,21 +261,16 @@ func (h *host) follow(v *catalog.View) error {
 	return failures
 }
 
-// sweep deletes, once the view is caught up, files of queues that were deleted while this
-// node was away.
+// sweep deletes, once the view is caught up, files of queues that were deleted, or went on
+// without this node, while it was away.
 func (h *host) sweep(v *catalog.View) error {
-	at := h.c.catalog.registered.Load()
-	if h.swept || at == 0 || v.Index() < at {
+	if h.swept || !h.current(v) {
 		return nil
 	}
-	stored, err := h.c.dir.queues()
+	stored, err := h.strangers(v)
 	if err != nil {
 		return err
 	}
-	stored = slices.DeleteFunc(stored, func(uid id.QueueUID) bool {
-		_, exists := v.QueueByUID(uid)
-		return exists
-	})
 	if err := eachOf(stored, h.remove); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -20,7 +19,8 @@ import (
 type hosted struct {
 	h       *host
 	uid     id.QueueUID
-	members []id.NodeID
+	first   []id.NodeID   // its members at the declaration
+	joined  uint64        // the change by which it began to join; 0: it is of the declaration
 	machine *queueMachine // read in group.Read only
 	group   *raftfsm.Group[quorumq.Reply, quorumq.Effects]
 	box     mailbox
@@ -42,14 +42,15 @@ const bootstrapGrace = 4
 
 // openHosted opens the member, but hands nothing on before start.
 func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
-	q := &hosted{h: h, uid: r.UID, members: r.Members}
+	q := &hosted{h: h, uid: r.UID, first: r.Members}
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	q.machine = newQueueMachine(r.UID, q.spoke)
 	q.box.workers, q.box.act = h.workers, q.carryOut
 	dir := h.c.dir.queue(r.UID)
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return nil, fault(err)
+	var err error
+	if q.joined, err = h.prepare(r); err != nil {
+		return nil, err
 	}
 	if err := syncDir(filepath.Dir(dir)); err != nil {
 		return nil, err
@@ -60,6 +61,9 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	}
 	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(dir, snapshotsDir), storage)
 	if err != nil {
+		return nil, errors.Join(fault(err), storage.Close())
+	}
+	if err := h.forgotten(r, storage); err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}
 	q.group, err = raftfsm.Open(raftfsm.Config[quorumq.Reply, quorumq.Effects]{
@@ -79,7 +83,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}
-	if r.Leader == h.c.cfg.Node && q.empty() {
+	if r.Leader == h.c.cfg.Node && r.Changed == 0 && q.empty() {
 		if err := q.group.Bootstrap(r.Members); err != nil {
 			return nil, errors.Join(fault(err), q.group.Close())
 		}
@@ -124,7 +128,7 @@ func (q *hosted) watch() {
 		select {
 		case <-changed:
 		case <-grace.C:
-			if q.empty() {
+			if q.joined == 0 && q.empty() && q.h.mayFound(q.uid) {
 				q.bootstrap()
 			}
 		case <-q.ctx.Done():
@@ -134,7 +138,7 @@ func (q *hosted) watch() {
 }
 
 func (q *hosted) bootstrap() {
-	if err := q.group.Bootstrap(q.members); err != nil {
+	if err := q.group.Bootstrap(q.first); err != nil {
 		q.h.c.log.Error("bootstrapping a queue's group", "queue", q.uid.String(), "error", err)
 	}
 }
@@ -150,7 +154,7 @@ func (q *hosted) campaign() {
 		if led {
 			return
 		}
-		if open > len(q.members)/2 {
+		if open > len(q.first)/2 {
 			break
 		}
 		if pause(ctx, campaignTick) != nil {
@@ -168,7 +172,7 @@ const campaignTick = 10 * time.Millisecond
 // look counts the members that have opened the group, this one included, and tells
 // whether one of them knows a leader.
 func (q *hosted) look(ctx context.Context) (open int, led bool) {
-	for _, m := range q.members {
+	for _, m := range q.first {
 		if _, up := q.h.c.mux.Connected(m); !up && m != q.h.c.cfg.Node {
 			continue
 		}

@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
+)
+
+// duty is what this node has to do about its member of a queue.
+type duty uint8
+
+const (
+	dutyNone duty = iota
+	dutyOpen
+	dutyDrop  // close it and delete its files
+	dutyRenew // the same, and open it empty, to join its group
+)
+
+// joins returns the change by which a node shall join a queue's group, nil if it shall
+// not, or not yet.
+func joins(r *catalog.QueueRecord, n id.NodeID) *catalog.MemberChange {
+	if r.Change == nil || r.Change.Join != n || slices.Contains(r.Members, n) {
+		return nil
+	}
+	return r.Change
+}
+
+// current tells whether a view shows all that the catalog had taken when this node
+// started. An older one may say that this node is not a member yet of a queue in which it
+// votes: whoever deletes files by it, or opens a group without any, could make the node
+// forget its votes.
+func (h *host) current(v *catalog.View) bool {
+	at := h.c.catalog.registered.Load()
+	return at > 0 && v.Index() >= at
+}
+
+// due says what to do about a queue of the view. The reconcile loop calls it.
+func (h *host) due(r *catalog.QueueRecord, current bool) duty {
+	q, closed := h.queue(r.UID), h.keptClosed(r.UID)
+	held := q != nil || closed
+	g := joins(r, h.c.cfg.Node)
+	switch {
+	case !r.Holds(h.c.cfg.Node):
+		if held && current {
+			return dutyDrop
+		}
+	case g == nil:
+		// A node whose directory was lost must not vote in groups that it has forgotten: it
+		// opens none anew until the catalog has taken it.
+		if !held && (current || h.c.dir.hasQueue(r.UID)) {
+			return dutyOpen
+		}
+	case !current || q != nil && q.joined == g.ID:
+	case !held && h.c.dir.joined(r.UID) == g.ID:
+		return dutyOpen
+	case closed && h.c.dir.joined(r.UID) == g.ID:
+		// Damaged before it has joined. Its leader gives the change up: it may have got its
+		// vote without this node's knowing.
+	default:
+		return dutyRenew
+	}
+	return dutyNone
+}
+
+// joinedFile names the change by which a member began to join its group. What is in the
+// queue's directory beside it is of that membership and of none before.
+const (
+	joinedFile  = "joined"
+	fieldChange = "change"
+)
+
+// joined returns the change that a member's directory is of, 0 if there is none.
+func (d *dataDir) joined(q id.QueueUID) uint64 {
+	r, err := readSealed(d.queue(q), joinedFile)
+	if err != nil {
+		return 0 // torn or not there: it has not begun
+	}
+	n, err := strconv.ParseUint(r.get(fieldChange), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// prepare makes a member's directory, as that of the change by which it joins if it does.
+func (h *host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
+	dir := h.c.dir.queue(r.UID)
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return 0, fmt.Errorf("cluster: making the directory of queue %s: %w", r.UID, err)
+	}
+	joined = h.c.dir.joined(r.UID)
+	if g := joins(r, h.c.cfg.Node); g != nil && joined != g.ID {
+		joined = g.ID
+		err = writeSealedTwice(dir, joinedFile, record{{fieldChange, strconv.FormatUint(g.ID, 10)}})
+	}
+	return joined, err
+}
+
+// mayFound tells whether a member without a log may write the group's first
+// configuration: only while the queue's members are those of its declaration.
+func (h *host) mayFound(uid id.QueueUID) bool {
+	r, ok := h.c.views.view.Load().QueueByUID(uid)
+	return ok && r.Changed == 0
+}
+
+// forgotten fails if a member has nothing stored although it must have had something: it
+// votes in a group that was changed since, and its votes are lost.
+func (h *host) forgotten(r *catalog.QueueRecord, log raftfsm.Storage) error {
+	if r.Changed == 0 || joins(r, h.c.cfg.Node) != nil {
+		return nil
+	}
+	last, err := log.LastIndex()
+	if err != nil || last > 0 {
+		return err
+	}
+	if hasSnapshot(h.c.dir.queue(r.UID)) {
+		return nil
+	}
+	return fmt.Errorf("it has no log, but it is not new, as the queue's members have changed: %w", wal.ErrLost)
+}
+
+// drop ends the local member of a queue that goes on without it.
+func (h *host) drop(uid id.QueueUID) error {
+	err := h.remove(uid)
+	if err == nil {
+		h.c.log.Info("this node's member of a queue is closed and deleted: it is no member any more", "queue", uid.String())
+	}
+	return err
+}
+
+// strangers returns what is stored of queues of which this node holds no member.
+func (h *host) strangers(v *catalog.View) ([]id.QueueUID, error) {
+	stored, err := h.c.dir.queues()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return slices.DeleteFunc(stored, func(uid id.QueueUID) bool {
+		r, exists := v.QueueByUID(uid)
+		return exists && r.Holds(h.c.cfg.Node)
+	}), nil
+}
