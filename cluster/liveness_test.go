@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -22,6 +23,11 @@ func TestLeaderIsReplaced(t *testing.T) {
 			n := newTestNodes(t, func(config *Config) { config.Elections = c.by })
 			n.start("a", "b", "c")
 			q := n.nodes["a"].declare(t, "q", 3)
+			t.Cleanup(func() {
+				if t.Failed() {
+					n.explain(q)
+				}
+			})
 			enqueue := func(seq quorumq.Seq) {
 				n.do(q, &quorumq.Enqueue{
 					Enqueuer: quorumq.EnqueuerKey{Node: "z", Epoch: 1}, First: seq,
@@ -75,5 +81,21 @@ func TestNoQuorum(t *testing.T) {
 	n.start("b")
 	if _, err := n.nodes["b"].QueueStatus(testContext(t), q); err != nil {
 		t.Errorf("with a quorum again: %v", err)
+	}
+}
+
+// explain logs what all members of a queue's group know.
+func (n *testNodes) explain(q id.QueueUID) {
+	n.t.Helper()
+	for i, node := range n.nodes {
+		m := node.host.queue(q)
+		if m == nil {
+			n.t.Logf("%s: no member", i)
+			continue
+		}
+		n.t.Logf("%s: %+v, leading %v, failed %v", i, m.group.Stats(), m.group.Leading(), m.group.Failed())
+		if l := node.liveness; l != nil {
+			n.t.Logf("%s: %s; %+v", i, l.Explain(q.Group()), l.Stats())
+		}
 	}
 }

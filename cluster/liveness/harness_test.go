@@ -80,7 +80,12 @@ func (d *disk) wait() {
 	}
 }
 
-func (m memory) StoreLogs(l []*raft.Log) error           { m.disk.wait(); return m.InmemStore.StoreLogs(l) }
+func (m memory) StoreLogs(l []*raft.Log) error { m.disk.wait(); return m.InmemStore.StoreLogs(l) }
+func (m memory) Set(k, v []byte) error         { m.disk.wait(); return m.InmemStore.Set(k, v) }
+func (m memory) SetUint64(k []byte, v uint64) error {
+	m.disk.wait()
+	return m.InmemStore.SetUint64(k, v)
+}
 func (m memory) Entry(i uint64, l *raft.Log) error       { return m.GetLog(i, l) }
 func (m memory) StoreRetained(entries []*raft.Log) error { return m.InmemStore.StoreLogs(entries) }
 func (m memory) Retain(iter.Seq2[uint64, uint64]) error  { return nil }
@@ -103,9 +108,12 @@ type node struct {
 
 	appends, votes atomic.Int64
 
-	mu     sync.Mutex
-	groups map[id.GroupID]*group
-	stores map[id.GroupID]*raft.InmemStore
+	mu      sync.Mutex
+	groups  map[id.GroupID]*group
+	stores  map[id.GroupID]*raft.InmemStore
+	opening map[id.GroupID]bool
+	opens   sync.WaitGroup
+	killed  bool
 }
 
 func (n *node) HandleRequest(transport.Peer, *nodev1.Frame, func(*nodev1.Frame) error) {}
@@ -131,7 +139,7 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 	t.Helper()
 	n := &node{
 		t: t, id: name, epoch: epoch, dir: dir, disk: newDisk(),
-		groups: map[id.GroupID]*group{}, stores: stores,
+		groups: map[id.GroupID]*group{}, stores: stores, opening: map[id.GroupID]bool{},
 	}
 	logger := slog.New(slog.DiscardHandler)
 	if os.Getenv("LIVENESS_TEST_LOG") != "" {
@@ -160,6 +168,36 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 	n.running.Go(func() { n.manager.Run(ctx) })
 	t.Cleanup(n.kill)
 	return n
+}
+
+// tryOpen opens a member that is not open yet, unless the node was killed.
+func (n *node) tryOpen(g id.GroupID) bool {
+	n.mu.Lock()
+	can := !n.killed && n.groups[g] == nil && !n.opening[g]
+	if can {
+		n.opening[g] = true
+		n.opens.Add(1)
+	}
+	n.mu.Unlock()
+	if can {
+		n.open(g)
+		n.mu.Lock()
+		delete(n.opening, g)
+		n.mu.Unlock()
+		n.opens.Done()
+	}
+	return can
+}
+
+func (n *node) closeGroup(g id.GroupID) {
+	n.mu.Lock()
+	m := n.groups[g]
+	delete(n.groups, g)
+	n.mu.Unlock()
+	if m != nil {
+		n.manager.Remove(g)
+		_ = m.Close()
+	}
 }
 
 // open opens a member; the manager knows it from then on.
@@ -221,6 +259,10 @@ func (n *node) kill() {
 	if err := n.mux.Close(ctx); err != nil {
 		n.t.Error(err)
 	}
+	n.mu.Lock()
+	n.killed = true
+	n.mu.Unlock()
+	n.opens.Wait()
 	n.mu.Lock()
 	groups := n.groups
 	n.groups = map[id.GroupID]*group{}

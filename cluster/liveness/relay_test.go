@@ -10,10 +10,11 @@ import (
 // relay passes connections to one node on. Each direction can be held up, as by a
 // partition: connections stay and nothing moves.
 type relay struct {
-	address, target string
-	all             sync.WaitGroup
+	address string
+	all     sync.WaitGroup
 
 	mu     sync.Mutex
+	target string
 	moves  *sync.Cond
 	held   [2]bool // toward the target, back
 	closed bool
@@ -59,7 +60,10 @@ func newRelay(t testing.TB, target string) *relay {
 }
 
 func (r *relay) join(in net.Conn) {
-	out, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", r.target)
+	r.mu.Lock()
+	target := r.target
+	r.mu.Unlock()
+	out, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", target)
 	if err != nil {
 		_ = in.Close()
 		return
@@ -101,4 +105,11 @@ func (r *relay) hold(direction int, held bool) {
 	defer r.mu.Unlock()
 	r.held[direction] = held
 	r.moves.Broadcast()
+}
+
+// moved sends new connections elsewhere.
+func (r *relay) moved(target string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.target = target
 }
