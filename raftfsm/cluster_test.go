@@ -176,6 +176,8 @@ type member struct {
 	effects   *effects
 	transport *beats
 	storage   Storage
+
+	unconfigured bool // newCluster does not bootstrap it
 }
 
 // testCluster is three members in one process on real files.
@@ -198,6 +200,9 @@ func newCluster(t testing.TB, n int, change func(*member, *Config[reply, string]
 		c.open(m)
 	}
 	for _, m := range c.members {
+		if m.unconfigured {
+			continue
+		}
 		if err := m.group.Bootstrap(nodes); err != nil {
 			t.Fatal(err)
 		}

@@ -186,3 +186,40 @@ func TestDrivenTransfer(t *testing.T) {
 		t.Errorf("after a failed transfer: %v", err)
 	}
 }
+
+// A member that voted before it had a configuration takes one all the same: the leader
+// that it voted for may have died first.
+func TestBootstrapAfterVote(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2, func(m *member, config *Config[reply, string]) {
+		config.Driven = true
+		m.unconfigured = m.node == "n2"
+	})
+	n1, n2 := c.members[0], c.members[1]
+	vote := &raft.RequestVoteRequest{
+		RPCHeader: n1.group.header(), Term: 2, LastLogIndex: 9, LastLogTerm: 2, LeadershipTransfer: true,
+	}
+	if err := n2.group.inject(t.Context(), vote); err != nil {
+		t.Fatal(err)
+	}
+	if _, term := n2.group.Leader(); term != 2 {
+		t.Fatalf("term is %d", term)
+	}
+	for range 2 {
+		if err := n2.group.Bootstrap([]id.NodeID{"n1", "n2"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if voters, err := n2.group.Members(); err != nil || len(voters) != 2 {
+		t.Fatalf("voters are %v, %v", voters, err)
+	}
+	if n := n2.group.Stats().LastIndex; n != 1 {
+		t.Errorf("%d entries", n)
+	}
+	if err := n2.group.Campaign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it leads", n2.group.Leading)
+	c.propose("x")
+	c.equal()
+}

@@ -18,6 +18,9 @@ import (
 // without a quorum gives up within its lease, so that this is only met by a hung disk.
 const closeDrain = 2 * time.Second
 
+// bootstrapTimeout bounds the wait for raft to take a first configuration.
+const bootstrapTimeout = 5 * time.Second
+
 // Group is one member of a Raft group. All methods may be called concurrently.
 //
 // Goroutines: raft's, one proposer (loop), and for a short time one that settles entries
@@ -124,7 +127,7 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 }
 
 // Bootstrap writes the first configuration; every first member does so with the same
-// list. It does nothing if the member has state already.
+// list. It does nothing if the member has entries or a snapshot already.
 func (g *Group[R, E]) Bootstrap(members []id.NodeID) error {
 	var c raft.Configuration
 	for _, m := range members {
@@ -132,7 +135,7 @@ func (g *Group[R, E]) Bootstrap(members []id.NodeID) error {
 	}
 	err := g.raft.Load().BootstrapCluster(c).Error()
 	if errors.Is(err, raft.ErrCantBootstrap) {
-		return nil
+		return g.bootstrapLate(c)
 	}
 	if errors.Is(err, raft.ErrRaftShutdown) {
 		return g.stopped()
@@ -141,6 +144,22 @@ func (g *Group[R, E]) Bootstrap(members []id.NodeID) error {
 		return fmt.Errorf("raftfsm: group %s: bootstrap with %v: %w", g.c.Group, members, err)
 	}
 	return nil
+}
+
+// bootstrapLate is Bootstrap of a member that has voted before: raft refuses it then, and
+// if the leader that it voted for is gone, the members would wait for a configuration for
+// ever. The entry, the same on all members, comes as if from a leader instead.
+func (g *Group[R, E]) bootstrapLate(c raft.Configuration) error {
+	r := g.raft.Load()
+	if _, can := g.c.Transport.(injector); !can || r.LastIndex() > 0 || g.snaps.latest() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bootstrapTimeout)
+	defer cancel()
+	return g.inject(ctx, &raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, Term: r.CurrentTerm(),
+		Entries: []*raft.Log{{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(c)}},
+	})
 }
 
 // Read runs f while no command is applied. f must be short and only read the machine.

@@ -347,10 +347,12 @@ func (c *core) acted(now time.Time, g id.GroupID) {
 	}
 }
 
-// answer tells a peer about a group here, but for the log.
+// answer tells a peer about a group here, but for the log. Whether this member is a voter
+// is for the peer to know: one that was just opened has no configuration yet, and one
+// that was just promoted an old one; raft lets both vote.
 func (c *core) answer(now time.Time, g id.GroupID) Answer {
 	m := c.groups[g]
-	if m == nil || !m.self {
+	if m == nil {
 		return Answer{}
 	}
 	return Answer{

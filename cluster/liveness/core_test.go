@@ -160,6 +160,25 @@ func TestConclude(t *testing.T) {
 	}
 }
 
+// A member without a configuration votes: it may have voted for a leader that is dead
+// now, and nobody else would bring it one.
+func TestAnswerOfNewMember(t *testing.T) {
+	k := newTestCore("a")
+	now := start()
+	k.judge(now, "b", false)
+	k.observe(now, 1, observed{state: raft.Follower, leader: "b", term: 2})
+	if a := k.answer(now, 1); a.Votes != true || !a.Content {
+		t.Errorf("its leader lives: %+v", a)
+	}
+	k.judge(now, "b", true)
+	if a := k.answer(now, 1); !a.Votes || a.Content {
+		t.Errorf("its leader is lost: %+v", a)
+	}
+	if a := k.answer(now, 2); a.Votes {
+		t.Errorf("no member: %+v", a)
+	}
+}
+
 // Two survivors that find their leader's node lost at about the same time never stand
 // against each other: not at first, and not after both were stuck.
 func TestSurvivorsTakeTurns(t *testing.T) {
