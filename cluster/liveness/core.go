@@ -17,12 +17,13 @@ type core struct {
 	ticked  time.Time
 	lenient time.Time // until then silence proves nothing
 
-	groups  map[id.GroupID]*member
-	peers   map[id.NodeID]*peer
-	needs   map[id.GroupID]*member // without a leader that is alive, as far as known here
-	starved map[id.GroupID]*member // led here, without a quorum within reach
-	outside map[id.GroupID]*member // this node is no voter, as far as the member knows
-	pushes  []id.GroupID           // led here: a follower may not know
+	groups   map[id.GroupID]*member
+	peers    map[id.NodeID]*peer
+	needs    map[id.GroupID]*member // without a leader that is alive, as far as known here
+	starved  map[id.GroupID]*member // led here, without a quorum within reach
+	unproven map[id.GroupID]*member // led here, but nothing was committed in the term yet
+	outside  map[id.GroupID]*member // this node is no voter, as far as the member knows
+	pushes   []id.GroupID           // led here: a follower may not know
 }
 
 // member is this node's member of a group.
@@ -40,6 +41,8 @@ type member struct {
 	since     time.Time // in need
 	candidate time.Time // since when it is a candidate
 	starving  time.Time
+	proving   time.Time // since when it leads without a commit
+	pushAt    time.Time // not before this is it pushed again to prove itself
 	notBefore time.Time // the next attempt
 	busy      bool      // an attempt is under way
 	campaigns bool      // it counts as an election
@@ -58,7 +61,8 @@ func (m *member) wait(until time.Time)   { m.notBefore, m.busy = until, false }
 func newCore(c Config) *core {
 	return &core{
 		config: c, groups: map[id.GroupID]*member{}, peers: map[id.NodeID]*peer{},
-		needs: map[id.GroupID]*member{}, outside: map[id.GroupID]*member{}, starved: map[id.GroupID]*member{},
+		needs: map[id.GroupID]*member{}, outside: map[id.GroupID]*member{},
+		starved: map[id.GroupID]*member{}, unproven: map[id.GroupID]*member{},
 	}
 }
 
@@ -68,6 +72,7 @@ type observed struct {
 	state  raft.RaftState
 	leader id.NodeID
 	term   uint64
+	proven bool // it leads, and has committed in its term
 	active bool
 }
 
@@ -82,6 +87,7 @@ func (c *core) observe(now time.Time, g id.GroupID, o observed) {
 	if m.leader != o.leader || m.term != o.term {
 		m.denied = false
 	}
+	c.prove(now, m, o)
 	if o.state == raft.Candidate && (m.state != raft.Candidate || m.term != o.term) {
 		m.candidate = now
 	}
@@ -108,6 +114,7 @@ func (c *core) forget(g id.GroupID) {
 		delete(c.groups, g)
 		delete(c.needs, g)
 		delete(c.starved, g)
+		delete(c.unproven, g)
 		delete(c.outside, g)
 	}
 }
@@ -170,6 +177,59 @@ func (c *core) starve(now time.Time, m *member) {
 	}
 }
 
+// prove takes note of a leader that has not committed in its term yet.
+func (c *core) prove(now time.Time, m *member, o observed) {
+	if o.state != raft.Leader || o.proven {
+		delete(c.unproven, m.group)
+		return
+	}
+	if c.unproven[m.group] == nil || m.term != o.term {
+		c.unproven[m.group] = m
+		m.proving, m.pushAt = now, now.Add(c.config.ProveAfter)
+	}
+}
+
+// help finds leaders that do not get to commit although their quorum's nodes are there: a
+// follower may have missed what it was sent. If telling it again is no help, the leader
+// gives up, and the next one begins afresh with all of them.
+func (c *core) help(now time.Time, a *actions) {
+	for g, m := range c.unproven {
+		switch {
+		case m.busy || c.starved[g] != nil || now.Before(m.pushAt):
+		case now.Sub(m.proving) >= giveUpAfter*c.config.ProveAfter:
+			m.busy = true
+			a.stepDown = append(a.stepDown, g)
+		default:
+			m.pushAt = now.Add(c.config.ProveAfter)
+			a.push = append(a.push, g)
+		}
+	}
+}
+
+// calm tells that nothing is to be done until something changes.
+func (c *core) calm() bool {
+	if len(c.needs)+len(c.starved)+len(c.unproven)+len(c.pushes) > 0 {
+		return false
+	}
+	for _, p := range c.peers {
+		if !p.oddSince.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// doubtful returns the groups that are not as they should be.
+func (c *core) doubtful() []id.GroupID {
+	var all []id.GroupID
+	for _, set := range []map[id.GroupID]*member{c.needs, c.starved, c.unproven} {
+		for g := range set {
+			all = append(all, g)
+		}
+	}
+	return all
+}
+
 // actions are what the loop shall do after a tick.
 type actions struct {
 	survey   []id.GroupID // ask the other voters' nodes, then call conclude
@@ -189,9 +249,13 @@ func (c *core) tick(now time.Time) actions {
 			a.stepDown = append(a.stepDown, g)
 		}
 	}
-	if len(c.needs) == 0 {
-		return a
-	}
+	c.help(now, &a)
+	a.survey = c.elect(now, &a)
+	return a
+}
+
+// elect returns the groups to survey, and helps candidates that are stuck.
+func (c *core) elect(now time.Time, a *actions) (survey []id.GroupID) {
 	elections := 0
 	var due []*member
 	for g, m := range c.needs {
@@ -220,9 +284,9 @@ func (c *core) tick(now time.Time) actions {
 	}
 	for _, m := range due {
 		m.busy = true
-		a.survey = append(a.survey, m.group)
+		survey = append(survey, m.group)
 	}
-	return a
+	return survey
 }
 
 func compareBool(a, b bool) int {
@@ -340,9 +404,10 @@ func (c *core) acted(now time.Time, g id.GroupID) {
 			m.candidate = now
 		}
 		m.wait(now.Add(c.jitter(m, c.config.TurnAfter/2)))
-		if m.leads() {
+		if m.leads() { // it did not step down: begin again
 			delete(c.starved, g)
 			c.starve(now, m)
+			m.proving = now
 		}
 	}
 }

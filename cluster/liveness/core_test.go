@@ -23,7 +23,7 @@ func follower(leader id.NodeID, term uint64) observed {
 }
 
 func leads(self id.NodeID, term uint64) observed {
-	return observed{voters: []id.NodeID{"a", "b", "c"}, state: raft.Leader, leader: self, term: term}
+	return observed{voters: []id.NodeID{"a", "b", "c"}, state: raft.Leader, leader: self, term: term, proven: true}
 }
 
 // What is known of a link decides whether its peer is lost.
@@ -49,12 +49,12 @@ func TestLook(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			k := newTestCore("a")
 			now := start()
-			k.awake(now)
+			k.awake(now, 50*ms)
 			k.judge(now, "b", false)
 			if now = now.Add(50 * ms); c.slept {
 				now = now.Add(5000 * ms)
 			}
-			k.awake(now)
+			k.awake(now, 50*ms)
 			k.look(now, "b", c.silent, c.up, c.dead)
 			if k.peer("b").lost != c.lost {
 				t.Errorf("lost is %v", !c.lost)
@@ -276,6 +276,78 @@ func TestStarvedLeader(t *testing.T) {
 	k.judge(now, "c", true)
 	if !tick(time.Second) || tick(time.Second) {
 		t.Error("it does not step down once")
+	}
+}
+
+// A leader that does not get to commit although it reaches a quorum's nodes tells its
+// followers again, and in the end gives up.
+func TestUnprovenLeader(t *testing.T) {
+	k := newTestCore("a")
+	now := start()
+	k.judge(now, "b", false)
+	unproven := leads("a", 5)
+	unproven.proven = false
+	var did []string
+	run := func(until time.Duration) string {
+		did = nil
+		for d := time.Duration(0); d <= until; d += 100 * time.Millisecond {
+			a := k.tick(now.Add(d))
+			for range a.push {
+				did = append(did, "push "+d.String())
+			}
+			for range a.stepDown {
+				did = append(did, "down "+d.String())
+			}
+		}
+		return strings.Join(did, ", ")
+	}
+	k.observe(now, 1, unproven)
+	if got, want := run(10*time.Second), "push 1s, push 2s, push 3s, push 4s, down 5s"; got != want {
+		t.Errorf("%s; want %s", got, want)
+	}
+	now = now.Add(10 * time.Second)
+	k.acted(now, 1) // in vain
+	if got, want := run(2*time.Second), "push 0s, push 1s, push 2s"; got != want {
+		t.Errorf("after it did not step down: %s; want %s", got, want)
+	}
+	k.observe(now, 1, leads("a", 5))
+	if got := run(10 * time.Second); got != "" {
+		t.Errorf("it has committed: %s", got)
+	}
+	k.observe(now, 1, unproven)
+	k.judge(now, "b", true)
+	if got := run(10 * time.Second); got != "down 1s" {
+		t.Errorf("without a quorum in reach: %s", got)
+	}
+}
+
+// A peer that answers, but does not say what it leads, is asked; and one whose beats stay at
+// odds is asked soon when something changes.
+func TestOddPeers(t *testing.T) {
+	k := newTestCore("a")
+	now := start()
+	k.judge(now, "b", false)
+	k.observe(now, 1, follower("b", 5))
+	k.observe(now, 2, follower("b", 5))
+	asked := func(at time.Duration) bool { return len(k.tick(now.Add(at)).ask) > 0 }
+	if asked(0) || !asked(300*time.Millisecond) || asked(400*time.Millisecond) || !asked(600*time.Millisecond) {
+		t.Error("a peer without beats is not asked")
+	}
+	now = now.Add(time.Minute)
+	said := func(at time.Duration, count uint64) {
+		k.beat(now.Add(at), "b", transport.Beat{Led: count})
+	}
+	said(0, 7)
+	for d := time.Duration(0); d < 20*time.Second; d += 100 * time.Millisecond {
+		said(d, 7)
+		asked(d)
+	}
+	now = now.Add(20 * time.Second)
+	if said(0, 7); asked(0) {
+		t.Error("asked at once")
+	}
+	if said(0, 8); !asked(0) || asked(200*time.Millisecond) {
+		t.Error("not asked once after what it says has changed")
 	}
 }
 

@@ -36,6 +36,9 @@ func (c *core) explain(now time.Time, g id.GroupID) string {
 	if c.starved[g] != nil {
 		fmt.Fprintf(&b, "; no quorum in reach since %s, busy %v", ago(m.starving), m.busy)
 	}
+	if c.unproven[g] != nil {
+		fmt.Fprintf(&b, "; leads without a commit since %s, busy %v", ago(m.proving), m.busy)
+	}
 	if c.stalled {
 		b.WriteString("; own disk hangs")
 	}

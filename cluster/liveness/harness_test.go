@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -105,6 +106,8 @@ type node struct {
 	disk    *disk
 	stop    context.CancelFunc
 	running sync.WaitGroup
+
+	misses int // one of so many changes is not told; 0: all are
 
 	appends, votes atomic.Int64
 
@@ -238,7 +241,9 @@ func (n *node) open(g id.GroupID, voters ...id.NodeID) {
 	go func() {
 		for m.Failed() == nil {
 			changed := m.Changed()
-			n.manager.Changed(g)
+			if n.misses == 0 || rand.IntN(n.misses) > 0 {
+				n.manager.Changed(g)
+			}
 			<-changed
 		}
 	}()

@@ -37,6 +37,7 @@ type Group interface {
 	Members() (voters []id.NodeID, err error)
 	Position() (lastTerm, lastIndex uint64, err error)
 	Active() bool
+	Leading() bool // it leads and has committed in its term
 	Stalled() bool
 	Failed() error
 	Campaign(ctx context.Context) error
@@ -78,11 +79,13 @@ type Config struct {
 	Dead   func(n id.NodeID) bool
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
-	Tick            time.Duration // between two looks at links and groups; 0: 50 ms
+	Tick            time.Duration // between two looks while something is to be done; 0: 50 ms
+	Rest            time.Duration // between two looks at links while nothing is; 0: 200 ms
 	SuspectAfter    time.Duration // a peer without an answer is lost; 0: 400 ms
 	LeaderlessAfter time.Duration // a group without a leader is in need; 0: 300 ms
 	MismatchAfter   time.Duration // a peer's beats and what groups know differ: ask it; 0: 300 ms
 	TurnAfter       time.Duration // from one candidate's turn to the next one's; 0: 300 ms
+	ProveAfter      time.Duration // a new leader that has not committed is helped; 0: 1 s
 	QuorumTimeout   time.Duration // a leader that reaches no quorum's nodes steps down; 0: 1 s
 	SurveyTimeout   time.Duration // for the answer of a peer; 0: 500 ms
 	MaxElections    int           // elections at the same time; 0: 256
@@ -99,13 +102,16 @@ const (
 	// maxAskWait bounds the wait between two questions to a peer whose beats stay at odds
 	// with what is known here.
 	maxAskWait = 10 * time.Second
-	// slowTicks is how many ticks lie between two looks at members that are not configured
-	// yet.
-	slowTicks = 8
+	// giveUpAfter is how many times Config.ProveAfter a leader may lead without a commit
+	// although it reaches a quorum's nodes.
+	giveUpAfter = 5
 	// actTimeout bounds Campaign and StepDown.
 	actTimeout = 5 * time.Second
-	// sweepEvery is how often all groups are looked at, should a change have gone unnoticed.
-	sweepEvery = time.Minute
+	// checkEvery is how often groups that are not as they should be are looked at again, and
+	// members without a configuration, should a change have gone unnoticed.
+	checkEvery = 400 * time.Millisecond
+	// sweepChecks is in how many such checks all other groups are looked at once.
+	sweepChecks = 150
 )
 
 // Validate returns all faults of the Config at once.
@@ -126,10 +132,12 @@ func (c Config) Validate() error {
 		value time.Duration
 	}{
 		{"Tick", c.Tick},
+		{"Rest", c.Rest},
 		{"SuspectAfter", c.SuspectAfter},
 		{"LeaderlessAfter", c.LeaderlessAfter},
 		{"MismatchAfter", c.MismatchAfter},
 		{"TurnAfter", c.TurnAfter},
+		{"ProveAfter", c.ProveAfter},
 		{"QuorumTimeout", c.QuorumTimeout},
 		{"SurveyTimeout", c.SurveyTimeout},
 	} {
@@ -147,10 +155,12 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	or(&c.Tick, 50*time.Millisecond)
+	or(&c.Rest, 200*time.Millisecond)
 	or(&c.SuspectAfter, 400*time.Millisecond)
 	or(&c.LeaderlessAfter, 300*time.Millisecond)
 	or(&c.MismatchAfter, 300*time.Millisecond)
 	or(&c.TurnAfter, 300*time.Millisecond)
+	or(&c.ProveAfter, time.Second)
 	or(&c.QuorumTimeout, time.Second)
 	or(&c.SurveyTimeout, 500*time.Millisecond)
 	if c.MaxElections == 0 {

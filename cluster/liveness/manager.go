@@ -2,6 +2,8 @@ package liveness
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +22,10 @@ type Manager struct {
 	core    *core
 	groups  map[id.GroupID]Group
 	hanging map[id.GroupID]struct{} // groups whose write to disk hangs
-	ticks   int
 	stats   Stats
+	checked time.Time
+	sweep   []id.GroupID // groups that the sweep has still to look at
+	resting bool         // the loop waits for Config.Rest
 }
 
 // Stats are figures since the start, but for those that say otherwise.
@@ -70,6 +74,10 @@ func (m *Manager) Changed(g id.GroupID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.observe(time.Now(), g)
+	if m.resting && !m.core.calm() {
+		m.resting = false
+		m.hurry()
+	}
 }
 
 // observe is called with the lock held, so that what is read stays in order.
@@ -78,7 +86,7 @@ func (m *Manager) observe(now time.Time, g id.GroupID) {
 	if member == nil {
 		return
 	}
-	o := observed{state: member.State(), active: member.Active()}
+	o := observed{state: member.State(), active: member.Active(), proven: member.Leading()}
 	o.leader, o.term = member.Leader()
 	voters, err := member.Members()
 	if err != nil || member.Failed() != nil {
@@ -126,8 +134,9 @@ func (m *Manager) Answer(groups []Surveyed) []Answer {
 	answers := make([]Answer, len(groups))
 	for i, s := range groups {
 		m.mu.Lock()
-		member := m.groups[s.Group]
-		answers[i] = m.core.answer(time.Now(), s.Group)
+		member, now := m.groups[s.Group], time.Now()
+		m.observe(now, s.Group)
+		answers[i] = m.core.answer(now, s.Group)
 		m.mu.Unlock()
 		a := &answers[i]
 		if a.Leads && s.LastIndex > 0 { // without a log it asks for the answer alone
@@ -158,41 +167,38 @@ func (m *Manager) Stats() Stats {
 
 // Run watches until ctx ends, and returns when nothing that it began runs any more.
 func (m *Manager) Run(ctx context.Context) {
-	tick := time.NewTicker(m.config.Tick)
+	wait := m.config.Tick
+	tick := time.NewTimer(wait)
 	defer tick.Stop()
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
 	defer m.work.Wait()
 	for {
 		select {
 		case <-tick.C:
-			m.turn(ctx, true)
+			wait = m.turn(ctx, wait)
 		case <-m.wake:
-			m.turn(ctx, false)
-		case <-sweep.C:
-			m.sweep()
+			wait = min(m.turn(ctx, 0), m.config.Tick)
 		case <-ctx.Done():
 			return
 		}
+		tick.Reset(wait)
 	}
 }
 
-// turn looks at links and disks and does what core decides.
-func (m *Manager) turn(ctx context.Context, looks bool) {
+// turn looks at links and disks, does what core decides, and returns the time to the next
+// turn. waited is how long the loop meant to wait for this one, 0 if it was woken.
+func (m *Manager) turn(ctx context.Context, waited time.Duration) time.Duration {
 	m.mu.Lock()
 	now := time.Now()
-	if looks {
-		m.core.awake(now)
+	owes := false // a peer has not answered at once
+	if waited > 0 {
+		m.core.awake(now, waited)
 		for n := range m.core.peers {
 			silent, up := m.config.Links.Silent(n)
 			dead := up && silent >= m.config.SuspectAfter/2 && m.config.Dead(n)
 			m.core.look(now, n, silent, up, dead)
+			owes = owes || up && silent >= m.config.Tick
 		}
-		if m.ticks++; m.ticks%slowTicks == 0 {
-			for g := range m.core.outside {
-				m.observe(now, g)
-			}
-		}
+		m.check(now)
 	}
 	a := m.core.tick(now)
 	round := m.round(a.survey)
@@ -201,6 +207,10 @@ func (m *Manager) turn(ctx context.Context, looks bool) {
 	m.stats.Asks += uint64(len(a.ask))
 	push := m.members(a.push)
 	stepDown := m.members(a.stepDown)
+	wait := m.config.Tick
+	if m.resting = !owes && m.core.calm(); m.resting {
+		wait = m.config.Rest
+	}
 	m.mu.Unlock()
 
 	for _, g := range push {
@@ -215,6 +225,30 @@ func (m *Manager) turn(ctx context.Context, looks bool) {
 	for _, n := range a.ask {
 		m.work.Go(func() { m.ask(ctx, n) })
 	}
+	return wait
+}
+
+// check looks again at groups that are not as they should be, and at some of the others:
+// what was missed would be missed for good otherwise.
+func (m *Manager) check(now time.Time) {
+	if now.Sub(m.checked) < checkEvery {
+		return
+	}
+	m.checked = now
+	for _, g := range m.core.doubtful() {
+		m.observe(now, g)
+	}
+	for g := range m.core.outside {
+		m.observe(now, g)
+	}
+	if len(m.sweep) == 0 {
+		m.sweep = slices.AppendSeq(m.sweep, maps.Keys(m.groups))
+	}
+	part := min(len(m.sweep), len(m.groups)/sweepChecks+1)
+	for _, g := range m.sweep[len(m.sweep)-part:] {
+		m.observe(now, g)
+	}
+	m.sweep = m.sweep[:len(m.sweep)-part]
 }
 
 // disk notes whether a group's write hangs.
@@ -227,19 +261,6 @@ func (m *Manager) disk(g id.GroupID, hangs bool) {
 	if stalled := len(m.hanging) > 0; m.core.stalled != stalled {
 		m.core.stalled = stalled
 		m.config.Logger.Warn("a write to the disk hangs, or hangs no longer", "hangs", stalled)
-	}
-}
-
-// sweep observes all groups.
-func (m *Manager) sweep() {
-	m.mu.Lock()
-	all := make([]id.GroupID, 0, len(m.groups))
-	for g := range m.groups {
-		all = append(all, g)
-	}
-	m.mu.Unlock()
-	for _, g := range all {
-		m.Changed(g)
 	}
 }
 

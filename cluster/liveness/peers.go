@@ -20,6 +20,7 @@ type peer struct {
 	oddSince time.Time // since when said and believed differ; zero: they do not
 	askAt    time.Time // not before this is it asked again
 	askWait  time.Duration
+	asked    [2]digest // said and believed when it was asked
 }
 
 // digest is a set of groups, small enough for a beat.
@@ -65,10 +66,10 @@ func (c *core) fit(n id.NodeID) bool {
 	return !p.lost && !p.stalled
 }
 
-// awake begins a tick. A node that slept itself must not take that for the silence of
-// others.
-func (c *core) awake(now time.Time) {
-	if !c.ticked.IsZero() && now.Sub(c.ticked) > c.config.SuspectAfter/2 {
+// awake begins a tick that was meant to come after the given wait. A node that slept
+// itself must not take that for the silence of others.
+func (c *core) awake(now time.Time, waited time.Duration) {
+	if !c.ticked.IsZero() && now.Sub(c.ticked) > waited+c.config.SuspectAfter/2 {
 		c.lenient = now.Add(c.config.SuspectAfter)
 	}
 	c.ticked = now
@@ -127,26 +128,35 @@ func (c *core) review(now time.Time, n id.NodeID, back bool) {
 }
 
 // odd returns the peers to ask for the groups that they lead, because their beats have
-// told something else for a while.
+// told something else for a while, or nothing, though they answer. While that does not
+// change, a peer is asked ever less often.
 func (c *core) odd(now time.Time) []id.NodeID {
 	var ask []id.NodeID
 	for n, p := range c.peers {
-		if p.lost || p.saidAt.IsZero() || now.Sub(p.saidAt) >= c.config.SuspectAfter || p.said == p.believed {
-			p.oddSince = time.Time{}
-			if p.said == p.believed {
-				p.askWait = 0
-			}
+		heard := !p.saidAt.IsZero() && now.Sub(p.saidAt) < 2*c.config.SuspectAfter
+		if p.lost || heard && p.said == p.believed || !heard && p.believed.count == 0 {
+			p.oddSince, p.askWait = time.Time{}, 0
 			continue
 		}
-		switch {
-		case p.oddSince.IsZero():
+		if p.oddSince.IsZero() {
 			p.oddSince = now
-		case now.Sub(p.oddSince) >= c.config.MismatchAfter && !now.Before(p.askAt):
-			p.askWait = min(max(2*p.askWait, c.config.MismatchAfter), maxAskWait)
-			p.askAt = now.Add(p.askWait)
-			if p.believed.count > 0 {
-				ask = append(ask, n)
-			}
+			continue
+		}
+		if now.Sub(p.oddSince) < c.config.MismatchAfter {
+			continue
+		}
+		news := p.asked != [2]digest{p.said, p.believed} && !now.Before(p.askAt.Add(c.config.MismatchAfter-p.askWait))
+		if news {
+			p.askWait = 0
+		}
+		if !news && now.Before(p.askAt) {
+			continue
+		}
+		p.askWait = min(max(2*p.askWait, c.config.MismatchAfter), maxAskWait)
+		p.askAt = now.Add(p.askWait)
+		p.asked = [2]digest{p.said, p.believed}
+		if p.believed.count > 0 {
+			ask = append(ask, n)
 		}
 	}
 	return ask

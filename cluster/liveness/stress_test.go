@@ -19,6 +19,8 @@ const (
 	stressBound = 20 * time.Second
 	// stressGrace is the wait of a member without a configuration for the first leader.
 	stressGrace = 800 * time.Millisecond
+	// stressMisses: one of so many changes of a member is not told to its node's Manager.
+	stressMisses = 10
 )
 
 // stress is a cluster under a seeded schedule of faults. After each one every group with
@@ -59,6 +61,9 @@ func stressFailovers(t *testing.T) (failovers int, seed uint64) {
 func TestStress(t *testing.T) {
 	failovers, seed := stressFailovers(t)
 	s := &stress{nodes: startNodes(t, true), random: rand.New(rand.NewPCG(seed, 0)), next: firstGroup}
+	for _, n := range s.all {
+		n.misses = stressMisses
+	}
 	s.create(20)
 	s.settled("first elections", s.all)
 	faults := []struct {
@@ -169,6 +174,7 @@ func (s *stress) killed(v *node) {
 // restart starts a killed node again with what it stored.
 func (s *stress) restart(v *node) {
 	again := startNode(s.t, v.id, v.epoch+1, v.dir, v.stores)
+	again.misses = stressMisses
 	s.all[slices.Index(s.all, v)] = again
 	for _, n := range s.others(again) {
 		s.relays[[2]id.NodeID{n.id, again.id}].moved(again.address)
