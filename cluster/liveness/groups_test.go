@@ -11,6 +11,7 @@ import (
 
 // Nobody bootstraps an election: the managers find groups without leaders and elect.
 func TestElectsAfterStart(t *testing.T) {
+	t.Parallel()
 	ns := startNodes(t, false)
 	ns.open(20)
 	ns.led(20, ns.all...)
@@ -21,6 +22,7 @@ func TestElectsAfterStart(t *testing.T) {
 
 // The link of a killed process is reset, and its groups have leaders at once.
 func TestNodeKilled(t *testing.T) {
+	t.Parallel()
 	ns := startNodes(t, false)
 	ns.open(1)
 	ns.led(1, ns.all...)
@@ -36,11 +38,13 @@ func TestNodeKilled(t *testing.T) {
 // A frozen node keeps its sockets; a node that is cut off one way, too. The others elect,
 // and the leader that is cut off gives up. When it is back, it follows.
 func TestNodeCutOff(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name        string
 		says, hears bool
 	}{{"frozen", true, true}, {"cannot speak", true, false}, {"cannot hear", false, true}} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			ns := startNodes(t, true)
 			ns.open(3)
 			ns.led(3, ns.all...)
@@ -81,6 +85,7 @@ func equal(t *testing.T, ns *nodes, groups int) {
 
 // The leader steps down while its node lives: beats tell the others.
 func TestLeaderStepsDownAlone(t *testing.T) {
+	t.Parallel()
 	ns := startNodes(t, false)
 	ns.open(5)
 	ns.led(5, ns.all...)
@@ -103,6 +108,7 @@ func TestLeaderStepsDownAlone(t *testing.T) {
 
 // A leader whose disk hangs says so, and loses its groups although it lives.
 func TestDiskHangs(t *testing.T) {
+	t.Parallel()
 	ns := startNodes(t, false)
 	ns.open(3)
 	ns.led(3, ns.all...)
@@ -190,6 +196,7 @@ func TestStuckCandidates(t *testing.T) {
 
 // A node that starts again learns who leads without an election.
 func TestNodeComesBack(t *testing.T) {
+	t.Parallel()
 	ns := startNodes(t, false)
 	ns.open(5)
 	ns.led(5, ns.all...)
@@ -224,6 +231,7 @@ func TestNodeComesBack(t *testing.T) {
 
 // At rest groups send nothing.
 func TestIdleGroupsAreSilent(t *testing.T) {
+	t.Parallel()
 	ns := startNodes(t, false)
 	ns.open(50)
 	ns.led(50, ns.all...)

@@ -36,9 +36,9 @@ type stress struct {
 
 // stressFailovers is how many changes of leaders to go through.
 func stressFailovers(t *testing.T) (failovers int, seed uint64) {
-	failovers, seed = 150, 1
+	failovers, seed = 100, 1
 	if testing.Short() {
-		failovers = 40
+		failovers = 20
 	}
 	for name, set := range map[string]func(int){
 		"QUORATE_STRESS_FAILOVERS": func(n int) { failovers = n },
@@ -59,6 +59,7 @@ func stressFailovers(t *testing.T) (failovers int, seed uint64) {
 // with a majority is ever left without a leader. QUORATE_STRESS_FAILOVERS and
 // QUORATE_STRESS_SEED set how long and which.
 func TestStress(t *testing.T) {
+	t.Parallel()
 	failovers, seed := stressFailovers(t)
 	s := &stress{nodes: startNodes(t, true), random: rand.New(rand.NewPCG(seed, 0)), next: firstGroup}
 	for _, n := range s.all {
@@ -70,9 +71,16 @@ func TestStress(t *testing.T) {
 		name string
 		do   func(*node)
 	}{
-		{"killed", s.killed}, {"frozen", s.frozen}, {"cannot speak", s.cannotSpeak}, {"cannot hear", s.cannotHear},
-		{"a pair is cut", s.pairCut}, {"disk hangs", s.diskHangs}, {"leaders step down", s.stepDown},
-		{"all stand", s.clash}, {"members reopen", s.reopen}, {"new groups, then killed", s.newThenKilled},
+		{"killed", s.killed},
+		{"frozen", s.frozen},
+		{"cannot speak", s.cannotSpeak},
+		{"cannot hear", s.cannotHear},
+		{"a pair is cut", s.pairCut},
+		{"disk hangs", s.diskHangs},
+		{"leaders step down", s.stepDown},
+		{"all stand", s.clash},
+		{"members reopen", s.reopen},
+		{"new groups, then killed", s.newThenKilled},
 		{"blinks", s.blinks},
 	}
 	rounds := map[string]int{}
