@@ -52,7 +52,11 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 		return nil, status.Error(codes.NotFound, s.c.host.notHosted(id.QueueUID(r.GetQueue())).Error())
 	}
 	out := &nodev1.QueueStatusResponse{Group: groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed())}
-	out.Leader = out.GetGroup().GetLeader()
+	out.Leader, out.Joined = out.GetGroup().GetLeader(), q.joined
+	if voters, err := q.group.Members(); err == nil {
+		out.Voters = nodeNames(voters)
+	}
+	out.Change = s.c.changes.wire(q.uid)
 	o, err := q.overview(ctx)
 	if err != nil {
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does

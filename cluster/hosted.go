@@ -211,6 +211,7 @@ func (q *hosted) Leading(leading bool, term uint64) {
 	q.led.Store(l)
 	q.box.post(func() {
 		q.h.c.cfg.Leaders.Leading(l)
+		q.h.c.changes.wake()
 		q.configure()
 		q.checkNodes()
 	})

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 
 	"github.com/quorate/quorate/catalog"
@@ -60,19 +61,24 @@ var errNotBuilt = errors.New("cluster: changes of members are not built yet")
 // taken back any more is finished by the queue's leader. A change survives the loss of
 // the leader and of this node. One change at a time per queue: others wait.
 func (c *Cluster) AddMember(ctx context.Context, q id.QueueUID, n id.NodeID, report func(Progress)) error {
-	return errNotBuilt
+	grown := func(r *catalog.QueueRecord) int { return len(r.Members) + 1 }
+	return c.changeOne(ctx, catalog.BeginMemberChange{UID: q, Join: n}, grown, report)
 }
 
 // RemoveMember takes a node out of a queue (RE-3). It is refused for the last member, and
 // waits while those that stay are not a majority that is there.
 func (c *Cluster) RemoveMember(ctx context.Context, q id.QueueUID, n id.NodeID, report func(Progress)) error {
-	return errNotBuilt
+	if _, registered := c.View().Node(n); !registered {
+		return fmt.Errorf("cluster: node %q is not registered in the cluster", n)
+	}
+	shrunk := func(r *catalog.QueueRecord) int { return max(1, len(r.Members)-1) }
+	return c.changeOne(ctx, catalog.BeginMemberChange{UID: q, Leave: n}, shrunk, report)
 }
 
 // ReplaceMember makes one node a member, then takes another out. With from equal to to the
 // member is rebuilt from the others.
 func (c *Cluster) ReplaceMember(ctx context.Context, q id.QueueUID, from, to id.NodeID, report func(Progress)) error {
-	return errNotBuilt
+	return c.changeOne(ctx, catalog.BeginMemberChange{UID: q, Join: to, Leave: from}, nil, report)
 }
 
 // Grow makes a node a member of all queues that the filter chooses.

@@ -32,6 +32,7 @@ type Cluster struct {
 	catalog *catalogGroup
 	host    *host
 	gateway *gateway
+	changes *changer
 	// liveness lets queues' groups elect leaders; nil: they have timers of their own.
 	liveness *liveness.Manager
 
@@ -87,7 +88,7 @@ func (c *Cluster) boot() error {
 		return err
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
-	c.host, c.gateway = newHost(c), newGateway(c)
+	c.host, c.gateway, c.changes = newHost(c), newGateway(c), newChanger(c)
 	if err := c.connect(); err != nil {
 		return err
 	}
@@ -115,6 +116,7 @@ func (c *Cluster) boot() error {
 	c.loops.Go(c.catalog.found)
 	c.loops.Go(c.catalog.register)
 	c.loops.Go(c.catalog.grow)
+	c.loops.Go(func() { c.changes.run(c.ctx.Done()) })
 	if c.liveness != nil {
 		c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	}

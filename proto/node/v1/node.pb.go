@@ -2452,8 +2452,16 @@ type QueueStatusResponse struct {
 	Leader   string       `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
 	// BacklogTrouble tells why the dead-letter backlog waits; empty if it does not.
 	BacklogTrouble string `protobuf:"bytes,5,opt,name=backlog_trouble,json=backlogTrouble,proto3" json:"backlog_trouble,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Joined is the change of members by which this member began to join; 0: it is of the
+	// queue's declaration.
+	Joined uint64 `protobuf:"varint,6,opt,name=joined,proto3" json:"joined,omitempty"`
+	// Change tells how far the leader has come with a change of members; unset: nothing
+	// goes on, or the receiver does not lead.
+	Change *MemberChange `protobuf:"bytes,7,opt,name=change,proto3" json:"change,omitempty"`
+	// Voters are the group's voters as this member knows them.
+	Voters        []string `protobuf:"bytes,8,rep,name=voters,proto3" json:"voters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueueStatusResponse) Reset() {
@@ -2521,6 +2529,113 @@ func (x *QueueStatusResponse) GetBacklogTrouble() string {
 	return ""
 }
 
+func (x *QueueStatusResponse) GetJoined() uint64 {
+	if x != nil {
+		return x.Joined
+	}
+	return 0
+}
+
+func (x *QueueStatusResponse) GetChange() *MemberChange {
+	if x != nil {
+		return x.Change
+	}
+	return nil
+}
+
+func (x *QueueStatusResponse) GetVoters() []string {
+	if x != nil {
+		return x.Voters
+	}
+	return nil
+}
+
+// MemberChange is how far a change of a queue's members has come.
+type MemberChange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Phase, done of total, unit and detail are as in an operation's progress.
+	Phase         string `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`
+	Done          int64  `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
+	Total         int64  `protobuf:"varint,4,opt,name=total,proto3" json:"total,omitempty"`
+	Unit          string `protobuf:"bytes,5,opt,name=unit,proto3" json:"unit,omitempty"`
+	Detail        string `protobuf:"bytes,6,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemberChange) Reset() {
+	*x = MemberChange{}
+	mi := &file_node_v1_node_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemberChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemberChange) ProtoMessage() {}
+
+func (x *MemberChange) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
+func (*MemberChange) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *MemberChange) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *MemberChange) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *MemberChange) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *MemberChange) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *MemberChange) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *MemberChange) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
 // NodeStatusRequest asks for a node's state.
 type NodeStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2530,7 +2645,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2657,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2670,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
 }
 
 // NodeStatusResponse tells what a node hosts.
@@ -2585,7 +2700,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2597,7 +2712,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2610,7 +2725,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NodeStatusResponse) GetNode() string {
@@ -2702,7 +2817,7 @@ type LostMember struct {
 
 func (x *LostMember) Reset() {
 	*x = LostMember{}
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2829,7 @@ func (x *LostMember) String() string {
 func (*LostMember) ProtoMessage() {}
 
 func (x *LostMember) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2842,7 @@ func (x *LostMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostMember.ProtoReflect.Descriptor instead.
 func (*LostMember) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *LostMember) GetQueue() uint64 {
@@ -2763,7 +2878,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2890,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2903,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -2866,7 +2981,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2878,7 +2993,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2891,7 +3006,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -2917,7 +3032,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2929,7 +3044,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2942,7 +3057,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
 }
 
 // SurveyRequest tells the logs of the sender's members.
@@ -2955,7 +3070,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3082,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3095,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -3002,7 +3117,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3014,7 +3129,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3027,7 +3142,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -3061,7 +3176,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3188,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3201,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -3116,7 +3231,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +3243,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +3256,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -3376,13 +3491,23 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\"\x16\n" +
 	"\x14AwaitCatalogResponse\"*\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
-	"\x05queue\x18\x01 \x01(\x04R\x05queue\"\xc9\x01\n" +
+	"\x05queue\x18\x01 \x01(\x04R\x05queue\"\xb0\x02\n" +
 	"\x13QueueStatusResponse\x12!\n" +
 	"\fhas_overview\x18\x01 \x01(\bR\vhasOverview\x12\x1a\n" +
 	"\boverview\x18\x02 \x01(\fR\boverview\x122\n" +
 	"\x05group\x18\x03 \x01(\v2\x1c.quorate.node.v1.GroupStatusR\x05group\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\x12'\n" +
-	"\x0fbacklog_trouble\x18\x05 \x01(\tR\x0ebacklogTrouble\"\x13\n" +
+	"\x0fbacklog_trouble\x18\x05 \x01(\tR\x0ebacklogTrouble\x12\x16\n" +
+	"\x06joined\x18\x06 \x01(\x04R\x06joined\x125\n" +
+	"\x06change\x18\a \x01(\v2\x1d.quorate.node.v1.MemberChangeR\x06change\x12\x16\n" +
+	"\x06voters\x18\b \x03(\tR\x06voters\"\x8a\x01\n" +
+	"\fMemberChange\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x12\n" +
+	"\x04done\x18\x03 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\x04 \x01(\x03R\x05total\x12\x12\n" +
+	"\x04unit\x18\x05 \x01(\tR\x04unit\x12\x16\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"\x13\n" +
 	"\x11NodeStatusRequest\"\xea\x02\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
@@ -3457,7 +3582,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(*LinkRequest)(nil),                // 1: quorate.node.v1.LinkRequest
@@ -3492,16 +3617,17 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*AwaitCatalogResponse)(nil),       // 30: quorate.node.v1.AwaitCatalogResponse
 	(*QueueStatusRequest)(nil),         // 31: quorate.node.v1.QueueStatusRequest
 	(*QueueStatusResponse)(nil),        // 32: quorate.node.v1.QueueStatusResponse
-	(*NodeStatusRequest)(nil),          // 33: quorate.node.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),         // 34: quorate.node.v1.NodeStatusResponse
-	(*LostMember)(nil),                 // 35: quorate.node.v1.LostMember
-	(*GroupStatus)(nil),                // 36: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 37: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 38: quorate.node.v1.TransferLeadershipResponse
-	(*SurveyRequest)(nil),              // 39: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 40: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 41: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 42: quorate.node.v1.SurveyAnswer
+	(*MemberChange)(nil),               // 33: quorate.node.v1.MemberChange
+	(*NodeStatusRequest)(nil),          // 34: quorate.node.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),         // 35: quorate.node.v1.NodeStatusResponse
+	(*LostMember)(nil),                 // 36: quorate.node.v1.LostMember
+	(*GroupStatus)(nil),                // 37: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 38: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 39: quorate.node.v1.TransferLeadershipResponse
+	(*SurveyRequest)(nil),              // 40: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 41: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 42: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 43: quorate.node.v1.SurveyAnswer
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	3,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -3539,32 +3665,33 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	24, // 32: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
 	0,  // 33: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
 	24, // 34: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	36, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	36, // 36: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	35, // 37: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	40, // 38: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	42, // 39: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	1,  // 40: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	17, // 41: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	27, // 42: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	29, // 43: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	31, // 44: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	33, // 45: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	39, // 46: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	37, // 47: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	2,  // 48: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	19, // 49: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	28, // 50: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	30, // 51: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	32, // 52: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	34, // 53: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	41, // 54: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	38, // 55: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	48, // [48:56] is the sub-list for method output_type
-	40, // [40:48] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	37, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	33, // 36: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
+	37, // 37: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	36, // 38: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	41, // 39: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	43, // 40: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	1,  // 41: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	17, // 42: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	27, // 43: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	29, // 44: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	31, // 45: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	34, // 46: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	40, // 47: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	38, // 48: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	2,  // 49: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	19, // 50: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	28, // 51: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	30, // 52: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	32, // 53: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	35, // 54: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	42, // 55: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	39, // 56: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	49, // [49:57] is the sub-list for method output_type
+	41, // [41:49] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -3600,7 +3727,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   42,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,406 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// A change of a queue's members is written in the catalog first, and carried out by the
+// queue's leader: docs/adr/0010-changes-of-members.md. Whoever leads goes on from the
+// record and the group's configuration, so every step may be repeated.
+
+const (
+	// maxMemberChanges bounds the changes that one node carries out at the same time, as
+	// each may send a whole queue.
+	maxMemberChanges = 4
+	// changeTick is the time between two attempts at changes that wait for something.
+	changeTick = 250 * time.Millisecond
+	// joinTick is the time between two looks at how far a joining member is.
+	joinTick = 50 * time.Millisecond
+	// maxJoinLag is how many entries a member may lack when it gets its vote.
+	maxJoinLag = 256
+	// joinStall is how long an attempt waits for a joining member that makes no progress.
+	joinStall = 2 * time.Second
+	// joinPatience is how long a join may make no progress before it is taken back.
+	joinPatience = 5 * time.Minute
+	// memberTimeout bounds a question to a member, and a change of the configuration.
+	memberTimeout = 2 * time.Second
+)
+
+// changer carries out the changes of queues that this node leads.
+type changer struct {
+	c     *Cluster
+	woken chan struct{} // of capacity 1
+	slots chan struct{}
+	work  sync.WaitGroup
+
+	mu      sync.Mutex // guards what follows
+	running map[id.QueueUID]struct{}
+	waiting map[id.QueueUID]*changeState
+}
+
+// changeState is what is remembered of a change between attempts.
+type changeState struct {
+	id       uint64
+	progress Progress
+	moved    time.Time // when the joining member last made progress
+	applied  uint64    // by the joining member
+}
+
+func newChanger(c *Cluster) *changer {
+	return &changer{
+		c: c, woken: make(chan struct{}, 1), slots: make(chan struct{}, maxMemberChanges),
+		running: map[id.QueueUID]struct{}{}, waiting: map[id.QueueUID]*changeState{},
+	}
+}
+
+// wake lets the changer look for changes soon.
+func (m *changer) wake() {
+	select {
+	case m.woken <- struct{}{}:
+	default:
+	}
+}
+
+// run carries out changes until stop is closed.
+func (m *changer) run(stop <-chan struct{}) {
+	defer m.work.Wait()
+	for {
+		changed := m.c.views.next()
+		var again <-chan time.Time
+		if m.start() {
+			again = time.After(changeTick)
+		}
+		select {
+		case <-again:
+		case <-changed:
+		case <-m.woken:
+		case <-stop:
+			return
+		}
+	}
+}
+
+// start begins an attempt at every change of a queue that this node leads, as far as
+// there are slots. It tells whether there are such changes.
+func (m *changer) start() (some bool) {
+	v := m.c.views.view.Load()
+	pending := map[id.QueueUID]struct{}{}
+	for _, q := range m.c.host.all() {
+		r, ok := v.QueueByUID(q.uid)
+		if !ok || r.Change == nil || q.led.Load() == nil {
+			continue
+		}
+		pending[q.uid] = struct{}{}
+		if !m.claim(q.uid, r.Change.ID) {
+			continue
+		}
+		m.work.Go(func() {
+			err := q.changeMembers(q.ctx, m.state(q.uid))
+			m.release(q.uid)
+			if err == nil {
+				m.wake()
+			} else if q.ctx.Err() == nil {
+				m.c.log.Debug("a change of members waits", "queue", q.uid.String(), "error", err)
+			}
+		})
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uid := range m.waiting {
+		if _, still := pending[uid]; !still {
+			delete(m.waiting, uid)
+		}
+	}
+	return len(pending) > 0
+}
+
+// claim takes a slot for a change unless it has one.
+func (m *changer) claim(q id.QueueUID, change uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, busy := m.running[q]; busy {
+		return false
+	}
+	select {
+	case m.slots <- struct{}{}:
+	default:
+		return false
+	}
+	m.running[q] = struct{}{}
+	if s := m.waiting[q]; s == nil || s.id != change {
+		m.waiting[q] = &changeState{id: change, moved: time.Now(), progress: Progress{Phase: PhaseWait}}
+	}
+	return true
+}
+
+func (m *changer) release(q id.QueueUID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.running, q)
+	<-m.slots
+}
+
+func (m *changer) state(q id.QueueUID) *changeState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.waiting[q]
+}
+
+// wire returns how far the change of a queue is, nil if this node carries out none.
+func (m *changer) wire(q id.QueueUID) *nodev1.MemberChange {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.waiting[q]
+	if s == nil {
+		return nil
+	}
+	p := s.progress
+	return &nodev1.MemberChange{Id: s.id, Phase: p.Phase, Done: p.Done, Total: p.Total, Unit: p.Unit, Detail: p.Detail}
+}
+
+// reports sets the progress of a change.
+func (m *changer) reports(s *changeState, p Progress) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.progress = p
+}
+
+// waits reports why a change cannot go on now, and returns it as an error.
+func (m *changer) waits(s *changeState, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	m.reports(s, Progress{Phase: PhaseWait, Detail: err.Error()})
+	return err
+}
+
+// changeMembers takes the next step of the change that goes on. nil: it was taken.
+func (q *hosted) changeMembers(ctx context.Context, s *changeState) error {
+	r, ok := q.h.c.views.view.Load().QueueByUID(q.uid)
+	if !ok || r.Change == nil || r.Change.ID != s.id {
+		return nil
+	}
+	g := r.Change
+	at, err := q.group.Configuration()
+	if err != nil {
+		return err
+	}
+	votes := func(n id.NodeID) bool { return slices.Contains(at.Voters, n) }
+	rebuild := g.Join != "" && g.Join == g.Leave
+	switch {
+	case g.Cancelled && (g.Join == "" || rebuild) && votes(g.Leave),
+		g.Cancelled && g.Join != "" && !rebuild && !votes(g.Join):
+		return q.takeBack(ctx, s, g, at)
+	case g.Leave != "" && (rebuild || g.Join == ""):
+		return q.leave(ctx, s, g.Leave, at)
+	}
+	return q.join(ctx, s, g, at)
+}
+
+// takeBack undoes what has not taken effect.
+func (q *hosted) takeBack(ctx context.Context, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
+	if slices.Contains(at.Nonvoters, g.Join) {
+		if err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.group.RemoveServer(ctx, g.Join, at.Index) }); err != nil {
+			return err
+		}
+	}
+	return q.settle(ctx, s, catalog.StepCancelled)
+}
+
+// leave takes a node out of the group.
+func (q *hosted) leave(ctx context.Context, s *changeState, n id.NodeID, at raftfsm.Configuration) error {
+	m := q.h.c.changes
+	if !slices.Contains(at.Voters, n) && !slices.Contains(at.Nonvoters, n) {
+		return q.settle(ctx, s, catalog.StepLeft)
+	}
+	stay := slices.DeleteFunc(slices.Clone(at.Voters), func(v id.NodeID) bool { return v == n })
+	there := q.there(ctx, stay)
+	if len(there) < len(stay)/2+1 {
+		return m.waits(s, "node %q cannot leave: of the members that stay, %q, a majority must be there, and only %q are", n, stay, there)
+	}
+	if n == q.h.c.cfg.Node {
+		return q.handOff(ctx, s, there)
+	}
+	m.reports(s, Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leaves", n)})
+	err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.group.RemoveServer(ctx, n, at.Index) })
+	if err != nil {
+		return err
+	}
+	return q.settle(ctx, s, catalog.StepLeft)
+}
+
+// handOff lets another member lead, which then goes on with the change.
+func (q *hosted) handOff(ctx context.Context, s *changeState, to []id.NodeID) error {
+	m := q.h.c.changes
+	m.reports(s, Progress{Phase: PhaseLeave, Detail: fmt.Sprintf("node %q leads and leaves: another member takes over", q.h.c.cfg.Node)})
+	var errs []error
+	for _, n := range to {
+		ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+		err := q.group.TransferLeadership(ctx, n)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return m.waits(s, "node %q leads and leaves, and no other member has taken over: %w", q.h.c.cfg.Node, errors.Join(errs...))
+}
+
+// join makes a node a member without a vote, and with one when it has caught up.
+func (q *hosted) join(ctx context.Context, s *changeState, g *catalog.MemberChange, at raftfsm.Configuration) error {
+	m := q.h.c.changes
+	if slices.Contains(at.Voters, g.Join) {
+		return q.settle(ctx, s, catalog.StepJoined)
+	}
+	if !slices.Contains(at.Nonvoters, g.Join) {
+		return q.reconfigure(ctx, s, func(ctx context.Context) error { return q.group.AddNonvoter(ctx, g.Join) })
+	}
+	if err := q.catchUp(ctx, s, g); err != nil {
+		return err
+	}
+	all := append(slices.Clone(at.Voters), g.Join)
+	if there := q.there(ctx, all); len(there) < len(all)/2+1 {
+		return m.waits(s, "node %q cannot get its vote: of the members %q a majority must be there, and only %q are", g.Join, all, there)
+	}
+	m.reports(s, Progress{Phase: PhaseJoin, Detail: fmt.Sprintf("node %q gets its vote", g.Join)})
+	if err := q.reconfigure(ctx, s, func(ctx context.Context) error { return q.group.AddVoter(ctx, g.Join) }); err != nil {
+		return err
+	}
+	return q.settle(ctx, s, catalog.StepJoined)
+}
+
+// catchUp waits until the joining member has what was committed when it was asked for,
+// and nearly what is committed now. One that has failed, or makes no progress for
+// joinPatience, makes it give the change up.
+func (q *hosted) catchUp(ctx context.Context, s *changeState, g *catalog.MemberChange) error {
+	m := q.h.c.changes
+	target := q.group.Stats().CommitIndex
+	begun := time.Now()
+	for {
+		applied, err := q.joining(ctx, g)
+		if err == nil && applied > s.applied {
+			s.applied, s.moved, begun = applied, time.Now(), time.Now()
+		}
+		commit := q.group.Stats().CommitIndex
+		if err == nil && applied >= target && applied+maxJoinLag >= commit {
+			return nil
+		}
+		if stuck := time.Since(s.moved) > joinPatience; stuck || errors.Is(err, errMemberFailed) {
+			q.h.c.log.Warn("a member cannot join: the change is taken back", "queue", q.uid.String(), "member", string(g.Join), "error", err)
+			return errors.Join(err, q.giveUp(ctx, s))
+		}
+		switch {
+		case err != nil:
+			err = m.waits(s, "node %q has not opened its member yet: %w", g.Join, err)
+		default:
+			m.reports(s, Progress{
+				Phase: PhaseCatchUp, Done: int64(applied), Total: int64(commit), Unit: "entries",
+				Detail: fmt.Sprintf("node %q receives the log", g.Join),
+			})
+		}
+		if time.Since(begun) > joinStall {
+			return errors.Join(err, fmt.Errorf("node %q has made no progress for %v", g.Join, joinStall))
+		}
+		if err := pause(ctx, joinTick); err != nil {
+			return err
+		}
+		if q.led.Load() == nil {
+			return fmt.Errorf("%w: queue %s: leadership was lost", ErrUnavailable, q.uid)
+		}
+		if r, ok := q.h.c.views.view.Load().QueueByUID(q.uid); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
+			return errChangeOver
+		}
+	}
+}
+
+var (
+	// errMemberFailed marks a joining member that stopped because of a failure of its own.
+	errMemberFailed = errors.New("its member has failed")
+	// errChangeOver marks a change that is over, or to be taken back.
+	errChangeOver = errors.New("the change does not go on")
+)
+
+// joining asks the joining node what its member has applied. A member that is not of this
+// change does not count: it would be wiped.
+func (q *hosted) joining(ctx context.Context, g *catalog.MemberChange) (applied uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	r, err := q.h.c.statusAt(ctx, g.Join, q.uid)
+	if err != nil {
+		return 0, err
+	}
+	switch failed := r.GetGroup().GetFailed(); {
+	case r.GetJoined() != g.ID:
+		return 0, fmt.Errorf("its member is of change %d, this one is %d", r.GetJoined(), g.ID)
+	case failed != "":
+		return 0, fmt.Errorf("%w: %s", errMemberFailed, failed)
+	}
+	return r.GetGroup().GetAppliedIndex(), nil
+}
+
+// giveUp asks the catalog to take the change back; the next attempt does so.
+func (q *hosted) giveUp(ctx context.Context, s *changeState) error {
+	_, err := q.h.c.ProposeCatalog(ctx, &catalog.CancelMemberChange{UID: q.uid, Change: s.id})
+	return err
+}
+
+// there returns those of the nodes whose members run.
+func (q *hosted) there(ctx context.Context, nodes []id.NodeID) []id.NodeID {
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	up := make([]bool, len(nodes))
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		asked.Go(func() {
+			r, err := q.h.c.statusAt(ctx, n, q.uid)
+			up[i] = err == nil && r.GetGroup().GetFailed() == ""
+		})
+	}
+	asked.Wait()
+	var there []id.NodeID
+	for i, n := range nodes {
+		if up[i] {
+			there = append(there, n)
+		}
+	}
+	return there
+}
+
+// reconfigure changes the group's configuration, after the catalog has said that the
+// change goes on: this node's view may be of a change that is long over.
+func (q *hosted) reconfigure(ctx context.Context, s *changeState, change func(context.Context) error) error {
+	if err := q.settle(ctx, s, catalog.StepNone); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+	defer cancel()
+	err := change(ctx)
+	if l := q.h.c.liveness; l != nil {
+		l.Changed(q.uid.Group())
+	}
+	if err != nil {
+		return q.h.c.changes.waits(s, "changing the group's configuration: %w", err)
+	}
+	return nil
+}
+
+// settle tells the catalog of a step.
+func (q *hosted) settle(ctx context.Context, s *changeState, step catalog.MemberStep) error {
+	_, err := q.h.c.ProposeCatalog(ctx, &catalog.SettleMemberChange{UID: q.uid, Change: s.id, Step: step})
+	var refused *catalog.Error
+	if errors.As(err, &refused) {
+		return fmt.Errorf("%w: %w", errChangeOver, err)
+	}
+	if err != nil {
+		return q.h.c.changes.waits(s, "the catalog does not answer: %w", err)
+	}
+	return nil
+}

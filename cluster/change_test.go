@@ -1,0 +1,226 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// load publishes numbered messages through a node, a few at a time, until it is stopped.
+type load struct {
+	t         *testing.T
+	stop      chan struct{}
+	done      sync.WaitGroup
+	mu        sync.Mutex
+	sent      int
+	confirmed map[string]bool
+	failed    []error
+}
+
+// loadWindow is how many messages of a load are unanswered at a time.
+const loadWindow = 8
+
+func (n *testNode) load(t *testing.T, q id.QueueUID) *load {
+	l := &load{t: t, stop: make(chan struct{}), confirmed: map[string]bool{}}
+	end := n.queue(t, q)
+	slots := make(chan struct{}, loadWindow)
+	l.done.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-l.stop:
+				for range loadWindow {
+					slots <- struct{}{}
+				}
+				return
+			case slots <- struct{}{}:
+			}
+			body := fmt.Sprintf("%s-%06d", n.cfg.Node, i)
+			answered := func(err error) {
+				l.mu.Lock()
+				if err == nil {
+					l.confirmed[body] = true
+				} else {
+					l.failed = append(l.failed, err)
+				}
+				l.mu.Unlock()
+				<-slots
+			}
+			err := end.Enqueue(context.Background(), quorumq.NewMessage{Size: uint32(len(body)), TTLMs: quorumq.Unlimited}, []byte(body), answered)
+			if err != nil {
+				answered(err)
+			}
+		}
+	})
+	return l
+}
+
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.confirmed)
+}
+
+// goesOn waits until a few more messages are confirmed than now.
+func (l *load) goesOn() {
+	l.t.Helper()
+	want := l.count() + 3*loadWindow
+	poll(l.t, "confirms go on", func() error {
+		if have := l.count(); have < want {
+			return fmt.Errorf("%d of %d", have, want)
+		}
+		return nil
+	})
+}
+
+// check ends the load and has everything consumed: all that was confirmed is there, and
+// everything once.
+func (l *load) check(at *testNode, q id.QueueUID) {
+	l.t.Helper()
+	close(l.stop)
+	l.done.Wait()
+	if len(l.failed) > 0 {
+		l.t.Errorf("%d publishes failed, the first: %v", len(l.failed), l.failed[0])
+	}
+	seen := at.drained(l.t, q)
+	for body := range l.confirmed {
+		if seen[body] == 0 {
+			l.t.Errorf("%s was confirmed and is lost", body)
+		}
+	}
+	for body, times := range seen {
+		if times > 1 {
+			l.t.Errorf("%s is there %d times", body, times)
+		}
+	}
+	l.t.Logf("%d confirmed, %d found", len(l.confirmed), len(seen))
+}
+
+// drained consumes a queue until it is empty, and returns how often each body came.
+func (n *testNode) drained(t *testing.T, q id.QueueUID) map[string]int {
+	t.Helper()
+	var mu sync.Mutex
+	seen := map[string]int{}
+	c, err := n.queue(t, q).Consume(testContext(t), ConsumerConfig{
+		AutoAck: true, Ended: func(error) {},
+		Deliver: func(ds []Delivery) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, d := range ds {
+				seen[string(d.Message)]++
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the queue is empty", func() error {
+		s, err := n.QueueStatus(testContext(t), q)
+		mu.Lock()
+		defer mu.Unlock()
+		if total := s.Overview.Ready + s.Overview.Unsettled; err != nil || total > 0 || uint64(len(seen)) < s.Overview.Settled {
+			return fmt.Errorf("%d are left, %d seen of %d, %w", total, len(seen), s.Overview.Settled, err)
+		}
+		return nil
+	})
+	c.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	return seen
+}
+
+// has waits until the catalog, the group and the nodes agree on a queue's members.
+func (n *testNodes) has(q id.QueueUID, members ...id.NodeID) {
+	n.t.Helper()
+	poll(n.t, fmt.Sprintf("the members are %q", members), func() error {
+		r, ok := n.leader(q).View().QueueByUID(q)
+		if have := slices.Sorted(slices.Values(r.Members)); !ok || r.Change != nil || !slices.Equal(have, members) {
+			return fmt.Errorf("in the catalog: %q, %v", r.Members, r.Change)
+		}
+		at, err := n.leader(q).host.queue(q).group.Configuration()
+		if have := slices.Sorted(slices.Values(at.Voters)); err != nil || !slices.Equal(have, members) || len(at.Nonvoters) > 0 {
+			return fmt.Errorf("in the group: %+v, %w", at, err)
+		}
+		for i, node := range n.nodes {
+			if m := node.host.queue(q); (m != nil) != slices.Contains(members, i) {
+				return fmt.Errorf("node %s: open %v", i, m != nil)
+			}
+			if !slices.Contains(members, i) && node.dir.hasQueue(q) {
+				return fmt.Errorf("node %s: files are left", i)
+			}
+		}
+		return nil
+	})
+}
+
+// Members come and go under load: one grows to five and shrinks again, and its members
+// are replaced, the leader too. Nothing is lost, nothing twice, and confirms go on.
+func TestMembersChange(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	n.start("d", "e")
+	q := n.nodes["a"].declare(t, "q", 1)
+	l := n.nodes["b"].load(t, q)
+	l.goesOn()
+	var phases []string
+	report := func(p Progress) {
+		if len(phases) == 0 || phases[len(phases)-1] != p.Phase {
+			phases = append(phases, p.Phase)
+		}
+	}
+	change := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.goesOn()
+	}
+	ctx, at := testContext(t), n.nodes["e"]
+	change(at.AddMember(ctx, q, "b", report))
+	change(at.AddMember(ctx, q, "c", report))
+	n.has(q, "a", "b", "c")
+	change(at.AddMember(ctx, q, "c", report)) // is so
+	change(at.AddMember(ctx, q, "d", report))
+	change(at.AddMember(ctx, q, "e", report))
+	n.has(q, "a", "b", "c", "d", "e")
+	if r, _ := at.View().QueueByUID(q); r.Size != 5 {
+		t.Errorf("size %d", r.Size)
+	}
+	leader := n.leader(q).cfg.Node
+	change(at.RemoveMember(ctx, q, leader, report)) // hands over first
+	change(at.AddMember(ctx, q, leader, report))    // and comes back empty
+	for _, i := range []id.NodeID{"d", "e"} {
+		change(at.RemoveMember(ctx, q, i, report))
+	}
+	n.has(q, "a", "b", "c")
+	change(at.ReplaceMember(ctx, q, "b", "e", report))
+	n.has(q, "a", "c", "e")
+	change(at.ReplaceMember(ctx, q, "c", "c", report)) // built anew
+	n.has(q, "a", "c", "e")
+	if r, _ := at.View().QueueByUID(q); r.Size != 3 {
+		t.Errorf("size %d", r.Size)
+	}
+	l.check(n.nodes["d"], q)
+	if len(phases) == 0 {
+		t.Error("no progress was reported")
+	}
+	t.Logf("phases: %q", phases)
+	for what, err := range map[string]error{
+		"a stranger joins":  at.AddMember(ctx, q, "z", nil),
+		"a stranger leaves": at.RemoveMember(ctx, q, "z", nil),
+		"no such queue":     at.AddMember(ctx, 77, "a", nil),
+	} {
+		if err == nil {
+			t.Errorf("%s: accepted", what)
+		}
+	}
+	// All members start again: nobody forgets that it votes.
+	n.stop("a", "c", "e")
+	n.start("a", "c", "e")
+	n.has(q, "a", "c", "e")
+}

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// operationTick is the time between two looks at how far an operation is.
+const operationTick = 200 * time.Millisecond
+
+// cancelTimeout bounds the attempt to take an operation back after its ctx has ended.
+const cancelTimeout = 5 * time.Second
+
+// changeOne has one change of a queue's members carried out, and waits for its end. size
+// says how the number of members that the queue shall have follows from the present one;
+// nil keeps it.
+func (c *Cluster) changeOne(
+	ctx context.Context, begin catalog.BeginMemberChange, size func(*catalog.QueueRecord) int, report func(Progress),
+) error {
+	if report == nil {
+		report = func(Progress) {}
+	}
+	ctx, release := c.operationContext(ctx)
+	defer release()
+	id, err := c.beginChange(ctx, begin, size, report)
+	if err != nil || id == 0 {
+		return err
+	}
+	if err := c.awaitChange(ctx, begin.UID, id, report); err != nil {
+		return errors.Join(err, c.cancelChange(ctx, begin.UID, id))
+	}
+	return c.changed(begin)
+}
+
+// operationContext ends an operation with the node.
+func (c *Cluster) operationContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	release := context.AfterFunc(c.ctx, cancel)
+	return ctx, func() { release(); cancel() }
+}
+
+// beginChange writes the change into the catalog, as soon as no other goes on. It returns
+// the change's id, 0 if what it asks for is so already.
+func (c *Cluster) beginChange(
+	ctx context.Context, begin catalog.BeginMemberChange, size func(*catalog.QueueRecord) int, report func(Progress),
+) (uint64, error) {
+	for {
+		changed := c.views.next()
+		r, ok := c.View().QueueByUID(begin.UID)
+		if !ok {
+			return 0, fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, begin.UID)
+		}
+		g := r.Change
+		same := g != nil && g.Join == begin.Join && g.Leave == begin.Leave
+		if g == nil && isSo(r, begin) {
+			return 0, nil
+		}
+		if g == nil || same {
+			if size != nil {
+				begin.Size = size(r)
+			}
+			reply, err := c.ProposeCatalog(ctx, &begin)
+			r, ok := c.View().QueueByUID(begin.UID)
+			switch {
+			case err == nil && reply.Created:
+				return reply.Index, nil
+			case err == nil && ok && r.Change != nil && r.Change.Join == begin.Join && r.Change.Leave == begin.Leave:
+				return r.Change.ID, nil
+			case err != nil && (!ok || r.Change == nil):
+				return 0, err
+			}
+			continue // another was first, or it is over already
+		}
+		report(Progress{Phase: PhaseWait, Detail: fmt.Sprintf("queue %q in vhost %q: another change goes on: %s", r.Name, r.VHost, g)})
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// isSo tells whether a queue's members are already what a change would make them.
+func isSo(r *catalog.QueueRecord, b catalog.BeginMemberChange) bool {
+	if b.Join == b.Leave {
+		return false
+	}
+	joined := b.Join == "" || slices.Contains(r.Members, b.Join)
+	left := b.Leave == "" || !slices.Contains(r.Members, b.Leave)
+	return joined && left
+}
+
+// awaitChange reports how far a change is until it is over.
+func (c *Cluster) awaitChange(ctx context.Context, q id.QueueUID, change uint64, report func(Progress)) error {
+	tick := time.NewTicker(operationTick)
+	defer tick.Stop()
+	for {
+		changed := c.views.next()
+		r, ok := c.View().QueueByUID(q)
+		switch {
+		case !ok:
+			return fmt.Errorf("%w: queue %s was deleted", ErrNoSuchQueue, q)
+		case r.Change == nil || r.Change.ID != change:
+			return nil
+		}
+		p := c.changeProgress(ctx, r)
+		if p.Detail != "" {
+			p.Detail = fmt.Sprintf("queue %q in vhost %q: %s", r.Name, r.VHost, p.Detail)
+		}
+		report(p)
+		select {
+		case <-changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// changeProgress asks the members how far the change is; the leader knows.
+func (c *Cluster) changeProgress(ctx context.Context, r *catalog.QueueRecord) Progress {
+	for _, n := range r.Members {
+		if _, up := c.mux.Connected(n); !up && n != c.cfg.Node {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, memberTimeout)
+		s, err := c.statusAt(ctx, n, r.UID)
+		cancel()
+		if g := s.GetChange(); err == nil && g.GetId() == r.Change.ID {
+			return Progress{Phase: g.GetPhase(), Done: g.GetDone(), Total: g.GetTotal(), Unit: g.GetUnit(), Detail: g.GetDetail()}
+		}
+	}
+	return Progress{Phase: PhaseWait, Detail: "no leader carries the change out yet"}
+}
+
+// cancelChange asks the queue's leader to take back what has not taken effect.
+func (c *Cluster) cancelChange(ctx context.Context, q id.QueueUID, change uint64) error {
+	if ctx.Err() == nil || c.ctx.Err() != nil {
+		return nil // it goes on without this node
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
+	defer cancel()
+	if _, err := c.ProposeCatalog(ctx, &catalog.CancelMemberChange{UID: q, Change: change}); err != nil {
+		return fmt.Errorf("the change of queue %s could not be cancelled and goes on: %w", q, err)
+	}
+	return nil
+}
+
+// errTakenBack marks a change that ended without effect.
+var errTakenBack = errors.New("cluster: the change of members was taken back")
+
+// changed checks that a change that is over has taken effect.
+func (c *Cluster) changed(b catalog.BeginMemberChange) error {
+	r, ok := c.View().QueueByUID(b.UID)
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: queue %s was deleted", ErrNoSuchQueue, b.UID)
+	case b.Join != "" && !slices.Contains(r.Members, b.Join),
+		b.Leave != "" && b.Leave != b.Join && slices.Contains(r.Members, b.Leave):
+		return fmt.Errorf("%w: queue %q in vhost %q: its members are %q; the log of the node that leads it says why",
+			errTakenBack, r.Name, r.VHost, r.Members)
+	}
+	return nil
+}
