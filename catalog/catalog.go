@@ -35,7 +35,18 @@ const (
 	// MaxNodeIDBytes and MaxAddressBytes bound what a node registers, in bytes.
 	MaxNodeIDBytes  = 255
 	MaxAddressBytes = 512
+	// MaxPatternBytes bounds the pattern of a permission or policy, in bytes.
+	MaxPatternBytes = 4 << 10
+	// MaxTextBytes bounds a description, a tag or a hashed password, in bytes.
+	MaxTextBytes = 1 << 10
+	// MaxTags bounds the tags of a user or vhost.
+	MaxTags = 100
+	// MaxParameterBytes bounds the value of a parameter, in bytes.
+	MaxParameterBytes = 64 << 10
 )
+
+// Unlimited is a limit that is not set (VH-4).
+const Unlimited = -1
 
 // Catalog is the machine. The zero value is not usable; see New.
 type Catalog struct {
@@ -46,7 +57,7 @@ type Catalog struct {
 // exchanges (EX-2) and nothing else.
 func New() *Catalog {
 	v := &View{nextUID: id.FirstQueueUID}
-	v.vhosts = v.vhosts.set(DefaultVHost, newVHost(DefaultVHost))
+	v.vhosts = v.vhosts.set(DefaultVHost, newVHost(newVHostRecord(DefaultVHost)))
 	return &Catalog{view: v}
 }
 
@@ -99,6 +110,34 @@ func (v *View) apply(cmd Command) (Reply, *Error) {
 		return v.registerNode(cmd)
 	case *ForgetNode:
 		return v.forgetNode(cmd)
+	case *PutVHost:
+		return v.putVHost(cmd)
+	case *DeleteVHost:
+		return v.deleteVHost(cmd)
+	case *SetVHostLimits:
+		return v.setVHostLimits(cmd)
+	case *PutUser:
+		return v.putUser(cmd)
+	case *DeleteUser:
+		return v.deleteUser(cmd)
+	case *SetUserLimits:
+		return v.setUserLimits(cmd)
+	case *SetPermission:
+		return v.setPermission(cmd)
+	case *ClearPermission:
+		return v.clearPermission(cmd)
+	case *SetTopicPermission:
+		return v.setTopicPermission(cmd)
+	case *ClearTopicPermission:
+		return v.clearTopicPermission(cmd)
+	case *PutPolicy:
+		return v.putPolicy(cmd)
+	case *DeletePolicy:
+		return v.deletePolicy(cmd)
+	case *PutParameter:
+		return v.putParameter(cmd)
+	case *DeleteParameter:
+		return v.deleteParameter(cmd)
 	}
 	return Reply{}, &Error{
 		Code: CodePreconditionFailed, Kind: "command", Name: fmt.Sprintf("%T", cmd),

@@ -14,8 +14,6 @@ const (
 	commandVersion  = 1
 	replyVersion    = 1
 	snapshotVersion = 2
-	// snapshotV1 had no changes of members.
-	snapshotV1 = 1
 )
 
 func appendString[S ~string](b []byte, s S) []byte {
@@ -41,6 +39,14 @@ func appendTable(b []byte, t message.Table) []byte {
 	return append(b, bytes...)
 }
 
+func appendStrings(b []byte, list []string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(list)))
+	for _, s := range list {
+		b = appendString(b, s)
+	}
+	return b
+}
+
 func appendNodeIDs(b []byte, ids []id.NodeID) []byte {
 	b = binary.AppendUvarint(b, uint64(len(ids)))
 	for _, n := range ids {
@@ -58,7 +64,6 @@ var (
 // reader walks over b; after the first error it returns zero values. Strings are copies.
 type reader struct {
 	what string // "command", "snapshot", for error texts
-	old  bool   // a snapshot of version 1
 	b    []byte
 	at   int
 	err  error
@@ -151,6 +156,15 @@ func (r *reader) string(part string) string {
 	n := r.count(part)
 	r.at += n
 	return string(r.b[r.at-n : r.at])
+}
+
+func (r *reader) strings(part string) (list []string) {
+	for range r.count(part) {
+		if list = append(list, r.string(part)); r.err != nil {
+			return nil
+		}
+	}
+	return list
 }
 
 func (r *reader) table(part string) message.Table {

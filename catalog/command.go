@@ -8,6 +8,8 @@ import (
 // Command is one change of the catalog: a pointer to one of the structs below.
 type Command interface {
 	kind() commandKind
+	// append adds the fields' byte form.
+	append(b []byte) []byte
 }
 
 // commandKind is the command's number in its byte form; numbers are never used again.
@@ -26,6 +28,20 @@ const (
 	kindBeginMemberChange
 	kindSettleMemberChange
 	kindCancelMemberChange
+	kindPutVHost
+	kindDeleteVHost
+	kindSetVHostLimits
+	kindPutUser
+	kindDeleteUser
+	kindSetUserLimits
+	kindSetPermission
+	kindClearPermission
+	kindSetTopicPermission
+	kindClearTopicPermission
+	kindPutPolicy
+	kindDeletePolicy
+	kindPutParameter
+	kindDeleteParameter
 )
 
 // QueueType is the profile of a queue.

@@ -9,60 +9,81 @@ import (
 
 // AppendCommand adds the byte form of a command to b and returns the longer slice.
 func AppendCommand(b []byte, cmd Command) []byte {
-	b = append(b, commandVersion, byte(cmd.kind()))
-	switch c := cmd.(type) {
-	case *DeclareQueue:
-		b = appendString(b, c.VHost)
-		b = appendString(b, c.Name)
-		b = appendString(b, c.Type)
-		b = appendBool(b, c.Durable)
-		b = appendBool(b, c.Exclusive)
-		b = appendBool(b, c.AutoDelete)
-		b = appendTable(b, c.Arguments)
-		b = appendNodeIDs(b, c.Members)
-		b = appendString(b, c.Leader)
-	case *DeleteQueue:
-		b = appendString(b, c.VHost)
-		b = appendString(b, c.Name)
-		b = binary.AppendUvarint(b, uint64(c.UID))
-	case *SetQueueMembers:
-		b = binary.AppendUvarint(b, uint64(c.UID))
-		b = appendNodeIDs(b, c.Members)
-		b = appendString(b, c.Leader)
-	case *BeginMemberChange:
-		b = binary.AppendUvarint(b, uint64(c.UID))
-		b = appendString(b, c.Join)
-		b = appendString(b, c.Leave)
-		b = binary.AppendUvarint(b, uint64(c.Size))
-	case *SettleMemberChange:
-		b = binary.AppendUvarint(b, uint64(c.UID))
-		b = binary.AppendUvarint(b, c.Change)
-		b = append(b, byte(c.Step))
-	case *CancelMemberChange:
-		b = binary.AppendUvarint(b, uint64(c.UID))
-		b = binary.AppendUvarint(b, c.Change)
-	case *DeclareExchange:
-		b = appendString(b, c.VHost)
-		b = appendString(b, c.Name)
-		b = appendString(b, c.Type)
-		b = appendBool(b, c.Durable)
-		b = appendBool(b, c.AutoDelete)
-		b = appendBool(b, c.Internal)
-		b = appendTable(b, c.Arguments)
-	case *DeleteExchange:
-		b = appendString(b, c.VHost)
-		b = appendString(b, c.Name)
-		b = appendBool(b, c.IfUnused)
-	case *Bind:
-		b = appendBinding(b, (*Binding)(c))
-	case *Unbind:
-		b = appendBinding(b, (*Binding)(c))
-	case *RegisterNode:
-		b = appendNode(b, (*Node)(c))
-	case *ForgetNode:
-		b = appendString(b, c.ID)
-	}
-	return b
+	return cmd.append(append(b, commandVersion, byte(cmd.kind())))
+}
+
+func (c *DeclareQueue) append(b []byte) []byte {
+	b = appendString(b, c.VHost)
+	b = appendString(b, c.Name)
+	b = appendString(b, c.Type)
+	b = appendBool(b, c.Durable)
+	b = appendBool(b, c.Exclusive)
+	b = appendBool(b, c.AutoDelete)
+	b = appendTable(b, c.Arguments)
+	b = appendNodeIDs(b, c.Members)
+	return appendString(b, c.Leader)
+}
+
+func (c *DeleteQueue) append(b []byte) []byte {
+	b = appendString(b, c.VHost)
+	b = appendString(b, c.Name)
+	return binary.AppendUvarint(b, uint64(c.UID))
+}
+
+func (c *SetQueueMembers) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(c.UID))
+	b = appendNodeIDs(b, c.Members)
+	return appendString(b, c.Leader)
+}
+
+func (c *BeginMemberChange) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(c.UID))
+	b = appendString(b, c.Join)
+	b = appendString(b, c.Leave)
+	return binary.AppendUvarint(b, uint64(c.Size))
+}
+
+func (c *SettleMemberChange) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(c.UID))
+	b = binary.AppendUvarint(b, c.Change)
+	return append(b, byte(c.Step))
+}
+
+func (c *CancelMemberChange) append(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(c.UID))
+	return binary.AppendUvarint(b, c.Change)
+}
+
+func (c *DeclareExchange) append(b []byte) []byte {
+	b = appendString(b, c.VHost)
+	b = appendString(b, c.Name)
+	b = appendString(b, c.Type)
+	b = appendBool(b, c.Durable)
+	b = appendBool(b, c.AutoDelete)
+	b = appendBool(b, c.Internal)
+	return appendTable(b, c.Arguments)
+}
+
+func (c *DeleteExchange) append(b []byte) []byte {
+	b = appendString(b, c.VHost)
+	b = appendString(b, c.Name)
+	return appendBool(b, c.IfUnused)
+}
+
+func (c *Bind) append(b []byte) []byte {
+	return appendBinding(b, (*Binding)(c))
+}
+
+func (c *Unbind) append(b []byte) []byte {
+	return appendBinding(b, (*Binding)(c))
+}
+
+func (c *RegisterNode) append(b []byte) []byte {
+	return appendNode(b, (*Node)(c))
+}
+
+func (c *ForgetNode) append(b []byte) []byte {
+	return appendString(b, c.ID)
 }
 
 // DecodeCommand reads a command that fills b. Decoding and appending again gives the same
@@ -121,6 +142,34 @@ func (r *reader) command(kind commandKind) Command {
 		return &n
 	case kindForgetNode:
 		return &ForgetNode{ID: id.NodeID(r.string("id"))}
+	case kindPutVHost:
+		return &PutVHost{VHost: r.vhostRecord(), OnlyNew: r.bool("only new")}
+	case kindDeleteVHost:
+		return &DeleteVHost{Name: r.string("vhost")}
+	case kindSetVHostLimits:
+		return &SetVHostLimits{VHost: r.string("vhost"), Limits: r.vhostLimits()}
+	case kindPutUser:
+		return &PutUser{User: r.user(), OnlyNew: r.bool("only new")}
+	case kindDeleteUser:
+		return &DeleteUser{Name: r.string("user")}
+	case kindSetUserLimits:
+		return &SetUserLimits{User: r.string("user"), Limits: r.userLimits()}
+	case kindSetPermission:
+		return &SetPermission{Permission: r.permission(), OnlyNew: r.bool("only new")}
+	case kindClearPermission:
+		return &ClearPermission{User: r.string("user"), VHost: r.string("vhost")}
+	case kindSetTopicPermission:
+		return &SetTopicPermission{TopicPermission: r.topicPermission(), OnlyNew: r.bool("only new")}
+	case kindClearTopicPermission:
+		return &ClearTopicPermission{User: r.string("user"), VHost: r.string("vhost"), Exchange: r.string("exchange")}
+	case kindPutPolicy:
+		return &PutPolicy{Policy: r.policy(), OnlyNew: r.bool("only new")}
+	case kindDeletePolicy:
+		return &DeletePolicy{VHost: r.string("vhost"), Name: r.string("policy"), Operator: r.bool("operator")}
+	case kindPutParameter:
+		return &PutParameter{Parameter: r.parameter(), OnlyNew: r.bool("only new")}
+	case kindDeleteParameter:
+		return &DeleteParameter{VHost: r.string("vhost"), Component: r.string("component"), Name: r.string("parameter")}
 	case kindBeginMemberChange:
 		return &BeginMemberChange{
 			UID: id.QueueUID(r.uvarint("uid")), Join: id.NodeID(r.string("join")),

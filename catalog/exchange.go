@@ -31,8 +31,8 @@ func newExchange(rec *Exchange) *exchange {
 	return x
 }
 
-func newVHost(name string) vhost {
-	var h vhost
+func newVHost(rec *VHost) vhost {
+	h := vhost{rec: rec}
 	for _, x := range []Exchange{
 		{Name: "", Type: ExchangeDirect},
 		{Name: "amq.direct", Type: ExchangeDirect},
@@ -42,7 +42,7 @@ func newVHost(name string) vhost {
 		{Name: "amq.rabbitmq.trace", Type: ExchangeTopic, Internal: true},
 		{Name: "amq.topic", Type: ExchangeTopic},
 	} {
-		x.VHost, x.Durable, x.Predeclared = name, true, true
+		x.VHost, x.Durable, x.Predeclared = rec.Name, true, true
 		h.exchanges = h.exchanges.set(x.Name, &exchange{rec: &x})
 	}
 	return h

@@ -60,7 +60,9 @@ func (r chance) command() catalog.Command {
 	if r.IntN(3) == 0 {
 		bind.DestinationKind, bind.Destination = catalog.ToExchange, r.exchange()
 	}
-	switch r.IntN(20) {
+	switch r.IntN(23) {
+	case 20, 21, 22:
+		return r.settings()
 	case 0, 1, 2:
 		return &catalog.DeclareQueue{
 			VHost: "/", Name: r.queue(), Type: catalog.QueueQuorum, Durable: true, Members: members, Leader: members[0],
@@ -104,6 +106,49 @@ func (r chance) command() catalog.Command {
 		return &catalog.CancelMemberChange{UID: id.FirstQueueUID + id.QueueUID(r.IntN(20)), Change: uint64(r.IntN(300))}
 	}
 	return &bind
+}
+
+// settings is a command about vhosts, users, permissions, policies and parameters.
+func (r chance) settings() catalog.Command {
+	user, vhost, onlyNew := r.of("u1", "u2"), r.of("/", "v1", "v2"), r.IntN(2) == 0
+	limit := int64(r.IntN(10) - 1)
+	switch r.IntN(14) {
+	case 0, 1:
+		return &catalog.PutVHost{OnlyNew: onlyNew, VHost: catalog.VHost{
+			Name: r.of("v1", "v2"), DefaultQueueType: catalog.QueueQuorum, Protected: r.IntN(4) == 0,
+			VHostLimits: catalog.VHostLimits{MaxConnections: limit, MaxQueues: limit},
+		}}
+	case 2:
+		return &catalog.DeleteVHost{Name: r.of("v1", "v2")}
+	case 3:
+		return &catalog.SetVHostLimits{VHost: vhost, Limits: catalog.VHostLimits{MaxConnections: -1, MaxQueues: limit}}
+	case 4, 5:
+		return &catalog.PutUser{OnlyNew: onlyNew, User: catalog.User{Name: user, PasswordHash: r.of("a", "b")}}
+	case 6:
+		return &catalog.DeleteUser{Name: user}
+	case 7:
+		return &catalog.SetPermission{OnlyNew: onlyNew, Permission: catalog.Permission{User: user, VHost: vhost, Write: r.of("a", "b")}}
+	case 8:
+		return &catalog.ClearPermission{User: user, VHost: vhost}
+	case 9:
+		return &catalog.SetTopicPermission{OnlyNew: onlyNew, TopicPermission: catalog.TopicPermission{
+			User: user, VHost: vhost, Exchange: r.of("t", "amq.topic", "d"), Read: r.of("a", "b"),
+		}}
+	case 10:
+		return &catalog.ClearTopicPermission{User: user, VHost: vhost, Exchange: r.of("", "t", "amq.topic")}
+	case 11:
+		return &catalog.PutPolicy{OnlyNew: onlyNew, Policy: catalog.Policy{
+			VHost: vhost, Name: r.of("p1", "p2"), Operator: r.IntN(2) == 0, Pattern: r.of("a", "b"), ApplyTo: catalog.ApplyToAll,
+			Definition: message.Table{{Name: "max-length", Value: message.Int64(limit)}},
+		}}
+	case 12:
+		return &catalog.DeletePolicy{VHost: vhost, Name: r.of("p1", "p2"), Operator: r.IntN(2) == 0}
+	}
+	p := catalog.Parameter{VHost: r.of("", "/", "v1"), Component: "c", Name: r.of("n1", "n2"), Value: r.of("1", "2")}
+	if r.IntN(3) == 0 {
+		return &catalog.DeleteParameter{VHost: p.VHost, Component: p.Component, Name: p.Name}
+	}
+	return &catalog.PutParameter{OnlyNew: onlyNew, Parameter: p}
 }
 
 // Random commands: replay gives equal bytes, a snapshot restored at every step does, old
@@ -154,6 +199,18 @@ func dump(v *catalog.View) string {
 	}
 	for x := range v.Bindings() {
 		fmt.Fprintf(&b, "%+v\n", *x)
+	}
+	for u := range v.Users() {
+		fmt.Fprintf(&b, "%+v\n", *u)
+	}
+	for x := range v.VHosts() {
+		fmt.Fprintf(&b, "%+v\n", *x)
+		for p := range v.Permissions(x.Name) {
+			fmt.Fprintf(&b, "%+v\n", *p)
+		}
+		for p := range v.Policies(x.Name, false) {
+			fmt.Fprintf(&b, "%+v\n", *p)
+		}
 	}
 	return b.String()
 }

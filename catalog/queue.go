@@ -58,6 +58,10 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	if err := v.checkMembers(e, c.Members, c.Leader); err != nil {
 		return Reply{}, err
 	}
+	if most := h.rec.MaxQueues; most != Unlimited && int64(h.queues.len()) >= most { // VH-4
+		e.Reason = fmt.Sprintf("the vhost has %d queues and its limit is max-queues = %d; delete some, or raise the limit", h.queues.len(), most)
+		return Reply{}, &e
+	}
 	q := &QueueRecord{
 		UID: v.nextUID, VHost: c.VHost, Name: c.Name, Type: c.Type,
 		Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete,

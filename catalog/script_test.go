@@ -150,6 +150,37 @@ func (s *script) route(t *testing.T, tokens []token) string {
 	return strings.Join(names, " ")
 }
 
+func (s *script) showSettings(out *strings.Builder, v *catalog.View) {
+	for u := range v.Users() {
+		fmt.Fprintf(out, "user %q %s %q %q %+v\n", u.Name, u.Algorithm, u.PasswordHash, u.Tags, u.UserLimits)
+	}
+	for p := range v.Parameters("") {
+		fmt.Fprintf(out, "parameter %+v\n", *p)
+	}
+	for x := range v.VHosts() {
+		if x.Name == "/" && x.VHostLimits == (catalog.VHostLimits{MaxConnections: -1, MaxQueues: -1}) {
+			continue
+		}
+		fmt.Fprintf(out, "vhost %+v\n", *x)
+	}
+	for x := range v.VHosts() {
+		for p := range v.Permissions(x.Name) {
+			fmt.Fprintf(out, "permission %+v\n", *p)
+		}
+		for p := range v.TopicPermissions(x.Name) {
+			fmt.Fprintf(out, "topic permission %+v\n", *p)
+		}
+		for _, operator := range []bool{false, true} {
+			for p := range v.Policies(x.Name, operator) {
+				fmt.Fprintf(out, "policy %+v\n", *p)
+			}
+		}
+		for p := range v.Parameters(x.Name) {
+			fmt.Fprintf(out, "parameter %+v\n", *p)
+		}
+	}
+}
+
 func number(t *testing.T, s string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(s, 10, 64)
@@ -179,6 +210,7 @@ func (s *script) show(out *strings.Builder) {
 			fmt.Fprintf(out, "  change %d: %s; cancelled=%v\n", g.ID, g, g.Cancelled)
 		}
 	}
+	s.showSettings(out, v)
 	for b := range v.Bindings() {
 		fmt.Fprintf(out, "binding %q to %s %q key %q %v\n", b.Source, b.DestinationKind, b.Destination, b.Key, b.Arguments)
 	}
@@ -283,6 +315,71 @@ func (f *fields) members() (ids []id.NodeID) {
 	return ids
 }
 
+func (f *fields) limit(name string) int64 {
+	n, err := strconv.ParseInt(f.text(name, "-1"), 10, 64)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return n
+}
+
+// settings makes commands about vhosts, users, permissions, policies and parameters; nil
+// for others.
+func (f *fields) settings(verb, vhost string, word func(int) string) catalog.Command {
+	onlyNew := f.bool("only_new", false)
+	var tags []string
+	if list := f.text("tags", ""); list != "" {
+		tags = strings.Split(list, ",")
+	}
+	vhostLimits := catalog.VHostLimits{MaxConnections: f.limit("max-connections"), MaxQueues: f.limit("max-queues")}
+	userLimits := catalog.UserLimits{MaxConnections: f.limit("max-connections"), MaxChannels: f.limit("max-channels")}
+	switch verb {
+	case "put-vhost":
+		return &catalog.PutVHost{OnlyNew: onlyNew, VHost: catalog.VHost{
+			Name: word(0), Description: f.text("description", ""), Tags: tags, Protected: f.bool("protected", false),
+			DefaultQueueType: catalog.QueueType(f.text("default_queue_type", "quorum")), VHostLimits: vhostLimits,
+		}}
+	case "delete-vhost":
+		return &catalog.DeleteVHost{Name: word(0)}
+	case "set-vhost-limits":
+		return &catalog.SetVHostLimits{VHost: word(0), Limits: vhostLimits}
+	case "put-user":
+		return &catalog.PutUser{OnlyNew: onlyNew, User: catalog.User{
+			Name: word(0), PasswordHash: f.text("hash", ""), Algorithm: f.text("algorithm", ""), Tags: tags, UserLimits: userLimits,
+		}}
+	case "delete-user":
+		return &catalog.DeleteUser{Name: word(0)}
+	case "set-user-limits":
+		return &catalog.SetUserLimits{User: word(0), Limits: userLimits}
+	case "set-permission":
+		return &catalog.SetPermission{OnlyNew: onlyNew, Permission: catalog.Permission{
+			User: word(0), VHost: vhost, Configure: f.text("configure", ""), Write: f.text("write", ""), Read: f.text("read", ""),
+		}}
+	case "clear-permission":
+		return &catalog.ClearPermission{User: word(0), VHost: vhost}
+	case "set-topic-permission":
+		return &catalog.SetTopicPermission{OnlyNew: onlyNew, TopicPermission: catalog.TopicPermission{
+			User: word(0), VHost: vhost, Exchange: word(1), Write: f.text("write", ""), Read: f.text("read", ""),
+		}}
+	case "clear-topic-permission":
+		return &catalog.ClearTopicPermission{User: word(0), VHost: vhost, Exchange: f.text("exchange", "")}
+	case "put-policy":
+		return &catalog.PutPolicy{OnlyNew: onlyNew, Policy: catalog.Policy{
+			VHost: vhost, Name: word(0), Operator: f.bool("operator", false), Pattern: f.text("pattern", ""),
+			ApplyTo: catalog.ApplyTo(f.text("apply-to", "all")), Priority: f.limit("priority"), Definition: f.args,
+		}}
+	case "delete-policy":
+		return &catalog.DeletePolicy{VHost: vhost, Name: word(0), Operator: f.bool("operator", false)}
+	case "put-parameter":
+		return &catalog.PutParameter{OnlyNew: onlyNew, Parameter: catalog.Parameter{
+			VHost: f.text("vhost", ""), Component: word(0), Name: word(1), Value: f.text("value", ""),
+		}}
+	case "delete-parameter":
+		return &catalog.DeleteParameter{VHost: f.text("vhost", ""), Component: word(0), Name: word(1)}
+	}
+	return nil
+}
+
 func command(t *testing.T, tokens []token) catalog.Command {
 	t.Helper()
 	f := &fields{t: t, values: map[string]string{}}
@@ -307,6 +404,9 @@ func command(t *testing.T, tokens []token) catalog.Command {
 		return catalog.Bind{
 			VHost: vhost, Source: word(0), DestinationKind: kind, Destination: word(1), Key: f.text("key", ""), Arguments: f.args,
 		}
+	}
+	if cmd := f.settings(tokens[0].value, vhost, word); cmd != nil {
+		return cmd
 	}
 	switch verb := tokens[0].value; verb {
 	case "declare-queue":

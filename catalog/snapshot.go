@@ -23,10 +23,11 @@ func (v *View) AppendSnapshot(b []byte) []byte {
 	for n := range v.Nodes() {
 		b = appendNode(b, n)
 	}
+	b = appendList(b, v.users, appendUser)
+	b = appendList(b, v.parameters, appendParameter)
 	b = binary.AppendUvarint(b, uint64(v.vhosts.len()))
-	v.vhosts.each(func(name string, h vhost) bool {
-		b = appendString(b, name)
-		b = h.appendSnapshot(b)
+	v.vhosts.each(func(_ string, h vhost) bool {
+		b = h.appendSnapshot(appendVHost(b, h.rec))
 		return true
 	})
 	return b
@@ -55,6 +56,18 @@ func (h vhost) appendSnapshot(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(h.bindings.len()))
 	h.bindings.each(func(_ string, x *Binding) bool {
 		b = appendBinding(b, x)
+		return true
+	})
+	b = appendList(b, h.policies, appendPolicy)
+	b = appendList(b, h.operatorPolicies, appendPolicy)
+	b = appendList(b, h.permissions, appendPermission)
+	return appendList(b, h.topicPermissions, appendTopicPermission)
+}
+
+func appendList[V any](b []byte, t tree[string, V], add func([]byte, V) []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(t.len()))
+	t.each(func(_ string, v V) bool {
+		b = add(b, v)
 		return true
 	})
 	return b
@@ -97,15 +110,10 @@ func appendQueue(b []byte, q *QueueRecord) []byte {
 var errUnsorted = errors.New("out of order or repeated")
 
 // Restore replaces the state by that of a snapshot. After an error the state is as before.
-// Bytes that AppendSnapshot, of this build or of one that wrote version 1, cannot have written are refused.
+// Bytes that AppendSnapshot cannot have written are refused.
 func (c *Catalog) Restore(b []byte) error {
 	r := reader{what: "snapshot", b: b}
-	r.old = len(b) > 0 && b[0] == snapshotV1
-	if r.old {
-		r.version(snapshotV1)
-	} else {
-		r.version(snapshotVersion)
-	}
+	r.version(snapshotVersion)
 	v := &View{
 		index:   r.uvarint("index"),
 		now:     r.varint("time"),
@@ -123,18 +131,25 @@ func (c *Catalog) Restore(b []byte) error {
 		last = n.ID
 		v.nodes = v.nodes.set(n.ID, &n)
 	}
+	v.users = restoreList(&r, "users", r.user, func(u *User) string { return u.Name }, func(u *User) *Error {
+		return u.check(Error{Kind: "user", Name: u.Name})
+	})
+	v.parameters = restoreList(&r, "parameters", r.parameter, (*Parameter).identity, nil)
 	lastName := ""
 	for range r.count("vhosts") {
-		name := r.string("vhost")
-		if r.err == nil && name <= lastName {
+		rec := r.vhostRecord()
+		if r.err == nil && rec.Name <= lastName {
 			r.fail("vhost", errUnsorted)
 		}
-		h := r.vhost(v, name)
+		if err := rec.check(Error{Kind: "vhost", Name: rec.Name}); r.err == nil && err != nil {
+			r.fail("vhost", err)
+		}
+		h := r.vhost(v, &rec)
 		if r.err != nil {
 			break
 		}
-		lastName = name
-		v.vhosts = v.vhosts.set(name, h)
+		lastName = rec.Name
+		v.vhosts = v.vhosts.set(rec.Name, h)
 	}
 	if err := r.end(); err != nil {
 		return err
@@ -143,8 +158,62 @@ func (c *Catalog) Restore(b []byte) error {
 	return nil
 }
 
-func (r *reader) vhost(v *View, name string) vhost {
-	h := newVHost(name)
+// restoreList reads a list that is sorted by identity, checking each element unless check
+// is nil.
+func restoreList[V any](r *reader, part string, read func() V, identity func(*V) string, check func(*V) *Error) (t tree[string, *V]) {
+	last := ""
+	for i := range r.count(part) {
+		x := read()
+		if r.err != nil {
+			return t
+		}
+		ident := identity(&x)
+		if i > 0 && ident <= last {
+			r.fail(part, errUnsorted)
+			return t
+		}
+		if check != nil {
+			if err := check(&x); err != nil {
+				r.fail(part, err)
+				return t
+			}
+		}
+		last = ident
+		t = t.set(ident, &x)
+	}
+	return t
+}
+
+// settings reads what a vhost has besides exchanges, queues and bindings.
+func (r *reader) settings(v *View, h vhost) vhost {
+	checkPolicy := func(operator bool) func(*Policy) *Error {
+		return func(p *Policy) *Error {
+			e := p.about()
+			if p.VHost != h.rec.Name || p.Operator != operator {
+				e.Reason = "stands in the wrong list"
+				return &e
+			}
+			return p.check(e)
+		}
+	}
+	checkUser := func(kind, user, vhost string) *Error {
+		if _, ok := v.users.get(user); !ok || vhost != h.rec.Name {
+			return &Error{Kind: kind, Name: user, VHost: vhost, Reason: "has no user, or another vhost"}
+		}
+		return nil
+	}
+	name := func(p *Policy) string { return p.Name }
+	h.policies = restoreList(r, "policies", r.policy, name, checkPolicy(false))
+	h.operatorPolicies = restoreList(r, "operator policies", r.policy, name, checkPolicy(true))
+	h.permissions = restoreList(r, "permissions", r.permission, func(p *Permission) string { return p.User },
+		func(p *Permission) *Error { return checkUser("permission", p.User, p.VHost) })
+	h.topicPermissions = restoreList(r, "topic permissions", r.topicPermission, (*TopicPermission).identity,
+		func(p *TopicPermission) *Error { return checkUser("topic permission", p.User, p.VHost) })
+	return h
+}
+
+func (r *reader) vhost(v *View, rec *VHost) vhost {
+	h, name := newVHost(rec), rec.Name
 	last := ""
 	for range r.count("exchanges") {
 		x := r.exchange(name)
@@ -186,7 +255,7 @@ func (r *reader) vhost(v *View, name string) vhost {
 		}
 		last = ident
 	}
-	return h
+	return r.settings(v, h)
 }
 
 func (r *reader) restoreBinding(h vhost, ident string, b *Binding) vhost {
@@ -236,9 +305,6 @@ func (r *reader) queue(vhost string) *QueueRecord {
 		Arguments: r.table("queue arguments"), Members: r.nodeIDs("queue members"),
 		Leader: id.NodeID(r.string("queue leader")), CreatedMs: r.varint("queue created"),
 		Index: r.uvarint("queue index"),
-	}
-	if r.old {
-		return q
 	}
 	q.Size, q.Changed = r.size("queue size"), r.uvarint("queue changed")
 	if r.bool("queue change") {

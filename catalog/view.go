@@ -18,15 +18,22 @@ type View struct {
 	vhosts  tree[string, vhost]
 	queues  tree[id.QueueUID, *QueueRecord]
 	nodes   tree[id.NodeID, *Node]
+	users   tree[string, *User]
+	// parameters by vhost, component and name; global ones have the vhost "".
+	parameters tree[string, *Parameter]
 }
 
 // vhost is one namespace (VH-1). Its trees are replaced, never changed.
 type vhost struct {
+	rec       *VHost
 	exchanges tree[string, *exchange]
 	queues    tree[string, *QueueRecord]
 	// bindings is sorted by identity, so by source first; byDestination has the same
 	// bindings sorted by destination.
-	bindings, byDestination tree[string, *Binding]
+	bindings, byDestination    tree[string, *Binding]
+	policies, operatorPolicies tree[string, *Policy]
+	permissions                tree[string, *Permission]      // by user
+	topicPermissions           tree[string, *TopicPermission] // by user and exchange
 }
 
 // QueueRecord is a declared queue.
@@ -200,6 +207,84 @@ func withPrefix(t tree[string, *Binding], prefix string, yield func(*Binding) bo
 	t.from(prefix, func(k string, b *Binding) bool {
 		return strings.HasPrefix(k, prefix) && yield(b)
 	})
+}
+
+// VHost looks a vhost up.
+func (v *View) VHost(name string) (*VHost, bool) {
+	h, ok := v.vhosts.get(name)
+	return h.rec, ok
+}
+
+// VHosts goes over all vhosts, sorted by name.
+func (v *View) VHosts() iter.Seq[*VHost] {
+	return func(yield func(*VHost) bool) {
+		v.vhosts.each(func(_ string, h vhost) bool { return yield(h.rec) })
+	}
+}
+
+// QueueCountIn returns the number of queues of a vhost.
+func (v *View) QueueCountIn(vhost string) int {
+	h, _ := v.vhosts.get(vhost)
+	return h.queues.len()
+}
+
+// User looks a user up.
+func (v *View) User(name string) (*User, bool) { return v.users.get(name) }
+
+// Users goes over all users, sorted by name.
+func (v *View) Users() iter.Seq[*User] { return values(v.users) }
+
+// Permission returns what a user may do in a vhost; false: nothing.
+func (v *View) Permission(user, vhost string) (*Permission, bool) {
+	h, _ := v.vhosts.get(vhost)
+	return h.permissions.get(user)
+}
+
+// Permissions goes over all permissions of a vhost, sorted by user.
+func (v *View) Permissions(vhost string) iter.Seq[*Permission] {
+	h, _ := v.vhosts.get(vhost)
+	return values(h.permissions)
+}
+
+// TopicPermission returns what bounds a user at a topic exchange; false: nothing does.
+func (v *View) TopicPermission(user, vhost, exchange string) (*TopicPermission, bool) {
+	h, _ := v.vhosts.get(vhost)
+	if h.topicPermissions.len() == 0 {
+		return nil, false
+	}
+	p := TopicPermission{User: user, Exchange: exchange}
+	return h.topicPermissions.get(p.identity())
+}
+
+// TopicPermissions goes over all topic permissions of a vhost, sorted by user and
+// exchange.
+func (v *View) TopicPermissions(vhost string) iter.Seq[*TopicPermission] {
+	h, _ := v.vhosts.get(vhost)
+	return values(h.topicPermissions)
+}
+
+// Policy looks a policy, or an operator's policy, up.
+func (v *View) Policy(vhost, name string, operator bool) (*Policy, bool) {
+	h, _ := v.vhosts.get(vhost)
+	return h.policiesOf(operator).get(name)
+}
+
+// Policies goes over the policies of a vhost, or over the operators' ones, sorted by name.
+func (v *View) Policies(vhost string, operator bool) iter.Seq[*Policy] {
+	h, _ := v.vhosts.get(vhost)
+	return values(*h.policiesOf(operator))
+}
+
+// Parameters goes over the parameters of a vhost, or over the global ones for "", sorted
+// by component and name.
+func (v *View) Parameters(vhost string) iter.Seq[*Parameter] {
+	return slices.Values(v.parametersOf(vhost))
+}
+
+func values[V any](t tree[string, V]) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		t.each(func(_ string, x V) bool { return yield(x) })
+	}
 }
 
 // Nodes goes over all registered nodes, sorted by id.

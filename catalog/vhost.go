@@ -1,0 +1,220 @@
+package catalog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// VHost is a namespace with its settings (VH-1, VH-3).
+type VHost struct {
+	Name             string
+	Description      string
+	Tags             []string
+	DefaultQueueType QueueType // of queues that name none (Q-3)
+	Tracing          bool
+	Protected        bool // cannot be deleted
+	MergePolicies    bool // all matching policies count, not only the first
+	DelayedPublish   bool // the header x-delay holds a message back (DLY-1)
+	ImportDeaths     bool // death headers of publishers count
+	VHostLimits
+}
+
+// VHostLimits bound what a vhost holds; Unlimited is no limit, 0 is none at all (VH-4).
+type VHostLimits struct{ MaxConnections, MaxQueues int64 }
+
+// PutVHost makes a vhost with its pre-declared exchanges, or changes the settings of the
+// one that exists (VH-2). Limits count only for a new one; SetVHostLimits changes them.
+type PutVHost struct {
+	VHost
+	OnlyNew bool // refuse to change one that exists
+}
+
+// DeleteVHost removes a vhost with all that is in it, unless it is protected (VH-2). A
+// missing one is fine.
+type DeleteVHost struct{ Name string }
+
+// SetVHostLimits replaces the limits of a vhost (VH-4).
+type SetVHostLimits struct {
+	VHost  string
+	Limits VHostLimits
+}
+
+func (*PutVHost) kind() commandKind       { return kindPutVHost }
+func (*DeleteVHost) kind() commandKind    { return kindDeleteVHost }
+func (*SetVHostLimits) kind() commandKind { return kindSetVHostLimits }
+
+func (c *PutVHost) append(b []byte) []byte    { return appendBool(appendVHost(b, &c.VHost), c.OnlyNew) }
+func (c *DeleteVHost) append(b []byte) []byte { return appendString(b, c.Name) }
+func (c *SetVHostLimits) append(b []byte) []byte {
+	return appendVHostLimits(appendString(b, c.VHost), c.Limits)
+}
+
+func newVHostRecord(name string) *VHost {
+	return &VHost{
+		Name: name, DefaultQueueType: QueueQuorum,
+		VHostLimits: VHostLimits{MaxConnections: Unlimited, MaxQueues: Unlimited},
+	}
+}
+
+func (v *View) putVHost(c *PutVHost) (Reply, *Error) {
+	e := Error{Code: CodePreconditionFailed, Kind: "vhost", Name: c.Name, VHost: c.Name}
+	if err := c.check(e); err != nil {
+		return Reply{}, err
+	}
+	rec := c.VHost
+	h, exists := v.vhosts.get(c.Name)
+	if !exists {
+		v.vhosts = v.vhosts.set(c.Name, newVHost(&rec))
+		return Reply{Created: true}, nil
+	}
+	if rec.VHostLimits = h.rec.VHostLimits; c.OnlyNew {
+		return Reply{}, e.onlyNew(rec.equal(h.rec))
+	}
+	h.rec = &rec
+	v.vhosts = v.vhosts.set(c.Name, h)
+	return Reply{}, nil
+}
+
+func (x *VHost) equal(y *VHost) bool {
+	a, b := *x, *y
+	a.Tags, b.Tags = nil, nil
+	return slices.Equal(x.Tags, y.Tags) && fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+// onlyNew answers a command that must not change what exists.
+func (e Error) onlyNew(same bool) *Error {
+	if same {
+		return nil
+	}
+	e.Reason = "exists with other properties; change it by itself, or delete it first"
+	return &e
+}
+
+func (x *VHost) check(e Error) *Error {
+	switch {
+	case x.Name == "":
+		e.Arg, e.Reason = "name", "is empty"
+		return &e
+	case !e.nameFits(x.Name):
+		return &e
+	case x.DefaultQueueType != QueueQuorum && x.DefaultQueueType != QueueClassic:
+		e.Arg, e.Value = "default_queue_type", strconv.Quote(string(x.DefaultQueueType))
+		e.Reason = `want "quorum" or "classic"`
+		return &e
+	}
+	if err := e.textFits("description", x.Description); err != nil {
+		return err
+	}
+	if err := e.tagsFit(x.Tags); err != nil {
+		return err
+	}
+	return x.VHostLimits.check(e)
+}
+
+func (l VHostLimits) check(e Error) *Error {
+	if err := e.limitFits("max-connections", l.MaxConnections); err != nil {
+		return err
+	}
+	return e.limitFits("max-queues", l.MaxQueues)
+}
+
+func (e Error) limitFits(name string, n int64) *Error {
+	if n >= Unlimited {
+		return nil
+	}
+	e.Arg, e.Value, e.Reason = name, strconv.FormatInt(n, 10), "want 0 or more, or -1 for no limit"
+	return &e
+}
+
+func (e Error) textFits(name, text string) *Error {
+	switch {
+	case len(text) > MaxTextBytes:
+		e.Arg, e.Reason = name, fmt.Sprintf("%d bytes, the limit is %d", len(text), MaxTextBytes)
+	case !utf8.ValidString(text):
+		e.Arg, e.Reason = name, "is not valid UTF-8"
+	default:
+		return nil
+	}
+	return &e
+}
+
+func (e Error) tagsFit(tags []string) *Error {
+	if len(tags) > MaxTags {
+		e.Arg, e.Reason = "tags", fmt.Sprintf("%d of them, the limit is %d", len(tags), MaxTags)
+		return &e
+	}
+	for _, t := range tags {
+		if err := e.textFits("tags", t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *View) deleteVHost(c *DeleteVHost) (Reply, *Error) {
+	h, ok := v.vhosts.get(c.Name)
+	if !ok {
+		return Reply{}, nil
+	}
+	if h.rec.Protected {
+		return Reply{}, &Error{
+			Code: CodePreconditionFailed, Kind: "vhost", Name: c.Name, VHost: c.Name,
+			Reason: "is protected from deletion; take the protection off first",
+		}
+	}
+	h.queues.each(func(_ string, q *QueueRecord) bool {
+		v.queues = v.queues.without(q.UID)
+		return true
+	})
+	for _, p := range v.parametersOf(c.Name) {
+		v.parameters = v.parameters.without(p.identity())
+	}
+	v.vhosts = v.vhosts.without(c.Name)
+	return Reply{Deleted: true}, nil
+}
+
+func (v *View) setVHostLimits(c *SetVHostLimits) (Reply, *Error) {
+	h, ok := v.vhosts.get(c.VHost)
+	if !ok {
+		return Reply{}, noVHost(c.VHost)
+	}
+	if err := c.Limits.check(Error{Code: CodePreconditionFailed, Kind: "vhost", Name: c.VHost, VHost: c.VHost}); err != nil {
+		return Reply{}, err
+	}
+	rec := *h.rec
+	rec.VHostLimits = c.Limits
+	h.rec = &rec
+	v.vhosts = v.vhosts.set(c.VHost, h)
+	return Reply{}, nil
+}
+
+func appendVHost(b []byte, x *VHost) []byte {
+	b = appendString(appendString(b, x.Name), x.Description)
+	b = appendStrings(b, x.Tags)
+	b = appendString(b, x.DefaultQueueType)
+	for _, flag := range [...]bool{x.Tracing, x.Protected, x.MergePolicies, x.DelayedPublish, x.ImportDeaths} {
+		b = appendBool(b, flag)
+	}
+	return appendVHostLimits(b, x.VHostLimits)
+}
+
+func appendVHostLimits(b []byte, l VHostLimits) []byte {
+	return binary.AppendVarint(binary.AppendVarint(b, l.MaxConnections), l.MaxQueues)
+}
+
+func (r *reader) vhostRecord() VHost {
+	return VHost{
+		Name: r.string("vhost"), Description: r.string("description"), Tags: r.strings("tags"),
+		DefaultQueueType: QueueType(r.string("default queue type")),
+		Tracing:          r.bool("tracing"), Protected: r.bool("protected"), MergePolicies: r.bool("merge policies"),
+		DelayedPublish: r.bool("delayed publish"), ImportDeaths: r.bool("import deaths"),
+		VHostLimits: r.vhostLimits(),
+	}
+}
+
+func (r *reader) vhostLimits() VHostLimits {
+	return VHostLimits{MaxConnections: r.varint("max connections"), MaxQueues: r.varint("max queues")}
+}
