@@ -69,12 +69,15 @@ func (*PutParameter) kind() commandKind    { return kindPutParameter }
 func (*DeleteParameter) kind() commandKind { return kindDeleteParameter }
 
 func (c *PutPolicy) append(b []byte) []byte { return appendBool(appendPolicy(b, &c.Policy), c.OnlyNew) }
+
 func (c *DeletePolicy) append(b []byte) []byte {
 	return appendBool(appendString(appendString(b, c.VHost), c.Name), c.Operator)
 }
+
 func (c *PutParameter) append(b []byte) []byte {
 	return appendBool(appendParameter(b, &c.Parameter), c.OnlyNew)
 }
+
 func (c *DeleteParameter) append(b []byte) []byte {
 	return appendString(appendString(appendString(b, c.VHost), c.Component), c.Name)
 }

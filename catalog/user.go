@@ -78,15 +78,19 @@ func (c *DeleteUser) append(b []byte) []byte { return appendString(b, c.Name) }
 func (c *SetUserLimits) append(b []byte) []byte {
 	return appendUserLimits(appendString(b, c.User), c.Limits)
 }
+
 func (c *SetPermission) append(b []byte) []byte {
 	return appendBool(appendPermission(b, &c.Permission), c.OnlyNew)
 }
+
 func (c *ClearPermission) append(b []byte) []byte {
 	return appendString(appendString(b, c.User), c.VHost)
 }
+
 func (c *SetTopicPermission) append(b []byte) []byte {
 	return appendBool(appendTopicPermission(b, &c.TopicPermission), c.OnlyNew)
 }
+
 func (c *ClearTopicPermission) append(b []byte) []byte {
 	return appendString(appendString(appendString(b, c.User), c.VHost), c.Exchange)
 }
