@@ -58,13 +58,12 @@ func (c *Config) Validate() error {
 
 // Broker is one node's broker. All methods may be called concurrently.
 type Broker struct {
-	cfg      Config
-	log      *slog.Logger
-	cluster  atomic.Pointer[cluster.Cluster]
-	view     func() *catalog.View // nil view before Attach
-	open     func(id.QueueUID) (enqueuer, error)
-	leads    func(id.QueueUID) bool // whether this node leads a queue
-	draining atomic.Bool
+	cfg     Config
+	log     *slog.Logger
+	cluster atomic.Pointer[cluster.Cluster]
+	view    func() *catalog.View // nil view before Attach
+	open    func(id.QueueUID) (enqueuer, error)
+	leads   func(id.QueueUID) bool // whether this node leads a queue
 
 	publishes sync.Pool // *publishing
 	handles   handles
@@ -107,7 +106,7 @@ func (b *Broker) Ready() error {
 	switch {
 	case c == nil:
 		return errors.New("broker: the node is starting")
-	case b.draining.Load():
+	case c.Draining():
 		return errors.New("broker: the node is drained; use another node")
 	}
 	return c.Ready()
@@ -133,10 +132,11 @@ func errStarting() *Error {
 
 // Admit says whether new streams may begin on this node: not while it is drained.
 func (b *Broker) Admit() error {
-	if _, err := b.attachedCluster(); err != nil {
+	c, err := b.attachedCluster()
+	if err != nil {
 		return err
 	}
-	if b.draining.Load() {
+	if c.Draining() {
 		return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: "this node is drained; use another node"}
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/message"
 )
 
@@ -100,6 +101,16 @@ func classify(err error, about Error) error {
 		return fromCatalog(refused)
 	case errors.As(err, &field):
 		about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, field.Field, field.Value, field.Reason
+	case errors.Is(err, operation.ErrUnknown):
+		about.Class, about.Reason = NotFound, err.Error()
+	case errors.Is(err, operation.ErrEnded):
+		about.Class, about.State, about.Reason = PreconditionFailed, true, err.Error()
+	case errors.Is(err, operation.ErrBusy):
+		about.Class, about.Reason = ResourceLocked, err.Error()
+	case errors.Is(err, operation.ErrClosed):
+		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, "this node is stopping; use another node"
+	case errors.Is(err, cluster.ErrNodeUnreachable):
+		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, err.Error()
 	case errors.Is(err, cluster.ErrNoSuchQueue):
 		about.Class, about.Reason = NotFound, "does not exist; declare it first"
 	case errors.Is(err, cluster.ErrExclusive): // CO-2

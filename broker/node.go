@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 
+	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
 )
 
@@ -24,10 +25,17 @@ type NodeStatus struct {
 	Connected     bool // to this node
 	Replicas      int
 	Leaders       int
+	// Answers tells that the node was asked and what follows is what it said.
+	Answers  bool
+	Draining bool
+	Start    StartProgress
 }
 
-// ClusterStatus returns the cluster's state.
-func (b *Broker) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
+// StartProgress is how far a node's start is.
+type StartProgress = cluster.StartProgress
+
+// ClusterStatus returns the cluster's state. With details every node is asked how it is.
+func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return ClusterStatus{}, err
@@ -40,12 +48,20 @@ func (b *Broker) ClusterStatus(ctx context.Context) (ClusterStatus, error) {
 		Cluster: s.Name, Node: string(s.Node), CatalogLeader: string(s.CatalogLeader), CatalogIndex: s.CatalogIndex,
 		Nodes: make([]NodeStatus, len(s.Nodes)),
 	}
+	var said map[id.NodeID]cluster.NodeDetails
+	if details {
+		if said, err = c.NodeDetails(ctx); err != nil {
+			return ClusterStatus{}, translate(err, Error{Kind: "cluster", Name: s.Name})
+		}
+	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		out.Nodes[i] = NodeStatus{
 			ID: string(n.ID), Epoch: uint64(n.Epoch), ClientAddress: n.ClientAddr, Version: n.Version,
 			Alive: n.Alive, Connected: n.Connected, Replicas: n.Replicas, Leaders: n.Leaders,
 		}
+		d, answers := said[n.ID]
+		out.Nodes[i].Answers, out.Nodes[i].Draining, out.Nodes[i].Start = answers, d.Draining, d.Start
 	}
 	return out, nil
 }
@@ -77,15 +93,4 @@ func isMember(members []id.NodeID, node string) bool {
 		}
 	}
 	return false
-}
-
-// Drain makes this node unready and moves all leadership off it; what it cannot move in
-// time is named in the error. The node stays drained until it is restarted.
-func (b *Broker) Drain(ctx context.Context) error {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
-	b.draining.Store(true)
-	return translate(c.Drain(ctx), Error{Kind: "node"})
 }

@@ -197,12 +197,3 @@ func (c *Client) TransferLeadership(ctx context.Context, vhost, queue, node stri
 func transferLeadership(ctx context.Context, n *node, r *brokerv1.TransferLeadershipRequest) (*brokerv1.TransferLeadershipResponse, error) {
 	return n.admin.TransferLeadership(ctx, r)
 }
-
-// Drain moves all leadership off the node that is asked, so use a client of that one
-// address with FixedAddresses.
-func (c *Client) Drain(ctx context.Context) error {
-	_, err := do(ctx, c, &brokerv1.DrainRequest{}, func(ctx context.Context, n *node, r *brokerv1.DrainRequest) (*brokerv1.DrainResponse, error) {
-		return n.admin.Drain(ctx, r)
-	})
-	return err
-}

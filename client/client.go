@@ -165,9 +165,18 @@ func gaveUp(ctx context.Context, last error) error {
 
 // ClusterStatus returns the cluster as one node sees it, and learns the nodes' addresses.
 func (c *Client) ClusterStatus(ctx context.Context) (*brokerv1.ClusterStatusResponse, error) {
+	return c.clusterStatus(ctx, &brokerv1.ClusterStatusRequest{})
+}
+
+// ClusterDetails is ClusterStatus with what every node says of itself.
+func (c *Client) ClusterDetails(ctx context.Context) (*brokerv1.ClusterStatusResponse, error) {
+	return c.clusterStatus(ctx, &brokerv1.ClusterStatusRequest{Details: true})
+}
+
+func (c *Client) clusterStatus(ctx context.Context, r *brokerv1.ClusterStatusRequest) (*brokerv1.ClusterStatusResponse, error) {
 	var out *brokerv1.ClusterStatusResponse
 	err := c.call(ctx, func(ctx context.Context, n *node) (err error) {
-		out, err = n.admin.ClusterStatus(ctx, &brokerv1.ClusterStatusRequest{})
+		out, err = n.admin.ClusterStatus(ctx, r)
 		return err
 	})
 	if err != nil {

@@ -98,7 +98,7 @@ func groupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatu
 }
 
 // NodeStatus tells what this node hosts and how far the founding has come.
-func (s calls) NodeStatus(context.Context, *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
+func (s calls) NodeStatus(_ context.Context, r *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
 	c := s.c
 	out := &nodev1.NodeStatusResponse{
 		Node: string(c.cfg.Node), Epoch: uint64(c.epoch), Version: c.cfg.Version, Draining: c.draining.Load(),
@@ -109,6 +109,11 @@ func (s calls) NodeStatus(context.Context, *nodev1.NodeStatusRequest) (*nodev1.N
 	out.Founder, out.FoundingRound, out.Founding = string(p.founder), p.round, nodeNames(p.members)
 	for uid, err := range c.host.losses() {
 		out.Lost = append(out.Lost, &nodev1.LostMember{Queue: uint64(uid), Reason: err.Error()})
+	}
+	at := c.StartProgress()
+	out.Start = &nodev1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
+	if r.GetBrief() {
+		return out, nil
 	}
 	g := c.catalog.group
 	out.Groups = append(out.Groups, groupStatus(id.CatalogGroup, g.Stats(), g.Failed()))

@@ -102,6 +102,8 @@ var (
 	ErrExclusive = errors.New("cluster: exclusive access")
 	// ErrConsumerGone: the consumer was cancelled or closed.
 	ErrConsumerGone = errors.New("cluster: consumer is gone")
+	// ErrNodeUnreachable: another node was asked, and does not answer.
+	ErrNodeUnreachable = errors.New("cluster: node does not answer")
 	// ErrClosed: this node is stopping.
 	ErrClosed = errors.New("cluster: node is stopping")
 )

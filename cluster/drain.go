@@ -20,31 +20,45 @@ const (
 	drainAlone = time.Second
 )
 
+// phaseDrain is the one phase of a drain.
+const phaseDrain = "moving leaders"
+
+// Draining tells whether Drain was called: then the node takes no new work.
+func (c *Cluster) Draining() bool { return c.draining.Load() }
+
 // Drain moves leadership of all groups off this node and waits until it leads nothing,
 // naming in its error what is left when ctx ends, or when no group that is left has
 // another member that is there and does not drain: nodes that drain together must not
 // hand groups to and fro. A drained node is no longer Ready; it goes on as a member until
-// Close.
-func (c *Cluster) Drain(ctx context.Context) error {
+// Close. report is told the groups that were moved, and which one holds the drain up.
+func (c *Cluster) Drain(ctx context.Context, report func(Progress)) error {
 	c.draining.Store(true)
+	most := 0
 	for round, taken := 0, time.Now(); ; round++ {
 		led := c.ledGroups()
+		most = max(most, len(led))
+		p := Progress{Phase: phaseDrain, Done: int64(most - len(led)), Total: int64(most), Unit: unitGroups}
 		if len(led) == 0 {
+			report(p)
 			return nil
 		}
 		stays := c.staying(led)
 		moving, shared := false, false
+		held := holdUps{}
 		err := eachOf(led, func(g ledGroup) error {
 			takers := slices.DeleteFunc(slices.Clone(g.members), func(n id.NodeID) bool { return !slices.Contains(stays, n) })
-			if len(takers) == 0 {
-				return fmt.Errorf("cluster: no other member of %s is there and stays", g.name)
+			err := fmt.Errorf("no other member of it is there and stays: it has %q", g.members)
+			if len(takers) > 0 {
+				err = g.transfer(ctx, takers[round%len(takers)])
 			}
-			return g.transfer(ctx, takers[round%len(takers)])
+			return held.note(g.name, err)
 		})
 		for _, g := range led {
 			shared = shared || len(g.members) > 1
 			moving = moving || slices.ContainsFunc(g.members, func(n id.NodeID) bool { return slices.Contains(stays, n) })
 		}
+		p.Detail = held.String()
+		report(p)
 		if moving {
 			taken = time.Now()
 		}
@@ -53,6 +67,40 @@ func (c *Cluster) Drain(ctx context.Context) error {
 			return c.undrained(ctx, err)
 		}
 	}
+}
+
+// holdUps are the groups that could not be moved in a round.
+type holdUps struct {
+	mu    sync.Mutex // guards what follows
+	names []string
+	first error // of the first name in order
+}
+
+func (h *holdUps) note(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.names) == 0 || name < slices.Min(h.names) {
+		h.first = err
+	}
+	h.names = append(h.names, name)
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// String names the first one, why it stays, and how many there are besides.
+func (h *holdUps) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.names) == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("held up by %s: %v", slices.Min(h.names), h.first)
+	if n := len(h.names) - 1; n > 0 {
+		s += fmt.Sprintf(", and by %d more", n)
+	}
+	return s
 }
 
 // staying asks the other members of groups and returns those that answer and do not drain.

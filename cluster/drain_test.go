@@ -28,7 +28,7 @@ func TestDrainTogether(t *testing.T) {
 		errs := map[id.NodeID]error{}
 		for _, i := range ids {
 			all.Go(func() {
-				err := n.nodes[i].Drain(ctx)
+				err := n.nodes[i].Drain(ctx, func(Progress) {})
 				mu.Lock()
 				defer mu.Unlock()
 				errs[i] = err

@@ -49,7 +49,7 @@ func TestSingleNode(t *testing.T) {
 	q := n.nodes["a"].declare(t, "only", 3)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err = n.nodes["a"].Drain(ctx)
+	err = n.nodes["a"].Drain(ctx, func(Progress) {})
 	if err == nil || !strings.Contains(err.Error(), `queue "only"`) || !strings.Contains(err.Error(), "the catalog") {
 		t.Errorf("drain: %v", err)
 	}

@@ -138,7 +138,7 @@ func TestJoinDrainLeave(t *testing.T) {
 	_, in := d.consume(t, q)
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	in.await(t, "held")
-	if err := d.Drain(testContext(t)); err != nil {
+	if err := d.Drain(testContext(t), func(Progress) {}); err != nil {
 		t.Fatal(err)
 	}
 	if led := d.ledGroups(); len(led) > 0 {

@@ -7,17 +7,12 @@ import (
 	"path"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 )
 
 // Progress is how far a long operation has come. The next one replaces it.
-type Progress struct {
-	Phase string // what goes on: one of the Phase constants
-	// Done of Total are made, in Unit. Total is 0 while it is not known.
-	Done, Total int64
-	Unit        string // "entries", "queues"
-	Detail      string // which queue, and what it waits for; "": nothing to add
-}
+type Progress = operation.Progress
 
 // Phases of operations on members.
 const (

@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
@@ -35,6 +36,8 @@ type Cluster struct {
 	changes *changer
 	// liveness lets queues' groups elect leaders; nil: they have timers of their own.
 	liveness *liveness.Manager
+
+	operations *operation.Registry
 
 	draining atomic.Bool
 	starting atomic.Pointer[StartProgress] // as last told; never nil
@@ -83,6 +86,7 @@ func (c *Cluster) boot() error {
 	if c.epoch, err = c.dir.nextEpoch(); err != nil {
 		return err
 	}
+	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
 	c.loops.Go(c.tellStart)
 	if err := c.openShared(); err != nil {
 		return err
@@ -230,6 +234,9 @@ func (c *Cluster) Close(ctx context.Context) error {
 func (c *Cluster) shutdown(ctx context.Context) error {
 	c.stop()
 	var errs []error
+	if c.operations != nil {
+		c.operations.Close()
+	}
 	if c.gateway != nil {
 		c.gateway.close()
 	}

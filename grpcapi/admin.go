@@ -217,8 +217,8 @@ func (a *adminServer) ListBindings(_ context.Context, req *brokerv1.ListBindings
 }
 
 // ClusterStatus shows the nodes as this one sees them.
-func (a *adminServer) ClusterStatus(ctx context.Context, _ *brokerv1.ClusterStatusRequest) (*brokerv1.ClusterStatusResponse, error) {
-	s, err := a.b.ClusterStatus(ctx)
+func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterStatusRequest) (*brokerv1.ClusterStatusResponse, error) {
+	s, err := a.b.ClusterStatus(ctx, req.GetDetails())
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +230,10 @@ func (a *adminServer) ClusterStatus(ctx context.Context, _ *brokerv1.ClusterStat
 		n := &s.Nodes[i]
 		out.Nodes[i] = &brokerv1.ClusterNode{
 			Id: n.ID, Epoch: n.Epoch, ClientAddress: n.ClientAddress, Version: n.Version, Alive: n.Alive,
-			Connected: n.Connected, Replicas: uint32(n.Replicas), Leaders: uint32(n.Leaders),
+			Connected: n.Connected, Replicas: uint32(n.Replicas), Leaders: uint32(n.Leaders), Draining: n.Draining,
+		}
+		if at := n.Start; n.Answers {
+			out.Nodes[i].Start = &brokerv1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
 		}
 	}
 	return out, nil
@@ -242,12 +245,4 @@ func (a *adminServer) TransferLeadership(ctx context.Context, req *brokerv1.Tran
 		return nil, err
 	}
 	return &brokerv1.TransferLeadershipResponse{}, nil
-}
-
-// Drain moves all leadership off this node.
-func (a *adminServer) Drain(ctx context.Context, _ *brokerv1.DrainRequest) (*brokerv1.DrainResponse, error) {
-	if err := a.b.Drain(ctx); err != nil {
-		return nil, err
-	}
-	return &brokerv1.DrainResponse{}, nil
 }

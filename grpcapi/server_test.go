@@ -96,6 +96,14 @@ func TestStarting(t *testing.T) {
 		"bind":    func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{}}); return err },
 		"cluster": func() error { _, err := a.ClusterStatus(ctx, &brokerv1.ClusterStatusRequest{}); return err },
 		"drain":   func() error { _, err := a.Drain(ctx, &brokerv1.DrainRequest{}); return err },
+		"operations": func() error {
+			_, err := a.ListOperations(ctx, &brokerv1.ListOperationsRequest{})
+			return err
+		},
+		"grow":      func() error { _, err := a.GrowQueues(ctx, &brokerv1.GrowQueuesRequest{}); return err },
+		"shrink":    func() error { _, err := a.ShrinkNode(ctx, &brokerv1.ShrinkNodeRequest{}); return err },
+		"rebalance": func() error { _, err := a.RebalanceQueues(ctx, &brokerv1.RebalanceQueuesRequest{}); return err },
+		"forget":    func() error { _, err := a.ForgetNode(ctx, &brokerv1.ForgetNodeRequest{}); return err },
 	}
 	for name, call := range calls {
 		st := status.Convert(call())

@@ -45,17 +45,19 @@ func Table() []Package {
 			ThirdParty: []string{"grpc", "protobuf", "raft"},
 		},
 		{Path: "cluster/liveness", Imports: []string{"id", "cluster/transport", "proto/node/v1"}, ThirdParty: []string{"raft"}},
+		{Path: "cluster/operation", Imports: []string{"id"}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
-				"cluster/liveness", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants",
+				"cluster/liveness", "cluster/operation", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
 		{Path: "policy", Imports: []string{"id", "message", "catalog", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
-			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "deadletter", "internal/pattern",
+			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "deadletter",
+			"internal/pattern",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message"}},
 		{

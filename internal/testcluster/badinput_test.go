@@ -360,7 +360,7 @@ func testSettleUnknown(t *testing.T, p peer) {
 func testDrained(t *testing.T, c *testcluster.Cluster, p peer) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	cancel() // alone in its cluster it has nowhere to move leadership to
-	if err := c.Broker(0).Drain(ctx); err == nil {
+	if _, err := c.Broker(0).Drain(ctx, ""); err == nil {
 		t.Log("drained at once")
 	}
 	_, err := publishRequests(t, p)

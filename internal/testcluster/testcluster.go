@@ -136,6 +136,9 @@ func (c *Cluster) Addrs() []string {
 // Broker returns a running node's broker.
 func (c *Cluster) Broker(i int) *broker.Broker { return c.nodes[i].broker }
 
+// Cluster returns a running node's part of the cluster.
+func (c *Cluster) Cluster(i int) *cluster.Cluster { return c.nodes[i].cluster }
+
 // Name returns a node's id.
 func (c *Cluster) Name(i int) string { return string(c.nodes[i].name) }
 

@@ -206,7 +206,7 @@ func (n *node) stop(drain bool) error {
 	if n.api != nil && drain {
 		n.log.Info("node drains", "at_most", n.cfg.Timeouts.Drain)
 		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
-			if err := n.broker.Drain(ctx); err != nil {
+			if _, err := n.broker.Drain(ctx, ""); err != nil {
 				n.log.Warn("drain is incomplete, other nodes take over by election", "error", err)
 			}
 		})

@@ -76,6 +76,67 @@ func (DestinationType) EnumDescriptor() ([]byte, []int) {
 	return file_broker_v1_admin_proto_rawDescGZIP(), []int{0}
 }
 
+// OperationState is where an operation stands; all but running are final.
+type OperationState int32
+
+const (
+	// Unset.
+	OperationState_OPERATION_STATE_UNSPECIFIED OperationState = 0
+	// It runs.
+	OperationState_OPERATION_STATE_RUNNING OperationState = 1
+	// It has done all.
+	OperationState_OPERATION_STATE_DONE OperationState = 2
+	// It has ended with an error.
+	OperationState_OPERATION_STATE_FAILED OperationState = 3
+	// It was cancelled.
+	OperationState_OPERATION_STATE_CANCELLED OperationState = 4
+)
+
+// Enum value maps for OperationState.
+var (
+	OperationState_name = map[int32]string{
+		0: "OPERATION_STATE_UNSPECIFIED",
+		1: "OPERATION_STATE_RUNNING",
+		2: "OPERATION_STATE_DONE",
+		3: "OPERATION_STATE_FAILED",
+		4: "OPERATION_STATE_CANCELLED",
+	}
+	OperationState_value = map[string]int32{
+		"OPERATION_STATE_UNSPECIFIED": 0,
+		"OPERATION_STATE_RUNNING":     1,
+		"OPERATION_STATE_DONE":        2,
+		"OPERATION_STATE_FAILED":      3,
+		"OPERATION_STATE_CANCELLED":   4,
+	}
+)
+
+func (x OperationState) Enum() *OperationState {
+	p := new(OperationState)
+	*p = x
+	return p
+}
+
+func (x OperationState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OperationState) Descriptor() protoreflect.EnumDescriptor {
+	return file_broker_v1_admin_proto_enumTypes[1].Descriptor()
+}
+
+func (OperationState) Type() protoreflect.EnumType {
+	return &file_broker_v1_admin_proto_enumTypes[1]
+}
+
+func (x OperationState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OperationState.Descriptor instead.
+func (OperationState) EnumDescriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{1}
+}
+
 // DeclareQueueRequest describes a queue.
 type DeclareQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1950,7 +2011,9 @@ func (x *ListBindingsResponse) GetBindings() []*Binding {
 
 // ClusterStatusRequest asks for the cluster's state.
 type ClusterStatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Details asks every node how it is.
+	Details       bool `protobuf:"varint,1,opt,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1983,6 +2046,13 @@ func (x *ClusterStatusRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use ClusterStatusRequest.ProtoReflect.Descriptor instead.
 func (*ClusterStatusRequest) Descriptor() ([]byte, []int) {
 	return file_broker_v1_admin_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ClusterStatusRequest) GetDetails() bool {
+	if x != nil {
+		return x.Details
+	}
+	return false
 }
 
 // ClusterStatusResponse shows the cluster as one node sees it.
@@ -2073,9 +2143,14 @@ type ClusterNode struct {
 	// Alive by gossip.
 	Alive bool `protobuf:"varint,5,opt,name=alive,proto3" json:"alive,omitempty"`
 	// Connected to the node that answers.
-	Connected     bool   `protobuf:"varint,6,opt,name=connected,proto3" json:"connected,omitempty"`
-	Replicas      uint32 `protobuf:"varint,7,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	Leaders       uint32 `protobuf:"varint,8,opt,name=leaders,proto3" json:"leaders,omitempty"`
+	Connected bool   `protobuf:"varint,6,opt,name=connected,proto3" json:"connected,omitempty"`
+	Replicas  uint32 `protobuf:"varint,7,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Leaders   uint32 `protobuf:"varint,8,opt,name=leaders,proto3" json:"leaders,omitempty"`
+	// Draining nodes lead nothing that another can lead, and take no new work. It is told
+	// with details.
+	Draining bool `protobuf:"varint,20,opt,name=draining,proto3" json:"draining,omitempty"`
+	// Start is how far the node's start is; told with details by nodes that answer.
+	Start         *StartProgress `protobuf:"bytes,21,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2166,6 +2241,92 @@ func (x *ClusterNode) GetLeaders() uint32 {
 	return 0
 }
 
+func (x *ClusterNode) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *ClusterNode) GetStart() *StartProgress {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+// StartProgress is how far a node's start is.
+type StartProgress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Phase is "opening the log", "joining the cluster", "opening groups", "electing
+	// leaders" or "started".
+	Phase string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	Done  uint64 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	// Total is 0 while it is not known.
+	Total         uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Unit          string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartProgress) Reset() {
+	*x = StartProgress{}
+	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartProgress) ProtoMessage() {}
+
+func (x *StartProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
+func (*StartProgress) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *StartProgress) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *StartProgress) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *StartProgress) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *StartProgress) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
 // TransferLeadershipRequest names the queue and the node.
 type TransferLeadershipRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2180,7 +2341,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	mi := &file_broker_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2353,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	mi := &file_broker_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2366,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TransferLeadershipRequest) GetVhost() string {
@@ -2238,7 +2399,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[31]
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2250,7 +2411,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[31]
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2263,19 +2424,26 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
-// DrainRequest asks the node to give up leadership.
+// DrainRequest asks a node to give up leadership.
 type DrainRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Node: the one that is asked if empty.
+	Node string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// NoWait answers as soon as the drain has begun; else the answer comes when it is over.
+	NoWait bool `protobuf:"varint,2,opt,name=no_wait,json=noWait,proto3" json:"no_wait,omitempty"`
+	// TimeoutMs bounds the drain if NoWait is set; 0: it goes on until it is over. Otherwise
+	// the caller's deadline bounds it.
+	TimeoutMs     int64 `protobuf:"varint,3,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2455,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,19 +2468,41 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
-// DrainResponse is empty.
+func (x *DrainRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DrainRequest) GetNoWait() bool {
+	if x != nil {
+		return x.NoWait
+	}
+	return false
+}
+
+func (x *DrainRequest) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+// DrainResponse holds the operation.
 type DrainResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2324,7 +2514,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2337,7 +2527,1136 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DrainResponse) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+// Operation is a long job. It ends with the process of its node.
+type Operation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id is NODE.EPOCH.NUMBER and never used again.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Kind is such as "drain" or "grow-queues".
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Target is what the operation is about, in words.
+	Target string `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
+	// Node that runs it.
+	Node  string         `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	State OperationState `protobuf:"varint,5,opt,name=state,proto3,enum=quorate.broker.v1.OperationState" json:"state,omitempty"`
+	// Phase is what goes on now; done, total, rate and eta_ms are of the phase.
+	Phase string `protobuf:"bytes,6,opt,name=phase,proto3" json:"phase,omitempty"`
+	Done  int64  `protobuf:"varint,7,opt,name=done,proto3" json:"done,omitempty"`
+	// Total is 0 while it is not known.
+	Total int64 `protobuf:"varint,8,opt,name=total,proto3" json:"total,omitempty"`
+	// Unit of done and total, such as "queues".
+	Unit string `protobuf:"bytes,9,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Rate is in units per second; 0 while it is not known.
+	Rate float64 `protobuf:"fixed64,10,opt,name=rate,proto3" json:"rate,omitempty"`
+	// EtaMs is the rest of the phase at that rate; 0 while it is not known.
+	EtaMs int64 `protobuf:"varint,11,opt,name=eta_ms,json=etaMs,proto3" json:"eta_ms,omitempty"`
+	// StartedMs and UpdatedMs are milliseconds since the Unix epoch.
+	StartedMs int64 `protobuf:"varint,12,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	UpdatedMs int64 `protobuf:"varint,13,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
+	// Detail names what the operation waits for or works on.
+	Detail string `protobuf:"bytes,14,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Error tells why it failed.
+	Error         string `protobuf:"bytes,15,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Operation) Reset() {
+	*x = Operation{}
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Operation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Operation) ProtoMessage() {}
+
+func (x *Operation) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Operation.ProtoReflect.Descriptor instead.
+func (*Operation) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Operation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Operation) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Operation) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Operation) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Operation) GetState() OperationState {
+	if x != nil {
+		return x.State
+	}
+	return OperationState_OPERATION_STATE_UNSPECIFIED
+}
+
+func (x *Operation) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Operation) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *Operation) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Operation) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *Operation) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Operation) GetEtaMs() int64 {
+	if x != nil {
+		return x.EtaMs
+	}
+	return 0
+}
+
+func (x *Operation) GetStartedMs() int64 {
+	if x != nil {
+		return x.StartedMs
+	}
+	return 0
+}
+
+func (x *Operation) GetUpdatedMs() int64 {
+	if x != nil {
+		return x.UpdatedMs
+	}
+	return 0
+}
+
+func (x *Operation) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Operation) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// ListOperationsRequest asks for operations.
+type ListOperationsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Running leaves out those that have ended.
+	Running       bool `protobuf:"varint,1,opt,name=running,proto3" json:"running,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOperationsRequest) Reset() {
+	*x = ListOperationsRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOperationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOperationsRequest) ProtoMessage() {}
+
+func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
+func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ListOperationsRequest) GetRunning() bool {
+	if x != nil {
+		return x.Running
+	}
+	return false
+}
+
+// ListOperationsResponse lists operations, oldest first.
+type ListOperationsResponse struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Operations []*Operation           `protobuf:"bytes,1,rep,name=operations,proto3" json:"operations,omitempty"`
+	// Silent are the nodes that did not answer: what they run is not in the list.
+	Silent        []string `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOperationsResponse) Reset() {
+	*x = ListOperationsResponse{}
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOperationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOperationsResponse) ProtoMessage() {}
+
+func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
+func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *ListOperationsResponse) GetOperations() []*Operation {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
+func (x *ListOperationsResponse) GetSilent() []string {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
+// GetOperationRequest names an operation.
+type GetOperationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOperationRequest) Reset() {
+	*x = GetOperationRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOperationRequest) ProtoMessage() {}
+
+func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
+func (*GetOperationRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *GetOperationRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// GetOperationResponse holds the operation.
+type GetOperationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetOperationResponse) Reset() {
+	*x = GetOperationResponse{}
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetOperationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetOperationResponse) ProtoMessage() {}
+
+func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
+func (*GetOperationResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *GetOperationResponse) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+// WatchOperationRequest names an operation.
+type WatchOperationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchOperationRequest) Reset() {
+	*x = WatchOperationRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchOperationRequest) ProtoMessage() {}
+
+func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
+func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *WatchOperationRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// WatchOperationResponse holds the operation as it is.
+type WatchOperationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchOperationResponse) Reset() {
+	*x = WatchOperationResponse{}
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchOperationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchOperationResponse) ProtoMessage() {}
+
+func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
+func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *WatchOperationResponse) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+// CancelOperationRequest names an operation.
+type CancelOperationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelOperationRequest) Reset() {
+	*x = CancelOperationRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelOperationRequest) ProtoMessage() {}
+
+func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
+func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *CancelOperationRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// CancelOperationResponse holds the operation as it was when it was asked to end.
+type CancelOperationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelOperationResponse) Reset() {
+	*x = CancelOperationResponse{}
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelOperationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelOperationResponse) ProtoMessage() {}
+
+func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
+func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *CancelOperationResponse) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+// StartOperationResponse holds what was started, or with dry_run what would be done.
+type StartOperationResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Operation is unset with dry_run.
+	Operation *Operation `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Plan has a line for each change, with dry_run; at most 1000.
+	Plan []string `protobuf:"bytes,2,rep,name=plan,proto3" json:"plan,omitempty"`
+	// PlanTotal is the number of changes, those without a line included.
+	PlanTotal     uint64 `protobuf:"varint,3,opt,name=plan_total,json=planTotal,proto3" json:"plan_total,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartOperationResponse) Reset() {
+	*x = StartOperationResponse{}
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartOperationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartOperationResponse) ProtoMessage() {}
+
+func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartOperationResponse.ProtoReflect.Descriptor instead.
+func (*StartOperationResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *StartOperationResponse) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+func (x *StartOperationResponse) GetPlan() []string {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+func (x *StartOperationResponse) GetPlanTotal() uint64 {
+	if x != nil {
+		return x.PlanTotal
+	}
+	return 0
+}
+
+// QueueFilter chooses queues; the empty one chooses all.
+type QueueFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Vhost: all if empty.
+	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	// Pattern of names with *, ? and [a-z]; all if empty.
+	Pattern       string `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueFilter) Reset() {
+	*x = QueueFilter{}
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueFilter) ProtoMessage() {}
+
+func (x *QueueFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueFilter.ProtoReflect.Descriptor instead.
+func (*QueueFilter) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *QueueFilter) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *QueueFilter) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+// GrowQueuesRequest names the node and the queues.
+type GrowQueuesRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Node   string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Queues *QueueFilter           `protobuf:"bytes,2,opt,name=queues,proto3" json:"queues,omitempty"`
+	// EvenOnly leaves out queues with an odd number of members.
+	EvenOnly bool `protobuf:"varint,3,opt,name=even_only,json=evenOnly,proto3" json:"even_only,omitempty"`
+	// DryRun tells what would be done and does nothing.
+	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GrowQueuesRequest) Reset() {
+	*x = GrowQueuesRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GrowQueuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GrowQueuesRequest) ProtoMessage() {}
+
+func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GrowQueuesRequest.ProtoReflect.Descriptor instead.
+func (*GrowQueuesRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *GrowQueuesRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *GrowQueuesRequest) GetQueues() *QueueFilter {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *GrowQueuesRequest) GetEvenOnly() bool {
+	if x != nil {
+		return x.EvenOnly
+	}
+	return false
+}
+
+func (x *GrowQueuesRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// ShrinkNodeRequest names the node and the queues.
+type ShrinkNodeRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Node   string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Queues *QueueFilter           `protobuf:"bytes,2,opt,name=queues,proto3" json:"queues,omitempty"`
+	// KeepSize lets another node take its place in each queue, if there is one.
+	KeepSize bool `protobuf:"varint,3,opt,name=keep_size,json=keepSize,proto3" json:"keep_size,omitempty"`
+	// DryRun tells what would be done and does nothing.
+	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShrinkNodeRequest) Reset() {
+	*x = ShrinkNodeRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShrinkNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShrinkNodeRequest) ProtoMessage() {}
+
+func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShrinkNodeRequest.ProtoReflect.Descriptor instead.
+func (*ShrinkNodeRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ShrinkNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ShrinkNodeRequest) GetQueues() *QueueFilter {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+func (x *ShrinkNodeRequest) GetKeepSize() bool {
+	if x != nil {
+		return x.KeepSize
+	}
+	return false
+}
+
+func (x *ShrinkNodeRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// RebalanceQueuesRequest names the queues.
+type RebalanceQueuesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queues        *QueueFilter           `protobuf:"bytes,1,opt,name=queues,proto3" json:"queues,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RebalanceQueuesRequest) Reset() {
+	*x = RebalanceQueuesRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RebalanceQueuesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RebalanceQueuesRequest) ProtoMessage() {}
+
+func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RebalanceQueuesRequest.ProtoReflect.Descriptor instead.
+func (*RebalanceQueuesRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *RebalanceQueuesRequest) GetQueues() *QueueFilter {
+	if x != nil {
+		return x.Queues
+	}
+	return nil
+}
+
+// AddMemberRequest names the queue and the node.
+type AddMemberRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Vhost defaults to "/".
+	Vhost         string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Queue         string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	Node          string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddMemberRequest) Reset() {
+	*x = AddMemberRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddMemberRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddMemberRequest) ProtoMessage() {}
+
+func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddMemberRequest.ProtoReflect.Descriptor instead.
+func (*AddMemberRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *AddMemberRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *AddMemberRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *AddMemberRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+// RemoveMemberRequest names the queue and the node.
+type RemoveMemberRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Vhost defaults to "/".
+	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	Node  string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	// DryRun tells what would be done and does nothing.
+	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMemberRequest) Reset() {
+	*x = RemoveMemberRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMemberRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMemberRequest) ProtoMessage() {}
+
+func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
+func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *RemoveMemberRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *RemoveMemberRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *RemoveMemberRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RemoveMemberRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// ReplaceMemberRequest names the queue and the nodes. With from equal to to the member is
+// rebuilt from the others.
+type ReplaceMemberRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Vhost defaults to "/".
+	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	From  string `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	To    string `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// DryRun tells what would be done and does nothing.
+	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplaceMemberRequest) Reset() {
+	*x = ReplaceMemberRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplaceMemberRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplaceMemberRequest) ProtoMessage() {}
+
+func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplaceMemberRequest.ProtoReflect.Descriptor instead.
+func (*ReplaceMemberRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ReplaceMemberRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *ReplaceMemberRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ReplaceMemberRequest) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *ReplaceMemberRequest) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *ReplaceMemberRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// ForgetNodeRequest names the node.
+type ForgetNodeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Replace lets other nodes take its place in queues first; without it the node must be a
+	// member of none.
+	Replace bool `protobuf:"varint,2,opt,name=replace,proto3" json:"replace,omitempty"`
+	// DryRun tells what would be done and does nothing.
+	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeRequest) Reset() {
+	*x = ForgetNodeRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeRequest) ProtoMessage() {}
+
+func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
+func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ForgetNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ForgetNodeRequest) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
+func (x *ForgetNodeRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
 }
 
 var File_broker_v1_admin_proto protoreflect.FileDescriptor
@@ -2496,14 +3815,15 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x13ListBindingsRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\"N\n" +
 	"\x14ListBindingsResponse\x126\n" +
-	"\bbindings\x18\x01 \x03(\v2\x1a.quorate.broker.v1.BindingR\bbindings\"\x16\n" +
-	"\x14ClusterStatusRequest\"\xc7\x01\n" +
+	"\bbindings\x18\x01 \x03(\v2\x1a.quorate.broker.v1.BindingR\bbindings\"0\n" +
+	"\x14ClusterStatusRequest\x12\x18\n" +
+	"\adetails\x18\x01 \x01(\bR\adetails\"\xc7\x01\n" +
 	"\x15ClusterStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12%\n" +
 	"\x0ecatalog_leader\x18\x03 \x01(\tR\rcatalogLeader\x12#\n" +
 	"\rcatalog_index\x18\x04 \x01(\x04R\fcatalogIndex\x124\n" +
-	"\x05nodes\x18\x05 \x03(\v2\x1e.quorate.broker.v1.ClusterNodeR\x05nodes\"\xde\x01\n" +
+	"\x05nodes\x18\x05 \x03(\v2\x1e.quorate.broker.v1.ClusterNodeR\x05nodes\"\xb2\x02\n" +
 	"\vClusterNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12%\n" +
@@ -2512,19 +3832,113 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x05alive\x18\x05 \x01(\bR\x05alive\x12\x1c\n" +
 	"\tconnected\x18\x06 \x01(\bR\tconnected\x12\x1a\n" +
 	"\breplicas\x18\a \x01(\rR\breplicas\x12\x18\n" +
-	"\aleaders\x18\b \x01(\rR\aleaders\"[\n" +
+	"\aleaders\x18\b \x01(\rR\aleaders\x12\x1a\n" +
+	"\bdraining\x18\x14 \x01(\bR\bdraining\x126\n" +
+	"\x05start\x18\x15 \x01(\v2 .quorate.broker.v1.StartProgressR\x05start\"c\n" +
+	"\rStartProgress\x12\x14\n" +
+	"\x05phase\x18\x01 \x01(\tR\x05phase\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x12\n" +
+	"\x04unit\x18\x04 \x01(\tR\x04unit\"[\n" +
 	"\x19TransferLeadershipRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
 	"\x04node\x18\x03 \x01(\tR\x04node\"\x1c\n" +
-	"\x1aTransferLeadershipResponse\"\x0e\n" +
-	"\fDrainRequest\"\x0f\n" +
-	"\rDrainResponse*n\n" +
+	"\x1aTransferLeadershipResponse\"Z\n" +
+	"\fDrainRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x17\n" +
+	"\ano_wait\x18\x02 \x01(\bR\x06noWait\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x03 \x01(\x03R\ttimeoutMs\"K\n" +
+	"\rDrainResponse\x12:\n" +
+	"\toperation\x18\x01 \x01(\v2\x1c.quorate.broker.v1.OperationR\toperation\"\xff\x02\n" +
+	"\tOperation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\tR\x06target\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x127\n" +
+	"\x05state\x18\x05 \x01(\x0e2!.quorate.broker.v1.OperationStateR\x05state\x12\x14\n" +
+	"\x05phase\x18\x06 \x01(\tR\x05phase\x12\x12\n" +
+	"\x04done\x18\a \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\b \x01(\x03R\x05total\x12\x12\n" +
+	"\x04unit\x18\t \x01(\tR\x04unit\x12\x12\n" +
+	"\x04rate\x18\n" +
+	" \x01(\x01R\x04rate\x12\x15\n" +
+	"\x06eta_ms\x18\v \x01(\x03R\x05etaMs\x12\x1d\n" +
+	"\n" +
+	"started_ms\x18\f \x01(\x03R\tstartedMs\x12\x1d\n" +
+	"\n" +
+	"updated_ms\x18\r \x01(\x03R\tupdatedMs\x12\x16\n" +
+	"\x06detail\x18\x0e \x01(\tR\x06detail\x12\x14\n" +
+	"\x05error\x18\x0f \x01(\tR\x05error\"1\n" +
+	"\x15ListOperationsRequest\x12\x18\n" +
+	"\arunning\x18\x01 \x01(\bR\arunning\"n\n" +
+	"\x16ListOperationsResponse\x12<\n" +
+	"\n" +
+	"operations\x18\x01 \x03(\v2\x1c.quorate.broker.v1.OperationR\n" +
+	"operations\x12\x16\n" +
+	"\x06silent\x18\x02 \x03(\tR\x06silent\"%\n" +
+	"\x13GetOperationRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"R\n" +
+	"\x14GetOperationResponse\x12:\n" +
+	"\toperation\x18\x01 \x01(\v2\x1c.quorate.broker.v1.OperationR\toperation\"'\n" +
+	"\x15WatchOperationRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"T\n" +
+	"\x16WatchOperationResponse\x12:\n" +
+	"\toperation\x18\x01 \x01(\v2\x1c.quorate.broker.v1.OperationR\toperation\"(\n" +
+	"\x16CancelOperationRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"U\n" +
+	"\x17CancelOperationResponse\x12:\n" +
+	"\toperation\x18\x01 \x01(\v2\x1c.quorate.broker.v1.OperationR\toperation\"\x87\x01\n" +
+	"\x16StartOperationResponse\x12:\n" +
+	"\toperation\x18\x01 \x01(\v2\x1c.quorate.broker.v1.OperationR\toperation\x12\x12\n" +
+	"\x04plan\x18\x02 \x03(\tR\x04plan\x12\x1d\n" +
+	"\n" +
+	"plan_total\x18\x03 \x01(\x04R\tplanTotal\"=\n" +
+	"\vQueueFilter\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x18\n" +
+	"\apattern\x18\x02 \x01(\tR\apattern\"\x95\x01\n" +
+	"\x11GrowQueuesRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x126\n" +
+	"\x06queues\x18\x02 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\x12\x1b\n" +
+	"\teven_only\x18\x03 \x01(\bR\bevenOnly\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\x95\x01\n" +
+	"\x11ShrinkNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x126\n" +
+	"\x06queues\x18\x02 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\x12\x1b\n" +
+	"\tkeep_size\x18\x03 \x01(\bR\bkeepSize\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"P\n" +
+	"\x16RebalanceQueuesRequest\x126\n" +
+	"\x06queues\x18\x01 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\"R\n" +
+	"\x10AddMemberRequest\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\"n\n" +
+	"\x13RemoveMemberRequest\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x17\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\x7f\n" +
+	"\x14ReplaceMemberRequest\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\tR\x02to\x12\x17\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\"Z\n" +
+	"\x11ForgetNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\areplace\x18\x02 \x01(\bR\areplace\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun*n\n" +
 	"\x0fDestinationType\x12 \n" +
 	"\x1cDESTINATION_TYPE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16DESTINATION_TYPE_QUEUE\x10\x01\x12\x1d\n" +
-	"\x19DESTINATION_TYPE_EXCHANGE\x10\x022\xa2\n" +
-	"\n" +
+	"\x19DESTINATION_TYPE_EXCHANGE\x10\x02*\xa3\x01\n" +
+	"\x0eOperationState\x12\x1f\n" +
+	"\x1bOPERATION_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17OPERATION_STATE_RUNNING\x10\x01\x12\x18\n" +
+	"\x14OPERATION_STATE_DONE\x10\x02\x12\x1a\n" +
+	"\x16OPERATION_STATE_FAILED\x10\x03\x12\x1d\n" +
+	"\x19OPERATION_STATE_CANCELLED\x10\x042\xe8\x12\n" +
 	"\x05Admin\x12_\n" +
 	"\fDeclareQueue\x12&.quorate.broker.v1.DeclareQueueRequest\x1a'.quorate.broker.v1.DeclareQueueResponse\x12\\\n" +
 	"\vDeleteQueue\x12%.quorate.broker.v1.DeleteQueueRequest\x1a&.quorate.broker.v1.DeleteQueueResponse\x12Y\n" +
@@ -2541,7 +3955,21 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\fListBindings\x12&.quorate.broker.v1.ListBindingsRequest\x1a'.quorate.broker.v1.ListBindingsResponse\x12b\n" +
 	"\rClusterStatus\x12'.quorate.broker.v1.ClusterStatusRequest\x1a(.quorate.broker.v1.ClusterStatusResponse\x12q\n" +
 	"\x12TransferLeadership\x12,.quorate.broker.v1.TransferLeadershipRequest\x1a-.quorate.broker.v1.TransferLeadershipResponse\x12J\n" +
-	"\x05Drain\x12\x1f.quorate.broker.v1.DrainRequest\x1a .quorate.broker.v1.DrainResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
+	"\x05Drain\x12\x1f.quorate.broker.v1.DrainRequest\x1a .quorate.broker.v1.DrainResponse\x12e\n" +
+	"\x0eListOperations\x12(.quorate.broker.v1.ListOperationsRequest\x1a).quorate.broker.v1.ListOperationsResponse\x12_\n" +
+	"\fGetOperation\x12&.quorate.broker.v1.GetOperationRequest\x1a'.quorate.broker.v1.GetOperationResponse\x12g\n" +
+	"\x0eWatchOperation\x12(.quorate.broker.v1.WatchOperationRequest\x1a).quorate.broker.v1.WatchOperationResponse0\x01\x12h\n" +
+	"\x0fCancelOperation\x12).quorate.broker.v1.CancelOperationRequest\x1a*.quorate.broker.v1.CancelOperationResponse\x12]\n" +
+	"\n" +
+	"GrowQueues\x12$.quorate.broker.v1.GrowQueuesRequest\x1a).quorate.broker.v1.StartOperationResponse\x12]\n" +
+	"\n" +
+	"ShrinkNode\x12$.quorate.broker.v1.ShrinkNodeRequest\x1a).quorate.broker.v1.StartOperationResponse\x12g\n" +
+	"\x0fRebalanceQueues\x12).quorate.broker.v1.RebalanceQueuesRequest\x1a).quorate.broker.v1.StartOperationResponse\x12[\n" +
+	"\tAddMember\x12#.quorate.broker.v1.AddMemberRequest\x1a).quorate.broker.v1.StartOperationResponse\x12a\n" +
+	"\fRemoveMember\x12&.quorate.broker.v1.RemoveMemberRequest\x1a).quorate.broker.v1.StartOperationResponse\x12c\n" +
+	"\rReplaceMember\x12'.quorate.broker.v1.ReplaceMemberRequest\x1a).quorate.broker.v1.StartOperationResponse\x12]\n" +
+	"\n" +
+	"ForgetNode\x12$.quorate.broker.v1.ForgetNodeRequest\x1a).quorate.broker.v1.StartOperationResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
 
 var (
 	file_broker_v1_admin_proto_rawDescOnce sync.Once
@@ -2555,99 +3983,152 @@ func file_broker_v1_admin_proto_rawDescGZIP() []byte {
 	return file_broker_v1_admin_proto_rawDescData
 }
 
-var file_broker_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_broker_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_broker_v1_admin_proto_goTypes = []any{
 	(DestinationType)(0),               // 0: quorate.broker.v1.DestinationType
-	(*DeclareQueueRequest)(nil),        // 1: quorate.broker.v1.DeclareQueueRequest
-	(*DeclareQueueResponse)(nil),       // 2: quorate.broker.v1.DeclareQueueResponse
-	(*DeleteQueueRequest)(nil),         // 3: quorate.broker.v1.DeleteQueueRequest
-	(*DeleteQueueResponse)(nil),        // 4: quorate.broker.v1.DeleteQueueResponse
-	(*PurgeQueueRequest)(nil),          // 5: quorate.broker.v1.PurgeQueueRequest
-	(*PurgeQueueResponse)(nil),         // 6: quorate.broker.v1.PurgeQueueResponse
-	(*GetQueueRequest)(nil),            // 7: quorate.broker.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),           // 8: quorate.broker.v1.GetQueueResponse
-	(*Queue)(nil),                      // 9: quorate.broker.v1.Queue
-	(*QueueStats)(nil),                 // 10: quorate.broker.v1.QueueStats
-	(*RaftStats)(nil),                  // 11: quorate.broker.v1.RaftStats
-	(*ListQueuesRequest)(nil),          // 12: quorate.broker.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),         // 13: quorate.broker.v1.ListQueuesResponse
-	(*DeclareExchangeRequest)(nil),     // 14: quorate.broker.v1.DeclareExchangeRequest
-	(*DeclareExchangeResponse)(nil),    // 15: quorate.broker.v1.DeclareExchangeResponse
-	(*DeleteExchangeRequest)(nil),      // 16: quorate.broker.v1.DeleteExchangeRequest
-	(*DeleteExchangeResponse)(nil),     // 17: quorate.broker.v1.DeleteExchangeResponse
-	(*ListExchangesRequest)(nil),       // 18: quorate.broker.v1.ListExchangesRequest
-	(*ListExchangesResponse)(nil),      // 19: quorate.broker.v1.ListExchangesResponse
-	(*Exchange)(nil),                   // 20: quorate.broker.v1.Exchange
-	(*Binding)(nil),                    // 21: quorate.broker.v1.Binding
-	(*BindRequest)(nil),                // 22: quorate.broker.v1.BindRequest
-	(*BindResponse)(nil),               // 23: quorate.broker.v1.BindResponse
-	(*UnbindRequest)(nil),              // 24: quorate.broker.v1.UnbindRequest
-	(*UnbindResponse)(nil),             // 25: quorate.broker.v1.UnbindResponse
-	(*ListBindingsRequest)(nil),        // 26: quorate.broker.v1.ListBindingsRequest
-	(*ListBindingsResponse)(nil),       // 27: quorate.broker.v1.ListBindingsResponse
-	(*ClusterStatusRequest)(nil),       // 28: quorate.broker.v1.ClusterStatusRequest
-	(*ClusterStatusResponse)(nil),      // 29: quorate.broker.v1.ClusterStatusResponse
-	(*ClusterNode)(nil),                // 30: quorate.broker.v1.ClusterNode
-	(*TransferLeadershipRequest)(nil),  // 31: quorate.broker.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 32: quorate.broker.v1.TransferLeadershipResponse
-	(*DrainRequest)(nil),               // 33: quorate.broker.v1.DrainRequest
-	(*DrainResponse)(nil),              // 34: quorate.broker.v1.DrainResponse
-	nil,                                // 35: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	nil,                                // 36: quorate.broker.v1.QueueStats.DeadLetteredEntry
-	(*Table)(nil),                      // 37: quorate.broker.v1.Table
+	(OperationState)(0),                // 1: quorate.broker.v1.OperationState
+	(*DeclareQueueRequest)(nil),        // 2: quorate.broker.v1.DeclareQueueRequest
+	(*DeclareQueueResponse)(nil),       // 3: quorate.broker.v1.DeclareQueueResponse
+	(*DeleteQueueRequest)(nil),         // 4: quorate.broker.v1.DeleteQueueRequest
+	(*DeleteQueueResponse)(nil),        // 5: quorate.broker.v1.DeleteQueueResponse
+	(*PurgeQueueRequest)(nil),          // 6: quorate.broker.v1.PurgeQueueRequest
+	(*PurgeQueueResponse)(nil),         // 7: quorate.broker.v1.PurgeQueueResponse
+	(*GetQueueRequest)(nil),            // 8: quorate.broker.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),           // 9: quorate.broker.v1.GetQueueResponse
+	(*Queue)(nil),                      // 10: quorate.broker.v1.Queue
+	(*QueueStats)(nil),                 // 11: quorate.broker.v1.QueueStats
+	(*RaftStats)(nil),                  // 12: quorate.broker.v1.RaftStats
+	(*ListQueuesRequest)(nil),          // 13: quorate.broker.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),         // 14: quorate.broker.v1.ListQueuesResponse
+	(*DeclareExchangeRequest)(nil),     // 15: quorate.broker.v1.DeclareExchangeRequest
+	(*DeclareExchangeResponse)(nil),    // 16: quorate.broker.v1.DeclareExchangeResponse
+	(*DeleteExchangeRequest)(nil),      // 17: quorate.broker.v1.DeleteExchangeRequest
+	(*DeleteExchangeResponse)(nil),     // 18: quorate.broker.v1.DeleteExchangeResponse
+	(*ListExchangesRequest)(nil),       // 19: quorate.broker.v1.ListExchangesRequest
+	(*ListExchangesResponse)(nil),      // 20: quorate.broker.v1.ListExchangesResponse
+	(*Exchange)(nil),                   // 21: quorate.broker.v1.Exchange
+	(*Binding)(nil),                    // 22: quorate.broker.v1.Binding
+	(*BindRequest)(nil),                // 23: quorate.broker.v1.BindRequest
+	(*BindResponse)(nil),               // 24: quorate.broker.v1.BindResponse
+	(*UnbindRequest)(nil),              // 25: quorate.broker.v1.UnbindRequest
+	(*UnbindResponse)(nil),             // 26: quorate.broker.v1.UnbindResponse
+	(*ListBindingsRequest)(nil),        // 27: quorate.broker.v1.ListBindingsRequest
+	(*ListBindingsResponse)(nil),       // 28: quorate.broker.v1.ListBindingsResponse
+	(*ClusterStatusRequest)(nil),       // 29: quorate.broker.v1.ClusterStatusRequest
+	(*ClusterStatusResponse)(nil),      // 30: quorate.broker.v1.ClusterStatusResponse
+	(*ClusterNode)(nil),                // 31: quorate.broker.v1.ClusterNode
+	(*StartProgress)(nil),              // 32: quorate.broker.v1.StartProgress
+	(*TransferLeadershipRequest)(nil),  // 33: quorate.broker.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 34: quorate.broker.v1.TransferLeadershipResponse
+	(*DrainRequest)(nil),               // 35: quorate.broker.v1.DrainRequest
+	(*DrainResponse)(nil),              // 36: quorate.broker.v1.DrainResponse
+	(*Operation)(nil),                  // 37: quorate.broker.v1.Operation
+	(*ListOperationsRequest)(nil),      // 38: quorate.broker.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 39: quorate.broker.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),        // 40: quorate.broker.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),       // 41: quorate.broker.v1.GetOperationResponse
+	(*WatchOperationRequest)(nil),      // 42: quorate.broker.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),     // 43: quorate.broker.v1.WatchOperationResponse
+	(*CancelOperationRequest)(nil),     // 44: quorate.broker.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 45: quorate.broker.v1.CancelOperationResponse
+	(*StartOperationResponse)(nil),     // 46: quorate.broker.v1.StartOperationResponse
+	(*QueueFilter)(nil),                // 47: quorate.broker.v1.QueueFilter
+	(*GrowQueuesRequest)(nil),          // 48: quorate.broker.v1.GrowQueuesRequest
+	(*ShrinkNodeRequest)(nil),          // 49: quorate.broker.v1.ShrinkNodeRequest
+	(*RebalanceQueuesRequest)(nil),     // 50: quorate.broker.v1.RebalanceQueuesRequest
+	(*AddMemberRequest)(nil),           // 51: quorate.broker.v1.AddMemberRequest
+	(*RemoveMemberRequest)(nil),        // 52: quorate.broker.v1.RemoveMemberRequest
+	(*ReplaceMemberRequest)(nil),       // 53: quorate.broker.v1.ReplaceMemberRequest
+	(*ForgetNodeRequest)(nil),          // 54: quorate.broker.v1.ForgetNodeRequest
+	nil,                                // 55: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	nil,                                // 56: quorate.broker.v1.QueueStats.DeadLetteredEntry
+	(*Table)(nil),                      // 57: quorate.broker.v1.Table
 }
 var file_broker_v1_admin_proto_depIdxs = []int32{
-	37, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
-	9,  // 1: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
-	37, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
-	10, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
-	11, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
-	35, // 5: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	36, // 6: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
-	9,  // 7: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	37, // 8: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
-	20, // 9: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	37, // 10: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	57, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
+	10, // 1: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
+	57, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
+	11, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
+	12, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
+	55, // 5: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	56, // 6: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
+	10, // 7: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
+	57, // 8: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	21, // 9: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
+	57, // 10: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
 	0,  // 11: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	37, // 12: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
-	21, // 13: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
-	21, // 14: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
-	21, // 15: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
-	30, // 16: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
-	1,  // 17: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
-	3,  // 18: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	5,  // 19: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	7,  // 20: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	12, // 21: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	14, // 22: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	16, // 23: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	18, // 24: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	22, // 25: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	24, // 26: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	26, // 27: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	28, // 28: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	31, // 29: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	33, // 30: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	2,  // 31: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	4,  // 32: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	6,  // 33: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	8,  // 34: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	13, // 35: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	15, // 36: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	17, // 37: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	19, // 38: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	23, // 39: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	25, // 40: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	27, // 41: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	29, // 42: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	32, // 43: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	34, // 44: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	31, // [31:45] is the sub-list for method output_type
-	17, // [17:31] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	57, // 12: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	22, // 13: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
+	22, // 14: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
+	22, // 15: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
+	31, // 16: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
+	32, // 17: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
+	37, // 18: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	1,  // 19: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
+	37, // 20: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	37, // 21: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	37, // 22: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	37, // 23: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	37, // 24: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	47, // 25: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	47, // 26: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	47, // 27: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	2,  // 28: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
+	4,  // 29: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
+	6,  // 30: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	8,  // 31: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	13, // 32: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	15, // 33: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	17, // 34: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	19, // 35: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	23, // 36: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	25, // 37: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	27, // 38: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	29, // 39: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	33, // 40: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	35, // 41: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	38, // 42: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	40, // 43: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	42, // 44: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	44, // 45: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	48, // 46: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	49, // 47: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	50, // 48: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	51, // 49: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	52, // 50: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	53, // 51: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	54, // 52: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	3,  // 53: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 54: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 55: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	9,  // 56: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	14, // 57: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	16, // 58: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	18, // 59: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	20, // 60: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	24, // 61: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	26, // 62: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	28, // 63: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	30, // 64: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	34, // 65: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	36, // 66: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	39, // 67: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	41, // 68: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	43, // 69: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	45, // 70: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	46, // 71: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	46, // 72: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	46, // 73: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	46, // 74: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	46, // 75: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	46, // 76: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	46, // 77: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	53, // [53:78] is the sub-list for method output_type
+	28, // [28:53] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_admin_proto_init() }
@@ -2663,8 +4144,8 @@ func file_broker_v1_admin_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_admin_proto_rawDesc), len(file_broker_v1_admin_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   36,
+			NumEnums:      2,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -35,6 +35,17 @@ const (
 	Admin_ClusterStatus_FullMethodName      = "/quorate.broker.v1.Admin/ClusterStatus"
 	Admin_TransferLeadership_FullMethodName = "/quorate.broker.v1.Admin/TransferLeadership"
 	Admin_Drain_FullMethodName              = "/quorate.broker.v1.Admin/Drain"
+	Admin_ListOperations_FullMethodName     = "/quorate.broker.v1.Admin/ListOperations"
+	Admin_GetOperation_FullMethodName       = "/quorate.broker.v1.Admin/GetOperation"
+	Admin_WatchOperation_FullMethodName     = "/quorate.broker.v1.Admin/WatchOperation"
+	Admin_CancelOperation_FullMethodName    = "/quorate.broker.v1.Admin/CancelOperation"
+	Admin_GrowQueues_FullMethodName         = "/quorate.broker.v1.Admin/GrowQueues"
+	Admin_ShrinkNode_FullMethodName         = "/quorate.broker.v1.Admin/ShrinkNode"
+	Admin_RebalanceQueues_FullMethodName    = "/quorate.broker.v1.Admin/RebalanceQueues"
+	Admin_AddMember_FullMethodName          = "/quorate.broker.v1.Admin/AddMember"
+	Admin_RemoveMember_FullMethodName       = "/quorate.broker.v1.Admin/RemoveMember"
+	Admin_ReplaceMember_FullMethodName      = "/quorate.broker.v1.Admin/ReplaceMember"
+	Admin_ForgetNode_FullMethodName         = "/quorate.broker.v1.Admin/ForgetNode"
 )
 
 // AdminClient is the client API for Admin service.
@@ -70,8 +81,30 @@ type AdminClient interface {
 	ClusterStatus(ctx context.Context, in *ClusterStatusRequest, opts ...grpc.CallOption) (*ClusterStatusResponse, error)
 	// TransferLeadership moves a queue's leadership to another of its members.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
-	// Drain moves all leadership off the asked node, which stops taking new work.
+	// Drain moves all leadership off a node, which stops taking new work.
 	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
+	// ListOperations lists the long jobs of all nodes that can be reached.
+	ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error)
+	// GetOperation shows a long job, whichever node runs it.
+	GetOperation(ctx context.Context, in *GetOperationRequest, opts ...grpc.CallOption) (*GetOperationResponse, error)
+	// WatchOperation sends a long job as it is, after each change, and ends with it.
+	WatchOperation(ctx context.Context, in *WatchOperationRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchOperationResponse], error)
+	// CancelOperation asks a long job to end; what it has changed stays.
+	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*CancelOperationResponse, error)
+	// GrowQueues makes a node a member of queues.
+	GrowQueues(ctx context.Context, in *GrowQueuesRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// ShrinkNode takes a node out of queues.
+	ShrinkNode(ctx context.Context, in *ShrinkNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// RebalanceQueues spreads members and leaders of queues over the nodes.
+	RebalanceQueues(ctx context.Context, in *RebalanceQueuesRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// AddMember makes a node a member of a queue.
+	AddMember(ctx context.Context, in *AddMemberRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// RemoveMember takes a node out of a queue.
+	RemoveMember(ctx context.Context, in *RemoveMemberRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// ReplaceMember makes one node a member of a queue and takes another out.
+	ReplaceMember(ctx context.Context, in *ReplaceMemberRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// ForgetNode takes a node out of the cluster for good.
+	ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
 }
 
 type adminClient struct {
@@ -222,6 +255,125 @@ func (c *adminClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.
 	return out, nil
 }
 
+func (c *adminClient) ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListOperationsResponse)
+	err := c.cc.Invoke(ctx, Admin_ListOperations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) GetOperation(ctx context.Context, in *GetOperationRequest, opts ...grpc.CallOption) (*GetOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_GetOperation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) WatchOperation(ctx context.Context, in *WatchOperationRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchOperationResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[0], Admin_WatchOperation_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchOperationRequest, WatchOperationResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_WatchOperationClient = grpc.ServerStreamingClient[WatchOperationResponse]
+
+func (c *adminClient) CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*CancelOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CancelOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_CancelOperation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) GrowQueues(ctx context.Context, in *GrowQueuesRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_GrowQueues_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ShrinkNode(ctx context.Context, in *ShrinkNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_ShrinkNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) RebalanceQueues(ctx context.Context, in *RebalanceQueuesRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_RebalanceQueues_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) AddMember(ctx context.Context, in *AddMemberRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_AddMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) RemoveMember(ctx context.Context, in *RemoveMemberRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_RemoveMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ReplaceMember(ctx context.Context, in *ReplaceMemberRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_ReplaceMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_ForgetNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -255,8 +407,30 @@ type AdminServer interface {
 	ClusterStatus(context.Context, *ClusterStatusRequest) (*ClusterStatusResponse, error)
 	// TransferLeadership moves a queue's leadership to another of its members.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
-	// Drain moves all leadership off the asked node, which stops taking new work.
+	// Drain moves all leadership off a node, which stops taking new work.
 	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
+	// ListOperations lists the long jobs of all nodes that can be reached.
+	ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error)
+	// GetOperation shows a long job, whichever node runs it.
+	GetOperation(context.Context, *GetOperationRequest) (*GetOperationResponse, error)
+	// WatchOperation sends a long job as it is, after each change, and ends with it.
+	WatchOperation(*WatchOperationRequest, grpc.ServerStreamingServer[WatchOperationResponse]) error
+	// CancelOperation asks a long job to end; what it has changed stays.
+	CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error)
+	// GrowQueues makes a node a member of queues.
+	GrowQueues(context.Context, *GrowQueuesRequest) (*StartOperationResponse, error)
+	// ShrinkNode takes a node out of queues.
+	ShrinkNode(context.Context, *ShrinkNodeRequest) (*StartOperationResponse, error)
+	// RebalanceQueues spreads members and leaders of queues over the nodes.
+	RebalanceQueues(context.Context, *RebalanceQueuesRequest) (*StartOperationResponse, error)
+	// AddMember makes a node a member of a queue.
+	AddMember(context.Context, *AddMemberRequest) (*StartOperationResponse, error)
+	// RemoveMember takes a node out of a queue.
+	RemoveMember(context.Context, *RemoveMemberRequest) (*StartOperationResponse, error)
+	// ReplaceMember makes one node a member of a queue and takes another out.
+	ReplaceMember(context.Context, *ReplaceMemberRequest) (*StartOperationResponse, error)
+	// ForgetNode takes a node out of the cluster for good.
+	ForgetNode(context.Context, *ForgetNodeRequest) (*StartOperationResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -308,6 +482,39 @@ func (UnimplementedAdminServer) TransferLeadership(context.Context, *TransferLea
 }
 func (UnimplementedAdminServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
+}
+func (UnimplementedAdminServer) ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListOperations not implemented")
+}
+func (UnimplementedAdminServer) GetOperation(context.Context, *GetOperationRequest) (*GetOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetOperation not implemented")
+}
+func (UnimplementedAdminServer) WatchOperation(*WatchOperationRequest, grpc.ServerStreamingServer[WatchOperationResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchOperation not implemented")
+}
+func (UnimplementedAdminServer) CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelOperation not implemented")
+}
+func (UnimplementedAdminServer) GrowQueues(context.Context, *GrowQueuesRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GrowQueues not implemented")
+}
+func (UnimplementedAdminServer) ShrinkNode(context.Context, *ShrinkNodeRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ShrinkNode not implemented")
+}
+func (UnimplementedAdminServer) RebalanceQueues(context.Context, *RebalanceQueuesRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RebalanceQueues not implemented")
+}
+func (UnimplementedAdminServer) AddMember(context.Context, *AddMemberRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddMember not implemented")
+}
+func (UnimplementedAdminServer) RemoveMember(context.Context, *RemoveMemberRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveMember not implemented")
+}
+func (UnimplementedAdminServer) ReplaceMember(context.Context, *ReplaceMemberRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReplaceMember not implemented")
+}
+func (UnimplementedAdminServer) ForgetNode(context.Context, *ForgetNodeRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetNode not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -582,6 +789,197 @@ func _Admin_Drain_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_ListOperations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListOperationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ListOperations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ListOperations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ListOperations(ctx, req.(*ListOperationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_GetOperation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetOperationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).GetOperation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_GetOperation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).GetOperation(ctx, req.(*GetOperationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_WatchOperation_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchOperationRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServer).WatchOperation(m, &grpc.GenericServerStream[WatchOperationRequest, WatchOperationResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_WatchOperationServer = grpc.ServerStreamingServer[WatchOperationResponse]
+
+func _Admin_CancelOperation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelOperationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).CancelOperation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_CancelOperation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).CancelOperation(ctx, req.(*CancelOperationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_GrowQueues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GrowQueuesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).GrowQueues(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_GrowQueues_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).GrowQueues(ctx, req.(*GrowQueuesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ShrinkNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ShrinkNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ShrinkNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ShrinkNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ShrinkNode(ctx, req.(*ShrinkNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_RebalanceQueues_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RebalanceQueuesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).RebalanceQueues(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_RebalanceQueues_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).RebalanceQueues(ctx, req.(*RebalanceQueuesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_AddMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).AddMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_AddMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).AddMember(ctx, req.(*AddMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_RemoveMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).RemoveMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_RemoveMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).RemoveMember(ctx, req.(*RemoveMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ReplaceMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReplaceMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ReplaceMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ReplaceMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ReplaceMember(ctx, req.(*ReplaceMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ForgetNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ForgetNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ForgetNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ForgetNode(ctx, req.(*ForgetNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -645,7 +1043,53 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Drain",
 			Handler:    _Admin_Drain_Handler,
 		},
+		{
+			MethodName: "ListOperations",
+			Handler:    _Admin_ListOperations_Handler,
+		},
+		{
+			MethodName: "GetOperation",
+			Handler:    _Admin_GetOperation_Handler,
+		},
+		{
+			MethodName: "CancelOperation",
+			Handler:    _Admin_CancelOperation_Handler,
+		},
+		{
+			MethodName: "GrowQueues",
+			Handler:    _Admin_GrowQueues_Handler,
+		},
+		{
+			MethodName: "ShrinkNode",
+			Handler:    _Admin_ShrinkNode_Handler,
+		},
+		{
+			MethodName: "RebalanceQueues",
+			Handler:    _Admin_RebalanceQueues_Handler,
+		},
+		{
+			MethodName: "AddMember",
+			Handler:    _Admin_AddMember_Handler,
+		},
+		{
+			MethodName: "RemoveMember",
+			Handler:    _Admin_RemoveMember_Handler,
+		},
+		{
+			MethodName: "ReplaceMember",
+			Handler:    _Admin_ReplaceMember_Handler,
+		},
+		{
+			MethodName: "ForgetNode",
+			Handler:    _Admin_ForgetNode_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchOperation",
+			Handler:       _Admin_WatchOperation_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "broker/v1/admin.proto",
 }

@@ -2638,7 +2638,9 @@ func (x *MemberChange) GetDetail() string {
 
 // NodeStatusRequest asks for a node's state.
 type NodeStatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Brief leaves out the groups.
+	Brief         bool `protobuf:"varint,1,opt,name=brief,proto3" json:"brief,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2673,6 +2675,13 @@ func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
 }
 
+func (x *NodeStatusRequest) GetBrief() bool {
+	if x != nil {
+		return x.Brief
+	}
+	return false
+}
+
 // NodeStatusResponse tells what a node hosts.
 type NodeStatusResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -2693,7 +2702,9 @@ type NodeStatusResponse struct {
 	Expect uint32 `protobuf:"varint,10,opt,name=expect,proto3" json:"expect,omitempty"`
 	// Lost are the queues whose member on this node has lost what it had stored: it is kept
 	// closed, does not vote and does not serve, until it is rebuilt.
-	Lost          []*LostMember `protobuf:"bytes,11,rep,name=lost,proto3" json:"lost,omitempty"`
+	Lost []*LostMember `protobuf:"bytes,11,rep,name=lost,proto3" json:"lost,omitempty"`
+	// Start is how far the node's start is.
+	Start         *StartProgress `protobuf:"bytes,20,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2801,6 +2812,13 @@ func (x *NodeStatusResponse) GetExpect() uint32 {
 func (x *NodeStatusResponse) GetLost() []*LostMember {
 	if x != nil {
 		return x.Lost
+	}
+	return nil
+}
+
+func (x *NodeStatusResponse) GetStart() *StartProgress {
+	if x != nil {
+		return x.Start
 	}
 	return nil
 }
@@ -3301,6 +3319,593 @@ func (x *SurveyAnswer) GetCampaigning() bool {
 	return false
 }
 
+// StartProgress is how far a node's start is; total is 0 while it is not known.
+type StartProgress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Phase         string                 `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	Done          uint64                 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
+	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Unit          string                 `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StartProgress) Reset() {
+	*x = StartProgress{}
+	mi := &file_node_v1_node_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StartProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StartProgress) ProtoMessage() {}
+
+func (x *StartProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
+func (*StartProgress) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *StartProgress) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *StartProgress) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *StartProgress) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *StartProgress) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+// DrainRequest bounds the drain; 0: it goes on until it is done or cannot go on.
+type DrainRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TimeoutMs     int64                  `protobuf:"varint,1,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainRequest) Reset() {
+	*x = DrainRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainRequest) ProtoMessage() {}
+
+func (x *DrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
+func (*DrainRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *DrainRequest) GetTimeoutMs() int64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+// DrainResponse holds the operation that was started, or that was running already.
+type DrainResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainResponse) Reset() {
+	*x = DrainResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainResponse) ProtoMessage() {}
+
+func (x *DrainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
+func (*DrainResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *DrainResponse) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+// Operation is a long job of a node.
+type Operation struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind   string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Target string                 `protobuf:"bytes,3,opt,name=target,proto3" json:"target,omitempty"`
+	State  string                 `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	Phase  string                 `protobuf:"bytes,5,opt,name=phase,proto3" json:"phase,omitempty"`
+	Done   int64                  `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
+	Total  int64                  `protobuf:"varint,7,opt,name=total,proto3" json:"total,omitempty"`
+	Unit   string                 `protobuf:"bytes,8,opt,name=unit,proto3" json:"unit,omitempty"`
+	Detail string                 `protobuf:"bytes,9,opt,name=detail,proto3" json:"detail,omitempty"`
+	Rate   float64                `protobuf:"fixed64,10,opt,name=rate,proto3" json:"rate,omitempty"`
+	EtaMs  int64                  `protobuf:"varint,11,opt,name=eta_ms,json=etaMs,proto3" json:"eta_ms,omitempty"`
+	// Started and updated are milliseconds since the Unix epoch, by the node's clock.
+	StartedMs     int64  `protobuf:"varint,12,opt,name=started_ms,json=startedMs,proto3" json:"started_ms,omitempty"`
+	UpdatedMs     int64  `protobuf:"varint,13,opt,name=updated_ms,json=updatedMs,proto3" json:"updated_ms,omitempty"`
+	Error         string `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`
+	Version       uint64 `protobuf:"varint,15,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Operation) Reset() {
+	*x = Operation{}
+	mi := &file_node_v1_node_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Operation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Operation) ProtoMessage() {}
+
+func (x *Operation) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Operation.ProtoReflect.Descriptor instead.
+func (*Operation) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *Operation) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Operation) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Operation) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *Operation) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Operation) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Operation) GetDone() int64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *Operation) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Operation) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *Operation) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Operation) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *Operation) GetEtaMs() int64 {
+	if x != nil {
+		return x.EtaMs
+	}
+	return 0
+}
+
+func (x *Operation) GetStartedMs() int64 {
+	if x != nil {
+		return x.StartedMs
+	}
+	return 0
+}
+
+func (x *Operation) GetUpdatedMs() int64 {
+	if x != nil {
+		return x.UpdatedMs
+	}
+	return 0
+}
+
+func (x *Operation) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *Operation) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// ListOperationsRequest asks for all.
+type ListOperationsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOperationsRequest) Reset() {
+	*x = ListOperationsRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOperationsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOperationsRequest) ProtoMessage() {}
+
+func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
+func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
+}
+
+// ListOperationsResponse lists operations, oldest first.
+type ListOperationsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operations    []*Operation           `protobuf:"bytes,1,rep,name=operations,proto3" json:"operations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOperationsResponse) Reset() {
+	*x = ListOperationsResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOperationsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOperationsResponse) ProtoMessage() {}
+
+func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
+func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ListOperationsResponse) GetOperations() []*Operation {
+	if x != nil {
+		return x.Operations
+	}
+	return nil
+}
+
+// AwaitOperationRequest names an operation and the version that is known.
+type AwaitOperationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	After         uint64                 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitOperationRequest) Reset() {
+	*x = AwaitOperationRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitOperationRequest) ProtoMessage() {}
+
+func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
+func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *AwaitOperationRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *AwaitOperationRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+// AwaitOperationResponse holds the operation as it is.
+type AwaitOperationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitOperationResponse) Reset() {
+	*x = AwaitOperationResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitOperationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitOperationResponse) ProtoMessage() {}
+
+func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
+func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *AwaitOperationResponse) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
+// CancelOperationRequest names an operation.
+type CancelOperationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelOperationRequest) Reset() {
+	*x = CancelOperationRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelOperationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelOperationRequest) ProtoMessage() {}
+
+func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
+func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *CancelOperationRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// CancelOperationResponse holds the operation as it was when it was asked to end.
+type CancelOperationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Operation     *Operation             `protobuf:"bytes,1,opt,name=operation,proto3" json:"operation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CancelOperationResponse) Reset() {
+	*x = CancelOperationResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CancelOperationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CancelOperationResponse) ProtoMessage() {}
+
+func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
+func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *CancelOperationResponse) GetOperation() *Operation {
+	if x != nil {
+		return x.Operation
+	}
+	return nil
+}
+
 var File_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_node_v1_node_proto_rawDesc = "" +
@@ -3507,8 +4112,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x04done\x18\x03 \x01(\x03R\x04done\x12\x14\n" +
 	"\x05total\x18\x04 \x01(\x03R\x05total\x12\x12\n" +
 	"\x04unit\x18\x05 \x01(\tR\x04unit\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\"\x13\n" +
-	"\x11NodeStatusRequest\"\xea\x02\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\")\n" +
+	"\x11NodeStatusRequest\x12\x14\n" +
+	"\x05brief\x18\x01 \x01(\bR\x05brief\"\xa0\x03\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -3521,7 +4127,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0efounding_round\x18\t \x01(\x04R\rfoundingRound\x12\x16\n" +
 	"\x06expect\x18\n" +
 	" \x01(\rR\x06expect\x12/\n" +
-	"\x04lost\x18\v \x03(\v2\x1b.quorate.node.v1.LostMemberR\x04lost\":\n" +
+	"\x04lost\x18\v \x03(\v2\x1b.quorate.node.v1.LostMemberR\x04lost\x124\n" +
+	"\x05start\x18\x14 \x01(\v2\x1e.quorate.node.v1.StartProgressR\x05start\":\n" +
 	"\n" +
 	"LostMember\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x16\n" +
@@ -3557,7 +4164,50 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"last_index\x18\x03 \x01(\x04R\tlastIndex\x12\x14\n" +
 	"\x05leads\x18\x04 \x01(\bR\x05leads\x12\x18\n" +
 	"\acontent\x18\x05 \x01(\bR\acontent\x12 \n" +
-	"\vcampaigning\x18\x06 \x01(\bR\vcampaigning2\xe2\x05\n" +
+	"\vcampaigning\x18\x06 \x01(\bR\vcampaigning\"c\n" +
+	"\rStartProgress\x12\x14\n" +
+	"\x05phase\x18\x01 \x01(\tR\x05phase\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x12\n" +
+	"\x04unit\x18\x04 \x01(\tR\x04unit\"-\n" +
+	"\fDrainRequest\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x01 \x01(\x03R\ttimeoutMs\"I\n" +
+	"\rDrainResponse\x128\n" +
+	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation\"\xe2\x02\n" +
+	"\tOperation\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06target\x18\x03 \x01(\tR\x06target\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x14\n" +
+	"\x05phase\x18\x05 \x01(\tR\x05phase\x12\x12\n" +
+	"\x04done\x18\x06 \x01(\x03R\x04done\x12\x14\n" +
+	"\x05total\x18\a \x01(\x03R\x05total\x12\x12\n" +
+	"\x04unit\x18\b \x01(\tR\x04unit\x12\x16\n" +
+	"\x06detail\x18\t \x01(\tR\x06detail\x12\x12\n" +
+	"\x04rate\x18\n" +
+	" \x01(\x01R\x04rate\x12\x15\n" +
+	"\x06eta_ms\x18\v \x01(\x03R\x05etaMs\x12\x1d\n" +
+	"\n" +
+	"started_ms\x18\f \x01(\x03R\tstartedMs\x12\x1d\n" +
+	"\n" +
+	"updated_ms\x18\r \x01(\x03R\tupdatedMs\x12\x14\n" +
+	"\x05error\x18\x0e \x01(\tR\x05error\x12\x18\n" +
+	"\aversion\x18\x0f \x01(\x04R\aversion\"\x17\n" +
+	"\x15ListOperationsRequest\"T\n" +
+	"\x16ListOperationsResponse\x12:\n" +
+	"\n" +
+	"operations\x18\x01 \x03(\v2\x1a.quorate.node.v1.OperationR\n" +
+	"operations\"=\n" +
+	"\x15AwaitOperationRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\"R\n" +
+	"\x16AwaitOperationResponse\x128\n" +
+	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation\"(\n" +
+	"\x16CancelOperationRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"S\n" +
+	"\x17CancelOperationResponse\x128\n" +
+	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation2\xd6\b\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
@@ -3567,7 +4217,11 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"NodeStatus\x12\".quorate.node.v1.NodeStatusRequest\x1a#.quorate.node.v1.NodeStatusResponse\x12I\n" +
 	"\x06Survey\x12\x1e.quorate.node.v1.SurveyRequest\x1a\x1f.quorate.node.v1.SurveyResponse\x12m\n" +
-	"\x12TransferLeadership\x12*.quorate.node.v1.TransferLeadershipRequest\x1a+.quorate.node.v1.TransferLeadershipResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
+	"\x12TransferLeadership\x12*.quorate.node.v1.TransferLeadershipRequest\x1a+.quorate.node.v1.TransferLeadershipResponse\x12F\n" +
+	"\x05Drain\x12\x1d.quorate.node.v1.DrainRequest\x1a\x1e.quorate.node.v1.DrainResponse\x12a\n" +
+	"\x0eListOperations\x12&.quorate.node.v1.ListOperationsRequest\x1a'.quorate.node.v1.ListOperationsResponse\x12a\n" +
+	"\x0eAwaitOperation\x12&.quorate.node.v1.AwaitOperationRequest\x1a'.quorate.node.v1.AwaitOperationResponse\x12d\n" +
+	"\x0fCancelOperation\x12'.quorate.node.v1.CancelOperationRequest\x1a(.quorate.node.v1.CancelOperationResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
 
 var (
 	file_node_v1_node_proto_rawDescOnce sync.Once
@@ -3582,7 +4236,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(*LinkRequest)(nil),                // 1: quorate.node.v1.LinkRequest
@@ -3628,6 +4282,16 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*SurveyedGroup)(nil),              // 41: quorate.node.v1.SurveyedGroup
 	(*SurveyResponse)(nil),             // 42: quorate.node.v1.SurveyResponse
 	(*SurveyAnswer)(nil),               // 43: quorate.node.v1.SurveyAnswer
+	(*StartProgress)(nil),              // 44: quorate.node.v1.StartProgress
+	(*DrainRequest)(nil),               // 45: quorate.node.v1.DrainRequest
+	(*DrainResponse)(nil),              // 46: quorate.node.v1.DrainResponse
+	(*Operation)(nil),                  // 47: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 48: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 49: quorate.node.v1.ListOperationsResponse
+	(*AwaitOperationRequest)(nil),      // 50: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 51: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 52: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 53: quorate.node.v1.CancelOperationResponse
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	3,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -3669,29 +4333,42 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	33, // 36: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	37, // 37: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
 	36, // 38: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	41, // 39: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	43, // 40: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	1,  // 41: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	17, // 42: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	27, // 43: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	29, // 44: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	31, // 45: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	34, // 46: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	40, // 47: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	38, // 48: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	2,  // 49: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	19, // 50: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	28, // 51: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	30, // 52: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	32, // 53: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	35, // 54: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	42, // 55: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	39, // 56: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	49, // [49:57] is the sub-list for method output_type
-	41, // [41:49] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	44, // 39: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	41, // 40: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	43, // 41: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	47, // 42: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	47, // 43: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	47, // 44: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	47, // 45: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	1,  // 46: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	17, // 47: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	27, // 48: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	29, // 49: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	31, // 50: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	34, // 51: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	40, // 52: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	38, // 53: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	45, // 54: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	48, // 55: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	50, // 56: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	52, // 57: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	2,  // 58: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	19, // 59: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	28, // 60: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	30, // 61: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	32, // 62: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	35, // 63: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	42, // 64: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	39, // 65: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	46, // 66: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	49, // 67: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	51, // 68: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	53, // 69: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	58, // [58:70] is the sub-list for method output_type
+	46, // [46:58] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -3727,7 +4404,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   43,
+			NumMessages:   53,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

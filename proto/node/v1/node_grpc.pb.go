@@ -30,6 +30,10 @@ const (
 	Node_NodeStatus_FullMethodName         = "/quorate.node.v1.Node/NodeStatus"
 	Node_Survey_FullMethodName             = "/quorate.node.v1.Node/Survey"
 	Node_TransferLeadership_FullMethodName = "/quorate.node.v1.Node/TransferLeadership"
+	Node_Drain_FullMethodName              = "/quorate.node.v1.Node/Drain"
+	Node_ListOperations_FullMethodName     = "/quorate.node.v1.Node/ListOperations"
+	Node_AwaitOperation_FullMethodName     = "/quorate.node.v1.Node/AwaitOperation"
+	Node_CancelOperation_FullMethodName    = "/quorate.node.v1.Node/CancelOperation"
 )
 
 // NodeClient is the client API for Node service.
@@ -58,6 +62,15 @@ type NodeClient interface {
 	Survey(ctx context.Context, in *SurveyRequest, opts ...grpc.CallOption) (*SurveyResponse, error)
 	// TransferLeadership moves one group's leadership to another member.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
+	// Drain starts to move all leadership off the receiver.
+	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error)
+	// ListOperations lists the operations that the receiver runs, or has run.
+	ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error)
+	// AwaitOperation returns when an operation of the receiver has changed, or after a
+	// while.
+	AwaitOperation(ctx context.Context, in *AwaitOperationRequest, opts ...grpc.CallOption) (*AwaitOperationResponse, error)
+	// CancelOperation asks an operation of the receiver to end.
+	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*CancelOperationResponse, error)
 }
 
 type nodeClient struct {
@@ -154,6 +167,46 @@ func (c *nodeClient) TransferLeadership(ctx context.Context, in *TransferLeaders
 	return out, nil
 }
 
+func (c *nodeClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (*DrainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainResponse)
+	err := c.cc.Invoke(ctx, Node_Drain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) ListOperations(ctx context.Context, in *ListOperationsRequest, opts ...grpc.CallOption) (*ListOperationsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListOperationsResponse)
+	err := c.cc.Invoke(ctx, Node_ListOperations_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) AwaitOperation(ctx context.Context, in *AwaitOperationRequest, opts ...grpc.CallOption) (*AwaitOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AwaitOperationResponse)
+	err := c.cc.Invoke(ctx, Node_AwaitOperation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*CancelOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CancelOperationResponse)
+	err := c.cc.Invoke(ctx, Node_CancelOperation_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -180,6 +233,15 @@ type NodeServer interface {
 	Survey(context.Context, *SurveyRequest) (*SurveyResponse, error)
 	// TransferLeadership moves one group's leadership to another member.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
+	// Drain starts to move all leadership off the receiver.
+	Drain(context.Context, *DrainRequest) (*DrainResponse, error)
+	// ListOperations lists the operations that the receiver runs, or has run.
+	ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error)
+	// AwaitOperation returns when an operation of the receiver has changed, or after a
+	// while.
+	AwaitOperation(context.Context, *AwaitOperationRequest) (*AwaitOperationResponse, error)
+	// CancelOperation asks an operation of the receiver to end.
+	CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -213,6 +275,18 @@ func (UnimplementedNodeServer) Survey(context.Context, *SurveyRequest) (*SurveyR
 }
 func (UnimplementedNodeServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferLeadership not implemented")
+}
+func (UnimplementedNodeServer) Drain(context.Context, *DrainRequest) (*DrainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Drain not implemented")
+}
+func (UnimplementedNodeServer) ListOperations(context.Context, *ListOperationsRequest) (*ListOperationsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListOperations not implemented")
+}
+func (UnimplementedNodeServer) AwaitOperation(context.Context, *AwaitOperationRequest) (*AwaitOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AwaitOperation not implemented")
+}
+func (UnimplementedNodeServer) CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CancelOperation not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -357,6 +431,78 @@ func _Node_TransferLeadership_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Drain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Drain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Drain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Drain(ctx, req.(*DrainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_ListOperations_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListOperationsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).ListOperations(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_ListOperations_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).ListOperations(ctx, req.(*ListOperationsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_AwaitOperation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AwaitOperationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).AwaitOperation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_AwaitOperation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).AwaitOperation(ctx, req.(*AwaitOperationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_CancelOperation_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CancelOperationRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).CancelOperation(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_CancelOperation_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).CancelOperation(ctx, req.(*CancelOperationRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -387,6 +533,22 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TransferLeadership",
 			Handler:    _Node_TransferLeadership_Handler,
+		},
+		{
+			MethodName: "Drain",
+			Handler:    _Node_Drain_Handler,
+		},
+		{
+			MethodName: "ListOperations",
+			Handler:    _Node_ListOperations_Handler,
+		},
+		{
+			MethodName: "AwaitOperation",
+			Handler:    _Node_AwaitOperation_Handler,
+		},
+		{
+			MethodName: "CancelOperation",
+			Handler:    _Node_CancelOperation_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,273 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/id"
+)
+
+// The kinds of operation that change the members of queues (RE-3).
+const (
+	kindGrow      operation.Kind = "grow-queues"
+	kindShrink    operation.Kind = "shrink-node"
+	kindRebalance operation.Kind = "rebalance-queues"
+	kindAdd       operation.Kind = "add-member"
+	kindRemove    operation.Kind = "remove-member"
+	kindReplace   operation.Kind = "replace-member"
+	kindRebuild   operation.Kind = "rebuild-member"
+	kindForget    operation.Kind = "forget-node"
+)
+
+// MaxPlanLines bounds the lines of a Plan.
+const MaxPlanLines = 1000
+
+// Plan is what an operation would do.
+type Plan struct {
+	Lines []string // at most MaxPlanLines
+	Total int      // changes, those without a line included
+}
+
+func (p *Plan) add(format string, args ...any) {
+	p.Total++
+	if len(p.Lines) < MaxPlanLines {
+		p.Lines = append(p.Lines, fmt.Sprintf(format, args...))
+	}
+}
+
+// QueueFilter chooses queues; the zero value chooses all.
+type QueueFilter struct {
+	VHost   string // "": every vhost
+	Pattern string // of path.Match; "": every name
+}
+
+func (f QueueFilter) String() string {
+	switch {
+	case f == (QueueFilter{}):
+		return "all queues"
+	case f.VHost == "":
+		return fmt.Sprintf("queues %q", f.Pattern)
+	case f.Pattern == "":
+		return fmt.Sprintf("all queues in vhost %q", f.VHost)
+	}
+	return fmt.Sprintf("queues %q in vhost %q", f.Pattern, f.VHost)
+}
+
+// filter makes the cluster's filter of f and checks it.
+func (b *Broker) filter(f QueueFilter, evenOnly bool) (cluster.QueueFilter, error) {
+	out := cluster.QueueFilter{VHost: f.VHost, Name: f.Pattern, EvenOnly: evenOnly}
+	if err := out.Validate(); err != nil {
+		return out, &Error{Class: PreconditionFailed, Kind: "queues", Arg: "pattern", Value: f.Pattern, Reason: "cannot be read; use *, ? and [a-z], and \\ in front of one of them"}
+	}
+	_, err := b.viewOf(f.VHost)
+	return out, err
+}
+
+// Grow asks for a node to be a member of queues.
+type Grow struct {
+	Node   string
+	Queues QueueFilter
+	// EvenOnly leaves out queues with an odd number of members.
+	EvenOnly bool
+	DryRun   bool // only plan
+}
+
+// Grow starts to make a node a member of queues, or plans it.
+func (b *Broker) Grow(g Grow) (Operation, Plan, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	f, err := b.filter(g.Queues, g.EvenOnly)
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	if err := b.checkNode(c, g.Node); err != nil {
+		return Operation{}, Plan{}, err
+	}
+	if g.DryRun {
+		var p Plan
+		for q := range c.View().Queues() {
+			if f.Matches(q) && !isMember(q.Members, g.Node) {
+				p.add("queue %q in vhost %q: node %q becomes member %d", q.Name, q.VHost, g.Node, len(q.Members)+1)
+			}
+		}
+		return Operation{}, p, nil
+	}
+	op, err := b.start(c, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+		return c.Grow(ctx, id.NodeID(g.Node), f, report)
+	})
+	return op, Plan{}, err
+}
+
+// Shrink asks for a node to leave queues.
+type Shrink struct {
+	Node   string
+	Queues QueueFilter
+	// KeepSize lets another node take its place, if there is one.
+	KeepSize bool
+	DryRun   bool // only plan
+}
+
+// Shrink starts to take a node out of queues, or plans it.
+func (b *Broker) Shrink(s Shrink) (Operation, Plan, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	f, err := b.filter(s.Queues, false)
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	if err := b.checkNode(c, s.Node); err != nil {
+		return Operation{}, Plan{}, err
+	}
+	if s.DryRun {
+		return Operation{}, planLeave(c.View(), f, s.Node, s.KeepSize), nil
+	}
+	op, err := b.start(c, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+		return c.Shrink(ctx, id.NodeID(s.Node), f, s.KeepSize, report)
+	})
+	return op, Plan{}, err
+}
+
+// planLeave tells from which queues a node would be taken.
+func planLeave(v *catalog.View, f cluster.QueueFilter, node string, replace bool) (p Plan) {
+	for q := range v.Queues() {
+		switch {
+		case !f.Matches(q) || !isMember(q.Members, node):
+		case replace:
+			p.add("queue %q in vhost %q: node %q leaves, another node takes its place if there is one", q.Name, q.VHost, node)
+		case len(q.Members) == 1:
+			p.add("queue %q in vhost %q: node %q is the last member and stays", q.Name, q.VHost, node)
+		default:
+			p.add("queue %q in vhost %q: node %q leaves, %d of %d members stay", q.Name, q.VHost, node, len(q.Members)-1, len(q.Members))
+		}
+	}
+	return p
+}
+
+// Rebalance starts to spread members and leaders of queues evenly over the nodes.
+func (b *Broker) Rebalance(queues QueueFilter) (Operation, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Operation{}, err
+	}
+	f, err := b.filter(queues, false)
+	if err != nil {
+		return Operation{}, err
+	}
+	return b.start(c, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
+		return c.Rebalance(ctx, f, report)
+	})
+}
+
+// ChangeMember asks for a change of one queue's members: To is added, From is taken out,
+// each if it is set. With From equal to To the member is rebuilt from the others.
+type ChangeMember struct {
+	VHost, Queue string
+	From, To     string
+	DryRun       bool // only plan
+}
+
+// ChangeMember starts to change a queue's members, or plans it.
+func (b *Broker) ChangeMember(m ChangeMember) (Operation, Plan, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	rec, err := lookUp(c.View(), m.VHost, m.Queue)
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	if err := b.checkChange(c, rec, m); err != nil {
+		return Operation{}, Plan{}, err
+	}
+	if m.DryRun {
+		return Operation{}, planChange(m), nil
+	}
+	about := fmt.Sprintf("queue %q in vhost %q, ", rec.Name, rec.VHost)
+	from, to := id.NodeID(m.From), id.NodeID(m.To)
+	var op Operation
+	switch {
+	case from == "":
+		op, err = b.start(c, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
+			return c.AddMember(ctx, rec.UID, to, report)
+		})
+	case to == "":
+		op, err = b.start(c, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
+			return c.RemoveMember(ctx, rec.UID, from, report)
+		})
+	default:
+		kind, target := kindReplace, fmt.Sprintf("node %q by node %q", from, to)
+		if from == to {
+			kind, target = kindRebuild, fmt.Sprintf("node %q", from)
+		}
+		op, err = b.start(c, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
+			return c.ReplaceMember(ctx, rec.UID, from, to, report)
+		})
+	}
+	return op, Plan{}, err
+}
+
+// checkChange refuses a change that cannot be meant.
+func (b *Broker) checkChange(c *cluster.Cluster, rec *catalog.QueueRecord, m ChangeMember) error {
+	fault := func(arg, value, reason string) error {
+		return &Error{Class: PreconditionFailed, State: true, VHost: rec.VHost, Kind: "queue", Name: rec.Name, Arg: arg, Value: value, Reason: reason}
+	}
+	members := fmt.Sprintf("its members are %q", rec.Members)
+	if m.From != "" && !isMember(rec.Members, m.From) {
+		return fault("node", m.From, "is not a member of the queue; "+members)
+	}
+	if m.To != "" && m.To != m.From {
+		if err := b.checkNode(c, m.To); err != nil {
+			return err
+		}
+		if isMember(rec.Members, m.To) {
+			return fault("node", m.To, "is a member of the queue already; "+members)
+		}
+	}
+	if m.To == "" && slices.Equal(rec.Members, []id.NodeID{id.NodeID(m.From)}) {
+		return fault("node", m.From, "is the last member of the queue; add another one first, or delete the queue")
+	}
+	return nil
+}
+
+func planChange(m ChangeMember) (p Plan) {
+	switch {
+	case m.From == "":
+		p.add("queue %q in vhost %q: node %q becomes a member", m.Queue, m.VHost, m.To)
+	case m.To == "":
+		p.add("queue %q in vhost %q: node %q leaves, its copy of the messages is deleted", m.Queue, m.VHost, m.From)
+	case m.From == m.To:
+		p.add("queue %q in vhost %q: node %q deletes its copy of the messages and receives it anew from the others", m.Queue, m.VHost, m.From)
+	default:
+		p.add("queue %q in vhost %q: node %q becomes a member, then node %q leaves and its copy of the messages is deleted", m.Queue, m.VHost, m.To, m.From)
+	}
+	return p
+}
+
+// Forget starts to take a node out of the cluster for good, or plans it. With replace
+// other nodes take its place in queues first.
+func (b *Broker) Forget(node string, replace, dryRun bool) (Operation, Plan, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	if err := b.checkNode(c, node); err != nil {
+		return Operation{}, Plan{}, err
+	}
+	if dryRun {
+		p := planLeave(c.View(), cluster.QueueFilter{}, node, replace)
+		p.add("node %q is forgotten; it comes back only with an empty directory and another id", node)
+		return Operation{}, p, nil
+	}
+	op, err := b.start(c, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+		return c.ForgetNode(ctx, id.NodeID(node), replace, report)
+	})
+	return op, Plan{}, err
+}

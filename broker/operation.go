@@ -1,0 +1,132 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/id"
+)
+
+// Operation is a long job: what it does, how far it is, how it ended.
+type Operation = operation.Operation
+
+// The states of an operation.
+const (
+	OperationRunning   = operation.Running
+	OperationDone      = operation.Done
+	OperationFailed    = operation.Failed
+	OperationCancelled = operation.Cancelled
+)
+
+// Operations returns the operations of all nodes, oldest first, or only those that run,
+// and the nodes that did not answer.
+func (b *Broker) Operations(ctx context.Context, running bool) (all []Operation, silent []string, err error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return nil, nil, err
+	}
+	found, nodes, err := c.Operations(ctx)
+	if err != nil {
+		return nil, nil, translate(err, Error{Kind: "operation"})
+	}
+	for i := range found {
+		if !running || found[i].State == OperationRunning {
+			all = append(all, found[i])
+		}
+	}
+	return all, nodeNames(nodes), ctx.Err()
+}
+
+// AwaitOperation returns an operation as soon as its version is above after; 0 returns it
+// at once.
+func (b *Broker) AwaitOperation(ctx context.Context, text string, after uint64) (Operation, error) {
+	c, x, err := b.operationID(text)
+	if err != nil {
+		return Operation{}, err
+	}
+	op, err := c.AwaitOperation(ctx, x, after)
+	return op, translate(err, Error{Kind: "operation", Name: text})
+}
+
+// CancelOperation asks an operation to end and returns it as it was. What it has changed
+// stays.
+func (b *Broker) CancelOperation(ctx context.Context, text string) (Operation, error) {
+	c, x, err := b.operationID(text)
+	if err != nil {
+		return Operation{}, err
+	}
+	op, err := c.CancelOperation(ctx, x)
+	return op, translate(err, Error{Kind: "operation", Name: text})
+}
+
+func (b *Broker) operationID(text string) (*cluster.Cluster, operation.ID, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return nil, operation.ID{}, err
+	}
+	x, err := operation.ParseID(text)
+	if err != nil {
+		return nil, x, &Error{Class: PreconditionFailed, Kind: "operation", Arg: "id", Value: text, Reason: "want NODE.EPOCH.NUMBER, as the list of operations shows it"}
+	}
+	return c, x, nil
+}
+
+// drainMargin is left of a caller's time for the drain's answer to reach it.
+const drainMargin = 250 * time.Millisecond
+
+// StartDrain lets a node, "" for this one, move all leadership off itself and take no new
+// work until it is restarted. limit bounds the moving; 0: until it is over.
+func (b *Broker) StartDrain(ctx context.Context, node string, limit time.Duration) (Operation, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Operation{}, err
+	}
+	if node != "" {
+		if err := b.checkNode(c, node); err != nil {
+			return Operation{}, err
+		}
+	}
+	op, err := c.StartDrain(ctx, id.NodeID(node), limit)
+	return op, translate(err, Error{Kind: "node", Name: node})
+}
+
+// Drain is StartDrain, but waits until it is over, at most as long as ctx lasts. What
+// could not be moved is named in the error.
+func (b *Broker) Drain(ctx context.Context, node string) (Operation, error) {
+	limit := time.Duration(0)
+	if end, bounded := ctx.Deadline(); bounded {
+		limit = max(time.Until(end)-drainMargin, time.Millisecond)
+	}
+	op, err := b.StartDrain(ctx, node, limit)
+	for err == nil && op.State == OperationRunning {
+		op, err = b.AwaitOperation(ctx, op.ID.String(), op.Version)
+	}
+	if err == nil && op.State != OperationDone {
+		err = &Error{Class: PreconditionFailed, State: true, Kind: "node", Name: node, Reason: op.Error}
+	}
+	return op, err
+}
+
+// checkNode refuses a node that the catalog does not know.
+func (b *Broker) checkNode(c *cluster.Cluster, node string) error {
+	if _, known := c.View().Node(id.NodeID(node)); known {
+		return nil
+	}
+	return &Error{Class: NotFound, Kind: "node", Name: node, Reason: fmt.Sprintf("node %q is not in the cluster; see the list of nodes", node)}
+}
+
+// start runs a job as an operation of this node.
+func (b *Broker) start(c *cluster.Cluster, kind operation.Kind, target string, job operation.Job) (Operation, error) {
+	op, err := c.StartOperation(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
+		err := job(ctx, report)
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			return context.Cause(ctx) // says who ended it
+		}
+		return err
+	})
+	return op, translate(err, Error{Kind: "operation"})
+}
