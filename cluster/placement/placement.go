@@ -1,4 +1,5 @@
-// Package placement decides which nodes hold a new group and which of them leads first.
+// Package placement decides which nodes hold a new group and which of them leads first,
+// and which members and leaders move when nodes come and go.
 // It computes only: the same input gives the same answer on every node.
 package placement
 
@@ -24,6 +25,7 @@ type Candidate struct {
 	Replicas int  // members of groups that it holds
 	Leaders  int  // groups that it leads
 	Alive    bool // a hint: it seems to run
+	Lost     bool // it will not come back
 }
 
 // Locator says who leads a new group first (RE-2).

@@ -1,0 +1,310 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quorate/quorate/id"
+)
+
+// Group is a group as it stands when moves are planned.
+type Group struct {
+	UID     id.QueueUID
+	Members []id.NodeID
+	Leader  id.NodeID // "": nobody knows
+	Size    int       // members that it should have; 0: as many as it has
+	Fixed   bool      // counts, but is not to be moved now
+}
+
+// State is what plans are made from. No plan changes it.
+type State struct {
+	Nodes  []Candidate
+	Groups []Group
+}
+
+// Move is one change of a group's members.
+type Move struct {
+	Group       id.QueueUID
+	Join, Leave id.NodeID // "": none
+}
+
+// Transfer is one change of a group's leader.
+type Transfer struct {
+	Group    id.QueueUID
+	From, To id.NodeID
+}
+
+// plan is the state as the moves made so far leave it.
+type plan struct {
+	replicas map[id.NodeID]int
+	nodes    []Candidate
+	moves    []Move
+}
+
+func (s State) plan() *plan {
+	p := &plan{replicas: map[id.NodeID]int{}, nodes: s.Nodes}
+	for _, g := range s.Groups {
+		for _, m := range g.Members {
+			p.replicas[m]++
+		}
+	}
+	return p
+}
+
+// best returns the node that runs, is no member and holds the fewest replicas (RE-3); ""
+// if there is none.
+func (p *plan) best(g Group) id.NodeID {
+	var found id.NodeID
+	for _, n := range p.nodes {
+		if !n.Alive || n.Lost || slices.Contains(g.Members, n.Node) {
+			continue
+		}
+		if found == "" || cmp.Or(cmp.Compare(p.replicas[n.Node], p.replicas[found]), cmp.Compare(n.Node, found)) < 0 {
+			found = n.Node
+		}
+	}
+	return found
+}
+
+func (p *plan) move(g Group, join, leave id.NodeID) {
+	p.moves = append(p.moves, Move{Group: g.UID, Join: join, Leave: leave})
+	if join != "" {
+		p.replicas[join]++
+	}
+	if leave != "" {
+		p.replicas[leave]--
+	}
+}
+
+// Grow plans a member on the node for every group that has none there.
+func Grow(s State, n id.NodeID) []Move {
+	p := s.plan()
+	for _, g := range s.Groups {
+		if !g.Fixed && !slices.Contains(g.Members, n) {
+			p.move(g, n, "")
+		}
+	}
+	return p.moves
+}
+
+// Shrink plans to take the node out of every group. With keep the best other node takes
+// its place in each; the groups for which there is none stay as they are, and so do, in
+// either case, those of which it is the only member and cannot be replaced.
+func Shrink(s State, n id.NodeID, keep bool) (moves []Move, stay []id.QueueUID) {
+	p := s.plan()
+	for _, g := range s.Groups {
+		if g.Fixed || !slices.Contains(g.Members, n) {
+			continue
+		}
+		join := id.NodeID("")
+		if keep {
+			join = p.best(g)
+		}
+		if join == "" && (keep || len(g.Members) == 1) {
+			stay = append(stay, g.UID)
+			continue
+		}
+		p.move(g, join, n)
+	}
+	return p.moves, stay
+}
+
+// Complete plans at most one move for every group: another node in the place of a member
+// whose node is lost for good, or one more member for a group that has fewer than it
+// should, as long as there are nodes that run (RE-4).
+func Complete(s State) []Move {
+	p := s.plan()
+	lost := map[id.NodeID]bool{}
+	for _, n := range s.Nodes {
+		lost[n.Node] = n.Lost
+	}
+	for _, g := range s.Groups {
+		if g.Fixed {
+			continue
+		}
+		leave := id.NodeID("")
+		if at := slices.IndexFunc(g.Members, func(m id.NodeID) bool { return lost[m] }); at >= 0 {
+			leave = g.Members[at]
+		}
+		if leave == "" && len(g.Members) >= g.Size {
+			continue
+		}
+		if join := p.best(g); join != "" {
+			p.move(g, join, leave)
+		}
+	}
+	return p.moves
+}
+
+// Spread plans at most one move for every group, from the nodes that hold the most
+// replicas to those that run and hold the fewest, as long as that makes it more even.
+// Members that do not lead move first.
+func Spread(s State) []Move {
+	p := s.plan()
+	moved := map[id.QueueUID]bool{}
+	for {
+		at, m, gain := -1, Move{}, 0
+		for i, g := range s.Groups {
+			if g.Fixed || moved[g.UID] {
+				continue
+			}
+			if step, value := p.step(g); value > gain {
+				at, m, gain = i, step, value
+			}
+		}
+		if at < 0 {
+			return p.moves
+		}
+		moved[m.Group] = true
+		p.move(s.Groups[at], m.Join, m.Leave)
+	}
+}
+
+// step returns the move of a group that makes the nodes most even, and what it is worth;
+// 0: nothing. From one node to another that holds one less would change nothing.
+func (p *plan) step(g Group) (m Move, value int) {
+	to := p.best(g)
+	if to == "" {
+		return m, 0
+	}
+	for _, from := range g.Members {
+		d := p.replicas[from] - p.replicas[to]
+		if d < 2 {
+			continue
+		}
+		v := 2 * d
+		if from != g.Leader {
+			v++
+		}
+		if v > value {
+			m, value = Move{Group: g.UID, Join: to, Leave: from}, v
+		}
+	}
+	return m, value
+}
+
+// Balance plans transfers of leadership, as few as make the numbers of groups that nodes
+// lead differ by one at most, or as little as members allow. A group is led by one of its
+// members that run.
+func Balance(s State) []Transfer {
+	b := newBalance(s)
+	for {
+		path := b.path()
+		if path == nil {
+			return b.transfers()
+		}
+		for _, step := range path {
+			b.lead(step.group, step.to)
+		}
+	}
+}
+
+// balance is who leads what, as the transfers planned so far leave it.
+type balance struct {
+	groups  []Group
+	alive   map[id.NodeID]bool
+	nodes   []id.NodeID
+	leaders []id.NodeID                // of each group
+	led     map[id.NodeID]map[int]bool // groups by leader; of those that may be transferred
+	count   map[id.NodeID]int
+}
+
+type handover struct {
+	group int
+	to    id.NodeID
+}
+
+func newBalance(s State) *balance {
+	b := &balance{
+		groups: s.Groups, alive: map[id.NodeID]bool{}, led: map[id.NodeID]map[int]bool{},
+		leaders: make([]id.NodeID, len(s.Groups)), count: map[id.NodeID]int{},
+	}
+	for _, n := range s.Nodes {
+		b.alive[n.Node] = n.Alive && !n.Lost
+		b.nodes = append(b.nodes, n.Node)
+		b.led[n.Node] = map[int]bool{}
+	}
+	slices.Sort(b.nodes)
+	for i, g := range s.Groups {
+		b.leaders[i] = g.Leader
+		b.count[g.Leader]++
+		if !g.Fixed && b.led[g.Leader] != nil {
+			b.led[g.Leader][i] = true
+		}
+	}
+	return b
+}
+
+func (b *balance) lead(group int, to id.NodeID) {
+	from := b.leaders[group]
+	delete(b.led[from], group)
+	b.count[from]--
+	b.leaders[group] = to
+	b.led[to][group] = true
+	b.count[to]++
+}
+
+// path returns handovers, each to the node from which the next one comes, from a node
+// that leads the most to one that leads at least two less; nil if there are none.
+func (b *balance) path() []handover {
+	from := slices.Clone(b.nodes)
+	slices.SortStableFunc(from, func(x, y id.NodeID) int { return cmp.Compare(b.count[y], b.count[x]) })
+	for _, n := range from {
+		if p := b.pathFrom(n); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// pathFrom searches breadth first, so that the path to the node that leads the fewest is
+// a shortest one.
+func (b *balance) pathFrom(start id.NodeID) []handover {
+	type reach struct {
+		by   handover
+		from id.NodeID
+	}
+	reached := map[id.NodeID]reach{start: {}}
+	order := []id.NodeID{start}
+	for at := 0; at < len(order); at++ {
+		n := order[at]
+		for _, i := range sorted(b.led[n]) {
+			for _, m := range b.groups[i].Members {
+				if _, seen := reached[m]; !seen && b.alive[m] {
+					reached[m] = reach{handover{i, m}, n}
+					order = append(order, m)
+				}
+			}
+		}
+	}
+	end := slices.MinFunc(order, func(x, y id.NodeID) int {
+		return cmp.Compare(b.count[x], b.count[y]) // the first of equals
+	})
+	if b.count[start]-b.count[end] < 2 {
+		return nil
+	}
+	var path []handover
+	for n := end; n != start; n = reached[n].from {
+		path = append(path, reached[n].by)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+func (b *balance) transfers() (ts []Transfer) {
+	for i, g := range b.groups {
+		if b.leaders[i] != g.Leader {
+			ts = append(ts, Transfer{Group: g.UID, From: g.Leader, To: b.leaders[i]})
+		}
+	}
+	return ts
+}
+
+func sorted(m map[int]bool) []int {
+	keys := make([]int, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
