@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // growTick is the time between two looks at who should be a member of the catalog group.
@@ -14,41 +15,105 @@ const growTick = 500 * time.Millisecond
 // maxCatalogLag is how many entries a non-voter may lack when it becomes a voter.
 const maxCatalogLag = 100
 
-// grow makes registered nodes members of the catalog group, one change at a time, while
-// this node leads it: first as non-voters, and up to maxCatalogVoters as voters once
-// they have caught up (RE-6). A node counts only while there is a link to it, so that a
-// quorum never hangs on one that is not there.
+// catalogChange is one change of the catalog group's members.
+type catalogChange struct {
+	what   string
+	member id.NodeID
+	do     func(ctx context.Context, n id.NodeID) error
+}
+
+// grow keeps the members of the catalog group in step with the registered nodes, one
+// change at a time, while this node leads it: they are added as non-voters, and up to
+// maxCatalogVoters get a vote once they have caught up (RE-6). A node that is gone for good
+// is taken out, and a voter that is away gives its vote to another.
 func (g *catalogGroup) grow() {
+	away := map[id.NodeID]time.Time{}
 	for pause(g.c.ctx, growTick) == nil {
 		if g.leader() != g.c.cfg.Node {
+			clear(away)
 			continue
 		}
-		if n, voter := g.nextMember(); n != "" {
-			g.add(n, voter)
+		at, err := g.group.Configuration()
+		if err != nil {
+			continue // it no longer leads
+		}
+		g.notice(at, away, time.Now())
+		if c, due := g.nextChange(at, away, time.Now()); due {
+			g.change(c)
 		}
 	}
 }
 
-func (g *catalogGroup) nextMember() (n id.NodeID, voter bool) {
-	voters, nonvoters, err := g.group.Servers()
-	if err != nil {
-		return "", false // it no longer leads
+// notice notes since when members are away.
+func (g *catalogGroup) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) {
+	for _, n := range slices.Concat(at.Voters, at.Nonvoters) {
+		_, noted := away[n]
+		switch {
+		case g.linked(n):
+			delete(away, n)
+		case !noted:
+			away[n] = now
+		}
+	}
+}
+
+func (g *catalogGroup) linked(n id.NodeID) bool {
+	_, up := g.c.mux.Connected(n)
+	return up || n == g.c.cfg.Node
+}
+
+// nextChange chooses the change that is due. A node is added, and gets a vote, only while
+// there is a link to it, so that a quorum never hangs on one that is not there; a voter goes
+// only if those that stay are a majority.
+func (g *catalogGroup) nextChange(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) (catalogChange, bool) {
+	gone := func(n id.NodeID) bool {
+		since, is := away[n]
+		return is && now.Sub(since) >= g.c.cfg.Reconcile.Delay
+	}
+	for _, n := range slices.Concat(at.Voters, at.Nonvoters) {
+		// One that has just founded the cluster may not be registered yet.
+		if _, registered := g.c.View().Node(n); !registered && gone(n) && g.spares(at, n) {
+			return catalogChange{"removed", n, func(ctx context.Context, n id.NodeID) error { return g.group.RemoveServer(ctx, n, at.Index) }}, true
+		}
 	}
 	for r := range g.c.View().Nodes() {
-		if slices.Contains(voters, r.ID) {
+		if slices.Contains(at.Voters, r.ID) {
 			continue
 		}
 		if epoch, up := g.c.mux.Connected(r.ID); !up || epoch != r.Epoch {
 			continue
 		}
-		if !slices.Contains(nonvoters, r.ID) {
-			return r.ID, false
+		if !slices.Contains(at.Nonvoters, r.ID) {
+			return catalogChange{"added without a vote", r.ID, g.group.AddNonvoter}, true
 		}
-		if len(voters) < maxCatalogVoters && g.caughtUp(r.ID) {
-			return r.ID, true
+		if !g.caughtUp(r.ID) {
+			continue
+		}
+		if len(at.Voters) < maxCatalogVoters {
+			return catalogChange{"given a vote", r.ID, g.group.AddVoter}, true
+		}
+		// The one whose vote is free now gets it at the next look.
+		if i := slices.IndexFunc(at.Voters, gone); i >= 0 && g.spares(at, at.Voters[i]) {
+			return catalogChange{"without its vote", at.Voters[i], func(ctx context.Context, n id.NodeID) error {
+				return g.group.DemoteVoter(ctx, n, at.Index)
+			}}, true
 		}
 	}
-	return "", false
+	return catalogChange{}, false
+}
+
+// spares tells whether the voters besides one have a majority that is there.
+func (g *catalogGroup) spares(at raftfsm.Configuration, n id.NodeID) bool {
+	voters, up := 0, 0
+	for _, v := range at.Voters {
+		if v == n {
+			continue
+		}
+		if voters++; g.linked(v) {
+			up++
+		}
+	}
+	return up >= voters/2+1
 }
 
 func (g *catalogGroup) caughtUp(n id.NodeID) bool {
@@ -64,16 +129,12 @@ func (g *catalogGroup) caughtUp(n id.NodeID) bool {
 	return false
 }
 
-func (g *catalogGroup) add(n id.NodeID, voter bool) {
+func (g *catalogGroup) change(c catalogChange) {
 	ctx, cancel := context.WithTimeout(g.c.ctx, g.c.cfg.HeartbeatTimeout*4)
 	defer cancel()
-	change := g.group.AddNonvoter
-	if voter {
-		change = g.group.AddVoter
-	}
-	if err := change(ctx, n); err != nil {
-		g.c.log.Warn("adding a member of the catalog group", "member", string(n), "voter", voter, "error", err)
+	if err := c.do(ctx, c.member); err != nil {
+		g.c.log.Warn("changing the members of the catalog group", "member", string(c.member), "change", c.what, "error", err)
 		return
 	}
-	g.c.log.Info("catalog group has a new member", "member", string(n), "voter", voter)
+	g.c.log.Info("the catalog group has changed", "member", string(c.member), "change", c.what)
 }

@@ -77,6 +77,9 @@ func (c Config) Validate() error {
 		{"SuspectAfter", int64(c.SuspectAfter)},
 		{"BodyCacheBytes", c.BodyCacheBytes},
 		{"PublishWindow", int64(c.PublishWindow)},
+		{"Reconcile.Interval", int64(c.Reconcile.Interval)},
+		{"Reconcile.Delay", int64(c.Reconcile.Delay)},
+		{"Reconcile.AutoRemove", int64(c.Reconcile.AutoRemove)},
 	} {
 		if n.value < 0 {
 			faults = append(faults, fmt.Errorf("cluster: %s is %d: set a positive value, or 0 for the default", n.field, n.value))
@@ -112,6 +115,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PublishWindow == 0 {
 		c.PublishWindow = defaultPublishWindow
+	}
+	if c.Reconcile.Interval == 0 {
+		c.Reconcile.Interval = defaultReconcileInterval
+	}
+	if c.Reconcile.Delay == 0 {
+		c.Reconcile.Delay = defaultReconcileDelay
 	}
 	if c.QueueLog == "" {
 		c.QueueLog = QueueLogShared

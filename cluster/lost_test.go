@@ -100,7 +100,10 @@ func TestLostMember(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newTestNodes(t, func(cfg *Config) { cfg.QueueLog = c.log })
+			n := newTestNodes(t, func(cfg *Config) {
+				cfg.QueueLog = c.log
+				cfg.Reconcile.Disabled = true // else it would be built anew
+			})
 			n.start("a", "b", "c")
 			q := n.nodes["a"].declare(t, "q", 3)
 			n.nodes["a"].publish(t, q, "first", quorumq.Unlimited)

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 
@@ -47,8 +46,6 @@ func (f QueueFilter) Matches(q *catalog.QueueRecord) bool {
 	return f.Name == "" || err == nil && matched
 }
 
-var errNotBuilt = errors.New("cluster: changes of members are not built yet")
-
 // AddMember makes a node a member of a queue (RE-3). It returns when the node votes.
 //
 // This and all operations below: report, if not nil, is called from one goroutine and
@@ -76,29 +73,6 @@ func (c *Cluster) ReplaceMember(ctx context.Context, q id.QueueUID, from, to id.
 	return c.changeOne(ctx, catalog.BeginMemberChange{UID: q, Join: to, Leave: from}, nil, report)
 }
 
-// Grow makes a node a member of all queues that the filter chooses.
-func (c *Cluster) Grow(ctx context.Context, n id.NodeID, f QueueFilter, report func(Progress)) error {
-	return errNotBuilt
-}
-
-// Shrink takes a node out of all queues that the filter chooses; with keepSize another
-// node takes its place in each, if there is one.
-func (c *Cluster) Shrink(ctx context.Context, n id.NodeID, f QueueFilter, keepSize bool, report func(Progress)) error {
-	return errNotBuilt
-}
-
-// Rebalance spreads members and then leaders of the queues that the filter chooses
-// evenly over the nodes.
-func (c *Cluster) Rebalance(ctx context.Context, f QueueFilter, report func(Progress)) error {
-	return errNotBuilt
-}
-
-// ForgetNode takes a node out of the cluster for good. It is refused while the node is a
-// member of queues, unless replace is set: then other nodes take its place first.
-func (c *Cluster) ForgetNode(ctx context.Context, n id.NodeID, replace bool, report func(Progress)) error {
-	return errNotBuilt
-}
-
 // ReconcileStatus is what the catalog's leader does to bring queues to their size (RE-4).
 type ReconcileStatus struct {
 	Leader  id.NodeID // who does it: the catalog's leader as this node knows it; "": unknown
@@ -111,9 +85,4 @@ type MemberChangeStatus struct {
 	Queue       id.QueueUID
 	VHost, Name string
 	Join, Leave id.NodeID // "": none
-}
-
-// ReconcileStatus tells which changes go on, as this node's view has them.
-func (c *Cluster) ReconcileStatus() ReconcileStatus {
-	return ReconcileStatus{Leader: c.catalog.leader()}
 }

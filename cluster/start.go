@@ -121,6 +121,10 @@ func (c *Cluster) boot() error {
 	c.loops.Go(c.catalog.register)
 	c.loops.Go(c.catalog.grow)
 	c.loops.Go(func() { c.changes.run(c.ctx.Done()) })
+	if !c.cfg.Reconcile.Disabled {
+		c.loops.Go(c.reconcileSizes)
+		c.loops.Go(c.repair)
+	}
 	if c.liveness != nil {
 		c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	}

@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/placement"
+	"github.com/quorate/quorate/id"
+)
+
+// ReconcileConfig says how queues get back to the number of members that they should have
+// (RE-4). Zero values are the defaults.
+type ReconcileConfig struct {
+	// Disabled leaves everything to operators, lost members included.
+	Disabled bool
+	Interval time.Duration // between two looks at all queues; 0: 60 min
+	// Delay is the time that a node must have come or gone before members move, and voters
+	// of the catalog; 0: 10 s.
+	Delay time.Duration
+	// AutoRemove is the time after which a node that is not seen is lost for good, so that
+	// others take its place; 0: never.
+	AutoRemove time.Duration
+}
+
+const (
+	defaultReconcileInterval = time.Hour
+	defaultReconcileDelay    = 10 * time.Second
+	// reconcileTick is the time between two looks at which nodes are there, and at lost
+	// members of this node.
+	reconcileTick = 500 * time.Millisecond
+)
+
+// pace says when to look at all queues.
+type pace struct {
+	interval, delay time.Duration
+	nodes           string    // as they were last seen
+	changed         time.Time // since when they are so; zero: looked at since
+	last            time.Time // when queues were looked at
+	again           bool      // something was left
+}
+
+// due tells whether to look at all queues now.
+func (p *pace) due(now time.Time, nodes string) bool {
+	if nodes != p.nodes {
+		p.nodes, p.changed = nodes, now
+	}
+	settled := !p.changed.IsZero() && now.Sub(p.changed) >= p.delay
+	if !settled && !(p.again && now.Sub(p.last) >= p.delay) && now.Sub(p.last) < p.interval {
+		return false
+	}
+	p.last, p.changed, p.again = now, time.Time{}, false
+	return true
+}
+
+// reconcileSizes brings queues to their size while this node leads the catalog.
+func (c *Cluster) reconcileSizes() {
+	cfg := c.cfg.Reconcile
+	fresh := func() (pace, map[id.NodeID]time.Time) {
+		return pace{interval: cfg.Interval, delay: cfg.Delay, last: time.Now()}, map[id.NodeID]time.Time{}
+	}
+	p, unseen := fresh()
+	for pause(c.ctx, reconcileTick) == nil {
+		if c.catalog.leader() != c.cfg.Node {
+			p, unseen = fresh()
+			continue
+		}
+		now := time.Now()
+		nodes, lost := c.look(now, unseen)
+		if p.due(now, nodes) {
+			p.again = c.complete(lost)
+		}
+	}
+}
+
+// look notes which nodes are seen, and tells which are lost for good.
+func (c *Cluster) look(now time.Time, unseen map[id.NodeID]time.Time) (nodes string, lost map[id.NodeID]bool) {
+	lost = map[id.NodeID]bool{}
+	var b strings.Builder
+	for n := range c.View().Nodes() {
+		_, up := c.mux.Connected(n.ID)
+		since, away := unseen[n.ID]
+		switch {
+		case up || n.ID == c.cfg.Node:
+			delete(unseen, n.ID)
+		case !away:
+			unseen[n.ID] = now
+		case c.cfg.Reconcile.AutoRemove > 0 && now.Sub(since) >= c.cfg.Reconcile.AutoRemove:
+			lost[n.ID] = true
+		}
+		_, away = unseen[n.ID]
+		fmt.Fprintf(&b, "%q %v %v;", n.ID, away, lost[n.ID])
+	}
+	return b.String(), lost
+}
+
+// wanted returns how many members a queue should have; 0: as many as it has.
+func (c *Cluster) wanted(r *catalog.QueueRecord) int {
+	if r.Size > 0 || c.cfg.GroupSize == nil {
+		return r.Size
+	}
+	return c.cfg.GroupSize(r)
+}
+
+// complete carries plans out until nothing is left to be done now. It tells whether
+// something is left that may work later.
+func (c *Cluster) complete(lost map[id.NodeID]bool) (left bool) {
+	for c.ctx.Err() == nil && c.catalog.leader() == c.cfg.Node {
+		s := c.placementState(func(*catalog.QueueRecord) bool { return true }, lost)
+		busy := false
+		for i := range s.Groups {
+			if r, ok := c.View().QueueByUID(s.Groups[i].UID); ok {
+				s.Groups[i].Size = c.wanted(r)
+			}
+			busy = busy || s.Groups[i].Fixed
+		}
+		moves := placement.Complete(s)
+		if len(moves) == 0 {
+			return busy
+		}
+		c.log.Info("queues get members to be complete", "queues", len(moves))
+		err := c.move(c.ctx, moves, nil, func(ctx context.Context, m placement.Move, _ func(Progress)) error {
+			if c.catalog.leader() != c.cfg.Node {
+				return nil // another node plans now
+			}
+			return c.changeOne(ctx, catalog.BeginMemberChange{UID: m.Group, Join: m.Join, Leave: m.Leave}, nil, nil)
+		})
+		if err != nil {
+			c.log.Warn("queues are not complete", "error", err)
+			return true
+		}
+	}
+	return true
+}
+
+// repair has lost members of this node built anew, as long as it runs.
+func (c *Cluster) repair() {
+	for pause(c.ctx, reconcileTick) == nil {
+		v := c.View()
+		if !c.host.current(v) {
+			continue
+		}
+		for _, uid := range c.host.lostMembers() {
+			if r, ok := v.QueueByUID(uid); ok {
+				c.repairOne(r)
+			}
+		}
+	}
+}
+
+// repairOne asks for the member to be taken out and to join anew, or gives up a join that
+// cannot succeed.
+func (c *Cluster) repairOne(r *catalog.QueueRecord) {
+	var ask catalog.Command
+	g := joins(r, c.cfg.Node)
+	switch {
+	case g != nil && !g.Cancelled && c.dir.joined(r.UID) == g.ID:
+		ask = &catalog.CancelMemberChange{UID: r.UID, Change: g.ID}
+	case r.Change == nil && slices.Contains(r.Members, c.cfg.Node) && len(r.Members) > 1:
+		ask = &catalog.BeginMemberChange{UID: r.UID, Join: c.cfg.Node, Leave: c.cfg.Node}
+	default:
+		return
+	}
+	if _, err := c.ProposeCatalog(c.ctx, ask); err != nil && c.ctx.Err() == nil {
+		c.log.Warn("a lost member cannot be built anew yet", "queue", r.Name, "vhost", r.VHost, "error", err)
+	}
+}
+
+// ReconcileStatus tells which changes go on, as this node's view has them.
+func (c *Cluster) ReconcileStatus() ReconcileStatus {
+	v := c.View()
+	s := ReconcileStatus{Leader: c.catalog.leader()}
+	for r := range v.Queues() {
+		if len(r.Members) < min(c.wanted(r), v.NodeCount()) {
+			s.Short++
+		}
+		if g := r.Change; g != nil {
+			s.Changes = append(s.Changes, MemberChangeStatus{Queue: r.UID, VHost: r.VHost, Name: r.Name, Join: g.Join, Leave: g.Leave})
+		}
+	}
+	return s
+}

@@ -1,0 +1,338 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// quick lets members move soon after nodes come and go, toward groups of three.
+func quick(c *Config) {
+	c.Reconcile.Delay = 100 * time.Millisecond
+	c.GroupSize = func(*catalog.QueueRecord) int { return 3 }
+}
+
+// RE-1, RE-4: queues that were declared while there were two nodes get a third member when
+// the third node comes; a size that an operator has chosen stays.
+func TestQueuesBecomeComplete(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) {
+		quick(c)
+		c.Expect = 2
+	})
+	n.start("a", "b")
+	var queues []id.QueueUID
+	for i := range 6 {
+		q := n.nodes["a"].declare(t, fmt.Sprint("q", i), 3)
+		n.nodes["b"].publish(t, q, "kept", quorumq.Unlimited)
+		queues = append(queues, q)
+	}
+	small := n.nodes["a"].declare(t, "small", 3)
+	if err := n.nodes["a"].RemoveMember(testContext(t), small, "b", nil); err != nil {
+		t.Fatal(err)
+	}
+	n.start("c")
+	for _, q := range queues {
+		n.has(q, "a", "b", "c")
+	}
+	n.has(small, "a")
+	poll(t, "nothing goes on", func() error {
+		if s := n.nodes["b"].ReconcileStatus(); s.Short != 0 || len(s.Changes) != 0 || s.Leader == "" {
+			return fmt.Errorf("status %+v", s)
+		}
+		return nil
+	})
+	n.stop("a")
+	for _, q := range queues {
+		if seen := n.nodes["c"].drained(t, q); seen["kept"] != 1 {
+			t.Errorf("queue %s has %v", q, seen)
+		}
+	}
+}
+
+// RE-4: others take the place of a node that is lost for good, while confirms go on; then
+// it can be forgotten, and its vote in the catalog goes.
+func TestLostNodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) {
+		quick(c)
+		c.Reconcile.AutoRemove = time.Second
+	})
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.start("d")
+	l := n.nodes["d"].load(t, q)
+	l.goesOn()
+	n.stop("b")
+	n.has(q, "a", "c", "d")
+	l.goesOn()
+	l.check(n.nodes["d"], q)
+	ctx := testContext(t)
+	if err := n.nodes["a"].ForgetNode(ctx, "d", false, nil); err == nil || !strings.Contains(err.Error(), "runs") {
+		t.Errorf("forgetting a node that runs: %v", err)
+	}
+	if err := n.nodes["d"].ForgetNode(ctx, "b", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the catalog group is without b", func() error {
+		for i, node := range n.nodes {
+			at, err := node.catalog.group.Configuration()
+			if err != nil || slices.Contains(slices.Concat(at.Voters, at.Nonvoters), "b") {
+				return fmt.Errorf("node %s: %+v, %w", i, at, err)
+			}
+		}
+		return nil
+	})
+}
+
+// An operator replaces a dead node by one with a new id, as the guard of ForgetNode says.
+func TestForgetNode(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) { c.Reconcile.Delay = 100 * time.Millisecond })
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
+	n.stop("c")
+	ctx, at := testContext(t), n.nodes["b"]
+	var refused *catalog.Error
+	poll(t, "forgetting a member is refused", func() error {
+		if err := at.ForgetNode(ctx, "c", false, nil); !errors.As(err, &refused) {
+			return fmt.Errorf("%w", err) // its link may be up still
+		}
+		return nil
+	})
+	if err := at.ForgetNode(ctx, "c", true, nil); err == nil || !strings.Contains(err.Error(), `queue "q"`) {
+		t.Errorf("with no node to replace it: %v", err)
+	}
+	n.start("d")
+	var last Progress
+	if err := at.ForgetNode(ctx, "c", true, func(p Progress) { last = p }); err != nil {
+		t.Fatal(err)
+	}
+	n.has(q, "a", "b", "d")
+	if last.Phase != PhaseForget {
+		t.Errorf("last progress %+v", last)
+	}
+	if _, known := at.View().Node("c"); known {
+		t.Error("c is still registered")
+	}
+	if seen := n.nodes["d"].drained(t, q); seen["kept"] != 1 {
+		t.Errorf("%v", seen)
+	}
+}
+
+// G13: a member whose log is damaged is built anew from the others, by itself, and serves.
+func TestLostMemberIsRebuilt(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.nodes["a"].publish(t, q, "kept by three", quorumq.Unlimited)
+	n.caughtUp(q, "c")
+	n.stop("c")
+	n.nodes["a"].publish(t, q, "by two", quorumq.Unlimited)
+	flip(t, n.segments("c")[0], "kept by three")
+	n.start("c")
+	poll(t, "c has joined anew", func() error {
+		m := n.nodes["c"].host.queue(q)
+		if m == nil || m.joined == 0 || len(n.nodes["c"].host.lostMembers()) > 0 {
+			return errWaiting
+		}
+		return nil
+	})
+	n.has(q, "a", "b", "c")
+	n.caughtUp(q, "c")
+	if err := n.nodes["a"].TransferLeadership(testContext(t), q, "c"); err != nil {
+		t.Fatal(err)
+	}
+	n.stop("b") // c counts again
+	if seen := n.nodes["c"].drained(t, q); len(seen) != 2 {
+		t.Errorf("%v", seen)
+	}
+}
+
+// A member with nothing left of a group that was changed since may not begin it again.
+func TestForgottenMember(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) { c.Reconcile.Disabled = true })
+	n.start("a", "b", "c")
+	n.start("d")
+	q := n.nodes["a"].declare(t, "q", 2)
+	r, _ := n.nodes["a"].View().QueueByUID(q)
+	other := r.Members[1]
+	i := slices.IndexFunc([]id.NodeID{"b", "c", "d"}, func(i id.NodeID) bool { return i != other })
+	joiner := []id.NodeID{"b", "c", "d"}[i]
+	if err := n.nodes["a"].AddMember(testContext(t), q, joiner, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
+	for _, at := range []id.NodeID{other, joiner} {
+		n.stop(at)
+		for _, part := range []string{walDir, queuesDir} {
+			if err := os.RemoveAll(filepath.Join(n.dir, string(at), part)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.start(at)
+		if got := n.nodes[at].host.lostMembers(); !slices.Equal(got, []id.QueueUID{q}) {
+			t.Errorf("node %s: lost members are %v", at, got)
+		}
+		if n.nodes[at].host.queue(q) != nil {
+			t.Errorf("node %s has opened its member", at)
+		}
+	}
+}
+
+// What is asked for while a majority is missing waits with a reason, and can be cancelled.
+func TestChangeWaits(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	n.start("d")
+	q := n.nodes["a"].declare(t, "q", 3)
+	r, _ := n.nodes["a"].View().QueueByUID(q)
+	others := slices.DeleteFunc([]id.NodeID{"b", "c", "d"}, func(i id.NodeID) bool { return !slices.Contains(r.Members, i) })
+	spare := slices.DeleteFunc([]id.NodeID{"b", "c", "d"}, func(i id.NodeID) bool { return slices.Contains(r.Members, i) })[0]
+	n.stop(others[1])
+	a := n.nodes["a"]
+	asked := func(want string, change func(ctx context.Context, report func(Progress)) error) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(testContext(t))
+		defer cancel()
+		err := change(ctx, func(p Progress) {
+			if p.Phase == PhaseWait && strings.Contains(p.Detail, want) {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", want, err)
+		}
+		poll(t, "it is taken back", func() error {
+			if r, _ := a.View().QueueByUID(q); r.Change != nil || len(r.Members) != 3 {
+				return fmt.Errorf("%q, %v", r.Members, r.Change)
+			}
+			return nil
+		})
+	}
+	asked("a majority must be there", func(ctx context.Context, report func(Progress)) error {
+		return a.RemoveMember(ctx, q, others[0], report)
+	})
+	n.stop(spare)
+	n.nodes["a"].publish(t, q, "goes on", quorumq.Unlimited)
+	n.start(spare)
+	// The dead one may go.
+	if err := a.RemoveMember(testContext(t), q, others[1], nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.AddMember(testContext(t), q, spare, nil); err != nil {
+		t.Fatal(err)
+	}
+	n.has(q, append([]id.NodeID{"a"}, slices.Sorted(slices.Values([]id.NodeID{others[0], spare}))...)...)
+	// It comes back, and deletes what it has.
+	n.start(others[1])
+	poll(t, "nothing is left", func() error {
+		if n.nodes[others[1]].dir.hasQueue(q) {
+			return errWaiting
+		}
+		return nil
+	})
+}
+
+// Grow, Rebalance and Shrink move many queues, and say how far they are.
+func TestGrowRebalanceShrink(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	var queues []id.QueueUID
+	for i := range 9 {
+		queues = append(queues, n.nodes["a"].declare(t, fmt.Sprint("q", i), 3))
+	}
+	other := n.nodes["a"].declare(t, "other", 1)
+	n.start("d")
+	ctx, d := testContext(t), n.nodes["d"]
+	f := QueueFilter{VHost: "/", Name: "q*"}
+	if err := d.Rebalance(ctx, f, nil); err != nil {
+		t.Fatal(err)
+	}
+	holds, leads := map[id.NodeID]int{}, map[id.NodeID]int{}
+	for _, q := range queues {
+		r, _ := d.View().QueueByUID(q)
+		for _, m := range r.Members {
+			holds[m]++
+		}
+		leads[n.leader(q).cfg.Node]++
+	}
+	for i := range n.nodes {
+		if holds[i] < 6 || holds[i] > 7 || leads[i] < 2 || leads[i] > 3 {
+			t.Errorf("members %v, leaders %v", holds, leads)
+		}
+	}
+	var last Progress
+	report := func(p Progress) { last = p }
+	if err := d.Grow(ctx, "d", f, report); err != nil {
+		t.Fatal(err)
+	}
+	if last.Phase != PhaseMove || last.Done != last.Total || last.Total == 0 || last.Unit != "queues" {
+		t.Errorf("%+v", last)
+	}
+	for _, q := range queues {
+		if r, _ := d.View().QueueByUID(q); !slices.Contains(r.Members, "d") {
+			t.Errorf("queue %s: %q", q, r.Members)
+		}
+	}
+	if err := d.Shrink(ctx, "d", QueueFilter{}, false, report); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Shrink(ctx, "a", QueueFilter{}, true, report); err != nil {
+		t.Fatal(err)
+	}
+	for r := range d.View().Queues() {
+		if slices.Contains(r.Members, "a") || r.UID == other && len(r.Members) != 1 || r.UID != other && len(r.Members) < 2 {
+			t.Errorf("queue %s: %q", r.Name, r.Members)
+		}
+	}
+	if err := d.Grow(ctx, "z", QueueFilter{Name: "["}, nil); err == nil || !strings.Contains(err.Error(), `"z"`) || !strings.Contains(err.Error(), `"["`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// pace is what decides when to look at queues.
+func TestPace(t *testing.T) {
+	begin := time.Unix(0, 0)
+	p := pace{interval: time.Hour, delay: 10 * time.Second, last: begin}
+	for _, c := range []struct {
+		at    time.Duration
+		nodes string
+		want  bool
+	}{
+		{time.Second, "ab", false}, // it begins to lead
+		{10 * time.Second, "ab", false},
+		{11 * time.Second, "ab", true},
+		{60 * time.Second, "ab", false},
+		{70 * time.Second, "abc", false},
+		{75 * time.Second, "ab", false}, // came and went
+		{84 * time.Second, "ab", false},
+		{85 * time.Second, "ab", true},
+		{86 * time.Second, "ab", false},
+		{85*time.Second + time.Hour, "ab", true},
+	} {
+		if got := p.due(begin.Add(c.at), c.nodes); got != c.want {
+			t.Errorf("at %v: %v", c.at, got)
+		}
+	}
+	p.again = true
+	now := p.last.Add(9 * time.Second)
+	if p.due(now, "ab") || !p.due(now.Add(time.Second), "ab") || p.due(now.Add(20*time.Second), "ab") {
+		t.Error("what was left is looked at once more, after the delay")
+	}
+}
