@@ -223,3 +223,48 @@ func TestBootstrapAfterVote(t *testing.T) {
 	c.propose("x")
 	c.equal()
 }
+
+// An entry that its leader's disk held up is replicated although the call that carried it
+// fails: raft would repeat that call only at its commit timer, minutes later.
+func TestDrivenSlowEntryIsReplicated(t *testing.T) {
+	t.Parallel()
+	c := newDriven(t, makeFaulty)
+	c.propose("before")
+	c.equal()
+	leader := c.leader()
+	quiet := func() bool {
+		p := &leader.group.pusher
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return !p.armed || p.wait > pushDelay
+	}
+	until(t, "nothing is left to tell", quiet)
+	disk := leader.faults(t)
+	disk.hang.Lock()
+	answered := make(chan error, 1)
+	leader.group.Submit(command("slow"), func(_ reply, err error) { answered <- err })
+	until(t, "the entry is in raft's hands", leader.group.proposer.underway)
+	time.Sleep(2 * pushDelay)
+	until(t, "rounds have found nothing to tell", quiet)
+	for _, m := range c.members {
+		if m != leader {
+			c.disconnect(m)
+		}
+	}
+	disk.hang.Unlock()
+	until(t, "the entry is in the log", func() bool { return leader.group.Stats().LastIndex > leader.group.Stats().CommitIndex })
+	time.Sleep(5 * pushDelay) // raft's call has failed by then
+	for _, m := range c.members {
+		if m != leader {
+			c.connect(m)
+		}
+	}
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(deadline):
+		t.Error("the entry is not committed")
+	}
+}

@@ -303,6 +303,13 @@ func (p *proposer[R]) land(term, seq uint64) *flight[R] {
 	return nil
 }
 
+// underway tells whether entries were handed to raft and are not answered yet.
+func (p *proposer[R]) underway() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.flights) > 0
+}
+
 // remove is called with the lock held.
 func (p *proposer[R]) remove(i int) {
 	f := p.flights[i]

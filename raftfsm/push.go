@@ -105,9 +105,12 @@ func (g *Group[R, E]) push() time.Duration {
 		return pushDelay // the burst goes on
 	}
 	done, reached := g.tell(r)
-	if done {
+	switch {
+	case done && !g.proposer.underway():
 		p.stuck, p.wait = 0, 0
 		return 0
+	case done: // an entry waits for the disk: raft's call with it may fail yet
+		p.stuck = -1
 	}
 	if p.stuck++; p.stuck >= nudgeAfter && reached && g.out.snapshots.Load() == 0 {
 		p.stuck = 0
