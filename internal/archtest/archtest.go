@@ -78,6 +78,7 @@ func Table() []Package {
 		{Path: "internal/authority"},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
+		{Path: "internal/enginebench"},
 		{Path: "internal/k8slike"},
 		{Path: "internal/pattern"},
 		{Path: "internal/sim", Imports: []string{"id", "message", "quorumq", "quorumq/session", "catalog", "deadletter"}},
