@@ -120,10 +120,14 @@ func (q *queue) Lead(n id.NodeID, term uint64) []byte {
 	return quorumq.AppendCommand(nil, &quorumq.Lead{Node: n, Term: term})
 }
 
-func (q *queue) Live() iter.Seq[raftfsm.BodyRef] {
-	return func(yield func(raftfsm.BodyRef) bool) {
-		for r := range q.Queue.Live() {
-			if !yield(raftfsm.BodyRef(r)) {
+func (q *queue) Freeze() raftfsm.Frozen { return frozen{q.Queue.Freeze()} }
+
+type frozen struct{ *quorumq.Frozen }
+
+func (f frozen) Live() iter.Seq[raftfsm.BodyRun] {
+	return func(yield func(raftfsm.BodyRun) bool) {
+		for r := range f.Frozen.Live() {
+			if !yield(raftfsm.BodyRun(r)) {
 				return
 			}
 		}

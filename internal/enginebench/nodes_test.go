@@ -45,10 +45,14 @@ func (c *counter) Apply(raftfsm.Meta, []byte, int) (uint64, struct{}) {
 	c.n++
 	return c.n, struct{}{}
 }
-func (c *counter) Lead(id.NodeID, uint64) []byte   { return nil }
-func (c *counter) Live() iter.Seq[raftfsm.BodyRef] { return func(func(raftfsm.BodyRef) bool) {} }
-func (c *counter) AppendSnapshot(b []byte) []byte  { return b }
-func (c *counter) Restore([]byte) error            { return nil }
+func (c *counter) Lead(id.NodeID, uint64) []byte { return nil }
+func (c *counter) Freeze() raftfsm.Frozen        { return nothing{} }
+func (c *counter) Restore([]byte) error          { return nil }
+
+type nothing struct{}
+
+func (nothing) Live() iter.Seq[raftfsm.BodyRun] { return func(func(raftfsm.BodyRun) bool) {} }
+func (nothing) AppendSnapshot(b []byte) []byte  { return b }
 
 // silent takes the traffic of queues, of which there is none.
 type silent struct{}
@@ -64,7 +68,7 @@ type volatile struct{ *raft.InmemStore }
 
 func (v volatile) Entry(i uint64, l *raft.Log) error       { return v.GetLog(i, l) }
 func (v volatile) StoreRetained(entries []*raft.Log) error { return v.StoreLogs(entries) }
-func (v volatile) Retain(iter.Seq[uint64]) error           { return nil }
+func (v volatile) Retain(iter.Seq2[uint64, uint64]) error  { return nil }
 func (v volatile) Close() error                            { return nil }
 
 // node is one node: its links and, if it has one, its shared log.
