@@ -17,6 +17,10 @@ import (
 // same time.
 const maxParallelMoves = 4
 
+// balanceRounds bounds how often leaders are looked at while they are balanced: some may
+// be unknown for a moment, or move by themselves.
+const balanceRounds = 3
+
 // placementState returns what plans are made from: all queues, those movable that the
 // filter chooses and that do not change just now. Nodes that drain, or do not answer, get
 // nothing.
@@ -117,17 +121,21 @@ func (c *Cluster) Rebalance(ctx context.Context, f QueueFilter, report func(Prog
 		func(ctx context.Context, m placement.Move, report func(Progress)) error {
 			return c.ReplaceMember(ctx, m.Group, m.Leave, m.Join, report)
 		})
-	if ctx.Err() != nil {
-		return err
+	// Members that moved have let leadership go wherever it went.
+	for range balanceRounds {
+		transfers := placement.Balance(c.placementState(f.Matches, nil))
+		if len(transfers) == 0 || ctx.Err() != nil {
+			break
+		}
+		moves := make([]placement.Move, len(transfers))
+		for i, t := range transfers {
+			moves[i] = placement.Move{Group: t.Group, Join: t.To, Leave: t.From}
+		}
+		err = errors.Join(err, c.move(ctx, moves, report, func(ctx context.Context, m placement.Move, _ func(Progress)) error {
+			return c.TransferLeadership(ctx, m.Group, m.Join)
+		}))
 	}
-	transfers := placement.Balance(c.placementState(f.Matches, nil))
-	moves := make([]placement.Move, len(transfers))
-	for i, t := range transfers {
-		moves[i] = placement.Move{Group: t.Group, Join: t.To, Leave: t.From}
-	}
-	return errors.Join(err, c.move(ctx, moves, report, func(ctx context.Context, m placement.Move, _ func(Progress)) error {
-		return c.TransferLeadership(ctx, m.Group, m.Join)
-	}))
+	return err
 }
 
 // ForgetNode takes a node out of the cluster for good. It is refused while the node is a

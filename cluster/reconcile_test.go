@@ -251,7 +251,7 @@ func TestChangeWaits(t *testing.T) {
 // Grow, Rebalance and Shrink move many queues, and say how far they are.
 func TestGrowRebalanceShrink(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, nil)
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	var queues []id.QueueUID
 	for i := range 9 {
@@ -261,22 +261,28 @@ func TestGrowRebalanceShrink(t *testing.T) {
 	n.start("d")
 	ctx, d := testContext(t), n.nodes["d"]
 	f := QueueFilter{VHost: "/", Name: "q*"}
+	for _, q := range queues {
+		n.leader(q)
+	}
 	if err := d.Rebalance(ctx, f, nil); err != nil {
 		t.Fatal(err)
 	}
-	holds, leads := map[id.NodeID]int{}, map[id.NodeID]int{}
-	for _, q := range queues {
-		r, _ := d.View().QueueByUID(q)
-		for _, m := range r.Members {
-			holds[m]++
+	poll(t, "members and leaders are spread", func() error {
+		holds, leads := map[id.NodeID]int{}, map[id.NodeID]int{"a": 1} // the other queue
+		for _, q := range queues {
+			r, _ := d.View().QueueByUID(q)
+			for _, m := range r.Members {
+				holds[m]++
+			}
+			leads[n.leader(q).cfg.Node]++
 		}
-		leads[n.leader(q).cfg.Node]++
-	}
-	for i := range n.nodes {
-		if holds[i] < 6 || holds[i] > 7 || leads[i] < 2 || leads[i] > 3 {
-			t.Errorf("members %v, leaders %v", holds, leads)
+		for i := range n.nodes {
+			if holds[i] < 6 || holds[i] > 7 || leads[i] < 2 || leads[i] > 3 {
+				return fmt.Errorf("members %v, leaders %v", holds, leads)
+			}
 		}
-	}
+		return nil
+	})
 	var last Progress
 	report := func(p Progress) { last = p }
 	if err := d.Grow(ctx, "d", f, report); err != nil {
