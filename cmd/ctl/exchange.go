@@ -123,7 +123,7 @@ func newCluster(s *session) *cobra.Command {
 						fmt.Sprint(n.GetReplicas()), fmt.Sprint(n.GetLeaders()), role,
 					})
 				}
-				if s.output == "table" {
+				if s.output == outputTable {
 					printf(cmd.OutOrStdout(), "cluster %s as node %s sees it\n", st.GetCluster(), st.GetNode())
 				}
 				header := []string{"node", "clients", "version", "alive", "connected", "replicas", "leaders", ""}

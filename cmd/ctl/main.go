@@ -1,14 +1,16 @@
 // Command ctl, built as quoratectl, is the operator's command line: it publishes,
 // consumes, declares and shows over the same API as any client.
 //
-// Exit codes: 0 done; 1 the cluster refused or could not be reached; 2 the command line
-// is wrong.
+// Exit codes: 0 done; 1 the cluster refused, or the command was given up; 2 the command
+// line is wrong; 3 an operation ended before its end, and what it has done stays; 4 no
+// node could be reached.
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -22,8 +24,10 @@ import (
 
 // Exit codes.
 const (
-	exitRefused = 1
-	exitUsage   = 2
+	exitRefused     = 1
+	exitUsage       = 2
+	exitPartDone    = 3
+	exitUnreachable = 4
 )
 
 const (
@@ -31,24 +35,45 @@ const (
 	addressesEnv   = "QUORATE_ADDRESSES"
 )
 
+// The forms of output.
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+	outputYAML  = "yaml"
+)
+
 // usageError is a command line that cannot be meant.
 type usageError struct{ error }
 
-func main() { os.Exit(run(os.Args[1:])) }
+// unreachableError tells that no node answers.
+type unreachableError struct{ error }
 
-func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+// Unwrap returns why.
+func (e unreachableError) Unwrap() error { return e.error }
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(ctx context.Context, args []string, out, errs io.Writer) int {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(errs)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintln(os.Stderr, "quoratectl:", err)
+	printf(errs, "quoratectl: %v\n", err)
 	if usage := (usageError{}); errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
-		fmt.Fprintln(os.Stderr, "try: quoratectl help")
+		printf(errs, "try: quoratectl help\n")
 		return exitUsage
+	}
+	if part := (partDoneError{}); errors.As(err, &part) {
+		return exitPartDone
+	}
+	if away := (unreachableError{}); errors.As(err, &away) {
+		return exitUnreachable
 	}
 	return exitRefused
 }
@@ -60,8 +85,10 @@ type session struct {
 	output    string
 	vhost     string
 	timeout   time.Duration
-	tls       bool
-	tlsFiles  client.TLS
+	// timeoutGiven tells that the command line has --timeout: then it bounds watching too.
+	timeoutGiven bool
+	tls          bool
+	tlsFiles     client.TLS
 }
 
 func newRoot() *cobra.Command {
@@ -69,21 +96,25 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use: "quoratectl", Short: "Publish to, consume from and look after a Quorate cluster",
 		SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return s.complete() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			s.timeoutGiven = cmd.Flags().Changed("timeout")
+			return s.complete()
+		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := root.PersistentFlags()
 	f.StringSliceVarP(&s.addresses, "address", "a", nil, "client address of a node, host:port; repeatable ("+addressesEnv+"; default "+defaultAddress+")")
 	f.BoolVar(&s.fixed, "fixed-addresses", false, "use these addresses only, instead of learning the others from the cluster")
-	f.StringVarP(&s.output, "output", "o", "table", "table or json")
+	f.StringVarP(&s.output, "output", "o", outputTable, "table, json or yaml")
 	f.StringVar(&s.vhost, "vhost", "", "vhost; default /")
-	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "give up after this; consuming goes on")
+	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "give up after this; consuming goes on, and watching unless it is given")
 	f.BoolVar(&s.tls, "tls", false, "use TLS; the other --tls flags imply it")
 	f.StringVar(&s.tlsFiles.CA, "tls-ca", "", "PEM file with the authorities of the nodes' certificates; default: the system's")
 	f.StringVar(&s.tlsFiles.Cert, "tls-cert", "", "PEM file with a certificate, for nodes that ask for one")
 	f.StringVar(&s.tlsFiles.Key, "tls-key", "", "PEM file with its key")
 	f.StringVar(&s.tlsFiles.ServerName, "tls-server-name", "", "name in the nodes' certificates; default: the host of each address")
-	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newCluster(s))
+	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newCluster(s),
+		newOperations(s), newNodes(s))
 	return root
 }
 
@@ -95,8 +126,11 @@ func (s *session) complete() error {
 	if len(s.addresses) == 0 {
 		s.addresses = []string{defaultAddress}
 	}
-	if s.output != "table" && s.output != "json" {
-		return usageError{fmt.Errorf("--output is %q: use table or json", s.output)}
+	if s.output != outputTable && s.output != outputJSON && s.output != outputYAML {
+		return usageError{fmt.Errorf("--output is %q: use table, json or yaml", s.output)}
+	}
+	if s.timeout <= 0 {
+		return usageError{fmt.Errorf("--timeout is %v: must be more than 0", s.timeout)}
 	}
 	return nil
 }
@@ -113,6 +147,13 @@ func (s *session) with(cmd *cobra.Command, f func(context.Context, *client.Clien
 	return f(ctx, c)
 }
 
+// open makes a client that a node has answered within --timeout.
+func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)
+	defer cancel()
+	return s.dial(ctx)
+}
+
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	// The server's limit of a message counts, whatever it is.
 	cfg := client.Config{Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1}
@@ -124,7 +165,11 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	}
 	c, err := client.Dial(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("no node answers at %s: %w", strings.Join(s.addresses, ", "), err)
+		err = fmt.Errorf("no node answers at %s: %w", strings.Join(s.addresses, ", "), err)
+		if ctx.Err() != nil {
+			err = unreachableError{err}
+		}
+		return nil, err
 	}
 	return c, nil
 }
@@ -135,6 +180,16 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
 			return usageError{fmt.Errorf("%s takes %s, got %d arguments", cmd.CommandPath(), strings.Join(names, " "), len(args))}
+		}
+		return nil
+	}
+}
+
+// optionalArg takes one argument or none.
+func optionalArg(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return usageError{fmt.Errorf("%s takes at most one %s, got %d arguments", cmd.CommandPath(), name, len(args))}
 		}
 		return nil
 	}

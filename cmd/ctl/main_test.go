@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -13,9 +14,16 @@ func TestExitCodes(t *testing.T) {
 	t.Setenv(addressesEnv, "127.0.0.1:1")
 	for want, lines := range map[int][][]string{
 		0: {{"help"}, {"queue", "declare", "--help"}},
-		1: {{"queue", "list", "--timeout", "100ms"}, {"queue", "list", "--tls-ca", "no-such-file"}},
+		1: {{"queue", "list", "--tls-ca", "no-such-file"}},
+		4: {{"queue", "list", "--timeout", "100ms"}, {"operations", "watch", "a.1.1", "--timeout", "100ms"}},
 		2: {
-			{"queues"},
+			{"queueing"},
+			{"queue", "list", "--timeout", "0s"},
+			{"queues", "grow"},
+			{"queues", "shrink", "n", "--wait", "--no-wait"},
+			{"nodes", "forget", "node-1"},
+			{"nodes", "forget", "node-1", "--confirm", "node-2"},
+			{"operations", "watch"},
 			{"queue", "show"},
 			{"queue", "list", "--no-such-flag"},
 			{"queue", "list", "--output", "xml"},
@@ -27,7 +35,7 @@ func TestExitCodes(t *testing.T) {
 		},
 	} {
 		for _, args := range lines {
-			if got := run(args); got != want {
+			if got := run(t.Context(), args, io.Discard, io.Discard); got != want {
 				t.Errorf("quoratectl %q exits with %d, want %d", args, got, want)
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"text/tabwriter"
 	"unicode/utf8"
 
+	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -29,11 +31,11 @@ func parseValue(s string) any {
 	return s
 }
 
-// printRows writes a table, or the messages as JSON, one a line.
+// printRows writes a table, or the messages as JSON, one a line, or as YAML documents.
 func (s *session) printRows(w io.Writer, header []string, rows [][]string, messages []proto.Message) error {
-	if s.output == "json" {
+	if s.output != outputTable {
 		for _, m := range messages {
-			if err := printProto(w, m); err != nil {
+			if err := s.printProto(w, m); err != nil {
 				return err
 			}
 		}
@@ -47,7 +49,8 @@ func (s *session) printRows(w io.Writer, header []string, rows [][]string, messa
 	return t.Flush()
 }
 
-func printProto(w io.Writer, m proto.Message) error {
+// printProto writes a message as JSON or YAML.
+func (s *session) printProto(w io.Writer, m proto.Message) error {
 	text, err := protojson.MarshalOptions{EmitUnpopulated: true, UseProtoNames: true}.Marshal(m)
 	if err != nil {
 		return err
@@ -57,7 +60,26 @@ func printProto(w io.Writer, m proto.Message) error {
 	if err := json.Unmarshal(text, &v); err != nil {
 		return err
 	}
-	return json.NewEncoder(w).Encode(v)
+	return s.encode(w, v)
+}
+
+// encode writes a value as a line of JSON or as a YAML document.
+func (s *session) encode(w io.Writer, v any) error {
+	if s.output == outputJSON {
+		return json.NewEncoder(w).Encode(v)
+	}
+	text, err := json.Marshal(v) // for the names of its fields
+	if err != nil {
+		return err
+	}
+	var plain any
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return err
+	}
+	printf(w, "---\n")
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	return errors.Join(e.Encode(plain), e.Close())
 }
 
 // printf writes what a command says; a reader that has gone away is no failure of the
@@ -84,8 +106,8 @@ func (s *session) printMessage(w io.Writer, r *client.Received) error {
 	if !utf8.Valid(r.Body) {
 		m.Body, m.Binary = strconv.Quote(string(r.Body)), true
 	}
-	if s.output == "json" {
-		return json.NewEncoder(w).Encode(m)
+	if s.output != outputTable {
+		return s.encode(w, m)
 	}
 	line := m.Body
 	for _, d := range r.Deaths {

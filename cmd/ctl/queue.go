@@ -13,8 +13,9 @@ import (
 )
 
 func newQueue(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "queue", Short: "Declare, show and remove queues"}
+	cmd := &cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "Declare, show, move and remove queues"}
 	cmd.AddCommand(newQueueDeclare(s), newQueueList(s), newQueueShow(s), newQueueDelete(s), newQueuePurge(s))
+	cmd.AddCommand(newQueueMembers(s)...)
 	return cmd
 }
 

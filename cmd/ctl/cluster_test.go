@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// shared is an output that may be looked at while it is written.
+type shared struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(p)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+// Against three real nodes: what a command line prints, and its exit code.
+func TestAgainstCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes: not in short mode")
+	}
+	c := testcluster.Start(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ctl := func(want int, contains string, line string) (out, errs string) {
+		t.Helper()
+		var o, e shared
+		args := append([]string{"-a", strings.Join(c.Addrs(), ",")}, strings.Fields(line)...)
+		if got := run(ctx, args, &o, &e); got != want || !strings.Contains(o.String()+e.String(), contains) {
+			t.Errorf("quoratectl %s: %d, want %d and %q\n%s%s", line, got, want, contains, o.String(), e.String())
+		}
+		return o.String(), e.String()
+	}
+	ctl(0, "true", "queue declare three")
+	ctl(0, "true", "queue declare one -x x-quorum-initial-group-size=1")
+	ctl(0, "running", "nodes ls")
+	ctl(0, "started", "nodes status node-1 -o json")
+	ctl(1, "not in the cluster", "nodes status nobody")
+	ctl(0, "1 changes would be made; nothing was done", "queues shrink node-0 --queues thr* --dry-run")
+	ctl(0, "plan_total: \"1\"", "queues shrink node-0 --queues thr* --dry-run -o yaml")
+	ctl(1, "is a member of the queue already", "queues add-member three node-1")
+	ctl(1, "is not in the cluster", "queues grow nobody --no-wait")
+	ctl(0, "", "queues transfer three --to node-1")
+	ctl(0, "node-1", "queue show three -o json")
+
+	hold := make(chan struct{})
+	op, err := c.Cluster(1).StartOperation("test", "holds on", func(ctx context.Context, report func(operation.Progress)) error {
+		report(operation.Progress{Phase: "hold", Done: 1, Total: 4, Unit: "queues", Detail: "waits"})
+		select {
+		case <-hold:
+			return errors.New("let go")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := op.ID.String()
+	ctl(0, "holds on", "operations ls")
+	watching, stop := context.WithCancel(ctx)
+	var errs shared
+	ended := make(chan int)
+	go func() {
+		ended <- run(watching, []string{"-a", c.Addrs()[2], "operations", "watch", x}, &shared{}, &errs)
+	}()
+	testcluster.Poll(t, "the operation is seen", func() error {
+		if !strings.Contains(errs.String(), "25 %  1 of 4 queues  hold  waits") {
+			return fmt.Errorf("%q", errs.String())
+		}
+		return nil
+	})
+	stop() // as ctrl-c does
+	if code := <-ended; code != exitRefused || !strings.Contains(errs.String(), "quoratectl operations cancel "+x) {
+		t.Errorf("watching ended with %d: %s", code, errs.String())
+	}
+	ctl(1, "has not ended within --timeout", "operations watch "+x+" --timeout 300ms")
+	ctl(0, "STATE_RUNNING", "operations ls -o yaml")
+	close(hold)
+	ctl(3, "1 of 4 queues are done and stay so", "operations watch "+x)
+	ctl(1, "is failed", "operations cancel "+x)
+	ctl(0, "let go", "operations ls --all")
+	ctl(1, "NOT_FOUND", "operations watch node-1.1.77")
+
+	ctl(0, "", "queue delete one") // wherever it is, it would hold up that node's drain
+	if _, errs := ctl(0, "done", "nodes drain node-1"); !strings.Contains(errs, "node-1.1.2 drain: ") {
+		t.Errorf("the drain was not shown: %s", errs)
+	}
+	ctl(0, "draining", "nodes ls")
+	ctl(0, "drain", "nodes drain node-1 --no-wait -o json")
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// newQueueMembers returns the commands that change who holds queues (RE-3).
+func newQueueMembers(s *session) []*cobra.Command {
+	return []*cobra.Command{
+		newGrow(s), newShrink(s), newRebalance(s), newAddMember(s), newRemoveMember(s), newReplaceMember(s), newTransfer(s),
+	}
+}
+
+// filterFlags let a command choose queues by pattern; the vhost is the session's.
+func filterFlags(cmd *cobra.Command, f *brokerv1.QueueFilter) {
+	cmd.Flags().StringVar(&f.Pattern, "queues", "", "only queues whose name matches, with *, ? and [a-z]; default: all")
+}
+
+func newGrow(s *session) *cobra.Command {
+	r := &brokerv1.GrowQueuesRequest{Queues: &brokerv1.QueueFilter{}}
+	cmd := &cobra.Command{
+		Use: "grow NODE", Short: "Make a node a member of queues", Args: exactArgs("NODE"),
+		Example: "  quoratectl queues grow node-4 --queues 'orders.*'",
+	}
+	j := newJob(s, cmd, true)
+	filterFlags(cmd, r.GetQueues())
+	cmd.Flags().BoolVar(&r.EvenOnly, "even", false, "only queues with an even number of members")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r.Node, r.Queues.Vhost, r.DryRun = args[0], s.vhost, j.dryRun
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+			return c.GrowQueues(ctx, r)
+		})
+	}
+	return cmd
+}
+
+func newShrink(s *session) *cobra.Command {
+	r := &brokerv1.ShrinkNodeRequest{Queues: &brokerv1.QueueFilter{}}
+	cmd := &cobra.Command{
+		Use: "shrink NODE", Short: "Take a node out of queues; it loses its copies", Args: exactArgs("NODE"),
+		Example: "  quoratectl queues shrink node-2 --keep-size --dry-run",
+	}
+	j := newJob(s, cmd, true)
+	filterFlags(cmd, r.GetQueues())
+	cmd.Flags().BoolVar(&r.KeepSize, "keep-size", false, "let another node take its place in each queue, if there is one")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r.Node, r.Queues.Vhost, r.DryRun = args[0], s.vhost, j.dryRun
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+			return c.ShrinkNode(ctx, r)
+		})
+	}
+	return cmd
+}
+
+func newRebalance(s *session) *cobra.Command {
+	r := &brokerv1.RebalanceQueuesRequest{Queues: &brokerv1.QueueFilter{}}
+	cmd := &cobra.Command{Use: "rebalance", Short: "Spread members and leaders of queues evenly over the nodes", Args: exactArgs()}
+	j := newJob(s, cmd, false)
+	filterFlags(cmd, r.GetQueues())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		r.Queues.Vhost = s.vhost
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+			return c.RebalanceQueues(ctx, r)
+		})
+	}
+	return cmd
+}
+
+func newAddMember(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "add-member QUEUE NODE", Short: "Make a node a member of a queue", Args: exactArgs("QUEUE", "NODE")}
+	j := newJob(s, cmd, false)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+			return c.AddMember(ctx, &brokerv1.AddMemberRequest{Vhost: s.vhost, Queue: args[0], Node: args[1]})
+		})
+	}
+	return cmd
+}
+
+func newRemoveMember(s *session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "remove-member QUEUE NODE", Aliases: []string{"delete-member"},
+		Short: "Take a node out of a queue; it loses its copy", Args: exactArgs("QUEUE", "NODE"),
+	}
+	j := newJob(s, cmd, true)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+			return c.RemoveMember(ctx, &brokerv1.RemoveMemberRequest{Vhost: s.vhost, Queue: args[0], Node: args[1], DryRun: j.dryRun})
+		})
+	}
+	return cmd
+}
+
+func newReplaceMember(s *session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "replace-member QUEUE FROM TO", Short: "Make one node a member of a queue, then take another out",
+		Long: "Make one node a member of a queue, then take another out. With the same node twice, its\ncopy is deleted and made anew from the other members.",
+		Args: exactArgs("QUEUE", "FROM", "TO"),
+	}
+	j := newJob(s, cmd, true)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return j.run(cmd, func(ctx context.Context, c *client.Client) (*brokerv1.StartOperationResponse, error) {
+			return c.ReplaceMember(ctx, &brokerv1.ReplaceMemberRequest{Vhost: s.vhost, Queue: args[0], From: args[1], To: args[2], DryRun: j.dryRun})
+		})
+	}
+	return cmd
+}
+
+func newTransfer(s *session) *cobra.Command {
+	var node string
+	cmd := &cobra.Command{
+		Use: "transfer QUEUE", Aliases: []string{"transfer-leadership"}, Short: "Move a queue's leadership to another of its members", Args: exactArgs("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				return c.TransferLeadership(ctx, s.vhost, args[0], node)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&node, "to", "", "member that shall lead; default: the leader chooses")
+	return cmd
+}
+
+// printPlan writes what would be done.
+func (s *session) printPlan(w io.Writer, r *brokerv1.StartOperationResponse) error {
+	if s.output != outputTable {
+		return s.printProto(w, r)
+	}
+	for _, line := range r.GetPlan() {
+		printf(w, "%s\n", line)
+	}
+	if more := r.GetPlanTotal() - uint64(len(r.GetPlan())); more > 0 {
+		printf(w, "and %d more\n", more)
+	}
+	_, err := fmt.Fprintf(w, "%d changes would be made; nothing was done\n", r.GetPlanTotal())
+	return err
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+func newOperations(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "operations", Aliases: []string{"operation", "ops"}, Short: "List, watch and cancel long jobs"}
+	cmd.AddCommand(newOperationsList(s), newOperationsWatch(s), newOperationsCancel(s))
+	return cmd
+}
+
+func newOperationsList(s *session) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: "ls", Aliases: []string{"list"}, Short: "List the operations of all nodes that run; --all adds those that have ended", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				r, err := c.Operations(ctx, !all)
+				if err != nil {
+					return err
+				}
+				for _, n := range r.GetSilent() {
+					printf(cmd.ErrOrStderr(), "warning: node %s does not answer: what it runs is not in the list\n", n)
+				}
+				return s.printOperations(cmd.OutOrStdout(), r.GetOperations())
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "also those that have ended, as long as their nodes remember them")
+	return cmd
+}
+
+func newOperationsWatch(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "watch OPERATION", Short: "Show an operation until it has ended; ctrl-c leaves it running", Args: exactArgs("OPERATION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return s.follow(cmd.Context(), cmd, c, &brokerv1.Operation{Id: args[0]})
+		},
+	}
+}
+
+func newOperationsCancel(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel OPERATION", Short: "Ask an operation to end; what it has changed stays", Args: exactArgs("OPERATION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				if _, err := c.CancelOperation(ctx, args[0]); err != nil {
+					return err
+				}
+				end, err := c.WatchOperation(ctx, args[0], func(*brokerv1.Operation) {})
+				if err != nil {
+					return err
+				}
+				return s.printOperations(cmd.OutOrStdout(), []*brokerv1.Operation{end})
+			})
+		},
+	}
+}
+
+// job holds the flags of commands that start an operation.
+type job struct {
+	s      *session
+	noWait bool
+	wait   bool
+	dryRun bool
+}
+
+// newJob adds the flags; dryRun tells whether the operation can be planned.
+func newJob(s *session, cmd *cobra.Command, dryRun bool) *job {
+	j := &job{s: s}
+	cmd.Flags().BoolVar(&j.wait, "wait", true, "watch the operation until it has ended")
+	cmd.Flags().BoolVar(&j.noWait, "no-wait", false, "print the operation and leave it to itself")
+	if dryRun {
+		cmd.Flags().BoolVar(&j.dryRun, "dry-run", false, "print what would be done and do nothing")
+	}
+	return j
+}
+
+// run starts the operation and, unless told otherwise, watches it.
+func (j *job) run(cmd *cobra.Command, start func(context.Context, *client.Client) (*brokerv1.StartOperationResponse, error)) error {
+	if j.noWait && j.wait && cmd.Flags().Changed("wait") {
+		return usageError{errors.New("--wait and --no-wait exclude each other")}
+	}
+	c, err := j.s.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), j.s.timeout)
+	r, err := start(ctx, c)
+	cancel()
+	switch {
+	case err != nil:
+		return err
+	case j.dryRun:
+		return j.s.printPlan(cmd.OutOrStdout(), r)
+	case j.noWait || !j.wait:
+		return j.s.printOperations(cmd.OutOrStdout(), []*brokerv1.Operation{r.GetOperation()})
+	}
+	return j.s.follow(cmd.Context(), cmd, c, r.GetOperation())
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+const (
+	barCells = 20
+	// barColumns is how wide a bar's line gets at most: one that wraps cannot be written over.
+	barColumns = 100
+	// lineEvery is after how many percent a line follows the last one where there is no
+	// terminal.
+	lineEvery = 10
+)
+
+// partDoneError is an operation that ended before its end and had changed something.
+type partDoneError struct{ error }
+
+// Unwrap returns why it ended.
+func (e partDoneError) Unwrap() error { return e.error }
+
+// watcher shows an operation as it goes on.
+type watcher struct {
+	out io.Writer
+	bar bool // out is a terminal: write over the last line
+	// what was shown last, without a terminal
+	phase   string
+	percent int64
+	detail  string
+	open    bool // a bar stands there without an end of its line
+}
+
+func newWatcher(out io.Writer) *watcher {
+	f, is := out.(*os.File)
+	return &watcher{out: out, bar: is && isatty.IsTerminal(f.Fd()), percent: -1}
+}
+
+// show takes the operation as it is now.
+func (w *watcher) show(o *brokerv1.Operation) {
+	if w.bar {
+		printf(w.out, "\r%s\x1b[K", clip(barLine(o)))
+		w.open = true
+		return
+	}
+	percent := percentOf(o)
+	if running(o) && o.GetPhase() == w.phase && percent < w.percent+lineEvery && o.GetDetail() == w.detail && w.percent >= 0 {
+		return
+	}
+	w.phase, w.percent, w.detail = o.GetPhase(), percent-percent%lineEvery, o.GetDetail()
+	printf(w.out, "%s\n", plainLine(o))
+}
+
+// end leaves the bar.
+func (w *watcher) end() {
+	if w.open {
+		printf(w.out, "\n")
+		w.open = false
+	}
+}
+
+func percentOf(o *brokerv1.Operation) int64 {
+	if o.GetTotal() <= 0 {
+		return 0
+	}
+	return min(100, 100*o.GetDone()/o.GetTotal())
+}
+
+// barLine is the operation in one line with a bar.
+func barLine(o *brokerv1.Operation) string {
+	cells := strings.Repeat(" ", barCells)
+	if o.GetTotal() > 0 {
+		full := int(percentOf(o) * barCells / 100)
+		cells = strings.Repeat("#", full) + strings.Repeat("-", barCells-full)
+	}
+	return fmt.Sprintf("%s [%s] %s", o.GetKind(), cells, withState(o))
+}
+
+// plainLine is the operation in one line for a log.
+func plainLine(o *brokerv1.Operation) string {
+	return fmt.Sprintf("%s %s: %s", o.GetId(), o.GetKind(), withState(o))
+}
+
+// withState adds to the figures what goes on, or how it ended.
+func withState(o *brokerv1.Operation) string {
+	parts := []string{figures(o)}
+	if running(o) {
+		parts = append(parts, o.GetPhase(), o.GetDetail())
+	} else {
+		parts = append(parts, stateName(o.GetState()))
+	}
+	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+	if len(parts) == 0 {
+		return stateName(o.GetState())
+	}
+	return strings.Join(parts, "  ")
+}
+
+func running(o *brokerv1.Operation) bool {
+	return o.GetState() == brokerv1.OperationState_OPERATION_STATE_RUNNING
+}
+
+// figures are percent, done of total, rate and rest, those that are known.
+func figures(o *brokerv1.Operation) string {
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	switch {
+	case o.GetTotal() > 0:
+		add("%3d %%", percentOf(o))
+		add("%d of %d %s", o.GetDone(), o.GetTotal(), o.GetUnit())
+	case o.GetDone() > 0:
+		add("%d %s", o.GetDone(), o.GetUnit())
+	}
+	if r := o.GetRate(); r > 0 && running(o) {
+		add("%.3g/s", r)
+	}
+	if ms := o.GetEtaMs(); ms > 0 && running(o) {
+		add("%v left", shortDuration(ms))
+	}
+	return strings.Join(parts, "  ")
+}
+
+func shortDuration(ms int64) time.Duration {
+	d := time.Duration(ms) * time.Millisecond
+	if d < time.Second {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+func stateName(s brokerv1.OperationState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "OPERATION_STATE_"))
+}
+
+// clip cuts a line that a terminal might wrap, and keeps to one line.
+func clip(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	if r := []rune(s); len(r) > barColumns {
+		return string(r[:barColumns-1]) + "…"
+	}
+	return s
+}
+
+// follow watches an operation until it has ended and turns its end into the command's.
+// When ctx ends first, the operation goes on.
+func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Client, o *brokerv1.Operation) error {
+	if s.timeoutGiven {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.timeout)
+		defer cancel()
+	}
+	w := newWatcher(cmd.ErrOrStderr())
+	end, err := c.WatchOperation(ctx, o.GetId(), w.show)
+	w.end()
+	if err != nil {
+		if ctx.Err() != nil {
+			printf(cmd.ErrOrStderr(), "operation %s goes on: watch it again with\n  quoratectl operations watch %s\nor end it with\n  quoratectl operations cancel %s\n",
+				o.GetId(), o.GetId(), o.GetId())
+			if errors.Is(err, context.Canceled) {
+				return fmt.Errorf("no longer watching operation %s", o.GetId())
+			}
+			return fmt.Errorf("operation %s has not ended within --timeout %v", o.GetId(), s.timeout)
+		}
+		return err
+	}
+	if err := s.printOperations(cmd.OutOrStdout(), []*brokerv1.Operation{end}); err != nil {
+		return err
+	}
+	if end.GetState() == brokerv1.OperationState_OPERATION_STATE_DONE {
+		return nil
+	}
+	err = fmt.Errorf("operation %s %s: %s", end.GetId(), stateName(end.GetState()), end.GetError())
+	if end.GetDone() > 0 {
+		return partDoneError{fmt.Errorf("%w: %d of %d %s are done and stay so", err, end.GetDone(), end.GetTotal(), end.GetUnit())}
+	}
+	return err
+}
+
+// printOperations writes operations as rows or as --output says.
+func (s *session) printOperations(w io.Writer, all []*brokerv1.Operation) error {
+	rows, messages := make([][]string, 0, len(all)), make([]proto.Message, 0, len(all))
+	for _, o := range all {
+		note := o.GetDetail()
+		if o.GetError() != "" {
+			note, _, _ = strings.Cut(o.GetError(), "\n")
+		}
+		rows = append(rows, []string{
+			o.GetId(), o.GetKind(), o.GetTarget(), stateName(o.GetState()), o.GetPhase(), figures(o),
+			time.UnixMilli(o.GetStartedMs()).UTC().Format(time.DateTime), note,
+		})
+		messages = append(messages, o)
+	}
+	return s.printRows(w, []string{"operation", "kind", "target", "state", "phase", "progress", "started (UTC)", ""}, rows, messages)
+}
