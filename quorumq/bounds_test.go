@@ -22,8 +22,15 @@ func TestMarksAreBounded(t *testing.T) {
 	if d.len() != count/1000 {
 		t.Fatalf("%d messages are left", d.len())
 	}
-	if chunks := len(d.chunks) - d.first; chunks > 4 {
-		t.Errorf("%d messages take %d chunks", d.len(), chunks)
+	open, packed := 0, 0
+	for _, b := range d.blocks[d.first:] {
+		if b.open != nil {
+			open++
+		}
+		packed += len(b.packed)
+	}
+	if open > openBlocks+1 || packed > 32*d.len() || len(d.blocks)-d.first > 2*d.len()+openBlocks {
+		t.Errorf("%d messages take %d open blocks, %d packed bytes, %d blocks", d.len(), open, packed, len(d.blocks)-d.first)
 	}
 	if err := q.check(); err != nil {
 		t.Error(err)
@@ -127,8 +134,8 @@ func TestQueueThatNeverEmpties(t *testing.T) {
 		q.Apply(Meta{Index: length + 2*i + 3}, &Credit{Consumer: k, Limit: limit})
 	}
 	d := &q.ready[DefaultPriority]
-	if d.len() < length || len(d.chunks) > 4*length/chunkLen {
-		t.Errorf("%d messages, %d chunks", d.len(), len(d.chunks))
+	if d.len() < length || len(d.blocks) > 4*length/blockLen {
+		t.Errorf("%d messages, %d blocks", d.len(), len(d.blocks))
 	}
 	if err := q.check(); err != nil {
 		t.Error(err)

@@ -24,6 +24,9 @@ func (q *Queue) checkReady() error {
 		if (d.len() > 0) != (q.occupied&(1<<l) != 0) {
 			return inv("level %d holds %d messages against bits %#x", l, d.len(), q.occupied)
 		}
+		if err := checkBlocks(d); err != nil {
+			return err
+		}
 		last, body := uint64(0), BodyRef{}
 		n := 0
 		for m := range d.all() {
@@ -44,6 +47,9 @@ func (q *Queue) checkReady() error {
 		}
 		count += n
 	}
+	if err := checkBlocks(&q.back); err != nil {
+		return err
+	}
 	last := uint64(0)
 	for r := range q.back.all() {
 		if r.number <= last || r.number >= q.backNext {
@@ -61,6 +67,30 @@ func (q *Queue) checkReady() error {
 	return nil
 }
 
+// checkBlocks verifies what a deque counts.
+func checkBlocks[T any, P record[T]](d *deque[T, P]) error {
+	live, empty := 0, 0
+	for i, b := range d.blocks[d.first:] {
+		n := b.live.count()
+		live += n
+		if n == 0 {
+			empty++
+		}
+		switch {
+		case i > 0 && b.id <= d.blocks[d.first+i-1].id:
+			return inv("block %d after %d", b.id, d.blocks[d.first+i-1].id)
+		case b.gen > d.pool.gen || b.open != nil && b.packed != nil || n > 0 && b.open == nil && b.packed == nil:
+			return inv("block %d of generation %d, now %d, is in two forms or in none", b.id, b.gen, d.pool.gen)
+		case i == 0 && d.live > 0 && (b.open == nil || b.live.next(0) != d.head):
+			return inv("block %d does not begin with the front", b.id)
+		}
+	}
+	if live != d.live || empty != d.empty {
+		return inv("blocks hold %d records, %d are empty; counted %d, %d", live, empty, d.live, d.empty)
+	}
+	return nil
+}
+
 func (q *Queue) checkHeld(h *held) error {
 	if h.ord>>ordBits == 0 || h.ord>>ordBits >= q.ordNext || h.at > q.now || h.at < 0 || h.ttl < Unlimited {
 		return inv("message %#x enqueued at %d with TTL %d, now %d, next ordinal %d", h.ord, h.at, h.ttl, q.now, q.ordNext)
@@ -69,6 +99,9 @@ func (q *Queue) checkHeld(h *held) error {
 }
 
 func (q *Queue) checkBacklog() error {
+	if err := checkBlocks(&q.backlog); err != nil {
+		return err
+	}
 	last, size := Seq(0), uint64(0)
 	for d := range q.backlog.all() {
 		if d.seq <= last || d.seq >= q.backlogNext {
@@ -214,12 +247,12 @@ func (q *Queue) checkSources() error {
 
 // checkBodies verifies that each body is referred to once and annotations are counted.
 func (q *Queue) checkBodies() error {
-	first, last := true, BodyRef{}
-	for r := range q.Live() {
-		if !first && compareRefs(last, r) >= 0 {
-			return inv("body %v is referred to more than once", r)
+	var last BodyRun
+	for r := range q.share().Live() {
+		if last.Entries > 0 && compareRefs(last.last(), r.first()) >= 0 {
+			return inv("body %v is referred to more than once", r.first())
 		}
-		first, last = false, r
+		last = r
 	}
 	shared := make(map[BodyRef]uint32)
 	count := func(r BodyRef) {

@@ -76,6 +76,7 @@ func (q *Queue) applyCancel(c *Cancel) {
 	q.setExclusive(con, false)
 	q.leaveLine(con)
 	if c.Requeue {
+		con.held.own(q.gen)
 		q.takeBack(con, MsgIDRange{First: 1, Last: con.last}, false, BodyRef{})
 		con.held.tidy()
 		q.dropHead()

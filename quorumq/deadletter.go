@@ -16,7 +16,7 @@ func (q *Queue) discard(h *held, reason Reason) {
 		// DL-21: in the same entry, counted, its body kept.
 		d.seq = q.backlogNext
 		q.backlogNext++
-		q.backlog.push(d)
+		q.backlog.push(uint64(d.seq), d)
 		q.backlogBytes += uint64(d.size)
 		q.effects.Backlog = true
 		return
@@ -46,7 +46,7 @@ func (q *Queue) Backlog(dst []Discarded, after Seq, limit int) []Discarded {
 	if after >= q.backlogNext {
 		return dst
 	}
-	for d := range q.backlog.from(q.backlog.search(uint64(after) + 1)) {
+	for d := range q.backlog.from(uint64(after) + 1) {
 		if limit <= 0 {
 			break
 		}
@@ -70,23 +70,12 @@ func (q *Queue) BacklogSettled() Seq {
 func (q *Queue) applyBacklogSettle(c *BacklogSettle) {
 	for _, r := range c.Ranges {
 		last := min(r.Last, q.backlogNext-1)
-		// A removal may compact the deque, so each step searches anew; that is one
-		// comparison while the numbers are contiguous.
-		for s := r.First; s <= last; {
-			i := q.backlog.search(uint64(s))
-			if i == q.backlog.n {
+		for s := r.First; s <= last; s++ {
+			next, ok := q.backlog.next(uint64(s))
+			if s = Seq(next); !ok || s > last {
 				break
 			}
-			d := q.backlog.at(i)
-			if d.seq > last {
-				break
-			}
-			s = d.seq + 1
-			if d.isRemoved() {
-				continue
-			}
-			gone := *d
-			q.backlog.remove(d)
+			gone, _ := q.backlog.take(next)
 			q.stats.confirmed++
 			q.backlogBytes -= uint64(gone.size)
 			q.release(gone.body())

@@ -1,121 +1,137 @@
 package quorumq
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
-// chunkLen is the number of records in a chunk of a deque.
-const chunkLen = 128
-
-// maxFreeChunks bounds the chunks that a pool keeps for reuse.
-const maxFreeChunks = 4
-
-// record is what a deque holds: a value whose key ascends, which can be marked as
-// removed while it keeps its key.
+// record is what a deque holds: a value whose key ascends. Its other fields are put into
+// columns and taken from them; tag is the deque's.
 type record[T any] interface {
 	*T
-	key() uint64
-	isRemoved() bool
-	remove()
-}
-
-type chunk[T any] [chunkLen]T
-
-// pool keeps a few empty chunks, so that a queue that grows and shrinks by a chunk does
-// not allocate.
-type pool[T any] struct{ free []*chunk[T] }
-
-func (p *pool[T]) get() *chunk[T] {
-	if n := len(p.free); n > 0 {
-		c := p.free[n-1]
-		p.free = p.free[:n-1]
-		return c
-	}
-	return new(chunk[T])
-}
-
-func (p *pool[T]) put(c *chunk[T]) {
-	if len(p.free) < maxFreeChunks {
-		p.free = append(p.free, c)
-	}
+	width() int
+	put(c *columns, i int)
+	take(c *columns, i int, key, tag uint64)
+	valid() bool // after take of columns that may hold anything
 }
 
 // deque is a sequence of records in ascending order of their keys: pushed at the end,
-// taken from the front, removed anywhere by a mark. Marks never outnumber the live
-// records by more than a chunk.
+// taken from the front, removed anywhere. Which records share a block follows from their
+// keys. The front is in an open block.
 type deque[T any, P record[T]] struct {
-	pool   *pool[T]
-	chunks []*chunk[T] // chunks[first:] are in use
+	pool   *pool[T, P]
+	tag    uint64
+	blocks []*block[T] // blocks[first:] are in use, ascending
 	first  int
-	head   int // position of the front in the first chunk
-	n      int // records from the front on, marks included
+	head   int // place of the front in the first block
 	live   int
+	empty  int // blocks without records
 }
 
 func (d *deque[T, P]) len() int { return d.live }
 
-// at returns the record at a position counted from the front.
-func (d *deque[T, P]) at(i int) P {
-	i += d.head
-	return P(&d.chunks[d.first+i/chunkLen][i%chunkLen])
-}
-
-func (d *deque[T, P]) push(v T) {
-	end := d.head + d.n
-	if end == (len(d.chunks)-d.first)*chunkLen {
-		if d.first > 0 && len(d.chunks) == cap(d.chunks) {
-			k := copy(d.chunks, d.chunks[d.first:])
-			clear(d.chunks[k:])
-			d.chunks, d.first = d.chunks[:k], 0
-		}
-		d.chunks = append(d.chunks, d.pool.get())
+func (d *deque[T, P]) push(key uint64, v T) {
+	b := d.tail(key >> blockBits)
+	i := int(key % blockLen)
+	b.open[i] = v
+	b.live.set(i)
+	if d.live == 0 {
+		d.head = i
 	}
-	d.chunks[d.first+end/chunkLen][end%chunkLen] = v
-	d.n++
 	d.live++
 }
 
-// front returns the first live record, nil if there is none. It stays valid until the
+// tail returns the last block, which has the id and may be written to.
+func (d *deque[T, P]) tail(id uint64) *block[T] {
+	if n := len(d.blocks) - 1; n >= d.first {
+		b := d.blocks[n]
+		if b.id == id {
+			return d.ownOpen(n)
+		}
+		if b.open != nil && n-d.first >= openBlocks {
+			d.blocks[n] = d.pool.pack(b, d.tag)
+		}
+	}
+	if d.first > 0 && len(d.blocks) == cap(d.blocks) {
+		k := copy(d.blocks, d.blocks[d.first:])
+		clear(d.blocks[k:])
+		d.blocks, d.first = d.blocks[:k], 0
+	}
+	b := d.pool.get(id)
+	d.blocks = append(d.blocks, b)
+	return b
+}
+
+// own returns the block at i after it was made one that may lose records.
+func (d *deque[T, P]) own(i int) *block[T] {
+	b := d.blocks[i]
+	switch {
+	case b.gen == d.pool.gen:
+		return b
+	case b.open != nil:
+		return d.ownOpen(i)
+	}
+	c := *b
+	c.gen = d.pool.gen
+	d.blocks[i] = &c
+	return &c
+}
+
+// ownOpen returns the block at i after it was made one that may take records.
+func (d *deque[T, P]) ownOpen(i int) *block[T] {
+	b := d.blocks[i]
+	if b.open != nil && b.gen == d.pool.gen {
+		return b
+	}
+	c := d.pool.get(b.id)
+	switch {
+	case b.open != nil:
+		c.live = b.live
+		*c.open = *b.open
+	case b.packed != nil:
+		d.pool.unpack(b, c, d.tag)
+	default:
+		d.empty--
+	}
+	d.blocks[i] = c
+	return c
+}
+
+// front returns the first record, nil if there is none. It is for reading until the
 // deque changes.
 func (d *deque[T, P]) front() P {
 	if d.live == 0 {
 		return nil
 	}
-	return d.at(0)
+	return &d.blocks[d.first].open[d.head]
 }
 
 // pop takes the front away.
 func (d *deque[T, P]) pop() {
+	d.own(d.first).live.clear(d.head)
 	d.live--
-	d.step()
 	d.skip()
 }
 
-// remove marks a record that find returned.
-func (d *deque[T, P]) remove(p P) {
-	p.remove()
-	d.live--
-	d.skip()
-	if d.n-d.live > d.live+chunkLen {
-		d.compact()
-	}
-}
-
-// skip keeps the rule that the front is live.
+// skip finds the front again.
 func (d *deque[T, P]) skip() {
 	if d.live == 0 {
 		d.reset()
 		return
 	}
-	for d.at(0).isRemoved() {
-		d.step()
-	}
-}
-
-func (d *deque[T, P]) step() {
-	d.head++
-	d.n--
-	if d.head == chunkLen {
-		d.pool.put(d.chunks[d.first])
-		d.chunks[d.first] = nil
+	for {
+		b := d.blocks[d.first]
+		if d.head = b.live.next(d.head); d.head < blockLen {
+			if b.open == nil {
+				d.ownOpen(d.first)
+			}
+			return
+		}
+		if b.open == nil && b.packed == nil {
+			d.empty--
+		}
+		d.pool.put(b)
+		d.blocks[d.first] = nil
 		d.first++
 		d.head = 0
 	}
@@ -123,72 +139,126 @@ func (d *deque[T, P]) step() {
 
 // reset empties the deque.
 func (d *deque[T, P]) reset() {
-	for i := d.first; i < len(d.chunks); i++ {
-		d.pool.put(d.chunks[i])
+	for _, b := range d.blocks[d.first:] {
+		d.pool.put(b)
 	}
-	clear(d.chunks)
-	d.chunks = d.chunks[:0]
-	d.first, d.head, d.n, d.live = 0, 0, 0, 0
+	clear(d.blocks)
+	d.blocks = d.blocks[:0]
+	if cap(d.blocks) > blockLen {
+		d.blocks = nil
+	}
+	d.first, d.head, d.live, d.empty = 0, 0, 0, 0
 }
 
-// compact drops the marks.
-func (d *deque[T, P]) compact() {
-	kept := deque[T, P]{pool: d.pool}
-	for p := range d.all() {
-		kept.push(*p)
+// place returns the block that a key belongs to, or the first one behind it.
+func (d *deque[T, P]) place(key uint64) (at int, found bool) {
+	in := d.blocks[d.first:]
+	id := key >> blockBits
+	if len(in) == 0 || id < in[0].id {
+		return d.first, false
 	}
-	d.reset()
-	*d = kept
-}
-
-// find returns the live record with the key, nil if there is none.
-func (d *deque[T, P]) find(key uint64) P {
-	i := d.search(key)
-	if i == d.n {
-		return nil
+	if guess := id - in[0].id; guess < uint64(len(in)) && in[guess].id == id {
+		return d.first + int(guess), true
 	}
-	p := d.at(i)
-	if p.key() != key || p.isRemoved() {
-		return nil
-	}
-	return p
-}
-
-// search returns the first position whose key is at least key. Keys are often
-// contiguous: the place where key would be then is tried first.
-func (d *deque[T, P]) search(key uint64) int {
-	if d.n == 0 {
-		return 0
-	}
-	front := d.at(0).key()
-	if key <= front {
-		return 0
-	}
-	if guess := key - front; guess < uint64(d.n) && d.at(int(guess)).key() == key {
-		return int(guess)
-	}
-	lo, hi := 0, d.n
-	for lo < hi {
-		mid := int(uint(lo+hi) >> 1)
-		if d.at(mid).key() < key {
-			lo = mid + 1
-		} else {
-			hi = mid
+	i, found := slices.BinarySearchFunc(in, id, func(b *block[T], id uint64) int {
+		switch {
+		case b.id < id:
+			return -1
+		case b.id > id:
+			return 1
 		}
-	}
-	return lo
+		return 0
+	})
+	return d.first + i, found
 }
 
-// all yields the live records from the front on; the deque must not change meanwhile.
+// has tells whether the record with the key is there.
+func (d *deque[T, P]) has(key uint64) bool {
+	at, found := d.place(key)
+	return found && d.blocks[at].live.has(int(key%blockLen))
+}
+
+// next returns the first key from key on whose record is there.
+func (d *deque[T, P]) next(key uint64) (uint64, bool) {
+	at, found := d.place(key)
+	i := 0
+	if found {
+		i = int(key % blockLen)
+	}
+	for ; at < len(d.blocks); at++ {
+		b := d.blocks[at]
+		if i = b.live.next(i); i < blockLen {
+			return b.id<<blockBits | uint64(i), true
+		}
+		i = 0
+	}
+	return 0, false
+}
+
+// take removes the record with the key and returns it; false if it is not there.
+func (d *deque[T, P]) take(key uint64) (v T, ok bool) {
+	at, found := d.place(key)
+	i := int(key % blockLen)
+	if !found || !d.blocks[at].live.has(i) {
+		return v, false
+	}
+	v = *d.pool.at(d.blocks[at], i, d.tag)
+	b := d.own(at)
+	b.live.clear(i)
+	d.live--
+	switch {
+	case at == d.first:
+		d.skip()
+	case b.live == bitmap{}:
+		d.vacate(at)
+	case b.packed != nil && 2*b.live.count() < b.stored:
+		d.blocks[at] = d.pool.pack(b, d.tag)
+	}
+	return v, true
+}
+
+// vacate lets a block go whose last record has left, but not its place, so that blocks
+// are found by their distance. There are never many of such places.
+func (d *deque[T, P]) vacate(at int) {
+	b := d.blocks[at]
+	d.blocks[at] = &block[T]{id: b.id, gen: d.pool.gen}
+	d.pool.put(b)
+	d.empty++
+	if d.empty <= openBlocks+(len(d.blocks)-d.first)/2 {
+		return
+	}
+	kept := slices.DeleteFunc(d.blocks[d.first:], func(b *block[T]) bool { return b.live == bitmap{} })
+	d.blocks = d.blocks[:d.first+len(kept)]
+	d.empty = 0
+}
+
+// all yields the records from the front on, each valid until the next; the deque must
+// not change meanwhile.
 func (d *deque[T, P]) all() iter.Seq[P] { return d.from(0) }
 
-// from yields the live records from a position on.
-func (d *deque[T, P]) from(i int) iter.Seq[P] {
+// from yields the records from a key on.
+func (d *deque[T, P]) from(key uint64) iter.Seq[P] {
 	return func(yield func(P) bool) {
-		for ; i < d.n; i++ {
-			if p := d.at(i); !p.isRemoved() && !yield(p) {
-				return
+		at, found := d.place(key)
+		i := 0
+		if found {
+			i = int(key % blockLen)
+		}
+		var unpacked *block[T]
+		for _, b := range d.blocks[at:] {
+			if b.packed != nil {
+				if unpacked == nil {
+					unpacked = newBlock[T](d.pool.gen)
+				}
+				d.pool.unpack(b, unpacked, d.tag)
+				b = unpacked
 			}
+			for i = b.live.next(i); i < blockLen; i = b.live.next(i + 1) {
+				if !yield(&b.open[i]) {
+					return
+				}
+			}
+			i = 0
 		}
 	}
 }

@@ -116,26 +116,26 @@ func (q *Queue) rebuildBackExpiries() {
 
 // firstReadyExpiry returns the first entry that still has its message; it drops those
 // in front that have none.
-func (q *Queue) firstReadyExpiry() (readyExpiry, *message) {
+func (q *Queue) firstReadyExpiry() (readyExpiry, bool) {
 	for len(q.readyDue.heap) > 0 {
 		e := q.readyDue.heap[0]
-		if m := q.ready[e.ord&(levels-1)].find(e.ord); m != nil {
-			return e, m
+		if q.ready[e.ord&(levels-1)].has(e.ord >> ordBits) {
+			return e, true
 		}
 		q.readyDue.pop()
 	}
-	return readyExpiry{}, nil
+	return readyExpiry{}, false
 }
 
-func (q *Queue) firstBackExpiry() (backExpiry, *returned) {
+func (q *Queue) firstBackExpiry() (backExpiry, bool) {
 	for len(q.backDue.heap) > 0 {
 		e := q.backDue.heap[0]
-		if r := q.back.find(e.number); r != nil {
-			return e, r
+		if q.back.has(e.number) {
+			return e, true
 		}
 		q.backDue.pop()
 	}
-	return backExpiry{}, nil
+	return backExpiry{}, false
 }
 
 // nothingDue tells cheaply that no message expires up to t.
@@ -151,24 +151,22 @@ func (q *Queue) expireDue(limit int) {
 	q.tidyExpiries()
 	q.timeOutNodes()
 	for ; limit > 0 && !q.nothingDue(q.now); limit-- {
-		e, m := q.firstReadyExpiry()
-		f, r := q.firstBackExpiry()
-		readyDue := m != nil && e.at <= q.now
-		backDue := r != nil && f.at <= q.now
+		e, readyDue := q.firstReadyExpiry()
+		f, backDue := q.firstBackExpiry()
+		readyDue = readyDue && e.at <= q.now
+		backDue = backDue && f.at <= q.now
 		switch {
 		case readyDue && (!backDue || e.at < f.at || e.at == f.at && e.ord < f.ord):
-			h := held{message: *m}
-			l := h.level()
+			l := int(e.ord & (levels - 1))
+			m, _ := q.ready[l].take(e.ord >> ordBits)
 			q.readyDue.pop()
-			q.ready[l].remove(m)
-			q.left(l, h.size)
-			q.expireOne(&h)
+			q.left(l, m.size)
+			q.expireOne(&held{message: m})
 		case backDue:
-			h := r.held
+			r, _ := q.back.take(f.number)
 			q.backDue.pop()
-			q.back.remove(r)
-			q.readySize -= uint64(h.size)
-			q.expireOne(&h)
+			q.readySize -= uint64(r.size)
+			q.expireOne(&r.held)
 		default:
 			return
 		}
@@ -192,10 +190,10 @@ func (q *Queue) due() Time {
 		return q.now
 	}
 	first := Time(0)
-	if e, m := q.firstReadyExpiry(); m != nil {
+	if e, ok := q.firstReadyExpiry(); ok {
 		first = e.at
 	}
-	if e, r := q.firstBackExpiry(); r != nil && (first == 0 || e.at < first) {
+	if e, ok := q.firstBackExpiry(); ok && (first == 0 || e.at < first) {
 		first = e.at
 	}
 	if t := q.nextNodeTimeout(); t != 0 && (first == 0 || t < first) {

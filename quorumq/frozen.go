@@ -1,45 +1,167 @@
 package quorumq
 
-import "iter"
-
-// BodyRun names the bodies at Slots places from Slot on, in each of Entries entries from
-// Index on, which are Stride apart; Stride is 1 or more if there are several.
-type BodyRun struct {
-	Index, Entries, Stride uint64
-	Slot, Slots            uint32
-}
+import (
+	"iter"
+	"slices"
+)
 
 // Frozen is a queue's state of one moment. It is used on one goroutine, which may be
 // another than the queue's.
+//
+// It shares the blocks and windows that hold the messages with the queue, which copies
+// what it changes; all else was encoded at once.
 type Frozen struct {
-	state []byte
-	live  []BodyRun
+	rest     []byte
+	windows  []window // of each consumer, in the order of the sessions
+	occupied uint32
+	ready    [levels][]*block[message]
+	back     []*block[returned]
+	backlog  []*block[discarded]
+	packed   bool // whether all blocks are
 }
 
-// Freeze returns the state of this moment.
+// Freeze returns the state of this moment, in the time that it takes to copy a pointer for
+// each block of messages, and to encode what is not a message.
 func (q *Queue) Freeze() *Frozen {
-	f := &Frozen{state: q.AppendSnapshot(nil)}
-	for r := range q.Live() {
-		if n := len(f.live); n > 0 && f.live[n-1].Index == r.Index && f.live[n-1].Slot+f.live[n-1].Slots == r.Slot {
-			f.live[n-1].Slots++
-			continue
+	f := q.share()
+	q.gen++
+	q.pools.ready.gen, q.pools.returned.gen, q.pools.backlog.gen = q.gen, q.gen, q.gen
+	return f
+}
+
+// share is Freeze for as long as the queue does not change.
+func (q *Queue) share() *Frozen {
+	f := &Frozen{
+		rest: q.putRest(nil), occupied: q.occupied, back: slices.Clone(q.back.blocks[q.back.first:]),
+		backlog: slices.Clone(q.backlog.blocks[q.backlog.first:]),
+	}
+	for l := range q.occupiedLevels() {
+		f.ready[l] = slices.Clone(q.ready[l].blocks[q.ready[l].first:])
+	}
+	for _, s := range q.order {
+		for _, c := range s.consumers {
+			f.windows = append(f.windows, c.held)
 		}
-		f.live = append(f.live, BodyRun{Index: r.Index, Entries: 1, Slot: r.Slot, Slots: 1})
 	}
 	return f
 }
 
 // AppendSnapshot appends the state; see Queue.AppendSnapshot.
-func (f *Frozen) AppendSnapshot(b []byte) []byte { return append(b, f.state...) }
+func (f *Frozen) AppendSnapshot(b []byte) []byte {
+	f.pack()
+	b = append(b, f.rest...)
+	for i := range f.windows {
+		b = putWindow(b, &f.windows[i])
+	}
+	b = putU(b, uint64(f.occupied))
+	for l := range f.ready {
+		if f.occupied&(1<<l) != 0 {
+			b = putBlocks(b, f.ready[l])
+		}
+	}
+	b = putBlocks(b, f.back)
+	return putBlocks(b, f.backlog)
+}
+
+func putBlocks[T any](b []byte, blocks []*block[T]) []byte {
+	b = putU(b, uint64(len(blocks)))
+	next := uint64(0)
+	for _, k := range blocks {
+		b = append(putU(b, k.id-next), k.packed...)
+		next = k.id + 1
+	}
+	return b
+}
+
+// pack brings all blocks into their stored form: most of them are.
+func (f *Frozen) pack() {
+	if f.packed {
+		return
+	}
+	f.packed = true
+	var ready pool[message, *message]
+	for l := range f.ready {
+		f.ready[l] = packAll(&ready, f.ready[l], uint64(l))
+	}
+	f.back = packAll(new(pool[returned, *returned]), f.back, 0)
+	f.backlog = packAll(new(pool[discarded, *discarded]), f.backlog, 0)
+}
+
+func packAll[T any, P record[T]](p *pool[T, P], blocks []*block[T], tag uint64) []*block[T] {
+	kept := blocks[:0]
+	for _, b := range blocks {
+		n := b.live.count()
+		if n == 0 {
+			continue
+		}
+		if b.open != nil || n < b.stored {
+			b = p.packed(b, tag)
+		}
+		kept = append(kept, b)
+	}
+	return kept
+}
 
 // Live yields every body that the state refers to, each once, ascending by index, and
 // within an entry by slot. A run of several entries ends before the next begins.
 func (f *Frozen) Live() iter.Seq[BodyRun] {
+	f.pack()
 	return func(yield func(BodyRun) bool) {
-		for _, r := range f.live {
-			if !yield(r) {
-				return
-			}
+		var m merge
+		for l := range f.ready {
+			m.add(&readyRuns{blocks: f.ready[l]})
+		}
+		for _, runs := range [...][]BodyRun{f.heldRuns(), f.backRuns(), f.backlogRuns()} {
+			m.add(&listedRuns{inOrder(runs)})
+		}
+		m.each(yield)
+	}
+}
+
+// heldRuns returns the bodies that consumers hold, and all annotations.
+func (f *Frozen) heldRuns() []BodyRun {
+	notes := make(map[BodyRef]bool)
+	var runs []BodyRun
+	for i := range f.windows {
+		for a := range f.windows[i].all() {
+			runs = append(runs, oneBody(a.body()))
+			notes[a.annotations()] = true
+		}
+	}
+	eachPacked(f.back, 0, func(r *returned) { notes[r.annotations()] = true })
+	eachPacked(f.backlog, 0, func(d *discarded) { notes[d.annotations()] = true })
+	delete(notes, BodyRef{})
+	for r := range notes {
+		runs = append(runs, oneBody(r))
+	}
+	return runs
+}
+
+func (f *Frozen) backRuns() (runs []BodyRun) {
+	for _, b := range f.back {
+		runs = appendRuns(runs, b.packed)
+	}
+	return runs
+}
+
+func (f *Frozen) backlogRuns() (runs []BodyRun) {
+	for _, b := range f.backlog {
+		runs = appendRuns(runs, b.packed)
+	}
+	return runs
+}
+
+// eachPacked calls f with the records of packed blocks.
+func eachPacked[T any, P record[T]](blocks []*block[T], tag uint64, f func(P)) {
+	if len(blocks) == 0 {
+		return
+	}
+	var c codec[T, P]
+	open := newBlock[T](0)
+	for _, b := range blocks {
+		c.unpack(b, open, tag)
+		for i := open.live.next(0); i < blockLen; i = open.live.next(i + 1) {
+			f(&open.open[i])
 		}
 	}
 }

@@ -8,8 +8,8 @@ const (
 	ordBits = 5
 )
 
-// message is a ready message: 40 bytes without pointers. Its size is VoidSize once it
-// was taken out of the middle of its deque.
+// message is a ready message: 40 bytes without pointers. In a window its size is VoidSize
+// once it was settled.
 type message struct {
 	ord   uint64 // enqueue ordinal, from 1, above the priority level's 5 bits
 	index uint64 // BodyRef
@@ -19,11 +19,35 @@ type message struct {
 	size  uint32 // bytes of body
 }
 
-func (m *message) level() int      { return int(m.ord & (levels - 1)) }
-func (m *message) body() BodyRef   { return BodyRef{Index: m.index, Slot: m.slot} }
-func (m *message) key() uint64     { return m.ord }
-func (m *message) isRemoved() bool { return m.size == VoidSize }
-func (m *message) remove()         { m.size = VoidSize }
+func (m *message) level() int    { return int(m.ord & (levels - 1)) }
+func (m *message) body() BodyRef { return BodyRef{Index: m.index, Slot: m.slot} }
+func (m *message) key() uint64   { return m.ord >> ordBits }
+
+func (*message) width() int { return 5 }
+
+func (m *message) put(c *columns, i int) {
+	c[0][i] = m.index
+	c[1][i] = uint64(m.slot)
+	c[2][i] = uint64(m.size)
+	c[3][i] = uint64(m.at)
+	c[4][i] = uint64(m.ttl + 1)
+}
+
+// take is given the level as tag.
+func (m *message) take(c *columns, i int, key, tag uint64) {
+	*m = message{
+		ord: key<<ordBits | tag, index: c[0][i], slot: narrow(c[1][i]), size: narrow(c[2][i]),
+		at: Time(c[3][i]), ttl: int64(c[4][i]) - 1,
+	}
+}
+
+func (m *message) valid() bool { return m.ord > 0 && m.slot != outOfRange && m.size != outOfRange }
+
+// outOfRange is what narrow makes of a number that has no place in 32 bits. No size and no
+// slot has this value.
+const outOfRange = VoidSize
+
+func narrow(v uint64) uint32 { return uint32(min(v, uint64(outOfRange))) }
 
 // held is a message that was assigned at least once, with what that left on it.
 type held struct {
@@ -34,6 +58,9 @@ type held struct {
 	acquired uint32 // acquired_count (DEL-10)
 }
 
+func (h *held) isRemoved() bool { return h.size == VoidSize }
+func (h *held) remove()         { h.size = VoidSize }
+
 func (h *held) annotations() BodyRef { return BodyRef{Index: h.annIndex, Slot: h.annSlot} }
 
 // returned is a message that was given back; number orders the returned list (DEL-1).
@@ -42,7 +69,27 @@ type returned struct {
 	number uint64
 }
 
-func (r *returned) key() uint64 { return r.number }
+func (*returned) width() int { return 10 }
+
+func (r *returned) put(c *columns, i int) {
+	r.message.put(c, i)
+	c[5][i] = r.ord
+	c[6][i] = r.annIndex
+	c[7][i] = uint64(r.annSlot)
+	c[8][i] = uint64(r.failures)
+	c[9][i] = uint64(r.acquired)
+}
+
+func (r *returned) take(c *columns, i int, key, _ uint64) {
+	r.message.take(c, i, 0, 0)
+	r.number, r.ord = key, c[5][i]
+	r.annIndex, r.annSlot = c[6][i], narrow(c[7][i])
+	r.failures, r.acquired = narrow(c[8][i]), narrow(c[9][i])
+}
+
+func (r *returned) valid() bool {
+	return r.message.valid() && r.annSlot != outOfRange && r.failures != outOfRange && r.acquired != outOfRange
+}
 
 // discarded is a message of the backlog (DL-21).
 type discarded struct {
@@ -58,11 +105,35 @@ type discarded struct {
 	reason   Reason
 }
 
-func (d *discarded) key() uint64          { return uint64(d.seq) }
-func (d *discarded) isRemoved() bool      { return d.size == VoidSize }
-func (d *discarded) remove()              { d.size = VoidSize }
 func (d *discarded) body() BodyRef        { return BodyRef{Index: d.index, Slot: d.slot} }
 func (d *discarded) annotations() BodyRef { return BodyRef{Index: d.annIndex, Slot: d.annSlot} }
+
+func (*discarded) width() int { return 9 }
+
+func (d *discarded) put(c *columns, i int) {
+	c[0][i] = d.index
+	c[1][i] = uint64(d.slot)
+	c[2][i] = uint64(d.size)
+	c[3][i] = uint64(d.at)
+	c[4][i] = uint64(d.reason)
+	c[5][i] = d.annIndex
+	c[6][i] = uint64(d.annSlot)
+	c[7][i] = uint64(d.failures)
+	c[8][i] = uint64(d.acquired)
+}
+
+func (d *discarded) take(c *columns, i int, key, _ uint64) {
+	*d = discarded{
+		seq: Seq(key), index: c[0][i], slot: narrow(c[1][i]), size: narrow(c[2][i]), at: Time(c[3][i]),
+		reason: Reason(min(c[4][i], uint64(ReasonDeliveryLimit)+1)), annIndex: c[5][i], annSlot: narrow(c[6][i]),
+		failures: narrow(c[7][i]), acquired: narrow(c[8][i]),
+	}
+}
+
+func (d *discarded) valid() bool {
+	return d.seq > 0 && d.slot != outOfRange && d.size != outOfRange && d.annSlot != outOfRange &&
+		d.failures != outOfRange && d.acquired != outOfRange
+}
 
 // expiry returns when a message expires under the configuration in force, 0 for never.
 // It is computed, not stored, so that a changed message-ttl reaches messages that are

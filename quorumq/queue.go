@@ -29,6 +29,7 @@ type Queue struct {
 	// timer is the newest Effects.Timer that has not come due yet.
 	timer Time
 	stats stats
+	gen   uint64 // generation: how many times the state was frozen
 
 	// What follows is scratch of one Apply, kept for its storage.
 	reply     Reply
@@ -44,9 +45,9 @@ type Queue struct {
 }
 
 type pools struct {
-	ready    pool[message]
-	returned pool[returned]
-	backlog  pool[discarded]
+	ready    pool[message, *message]
+	returned pool[returned, *returned]
+	backlog  pool[discarded, *discarded]
 }
 
 // stats counts since the creation of the queue (ST-1, DL-52).
@@ -87,7 +88,7 @@ func New(uid id.QueueUID, c Config) *Queue {
 	q.nodes = make(map[id.NodeID]*node)
 	q.sessions = make(map[SessionKey]*session)
 	for i := range q.ready {
-		q.ready[i].pool = &q.pools.ready
+		q.ready[i].pool, q.ready[i].tag = &q.pools.ready, uint64(i)
 	}
 	q.back.pool = &q.pools.returned
 	q.backlog.pool = &q.pools.backlog
@@ -210,7 +211,7 @@ func (q *Queue) counted() (messages, size uint64) {
 // pushReady appends a message to its level.
 func (q *Queue) pushReady(m message) {
 	l := m.level()
-	q.ready[l].push(m)
+	q.ready[l].push(m.key(), m)
 	q.occupied |= 1 << l
 	q.readyN++
 	q.readySize += uint64(m.size)
@@ -223,7 +224,7 @@ func (q *Queue) pushReady(m message) {
 func (q *Queue) pushBack(h held) {
 	r := returned{held: h, number: q.backNext}
 	q.backNext++
-	q.back.push(r)
+	q.back.push(r.number, r)
 	q.readySize += uint64(h.size)
 	if at := q.expiry(&h.message); at != 0 {
 		q.backDue.push(backExpiry{at: at, ord: h.ord, number: r.number})

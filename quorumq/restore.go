@@ -1,6 +1,7 @@
 package quorumq
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 
@@ -28,6 +29,7 @@ func Restore(b []byte) (*Queue, error) {
 	q.takeProducers(r)
 	q.takeSessions(r)
 	q.takeTurns(r)
+	q.takeWindows(r)
 	q.takeReady(r)
 	q.takeReturned(r)
 	q.takeBacklog(r)
@@ -37,8 +39,6 @@ func Restore(b []byte) (*Queue, error) {
 	if err := q.check(); err != nil {
 		return nil, fmt.Errorf("restore %v: %w", uid, err)
 	}
-	q.rebuildReadyExpiries()
-	q.rebuildBackExpiries()
 	return q, nil
 }
 
@@ -131,20 +131,6 @@ func (q *Queue) takeConsumer(r *reader, s *session) *consumer {
 	c.priority = int32(priority)
 	r.check(int64(c.priority) == priority, errRange)
 	c.last = MsgID(r.u())
-	at, prev := MsgID(0), message{}
-	for range r.count(12) {
-		more := MsgID(r.u())
-		r.check(more > 0 && at+more > at, errUnordered)
-		at += more
-		a := assigned{id: at, turn: r.u()}
-		a.held = q.takeHeldState(r, &prev)
-		if r.err != nil {
-			return nil
-		}
-		c.held.push(a)
-		q.unsettled++
-		q.unsettledBytes += uint64(a.size)
-	}
 	return c
 }
 
@@ -170,29 +156,41 @@ func (q *Queue) takeTurns(r *reader) {
 	}
 }
 
-func takeMessageState(r *reader, prev *message) message {
-	m := message{
-		ord:   prev.ord + uint64(r.z()),
-		index: prev.index + uint64(r.z()),
-		slot:  r.u32(),
-		size:  r.u32(),
-		at:    prev.at + Time(r.z()),
-		ttl:   r.limit(),
+// takeWindows takes what the consumers hold, in the order of the sessions.
+func (q *Queue) takeWindows(r *reader) {
+	for _, s := range q.order {
+		for _, c := range s.consumers {
+			q.takeWindow(r, c)
+		}
 	}
-	r.check(m.size != VoidSize, errRange)
-	*prev = m
-	return m
 }
 
-// takeHeldState takes a message with what its assignments left on it.
-func (q *Queue) takeHeldState(r *reader, prev *message) held {
-	h := held{message: takeMessageState(r, prev)}
-	h.annIndex, h.annSlot = r.u(), r.u32()
-	h.failures, h.acquired = r.u32(), r.u32()
-	if r.err == nil {
-		q.shareAnnotations(h.annotations())
+func (q *Queue) takeWindow(r *reader, c *consumer) {
+	var prev assigned
+	for range r.count(12) {
+		more := MsgID(r.u())
+		r.check(more > 0 && prev.id+more > prev.id, errUnordered)
+		a := assigned{id: prev.id + more, turn: r.u()}
+		a.message = message{
+			ord:   prev.ord + uint64(r.z()),
+			index: prev.index + uint64(r.z()),
+			slot:  r.u32(),
+			size:  r.u32(),
+			at:    prev.at + Time(r.z()),
+			ttl:   r.limit(),
+		}
+		a.annIndex, a.annSlot = r.u(), r.u32()
+		a.failures, a.acquired = r.u32(), r.u32()
+		r.check(a.size != VoidSize, errRange)
+		if r.err != nil {
+			return
+		}
+		q.shareAnnotations(a.annotations())
+		c.held.push(a, q.gen)
+		q.unsettled++
+		q.unsettledBytes += uint64(a.size)
+		prev = a
 	}
-	return h
 }
 
 func (q *Queue) takeReady(r *reader) {
@@ -201,58 +199,78 @@ func (q *Queue) takeReady(r *reader) {
 		if occupied&(1<<l) == 0 {
 			continue
 		}
-		prev := message{ord: uint64(l)}
-		n := r.count(6)
-		r.check(n > 0, errZero)
-		for range n {
-			m := takeMessageState(r, &prev)
-			if r.err != nil || m.level() != l {
-				r.fail(errRange)
-				return
-			}
-			q.ready[l].push(m)
-			q.occupied |= 1 << l
+		takeBlocks(r, &q.ready[l], func(m *message) {
 			q.readyN++
 			q.readySize += uint64(m.size)
+			if at := q.expiry(m); at != 0 {
+				q.readyDue.heap = append(q.readyDue.heap, readyExpiry{at: at, ord: m.ord})
+			}
+		})
+		r.check(q.ready[l].len() > 0, errZero)
+		if r.err != nil {
+			return
 		}
+		q.occupied |= 1 << l
 	}
+	q.readyDue.order()
 }
 
 func (q *Queue) takeReturned(r *reader) {
-	var prev message
-	number := uint64(0)
-	for range r.count(11) {
-		more := r.u()
-		r.check(more > 0 && number+more > number, errUnordered)
-		number += more
-		h := q.takeHeldState(r, &prev)
-		if r.err != nil {
-			return
-		}
-		q.back.push(returned{held: h, number: number})
-		q.readySize += uint64(h.size)
-	}
+	takeBlocks(r, &q.back, func(m *returned) {
+		q.shareAnnotations(m.annotations())
+		q.readySize += uint64(m.size)
+	})
+	q.rebuildBackExpiries()
 }
 
 func (q *Queue) takeBacklog(r *reader) {
-	var prev discarded
-	for range r.count(10) {
-		more := Seq(r.u())
-		r.check(more > 0 && prev.seq+more > prev.seq, errUnordered)
-		d := discarded{seq: prev.seq + more}
-		d.index = prev.index + uint64(r.z())
-		d.slot, d.size = r.u32(), r.u32()
-		d.annIndex, d.annSlot = r.u(), r.u32()
-		d.failures, d.acquired = r.u32(), r.u32()
-		d.reason = Reason(r.byte())
-		d.at = prev.at + Time(r.z())
-		r.check(d.size != VoidSize, errRange)
+	takeBlocks(r, &q.backlog, func(d *discarded) {
+		q.shareAnnotations(d.annotations())
+		q.backlogBytes += uint64(d.size)
+	})
+}
+
+// takeBlocks takes a deque, which keeps the packed form of its blocks.
+func takeBlocks[T any, P record[T]](r *reader, d *deque[T, P], each func(P)) {
+	n := r.count(3)
+	if n == 0 {
+		return
+	}
+	open := newBlock[T](d.pool.gen)
+	for i := range n {
+		skip := r.u()
+		if i > 0 {
+			open.id += skip + 1
+			r.check(open.id > skip, errUnordered)
+		} else {
+			open.id = skip
+		}
+		r.check(open.id <= ^uint64(0)>>(blockBits+ordBits), errRange)
 		if r.err != nil {
 			return
 		}
-		q.shareAnnotations(d.annotations())
-		q.backlog.push(d)
-		q.backlogBytes += uint64(d.size)
-		prev = d
+		rest, err := d.pool.takeBlock(r.b, open, d.tag)
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		packed := bytes.Clone(r.b[:len(r.b)-len(rest)])
+		r.b = rest
+		for i := open.live.next(0); i < blockLen; i = open.live.next(i + 1) {
+			m := P(&open.open[i])
+			r.check(m.valid(), errRange)
+			each(m)
+		}
+		d.pool.buf = d.pool.appendBlock(d.pool.buf[:0], open)
+		r.check(bytes.Equal(d.pool.buf, packed), errForm)
+		if r.err != nil {
+			return
+		}
+		b := &block[T]{id: open.id, gen: d.pool.gen, live: open.live, packed: packed, stored: open.live.count()}
+		d.blocks = append(d.blocks, b)
+		d.live += b.stored
+	}
+	if d.live > 0 {
+		d.skip()
 	}
 }

@@ -12,8 +12,9 @@ func (q *Queue) applySettle(c *Settle) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
+	w := &con.held
+	w.own(q.gen)
 	for _, r := range c.Ranges {
-		w := &con.held
 		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 			a := &w.items[i]
 			if a.isRemoved() {
@@ -27,7 +28,7 @@ func (q *Queue) applySettle(c *Settle) {
 			w.live--
 		}
 	}
-	con.held.tidy()
+	w.tidy()
 	q.settledSome(con)
 }
 
@@ -99,6 +100,7 @@ func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyR
 		return nil, notes
 	}
 	q.shareAnnotations(notes)
+	con.held.own(q.gen)
 	return con, notes
 }
 

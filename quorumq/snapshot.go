@@ -6,11 +6,14 @@ import (
 )
 
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 1
+const snapshotVersion = 2
 
 // AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
 // the business of whoever stores it.
-func (q *Queue) AppendSnapshot(b []byte) []byte {
+func (q *Queue) AppendSnapshot(b []byte) []byte { return q.share().AppendSnapshot(b) }
+
+// putRest appends what is not shared with a frozen state: all but messages.
+func (q *Queue) putRest(b []byte) []byte {
 	b = append(b, snapshotVersion)
 	b = putU(b, uint64(q.uid))
 	b = putConfig(b, q.config)
@@ -24,10 +27,7 @@ func (q *Queue) AppendSnapshot(b []byte) []byte {
 	b = q.putSources(b)
 	b = q.putProducers(b)
 	b = q.putSessions(b)
-	b = q.putTurns(b)
-	b = q.putReady(b)
-	b = q.putReturned(b)
-	return q.putBacklog(b)
+	return q.putTurns(b)
 }
 
 // counters is the number of counters in a snapshot.
@@ -115,14 +115,7 @@ func putConsumerState(b []byte, c *consumer) []byte {
 	b = append(putU(b, uint64(c.key.Tag)), flags)
 	b = putU(putU(b, uint64(c.prefetch)), uint64(c.limit))
 	b = putZ(b, int64(c.priority))
-	b = putU(putU(b, uint64(c.last)), uint64(c.held.live))
-	lastID, prev := MsgID(0), message{}
-	for a := range c.held.all() {
-		b = putU(putU(b, uint64(a.id-lastID)), a.turn)
-		b = putHeld(b, &a.held, &prev)
-		lastID = a.id
-	}
-	return b
+	return putU(b, uint64(c.last))
 }
 
 // putTurns writes who stands in line, by priority and place.
@@ -142,57 +135,21 @@ func (q *Queue) putTurns(b []byte) []byte {
 	return b
 }
 
-// putMessageState writes a message as its differences from the one before in its list.
-func putMessageState(b []byte, m, prev *message) []byte {
-	b = putZ(b, int64(m.ord-prev.ord))
-	b = putZ(b, int64(m.index-prev.index))
-	b = putU(putU(b, uint64(m.slot)), uint64(m.size))
-	b = putZ(b, int64(m.at-prev.at))
-	b = putLimit(b, m.ttl)
-	*prev = *m
-	return b
-}
-
-func putHeld(b []byte, h *held, prev *message) []byte {
-	b = putMessageState(b, &h.message, prev)
-	b = putU(putU(b, h.annIndex), uint64(h.annSlot))
-	return putU(putU(b, uint64(h.failures)), uint64(h.acquired))
-}
-
-func (q *Queue) putReady(b []byte) []byte {
-	b = putU(b, uint64(q.occupied))
-	for l := range q.occupiedLevels() {
-		b = putU(b, uint64(q.ready[l].len()))
-		prev := message{ord: uint64(l)}
-		for m := range q.ready[l].all() {
-			b = putMessageState(b, m, &prev)
-		}
-	}
-	return b
-}
-
-func (q *Queue) putReturned(b []byte) []byte {
-	b = putU(b, uint64(q.back.len()))
-	last, prev := uint64(0), message{}
-	for r := range q.back.all() {
-		b = putU(b, r.number-last)
-		b = putHeld(b, &r.held, &prev)
-		last = r.number
-	}
-	return b
-}
-
-func (q *Queue) putBacklog(b []byte) []byte {
-	b = putU(b, uint64(q.backlog.len()))
-	var prev discarded
-	for d := range q.backlog.all() {
-		b = putU(b, uint64(d.seq-prev.seq))
-		b = putZ(b, int64(d.index-prev.index))
-		b = putU(putU(b, uint64(d.slot)), uint64(d.size))
-		b = putU(putU(b, d.annIndex), uint64(d.annSlot))
-		b = putU(putU(b, uint64(d.failures)), uint64(d.acquired))
-		b = putZ(append(b, byte(d.reason)), int64(d.at-prev.at))
-		prev = *d
+// putWindow writes what a consumer holds, each message as its differences from the one
+// before.
+func putWindow(b []byte, w *window) []byte {
+	b = putU(b, uint64(w.live))
+	var prev assigned
+	for a := range w.all() {
+		b = putU(putU(b, uint64(a.id-prev.id)), a.turn)
+		b = putZ(b, int64(a.ord-prev.ord))
+		b = putZ(b, int64(a.index-prev.index))
+		b = putU(putU(b, uint64(a.slot)), uint64(a.size))
+		b = putZ(b, int64(a.at-prev.at))
+		b = putLimit(b, a.ttl)
+		b = putU(putU(b, a.annIndex), uint64(a.annSlot))
+		b = putU(putU(b, uint64(a.failures)), uint64(a.acquired))
+		prev = *a
 	}
 	return b
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"iter"
 	"math/bits"
-	"slices"
 )
 
 // Overview returns the figures of ST-1. It looks at each returned message.
@@ -72,93 +71,6 @@ func (o *Overview) older(m *message) {
 
 func compareRefs(a, b BodyRef) int {
 	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Slot, b.Slot))
-}
-
-// Live yields every body that the state still refers to, in ascending order of Index
-// and Slot, each once. The queue must not change meanwhile.
-func (q *Queue) Live() iter.Seq[BodyRef] {
-	return func(yield func(BodyRef) bool) {
-		// Within a level bodies ascend; all others are sorted first, then merged in.
-		others := q.otherRefs()
-		m := merge{others: others}
-		for l := range q.ready {
-			if q.ready[l].len() > 0 {
-				m.levels = append(m.levels, levelCursor{d: &q.ready[l]})
-			}
-		}
-		for {
-			r, ok := m.next()
-			if !ok || !yield(r) {
-				return
-			}
-		}
-	}
-}
-
-// otherRefs returns the bodies outside the levels, sorted.
-func (q *Queue) otherRefs() []BodyRef {
-	refs := make([]BodyRef, 0, q.back.len()+q.unsettled+q.backlog.len()+len(q.annotations))
-	for r := range q.back.all() {
-		refs = append(refs, r.body())
-	}
-	for d := range q.backlog.all() {
-		refs = append(refs, d.body())
-	}
-	for _, s := range q.order {
-		for _, c := range s.consumers {
-			for a := range c.held.all() {
-				refs = append(refs, a.body())
-			}
-		}
-	}
-	for r := range q.annotations {
-		refs = append(refs, r)
-	}
-	slices.SortFunc(refs, compareRefs)
-	return refs
-}
-
-// merge yields the bodies of several ascending sequences in ascending order.
-type merge struct {
-	levels []levelCursor
-	others []BodyRef
-}
-
-type levelCursor struct {
-	d *deque[message, *message]
-	i int // position of the next one, a live one
-}
-
-func (m *merge) next() (BodyRef, bool) {
-	best, from := BodyRef{}, -1
-	if len(m.others) > 0 {
-		best, from = m.others[0], len(m.levels)
-	}
-	for i := range m.levels {
-		c := &m.levels[i]
-		if r := c.d.at(c.i).body(); from < 0 || compareRefs(r, best) < 0 {
-			best, from = r, i
-		}
-	}
-	switch {
-	case from < 0:
-		return best, false
-	case from == len(m.levels):
-		m.others = m.others[1:]
-	case !m.levels[from].step():
-		m.levels = slices.Delete(m.levels, from, from+1)
-	}
-	return best, true
-}
-
-// step goes on to the next live message; false at the end.
-func (c *levelCursor) step() bool {
-	for c.i++; c.i < c.d.n; c.i++ {
-		if !c.d.at(c.i).isRemoved() {
-			return true
-		}
-	}
-	return false
 }
 
 // occupiedLevels yields the levels that hold messages, ascending.

@@ -15,14 +15,25 @@ type assigned struct {
 
 // window is what one consumer holds, ascending by id. Ids ascend by one, so that most
 // are found at once by their distance from the first.
+//
+// A frozen state shares the items: before any of them changes, own copies those of an
+// older generation. What is pushed behind them is not seen by it.
 type window struct {
 	items []assigned // items[head:]; the first and the last of them are live
 	head  int
 	live  int
+	gen   uint64
 }
 
-func (w *window) push(a assigned) {
-	if len(w.items) == cap(w.items) && w.head > len(w.items)/2 {
+// own makes the items ones that may change in the generation in force.
+func (w *window) own(gen uint64) {
+	if w.gen != gen {
+		w.items, w.head, w.gen = slices.Clone(w.items[w.head:]), 0, gen
+	}
+}
+
+func (w *window) push(a assigned, gen uint64) {
+	if len(w.items) == cap(w.items) && w.head > len(w.items)/2 && w.gen == gen {
 		n := copy(w.items, w.items[w.head:])
 		w.items, w.head = w.items[:n], 0
 	}
@@ -45,7 +56,7 @@ func (w *window) search(m MsgID) int {
 	return w.head + i
 }
 
-// tidy restores the rules after items were marked as removed.
+// tidy restores the rules after items were marked as removed, by whom owns them.
 func (w *window) tidy() {
 	if w.live == 0 {
 		w.items, w.head = w.items[:0], 0
@@ -60,7 +71,7 @@ func (w *window) tidy() {
 	for w.items[len(w.items)-1].isRemoved() {
 		w.items = w.items[:len(w.items)-1]
 	}
-	if len(w.items)-w.head > 2*w.live+chunkLen {
+	if len(w.items)-w.head > 2*w.live+blockLen {
 		w.items = append(w.items[:0], slices.DeleteFunc(w.items[w.head:], func(a assigned) bool { return a.isRemoved() })...)
 		w.head = 0
 	}

@@ -24,6 +24,7 @@ var (
 	errZero      = errors.New("quorumq: number or tag 0 where numbering starts at 1")
 	errRange     = errors.New("quorumq: value is out of its range")
 	errRanges    = errors.New("quorumq: range ends before it starts")
+	errForm      = errors.New("quorumq: block is not in the one form of its records")
 	errUnordered = errors.New("quorumq: entries are not in ascending order")
 )
 

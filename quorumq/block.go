@@ -1,0 +1,190 @@
+package quorumq
+
+import (
+	"bytes"
+	"math/bits"
+)
+
+const (
+	blockBits = 7
+	blockLen  = 1 << blockBits // keys that share a block
+
+	// openBlocks is how many blocks from the front on are not packed: a short queue never
+	// packs, and a deep one packs and unpacks each message once.
+	openBlocks = 8
+
+	// maxFreeBlocks bounds the open blocks that a pool keeps for reuse.
+	maxFreeBlocks = 4
+)
+
+// bitmap marks places of a block.
+type bitmap [blockLen / 64]uint64
+
+func (m *bitmap) has(i int) bool { return m[i>>6]>>(i&63)&1 != 0 }
+func (m *bitmap) set(i int)      { m[i>>6] |= 1 << (i & 63) }
+func (m *bitmap) clear(i int)    { m[i>>6] &^= 1 << (i & 63) }
+
+func (m *bitmap) count() int {
+	n := 0
+	for _, w := range m {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// next returns the first marked place from i on, blockLen if there is none.
+func (m *bitmap) next(i int) int {
+	for i < blockLen {
+		if w := m[i>>6] >> (i & 63); w != 0 {
+			return i + bits.TrailingZeros64(w)
+		}
+		i = i&^63 + 64
+	}
+	return blockLen
+}
+
+// block holds the records of a deque whose keys share all but their last bits. It is
+// either open, with a place for each key, or packed, or, once all have left, neither.
+//
+// A frozen state shares blocks with the queue: only a block of the newest generation may
+// change. Packed bytes never change.
+type block[T any] struct {
+	id     uint64 // key / blockLen
+	gen    uint64
+	live   bitmap
+	open   *[blockLen]T
+	packed []byte
+	stored int // records in packed, those that have left since included
+}
+
+// pool makes the blocks of deques of one kind. It keeps a few open ones, so that a queue
+// that grows and shrinks by a block does not allocate.
+type pool[T any, P record[T]] struct {
+	free []*block[T]
+	gen  uint64 // generation in force; Freeze raises it
+	codec[T, P]
+	buf []byte
+
+	// What was unpacked last, for removals that come close together.
+	unpacked []byte
+	scratch  *block[T]
+}
+
+func newBlock[T any](gen uint64) *block[T] {
+	return &block[T]{gen: gen, open: new([blockLen]T)}
+}
+
+// get returns an open block without records.
+func (p *pool[T, P]) get(id uint64) *block[T] {
+	var b *block[T]
+	if n := len(p.free); n > 0 {
+		b = p.free[n-1]
+		p.free = p.free[:n-1]
+	} else {
+		b = newBlock[T](p.gen)
+	}
+	b.id, b.gen, b.live = id, p.gen, bitmap{}
+	return b
+}
+
+// put takes back a block that its deque no longer refers to.
+func (p *pool[T, P]) put(b *block[T]) {
+	if b.open != nil && b.gen == p.gen && len(p.free) < maxFreeBlocks {
+		p.free = append(p.free, b)
+	}
+}
+
+// pack returns a packed block in place of b, which its deque lets go.
+func (p *pool[T, P]) pack(b *block[T], tag uint64) *block[T] {
+	packed := p.packed(b, tag)
+	p.put(b)
+	return packed
+}
+
+// packed returns a packed block with what b holds.
+func (p *pool[T, P]) packed(b *block[T], tag uint64) *block[T] {
+	from := b
+	if b.open == nil {
+		from = p.load(b, tag)
+	}
+	p.buf = p.appendBlock(p.buf[:0], from)
+	return &block[T]{id: b.id, gen: p.gen, live: b.live, packed: bytes.Clone(p.buf), stored: b.live.count()}
+}
+
+// at returns the record at a place of a block, for reading until the next call.
+func (p *pool[T, P]) at(b *block[T], i int, tag uint64) *T {
+	if b.open == nil {
+		b = p.load(b, tag)
+	}
+	return &b.open[i]
+}
+
+// load returns what a packed block holds in an open one, which belongs to the pool.
+func (p *pool[T, P]) load(b *block[T], tag uint64) *block[T] {
+	if p.scratch == nil {
+		p.scratch = newBlock[T](p.gen)
+	}
+	if len(p.unpacked) > 0 && &p.unpacked[0] == &b.packed[0] {
+		p.scratch.live = b.live
+		return p.scratch
+	}
+	p.unpack(b, p.scratch, tag)
+	p.unpacked = b.packed
+	return p.scratch
+}
+
+// codec packs and unpacks blocks.
+type codec[T any, P record[T]] struct {
+	cols *columns // nil until it is needed: most queues are short
+}
+
+func (c *codec[T, P]) columns() *columns {
+	if c.cols == nil {
+		c.cols = new(columns)
+	}
+	return c.cols
+}
+
+// appendBlock appends the stored form of an open block's records.
+func (c *codec[T, P]) appendBlock(b []byte, from *block[T]) []byte {
+	cols, n := c.columns(), 0
+	for i := from.live.next(0); i < blockLen; i = from.live.next(i + 1) {
+		P(&from.open[i]).put(cols, n)
+		n++
+	}
+	b = appendPlaces(b, &from.live)
+	for i := range P(nil).width() {
+		b = appendColumn(b, cols[i][:n])
+	}
+	return b
+}
+
+// takeBlock takes the stored form of records into an open block, whose places are
+// marked. It returns what is left.
+func (c *codec[T, P]) takeBlock(b []byte, to *block[T], tag uint64) (rest []byte, err error) {
+	if b, err = takePlaces(b, &to.live); err != nil {
+		return nil, err
+	}
+	cols, n := c.columns(), to.live.count()
+	for i := range P(nil).width() {
+		if b, err = takeColumn(b, cols[i][:n]); err != nil {
+			return nil, err
+		}
+	}
+	n = 0
+	for i := to.live.next(0); i < blockLen; i = to.live.next(i + 1) {
+		P(&to.open[i]).take(cols, n, to.id<<blockBits|uint64(i), tag)
+		n++
+	}
+	return b, nil
+}
+
+// unpack fills an open block with a packed one's records. Those that have left are there
+// too, but not marked.
+func (c *codec[T, P]) unpack(from, to *block[T], tag uint64) {
+	to.id = from.id
+	if _, err := c.takeBlock(from.packed, to, tag); err != nil {
+		panic(err) // these bytes were packed here, or checked by Restore
+	}
+	to.live = from.live
+}

@@ -1,0 +1,222 @@
+package quorumq
+
+import "encoding/binary"
+
+// maxColumns is the number of columns of the widest record.
+const maxColumns = 10
+
+// columns are the fields of a block's records, one column a field.
+type columns [maxColumns][blockLen]uint64
+
+// shortestRun is from how many equal differences on they are written as a run.
+const shortestRun = 3
+
+// appendColumn appends a column: its first value, then differences, in runs where they
+// are equal. The form is a function of the values alone; see docs/formats/snapshot.md.
+func appendColumn(b []byte, v []uint64) []byte {
+	b = putU(b, v[0])
+	for i := 1; i < len(v); {
+		end := runEnd(v, i)
+		if end == len(v) {
+			return putZ(append(b, 0), int64(v[i]-v[i-1]))
+		}
+		if end-i >= shortestRun {
+			b = putZ(putU(b, uint64(end-i)<<1), int64(v[i]-v[i-1]))
+			i = end
+			continue
+		}
+		for end < len(v) {
+			next := runEnd(v, end)
+			if next-end >= shortestRun {
+				break
+			}
+			end = next
+		}
+		b = putU(b, uint64(end-i)<<1|1)
+		for ; i < end; i++ {
+			b = putZ(b, int64(v[i]-v[i-1]))
+		}
+	}
+	return b
+}
+
+// runEnd returns where the differences that begin at i cease to be equal.
+func runEnd(v []uint64, i int) int {
+	delta := v[i] - v[i-1]
+	for i++; i < len(v) && v[i]-v[i-1] == delta; i++ {
+		continue
+	}
+	return i
+}
+
+// takeColumn fills a column and returns what is left of the bytes.
+func takeColumn(b []byte, v []uint64) (rest []byte, err error) {
+	d := varints{b: b}
+	last := d.u()
+	v[0] = last
+	for i := 1; i < len(v); {
+		head := d.u()
+		n := len(v) - i
+		if head != 0 {
+			if head>>1 > uint64(n) || head>>1 == 0 {
+				return nil, errRange
+			}
+			n = int(head >> 1)
+		}
+		if head&1 != 0 {
+			for range n {
+				last += d.z()
+				v[i] = last
+				i++
+			}
+			continue
+		}
+		delta := d.z()
+		for range n {
+			last += delta
+			v[i] = last
+			i++
+		}
+	}
+	if d.bad {
+		return nil, errShort
+	}
+	return d.b, nil
+}
+
+// steps walks along a column as runs of equal differences.
+type steps struct {
+	varints
+	value   uint64 // of the record at hand
+	left    int    // records behind it
+	delta   uint64
+	n       int // how many more times delta comes
+	literal int // how many deltas follow one by one
+}
+
+func beginSteps(b []byte, records int) steps {
+	s := steps{varints: varints{b: b}, left: records - 1}
+	s.value = s.u()
+	return s
+}
+
+// load makes n positive, unless the column is at its end.
+func (s *steps) load() {
+	if s.n > 0 || s.left == 0 {
+		return
+	}
+	if s.literal == 0 {
+		head := s.u()
+		switch {
+		case head == 0:
+			s.n = s.left
+		case head&1 == 0:
+			s.n = int(head >> 1)
+		default:
+			s.literal = int(head >> 1)
+		}
+	}
+	if s.literal > 0 {
+		s.literal--
+		s.n = 1
+	}
+	s.delta = s.z()
+}
+
+// advance goes on by k records, at most n.
+func (s *steps) advance(k int) {
+	s.value += uint64(k) * s.delta
+	s.n -= k
+	s.left -= k
+}
+
+// end goes behind the last record and returns what follows the column.
+func (s *steps) end() []byte {
+	for s.load(); s.left > 0; s.load() {
+		s.advance(s.n)
+	}
+	return s.b
+}
+
+// varints reads numbers one after another; bad tells that one could not be read.
+type varints struct {
+	b   []byte
+	bad bool
+}
+
+func (d *varints) u() uint64 {
+	if len(d.b) > 0 && d.b[0] < 0x80 {
+		v := d.b[0]
+		d.b = d.b[1:]
+		return uint64(v)
+	}
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *varints) z() uint64 {
+	v := d.u()
+	return v>>1 ^ -(v & 1)
+}
+
+// appendPlaces appends which places of a block are taken: 0 for all of them, else the
+// number of runs, and of each run the places left out before it and one less than its
+// length.
+func appendPlaces(b []byte, m *bitmap) []byte {
+	if *m == fullBitmap() {
+		return append(b, 0)
+	}
+	at := len(b)
+	b = append(b, 0)
+	for i, end := m.next(0), 0; i < blockLen; i = m.next(end) {
+		first := i
+		for i < blockLen && m.has(i) {
+			i++
+		}
+		b = append(b, byte(first-end), byte(i-first-1)) // both below blockLen: a byte each
+		end = i
+		b[at]++
+	}
+	return b
+}
+
+func fullBitmap() (m bitmap) {
+	for i := range m {
+		m[i] = ^uint64(0)
+	}
+	return m
+}
+
+// takePlaces marks the places and returns what is left of the bytes.
+func takePlaces(b []byte, m *bitmap) (rest []byte, err error) {
+	if len(b) == 0 {
+		return nil, errShort
+	}
+	runs := int(b[0])
+	b = b[1:]
+	if runs == 0 {
+		*m = fullBitmap()
+		return b, nil
+	}
+	*m = bitmap{}
+	if len(b) < 2*runs {
+		return nil, errShort
+	}
+	at := 0
+	for range runs {
+		first, end := at+int(b[0]), at+int(b[0])+int(b[1])+1
+		if end > blockLen {
+			return nil, errRange
+		}
+		for at = first; at < end; at++ {
+			m.set(at)
+		}
+		b = b[2:]
+	}
+	return b, nil
+}

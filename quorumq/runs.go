@@ -1,0 +1,215 @@
+package quorumq
+
+import (
+	"cmp"
+	"slices"
+)
+
+// BodyRun names the bodies at Slots places from Slot on, in each of Entries entries from
+// Index on, which are Stride apart; Stride is 1 or more if there are several.
+type BodyRun struct {
+	Index, Entries, Stride uint64
+	Slot, Slots            uint32
+}
+
+func oneBody(r BodyRef) BodyRun { return BodyRun{Index: r.Index, Entries: 1, Slot: r.Slot, Slots: 1} }
+
+func (r *BodyRun) first() BodyRef { return BodyRef{Index: r.Index, Slot: r.Slot} }
+
+func (r *BodyRun) last() BodyRef {
+	return BodyRef{Index: r.Index + (r.Entries-1)*r.Stride, Slot: r.Slot + r.Slots - 1}
+}
+
+// cut splits off what comes before a body: the rest is in at most two runs, each with
+// Entries 0 if it is nothing. At least one body is split off.
+func (r BodyRun) cut(at BodyRef) (before, rest, more BodyRun) {
+	if r.last().Index < at.Index {
+		return r, rest, more
+	}
+	if r.Index < at.Index {
+		n := (at.Index - r.Index + r.Stride - 1) / r.Stride
+		before, rest = r, r
+		before.Entries, rest.Entries = n, r.Entries-n
+		rest.Index += n * r.Stride
+		return before, rest, more
+	}
+	before, more = r, r
+	before.Entries = 1
+	more.Entries--
+	more.Index += r.Stride
+	if n := at.Slot - r.Slot; at.Slot > r.Slot && n < r.Slots {
+		rest = before
+		before.Slots = n
+		rest.Slot += n
+		rest.Slots -= n
+	}
+	return before, rest, more
+}
+
+// appendRuns appends the bodies of a packed block, in its order. The first two columns
+// of all records are index and slot.
+func appendRuns(runs []BodyRun, packed []byte) []BodyRun {
+	var places bitmap
+	b, err := takePlaces(packed, &places)
+	if err != nil {
+		panic(err) // these bytes were packed here, or checked by Restore
+	}
+	n := places.count()
+	index := beginSteps(b, n)
+	walk := index
+	slot := beginSteps(walk.end(), n)
+	for {
+		r := BodyRun{Index: index.value, Entries: 1, Slot: narrow(slot.value), Slots: 1}
+		index.load()
+		slot.load()
+		k := min(index.n, slot.n)
+		switch {
+		case k == 0:
+			return append(runs, r)
+		case index.delta == 0 && slot.delta == 1:
+			r.Slots += uint32(k)
+		case slot.delta == 0 && int64(index.delta) > 0 && k > 1:
+			r.Entries, r.Stride = uint64(k), index.delta
+			k--
+		default:
+			k = 0
+		}
+		runs = append(runs, r)
+		index.advance(k)
+		slot.advance(k)
+		if index.left == 0 {
+			return runs
+		}
+		index.load()
+		slot.load()
+		index.advance(1)
+		slot.advance(1)
+	}
+}
+
+// inOrder returns runs in the order of Live.
+func inOrder(runs []BodyRun) []BodyRun {
+	if slices.IsSortedFunc(runs, func(a, b BodyRun) int { return compareRefs(a.first(), b.last()) }) {
+		return runs
+	}
+	var single []BodyRun
+	for _, r := range runs {
+		for i := range r.Entries {
+			single = append(single, BodyRun{Index: r.Index + i*r.Stride, Entries: 1, Slot: r.Slot, Slots: r.Slots})
+		}
+	}
+	slices.SortFunc(single, func(a, b BodyRun) int {
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Slot, b.Slot))
+	})
+	return single
+}
+
+// runSource yields runs that ascend.
+type runSource interface {
+	next() (BodyRun, bool)
+}
+
+// readyRuns are the bodies of a level, which ascend.
+type readyRuns struct {
+	blocks []*block[message]
+	runs   []BodyRun
+	at     int
+}
+
+func (s *readyRuns) next() (BodyRun, bool) {
+	for s.at == len(s.runs) {
+		if len(s.blocks) == 0 {
+			return BodyRun{}, false
+		}
+		s.runs, s.at = appendRuns(s.runs[:0], s.blocks[0].packed), 0
+		s.blocks = s.blocks[1:]
+	}
+	s.at++
+	return s.runs[s.at-1], true
+}
+
+type listedRuns struct{ runs []BodyRun }
+
+func (s *listedRuns) next() (BodyRun, bool) {
+	if len(s.runs) == 0 {
+		return BodyRun{}, false
+	}
+	r := s.runs[0]
+	s.runs = s.runs[1:]
+	return r, true
+}
+
+// merge brings several sources into one order.
+type merge struct{ heads []head }
+
+// head is a source's next run, and what cut has left behind that.
+type head struct {
+	from runSource
+	run  BodyRun
+	more BodyRun // Entries 0: none
+}
+
+func (h *head) advance() bool {
+	if h.more.Entries > 0 {
+		h.run, h.more = h.more, BodyRun{}
+		return true
+	}
+	var ok bool
+	h.run, ok = h.from.next()
+	return ok
+}
+
+func (m *merge) add(s runSource) {
+	if h := (head{from: s}); h.advance() {
+		m.heads = append(m.heads, h)
+	}
+}
+
+// each yields the runs of all sources.
+func (m *merge) each(yield func(BodyRun) bool) {
+	for len(m.heads) > 0 {
+		least, second := m.least()
+		h := &m.heads[least]
+		run := h.run
+		if second >= 0 {
+			var rest, more BodyRun
+			run, rest, more = run.cut(m.heads[second].run.first())
+			h.leave(rest, more)
+		} else {
+			h.leave(BodyRun{}, BodyRun{})
+		}
+		if !yield(run) {
+			return
+		}
+		if h.run.Entries == 0 && !h.advance() {
+			m.heads = slices.Delete(m.heads, least, least+1)
+		}
+	}
+}
+
+// leave notes what is left of a run.
+func (h *head) leave(rest, more BodyRun) {
+	switch {
+	case rest.Entries > 0 && more.Entries > 0:
+		// Only a run that was not cut yet is cut in three, so that more is free.
+		h.run, h.more = rest, more
+	case rest.Entries > 0:
+		h.run = rest
+	default:
+		h.run = more
+	}
+}
+
+// least returns where the lowest run is and where the next one, -1 if there is only one.
+func (m *merge) least() (first, second int) {
+	first, second = 0, -1
+	for i := 1; i < len(m.heads); i++ {
+		switch {
+		case compareRefs(m.heads[i].run.first(), m.heads[first].run.first()) < 0:
+			first, second = i, first
+		case second < 0 || compareRefs(m.heads[i].run.first(), m.heads[second].run.first()) < 0:
+			second = i
+		}
+	}
+	return first, second
+}
