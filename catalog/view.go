@@ -275,6 +275,16 @@ func (v *View) Policies(vhost string, operator bool) iter.Seq[*Policy] {
 	return values(*h.policiesOf(operator))
 }
 
+// PolicySet stands for the policies of a vhost in one view: two of them are equal if no
+// policy was changed in between. It is made for caches.
+type PolicySet struct{ user, operator *treeNode[string, *Policy] }
+
+// PolicySet returns that of a vhost.
+func (v *View) PolicySet(vhost string) PolicySet {
+	h, _ := v.vhosts.get(vhost)
+	return PolicySet{h.policies.root, h.operatorPolicies.root}
+}
+
 // Parameters goes over the parameters of a vhost, or over the global ones for "", sorted
 // by component and name.
 func (v *View) Parameters(vhost string) iter.Seq[*Parameter] {

@@ -1,0 +1,156 @@
+// Package password hashes passwords with argon2id and checks them against what it, or
+// RabbitMQ, has hashed. Nothing keeps a password. All functions may be called
+// concurrently; hashing and checking take some milliseconds and MemoryKiB of memory each.
+package password
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// Algorithm names how a hash was made. The names of RabbitMQ's are as in its definitions.
+type Algorithm string
+
+// The algorithms that are checked; new hashes are made with Argon2id.
+const (
+	Argon2id     Algorithm = "argon2id"
+	RabbitSHA256 Algorithm = "rabbit_password_hashing_sha256"
+	RabbitSHA512 Algorithm = "rabbit_password_hashing_sha512"
+)
+
+// Cost of new hashes: the second recommendation of RFC 9106 with less memory, as many
+// clients may log in at once. A hash says its own cost.
+const (
+	// MemoryKiB is the memory that one hash takes, in KiB.
+	MemoryKiB = 19 << 10
+	passes    = 2
+	lanes     = 1
+	saltBytes = 16
+	sumBytes  = 32
+)
+
+// Bounds of the cost that a stored hash may ask for: a hash comes from definitions that
+// may be forged.
+const (
+	maxMemoryKiB = 256 << 10
+	maxPasses    = 16
+	maxLanes     = 16
+)
+
+// rabbitSaltBytes stand in front of RabbitMQ's sum.
+const rabbitSaltBytes = 4
+
+// Hash hashes a password with a new salt.
+func Hash(password string) (hash string, a Algorithm, err error) {
+	salt := make([]byte, saltBytes)
+	if _, err := rand.Read(salt); err != nil {
+		return "", "", fmt.Errorf("password: no random salt: %w", err)
+	}
+	sum := argon2.IDKey([]byte(password), salt, passes, MemoryKiB, lanes, sumBytes)
+	encode := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s",
+		argon2.Version, MemoryKiB, passes, lanes, encode(salt), encode(sum)), Argon2id, nil
+}
+
+// Matches tells whether a password is the one that was hashed, in a time that does not
+// depend on where it differs. An empty hash matches nothing. The error says that the hash
+// cannot be read.
+func Matches(password, hash string, a Algorithm) (bool, error) {
+	if hash == "" {
+		return false, nil
+	}
+	switch a {
+	case Argon2id:
+		return matchesArgon2id(password, hash)
+	case RabbitSHA256:
+		return matchesRabbit(hash, sha256.Size, func(salted []byte) []byte { s := sha256.Sum256(salted); return s[:] }, password)
+	case RabbitSHA512:
+		return matchesRabbit(hash, sha512.Size, func(salted []byte) []byte { s := sha512.Sum512(salted); return s[:] }, password)
+	}
+	return false, unknown(a)
+}
+
+// Check says why a hash cannot be stored: it could never be matched.
+func Check(hash string, a Algorithm) error {
+	if hash == "" && a == "" {
+		return nil
+	}
+	switch a {
+	case Argon2id:
+		_, err := parseArgon2id(hash)
+		return err
+	case RabbitSHA256:
+		_, _, err := splitRabbit(hash, sha256.Size)
+		return err
+	case RabbitSHA512:
+		_, _, err := splitRabbit(hash, sha512.Size)
+		return err
+	}
+	return unknown(a)
+}
+
+func unknown(a Algorithm) error {
+	return fmt.Errorf("password: hashing algorithm %q is unknown; want %s, %s or %s", a, Argon2id, RabbitSHA256, RabbitSHA512)
+}
+
+type argon2idHash struct {
+	memoryKiB, passes uint32
+	lanes             uint8
+	salt, sum         []byte
+}
+
+func parseArgon2id(hash string) (h argon2idHash, err error) {
+	malformed := errors.New("password: the hash is not of the form $argon2id$v=19$m=…,t=…,p=…$salt$sum")
+	parts := strings.Split(hash, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
+		return h, malformed
+	}
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &h.memoryKiB, &h.passes, &h.lanes); err != nil {
+		return h, malformed
+	}
+	if h.salt, err = base64.RawStdEncoding.DecodeString(parts[4]); err != nil {
+		return h, malformed
+	}
+	if h.sum, err = base64.RawStdEncoding.DecodeString(parts[5]); err != nil || len(h.sum) == 0 {
+		return h, malformed
+	}
+	if h.memoryKiB > maxMemoryKiB || h.passes == 0 || h.passes > maxPasses || h.lanes == 0 || h.lanes > maxLanes {
+		return h, fmt.Errorf("password: the hash asks for %d KiB, %d passes and %d lanes; the limits are %d, %d and %d",
+			h.memoryKiB, h.passes, h.lanes, maxMemoryKiB, maxPasses, maxLanes)
+	}
+	return h, nil
+}
+
+func matchesArgon2id(password, hash string) (bool, error) {
+	h, err := parseArgon2id(hash)
+	if err != nil {
+		return false, err
+	}
+	sum := argon2.IDKey([]byte(password), h.salt, h.passes, h.memoryKiB, h.lanes, uint32(len(h.sum)))
+	return subtle.ConstantTimeCompare(sum, h.sum) == 1, nil
+}
+
+func splitRabbit(hash string, size int) (salt, sum []byte, err error) {
+	b, err := base64.StdEncoding.DecodeString(hash)
+	if err != nil || len(b) != rabbitSaltBytes+size {
+		return nil, nil, fmt.Errorf("password: the hash is not base64 of %d bytes of salt and %d of sum", rabbitSaltBytes, size)
+	}
+	return b[:rabbitSaltBytes], b[rabbitSaltBytes:], nil
+}
+
+func matchesRabbit(hash string, size int, sum func([]byte) []byte, password string) (bool, error) {
+	salt, want, err := splitRabbit(hash, size)
+	if err != nil {
+		return false, err
+	}
+	salted := append(append(make([]byte, 0, len(salt)+len(password)), salt...), password...)
+	return subtle.ConstantTimeCompare(sum(salted), want) == 1, nil
+}
