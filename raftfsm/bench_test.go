@@ -19,6 +19,7 @@ import (
 // memory is a storage without a disk, to compare with.
 type memory struct {
 	*raft.InmemStore
+	Synchronous
 	mu       sync.RWMutex
 	retained map[uint64]raft.Log
 }

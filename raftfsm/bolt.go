@@ -42,6 +42,7 @@ const (
 // snapshot refers to. After a failed write nothing is written any more, until the file
 // is opened again: bolt may destroy a file that is used on after a failed fsync.
 type bolt struct {
+	Synchronous
 	path     string
 	db       *raftboltdb.BoltStore
 	retained *retained

@@ -382,9 +382,8 @@ func (m *member) headers() []string {
 	return hs
 }
 
-// readable checks that every body the machine refers to can be read.
-func (m *member) readable(t testing.TB) int {
-	t.Helper()
+// refs returns the bodies that the machine refers to.
+func (m *member) refs() []BodyRef {
 	var refs []BodyRef
 	m.group.Read(func() {
 		for run := range m.machine.Freeze().Live() {
@@ -393,6 +392,13 @@ func (m *member) readable(t testing.TB) int {
 			}
 		}
 	})
+	return refs
+}
+
+// readable checks that every body the machine refers to can be read.
+func (m *member) readable(t testing.TB) int {
+	t.Helper()
+	refs := m.refs()
 	for _, ref := range refs {
 		if _, err := m.group.Body(ref); err != nil {
 			t.Fatalf("%s: body %+v: %v", m.node, ref, err)

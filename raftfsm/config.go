@@ -72,6 +72,8 @@ type Config[R, E any] struct {
 	// TrailingEntries stay in the log behind a snapshot for a follower that is a
 	// little behind. 0: 1024.
 	TrailingEntries uint64
+
+	open openGate // tests show that each gate is needed
 }
 
 // Validate returns everything that is wrong with the configuration.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,6 +159,20 @@ func TestHangingDiskLosesTheLeadership(t *testing.T) {
 	if err := old.group.Failed(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A leader that cannot read its log ends raft's senders; Close waits for nobody for ever.
+func TestFailedReadStopsTheLeader(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, makeFaulty)
+	for i := range 3 { // raft sends in a pipeline then
+		c.propose(strconv.Itoa(i), "body")
+	}
+	l := c.leader()
+	l.faults(t).failReads.Store(true)
+	_, _ = l.group.Propose(t.Context(), command("b")) // its outcome is unknown
+	c.stopsAlone(l, "input/output error")
+	c.close(l)
 }
 
 func TestPanicOfTheMachineStopsOnlyTheGroup(t *testing.T) {

@@ -7,26 +7,134 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/wal"
 )
 
-// gate is a group's way to its peers. Raft sends heartbeats from goroutines of their own,
-// so that a leader that hangs in a write to disk would keep its followers quiet for ever
-// (hashicorp/raft#503). While the gate is shut a leader says nothing, and they elect
-// another one. The same ends the heartbeats of a group that has failed.
+// gate is a group's way to its peers, and theirs to it.
+//
+// It keeps a member quiet that cannot do its part. Raft sends heartbeats from goroutines
+// of their own, so that a leader that hangs in a write to disk would keep its followers
+// quiet for ever (hashicorp/raft#503). While the gate is shut a leader says nothing, and
+// they elect another one. The same ends the heartbeats of a group that has failed.
+//
+// It keeps back what a log that is written in the background has not earned yet. A
+// follower's answer to entries leaves when all that its log had at the time is durable,
+// and a leader's raft gets the answer when all that the leader's log had when it sent the
+// entries is durable too. So an entry is committed only where it is on disk: on the
+// leader, if it has a follower at all, and on every follower that counts. Calls without
+// entries move nothing and wait for nothing.
 type gate struct {
 	raft.Transport
+	disk      *durability
+	open      openGate
 	shut      func() bool
-	snapshots atomic.Int32 // being sent
+	stop      <-chan struct{}
+	rpcs      chan raft.RPC // to raft; nil if no answer has to wait
+	snapshots atomic.Int32  // being sent
 }
 
+// openGate are gates that a test leaves open.
+type openGate uint8
+
+const (
+	openFollower openGate = 1 << iota // answers before its log is durable
+	openLeader                        // counts answers before its log is durable
+	openSnapshot                      // publishes snapshots before its log is durable
+)
+
 var errShut = errors.New("raftfsm: this member is silent: its disk hangs or it has failed")
+
+func newGate(t raft.Transport, d *durability, open openGate, shut func() bool, stop <-chan struct{}) *gate {
+	g := &gate{Transport: t, disk: d, open: open, shut: shut, stop: stop}
+	if d.later {
+		g.rpcs = make(chan raft.RPC)
+	}
+	return g
+}
+
+// Consumer implements raft.Transport.
+func (t *gate) Consumer() <-chan raft.RPC {
+	if t.rpcs != nil {
+		return t.rpcs
+	}
+	return t.Transport.Consumer()
+}
+
+// serve hands calls to raft until the group stops. Raft serves one at a time, so that
+// what the log has when an answer comes belongs to that answer and to those before.
+func (t *gate) serve() {
+	answers := make(chan raft.RPCResponse, 1)
+	for {
+		var rpc raft.RPC
+		select {
+		case rpc = <-t.Transport.Consumer():
+		case <-t.stop:
+			return
+		}
+		call := rpc
+		a, is := rpc.Command.(*raft.AppendEntriesRequest)
+		wait := is && len(a.Entries) > 0
+		if wait {
+			call.RespChan = answers
+		}
+		select {
+		case t.rpcs <- call:
+		case <-t.stop:
+			give(rpc.RespChan, failed(errShut))
+			return
+		}
+		if !wait {
+			continue
+		}
+		select {
+		case answer := <-answers:
+			t.answer(rpc.RespChan, answer)
+		case <-t.stop:
+			give(rpc.RespChan, failed(errShut))
+			return
+		}
+	}
+}
+
+// answer lets raft's answer to entries go as soon as it may.
+func (t *gate) answer(to chan<- raft.RPCResponse, answer raft.RPCResponse) {
+	if t.open&openFollower != 0 {
+		give(to, answer)
+		return
+	}
+	t.disk.hold(t.disk.log.Appended(), to, answer)
+}
+
+// sending returns the position up to which the log must be durable before an answer to
+// what is sent now counts.
+func (t *gate) sending() wal.Position {
+	if t.open&openLeader != 0 {
+		return 0
+	}
+	return t.disk.log.Appended()
+}
+
+// await waits until everything up to a position is durable. ready is used for that.
+func (t *gate) await(at wal.Position, ready chan raft.RPCResponse) error {
+	if at <= t.disk.log.Durable() {
+		return nil
+	}
+	t.disk.hold(at, ready, raft.RPCResponse{})
+	return (<-ready).Error
+}
 
 // AppendEntries implements raft.Transport.
 func (t *gate) AppendEntries(id raft.ServerID, to raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	if t.shut() {
 		return errShut
 	}
-	return t.Transport.AppendEntries(id, to, req, resp)
+	at := t.sending()
+	err := t.Transport.AppendEntries(id, to, req, resp)
+	if err != nil || len(req.Entries) == 0 || !resp.Success {
+		return err
+	}
+	return t.await(at, make(chan raft.RPCResponse, 1))
 }
 
 // AppendEntriesPipeline implements raft.Transport.
@@ -38,7 +146,7 @@ func (t *gate) AppendEntriesPipeline(id raft.ServerID, to raft.ServerAddress) (r
 	if err != nil {
 		return nil, err
 	}
-	return gatePipeline{p, t}, nil
+	return newGatePipeline(p, t), nil
 }
 
 // now is AppendEntries that does not wait for a link, if the transport knows the
@@ -80,17 +188,4 @@ func (t *gate) Close() error {
 		return c.Close()
 	}
 	return nil
-}
-
-type gatePipeline struct {
-	raft.AppendPipeline
-	gate *gate
-}
-
-// AppendEntries implements raft.AppendPipeline.
-func (p gatePipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	if p.gate.shut() {
-		return nil, errShut
-	}
-	return p.AppendPipeline.AppendEntries(req, resp)
 }

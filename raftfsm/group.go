@@ -42,6 +42,7 @@ type Group[R, E any] struct {
 	watch    watch
 	compact  compaction
 	pusher   pusher
+	disk     *durability
 	store    *guard
 	out      *gate
 
@@ -87,6 +88,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	if err := snaps.bind(c.Group, g.compactSoon); err != nil {
 		return nil, err
 	}
+	snaps.early = c.open&openSnapshot != 0
 	r, err := g.startRaft()
 	if err != nil {
 		return nil, fmt.Errorf("raftfsm: group %s: %w", c.Group, err)
@@ -97,6 +99,9 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	g.raft.Store(r)
 	if g.Failed() != nil { // by an entry that was applied before the line above
 		g.stopRaft()
+	}
+	if g.disk.later {
+		g.spawn(g.out.serve)
 	}
 	go g.loop(r, events)
 	return g, nil
@@ -113,17 +118,34 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 			r, err = nil, fmt.Errorf("the log cannot be read: %w: remove this member's files to let it be rebuilt from its peers", cause)
 		}
 	}()
+	lag := newStopwatch(g.c.StallTimeout, g.watch.announce)
+	g.disk = newDurability(g.c.Storage, lag, g.fail)
 	g.store = &guard{
-		to: g.c.Storage, fail: g.fail, base: time.Now(), limit: g.c.StallTimeout, hangs: g.watch.announce,
+		to: g.c.Storage, fail: g.fail, base: time.Now(), disk: g.disk,
+		writes:  newStopwatch(g.c.StallTimeout, g.watch.announce),
 		running: func() bool { return g.raft.Load() != nil },
+		votes:   voters{configuration: g.configuration},
 	}
-	g.store.watchWrites()
-	g.out = &gate{Transport: g.c.Transport, shut: func() bool { return g.Failed() != nil || g.Stalled() }}
+	g.out = newGate(g.c.Transport, g.disk, g.c.open, func() bool { return g.Failed() != nil || g.Stalled() }, g.stop)
 	r, err = raft.NewRaft(g.c.raftConfig(g.log), fsm[R, E]{g}, g.store, g.store, g.snaps, g.out)
 	if failed := g.Failed(); failed != nil && err != nil {
 		return nil, failed
 	}
 	return r, err
+}
+
+// configuration returns raft's newest configuration, nil before raft runs.
+func (g *Group[R, E]) configuration() *raft.Configuration {
+	r := g.raft.Load()
+	if r == nil {
+		return nil
+	}
+	f := r.GetConfiguration() // it does not wait for raft
+	if f.Error() != nil {
+		return nil
+	}
+	c := f.Configuration()
+	return &c
 }
 
 // Bootstrap writes the first configuration; every first member does so with the same
@@ -272,6 +294,7 @@ func (g *Group[R, E]) stopRaft() raft.Future {
 // halt ends proposals and leadership: what was handed to raft has an unknown outcome.
 func (g *Group[R, E]) halt() {
 	g.stopping.Do(func() { close(g.stop) })
+	g.disk.end(errShut)
 	g.cease(0)
 	g.refuseAll()
 	g.watch.announce()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -17,12 +16,11 @@ import (
 type guard struct {
 	to      Storage
 	fail    func(error)
-	running func() bool  // false while raft.NewRaft runs on the caller's goroutine
-	since   atomic.Int64 // start of the write in progress, nanoseconds since base; 0: none
+	running func() bool // false while raft.NewRaft runs on the caller's goroutine
 	base    time.Time
-	limit   time.Duration // a write that takes longer hangs; 0 and below: none does
-	hangs   func()        // told when a write begins to hang, and when it has ended
-	alarm   *time.Timer   // runs while a write is in progress; nil if none can hang
+	writes  *stopwatch // of the write in progress
+	disk    *durability
+	votes   voters
 }
 
 var (
@@ -51,34 +49,14 @@ func (g *guard) do(what string, f func() error) (err error) {
 
 // write is do for what raft's main goroutine waits for: one write at a time.
 func (g *guard) write(what string, f func() error) error {
-	g.since.Store(max(1, int64(time.Since(g.base))))
-	if g.alarm != nil {
-		g.alarm.Reset(g.limit)
-	}
-	defer g.written()
+	g.writes.start()
+	defer g.writes.stop()
 	return g.do(what, f)
 }
 
-func (g *guard) written() {
-	g.since.Store(0)
-	if g.alarm != nil && !g.alarm.Stop() {
-		g.hangs()
-	}
-}
-
-// watchWrites makes hangs be told of writes that take longer than the limit.
-func (g *guard) watchWrites() {
-	if g.limit > 0 {
-		g.alarm = time.AfterFunc(g.limit, g.hangs)
-		g.alarm.Stop()
-	}
-}
-
-// stalled tells whether a write has been in progress for longer than the limit.
-func (g *guard) stalled() bool {
-	since := g.since.Load()
-	return g.limit > 0 && since != 0 && time.Since(g.base)-time.Duration(since) >= g.limit
-}
+// stalled tells whether a write has been in progress for too long, or something that was
+// appended has waited too long for the disk.
+func (g *guard) stalled() bool { return g.writes.over() || g.disk.lag.over() }
 
 // end ends the calling goroutine of raft, which would panic if it were handed the error.
 // Its deferred calls run, so that requests in its hands are answered with a failure.
@@ -146,17 +124,26 @@ func (g *guard) inside(index uint64) (bool, error) {
 }
 
 // StoreLog implements raft.LogStore.
-func (g *guard) StoreLog(l *raft.Log) error {
-	return g.write("append to the log", func() error { return g.to.StoreLog(l) })
-}
+func (g *guard) StoreLog(l *raft.Log) error { return g.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs implements raft.LogStore.
+// StoreLogs implements raft.LogStore. Raft counts the entries as stored here when it
+// returns. Where this member's own word may be enough to commit them, it returns when they
+// are durable; otherwise a peer's answer is needed, and that waits for the disk (see gate).
 func (g *guard) StoreLogs(logs []*raft.Log) error {
-	return g.write("append to the log", func() error { return g.to.StoreLogs(logs) })
+	err := g.write("append to the log", func() error {
+		err := g.to.StoreLogs(logs)
+		if err == nil && g.disk.later && g.votes.alone(logs) {
+			err = g.to.Sync()
+		}
+		return err
+	})
+	g.disk.wrote()
+	return err
 }
 
 // DeleteRange implements raft.LogStore.
 func (g *guard) DeleteRange(from, to uint64) error {
+	g.votes.changed()
 	return g.do("shorten the log", func() error { return g.to.DeleteRange(from, to) })
 }
 

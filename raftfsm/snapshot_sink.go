@@ -165,6 +165,11 @@ func (k *snapshotSink) finish() error {
 	if !k.written {
 		return errors.New("nothing was written")
 	}
+	// What the log has of the state must not be less than what the snapshot has: bodies are
+	// read from there.
+	if err := k.to.sync(); err != nil {
+		return err
+	}
 	return k.to.publish(k.path, install)
 }
 

@@ -26,6 +26,7 @@ type snapshots struct {
 	dir     string
 	storage Storage
 	group   id.GroupID // set by bind, before raft uses the store
+	early   bool       // likewise; tests only: publish before the log is durable
 
 	mu       sync.Mutex // guards what follows; never held while bodies are read or stored
 	newest   *snapshotFile
@@ -187,6 +188,14 @@ func (s *snapshots) compact() error {
 		return nil
 	}
 	return s.storage.Retain(f.live.spans())
+}
+
+// sync waits until the log is durable as far as a snapshot of now may reach.
+func (s *snapshots) sync() error {
+	if s.early {
+		return nil
+	}
+	return s.storage.Sync()
 }
 
 // publish makes a written file the newest snapshot.

@@ -4,12 +4,15 @@ import (
 	"iter"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/wal"
 )
 
 // Storage keeps one group's log, term and vote. It is the seam behind which a group's
 // log may be a bolt file of its own or a part of the node's shared log.
 //
-// StoreLogs, Set and SetUint64 return only when what they wrote survives a power cut.
+// Set, SetUint64 and StoreRetained return only when what they wrote survives a power cut.
+// StoreLogs, DeleteRange and Retain may return as soon as it is in memory, see Notify.
 // After a failed write every further write must fail too: a half-known state on disk is
 // not written over. Methods may be called concurrently as raft.LogStore and raft.StableStore demand;
 // Entry also concurrently with all others.
@@ -30,4 +33,31 @@ type Storage interface {
 	// more than once, and excludes StoreRetained.
 	Retain(live iter.Seq2[uint64, uint64]) error
 	Close() error
+
+	// Appended returns the position behind the newest of all that was written. Positions
+	// rise and are in the order of the writes.
+	Appended() wal.Position
+	// Durable returns up to which position all survives a power cut.
+	Durable() wal.Position
+	// Notify lets f be told when Durable has risen past something that was written, or
+	// of the error for which it never will. f must return soon. It returns false, and f
+	// is never told, if every write returns only when it survives a power cut.
+	Notify(f func(wal.Position, error)) bool
+	// Sync returns when everything that was written survives a power cut.
+	Sync() error
 }
+
+// Synchronous is a part of a Storage whose writes return only when they are durable.
+type Synchronous struct{}
+
+// Appended implements Storage.
+func (Synchronous) Appended() wal.Position { return 0 }
+
+// Durable implements Storage.
+func (Synchronous) Durable() wal.Position { return 0 }
+
+// Notify implements Storage.
+func (Synchronous) Notify(func(wal.Position, error)) bool { return false }
+
+// Sync implements Storage.
+func (Synchronous) Sync() error { return nil }

@@ -9,7 +9,7 @@ type batch struct {
 	end    Position
 	done   chan struct{} // closed when it is durable or has failed
 	err    error         // valid after done
-	calls  []func(error)
+	groups []*GroupLog   // those to be told that it is durable
 }
 
 // chunkOf is the part of a batch that belongs to one segment.
@@ -22,7 +22,8 @@ type chunkOf struct {
 }
 
 func (l *Log) newBatch() *batch {
-	b := &batch{done: make(chan struct{}), end: l.appended}
+	b := &batch{done: make(chan struct{}), end: l.appended, groups: l.told}
+	l.told = nil
 	if n := len(l.buffers); n > 0 {
 		b.data, l.buffers = l.buffers[n-1][:0], l.buffers[:n-1]
 	}

@@ -37,16 +37,22 @@ func appenders() []appender {
 				if err != nil {
 					b.Fatal(err)
 				}
-				g.SetAsync(async)
 				all[i] = g
+			}
+			waits := make([]waits, groups)
+			for i, g := range all {
+				g.Notify(waits[i].durable)
 			}
 			return func(i int, e *raft.Log, done func(error)) {
 				err := all[i].StoreLog(e)
-				if err != nil || !async {
+				switch {
+				case err != nil:
 					done(err)
-					return
+				case !async:
+					done(all[i].Sync())
+				default:
+					waits[i].add(all[i], done)
 				}
-				l.WhenDurable(all[i].Appended(), done)
 			}, func() { _ = l.Close() }
 		}
 	}
@@ -69,6 +75,33 @@ func appenders() []appender {
 				}
 			}
 		}},
+	}
+}
+
+// waits are the appends of one group that are not durable, oldest first.
+type waits struct {
+	mu   sync.Mutex
+	list []wait
+}
+
+type wait struct {
+	at   wal.Position
+	done func(error)
+}
+
+func (w *waits) add(g *wal.GroupLog, done func(error)) {
+	w.mu.Lock()
+	w.list = append(w.list, wait{g.Appended(), done})
+	w.mu.Unlock()
+	w.durable(g.Durable(), nil)
+}
+
+func (w *waits) durable(p wal.Position, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.list) > 0 && (err != nil || w.list[0].at <= p) {
+		w.list[0].done(err)
+		w.list = w.list[1:]
 	}
 }
 
@@ -194,7 +227,6 @@ func BenchmarkStoreLogs(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			g.SetAsync(true)
 			e := raft.Log{Term: 1, Data: make([]byte, size)}
 			batch := []*raft.Log{&e}
 			b.ReportAllocs()
@@ -278,7 +310,6 @@ func fill(b *testing.B, l *wal.Log, groups, entries, size int) []*wal.GroupLog {
 		if err != nil {
 			b.Fatal(err)
 		}
-		g.SetAsync(true)
 		all[i] = g
 	}
 	data := make([]byte, size)
@@ -289,9 +320,7 @@ func fill(b *testing.B, l *wal.Log, groups, entries, size int) []*wal.GroupLog {
 			}
 		}
 	}
-	done := make(chan error, 1)
-	l.WhenDurable(all[groups-1].Appended(), func(err error) { done <- err })
-	if err := <-done; err != nil {
+	if err := all[groups-1].Sync(); err != nil {
 		b.Fatal(err)
 	}
 	return all

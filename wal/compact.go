@@ -142,7 +142,7 @@ func (l *Log) nextDead() *segment {
 		if !s.dead {
 			s.dead, s.deadAt = true, l.appended
 		}
-		if s.deadAt > l.durable {
+		if s.deadAt > l.Durable() {
 			if l.freeAt == 0 || s.deadAt < l.freeAt {
 				l.freeAt = s.deadAt
 			}
@@ -347,7 +347,7 @@ func (l *Log) carryOne(s *segment, it *item, r *record, intact bool) {
 		}
 		l.carried += uint64(it.size)
 		l.drop(x.set(it.index, l.put(r)))
-		g.appended = l.appended
+		g.wrote()
 	case KindState:
 		g.putState(CauseCarry)
 	case KindKeep:

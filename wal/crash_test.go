@@ -21,7 +21,7 @@ func play(t *testing.T, l *Log, ops []op) (possible []string, failed error) {
 	for _, o := range ops {
 		g, err := l.Group(7)
 		if err == nil {
-			err = o.run(l, g)
+			err = durably(o, l, g)
 		}
 		steps := o.steps(m.clone())
 		if err != nil {
@@ -56,7 +56,7 @@ func recovered(t *testing.T, d *vfs.Mem, random *rand.Rand, possible []string, c
 		if round == 0 {
 			ok(t, l.tidy())
 		} else {
-			ok(t, groupOf(t, l, 8).StoreLogs(entries(1, 1, 3, 100)))
+			stored(t, groupOf(t, l, 8), entries(1, 1, 3, 100))
 		}
 		if got := look(t, groupOf(t, l, 7)); got != possible[0] {
 			t.Fatalf("%s, round %d: use changed it:\ngot  %s\nwant %s", context, round, got, possible[0])
@@ -153,7 +153,7 @@ func TestEveryOperationFails(t *testing.T) {
 				for _, o := range script() {
 					g, err := l.Group(9)
 					if err == nil {
-						err = o.run(l, g)
+						err = durably(o, l, g)
 					}
 					if o.name != "tidy" && !errors.Is(err, first) {
 						t.Fatalf("%s: %s afterwards: %v", context, o.name, err)

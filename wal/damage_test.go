@@ -20,7 +20,7 @@ func written(t *testing.T) *vfs.Mem {
 	l := open(t, d, testConfig())
 	for i := uint64(1); i <= 20; i++ {
 		for group := id.GroupID(1); group <= 3; group++ {
-			ok(t, groupOf(t, l, group).StoreLogs(entries(i, 1, 1, 100)))
+			stored(t, groupOf(t, l, group), entries(i, 1, 1, 100))
 		}
 	}
 	next := d.Crash(vfs.LoseAll, rand.New(rand.NewPCG(1, 1)))
@@ -74,7 +74,7 @@ func TestDamagedEntryLosesItsGroup(t *testing.T) {
 		g = groupOf(t, l, 2)
 	}
 	ok(t, l.Delete(2))
-	ok(t, groupOf(t, l, 2).StoreLogs(entries(1, 5, 2, 100)))
+	stored(t, groupOf(t, l, 2), entries(1, 5, 2, 100))
 	ok(t, l.Close())
 	if l = open(t, d, c); len(l.Lost()) > 0 {
 		t.Errorf("lost are %v", l.Lost())
@@ -134,7 +134,7 @@ func TestDamageIsNotATornWrite(t *testing.T) {
 	l := open(t, d, testConfig())
 	g := groupOf(t, l, 1)
 	for i := uint64(1); i <= 4; i++ {
-		ok(t, g.StoreLogs(entries(i, 1, 1, 300)))
+		stored(t, g, entries(i, 1, 1, 300))
 	}
 	at := g.ix.get(2)
 	last := g.ix.get(4)

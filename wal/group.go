@@ -14,14 +14,15 @@ import (
 // raft.StableStore. The slices of entries that it returns must not be changed, and those
 // that it is given must not be changed any more.
 //
-// In synchronous mode, the default, a method that writes returns when what it wrote
-// survives a power cut. In asynchronous mode StoreLog, StoreLogs, DeleteRange and Retain
-// return as soon as it is in memory; who acknowledges must then ask Durable or
-// Log.WhenDurable. Votes, terms and StoreRetained always wait.
+// StoreLog, StoreLogs, DeleteRange and Retain return as soon as what they wrote is in
+// memory: who acknowledges it must ask Durable, or be told by Notify, or call Sync. Votes,
+// terms and StoreRetained return when what they wrote survives a power cut.
 type GroupLog struct {
-	l     *Log
-	id    id.GroupID
-	async atomic.Bool
+	l  *Log
+	id id.GroupID
+
+	appended atomic.Uint64 // a Position; written under l.mu
+	notify   atomic.Pointer[func(Position, error)]
 
 	// What follows is guarded by l.mu.
 	st          state
@@ -32,7 +33,7 @@ type GroupLog struct {
 	keeps       []keepRecord
 	epoch       uint64 // of keeps: see Retain
 	tail        tail
-	appended    Position
+	batch       *batch // that has the newest record and tells of it
 	lost        error
 	gone        bool // deleted
 }
@@ -49,21 +50,48 @@ func (g *GroupLog) exists() bool { return g.at.size != 0 }
 // Group returns the group's id.
 func (g *GroupLog) Group() id.GroupID { return g.id }
 
-// SetAsync chooses the mode for the calls that follow.
-func (g *GroupLog) SetAsync(async bool) { g.async.Store(async) }
-
 // Appended returns the position behind the group's last change.
-func (g *GroupLog) Appended() Position {
-	g.l.mu.Lock()
-	defer g.l.mu.Unlock()
-	return g.appended
+func (g *GroupLog) Appended() Position { return Position(g.appended.Load()) }
+
+// Durable returns the position up to which everything survives a power cut.
+func (g *GroupLog) Durable() Position { return g.l.Durable() }
+
+// Notify lets f be told whenever something of the group has become durable: with the
+// position up to which everything is, on the writer's goroutine, which f must not keep
+// waiting. If the log fails while something of the group is not durable, f gets the
+// error. It lasts until Close, and returns true: only who waits needs to be told.
+func (g *GroupLog) Notify(f func(Position, error)) bool {
+	l := g.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g.notify.Store(&f)
+	if b := l.holding(g.Appended()); b != nil {
+		b.groups = append(b.groups, g)
+		g.batch = b
+	}
+	return true
 }
 
-// Durable says whether everything of the group survives a power cut.
-func (g *GroupLog) Durable() bool {
+// Sync returns when everything of the group survives a power cut.
+func (g *GroupLog) Sync() error {
 	g.l.mu.Lock()
-	defer g.l.mu.Unlock()
-	return g.appended <= g.l.durable && g.l.err == nil
+	if err := g.usable(); err != nil {
+		g.l.mu.Unlock()
+		return err
+	}
+	g.l.mu.Unlock()
+	return g.l.wait(g.Appended())
+}
+
+// wrote notes that the group's newest record is in the current batch. The caller holds
+// l.mu.
+func (g *GroupLog) wrote() {
+	l := g.l
+	g.appended.Store(uint64(l.appended))
+	if g.batch != l.cur && g.notify.Load() != nil {
+		g.batch = l.cur
+		l.cur.groups = append(l.cur.groups, g)
+	}
 }
 
 // usable says why the group can do nothing. The caller holds l.mu.
@@ -97,7 +125,7 @@ func (g *GroupLog) change(wait bool, f func() error) error {
 		l.mu.Unlock()
 		return err
 	}
-	g.appended = l.appended
+	g.wrote()
 	b := l.cur
 	l.mu.Unlock()
 	l.work.Signal()
@@ -180,7 +208,7 @@ func (g *GroupLog) StoreLogs(entries []*raft.Log) error {
 	if err := g.check(entries, true); err != nil {
 		return err
 	}
-	return g.change(!g.async.Load(), func() error {
+	return g.change(false, func() error {
 		begin := entries[0].Index
 		if g.st.first < g.st.next && begin < g.st.first {
 			return fmt.Errorf("wal: group %s: entry %d is below the log %d..%d", g.id, begin, g.st.first, g.st.next-1)
@@ -245,7 +273,7 @@ func (g *GroupLog) reset(begin uint64) {
 // DeleteRange implements raft.LogStore. A prefix only moves the first index: what was
 // there stays readable by Entry until Retain.
 func (g *GroupLog) DeleteRange(from, to uint64) error {
-	return g.change(!g.async.Load(), func() error {
+	return g.change(false, func() error {
 		first, next := g.st.first, g.st.next
 		switch {
 		case from > to || first == next || from >= next || to < first:
@@ -264,12 +292,13 @@ func (g *GroupLog) DeleteRange(from, to uint64) error {
 	})
 }
 
-// Close releases the group's entries in memory. The group stays in the log and the value
+// Close releases the group's entries in memory and ends Notify. The group stays in the log and the value
 // usable.
 func (g *GroupLog) Close() error {
 	g.l.mu.Lock()
 	defer g.l.mu.Unlock()
 	g.tail.clear()
+	g.notify.Store(nil)
 	return nil
 }
 

@@ -33,8 +33,8 @@ func TestConfigValidate(t *testing.T) {
 func TestRefusedInput(t *testing.T) {
 	l := open(t, vfs.NewMem(), testConfig())
 	g := groupOf(t, l, 1)
-	ok(t, g.StoreLogs(entries(1, 1, 10, 50)))
-	ok(t, g.DeleteRange(1, 4))
+	stored(t, g, entries(1, 1, 10, 50))
+	ok(t, errors.Join(g.DeleteRange(1, 4), g.Sync()))
 	before := look(t, g)
 	for name, err := range map[string]error{
 		"index 0":                g.StoreLogs(entries(0, 1, 1, 50)),
@@ -57,7 +57,7 @@ func TestRefusedInput(t *testing.T) {
 	if got := look(t, g); got != before {
 		t.Errorf("got  %s\nwant %s", got, before)
 	}
-	ok(t, g.StoreLogs(entries(11, 1, 1, 50)))
+	stored(t, g, entries(11, 1, 1, 50))
 }
 
 // A full disk fails the log, and after a start with space everything acknowledged is
@@ -74,7 +74,9 @@ func TestDiskFull(t *testing.T) {
 	next := uint64(1)
 	var err error
 	for ; err == nil; next++ {
-		err = g.StoreLogs(entries(next, 1, 1, 500))
+		if err = g.StoreLogs(entries(next, 1, 1, 500)); err == nil {
+			err = g.Sync()
+		}
 	}
 	if !errors.Is(err, syscall.ENOSPC) || !errors.Is(l.Failed(), syscall.ENOSPC) {
 		t.Fatalf("error is %v", err)
@@ -150,23 +152,26 @@ func TestHangingDisk(t *testing.T) {
 	c.MaxPendingBytes = 3000
 	l := open(t, d, c)
 	g, h := groupOf(t, l, 1), groupOf(t, l, 2)
-	ok(t, g.StoreLogs(entries(1, 1, 1, 100)))
+	stored(t, g, entries(1, 1, 1, 100))
 	if l.Stalled() != 0 {
 		t.Error("stalled although nothing is written")
 	}
 	hung, release := d.HangAt(vfs.OpSync, 1)
-	g.SetAsync(true)
 	ok(t, g.StoreLogs(entries(2, 1, 1, 100)))
 	<-hung
 	for l.Stalled() == 0 {
 		runtime.Gosched() // the clock has to move
 	}
-	if g.Durable() {
+	at := g.Appended()
+	if g.Durable() >= at {
 		t.Error("durable although the disk hangs")
 	}
-	at := g.Appended()
-	calls := make(chan error, 2)
-	l.WhenDurable(at, func(err error) { calls <- err })
+	type call struct {
+		durable Position
+		err     error
+	}
+	calls := make(chan call, 100)
+	g.Notify(func(p Position, err error) { calls <- call{p, err} })
 	var e raft.Log
 	ok(t, g.GetLog(2, &e)) // from memory
 	next := uint64(3)
@@ -185,15 +190,55 @@ func TestHangingDisk(t *testing.T) {
 		t.Error("called although the disk hangs")
 	}
 	release()
-	ok(t, <-calls)
+	for told := (call{}); told.durable < at; { // however many batches it takes
+		told = <-calls
+		ok(t, told.err)
+	}
 	blocked.Wait()
 	ok(t, errors.Join(errs[:]...))
-	ok(t, l.wait(g.Appended()))
-	if !g.Durable() || l.Durable() < at {
+	ok(t, g.Sync())
+	if g.Durable() < g.Appended() {
 		t.Error("not durable although the disk is back")
 	}
-	l.WhenDurable(at, func(err error) { calls <- err })
-	ok(t, <-calls) // at once
+}
+
+// Who is to be told is told of each batch with records of the group, of no other group's,
+// and of nothing any more after Close.
+func TestNotifyTellsOfTheGroup(t *testing.T) {
+	d := vfs.NewMem()
+	l := open(t, d, testConfig())
+	g, h := groupOf(t, l, 1), groupOf(t, l, 2)
+	var calls []Position
+	var mu sync.Mutex
+	g.Notify(func(p Position, err error) {
+		ok(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		calls = append(calls, p)
+	})
+	told := func() []Position {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(calls)
+	}
+	ok(t, g.StoreLogs(entries(1, 1, 1, 100)))
+	at := g.Appended()
+	for len(told()) == 0 {
+		runtime.Gosched()
+	}
+	ok(t, h.StoreLogs(entries(1, 1, 1, 100)))
+	ok(t, h.Sync())
+	ok(t, h.SetUint64([]byte(keyTerm), 1)) // behind the call for the batch before
+	if got := told(); len(got) != 1 || got[0] < at {
+		t.Errorf("told of %v, the group's record ends at %d", got, at)
+	}
+	ok(t, g.Close())
+	ok(t, g.StoreLogs(entries(2, 1, 1, 100)))
+	ok(t, h.SetUint64([]byte(keyTerm), 2))
+	ok(t, h.SetUint64([]byte(keyTerm), 3))
+	if got := told(); len(got) != 1 {
+		t.Errorf("told of %v although the group is closed", got)
+	}
 }
 
 // Who waits when the log fails gets the error, in every way of waiting.
@@ -201,30 +246,31 @@ func TestFailureReachesAllWhoWait(t *testing.T) {
 	d := vfs.NewMem()
 	l := open(t, d, testConfig())
 	g, h := groupOf(t, l, 1), groupOf(t, l, 2)
-	ok(t, g.StoreLogs(entries(1, 1, 1, 100)))
+	stored(t, g, entries(1, 1, 1, 100))
 	broken := errors.New("broken")
 	hung, release := d.HangAt(vfs.OpWrite, 1)
 	d.FailAt(vfs.OpSync, 1, broken)
-	g.SetAsync(true)
 	ok(t, g.StoreLogs(entries(2, 1, 1, 100)))
 	<-hung
 	ok(t, g.StoreLogs(entries(3, 1, 1, 100)))
 	calls := make(chan error, 2)
-	l.WhenDurable(g.Appended(), func(err error) { calls <- err })
-	done := make(chan error)
+	g.Notify(func(_ Position, err error) { calls <- err })
+	done := make(chan error, 2)
+	go func() { done <- g.Sync() }()
 	go func() { done <- h.SetUint64([]byte(keyTerm), 3) }()
 	release()
-	if err := <-done; !errors.Is(err, broken) {
-		t.Errorf("synchronous caller: %v", err)
+	for range cap(done) {
+		if err := <-done; !errors.Is(err, broken) {
+			t.Errorf("who waits: %v", err)
+		}
 	}
 	if err := <-calls; !errors.Is(err, broken) {
-		t.Errorf("callback: %v", err)
+		t.Errorf("who is to be told: %v", err)
 	}
-	l.WhenDurable(g.Appended(), func(err error) { calls <- err })
-	if err := <-calls; !errors.Is(err, broken) {
-		t.Errorf("late callback: %v", err)
+	if err := g.Sync(); !errors.Is(err, broken) {
+		t.Errorf("who comes late: %v", err)
 	}
-	if g.Durable() {
+	if g.Durable() >= g.Appended() {
 		t.Error("durable")
 	}
 }
@@ -237,7 +283,7 @@ func TestTailBudget(t *testing.T) {
 	l := open(t, d, c)
 	for i := uint64(1); i <= 100; i++ {
 		for group := id.GroupID(1); group <= 4; group++ {
-			ok(t, groupOf(t, l, group).StoreLogs(entries(i, 1, 1, 100)))
+			stored(t, groupOf(t, l, group), entries(i, 1, 1, 100))
 		}
 	}
 	if n := l.Stats().TailBytes; n > c.TailBytes {
@@ -299,7 +345,6 @@ func TestDiskIsBounded(t *testing.T) {
 	for range rounds {
 		for k := range live {
 			g := groupOf(t, l, id.GroupID(1+k))
-			g.SetAsync(true)
 			for b := next; b < next+200; b += 20 {
 				ok(t, g.StoreLogs(entries(b, 1, 20, 200)))
 			}
@@ -311,7 +356,7 @@ func TestDiskIsBounded(t *testing.T) {
 	}
 	close(stop)
 	readers.Wait()
-	ok(t, l.wait(groupOf(t, l, 3).Appended()))
+	ok(t, groupOf(t, l, 3).Sync())
 	ok(t, l.tidy())
 	s := l.Stats()
 	if s.DiskBytes > 3*s.LiveBytes+2*c.SegmentBytes || uint64(s.DiskBytes) > d.Used()+uint64(c.SegmentBytes) {
@@ -336,7 +381,7 @@ func TestReaderHoldsSegment(t *testing.T) {
 	c.TailBytes = -1
 	l := open(t, d, c)
 	g := groupOf(t, l, 1)
-	ok(t, g.StoreLogs(entries(1, 1, 30, 200)))
+	stored(t, g, entries(1, 1, 30, 200))
 	at := g.ix.get(1)
 	hung, release := d.HangAt(vfs.OpRead, 1)
 	read := make(chan error)
@@ -353,7 +398,7 @@ func TestReaderHoldsSegment(t *testing.T) {
 	s := l.bySeq[at.seg]
 	g.ix.remove(span{1, 1000}, always, l.drop)
 	g.putState(CauseCarry)
-	l.durable = l.appended
+	l.durable.Store(uint64(l.appended))
 	if next := l.nextDead(); s.live != 0 || s.refs != 1 || next == s {
 		t.Errorf("segment with %d live bytes and %d readers is freed", s.live, s.refs)
 	}
@@ -372,7 +417,7 @@ func TestManyRestarts(t *testing.T) {
 	d := vfs.NewMem()
 	for i := range uint64(60) {
 		l := open(t, d, testConfig())
-		ok(t, groupOf(t, l, 1).StoreLogs(entries(1+i, 1, 1, 100)))
+		stored(t, groupOf(t, l, 1), entries(1+i, 1, 1, 100))
 		ok(t, l.tidy())
 		if n := l.Stats().Segments; n > smallSegments+8 {
 			t.Fatalf("%d segments after %d restarts", n, i)
@@ -391,9 +436,9 @@ func TestNoChangeIsNotWritten(t *testing.T) {
 		ok(t, g.SetUint64([]byte(keyVoteTerm), 4))
 		ok(t, g.Set([]byte(keyVoteFor), []byte("n2")))
 		ok(t, g.DeleteRange(1, 3))
-		ok(t, g.Retain(singles(slices.Values([]uint64{2, 3}))))
+		ok(t, errors.Join(g.Retain(singles(slices.Values([]uint64{2, 3}))), g.Sync()))
 	}
-	ok(t, g.StoreLogs(entries(1, 4, 5, 50)))
+	stored(t, g, entries(1, 4, 5, 50))
 	again()
 	before := d.Count(vfs.OpWrite)
 	again()

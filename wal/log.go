@@ -24,6 +24,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/id"
@@ -66,15 +67,16 @@ type Log struct {
 	head     *segment // takes records; nil until the first one
 	nextSeq  uint32
 	spares   []spare
-	cur      *batch   // takes records
-	full     []*batch // take no more and wait, oldest first
-	inflight *batch   // being written; nil if none
-	buffers  [][]byte // to be used again
+	cur      *batch      // takes records
+	full     []*batch    // take no more and wait, oldest first
+	inflight *batch      // being written; nil if none
+	buffers  [][]byte    // to be used again
+	told     []*GroupLog // empty, for the groups of the next batch
 	appended Position
-	durable  Position
-	freeAt   Position // an emptied segment waits for this; 0 if none does
-	pending  int64    // bytes appended and not durable
-	synced   loc      // seg and off: where the durable part of the head ends
+	durable  atomic.Uint64 // a Position; written under mu
+	freeAt   Position      // an emptied segment waits for this; 0 if none does
+	pending  int64         // bytes appended and not durable
+	synced   loc           // seg and off: where the durable part of the head ends
 	tail     tailBudget
 	pressure Pressure
 	free     uint64    // of the file system when it was last asked
@@ -195,11 +197,11 @@ func (l *Log) fail(err error) {
 	}
 	l.err = fmt.Errorf("wal: %s: %w: nothing is written any more until the node is started again", l.dir.Path(), err)
 	l.c.Logger.Error("the log has failed, all groups of this node must stop", "error", l.err)
-	var calls []func(error)
+	var groups []*GroupLog
 	for b := range l.waiting() {
 		b.err = l.err
 		close(b.done)
-		calls = append(calls, b.calls...)
+		groups = append(groups, b.groups...)
 	}
 	l.inflight, l.full, l.cur = nil, nil, &batch{done: make(chan struct{})}
 	close(l.cur.done)
@@ -208,9 +210,7 @@ func (l *Log) fail(err error) {
 	l.space.Broadcast()
 	failure, onFailure := l.err, l.c.OnFailure
 	go func() { // the callers of fail hold mu
-		for _, f := range calls {
-			f(failure)
-		}
+		tell(groups, 0, failure)
 		if onFailure != nil {
 			onFailure(failure)
 		}
@@ -225,37 +225,32 @@ func (l *Log) Failed() error {
 }
 
 // Durable returns up to which position everything survives a power cut.
-func (l *Log) Durable() Position {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.durable
-}
+func (l *Log) Durable() Position { return Position(l.durable.Load()) }
 
-// WhenDurable calls f with nil once everything up to p survives a power cut: at once on
-// this goroutine, or later on the writer's, which it must not keep waiting. If
-// the log fails before, f gets the error.
-func (l *Log) WhenDurable(p Position, f func(error)) {
-	l.mu.Lock()
-	err := l.err
-	if p = min(p, l.appended); err == nil && p > l.durable {
-		for b := range l.waiting() {
-			if p <= b.end {
-				b.calls = append(b.calls, f)
-				break
-			}
-		}
-		l.mu.Unlock()
-		return
+// holding returns the batch that makes a position durable, nil if it is. The caller
+// holds mu.
+func (l *Log) holding(p Position) *batch {
+	if p <= l.Durable() || l.err != nil {
+		return nil
 	}
-	l.mu.Unlock()
-	f(err)
+	for b := range l.waiting() {
+		if p <= b.end {
+			return b
+		}
+	}
+	return nil
 }
 
 // wait waits until everything up to p survives a power cut.
 func (l *Log) wait(p Position) error {
-	done := make(chan error, 1)
-	l.WhenDurable(p, func(err error) { done <- err })
-	return <-done
+	l.mu.Lock()
+	b, err := l.holding(p), l.err
+	l.mu.Unlock()
+	if b == nil {
+		return err
+	}
+	<-b.done
+	return b.err
 }
 
 // Group returns the log of a group; it comes into being with the first write. The same

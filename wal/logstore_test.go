@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -88,16 +89,16 @@ func TestDeletedStaysDeleted(t *testing.T) {
 	l := open(t, d, testConfig())
 	other := groupOf(t, l, 1)
 	for i := uint64(1); i <= 20; i++ {
-		ok(t, other.StoreLogs(entries(i, 1, 1, 150)))
-		ok(t, groupOf(t, l, 2).StoreLogs(entries(i, 1, 1, 20)))
+		stored(t, other, entries(i, 1, 1, 150))
+		stored(t, groupOf(t, l, 2), entries(i, 1, 1, 20))
 	}
 	first := l.segs[0]
 	ok(t, l.Delete(2))
 	ok(t, l.Delete(2))
 	for i := uint64(21); l.head.seq == l.deleted[2].seg; i++ {
-		ok(t, other.StoreLogs(entries(i, 1, 1, 150)))
+		stored(t, other, entries(i, 1, 1, 150))
 	}
-	ok(t, l.wait(other.Appended()))
+	ok(t, other.Sync())
 	was := l.deleted[2]
 	ok(t, l.carry([]*segment{l.bySeq[was.seg]}))
 	if l.deleted[2] == was || l.segs[0] != first {
@@ -129,17 +130,17 @@ func TestPastOfAGroupStaysAway(t *testing.T) {
 	fill := func() {
 		seq := l.head.seq
 		for l.head.seq == seq {
-			ok(t, other.StoreLogs(entries(other.st.next, 1, 1, 150)))
+			stored(t, other, entries(other.st.next, 1, 1, 150))
 		}
 	}
 	ok(t, groupOf(t, l, 2).StoreRetained(entries(3, 1, 1, 50)))
 	fill()
 	ok(t, l.Delete(2))
 	was := l.deleted[2]
-	ok(t, groupOf(t, l, 2).StoreLogs(entries(1, 2, 6, 50)))
-	ok(t, groupOf(t, l, 2).DeleteRange(1, 5))
+	stored(t, groupOf(t, l, 2), entries(1, 2, 6, 50))
+	ok(t, errors.Join(groupOf(t, l, 2).DeleteRange(1, 5), groupOf(t, l, 2).Sync()))
 	fill()
-	ok(t, l.wait(other.Appended()))
+	ok(t, other.Sync())
 	want := look(t, groupOf(t, l, 2))
 	ok(t, l.carry([]*segment{l.bySeq[was.seg]}))
 	ok(t, l.tidy())
@@ -183,12 +184,12 @@ func TestSealEndsTheFile(t *testing.T) {
 	g := groupOf(t, l, 1)
 	recycled := 0
 	for i := uint64(1); i < 100; i++ {
-		ok(t, g.StoreLogs(entries(i, 1, 1, 100+int(i*37)%700)))
+		stored(t, g, entries(i, 1, 1, 100+int(i*37)%700))
 		if i > 20 {
-			ok(t, g.DeleteRange(1, i-20))
+			ok(t, errors.Join(g.DeleteRange(1, i-20), g.Sync()))
 		}
 		before := l.Stats().Spares
-		ok(t, g.Retain(func(func(uint64, uint64) bool) {}))
+		ok(t, errors.Join(g.Retain(func(func(uint64, uint64) bool) {}), g.Sync()))
 		ok(t, l.tidy())
 		recycled += max(0, l.Stats().Spares-before)
 		for _, s := range l.segs {

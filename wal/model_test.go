@@ -113,6 +113,24 @@ type op struct {
 	steps func(m model) []model
 }
 
+// durably runs an operation and waits until it survives a power cut.
+func durably(o op, l *Log, g *GroupLog) error {
+	if err := o.run(l, g); err != nil {
+		return err
+	}
+	if err := g.Sync(); !errors.Is(err, ErrDeleted) {
+		return err
+	}
+	return nil
+}
+
+// stored appends entries and waits until they survive a power cut.
+func stored(t *testing.T, g *GroupLog, es []*raft.Log) {
+	t.Helper()
+	ok(t, g.StoreLogs(es))
+	ok(t, g.Sync())
+}
+
 func content(index, term uint64, n int) string {
 	s := fmt.Sprintf("i%dt%d.", index, term)
 	return s + strings.Repeat("x", max(0, n-len(s)))

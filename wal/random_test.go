@@ -98,10 +98,14 @@ func (x *randomRun) change() {
 		x.groups[group] = rg
 	}
 	g := groupOf(x.t, x.l, group)
-	g.SetAsync(x.r.IntN(3) > 0)
+	wait := x.r.IntN(3) == 0
 	for _, o := range x.pick(rg.m) {
 		x.trace = append(x.trace, fmt.Sprintf("%s: %s", group, o.name))
-		if err := o.run(x.l, g); err != nil {
+		run := o.run
+		if wait {
+			run = func(l *Log, g *GroupLog) error { return durably(o, l, g) }
+		}
+		if err := run(x.l, g); err != nil {
 			x.t.Fatalf("%s: %v", o.name, err)
 		}
 		for _, m := range o.steps(rg.m.clone()) {

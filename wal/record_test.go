@@ -241,7 +241,7 @@ func FuzzOpen(f *testing.F) {
 			readSome(t, groupOf(t, l, group))
 		}
 		ok(t, l.tidy())
-		ok(t, groupOf(t, l, id.GroupID(77)).StoreLogs(entries(1, 1, 2, 100)))
+		stored(t, groupOf(t, l, id.GroupID(77)), entries(1, 1, 2, 100))
 		ok(t, l.Close())
 	})
 }

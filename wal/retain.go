@@ -63,12 +63,8 @@ func (g *GroupLog) Retain(live iter.Seq2[uint64, uint64]) error {
 	}
 	g.l.mu.Lock()
 	g.dropKeeps() // they go when those that were put above are durable
-	end := g.appended
 	g.l.mu.Unlock()
-	if g.async.Load() {
-		return nil
-	}
-	return g.l.wait(end)
+	return nil
 }
 
 // hasDead says whether spans leave out anything, and begins a new generation of keep records

@@ -20,7 +20,6 @@ func TestRetainInWindows(t *testing.T) {
 	c.SegmentBytes = 1 << 20
 	l := open(t, d, c)
 	g := groupOf(t, l, 1)
-	g.SetAsync(true)
 	ok(t, g.StoreLogs(entries(1, 1, count, 8)))
 	ok(t, g.DeleteRange(1, count-10))
 	live := func(step uint64) iter.Seq[uint64] {
@@ -79,7 +78,6 @@ func BenchmarkDiskUse(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		g.SetAsync(true)
 		const messages, perEntry, perSnapshot = 10_000_000, 64, 2600
 		var live []uint64
 		worst := 0.0
@@ -118,15 +116,13 @@ func BenchmarkDiskUse(b *testing.B) {
 
 // drop deletes a prefix and what is not live below it, durably, as a snapshot does.
 func drop(g *GroupLog, upTo uint64, live []uint64) error {
-	g.SetAsync(false)
-	defer g.SetAsync(true)
 	if err := g.DeleteRange(1, upTo); err != nil {
 		return err
 	}
 	if err := g.Retain(singles(slices.Values(live))); err != nil {
 		return fmt.Errorf("retain: %w", err)
 	}
-	return nil
+	return g.Sync()
 }
 
 // singles yields indexes as ranges of one.

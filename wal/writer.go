@@ -77,7 +77,7 @@ func (l *Log) finish(b *batch) {
 			c.seg.closed, sealed = true, true
 		}
 	}
-	l.durable = b.end
+	l.durable.Store(uint64(b.end))
 	l.inflight = nil
 	l.pending -= int64(len(b.data))
 	l.syncs++
@@ -85,18 +85,34 @@ func (l *Log) finish(b *batch) {
 		l.buffers = append(l.buffers, b.data[:0])
 	}
 	b.data = nil
-	if sealed || l.freeAt != 0 && l.freeAt <= l.durable {
+	if sealed || l.freeAt != 0 && l.freeAt <= b.end {
 		l.freeAt = 0
 		l.wake()
 	}
 	l.space.Broadcast()
 	close(b.done)
-	if len(b.calls) > 0 {
-		l.mu.Unlock()
-		for _, f := range b.calls {
-			f(nil)
+	if groups := b.groups; len(groups) > 0 {
+		for _, g := range groups {
+			if g.batch == b {
+				g.batch = nil
+			}
 		}
+		b.groups = nil
+		l.mu.Unlock()
+		tell(groups, b.end, nil)
 		l.mu.Lock()
+		clear(groups)
+		l.told = groups[:0]
+	}
+}
+
+// tell lets groups know that something of theirs has become durable, or never will be.
+// mu must not be held.
+func tell(groups []*GroupLog, durable Position, err error) {
+	for _, g := range groups {
+		if f := g.notify.Load(); f != nil {
+			(*f)(durable, err)
+		}
 	}
 }
 

@@ -51,6 +51,7 @@ func (f frozen) AppendSnapshot(b []byte) []byte {
 // memory is a storage whose writes can be made to hang.
 type memory struct {
 	*raft.InmemStore
+	raftfsm.Synchronous
 	disk *disk
 }
 
@@ -213,7 +214,7 @@ func (n *node) open(g id.GroupID, voters ...id.NodeID) {
 		n.stores[g] = store
 	}
 	n.mu.Unlock()
-	storage := memory{store, n.disk}
+	storage := memory{InmemStore: store, disk: n.disk}
 	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(n.dir, g.String()), storage)
 	if err != nil {
 		n.t.Fatal(err)

@@ -1,0 +1,129 @@
+package raftfsm
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/wal"
+)
+
+// pipelineResults is how many results may wait for raft to read them.
+const pipelineResults = 8
+
+// gatePipeline is a pipeline whose results reach raft when the leader's own log is durable
+// far enough. A goroutine carries them, which lives only while calls are on their way. It
+// waits for the disk at most, and what waits behind it stays in the transport; when that
+// loses the peer, raft's next call fails, and raft gives the pipeline up.
+type gatePipeline struct {
+	raft.AppendPipeline
+	gate    *gate
+	results chan raft.AppendFuture
+	ready   chan raft.RPCResponse
+	closed  chan struct{} // by raft, which then reads no more results
+
+	mu       sync.Mutex
+	sent     []wal.Position // for each call whose result has not passed, oldest first
+	carrying bool
+}
+
+func newGatePipeline(p raft.AppendPipeline, t *gate) raft.AppendPipeline {
+	return &gatePipeline{
+		AppendPipeline: p, gate: t, closed: make(chan struct{}),
+		results: make(chan raft.AppendFuture, pipelineResults), ready: make(chan raft.RPCResponse, 1),
+	}
+}
+
+// Consumer implements raft.AppendPipeline.
+func (p *gatePipeline) Consumer() <-chan raft.AppendFuture { return p.results }
+
+// AppendEntries implements raft.AppendPipeline.
+func (p *gatePipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	if p.gate.shut() {
+		return nil, errShut
+	}
+	p.expect(p.gate.sending())
+	return p.AppendPipeline.AppendEntries(req, resp)
+}
+
+// expect prepares for the result of a call that is about to be sent.
+func (p *gatePipeline) expect(at wal.Position) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = append(p.sent, at)
+	if !p.carrying {
+		p.carrying = true
+		go p.carry()
+	}
+}
+
+// carry hands results to raft until none is on its way.
+func (p *gatePipeline) carry() {
+	for at, more := p.first(); more; at, more = p.next() {
+		select {
+		case f := <-p.AppendPipeline.Consumer():
+			p.pass(f, at)
+		case <-p.closed:
+			return
+		}
+	}
+}
+
+func (p *gatePipeline) first() (wal.Position, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent[0], true
+}
+
+func (p *gatePipeline) next() (wal.Position, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = append(p.sent[:0], p.sent[1:]...)
+	p.carrying = len(p.sent) > 0
+	if !p.carrying {
+		return 0, false
+	}
+	return p.sent[0], true
+}
+
+// pass hands one result to raft.
+func (p *gatePipeline) pass(f raft.AppendFuture, at wal.Position) {
+	if resp := f.Response(); resp.Success && len(f.Request().Entries) > 0 {
+		if err := p.gate.await(at, p.ready); err != nil {
+			resp.Success = false // raft gives the pipeline up and counts nothing
+		}
+	}
+	select {
+	case p.results <- f:
+	case <-p.closed:
+	}
+}
+
+// Close implements raft.AppendPipeline. The last result is one that tells raft's reader to
+// leave: when the guard ends raft's sender, which closes the pipeline, nobody else does.
+func (p *gatePipeline) Close() error {
+	close(p.closed)
+	for {
+		select {
+		case p.results <- lastResult{}:
+			return p.AppendPipeline.Close()
+		case <-p.results:
+		}
+	}
+}
+
+// lastResult is an answer without success: raft reads no other after it.
+type lastResult struct{}
+
+// Error implements raft.Future.
+func (lastResult) Error() error { return raft.ErrPipelineShutdown }
+
+// Start implements raft.AppendFuture.
+func (lastResult) Start() time.Time { return time.Now() }
+
+// Request implements raft.AppendFuture.
+func (lastResult) Request() *raft.AppendEntriesRequest { return &raft.AppendEntriesRequest{} }
+
+// Response implements raft.AppendFuture.
+func (lastResult) Response() *raft.AppendEntriesResponse { return &raft.AppendEntriesResponse{} }
