@@ -28,8 +28,8 @@ const crashRunsEnv = "QUORATE_TEST_CRASH_RUNS"
 
 const (
 	crashGroups  = 2
-	crashClients = 6 // of each group
-	crashCycles  = 8 // power losses in a run
+	crashClients = 4 // of each group
+	crashCycles  = 6 // power losses in a run
 	// crashTimeout elects; the clock of these tests costs nothing.
 	crashTimeout = 150 * time.Millisecond
 	slowestSync  = 12 * time.Millisecond
@@ -98,6 +98,18 @@ type crashRun struct {
 	mu    sync.Mutex // guards what follows, and members of the nodes
 	acked [crashGroups][]string
 	sent  int
+}
+
+// memoryDir is a directory in memory where there is one: the syncs of snapshots are real,
+// and the bubble's clock stands still during each.
+func memoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "quorate-*")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func (x *crashRun) start(n *crashNode) error {
@@ -220,7 +232,7 @@ func (x *crashRun) client(group, client int) {
 // end.
 func (x *crashRun) run() error {
 	for i := range 3 {
-		x.nodes = append(x.nodes, &crashNode{name: id.NodeID(fmt.Sprintf("n%d", i)), disk: vfs.NewMem(), dir: x.t.TempDir()})
+		x.nodes = append(x.nodes, &crashNode{name: id.NodeID(fmt.Sprintf("n%d", i)), disk: vfs.NewMem(), dir: memoryDir(x.t)})
 	}
 	defer x.end()
 	var names []id.NodeID
@@ -245,7 +257,7 @@ func (x *crashRun) run() error {
 	}
 	var err error
 	for cycle := 0; cycle < crashCycles && err == nil; cycle++ {
-		time.Sleep(200*time.Millisecond + x.dice.time(400*time.Millisecond))
+		time.Sleep(150*time.Millisecond + x.dice.time(250*time.Millisecond))
 		off := slices.Clone(x.nodes)
 		x.dice.mu.Lock()
 		x.dice.r.Shuffle(len(off), func(i, j int) { off[i], off[j] = off[j], off[i] })
