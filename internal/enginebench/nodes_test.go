@@ -64,7 +64,10 @@ func (silent) LinkDown(transport.Peer)                                          
 func (silent) Inbound(transport.Peer, bool)                                           {}
 
 // volatile is a log that no restart finds again.
-type volatile struct{ *raft.InmemStore }
+type volatile struct {
+	*raft.InmemStore
+	raftfsm.Synchronous
+}
 
 func (v volatile) Entry(i uint64, l *raft.Log) error       { return v.GetLog(i, l) }
 func (v volatile) StoreRetained(entries []*raft.Log) error { return v.StoreLogs(entries) }
@@ -200,7 +203,7 @@ func (w *world[R, E]) open(c worldConfig[R, E], n *node, g id.GroupID) (*raftfsm
 	case bolt:
 		s, err = raftfsm.OpenBolt(filepath.Join(dir, "log.db"))
 	case inMemory:
-		s = volatile{raft.NewInmemStore()}
+		s = volatile{InmemStore: raft.NewInmemStore()}
 	}
 	if err != nil {
 		return nil, err
