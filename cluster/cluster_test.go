@@ -21,7 +21,7 @@ import (
 // testNodes are clusters of nodes in this process, on loopback, with directories that
 // live as long as the test.
 type testNodes struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	join  []string
 	nodes map[id.NodeID]*testNode
@@ -78,7 +78,7 @@ func (r *recorder) get(q id.QueueUID) *Led {
 	return r.led[q]
 }
 
-func newTestNodes(t *testing.T, edit func(*Config)) *testNodes {
+func newTestNodes(t testing.TB, edit func(*Config)) *testNodes {
 	return &testNodes{t: t, dir: t.TempDir(), nodes: map[id.NodeID]*testNode{}, edit: edit}
 }
 
@@ -152,7 +152,7 @@ func (n *testNodes) stop(ids ...id.NodeID) {
 }
 
 // poll waits until f returns nil.
-func poll(t *testing.T, what string, f func() error) {
+func poll(t testing.TB, what string, f func() error) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -173,7 +173,7 @@ func steady(c *Config) { c.HeartbeatTimeout = 10 * time.Second }
 
 var errWaiting = errors.New("not yet")
 
-func testContext(t *testing.T) context.Context {
+func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
 	return ctx

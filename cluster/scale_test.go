@@ -1,0 +1,196 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// BenchmarkGroups tells what many queues cost three nodes of this process, with links over
+// loopback and logs on disk: to create them, at rest, when a node is lost, and to start
+// all nodes again. QUORATE_SCALE_GROUPS is how many there are.
+func BenchmarkGroups(b *testing.B) {
+	groups := scaleGroups(b)
+	for range b.N {
+		s := newScale(b, groups)
+		s.create()
+		s.rest("awake")
+		s.kill("c")
+		s.restart()
+	}
+}
+
+// scaleGroups is the number of queues: small unless asked for more, so that running all
+// benchmarks stays cheap.
+func scaleGroups(tb testing.TB) int {
+	text := os.Getenv("QUORATE_SCALE_GROUPS")
+	if text == "" {
+		return 200
+	}
+	groups, err := strconv.Atoi(text)
+	if err != nil || groups < 1 {
+		tb.Fatalf("QUORATE_SCALE_GROUPS is %q: set a number of queues", text)
+	}
+	return groups
+}
+
+// scale is a cluster with many queues.
+type scale struct {
+	*testNodes
+	b      *testing.B
+	groups int
+	queues []id.QueueUID
+	empty  int64 // bytes of the process before there were queues
+	idle   int   // goroutines before there were queues
+}
+
+func newScale(b *testing.B, groups int) *scale {
+	s := &scale{b: b, groups: groups}
+	s.testNodes = newTestNodes(b, func(c *Config) {
+		c.Elections = ElectionsByLinks
+		c.CommandTimeout = time.Minute
+	})
+	s.start("a", "b", "c")
+	s.empty, s.idle = residentBytes(b), runtime.NumGoroutine()
+	return s
+}
+
+// inParallel calls f for 0 to n-1 on several goroutines.
+func inParallel(n, workers int, f func(i int) error) error {
+	var wg sync.WaitGroup
+	next := make(chan int)
+	failed := make(chan error, workers)
+	for range workers {
+		wg.Go(func() {
+			for i := range next {
+				if err := f(i); err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+				}
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// create declares the queues, as clients of all nodes do at the same time.
+func (s *scale) create() {
+	s.b.Helper()
+	begin := time.Now()
+	nodes := []*testNode{s.nodes["a"], s.nodes["b"], s.nodes["c"]}
+	s.queues = make([]id.QueueUID, s.groups)
+	err := inParallel(s.groups, 96, func(i int) error {
+		r, err := nodes[i%len(nodes)].DeclareQueue(context.Background(), catalog.DeclareQueue{
+			VHost: "/", Name: fmt.Sprintf("q%05d", i), Type: catalog.QueueQuorum, Durable: true,
+		}, len(nodes), false)
+		s.queues[i] = r.UID
+		return err
+	})
+	if err != nil {
+		s.b.Fatal(err)
+	}
+	s.report("create_s", begin)
+}
+
+// leaders waits until each queue is led by one of the nodes.
+func (s *scale) leaders(nodes ...id.NodeID) {
+	s.b.Helper()
+	deadline := time.Now().Add(5 * time.Minute)
+	for _, q := range s.queues {
+		for !s.led(q, nodes) {
+			if time.Now().After(deadline) {
+				s.b.Fatalf("queue %s has no leader", q)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}
+
+func (s *scale) led(q id.QueueUID, nodes []id.NodeID) bool {
+	for _, n := range nodes {
+		if s.nodes[n].leaders.get(q) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// rest measures what idle members cost.
+func (s *scale) rest(name string) {
+	s.b.Helper()
+	s.leaders("a", "b", "c")
+	used := cpuSeconds(s.b)
+	const pause = 5 * time.Second
+	time.Sleep(pause) // not a wait: the time over which use of the CPU is measured
+	s.b.ReportMetric(100*(cpuSeconds(s.b)-used)/pause.Seconds(), "cpu_"+name+"_%")
+	members := float64(3 * s.groups)
+	s.b.ReportMetric(float64(residentBytes(s.b)-s.empty)/1024/members, "kb_"+name)
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s.b.Logf("%s: heap %d MB, stacks %d MB, sys %d MB", name, m.HeapAlloc>>20, m.StackInuse>>20, m.Sys>>20)
+	s.b.ReportMetric(float64(runtime.NumGoroutine()-s.idle)/members, "goroutines_"+name)
+	s.b.ReportMetric(float64(openFiles(s.b)), "files")
+}
+
+// kill cuts a node off, as a process that ends does, and waits until its queues are led by others.
+func (s *scale) kill(n id.NodeID) {
+	s.b.Helper()
+	var rest []id.NodeID
+	for i := range s.nodes {
+		if i != n {
+			rest = append(rest, i)
+		}
+	}
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.nodes[n].mux.Close(ctx) // what is on its way is lost, as it is to be
+	s.leaders(rest...)
+	s.report("kill_s", begin)
+}
+
+// restart stops all nodes and starts them again.
+func (s *scale) restart() {
+	s.b.Helper()
+	begin := time.Now()
+	s.testNodes.stop("a", "b", "c")
+	s.report("stop_s", begin)
+	s.join = nil
+	runtime.GC()
+	begin = time.Now()
+	s.launch("a", "b", "c")
+	for {
+		if s.nodes["a"].Ready() == nil && s.nodes["b"].Ready() == nil && s.nodes["c"].Ready() == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	s.report("ready_s", begin)
+	s.leaders("a", "b", "c")
+	s.report("restart_s", begin)
+}
+
+func (s *scale) report(name string, since time.Time) {
+	s.b.ReportMetric(time.Since(since).Seconds(), name)
+	s.b.Logf("%s %.2f", name, time.Since(since).Seconds())
+}
