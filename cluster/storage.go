@@ -73,10 +73,13 @@ func (c *Cluster) groupLost(g id.GroupID, err error) {
 func (h *host) openStorage(q id.QueueUID, dir string) (raftfsm.Storage, error) {
 	file := filepath.Join(dir, "log.db")
 	known := h.c.shared != nil && h.c.shared.Has(q.Group())
-	if exists(file) || !known && h.c.cfg.QueueLog != QueueLogShared {
+	if !known && (h.c.cfg.QueueLog != QueueLogShared || exists(file)) {
+		if err := h.makeDir(dir); err != nil {
+			return nil, err
+		}
 		return raftfsm.OpenBolt(file)
 	}
-	if err, lost := h.c.shared.Lost()[q.Group()]; lost {
+	if err := h.c.shared.LostGroup(q.Group()); err != nil {
 		return nil, fmt.Errorf("its entries in the node's log are damaged: %w", err)
 	}
 	if !known && hasSnapshot(dir) {
@@ -84,6 +87,33 @@ func (h *host) openStorage(q id.QueueUID, dir string) (raftfsm.Storage, error) {
 			wal.ErrLost, filepath.Join(h.c.dir.path, walDir), remedyRebuild)
 	}
 	return h.c.shared.Group(q.Group())
+}
+
+// makeDir makes the directory of a queue that has files. Those in the shared log have
+// none before their first snapshot.
+func (h *host) makeDir(dir string) error {
+	if err := os.MkdirAll(dir, dirMode); err != nil {
+		return fmt.Errorf("making a queue's directory: %w", err)
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// stored tells whether this node has something of a queue on disk.
+func (c *Cluster) stored(q id.QueueUID) bool {
+	return c.shared != nil && c.shared.Has(q.Group()) || c.dir.hasQueue(q)
+}
+
+// storedQueues returns the queues of which this node has something on disk.
+func (c *Cluster) storedQueues() ([]id.QueueUID, error) {
+	uids, err := c.dir.queues()
+	if err != nil || c.shared == nil {
+		return uids, err
+	}
+	for _, g := range c.shared.Groups() {
+		uids = append(uids, id.QueueUID(g))
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids), nil
 }
 
 func exists(path string) bool {

@@ -46,6 +46,9 @@ type Config[R, E any] struct {
 	Snapshots raft.SnapshotStore // from OpenSnapshots
 	Transport raft.Transport     // with raft.WithPreVote
 	Logger    *slog.Logger
+	// OnChange is told, from any goroutine, whenever Changed would be; it must not block
+	// and not call the group. It saves the goroutine that would wait. nil: nobody.
+	OnChange func()
 	// Now stamps commands, milliseconds since the Unix epoch; nil is the wall clock.
 	Now func() int64
 

@@ -84,7 +84,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 		loopDone: make(chan struct{}),
 	}
 	g.proposer.wake = make(chan struct{}, 1)
-	g.watch.changed = make(chan struct{})
+	g.watch.changed, g.watch.told = make(chan struct{}), c.OnChange
 	if err := snaps.bind(c.Group, g.compactSoon); err != nil {
 		return nil, err
 	}

@@ -19,15 +19,19 @@ type leading struct {
 
 // watch wakes those who wait for a change of the leader, the term, Leading or Stalled.
 type watch struct {
+	told    func() // Config.OnChange
 	mu      sync.Mutex
 	changed chan struct{}
 }
 
 func (w *watch) announce() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	close(w.changed)
 	w.changed = make(chan struct{})
+	w.mu.Unlock()
+	if w.told != nil {
+		w.told()
+	}
 }
 
 // Changed returns a channel that is closed when the leader, the term, Leading or Stalled

@@ -33,6 +33,9 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, con
 	if version != raft.SnapshotVersionMax {
 		return nil, fmt.Errorf("raftfsm: raft asks for a snapshot of version %d, known is %d", version, raft.SnapshotVersionMax)
 	}
+	if err := makeDir(s.dir); err != nil {
+		return nil, fmt.Errorf("raftfsm: group %s: snapshot directory: %w", s.group, err)
+	}
 	s.mu.Lock()
 	s.sinks++
 	name := fmt.Sprintf("%s-%d%s", snapshotID(index, term), s.sinks, temporarySuffix)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,18 +39,15 @@ type snapshots struct {
 	onIdle   func() // told when busy falls to 0 and compact is owed
 }
 
-// OpenSnapshots opens, or creates, a group's snapshot directory. Snapshots hold the
-// machine's bytes; when one is sent, live bodies from the storage follow them.
+// OpenSnapshots opens a group's snapshot directory, which need not exist before there is
+// a snapshot: most groups of a node have none. Snapshots hold the machine's bytes; when
+// one is sent, live bodies from the storage follow them.
 func OpenSnapshots(dir string, s Storage) (raft.SnapshotStore, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("raftfsm: %w", err)
-	}
-	// The directory's own name must survive a power cut too.
-	if err := syncDir(filepath.Dir(dir)); err != nil {
-		return nil, fmt.Errorf("raftfsm: %w", err)
-	}
 	st := &snapshots{dir: dir, storage: s}
 	names, err := st.files()
+	if errors.Is(err, fs.ErrNotExist) {
+		return st, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -221,6 +219,21 @@ func (s *snapshots) publish(temporary string, install bool) error {
 		s.restore = f.id()
 	}
 	return s.sweep(snapshotSuffix)
+}
+
+// makeDir makes a directory and those above it that are missing, durably.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
 }
 
 func syncDir(dir string) error {

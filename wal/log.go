@@ -295,6 +295,16 @@ func (l *Log) Has(group id.GroupID) bool {
 	return g != nil && g.exists()
 }
 
+// LostGroup tells what a group has lost, nil if nothing.
+func (l *Log) LostGroup(group id.GroupID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g := l.groups[group]; g != nil {
+		return g.lost
+	}
+	return nil
+}
+
 // Lost returns the groups that have lost something, and what.
 func (l *Log) Lost() map[id.GroupID]error {
 	l.mu.Lock()

@@ -236,12 +236,7 @@ func (l *acceptedLink) raftCall(f *inFrame) {
 		l.answer(request, nil, err)
 		return
 	}
-	g := l.m.group(id.GroupID(group))
-	if g == nil {
-		l.answer(request, nil, l.m.noGroup(id.GroupID(group)))
-		return
-	}
-	g.receive(inboundCall{link: l, request: request, rpc: rpc})
+	l.m.receive(id.GroupID(group), inboundCall{link: l, request: request, rpc: rpc})
 }
 
 // checkSender refuses Raft calls in the name of another node than the link's.

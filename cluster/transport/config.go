@@ -31,6 +31,10 @@ type Config struct {
 	// when their context ends: Close waits for them.
 	Calls  nodev1.NodeServer
 	Beats  Beats        // nil: pings say nothing but that this node lives
+	// Absent is told of a Raft call for a group without a member here. If it returns true
+	// the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
+	// must not block. nil: all are refused.
+	Absent func(id.GroupID) bool
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
 	MaxFrameBytes     int // bytes of one frame; 0: 64 MiB
@@ -40,6 +44,8 @@ type Config struct {
 	MaxAppendBytes    int // bytes of entries in one AppendEntries, but at least one entry; 0: 4 MiB
 	MaxInboundCalls   int // Raft calls of one group that wait for its member here; 0: 256
 	MaxParkedCalls    int // Raft calls per peer that wait for its link; 0: 65536
+	MaxAbsentCalls    int // Raft calls that wait for groups to open here; 0: 65536
+	MaxAbsentBytes    int // bytes of their entries; 0: 64 MiB
 
 	DialTimeout time.Duration // connecting and the handshake; 0: 2 s
 	RetryMin    time.Duration // first wait before connecting again; 0: 50 ms
@@ -49,6 +55,8 @@ type Config struct {
 	PingTimeout time.Duration // without any answer to pings, the link is dropped; 0: 1 s
 	CallTimeout time.Duration // a Raft call, from when it is sent; 0: 30 s
 	ParkTimeout time.Duration // AppendEntries and snapshots wait so long for a link; 0: 10 min
+	// AbsentTimeout is how long calls wait for a group to open here; 0: 2 s.
+	AbsentTimeout time.Duration
 }
 
 // Validate returns all faults of the Config at once.
@@ -83,6 +91,8 @@ func (c Config) Validate() error {
 		{"MaxAppendBytes", c.MaxAppendBytes},
 		{"MaxInboundCalls", c.MaxInboundCalls},
 		{"MaxParkedCalls", c.MaxParkedCalls},
+		{"MaxAbsentCalls", c.MaxAbsentCalls},
+		{"MaxAbsentBytes", c.MaxAbsentBytes},
 	} {
 		if n.value < 0 {
 			fault("%s is %d: set a positive number, or 0 for the default", n.name, n.value)
@@ -100,6 +110,7 @@ func (c Config) Validate() error {
 		{"PingTimeout", c.PingTimeout},
 		{"CallTimeout", c.CallTimeout},
 		{"ParkTimeout", c.ParkTimeout},
+		{"AbsentTimeout", c.AbsentTimeout},
 	} {
 		if d.value < 0 {
 			fault("%s is %v: set a positive duration, or 0 for the default", d.name, d.value)
@@ -128,6 +139,8 @@ func (c Config) withDefaults() Config {
 	orInt(&c.MaxAppendBytes, min(4<<20, c.MaxFrameBytes))
 	orInt(&c.MaxInboundCalls, 256)
 	orInt(&c.MaxParkedCalls, 65536)
+	orInt(&c.MaxAbsentCalls, 65536)
+	orInt(&c.MaxAbsentBytes, 64<<20)
 	orTime := func(v *time.Duration, def time.Duration) {
 		if *v == 0 {
 			*v = def
@@ -141,6 +154,7 @@ func (c Config) withDefaults() Config {
 	orTime(&c.PingTimeout, time.Second)
 	orTime(&c.CallTimeout, 30*time.Second)
 	orTime(&c.ParkTimeout, 10*time.Minute)
+	orTime(&c.AbsentTimeout, 2*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

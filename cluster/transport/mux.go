@@ -35,6 +35,7 @@ type Mux struct {
 	peers  map[id.NodeID]*peer
 	gone   map[id.NodeID]<-chan struct{} // ends of peers that were removed
 	groups map[id.GroupID]*group
+	absent absent
 	closed bool
 }
 
@@ -202,6 +203,9 @@ func (m *Mux) Raft(g id.GroupID) raft.Transport {
 	closed := m.closed
 	if !closed {
 		m.groups[g] = n
+		for _, c := range m.absent.take(g) {
+			n.receive(c) // before what comes from now on
+		}
 	}
 	m.mu.Unlock()
 	if old != nil {
@@ -236,6 +240,7 @@ func (m *Mux) Close(ctx context.Context) error {
 	for _, g := range m.groups {
 		groups = append(groups, g)
 	}
+	m.absent.close()
 	m.mu.Unlock()
 	m.cancel()
 	for _, g := range groups {

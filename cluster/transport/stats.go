@@ -13,6 +13,8 @@ type Stats struct {
 	MaxLinkQueueBytes int         // the limit of QueueBytes of each link
 	Peers             []PeerStats // ordered by node
 	Refused           uint64      // callers whose certificate, or lack of one, was refused
+	AbsentCalls       int         // Raft calls that wait for groups to open here
+	AbsentRefused     uint64      // those for which there was no room, or whose group did not open in time
 }
 
 // PeerStats are the figures of the links to one peer since it was set. Frames and bytes
@@ -64,6 +66,7 @@ func (t *traffic) received(frames, bytes int) {
 func (m *Mux) Stats() Stats {
 	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes, Refused: m.strangers.refusals()}
 	m.mu.Lock()
+	s.AbsentCalls, s.AbsentRefused = m.absent.calls, m.absent.turned
 	peers := make([]*peer, 0, len(m.peers))
 	for _, p := range m.peers {
 		peers = append(peers, p)

@@ -1,0 +1,129 @@
+package catalog
+
+import (
+	"cmp"
+	"iter"
+)
+
+// ChangedQueues goes over the queues that differ between an older view and this one, by
+// UID: what was and what is, nil where there is none. It costs what has changed, not what
+// there is.
+func (v *View) ChangedQueues(since *View) iter.Seq2[*QueueRecord, *QueueRecord] {
+	return func(yield func(was, is *QueueRecord) bool) {
+		changes(since.queues, v.queues, yield)
+	}
+}
+
+// changes calls f for every key whose value differs, ascending, with the zero value where
+// there is none, until it returns false. Nodes that both trees share are passed over.
+func changes[K cmp.Ordered, V comparable](old, now tree[K, V], f func(was, is V) bool) {
+	a, b := walkTree(old), walkTree(now)
+	var none V
+	for {
+		switch ha, hb := a.height(), b.height(); {
+		case ha == ended && hb == ended:
+			return
+		case ha == hb && ha >= 0 && a.node() == b.node():
+			a.skip()
+			b.skip()
+		case ha >= 0 && ha >= hb:
+			// Both of one height are opened in turn.
+			if ha == hb {
+				b.open()
+			}
+			a.open()
+		case hb >= 0:
+			b.open()
+		default:
+			ka, va := a.entry()
+			kb, vb := b.entry()
+			more := true
+			switch {
+			case hb == ended || ha != ended && ka < kb:
+				a.skip()
+				more = f(va, none)
+			case ha == ended || kb < ka:
+				b.skip()
+				more = f(none, vb)
+			default:
+				a.skip()
+				b.skip()
+				more = va == vb || f(va, vb)
+			}
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// ended is the height at the end. Leaves have 0, inner nodes more, entries -1.
+const ended = -2
+
+// treeWalk goes through a tree: it stands before a node, which it can pass over or open, or
+// before an entry of a leaf, or at the end.
+type treeWalk[K cmp.Ordered, V any] struct {
+	root  *treeNode[K, V] // until it is opened or passed over
+	depth int             // height of the root
+	path  []place[K, V]
+}
+
+// place is within an open node.
+type place[K cmp.Ordered, V any] struct {
+	node *treeNode[K, V]
+	next int
+}
+
+func walkTree[K cmp.Ordered, V any](t tree[K, V]) *treeWalk[K, V] {
+	w := &treeWalk[K, V]{root: t.root}
+	for n := t.root; n != nil && n.kids != nil; n = n.kids[0] {
+		w.depth++
+	}
+	return w
+}
+
+// height drops what is finished and tells what comes next.
+func (w *treeWalk[K, V]) height() int {
+	if w.root != nil {
+		return w.depth
+	}
+	for n := len(w.path); n > 0; n-- {
+		if p := w.path[n-1]; p.next < len(p.node.keys) {
+			w.path = w.path[:n]
+			return w.depth - n
+		}
+	}
+	w.path = nil
+	return ended
+}
+
+func (w *treeWalk[K, V]) node() *treeNode[K, V] {
+	if w.root != nil {
+		return w.root
+	}
+	p := w.path[len(w.path)-1]
+	return p.node.kids[p.next]
+}
+
+// entry returns zeros unless an entry comes next.
+func (w *treeWalk[K, V]) entry() (k K, v V) {
+	if len(w.path) == 0 {
+		return k, v
+	}
+	p := w.path[len(w.path)-1]
+	return p.node.keys[p.next], p.node.vals[p.next]
+}
+
+func (w *treeWalk[K, V]) skip() {
+	if w.root != nil {
+		w.root = nil
+		return
+	}
+	w.path[len(w.path)-1].next++
+}
+
+func (w *treeWalk[K, V]) open() {
+	n := w.node()
+	w.skip()
+	w.path = append(w.path, place[K, V]{node: n})
+}
