@@ -37,7 +37,7 @@ func changes[K cmp.Ordered, V comparable](old, now tree[K, V], f func(was, is V)
 		default:
 			ka, va := a.entry()
 			kb, vb := b.entry()
-			more := true
+			var more bool
 			switch {
 			case hb == ended || ha != ended && ka < kb:
 				a.skip()

@@ -127,6 +127,9 @@ func (v *View) Queue(vhost, name string) (*QueueRecord, bool) {
 // QueueByUID looks a queue up by UID.
 func (v *View) QueueByUID(uid id.QueueUID) (*QueueRecord, bool) { return v.queues.get(uid) }
 
+// NextQueueUID returns the UID that the next new queue will get; UIDs rise.
+func (v *View) NextQueueUID() id.QueueUID { return v.nextUID }
+
 // QueueCount returns the number of queues in all vhosts.
 func (v *View) QueueCount() int { return v.queues.len() }
 

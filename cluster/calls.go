@@ -49,6 +49,7 @@ func (s calls) AwaitCatalog(ctx context.Context, r *nodev1.AwaitCatalogRequest) 
 func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
 	q := s.c.host.queue(id.QueueUID(r.GetQueue()))
 	if q == nil {
+		s.c.host.wake(id.QueueUID(r.GetQueue()))
 		return nil, status.Error(codes.NotFound, s.c.host.notHosted(id.QueueUID(r.GetQueue())).Error())
 	}
 	out := &nodev1.QueueStatusResponse{Group: groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed())}

@@ -95,7 +95,7 @@ func (m *changer) run(stop <-chan struct{}) {
 func (m *changer) start() (some bool) {
 	v := m.c.views.view.Load()
 	pending := map[id.QueueUID]struct{}{}
-	for _, q := range m.c.host.all() {
+	for _, q := range m.c.host.changingHere() {
 		r, ok := v.QueueByUID(q.uid)
 		if !ok || r.Change == nil || q.led.Load() == nil {
 			continue

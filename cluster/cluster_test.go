@@ -179,7 +179,7 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-func (n *testNode) declare(t *testing.T, name string, size int) id.QueueUID {
+func (n *testNode) declare(t testing.TB, name string, size int) id.QueueUID {
 	t.Helper()
 	r, err := n.DeclareQueue(testContext(t), catalog.DeclareQueue{
 		VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true,
@@ -191,7 +191,7 @@ func (n *testNode) declare(t *testing.T, name string, size int) id.QueueUID {
 }
 
 // queue returns the node's end of a queue as soon as its view shows it (EX-15).
-func (n *testNode) queue(t *testing.T, uid id.QueueUID) *Queue {
+func (n *testNode) queue(t testing.TB, uid id.QueueUID) *Queue {
 	t.Helper()
 	var end *Queue
 	poll(t, fmt.Sprintf("node %s sees queue %s", n.cfg.Node, uid), func() (err error) {

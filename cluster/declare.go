@@ -96,22 +96,14 @@ func (c *Cluster) local() id.NodeID {
 // candidates returns the registered nodes with what each carries.
 func (c *Cluster) candidates() []placement.Candidate {
 	v := c.View()
+	loads := c.host.loads.at(v)
 	var nodes []placement.Candidate
-	at := map[id.NodeID]int{}
 	for n := range v.Nodes() {
 		_, up := c.mux.Connected(n.ID)
-		at[n.ID] = len(nodes)
-		nodes = append(nodes, placement.Candidate{Node: n.ID, Alive: up || n.ID == c.cfg.Node})
-	}
-	for q := range v.Queues() {
-		for _, m := range q.Members {
-			if i, ok := at[m]; ok {
-				nodes[i].Replicas++
-			}
-		}
-		if i, ok := at[c.leaderOf(q.UID, q.Leader)]; ok {
-			nodes[i].Leaders++
-		}
+		l := loads[n.ID]
+		nodes = append(nodes, placement.Candidate{
+			Node: n.ID, Alive: up || n.ID == c.cfg.Node, Replicas: l.replicas, Leaders: l.leaders,
+		})
 	}
 	return nodes
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 
@@ -55,7 +54,7 @@ func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 	case g == nil:
 		// A node whose directory was lost must not vote in groups that it has forgotten: it
 		// opens none anew until the catalog has taken it.
-		if !held && (current || h.c.dir.hasQueue(r.UID)) {
+		if !held && (current || h.c.stored(r.UID)) {
 			return dutyOpen
 		}
 	case !current || q != nil && q.joined == g.ID:
@@ -90,14 +89,15 @@ func (d *dataDir) joined(q id.QueueUID) uint64 {
 	return n
 }
 
-// prepare makes a member's directory, as that of the change by which it joins if it does.
+// prepare returns the change of which a member is, and makes its directory as that of the
+// change by which it joins if it does.
 func (h *host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
-	dir := h.c.dir.queue(r.UID)
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return 0, fmt.Errorf("cluster: making the directory of queue %s: %w", r.UID, err)
-	}
 	joined = h.c.dir.joined(r.UID)
 	if g := joins(r, h.c.cfg.Node); g != nil && joined != g.ID {
+		dir := h.c.dir.queue(r.UID)
+		if err := h.makeDir(dir); err != nil {
+			return 0, err
+		}
 		joined = g.ID
 		err = writeSealedTwice(dir, joinedFile, record{{fieldChange, strconv.FormatUint(g.ID, 10)}})
 	}
@@ -138,7 +138,7 @@ func (h *host) drop(uid id.QueueUID) error {
 
 // strangers returns what is stored of queues of which this node holds no member.
 func (h *host) strangers(v *catalog.View) ([]id.QueueUID, error) {
-	stored, err := h.c.dir.queues()
+	stored, err := h.c.storedQueues()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/transport"
@@ -29,18 +28,30 @@ type host struct {
 	answer func(transport.Peer, *nodev1.Frame) error
 
 	woken chan struct{} // of capacity 1: reconcile without a change of the view
-	// known are the queues of the view that was followed last, and swept tells that files
-	// of others were deleted. Both are the reconcile loop's.
-	known map[id.QueueUID]struct{}
-	swept bool
+	// The next four are the reconcile loop's: the view that was followed last, the queues at
+	// which it has to look, those that are gone and not deleted yet, and whether files of
+	// others were deleted.
+	seen   *catalog.View
+	todo   map[id.QueueUID]struct{}
+	toDrop map[id.QueueUID]struct{}
+	swept  bool
 
-	mu       sync.RWMutex
+	watcher watcher
+	loads   *loads
+	opening sync.WaitGroup // goroutines of wake
+
+	mu       sync.RWMutex // guards what follows
 	queues   map[id.QueueUID]*hosted
-	wanted   int                   // queues of the view that this node is a member of
-	followed uint64                // index of the view that was followed last
-	opened   bool                  // all were open once; new queues do not make the node unready
-	failures error                 // of the last reconciliation
-	damaged  map[id.QueueUID]error // members that are kept closed, and why
+	claims   map[id.QueueUID]chan struct{} // being opened; closed when done
+	demand   []id.QueueUID                 // to be opened before others, oldest first
+	demanded map[id.QueueUID]struct{}      // what is in demand
+	wakers   int                           // goroutines that open what is in demand
+	changing map[id.QueueUID]struct{}      // held here, with a change of members under way
+	wanted   int                           // queues of the view that this node is a member of
+	followed uint64                        // index of the view that was followed last
+	opened   bool                          // all were open once; new queues do not make the node unready
+	failures error                         // of the last reconciliation
+	damaged  map[id.QueueUID]error         // members that are kept closed, and why
 	closed   bool
 }
 
@@ -60,11 +71,18 @@ func newHost(c *Cluster) *host {
 		woken:   make(chan struct{}, 1),
 
 		maxHeldBytes: maxHeldBytes,
+		seen:         c.views.view.Load(),
+		loads:        newLoads(c.views.view.Load()),
+		todo:         map[id.QueueUID]struct{}{},
+		changing:     map[id.QueueUID]struct{}{},
+		toDrop:       map[id.QueueUID]struct{}{},
+		claims:       map[id.QueueUID]chan struct{}{},
+		demanded:     map[id.QueueUID]struct{}{},
 		queues:       map[id.QueueUID]*hosted{},
-		known:        map[id.QueueUID]struct{}{},
 		damaged:      map[id.QueueUID]error{},
 	}
 	h.timers = newTimers(h.expire)
+	h.watcher.wake = make(chan struct{}, 1)
 	h.answer = func(p transport.Peer, f *nodev1.Frame) error { return c.mux.Answer(p, f) }
 	return h
 }
@@ -86,17 +104,13 @@ func (h *host) all() []*hosted {
 	return qs
 }
 
-// notHosted is the error of asking for a queue of which this node has no open member.
-func (h *host) notHosted(q id.QueueUID) error {
-	return fmt.Errorf("%w: node %q has no member of queue %s", ErrNoSuchQueue, h.c.cfg.Node, q)
-}
-
 // submit gives a command to the local member. done is called exactly once, perhaps on
 // the apply path, and must not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy,
 // raftfsm.ErrStopped, raftfsm.ErrUnknownOutcome, ErrNoSuchQueue.
 func (h *host) submit(q id.QueueUID, header []byte, bodies [][]byte, done func(quorumq.Reply, error)) {
 	m := h.queue(q)
 	if m == nil {
+		h.wake(q) // whoever asks tries again
 		done(quorumq.Reply{}, h.notHosted(q))
 		return
 	}
@@ -166,153 +180,6 @@ func (h *host) checkNodes() {
 	}
 }
 
-// configure lets every queue that this node leads compare its configuration.
-func (h *host) configure() {
-	for _, q := range h.all() {
-		if q.led.Load() != nil {
-			q.box.post(q.configure)
-		}
-	}
-}
-
-func (h *host) wakeReconcile() {
-	select {
-	case h.woken <- struct{}{}:
-	default:
-	}
-}
-
-// reconcile follows the view until stop is closed: it opens the groups that this node is
-// a member of and closes those that are gone.
-func (h *host) reconcile(stop <-chan struct{}) {
-	retry := time.NewTimer(reconcileRetry)
-	defer retry.Stop()
-	for {
-		changed := h.c.views.next()
-		failed := h.follow(h.c.views.view.Load())
-		again := retry.C
-		if retry.Reset(reconcileRetry); failed == nil {
-			again = nil
-		}
-		select {
-		case <-changed:
-		case <-h.woken:
-		case <-again:
-		case <-stop:
-			return
-		}
-	}
-}
-
-// reconcileRetry is the wait before what could not be opened or deleted is tried again.
-const reconcileRetry = time.Second
-
-func (h *host) follow(v *catalog.View) error {
-	news := false
-	for n := range v.Nodes() {
-		h.c.setPeer(n.ID, n.Address)
-		news = h.peers.heard(n.ID, n.Epoch) || news
-	}
-	if news {
-		h.checkNodes()
-	}
-	current := h.current(v)
-	var open []*catalog.QueueRecord
-	var drop []id.QueueUID
-	wanted := 0
-	known := make(map[id.QueueUID]struct{}, v.QueueCount())
-	for r := range v.Queues() {
-		known[r.UID] = struct{}{}
-		if r.Holds(h.c.cfg.Node) {
-			wanted++
-		}
-		d := h.due(r, current)
-		if d == dutyDrop || d == dutyRenew {
-			drop = append(drop, r.UID)
-		}
-		if d == dutyOpen || d == dutyRenew {
-			open = append(open, r)
-		}
-	}
-	h.mu.Lock()
-	h.wanted = wanted
-	h.mu.Unlock()
-	var gone []id.QueueUID
-	for uid := range h.known {
-		if _, ok := known[uid]; !ok {
-			h.c.gateway.queueGone(uid)
-			gone = append(gone, uid)
-		}
-	}
-	h.known = known
-	failures := eachOf(gone, h.remove)
-	if failures != nil {
-		h.swept = false // sweeping tries again
-	}
-	dropped := eachOf(drop, h.drop)
-	failures = errors.Join(failures, dropped, h.sweep(v))
-	if dropped == nil { // else one could be opened on what was to be deleted
-		failures = errors.Join(failures, eachOf(open, h.open))
-	}
-	h.mu.Lock()
-	h.failures, h.followed = failures, v.Index()
-	h.mu.Unlock()
-	h.configure()
-	return failures
-}
-
-// sweep deletes, once the view is caught up, files of queues that were deleted, or went on
-// without this node, while it was away.
-func (h *host) sweep(v *catalog.View) error {
-	if h.swept || !h.current(v) {
-		return nil
-	}
-	stored, err := h.strangers(v)
-	if err != nil {
-		return err
-	}
-	if err := eachOf(stored, h.remove); err != nil {
-		return err
-	}
-	h.swept = true
-	return nil
-}
-
-// remove ends the local member of a queue, if there is one, and deletes its files.
-func (h *host) remove(uid id.QueueUID) error {
-	h.mu.Lock()
-	q := h.queues[uid]
-	delete(h.queues, uid)
-	delete(h.damaged, uid)
-	h.mu.Unlock()
-	var err error
-	if q != nil {
-		err = q.close()
-	}
-	return errors.Join(err, h.dropStorage(uid), h.c.dir.removeQueue(uid))
-}
-
-func (h *host) open(r *catalog.QueueRecord) error {
-	q, err := openHosted(h, r)
-	if isDamage(err) {
-		h.keepClosed(r, err)
-		return nil
-	}
-	if err != nil {
-		h.c.log.Error("opening a queue's group", "queue", r.UID.String(), "error", err)
-		return err
-	}
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
-		return q.close()
-	}
-	h.queues[r.UID] = q
-	h.mu.Unlock()
-	q.start()
-	return nil
-}
-
 // eachOf runs f for all, up to maxOpening at the same time, and joins the errors.
 func eachOf[T any](all []T, f func(T) error) error {
 	var wg sync.WaitGroup
@@ -351,6 +218,7 @@ func (h *host) close() error {
 	for _, q := range qs {
 		all = append(all, q)
 	}
+	h.opening.Wait()
 	err := eachOf(all, (*hosted).close)
 	h.workers.close()
 	return err

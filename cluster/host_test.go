@@ -15,7 +15,7 @@ import (
 )
 
 // publish enqueues through this node as gateway and waits for the confirm.
-func (n *testNode) publish(t *testing.T, q id.QueueUID, body string, ttlMs int64) {
+func (n *testNode) publish(t testing.TB, q id.QueueUID, body string, ttlMs int64) {
 	t.Helper()
 	end := n.queue(t, q)
 	done := make(chan error, 1)
@@ -61,7 +61,7 @@ func (i *testInbox) await(t *testing.T, want ...string) {
 	})
 }
 
-func (n *testNode) consume(t *testing.T, q id.QueueUID) (*Consumer, *testInbox) {
+func (n *testNode) consume(t testing.TB, q id.QueueUID) (*Consumer, *testInbox) {
 	t.Helper()
 	end := n.queue(t, q)
 	in := &testInbox{}

@@ -30,10 +30,15 @@ type hosted struct {
 
 	lost lost
 
-	fresh   bool            // this open wrote the group's first configuration
-	ctx     context.Context // ends when close begins
-	stop    context.CancelFunc
-	watcher sync.WaitGroup
+	running atomic.Bool // start was called
+	changed atomic.Bool // the watcher has it
+	known   id.NodeID   // leader of which the gateway was told; belongs to the watcher's goroutine
+
+	fresh bool            // this open wrote the group's first configuration
+	grace *time.Timer     // until this member bootstraps the group itself; nil: it need not
+	ctx   context.Context // ends when close begins
+	stop  context.CancelFunc
+	tasks sync.WaitGroup // goroutines that close waits for
 }
 
 // bootstrapGrace is how many heartbeat timeouts a member waits for the preferred leader
@@ -50,9 +55,6 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }
 	var err error
 	if q.joined, err = h.prepare(r); err != nil {
-		return nil, err
-	}
-	if err := syncDir(filepath.Dir(dir)); err != nil {
 		return nil, err
 	}
 	storage, err := h.openStorage(r.UID, dir)
@@ -78,6 +80,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 		HeartbeatTimeout: h.c.cfg.HeartbeatTimeout,
 		ElectionTimeout:  h.c.cfg.HeartbeatTimeout,
 		Driven:           h.c.liveness != nil,
+		OnChange:         q.noteChange,
 		BodyCache:        h.bodies,
 	})
 	if err != nil {
@@ -98,96 +101,56 @@ func (q *hosted) empty() bool {
 	return s.LastIndex == 0 && s.SnapshotIndex == 0
 }
 
-// start hands on what the group has told so far and watches its leader.
+// start hands on what the group has told so far and what it will tell.
 func (q *hosted) start() {
 	q.box.start()
 	if l := q.h.c.liveness; l != nil {
 		l.Add(q.uid.Group(), q.group)
 	}
-	q.watcher.Go(q.watch)
 	if q.fresh {
-		q.watcher.Go(q.campaign)
+		q.tasks.Go(q.campaign)
+	} else if q.joined == 0 && q.empty() {
+		q.grace = time.AfterFunc(bootstrapGrace*q.h.c.cfg.HeartbeatTimeout, q.bootstrap)
+	}
+	q.running.Store(true)
+	q.noteChange()
+}
+
+// noteChange lets others be told what has changed. It does not block.
+func (q *hosted) noteChange() {
+	if q.running.Load() {
+		q.h.watcher.add(q)
 	}
 }
 
-// watch tells the gateway of leaders, and liveness of every change. If the preferred leader does not bootstrap the
-// group, it does.
-func (q *hosted) watch() {
-	grace := time.NewTimer(bootstrapGrace * q.h.c.cfg.HeartbeatTimeout)
-	defer grace.Stop()
-	known := id.NodeID("")
-	for {
-		changed := q.group.Changed()
-		if l := q.h.c.liveness; l != nil {
-			l.Changed(q.uid.Group())
-		}
-		if leader, _ := q.group.Leader(); leader != known {
-			known = leader
-			q.h.c.gateway.leaderChanged(q.uid, leader)
-		}
-		select {
-		case <-changed:
-		case <-grace.C:
-			if q.joined == 0 && q.empty() && q.h.mayFound(q.uid) {
-				q.bootstrap()
-			}
-		case <-q.ctx.Done():
-			return
-		}
-	}
-}
-
+// bootstrap stands in for a preferred leader that has not bootstrapped the group.
 func (q *hosted) bootstrap() {
-	if err := q.group.Bootstrap(q.first); err != nil {
+	if q.ctx.Err() != nil || !q.empty() || !q.h.mayFound(q.uid) {
+		return
+	}
+	if err := q.group.Bootstrap(q.first); err != nil && q.ctx.Err() == nil {
 		q.h.c.log.Error("bootstrapping a queue's group", "queue", q.uid.String(), "error", err)
 	}
 }
 
-// campaign stands for election as soon as a majority can vote: a new group has no leader
-// whose silence would have to be waited for. If nobody has opened the group within a
-// heartbeat timeout, liveness takes over, or raft's own timer.
+// campaign stands for election at once: a new group has no leader whose silence would
+// have to be waited for, and requests for votes wait where the group is not open yet. If
+// that comes to nothing, liveness takes over, or raft's own timer.
 func (q *hosted) campaign() {
 	ctx, cancel := context.WithTimeout(q.ctx, q.h.c.cfg.HeartbeatTimeout)
 	defer cancel()
-	for {
-		open, led := q.look(ctx)
-		if led {
-			return
-		}
-		if open > len(q.first)/2 {
-			break
-		}
-		if pause(ctx, campaignTick) != nil {
-			return
-		}
-	}
 	if err := q.h.c.mux.Campaign(ctx, q.uid.Group()); err != nil && ctx.Err() == nil {
 		q.h.c.log.Warn("first election of a queue", "queue", q.uid.String(), "error", err)
 	}
 }
 
-// campaignTick is the time between two looks at who has opened a new group.
-const campaignTick = 10 * time.Millisecond
-
-// look counts the members that have opened the group, this one included, and tells
-// whether one of them knows a leader.
-func (q *hosted) look(ctx context.Context) (open int, led bool) {
-	for _, m := range q.first {
-		if _, up := q.h.c.mux.Connected(m); !up && m != q.h.c.cfg.Node {
-			continue
-		}
-		if s, err := q.h.c.statusAt(ctx, m, q.uid); err == nil {
-			open++
-			led = led || s.GetLeader() != ""
-		}
-	}
-	return open, led
-}
-
 // close stops the member. What it has told before is still acted on.
 func (q *hosted) close() error {
 	q.stop()
-	q.watcher.Wait()
+	if q.grace != nil {
+		q.grace.Stop()
+	}
+	q.tasks.Wait()
 	if l := q.h.c.liveness; l != nil {
 		l.Remove(q.uid.Group())
 	}
@@ -272,8 +235,8 @@ func (q *hosted) expire() {
 	})
 }
 
-// configure puts in force what the view says, if it is something else. Workers
-// only.
+// configure puts in force what the view says, if it is something else: when the
+// queue begins to be led and when its record changes. Workers only.
 func (q *hosted) configure() {
 	l := q.led.Load()
 	if l == nil {

@@ -27,7 +27,7 @@ func (n *testNodes) segments(i id.NodeID) []string {
 }
 
 // flip changes one bit of the first place of a file where the text is.
-func flip(t *testing.T, path, text string) {
+func flip(t testing.TB, path, text string) {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cluster
 
 import (
@@ -173,16 +175,13 @@ func (s *scale) kill(n id.NodeID) {
 func (s *scale) restart() {
 	s.b.Helper()
 	begin := time.Now()
-	s.testNodes.stop("a", "b", "c")
+	s.stop("a", "b", "c")
 	s.report("stop_s", begin)
 	s.join = nil
 	runtime.GC()
 	begin = time.Now()
 	s.launch("a", "b", "c")
-	for {
-		if s.nodes["a"].Ready() == nil && s.nodes["b"].Ready() == nil && s.nodes["c"].Ready() == nil {
-			break
-		}
+	for s.nodes["a"].Ready() != nil || s.nodes["b"].Ready() != nil || s.nodes["c"].Ready() != nil {
 		time.Sleep(10 * time.Millisecond)
 	}
 	s.report("ready_s", begin)

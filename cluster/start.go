@@ -129,6 +129,7 @@ func (c *Cluster) boot() error {
 		c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	}
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
+	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
 	c.reconciler.Go(func() { c.host.reconcile(c.ctx.Done()) })
 	return nil
 }
@@ -137,7 +138,7 @@ func (c *Cluster) boot() error {
 func (c *Cluster) connect() error {
 	t := transport.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
-		Handler: traffic{c}, Calls: calls{c: c}, Logger: c.log,
+		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
 	}
 	var err error
 	if c.cfg.Elections == ElectionsByLinks {

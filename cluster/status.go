@@ -40,25 +40,12 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 			add(membership.Node{ID: n.ID, Epoch: n.Epoch, PeerAddr: n.Address, ClientAddr: n.ClientAddress})
 		}
 	}
-	for q := range v.Queues() {
-		for _, m := range q.Members {
-			if i, known := at[m]; known {
-				s.Nodes[i].Replicas++
-			}
-		}
-		if i, known := at[c.leaderOf(q.UID, q.Leader)]; known {
-			s.Nodes[i].Leaders++
+	for n, l := range c.host.loads.at(v) {
+		if i, known := at[n]; known {
+			s.Nodes[i].Replicas, s.Nodes[i].Leaders = l.replicas, l.leaders
 		}
 	}
 	return s, nil
-}
-
-// leaderOf returns the leader as the local member knows it, or else the preferred one.
-func (c *Cluster) leaderOf(q id.QueueUID, preferred id.NodeID) id.NodeID {
-	if leader, hosted := c.host.leaderOf(q); hosted {
-		return leader
-	}
-	return preferred
 }
 
 // Leads tells whether this node leads a queue, as far as its member knows.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"

@@ -521,14 +521,14 @@ func TestSnapshotThatCannotBeWritten(t *testing.T) {
 	c.propose("a", "body")
 	m := c.leader()
 	dir := filepath.Join(m.dir, "snapshots")
-	if err := os.RemoveAll(dir); err != nil {
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // a file where the directory should be
 		t.Fatal(err)
 	}
 	if err := m.group.Snapshot(); err == nil || !strings.Contains(err.Error(), dir) {
 		t.Errorf("error %v does not name %s", err, dir)
 	}
 	c.propose("b", "body")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.group.Snapshot(); err != nil {

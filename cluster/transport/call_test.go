@@ -118,6 +118,63 @@ func TestParked(t *testing.T) {
 	}
 }
 
+// Calls for a group that is about to open wait for it, within bounds; others are refused.
+func TestAbsent(t *testing.T) {
+	conf := testConfig("n2", 1)
+	conf.Absent = func(g id.GroupID) bool { return g == 1024 }
+	conf.MaxAbsentCalls, conf.AbsentTimeout = 2, time.Minute
+	a, b := start(t, testConfig("n1", 1)), start(t, conf)
+	meet(a, b)
+	connected(t, a, b)
+	vote := func(g id.GroupID) <-chan error {
+		ended := make(chan error, 1)
+		group := a.Raft(g)
+		go func() {
+			ended <- group.RequestVote("n2", "n2", &raft.RequestVoteRequest{RPCHeader: header("n1")}, &raft.RequestVoteResponse{})
+		}()
+		return ended
+	}
+	refused := func(err error, want string) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+	refused(<-vote(1025), "no member of group g1025")
+	group := a.Raft(1024)
+	var waiting []<-chan error
+	for range 2 {
+		ended := make(chan error, 1)
+		go func() { ended <- group.AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{}) }()
+		waiting = append(waiting, ended)
+	}
+	until(t, "two calls wait", func() bool { return b.Stats().AbsentCalls == 2 })
+	refused(group.AppendEntries("n2", "n2", appendArgs(10), &raft.AppendEntriesResponse{}), "too much waits")
+	answer(t, b.Raft(1024))
+	for _, ended := range waiting {
+		if err := <-ended; err != nil {
+			t.Errorf("a call that waited: %v", err)
+		}
+	}
+	if s := b.Stats(); s.AbsentCalls != 0 || s.AbsentRefused != 1 {
+		t.Errorf("stats %+v", s)
+	}
+}
+
+// A group that does not open in time is refused.
+func TestAbsentTimeout(t *testing.T) {
+	conf := testConfig("n2", 1)
+	conf.Absent = func(id.GroupID) bool { return true }
+	conf.AbsentTimeout = 10 * time.Millisecond
+	a, b := start(t, testConfig("n1", 1)), start(t, conf)
+	meet(a, b)
+	connected(t, a, b)
+	err := a.Raft(1024).RequestVote("n2", "n2", &raft.RequestVoteRequest{RPCHeader: header("n1")}, &raft.RequestVoteResponse{})
+	if err == nil || !strings.Contains(err.Error(), "no member of group g1024") || b.Stats().AbsentRefused != 1 {
+		t.Errorf("error %v, stats %+v", err, b.Stats())
+	}
+}
+
 // A call to a member that does not answer ends in time.
 func TestCallTimeout(t *testing.T) {
 	a, b := pair(t, func(c *Config) { c.CallTimeout = 50 * time.Millisecond })

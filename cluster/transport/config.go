@@ -29,8 +29,8 @@ type Config struct {
 	// Calls answers the calls of proto/node/v1 other than Link and InstallSnapshot; nil:
 	// they are refused as unimplemented. CallerOf tells who asks. Its methods must return
 	// when their context ends: Close waits for them.
-	Calls  nodev1.NodeServer
-	Beats  Beats        // nil: pings say nothing but that this node lives
+	Calls nodev1.NodeServer
+	Beats Beats // nil: pings say nothing but that this node lives
 	// Absent is told of a Raft call for a group without a member here. If it returns true
 	// the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
 	// must not block. nil: all are refused.

@@ -2,12 +2,11 @@ package cluster
 
 import (
 	"os"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-
-	"runtime/debug"
 )
 
 // residentBytes is the memory of this process, after what is not needed was given back.

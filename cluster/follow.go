@@ -1,0 +1,188 @@
+package cluster
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+func (h *host) wakeReconcile() {
+	select {
+	case h.woken <- struct{}{}:
+	default:
+	}
+}
+
+// reconcile follows the view until stop is closed: it opens the groups that this node is
+// a member of and closes those that are gone.
+func (h *host) reconcile(stop <-chan struct{}) {
+	retry := time.NewTimer(reconcileRetry)
+	defer retry.Stop()
+	for {
+		changed := h.c.views.next()
+		failed := h.follow(h.c.views.view.Load())
+		again := retry.C
+		if retry.Reset(reconcileRetry); failed == nil {
+			again = nil
+		}
+		select {
+		case <-changed:
+		case <-h.woken:
+		case <-again:
+		case <-stop:
+			return
+		}
+	}
+}
+
+// reconcileRetry is the wait before what could not be opened or deleted is tried again.
+const reconcileRetry = time.Second
+
+// follow takes what has changed since the view that it followed last, so that a change
+// costs the same however many queues there are.
+func (h *host) follow(v *catalog.View) error {
+	h.hear(v)
+	h.compare(v)
+	gone := eachOf(keys(h.toDrop), h.remove)
+	if gone == nil {
+		clear(h.toDrop)
+	}
+	failures := errors.Join(gone, h.attend(v), h.sweep(v))
+	h.mu.Lock()
+	h.failures, h.followed = failures, v.Index()
+	h.mu.Unlock()
+	return failures
+}
+
+// compare finds out at which queues to look.
+func (h *host) compare(v *catalog.View) {
+	self, wanted, change := h.c.cfg.Node, 0, false
+	for was, is := range v.ChangedQueues(h.seen) {
+		if was != nil && was.Holds(self) {
+			wanted--
+		}
+		if is == nil {
+			h.c.gateway.queueGone(was.UID)
+			h.toDrop[was.UID] = struct{}{}
+			delete(h.todo, was.UID)
+			h.noteChanging(was.UID, false)
+			continue
+		}
+		if is.Holds(self) {
+			wanted++
+		}
+		h.todo[is.UID] = struct{}{}
+		change = is.Change != nil || change
+		h.noteChanging(is.UID, is.Change != nil)
+		if q := h.queue(is.UID); q != nil {
+			q.box.post(q.configure)
+		}
+	}
+	h.seen = v
+	h.mu.Lock()
+	h.wanted += wanted
+	h.mu.Unlock()
+	if change {
+		h.c.changes.wake()
+	}
+}
+
+func (h *host) noteChanging(uid id.QueueUID, changes bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if changes {
+		h.changing[uid] = struct{}{}
+	} else {
+		delete(h.changing, uid)
+	}
+}
+
+// changingHere returns the open members of queues whose members change.
+func (h *host) changingHere() []*hosted {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var qs []*hosted
+	for uid := range h.changing {
+		if q := h.queues[uid]; q != nil {
+			qs = append(qs, q)
+		}
+	}
+	return qs
+}
+
+func keys(m map[id.QueueUID]struct{}) []id.QueueUID { return slices.Sorted(maps.Keys(m)) }
+
+// attend does what is due about the queues at which to look; what fails is tried again.
+func (h *host) attend(v *catalog.View) error {
+	current := h.current(v)
+	var open []*catalog.QueueRecord
+	var drop []id.QueueUID
+	for _, uid := range keys(h.todo) {
+		r, exists := v.QueueByUID(uid)
+		d := dutyNone
+		if exists {
+			d = h.due(r, current)
+		}
+		if d == dutyDrop || d == dutyRenew {
+			drop = append(drop, uid)
+		}
+		if d == dutyOpen || d == dutyRenew {
+			open = append(open, r)
+		}
+		if d == dutyNone && current {
+			delete(h.todo, uid)
+		}
+	}
+	if err := eachOf(drop, h.drop); err != nil {
+		return err // else one could be opened on what was to be deleted
+	}
+	return eachOf(open, h.open)
+}
+
+// hear takes what the view says of nodes.
+func (h *host) hear(v *catalog.View) {
+	news := false
+	for n := range v.Nodes() {
+		h.c.setPeer(n.ID, n.Address)
+		news = h.peers.heard(n.ID, n.Epoch) || news
+	}
+	if news {
+		h.checkNodes()
+	}
+}
+
+// sweep deletes, once the view is caught up, files of queues that were deleted, or went on
+// without this node, while it was away.
+func (h *host) sweep(v *catalog.View) error {
+	if h.swept || !h.current(v) {
+		return nil
+	}
+	stored, err := h.strangers(v)
+	if err != nil {
+		return err
+	}
+	if err := eachOf(stored, h.remove); err != nil {
+		return err
+	}
+	h.swept = true
+	return nil
+}
+
+// remove ends the local member of a queue, if there is one, and deletes its files.
+func (h *host) remove(uid id.QueueUID) error {
+	h.mu.Lock()
+	h.unclaimed(uid)
+	q := h.queues[uid]
+	delete(h.queues, uid)
+	delete(h.damaged, uid)
+	h.mu.Unlock()
+	var err error
+	if q != nil {
+		err = q.close()
+	}
+	return errors.Join(err, h.dropStorage(uid), h.c.dir.removeQueue(uid))
+}

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// loads counts what each node carries, queue by queue as they change, so that asking
+// costs the same however many there are. All methods may be called concurrently.
+type loads struct {
+	mu    sync.Mutex // guards what follows
+	view  *catalog.View
+	led   map[id.QueueUID]leadership
+	nodes map[id.NodeID]carried
+}
+
+// leadership is who leads a queue.
+type leadership struct {
+	node    id.NodeID
+	counted bool // the counts have the queue
+}
+
+// carried is what a node carries.
+type carried struct{ replicas, leaders int }
+
+func newLoads(v *catalog.View) *loads {
+	return &loads{view: v, led: map[id.QueueUID]leadership{}, nodes: map[id.NodeID]carried{}}
+}
+
+// at returns the counts for a view. A queue is led by the node of which leads was told
+// last, or else by its preferred leader.
+func (l *loads) at(v *catalog.View) map[id.NodeID]carried {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v.Index() >= l.view.Index() {
+		for was, is := range v.ChangedQueues(l.view) {
+			l.take(was, is)
+		}
+		l.view = v
+	}
+	return maps.Clone(l.nodes)
+}
+
+func (l *loads) take(was, is *catalog.QueueRecord) {
+	if was != nil {
+		for _, m := range was.Members {
+			l.add(m, -1, 0)
+		}
+	}
+	if is == nil {
+		l.add(l.led[was.UID].node, 0, -1)
+		delete(l.led, was.UID)
+		return
+	}
+	for _, m := range is.Members {
+		l.add(m, 1, 0)
+	}
+	if was == nil {
+		leader := is.Leader
+		if early, told := l.led[is.UID]; told {
+			leader = early.node
+		}
+		l.led[is.UID] = leadership{leader, true}
+		l.add(leader, 0, 1)
+	}
+}
+
+func (l *loads) add(n id.NodeID, replicas, leaders int) {
+	c := l.nodes[n]
+	l.nodes[n] = carried{c.replicas + replicas, c.leaders + leaders}
+}
+
+// leads tells that a queue has a new leader.
+func (l *loads) leads(q id.QueueUID, n id.NodeID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.led[q]
+	if was.counted {
+		l.add(was.node, 0, -1)
+		l.add(n, 0, 1)
+	}
+	l.led[q] = leadership{n, was.counted}
+}

@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// open opens the member of a queue that the view has, unless it is open. It may be called
+// from several goroutines.
+func (h *host) open(r *catalog.QueueRecord) error {
+	uid := r.UID
+	h.mu.Lock()
+	h.unclaimed(uid)
+	if h.closed || h.queues[uid] != nil || h.damaged[uid] != nil {
+		h.mu.Unlock()
+		return nil
+	}
+	claim := make(chan struct{})
+	h.claims[uid] = claim
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		delete(h.claims, uid)
+		h.mu.Unlock()
+		close(claim)
+	}()
+	// Whoever removes the queue waits for the claim from here on, or has removed it
+	// because the view has it no more, or as another node's.
+	r, exists := h.c.View().QueueByUID(uid)
+	if !exists || !r.Holds(h.c.cfg.Node) {
+		return nil
+	}
+	q, err := openHosted(h, r)
+	if isDamage(err) {
+		h.keepClosed(r, err)
+		return nil
+	}
+	if err != nil {
+		h.c.log.Error("opening a queue's group", "queue", uid.String(), "error", err)
+		return err
+	}
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return q.close()
+	}
+	h.queues[uid] = q
+	h.mu.Unlock()
+	q.start()
+	return nil
+}
+
+// unclaimed returns when nobody opens the queue. The caller holds mu.
+func (h *host) unclaimed(uid id.QueueUID) {
+	for h.claims[uid] != nil {
+		claim := h.claims[uid]
+		h.mu.Unlock()
+		<-claim
+		h.mu.Lock()
+	}
+}
+
+// wake lets a member that is not open be opened before others, because somebody asks for
+// it. It does not block. False if this node has no member to open.
+func (h *host) wake(uid id.QueueUID) bool {
+	v := h.c.View()
+	r, exists := v.QueueByUID(uid)
+	// A member that joins is opened by the reconcile loop, in the right order.
+	if !exists || !r.Holds(h.c.cfg.Node) || joins(r, h.c.cfg.Node) != nil || !h.current(v) && !h.c.stored(uid) {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed || h.damaged[uid] != nil {
+		return false
+	}
+	if _, asked := h.demanded[uid]; asked || h.queues[uid] != nil || h.claims[uid] != nil {
+		return true
+	}
+	h.demanded[uid] = struct{}{}
+	h.demand = append(h.demand, uid)
+	if h.wakers < maxOpening {
+		h.wakers++
+		h.opening.Go(h.serveDemand)
+	}
+	return true
+}
+
+// serveDemand opens what is in demand until nothing is.
+func (h *host) serveDemand() {
+	for {
+		h.mu.Lock()
+		if len(h.demand) == 0 || h.closed {
+			h.wakers--
+			h.mu.Unlock()
+			return
+		}
+		uid := h.demand[0]
+		h.demand = h.demand[1:]
+		delete(h.demanded, uid)
+		h.mu.Unlock()
+		if r, exists := h.c.View().QueueByUID(uid); exists {
+			if h.open(r) != nil {
+				h.wakeReconcile() // which tries again
+			}
+		}
+	}
+}
+
+// absent is of transport.Config: a Raft call has come for a group that is not open here. It
+// waits if the group will be, now or when the view has its queue.
+func (h *host) absent(g id.GroupID) bool {
+	uid := id.QueueUID(g)
+	if uid < id.FirstQueueUID {
+		return false
+	}
+	// UIDs rise, so a larger one may be of a queue that this node has not heard of yet.
+	return uid >= h.c.View().NextQueueUID() || h.wake(uid)
+}
+
+// notHosted is the error of asking for a queue of which this node has no open member.
+func (h *host) notHosted(q id.QueueUID) error {
+	return fmt.Errorf("%w: node %q has no member of queue %s", ErrNoSuchQueue, h.c.cfg.Node, q)
+}

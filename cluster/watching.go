@@ -1,0 +1,65 @@
+package cluster
+
+import "sync"
+
+// watcher knows the members whose leader, term or state may have changed. One goroutine of
+// the node tells of all of them, where each group would need one to wait.
+type watcher struct {
+	wake chan struct{} // of capacity 1
+
+	mu   sync.Mutex
+	todo []*hosted
+}
+
+// add does not block. A member that is there already is told of once.
+func (w *watcher) add(q *hosted) {
+	if !q.changed.CompareAndSwap(false, true) {
+		return
+	}
+	w.mu.Lock()
+	w.todo = append(w.todo, q)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run tells until stop is closed.
+func (w *watcher) run(stop <-chan struct{}) {
+	for {
+		select {
+		case <-w.wake:
+		case <-stop:
+			return
+		}
+		w.mu.Lock()
+		todo := w.todo
+		w.todo = nil
+		w.mu.Unlock()
+		for _, q := range todo {
+			q.changed.Store(false)
+			q.tellChange()
+		}
+	}
+}
+
+// tellChange tells the gateway of a new leader, and liveness of every change. It belongs
+// to the watcher's goroutine.
+func (q *hosted) tellChange() {
+	if q.ctx.Err() != nil {
+		return
+	}
+	if l := q.h.c.liveness; l != nil {
+		l.Changed(q.uid.Group())
+	}
+	leader, _ := q.group.Leader()
+	if leader == q.known {
+		return
+	}
+	q.known = leader
+	if leader != "" {
+		q.h.loads.leads(q.uid, leader)
+	}
+	q.h.c.gateway.leaderChanged(q.uid, leader)
+}
