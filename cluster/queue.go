@@ -421,7 +421,7 @@ func (q *Queue) takeFailure(a *answer, current bool, t *turn) {
 	definite := errors.As(a.err, &not) || errors.Is(a.err, raftfsm.ErrBusy) ||
 		errors.Is(a.err, raftfsm.ErrStopped) || errors.Is(a.err, ErrNoSuchQueue)
 	if a.flight.kind == flightOp {
-		q.ops.failed(a.flight.op, definite, a.err, q.uid, t)
+		q.ops.failed(a.flight.op, definite, current, a.err, q.uid, t)
 	}
 	if !current || errors.Is(a.err, errRefusedForGood) {
 		return

@@ -81,12 +81,16 @@ func (l *opLane) answer(o *op, a opAnswer, t *turn) {
 	t.calls = append(t.calls, func() { o.done(a) })
 }
 
-// failed takes an unanswered command out if it must not be sent again.
-func (l *opLane) failed(o *op, definite bool, cause error, q id.QueueUID, t *turn) {
+// failed takes an unanswered command out if it must not be sent again. current tells that
+// the attempt which failed is the newest one.
+func (l *opLane) failed(o *op, definite, current bool, cause error, q id.QueueUID, t *turn) {
 	switch {
 	case errors.Is(cause, errRefusedForGood):
 		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w", q, cause)}, t)
-	case definite || o.repeat == again:
+	case definite:
+		// What this attempt was answered is that it is in no log.
+		o.sent = o.sent && !current
+	case o.repeat == again:
 	default:
 		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: %w", q, ErrUnknownOutcome, cause)}, t)
 	}

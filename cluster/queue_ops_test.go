@@ -1,0 +1,33 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// Only a command that may have reached a log is uncertain: a consumer whose registration
+// is takes nothing for granted that was delivered before the answer, and with auto-ack
+// loses it.
+func TestUncertain(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		definite, current bool
+		uncertain         bool
+	}{
+		{"the member that was asked does not lead", true, true, false},
+		{"nobody knows", false, true, true},
+		{"an older attempt was refused", true, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var lane opLane
+			o := &op{repeat: again, sent: true, done: func(opAnswer) { t.Error("answered") }}
+			lane.add([]*op{o})
+			lane.failed(o, c.definite, c.current, raftfsm.ErrUnknownOutcome, 1024, &turn{})
+			lane.rewind()
+			if o.uncertain != c.uncertain || o.sent {
+				t.Errorf("uncertain is %v, sent %v", o.uncertain, o.sent)
+			}
+		})
+	}
+}
