@@ -131,6 +131,16 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	return b.declared(ctx, c, out, about)
 }
 
+// TargetSize returns how many members a queue should have if no operator has chosen
+// (RE-4); for cluster.Config.GroupSize.
+func (b *Broker) TargetSize(q *catalog.QueueRecord) int {
+	e := effective(q)
+	if e.TargetGroupSize > 0 {
+		return e.TargetGroupSize
+	}
+	return b.groupSize(q.Arguments, e)
+}
+
 func (b *Broker) groupSize(args message.Table, e policy.Effective) int {
 	if _, asked := args.Get("x-quorum-initial-group-size"); asked && e.GroupSize > 0 {
 		return e.GroupSize

@@ -182,8 +182,7 @@ func (a *arguments) replication(e *Effective) {
 		e.GroupSize = int(min(n, maxGroupSize))
 	}
 	if n, ok := a.integer("x-quorum-target-group-size", 1, math.MaxInt64); ok {
-		a.unsupported("x-quorum-target-group-size", strconv.FormatInt(n, 10),
-			"groups do not grow by themselves in this version; leave the argument out")
+		e.TargetGroupSize = int(min(n, maxGroupSize))
 	}
 	s, ok := a.oneOf("x-queue-leader-locator", string(ClientLocal), string(Balanced), "random", "least-leaders")
 	if ok && s != string(ClientLocal) {

@@ -65,6 +65,7 @@ type Effective struct {
 	DeliveryLimit         int64 // failed deliveries, or Unlimited
 	DisconnectedTimeoutMs int64 // milliseconds
 	GroupSize             int   // members wanted at the declare; a smaller cluster gives all its nodes
+	TargetGroupSize       int   // members that the queue should have when there are nodes for them (RE-4); 0: GroupSize
 	LeaderLocator         LeaderLocator
 
 	HasDeadLetterExchange   bool

@@ -176,7 +176,6 @@ func TestResolveRefuses(t *testing.T) {
 		{table("x-quorum-initial-group-size", 0), []string{"x-quorum-initial-group-size"}},
 		{table("x-quorum-initial-group-size", "3"), []string{"x-quorum-initial-group-size"}},
 		{table("x-quorum-target-group-size", 0), []string{"x-quorum-target-group-size"}},
-		{table("x-quorum-target-group-size", 3), []string{"x-quorum-target-group-size?"}},
 		{table("x-queue-leader-locator", "bogus"), []string{"x-queue-leader-locator"}},
 		{table("x-queue-leader-locator", 1), []string{"x-queue-leader-locator"}},
 		{table("x-max-in-memory-length", -1), []string{"x-max-in-memory-length"}},

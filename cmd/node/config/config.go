@@ -28,6 +28,12 @@ type Config struct {
 		Join          []string `koanf:"join"`
 		GossipKeyFile string   `koanf:"gossip_key_file"`
 		Elections     string   `koanf:"elections"`
+		Reconcile     struct {
+			Enabled    bool          `koanf:"enabled"`
+			Interval   time.Duration `koanf:"interval"`
+			Delay      time.Duration `koanf:"delay"`
+			AutoRemove time.Duration `koanf:"auto_remove"`
+		} `koanf:"reconcile"`
 	} `koanf:"cluster"`
 	Listen struct {
 		Client string `koanf:"client"`
@@ -133,6 +139,9 @@ func (c *Config) validateNumbers() []error {
 			errs = append(errs, fmt.Errorf("config: %s is %v: use %v to %v", key, value, low, high))
 		}
 	}
+	durations("cluster.reconcile.interval", c.Cluster.Reconcile.Interval, time.Minute, 7*24*time.Hour)
+	durations("cluster.reconcile.delay", c.Cluster.Reconcile.Delay, 100*time.Millisecond, time.Hour)
+	durations("cluster.reconcile.auto_remove", c.Cluster.Reconcile.AutoRemove, 0, 365*24*time.Hour)
 	durations("timeouts.confirm", c.Timeouts.Confirm, 0, 24*time.Hour)
 	durations("timeouts.command", c.Timeouts.Command, 100*time.Millisecond, time.Hour)
 	durations("timeouts.suspect", c.Timeouts.Suspect, 200*time.Millisecond, time.Minute)

@@ -56,8 +56,9 @@ func TestFaults(t *testing.T) {
 			want: []string{"node_id", "cluster.expect is 0", `cluster.join[0] is "nobody"`, "listen.http", "log.level", "log.format", "limits.max_message_bytes", "timeouts.command"},
 		},
 		"wrong types": {
-			file: "cluster:\n  expect: three\n  name: [a, b]\ntimeouts:\n  drain: 5\n", env: []string{"QUORATE_TIMEOUTS__CONFIRM=5 parsecs"},
+			file: "cluster:\n  reconcile:\n    enabled: 2\n  expect: three\n  name: [a, b]\ntimeouts:\n  drain: 5\n", env: []string{"QUORATE_TIMEOUTS__CONFIRM=5 parsecs"},
 			want: []string{
+				"cluster.reconcile.enabled is 2: want true or false",
 				`cluster.expect is "three": want a whole number`, "cluster.name is [a b]: want a text",
 				"timeouts.drain is 5: want a duration, for example 1m0s", `timeouts.confirm is "5 parsecs": want a duration, for example 1m0s`,
 			},

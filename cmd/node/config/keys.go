@@ -10,7 +10,7 @@ import (
 // (--name) and in the environment: QUORATE_ + upper case, `__` for a dot.
 type Key struct {
 	Name    string
-	Default any // string, int, time.Duration or []string
+	Default any // string, bool, int, time.Duration or []string
 	Help    string
 }
 
@@ -25,6 +25,10 @@ func Keys() []Key {
 		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved again and again"},
 		{"cluster.gossip_key_file", "", "file with 16, 24 or 32 bytes in base64 that encrypt gossip and admit peers; empty: none"},
 		{"cluster.elections", "timers", "how queues find out that their leader is lost: by timers of their own, or links, by which nodes watch each other; the same on every node"},
+		{"cluster.reconcile.enabled", true, "queues get the members that they should have by themselves, and lost members are built anew"},
+		{"cluster.reconcile.interval", time.Hour, "time between two looks at all queues"},
+		{"cluster.reconcile.delay", 10 * time.Second, "how long a node must have come or gone before members move"},
+		{"cluster.reconcile.auto_remove", time.Duration(0), "a node not seen for so long is lost for good, and others take its place; 0: never"},
 		{"listen.client", "0.0.0.0:7070", "gRPC for clients"},
 		{"listen.peer", "0.0.0.0:7071", "gRPC between nodes"},
 		{"listen.gossip", "0.0.0.0:7072", "gossip between nodes, TCP and UDP"},

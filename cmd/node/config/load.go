@@ -21,6 +21,8 @@ func AddFlags(flags *pflag.FlagSet) {
 		switch d := k.Default.(type) {
 		case string:
 			flags.String(k.Name, d, k.Help)
+		case bool:
+			flags.Bool(k.Name, d, k.Help)
 		case int:
 			flags.Int(k.Name, d, k.Help)
 		case time.Duration:
@@ -87,6 +89,12 @@ func checkTypes(k *koanf.Koanf) error {
 		var err error
 		want := ""
 		switch d := key.Default.(type) {
+		case bool:
+			if want = "true or false"; isText {
+				_, err = strconv.ParseBool(text)
+			} else if _, is := value.(bool); !is {
+				err = errors.ErrUnsupported
+			}
 		case int:
 			if want = "a whole number"; isText {
 				_, err = strconv.ParseInt(text, 10, 64)

@@ -92,7 +92,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	}
 	n.watchTLS()
 	n.broker = broker.New(b)
-	c.Leaders = n.broker
+	c.Leaders, c.GroupSize = n.broker, n.broker.TargetSize
 	if n.part, err = cluster.Start(ctx, c); err != nil {
 		_ = c.Peers.Close() // an error of Start is what matters
 		return err
@@ -110,6 +110,10 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		Starting:    n.health.starting,
 		QueueConfig: broker.QueueConfig, ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		HeartbeatTimeout: n.cfg.Timeouts.Heartbeat, SuspectAfter: n.cfg.Timeouts.Suspect, Elections: cluster.Elections(n.cfg.Cluster.Elections),
+		Reconcile: cluster.ReconcileConfig{
+			Disabled: !n.cfg.Cluster.Reconcile.Enabled, Interval: n.cfg.Cluster.Reconcile.Interval,
+			Delay: n.cfg.Cluster.Reconcile.Delay, AutoRemove: n.cfg.Cluster.Reconcile.AutoRemove,
+		},
 		BodyCacheBytes: n.cfg.Limits.BodyCacheBytes, PublishWindow: n.cfg.Limits.PublishWindow,
 	}
 	if c.ConfirmTimeout == 0 {
