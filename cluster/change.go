@@ -15,7 +15,7 @@ import (
 )
 
 // A change of a queue's members is written in the catalog first, and carried out by the
-// queue's leader: docs/adr/0010-changes-of-members.md. Whoever leads goes on from the
+// queue's leader: docs/adr/0006-changes-of-members.md. Whoever leads goes on from the
 // record and the group's configuration, so every step may be repeated.
 
 const (

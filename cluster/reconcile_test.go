@@ -131,7 +131,7 @@ func TestForgetNode(t *testing.T) {
 	}
 }
 
-// G13: a member whose log is damaged is built anew from the others, by itself, and serves.
+// A member whose log is damaged is built anew from the others, by itself, and serves.
 func TestLostMemberIsRebuilt(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, nil)

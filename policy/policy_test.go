@@ -99,6 +99,7 @@ func TestResolveAccepts(t *testing.T) {
 		"consumer timeout off":  {table("x-consumer-timeout", 0), func(*policy.Effective) {}},
 		"disconnected":          {table("x-consumer-disconnected-timeout", 5), func(e *policy.Effective) { e.DisconnectedTimeoutMs = 5 }},
 		"group of 5":            {table("x-quorum-initial-group-size", 5), func(e *policy.Effective) { e.GroupSize = 5 }},
+		"target of 5":           {table("x-quorum-target-group-size", 5), func(e *policy.Effective) { e.TargetGroupSize = 5 }},
 		"group of all":          {table("x-quorum-initial-group-size", math.MaxInt64), func(e *policy.Effective) { e.GroupSize = catalog.MaxMembers }},
 		"locator local":         {table("x-queue-leader-locator", "client-local"), func(*policy.Effective) {}},
 		"locator balanced":      {table("x-queue-leader-locator", "balanced"), func(e *policy.Effective) { e.LeaderLocator = policy.Balanced }},
