@@ -79,6 +79,7 @@ func TestTranslate(t *testing.T) {
 		{fmt.Errorf("%w: x", cluster.ErrNoSuchQueue), NotFound, `NOT_FOUND: queue "q" in vhost "/": does not exist; declare it first`},
 		{cluster.ErrUnavailable, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": no leader could be reached in time`},
 		{cluster.ErrUnknownOutcome, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": the leader was lost and the outcome is unknown`},
+		{fmt.Errorf("%w: node \"a\"", cluster.ErrNoSpace), ResourceExhausted, `RESOURCE_EXHAUSTED: queue "q" in vhost "/": cluster: short of disk space: node "a"`},
 		{cluster.ErrClosed, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},
 		{cluster.ErrExclusive, AccessRefused, `ACCESS_REFUSED: queue "q" in vhost "/": has consumers or an exclusive one`},
 		{cluster.ErrConsumerGone, PreconditionFailed, `PRECONDITION_FAILED: queue "q" in vhost "/": the consumer, or its hold`},

@@ -24,12 +24,17 @@ const (
 	PreconditionFailed Class = "PRECONDITION_FAILED"
 	NotAllowed         Class = "NOT_ALLOWED"
 	NotImplemented     Class = "NOT_IMPLEMENTED"
+	ResourceExhausted  Class = "RESOURCE_EXHAUSTED"
 	Unavailable        Class = "UNAVAILABLE"
 	Internal           Class = "INTERNAL_ERROR"
 )
 
 // retryAfter is what a client is told to wait after Unavailable.
 const retryAfter = 250 * time.Millisecond
+
+// spaceRetryAfter is what a client is told to wait while disks are short of room: they
+// are looked at every second.
+const spaceRetryAfter = 2 * time.Second
 
 // Error is every error that the broker gives to a listener, except those of the
 // caller's own context. Callers decide on Class.
@@ -45,7 +50,7 @@ type Error struct {
 	// State tells, with PreconditionFailed, that the request is well formed and what
 	// exists is at odds with it.
 	State bool
-	// RetryAfter is set with Unavailable.
+	// RetryAfter is set with Unavailable and ResourceExhausted.
 	RetryAfter time.Duration
 
 	cause error
@@ -119,6 +124,8 @@ func classify(err error, about Error) error {
 	case errors.Is(err, cluster.ErrConsumerGone):
 		about.Class, about.State = PreconditionFailed, true
 		about.Reason = "the consumer, or its hold on the message, has ended and the message is back in the queue; consume or get again"
+	case errors.Is(err, cluster.ErrNoSpace):
+		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), spaceRetryAfter
 	case errors.Is(err, cluster.ErrClosed):
 		about.Class, about.RetryAfter = Unavailable, retryAfter
 		about.Reason = "this node is stopping; use another node"

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"time"
 
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
@@ -29,6 +30,29 @@ type NodeStatus struct {
 	Answers  bool
 	Draining bool
 	Start    StartProgress
+	Disk     *Disk // as the node has told it; nil: it has not
+}
+
+// Disk is how the disk fares that a node's data directory is on.
+type Disk struct {
+	Pressure   string // none, low or floor
+	Path       string
+	Free       uint64        // bytes
+	Low, Floor uint64        // limits of Free; 0: none
+	Hangs      time.Duration // for how long a write has been under way, if that is too long; 0: it is not
+	Stopped    int           // members that wait for room
+	Refused    uint64        // publishes refused for want of room, since the node's start
+	Moved      uint64        // leaders handed over for want of room, since the node's start
+}
+
+func diskOf(d *cluster.Disk) *Disk {
+	if d == nil {
+		return nil
+	}
+	return &Disk{
+		Pressure: d.Pressure.String(), Path: d.Path, Free: d.Free, Low: d.Low, Floor: d.Floor,
+		Hangs: d.Hangs, Stopped: d.Stopped, Refused: d.Refused, Moved: d.Moved,
+	}
 }
 
 // StartProgress is how far a node's start is.
@@ -58,7 +82,7 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 		n := &s.Nodes[i]
 		out.Nodes[i] = NodeStatus{
 			ID: string(n.ID), Epoch: uint64(n.Epoch), ClientAddress: n.ClientAddr, Version: n.Version,
-			Alive: n.Alive, Connected: n.Connected, Replicas: n.Replicas, Leaders: n.Leaders,
+			Alive: n.Alive, Connected: n.Connected, Replicas: n.Replicas, Leaders: n.Leaders, Disk: diskOf(n.Disk),
 		}
 		d, answers := said[n.ID]
 		out.Nodes[i].Answers, out.Nodes[i].Draining, out.Nodes[i].Start = answers, d.Draining, d.Start

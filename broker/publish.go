@@ -70,12 +70,15 @@ const (
 	CauseUnavailable
 	// CauseUnknown: the outcome is not known.
 	CauseUnknown
+	// CauseNoSpace: too few of the queue's nodes have room; it will not be stored.
+	CauseNoSpace
 )
 
 // Rejection names a queue that did not take a message.
 type Rejection struct {
-	Queue string
-	Cause RejectionCause
+	Queue  string
+	Cause  RejectionCause
+	Reason string // with CauseNoSpace: which nodes are short of what, and what helps
 }
 
 // publishing is one publish on its way. It is used again for later ones, with its slices
@@ -342,7 +345,11 @@ func (p *publishing) answered() {
 			continue
 		}
 		r.Kind = Rejected
-		r.Rejections = append(r.Rejections, Rejection{Queue: p.b.queueName(p.uids[i]), Cause: rejectionCause(err)})
+		x := Rejection{Queue: p.b.queueName(p.uids[i]), Cause: rejectionCause(err)}
+		if x.Cause == CauseNoSpace {
+			x.Reason = err.Error()
+		}
+		r.Rejections = append(r.Rejections, x)
 	}
 	if r.Kind == Confirmed {
 		p.b.counters.confirmed.Add(1)
@@ -358,6 +365,8 @@ func rejectionCause(err error) RejectionCause {
 		return CauseMaxLen
 	case errors.Is(err, cluster.ErrUnknownOutcome):
 		return CauseUnknown
+	case errors.Is(err, cluster.ErrNoSpace):
+		return CauseNoSpace
 	}
 	// All others were not, and will not be, stored: no leader, node stopping, or the
 	// caller went away while the window was full.

@@ -150,12 +150,13 @@ func TestPublishResults(t *testing.T) {
 		want    string
 	}{
 		{"all took it", []error{nil, nil}, nil, "1: 2 []"},
-		{"one is full", []error{nil, fmt.Errorf("%w: x", cluster.ErrRefused)}, nil, "2: 1 [{q1 1}]"},
-		{"one has no leader", []error{cluster.ErrUnavailable, nil}, nil, "2: 1 [{q0 2}]"},
-		{"one is unknown", []error{nil, cluster.ErrUnknownOutcome}, nil, "2: 1 [{q1 3}]"},
+		{"one is full", []error{nil, fmt.Errorf("%w: x", cluster.ErrRefused)}, nil, "2: 1 [{q1 1 }]"},
+		{"one has no leader", []error{cluster.ErrUnavailable, nil}, nil, "2: 1 [{q0 2 }]"},
+		{"one is unknown", []error{nil, cluster.ErrUnknownOutcome}, nil, "2: 1 [{q1 3 }]"},
+		{"one has no room", []error{nil, nil}, []error{nil, fmt.Errorf("%w: x", cluster.ErrNoSpace)}, "2: 1 [{q1 4 cluster: short of disk space: x}]"},
 		{"one is deleted", []error{nil, cluster.ErrNoSuchQueue}, nil, "1: 1 []"},
-		{"one cannot be handed over", []error{nil, nil}, []error{context.Canceled, nil}, "2: 1 [{q0 2}]"},
-		{"none took it", []error{cluster.ErrRefused, cluster.ErrUnavailable}, nil, "2: 0 [{q0 1} {q1 2}]"},
+		{"one cannot be handed over", []error{nil, nil}, []error{context.Canceled, nil}, "2: 1 [{q0 2 }]"},
+		{"none took it", []error{cluster.ErrRefused, cluster.ErrUnavailable}, nil, "2: 0 [{q0 1 } {q1 2 }]"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

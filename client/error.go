@@ -23,6 +23,7 @@ const (
 	PreconditionFailed Class = "PRECONDITION_FAILED"
 	NotAllowed         Class = "NOT_ALLOWED"
 	NotImplemented     Class = "NOT_IMPLEMENTED"
+	ResourceExhausted  Class = "RESOURCE_EXHAUSTED"
 	Unavailable        Class = "UNAVAILABLE"
 )
 

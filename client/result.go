@@ -39,11 +39,12 @@ type Result struct {
 	Rejections []Rejection
 }
 
-// Rejection says which queue did not take a message, and why: maxlen, unavailable (it
-// will not be stored later) or unknown (it may be stored).
+// Rejection says which queue did not take a message, and why: maxlen, unavailable or
+// no_space (it will not be stored later), or unknown (it may be stored).
 type Rejection struct {
-	Queue string
-	Cause string
+	Queue  string
+	Cause  string
+	Reason string // with no_space: which nodes are short of what, and what helps
 }
 
 // NotConfirmedError is the error of a message that was rejected or returned.
@@ -56,7 +57,11 @@ func (e *NotConfirmedError) Error() string {
 	}
 	why := make([]string, 0, len(e.Result.Rejections))
 	for _, r := range e.Result.Rejections {
-		why = append(why, fmt.Sprintf("queue %q: %s", r.Queue, r.Cause))
+		text := fmt.Sprintf("queue %q: %s", r.Queue, r.Cause)
+		if r.Reason != "" {
+			text += ": " + r.Reason
+		}
+		why = append(why, text)
 	}
 	return "client: message rejected: " + strings.Join(why, ", ")
 }
@@ -67,7 +72,7 @@ func resultFromProto(p *brokerv1.PublishResult) (Result, error) {
 	r := Result{Queues: p.GetQueues()}
 	for _, x := range p.GetRejections() {
 		cause := strings.ToLower(strings.TrimPrefix(x.GetCause().String(), "CAUSE_"))
-		r.Rejections = append(r.Rejections, Rejection{Queue: x.GetQueue(), Cause: cause})
+		r.Rejections = append(r.Rejections, Rejection{Queue: x.GetQueue(), Cause: cause, Reason: x.GetReason()})
 	}
 	switch p.GetResult() {
 	case brokerv1.PublishResult_RESULT_CONFIRMED:

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -113,6 +114,7 @@ func (s calls) NodeStatus(_ context.Context, r *nodev1.NodeStatusRequest) (*node
 	}
 	at := c.StartProgress()
 	out.Start = &nodev1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
+	out.Disk = c.disks.of(c.cfg.Node).wire()
 	if r.GetBrief() {
 		return out, nil
 	}
@@ -122,6 +124,14 @@ func (s calls) NodeStatus(_ context.Context, r *nodev1.NodeStatusRequest) (*node
 		out.Groups = append(out.Groups, groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed()))
 	}
 	return out, nil
+}
+
+// TellDisk takes the state of a peer's disk.
+func (s calls) TellDisk(ctx context.Context, r *nodev1.TellDiskRequest) (*nodev1.TellDiskResponse, error) {
+	if from, ok := transport.CallerOf(ctx); ok {
+		s.c.disks.hear(from.Node, from.Epoch, r)
+	}
+	return &nodev1.TellDiskResponse{}, nil
 }
 
 // TransferLeadership moves the leadership of a group that this node leads.

@@ -59,6 +59,7 @@ func openCatalog(c *Cluster) (*catalogGroup, error) {
 		Logger:           c.log,
 		HeartbeatTimeout: c.cfg.HeartbeatTimeout,
 		ElectionTimeout:  c.cfg.HeartbeatTimeout,
+		Hangs:            c.disks.hangs.Load,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: opening the catalog group: %w", err), storage.Close())

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/wal/vfs"
 )
 
 // Config describes this node. Zero values are the defaults.
@@ -38,7 +39,10 @@ type Config struct {
 	Logger  *slog.Logger
 	// QueueLog says where queue groups keep their log; "": QueueLogShared.
 	QueueLog QueueLog
-	// Failed is told, once, that this node can keep nothing any more and should end.
+	// LogDir opens the directory of the node's log; nil: vfs.OS.
+	LogDir func(path string) (vfs.Dir, error)
+	// Failed is told that this node can keep nothing any more and should end: at once and
+	// without Close, which would wait for the disk, if the error is ErrDiskHangs.
 	Failed func(error)
 	// Starting is told how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress tells.
@@ -62,6 +66,16 @@ type Config struct {
 	SuspectAfter   time.Duration // with ElectionsByLinks: a node that does not answer is lost; 0: 400 ms
 	BodyCacheBytes int64         // 0: 256 MiB
 	PublishWindow  int           // unanswered messages per queue and node; 0: 16384
+
+	// DiskLow and DiskFloor are limits of the free bytes of the data directory's disk. Below
+	// DiskLow the node leads nothing that others can lead, and its members do not count as
+	// ones that can take messages; 0: 1 GiB, or a twentieth of the disk if that is less.
+	// Below DiskFloor its members of queues stop until there is room again; 0: 256 MiB, or
+	// an eightieth of the disk if that is less.
+	DiskLow, DiskFloor int64
+	// DiskHang is how long a write may take before the node ends; 0: 10 s. After 2 s its
+	// leaders are silent, so that others take over.
+	DiskHang time.Duration
 }
 
 // Elections says how the groups of queues find out that their leader is lost.
@@ -108,6 +122,11 @@ var (
 	ErrConsumerGone = errors.New("cluster: consumer is gone")
 	// ErrNodeUnreachable: another node was asked, and does not answer.
 	ErrNodeUnreachable = errors.New("cluster: node does not answer")
+	// ErrNoSpace: too many of the queue's members are on nodes whose disk is nearly full;
+	// the command has not, and will not, take effect. What makes room goes on.
+	ErrNoSpace = errors.New("cluster: short of disk space")
+	// ErrDiskHangs: a write to this node's disk does not come back.
+	ErrDiskHangs = errors.New("cluster: the disk hangs")
 	// ErrClosed: this node is stopping.
 	ErrClosed = errors.New("cluster: node is stopping")
 )
@@ -126,8 +145,9 @@ type Status struct {
 type NodeStatus struct {
 	membership.Node
 	Connected bool
-	Replicas  int // queue group members by the catalog
-	Leaders   int // of them led, as far as this node knows
+	Replicas  int   // queue group members by the catalog
+	Leaders   int   // of them led, as far as this node knows
+	Disk      *Disk // as the node has told it; nil: it has not
 }
 
 // QueueStatus is one queue's state.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/wal/vfs"
 )
 
 // Defaults of Config.
@@ -18,6 +19,7 @@ const (
 	defaultHeartbeatTimeout = 500 * time.Millisecond
 	defaultBodyCacheBytes   = 256 << 20
 	defaultPublishWindow    = 16384
+	defaultDiskHang         = 10 * time.Second
 )
 
 // Limits of this package, beside those of Config.
@@ -80,10 +82,16 @@ func (c Config) Validate() error {
 		{"Reconcile.Interval", int64(c.Reconcile.Interval)},
 		{"Reconcile.Delay", int64(c.Reconcile.Delay)},
 		{"Reconcile.AutoRemove", int64(c.Reconcile.AutoRemove)},
+		{"DiskLow", c.DiskLow},
+		{"DiskFloor", c.DiskFloor},
+		{"DiskHang", int64(c.DiskHang)},
 	} {
 		if n.value < 0 {
 			faults = append(faults, fmt.Errorf("cluster: %s is %d: set a positive value, or 0 for the default", n.field, n.value))
 		}
+	}
+	if c.DiskLow > 0 && c.DiskFloor > c.DiskLow {
+		faults = append(faults, fmt.Errorf("cluster: DiskFloor is %d bytes: set at most DiskLow, %d", c.DiskFloor, c.DiskLow))
 	}
 	return errors.Join(faults...)
 }
@@ -121,6 +129,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Reconcile.Delay == 0 {
 		c.Reconcile.Delay = defaultReconcileDelay
+	}
+	if c.DiskHang == 0 {
+		c.DiskHang = defaultDiskHang
+	}
+	if c.LogDir == nil {
+		c.LogDir = vfs.OS
 	}
 	if c.QueueLog == "" {
 		c.QueueLog = QueueLogShared

@@ -62,6 +62,9 @@ func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error 
 	}
 	var err error
 	d.Members, d.Leader, err = placement.Place(nodes, size, c.local(), locator)
+	if short := c.disks.shortage(); errors.Is(err, placement.ErrNoQuorum) && short != "" {
+		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", ErrNoSpace, d.Name, d.VHost, short)
+	}
 	if errors.Is(err, placement.ErrNoQuorum) {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -102,7 +105,8 @@ func (c *Cluster) candidates() []placement.Candidate {
 		_, up := c.mux.Connected(n.ID)
 		l := loads[n.ID]
 		nodes = append(nodes, placement.Candidate{
-			Node: n.ID, Alive: up || n.ID == c.cfg.Node, Replicas: l.replicas, Leaders: l.leaders,
+			// A node whose disk is nearly full comes last, as one that is down.
+			Node: n.ID, Alive: (up || n.ID == c.cfg.Node) && c.disks.fine(n.ID), Replicas: l.replicas, Leaders: l.leaders,
 		})
 	}
 	return nodes

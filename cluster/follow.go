@@ -51,7 +51,7 @@ func (h *host) follow(v *catalog.View) error {
 	if gone == nil {
 		clear(h.toDrop)
 	}
-	failures := errors.Join(gone, h.attend(v), h.sweep(v))
+	failures := errors.Join(gone, h.heedDisk(v), h.attend(v), h.sweep(v))
 	h.mu.Lock()
 	h.failures, h.followed = failures, v.Index()
 	h.mu.Unlock()

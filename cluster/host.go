@@ -52,6 +52,7 @@ type host struct {
 	opened   bool                          // all were open once; new queues do not make the node unready
 	failures error                         // of the last reconciliation
 	damaged  map[id.QueueUID]error         // members that are kept closed, and why
+	full     bool                          // the disk is: members are not opened
 	closed   bool
 }
 

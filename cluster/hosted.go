@@ -82,6 +82,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 		Driven:           h.c.liveness != nil,
 		OnChange:         q.noteChange,
 		BodyCache:        h.bodies,
+		Hangs:            h.c.disks.hangs.Load,
 	})
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())

@@ -13,7 +13,7 @@ func (h *host) open(r *catalog.QueueRecord) error {
 	uid := r.UID
 	h.mu.Lock()
 	h.unclaimed(uid)
-	if h.closed || h.queues[uid] != nil || h.damaged[uid] != nil {
+	if h.closed || h.full || h.queues[uid] != nil || h.damaged[uid] != nil {
 		h.mu.Unlock()
 		return nil
 	}
@@ -42,7 +42,7 @@ func (h *host) open(r *catalog.QueueRecord) error {
 		return err
 	}
 	h.mu.Lock()
-	if h.closed {
+	if h.closed || h.full {
 		h.mu.Unlock()
 		return q.close()
 	}
@@ -73,7 +73,7 @@ func (h *host) wake(uid id.QueueUID) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed || h.damaged[uid] != nil {
+	if h.closed || h.full || h.damaged[uid] != nil {
 		return false
 	}
 	if _, asked := h.demanded[uid]; asked || h.queues[uid] != nil || h.claims[uid] != nil {

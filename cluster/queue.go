@@ -133,11 +133,15 @@ func newQueue(g *gateway, uid id.QueueUID) *Queue {
 // UID returns the queue's UID.
 func (q *Queue) UID() id.QueueUID { return q.uid }
 
-// Enqueue hands over a message. It waits while the window is full, until ctx ends. If it
-// returns nil, done is called once, from any goroutine, and must not block: with nil, or
+// Enqueue hands over a message. It waits while the window is full, until ctx ends, and
+// returns ErrNoSpace if too few of the queue's nodes have room. If it returns nil, done is
+// called once, from any goroutine, and must not block: with nil, or
 // an error that wraps ErrRefused, ErrUnavailable (it is not, and will not be, stored),
 // ErrUnknownOutcome, ErrNoSuchQueue or ErrClosed. The body must not change until then.
 func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
+	if err := q.g.c.disks.admit(q.uid); err != nil {
+		return err
+	}
 	q.mu.Lock()
 	for q.ended == nil && q.fullLocked(len(body)) {
 		room := q.room
@@ -171,8 +175,11 @@ func (q *Queue) fullLocked(size int) bool {
 }
 
 // Transfer hands over dead letters once; an unknown outcome is the caller's to repeat,
-// which is safe (DL-25).
+// which is safe (DL-25). ErrNoSpace: nothing was handed over.
 func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
+	if err := q.g.c.disks.admit(q.uid); err != nil {
+		return quorumq.Reply{}, err
+	}
 	r, _, err := q.do(ctx, t, op{bodies: bodies, repeat: once})
 	return r, err
 }

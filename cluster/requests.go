@@ -40,6 +40,7 @@ func (t traffic) LinkUp(p transport.Peer) {
 		l.LinkChanged(p.Node, true)
 	}
 	t.c.gateway.linkUp(p)
+	t.c.disks.tellSoon()
 }
 
 // LinkDown is of transport.Handler.

@@ -26,7 +26,8 @@ type Cluster struct {
 	log   *slog.Logger
 
 	dir     *dataDir
-	shared  *wal.Log // nil unless queues share a log
+	shared  *wal.Log // nil until it is open
+	disks   *disks
 	views   *views
 	mux     *transport.Mux
 	members *membership.Membership
@@ -64,6 +65,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
+	c.disks = newDisks(c)
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
@@ -128,6 +130,10 @@ func (c *Cluster) boot() error {
 	if c.liveness != nil {
 		c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	}
+	c.disks.look() // before members are opened
+	c.loops.Go(func() { c.disks.watch(c.ctx) })
+	c.loops.Go(func() { c.disks.tell(c.ctx) })
+	c.loops.Go(func() { c.disks.evacuate(c.ctx) })
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
 	c.reconciler.Go(func() { c.host.reconcile(c.ctx.Done()) })
@@ -206,6 +212,9 @@ func (c *Cluster) Ready() error {
 		return errors.New("cluster: node is draining")
 	}
 	if err := c.catalog.ready(); err != nil {
+		return err
+	}
+	if err := c.disks.ready(); err != nil {
 		return err
 	}
 	return c.host.ready(c.catalog.registered.Load())

@@ -30,7 +30,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	add := func(n membership.Node) {
 		_, connected := c.mux.Connected(n.ID)
 		at[n.ID] = len(s.Nodes)
-		s.Nodes = append(s.Nodes, NodeStatus{Node: n, Connected: connected || n.ID == c.cfg.Node})
+		s.Nodes = append(s.Nodes, NodeStatus{Node: n, Connected: connected || n.ID == c.cfg.Node, Disk: c.disks.of(n.ID)})
 	}
 	for _, n := range c.gossip() {
 		add(n)

@@ -11,7 +11,6 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
-	"github.com/quorate/quorate/wal/vfs"
 )
 
 // QueueLog says where the groups of queues keep their log, term and vote.
@@ -25,24 +24,22 @@ const (
 	QueueLogBolt QueueLog = "bolt"
 )
 
-// openShared opens the node's log, if queues use it.
+// openShared opens the node's log. Where queues do not use it, it still watches the disk.
 func (c *Cluster) openShared() error {
 	path := filepath.Join(c.dir.path, walDir)
-	if c.cfg.QueueLog != QueueLogShared && !exists(path) {
-		return nil
-	}
 	if err := os.MkdirAll(path, dirMode); err != nil {
 		return fmt.Errorf("cluster: making the log's directory: %w", err)
 	}
 	if err := syncDir(c.dir.path); err != nil {
 		return err
 	}
-	dir, err := vfs.OS(path)
+	dir, err := c.cfg.LogDir(path)
 	if err != nil {
 		return fmt.Errorf("cluster: opening the log's directory: %w", err)
 	}
 	c.shared, err = wal.Open(dir, wal.Config{
 		Logger: c.log, OnFailure: c.logFailed, OnLost: c.groupLost,
+		LowBytes: c.cfg.DiskLow, FloorBytes: c.cfg.DiskFloor, OnPressure: func(wal.Pressure) { c.disks.lookSoon() },
 		OnOpen: func(done, total int) {
 			c.starts(StartProgress{Phase: StartLog, Done: uint64(done), Total: uint64(total), Unit: unitSegments})
 		},
@@ -73,7 +70,7 @@ func (c *Cluster) groupLost(g id.GroupID, err error) {
 // openStorage opens a queue's log where it is, a new one as configured.
 func (h *host) openStorage(q id.QueueUID, dir string) (raftfsm.Storage, error) {
 	file := filepath.Join(dir, "log.db")
-	known := h.c.shared != nil && h.c.shared.Has(q.Group())
+	known := h.c.shared.Has(q.Group())
 	if !known && (h.c.cfg.QueueLog != QueueLogShared || exists(file)) {
 		if err := h.makeDir(dir); err != nil {
 			return nil, err
@@ -101,14 +98,14 @@ func (h *host) makeDir(dir string) error {
 
 // stored tells whether this node has something of a queue on disk.
 func (c *Cluster) stored(q id.QueueUID) bool {
-	return c.shared != nil && c.shared.Has(q.Group()) || c.dir.hasQueue(q)
+	return c.shared.Has(q.Group()) || c.dir.hasQueue(q)
 }
 
 // storedQueues returns the queues of which this node has something on disk.
 func (c *Cluster) storedQueues() ([]id.QueueUID, error) {
 	uids, err := c.dir.queues()
-	if err != nil || c.shared == nil {
-		return uids, err
+	if err != nil {
+		return nil, err
 	}
 	for _, g := range c.shared.Groups() {
 		uids = append(uids, id.QueueUID(g))
@@ -124,9 +121,6 @@ func exists(path string) bool {
 
 // dropStorage deletes what a queue's group has in the log.
 func (h *host) dropStorage(q id.QueueUID) error {
-	if h.c.shared == nil {
-		return nil // it goes with the queue's directory
-	}
 	if err := h.c.shared.Delete(q.Group()); err != nil && !errors.Is(err, wal.ErrClosed) {
 		return fmt.Errorf("cluster: deleting the log of queue %s: %w", q, err)
 	}

@@ -231,12 +231,23 @@ func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterSt
 		out.Nodes[i] = &brokerv1.ClusterNode{
 			Id: n.ID, Epoch: n.Epoch, ClientAddress: n.ClientAddress, Version: n.Version, Alive: n.Alive,
 			Connected: n.Connected, Replicas: uint32(n.Replicas), Leaders: uint32(n.Leaders), Draining: n.Draining,
+			Disk: diskStatus(n.Disk),
 		}
 		if at := n.Start; n.Answers {
 			out.Nodes[i].Start = &brokerv1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
 		}
 	}
 	return out, nil
+}
+
+func diskStatus(d *broker.Disk) *brokerv1.DiskStatus {
+	if d == nil {
+		return nil
+	}
+	return &brokerv1.DiskStatus{
+		Pressure: d.Pressure, Path: valid(d.Path), FreeBytes: d.Free, LowBytes: d.Low, FloorBytes: d.Floor,
+		HangsMs: uint64(d.Hangs.Milliseconds()), Stopped: uint32(d.Stopped), Refused: d.Refused, Moved: d.Moved,
+	}
 }
 
 // TransferLeadership moves a queue's leadership to another of its members.

@@ -37,6 +37,8 @@ func code(e *broker.Error) codes.Code {
 		return codes.InvalidArgument
 	case broker.NotImplemented:
 		return codes.Unimplemented
+	case broker.ResourceExhausted:
+		return codes.ResourceExhausted
 	case broker.Unavailable:
 		return codes.Unavailable
 	case broker.Internal:

@@ -85,7 +85,7 @@ func toResult(out *brokerv1.PublishResult, r *broker.Result) {
 	case broker.Rejected:
 		out.Result = brokerv1.PublishResult_RESULT_REJECTED
 		for _, x := range r.Rejections {
-			out.Rejections = append(out.Rejections, &brokerv1.Rejection{Queue: valid(x.Queue), Cause: toCause(x.Cause)})
+			out.Rejections = append(out.Rejections, &brokerv1.Rejection{Queue: valid(x.Queue), Cause: toCause(x.Cause), Reason: valid(x.Reason)})
 		}
 	}
 }
@@ -98,6 +98,8 @@ func toCause(c broker.RejectionCause) brokerv1.Rejection_Cause {
 		return brokerv1.Rejection_CAUSE_UNAVAILABLE
 	case broker.CauseUnknown:
 		return brokerv1.Rejection_CAUSE_UNKNOWN
+	case broker.CauseNoSpace:
+		return brokerv1.Rejection_CAUSE_NO_SPACE
 	}
 	return brokerv1.Rejection_CAUSE_UNSPECIFIED
 }

@@ -20,8 +20,15 @@ var errNotInjected = errors.New("the transport cannot hand raft a call of this n
 func (g *Group[R, E]) State() raft.RaftState { return g.raft.Load().State() }
 
 // Stalled tells whether a write to disk has been in progress for longer than
-// Config.StallTimeout. Changed tells of it.
-func (g *Group[R, E]) Stalled() bool { return g.store.stalled() }
+// Config.StallTimeout, or Config.Hangs says so of the node's disk. Changed tells of it.
+func (g *Group[R, E]) Stalled() bool { return g.store.stalled() || g.c.Hangs != nil && g.c.Hangs() }
+
+// HangsChanged makes Changed tell that Config.Hangs has another answer.
+func (g *Group[R, E]) HangsChanged() { g.watch.announce() }
+
+// WriteAge returns for how long the write to the storage that is under way has taken; 0 if
+// none is.
+func (g *Group[R, E]) WriteAge() time.Duration { return g.store.writes.age() }
 
 // Active tells whether entries were applied in the last minute.
 func (g *Group[R, E]) Active() bool {

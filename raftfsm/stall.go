@@ -44,3 +44,12 @@ func (w *stopwatch) over() bool {
 	since := w.since.Load()
 	return w.limit > 0 && since != 0 && time.Since(w.base)-time.Duration(since) >= w.limit
 }
+
+// age returns for how long it has measured, 0 if nothing is under way.
+func (w *stopwatch) age() time.Duration {
+	since := w.since.Load()
+	if since == 0 {
+		return 0
+	}
+	return time.Since(w.base) - time.Duration(since)
+}

@@ -15,11 +15,12 @@ const (
 	DefaultMaxPendingBytes = 64 << 20
 	DefaultTailBytes       = 64 << 20
 	DefaultSpares          = 1
-	DefaultLowBytes        = 1 << 30
-	DefaultFloorBytes      = 256 << 20
+	DefaultLowBytes        = 1 << 30   // but at most a defaultLowShare of the file system
+	DefaultFloorBytes      = 256 << 20 // but at most a quarter of that
 	DefaultSpaceInterval   = time.Second
 
 	minSegmentBytes = 4 << 10
+	defaultLowShare = 20
 )
 
 // Config configures a Log. The zero value is ready to use.
@@ -42,11 +43,13 @@ type Config struct {
 	// although they are rather full. Zero means no budget.
 	BudgetBytes int64
 	// LowBytes is the free space of the file system below which Pressure is Low: publishes
-	// are to be refused. Zero means DefaultLowBytes, negative switches it off.
+	// are to be refused. Zero means DefaultLowBytes, or a twentieth of the file system if
+	// that is less; negative switches it off.
 	LowBytes int64
 	// FloorBytes is the free space below which Pressure is Floor: the node is to hand its
-	// leaders away and stop before a write fails. Zero means DefaultFloorBytes, at most a
-	// quarter of LowBytes; negative switches it off.
+	// leaders away and its members are to stop before a write fails. Zero means
+	// DefaultFloorBytes, or a quarter of what zero means for LowBytes if that is less, and
+	// never more than LowBytes; negative switches it off.
 	FloorBytes int64
 	// SpaceInterval is how often free space is asked for. Zero means
 	// DefaultSpaceInterval, negative only when segments begin.
@@ -100,13 +103,6 @@ func (c Config) withDefaults() Config {
 	c.MaxPendingBytes = orDefault(c.MaxPendingBytes, DefaultMaxPendingBytes)
 	c.TailBytes = orDefault(c.TailBytes, DefaultTailBytes)
 	c.Spares = max(0, orDefault(c.Spares, DefaultSpares))
-	c.LowBytes = orDefault(c.LowBytes, DefaultLowBytes)
-	if c.FloorBytes == 0 {
-		c.FloorBytes = DefaultFloorBytes
-		if c.LowBytes > 0 {
-			c.FloorBytes = min(c.FloorBytes, c.LowBytes/4)
-		}
-	}
 	c.SpaceInterval = orDefault(c.SpaceInterval, DefaultSpaceInterval)
 	c.batchBytes = orDefault(c.batchBytes, batchBytes)
 	if c.OnOpen == nil {

@@ -91,13 +91,13 @@ func TestDiskFull(t *testing.T) {
 	if last, _ := groupOf(t, l, 1).LastIndex(); last != next-2 && last != next-1 {
 		t.Errorf("last index is %d instead of %d", last, next-2)
 	}
-	if p := l.Pressure(); p != PressureNone {
+	if p := l.Space().Pressure; p != PressureNone {
 		t.Errorf("pressure is %s", p)
 	}
 }
 
 func TestPressureDoesNotFlutter(t *testing.T) {
-	p := PressureNone
+	s := Space{Low: 100, Floor: 20}
 	for _, step := range []struct {
 		free uint64
 		want Pressure
@@ -113,12 +113,36 @@ func TestPressureDoesNotFlutter(t *testing.T) {
 		{124, PressureLow},
 		{1000, PressureNone},
 	} {
-		if p = pressureOf(step.free, p, 100, 20); p != step.want {
-			t.Errorf("%d bytes free: %s instead of %s", step.free, p, step.want)
+		if s.judge(step.free); s.Pressure != step.want {
+			t.Errorf("%d bytes free: %s instead of %s", step.free, s.Pressure, step.want)
 		}
 	}
-	if p := pressureOf(0, PressureNone, -1, -1); p != PressureNone {
-		t.Errorf("switched off: %s", p)
+	off := Space{Low: -1, Floor: -1}
+	if off.judge(0); off.Pressure != PressureNone {
+		t.Errorf("switched off: %s", off.Pressure)
+	}
+}
+
+// Limits that nobody has set suit a small disk too.
+func TestPressureLimits(t *testing.T) {
+	const gib = 1 << 30
+	for _, c := range []struct {
+		low, floor         int64
+		total              uint64
+		wantLow, wantFloor int64
+	}{
+		{0, 0, 500 * gib, gib, gib / 4},
+		{0, 0, 2 * gib, 2 * gib / 20, 2 * gib / 80},
+		{5 * gib, 0, 500 * gib, 5 * gib, gib / 4},
+		{1000, 0, 500 * gib, 1000, 1000},
+		{0, 100, 500 * gib, gib, 100},
+		{-1, 100, 500 * gib, -1, 100},
+		{-1, -1, 500 * gib, -1, -1},
+	} {
+		config := Config{LowBytes: c.low, FloorBytes: c.floor}
+		if low, floor := config.limits(c.total); low != c.wantLow || floor != c.wantFloor {
+			t.Errorf("%+v: %d and %d", c, low, floor)
+		}
 	}
 }
 
@@ -131,13 +155,13 @@ func TestPressureRecovers(t *testing.T) {
 		c.LowBytes, c.SpaceInterval = 2000, time.Second
 		l, err := Open(d, c)
 		ok(t, err)
-		if p := l.Pressure(); p != PressureLow {
+		if p := l.Space().Pressure; p != PressureLow {
 			t.Errorf("pressure is %s", p)
 		}
 		d.SetCapacity(10000)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if p := l.Pressure(); p != PressureNone {
+		if p := l.Space().Pressure; p != PressureNone {
 			t.Errorf("pressure is %s", p)
 		}
 		ok(t, l.Close())

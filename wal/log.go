@@ -78,8 +78,7 @@ type Log struct {
 	pending  int64         // bytes appended and not durable
 	synced   loc           // seg and off: where the durable part of the head ends
 	tail     tailBudget
-	pressure Pressure
-	free     uint64    // of the file system when it was last asked
+	room     Space
 	began    time.Time // of the batch being written
 	syncs    uint64
 	carried  uint64 // bytes

@@ -23,7 +23,7 @@ func (l *Log) Stats() Stats {
 	defer l.mu.Unlock()
 	s := Stats{
 		Segments: len(l.segs), Spares: len(l.spares), PendingBytes: l.pending, TailBytes: l.tail.bytes,
-		FreeBytes: l.free, Syncs: l.syncs, Appended: uint64(l.appended), Carried: l.carried, Pressure: l.pressure,
+		FreeBytes: l.room.Free, Syncs: l.syncs, Appended: uint64(l.appended), Carried: l.carried, Pressure: l.room.Pressure,
 	}
 	for _, g := range l.groups {
 		if g.exists() {

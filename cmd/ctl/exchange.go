@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newExchange(s *session) *cobra.Command {
@@ -103,6 +104,20 @@ func newBinding(s *session) *cobra.Command {
 	return cmd
 }
 
+// diskText tells how a node's disk fares in a word or two.
+func diskText(d *brokerv1.DiskStatus) string {
+	switch {
+	case d == nil:
+		return "?"
+	case d.GetHangsMs() > 0:
+		return fmt.Sprintf("hangs for %d ms", d.GetHangsMs())
+	case d.GetStopped() > 0:
+		return fmt.Sprintf("%s, %d MiB free, %d members stopped", d.GetPressure(), d.GetFreeBytes()>>20, d.GetStopped())
+	default:
+		return fmt.Sprintf("%s, %d MiB free", d.GetPressure(), d.GetFreeBytes()>>20)
+	}
+}
+
 func newCluster(s *session) *cobra.Command {
 	status := &cobra.Command{
 		Use: "status", Short: "Show the nodes as one of them sees the cluster", Args: exactArgs(),
@@ -120,13 +135,13 @@ func newCluster(s *session) *cobra.Command {
 					}
 					rows = append(rows, []string{
 						n.GetId(), n.GetClientAddress(), n.GetVersion(), fmt.Sprint(n.GetAlive()), fmt.Sprint(n.GetConnected() || n.GetId() == st.GetNode()),
-						fmt.Sprint(n.GetReplicas()), fmt.Sprint(n.GetLeaders()), role,
+						fmt.Sprint(n.GetReplicas()), fmt.Sprint(n.GetLeaders()), diskText(n.GetDisk()), role,
 					})
 				}
 				if s.output == outputTable {
 					printf(cmd.OutOrStdout(), "cluster %s as node %s sees it\n", st.GetCluster(), st.GetNode())
 				}
-				header := []string{"node", "clients", "version", "alive", "connected", "replicas", "leaders", ""}
+				header := []string{"node", "clients", "version", "alive", "connected", "replicas", "leaders", "disk", ""}
 				return s.printRows(cmd.OutOrStdout(), header, rows, []proto.Message{st})
 			})
 		},

@@ -72,12 +72,12 @@ func (m *Mem) Used() uint64 {
 	return m.used()
 }
 
-// Free implements Dir.
-func (m *Mem) Free() (uint64, error) {
+// Space implements Dir.
+func (m *Mem) Space() (free, total uint64, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	used := m.used()
-	return m.capacity - min(used, m.capacity), nil
+	return m.capacity - min(used, m.capacity), m.capacity, nil
 }
 
 // Create implements Dir.

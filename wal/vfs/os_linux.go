@@ -35,10 +35,10 @@ func (d osDir) Lock(name string) (io.Closer, error) {
 	return f, nil
 }
 
-func (d osDir) Free() (uint64, error) {
+func (d osDir) Space() (free, total uint64, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(d.path, &s); err != nil {
-		return 0, &os.PathError{Op: "statfs", Path: d.path, Err: err}
+		return 0, 0, &os.PathError{Op: "statfs", Path: d.path, Err: err}
 	}
-	return s.Bavail * uint64(s.Bsize), nil
+	return s.Bavail * uint64(s.Bsize), s.Blocks * uint64(s.Bsize), nil
 }

@@ -25,5 +25,5 @@ type removing struct{ *os.File }
 
 func (r removing) Close() error { return errors.Join(r.File.Close(), os.Remove(r.Name())) }
 
-// Free is not known here, so there is never pressure.
-func (d osDir) Free() (uint64, error) { return math.MaxInt64, nil }
+// Space is not known here, so there is never pressure.
+func (d osDir) Space() (free, total uint64, err error) { return math.MaxInt64, math.MaxInt64, nil }

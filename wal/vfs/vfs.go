@@ -29,8 +29,9 @@ type Dir interface {
 	SyncDir() error
 	// Lock keeps other processes out until it is closed; an error if one is in.
 	Lock(name string) (io.Closer, error)
-	// Free returns how many bytes may still be written to the file system.
-	Free() (uint64, error)
+	// Space returns how many bytes may still be written to the file system, and how many
+	// it holds.
+	Space() (free, total uint64, err error)
 }
 
 // File is an open file.

@@ -20,7 +20,9 @@ type Config struct {
 	NodeID  string `koanf:"node_id"`
 	DataDir string `koanf:"data_dir"`
 	Storage struct {
-		QueueLog string `koanf:"queue_log"`
+		QueueLog  string `koanf:"queue_log"`
+		DiskLow   int64  `koanf:"disk_low"`
+		DiskFloor int64  `koanf:"disk_floor"`
 	} `koanf:"storage"`
 	Cluster struct {
 		Name          string   `koanf:"name"`
@@ -64,6 +66,7 @@ type Config struct {
 		Suspect   time.Duration `koanf:"suspect"`
 		Heartbeat time.Duration `koanf:"heartbeat"`
 		Drain     time.Duration `koanf:"drain"`
+		DiskHang  time.Duration `koanf:"disk_hang"`
 	} `koanf:"timeouts"`
 }
 
@@ -132,6 +135,11 @@ func (c *Config) validateNumbers() []error {
 		}
 	}
 	bounds("limits.max_message_bytes", int64(c.Limits.MaxMessageBytes), 1, maxMessageBytes, "bytes")
+	bounds("storage.disk_low", c.Storage.DiskLow, 0, 1<<50, "bytes")
+	bounds("storage.disk_floor", c.Storage.DiskFloor, 0, 1<<50, "bytes")
+	if low := c.Storage.DiskLow; low > 0 && c.Storage.DiskFloor > low {
+		errs = append(errs, fmt.Errorf("config: storage.disk_floor is %d: use at most storage.disk_low, %d", c.Storage.DiskFloor, low))
+	}
 	bounds("limits.body_cache_bytes", c.Limits.BodyCacheBytes, 1<<20, 1<<40, "bytes")
 	bounds("limits.publish_window", int64(c.Limits.PublishWindow), 1, 1<<20, "messages")
 	durations := func(key string, value, low, high time.Duration) {
@@ -147,6 +155,7 @@ func (c *Config) validateNumbers() []error {
 	durations("timeouts.suspect", c.Timeouts.Suspect, 200*time.Millisecond, time.Minute)
 	durations("timeouts.heartbeat", c.Timeouts.Heartbeat, 50*time.Millisecond, time.Minute)
 	durations("timeouts.drain", c.Timeouts.Drain, time.Second, time.Hour)
+	durations("timeouts.disk_hang", c.Timeouts.DiskHang, 3*time.Second, time.Hour)
 	return errs
 }
 

@@ -20,6 +20,8 @@ func Keys() []Key {
 		{"node_id", "", "name of this node, unique in the cluster and for good; empty: the host's name"},
 		{"data_dir", "/var/lib/quorate", "directory of all that this node stores; one process at a time"},
 		{"storage.queue_log", "shared", "where new queues keep their log: shared, the node's one log, or bolt, a file for each"},
+		{"storage.disk_low", 0, "free bytes of the data directory's disk below which the node hands its leaders over and counts as one that can take no messages; 0: 1 GiB, or a twentieth of the disk if that is less"},
+		{"storage.disk_floor", 0, "free bytes below which the node's members of queues stop until there is room again; 0: 256 MiB, or an eightieth of the disk if that is less"},
 		{"cluster.name", "quorate", "name of the cluster; nodes of another name are refused"},
 		{"cluster.expect", 3, "nodes that found the cluster together at its very first start; the same on every node"},
 		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved again and again"},
@@ -51,6 +53,7 @@ func Keys() []Key {
 		{"timeouts.suspect", 400 * time.Millisecond, "with cluster.elections links: a node that does not answer for this long is lost, and its queues elect other leaders"},
 		{"timeouts.heartbeat", 500 * time.Millisecond, "a group's leader is taken for lost after about this long without a word: the catalog's, and with cluster.elections timers a queue's"},
 		{"timeouts.drain", 60 * time.Second, "moving leadership away before the node stops"},
+		{"timeouts.disk_hang", 10 * time.Second, "a write to the disk does not come back: the process ends with code 75; its leaders are silent after 2 s"},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/quorate/quorate/cluster"
@@ -26,6 +27,7 @@ type health struct {
 	mu      sync.Mutex
 	start   cluster.StartProgress // as told last, while ready is nil
 	ready   func() error          // nil: not started
+	warning func() string         // what to look at although the node serves
 	written time.Time
 	fault   error
 }
@@ -34,10 +36,10 @@ func newHealth(dataDir string) *health {
 	return &health{file: filepath.Join(dataDir, "alive"), stop: make(chan struct{}), written: time.Now()}
 }
 
-func (h *health) started(ready func() error) {
+func (h *health) started(ready func() error, warning func() string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.ready = ready
+	h.ready, h.warning = ready, warning
 }
 
 // starting takes how far the start is.
@@ -56,7 +58,8 @@ func (h *health) watchDisk() {
 	for {
 		err := writeSynced(h.file)
 		h.mu.Lock()
-		if h.fault = err; err == nil {
+		// A disk that is full answers; to start the node anew would not make room.
+		if h.fault = err; err == nil || errors.Is(err, syscall.ENOSPC) {
 			h.written = time.Now()
 		}
 		h.mu.Unlock()
@@ -117,16 +120,28 @@ func (h *health) handler() http.Handler {
 	for path, check := range map[string]func() error{
 		"/health/startup": h.startup, "/health/live": h.live, "/health/ready": h.serving,
 	} {
-		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, check()) })
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) { answer(w, check(), h.warnings()) })
 	}
 	return mux
 }
 
-func answer(w http.ResponseWriter, err error) {
+// warnings tells what an operator should look at although the node serves.
+func (h *health) warnings() string {
+	h.mu.Lock()
+	warning := h.warning
+	h.mu.Unlock()
+	if warning == nil {
+		return ""
+	}
+	return warning()
+}
+
+func answer(w http.ResponseWriter, err error, warning string) {
 	body := struct {
-		Status string `json:"status"`
-		Reason string `json:"reason,omitempty"`
-	}{Status: "ok"}
+		Status  string `json:"status"`
+		Reason  string `json:"reason,omitempty"`
+		Warning string `json:"warning,omitempty"`
+	}{Status: "ok", Warning: warning}
 	code := http.StatusOK
 	if err != nil {
 		body.Status, body.Reason, code = "failing", err.Error(), http.StatusServiceUnavailable

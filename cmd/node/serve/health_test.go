@@ -34,12 +34,16 @@ func TestHealth(t *testing.T) {
 	expect("/health/startup", 503, "opening the log: 3 of 40 segments")
 	expect("/health/ready", 503, "opening the log: 3 of 40 segments")
 
-	h.started(func() error { return ready })
+	warning := ""
+	h.started(func() error { return ready }, func() string { return warning })
 	expect("/health/startup", 200, "ok")
 	ready = errors.New("the catalog has no leader")
 	expect("/health/ready", 503, "the catalog has no leader")
 	ready = nil
 	expect("/health/ready", 200, "ok")
+
+	warning = "the disk is low"
+	expect("/health/ready", 200, `"warning":"the disk is low"`)
 
 	h.written, h.fault = time.Now().Add(-time.Hour), errors.New("disk full")
 	expect("/health/live", 503, "disk full")

@@ -25,6 +25,10 @@ const (
 	// shutdownTimeout bounds each step of stopping after the drain.
 	shutdownTimeout = 10 * time.Second
 	dirMode         = 0o750
+	// ExitDiskHangs is the exit code of a node that ends because its disk hangs, and
+	// lastWords is how long the log may take to say so.
+	ExitDiskHangs = 75
+	lastWords     = time.Second
 	// maxShownBytes bounds what is logged of a name that a stranger chose.
 	maxShownBytes = 128
 	// nameTimeout bounds the wait for this node's own name, which is looked up every nameEvery.
@@ -98,7 +102,7 @@ func (n *node) start(ctx context.Context, version string) error {
 		return err
 	}
 	n.broker.Attach(n.part)
-	n.health.started(n.broker.Ready)
+	n.health.started(n.broker.Ready, n.part.Warning)
 	return n.serveClients(ctx)
 }
 
@@ -106,7 +110,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	c := cluster.Config{
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
 		Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
-		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: func(err error) { n.failed <- err },
+		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: n.fail,
 		Starting:    n.health.starting,
 		QueueConfig: broker.QueueConfig, ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		HeartbeatTimeout: n.cfg.Timeouts.Heartbeat, SuspectAfter: n.cfg.Timeouts.Suspect, Elections: cluster.Elections(n.cfg.Cluster.Elections),
@@ -115,6 +119,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 			Delay: n.cfg.Cluster.Reconcile.Delay, AutoRemove: n.cfg.Cluster.Reconcile.AutoRemove,
 		},
 		BodyCacheBytes: n.cfg.Limits.BodyCacheBytes, PublishWindow: n.cfg.Limits.PublishWindow,
+		DiskLow: n.cfg.Storage.DiskLow, DiskFloor: n.cfg.Storage.DiskFloor, DiskHang: n.cfg.Timeouts.DiskHang,
 	}
 	if c.ConfirmTimeout == 0 {
 		c.ConfirmTimeout = -1 // never
@@ -129,6 +134,18 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		c.TLS = n.peerTLS.Current
 	}
 	return c, errors.Join(errs[:]...)
+}
+
+// fail ends the node. If its disk hangs, it ends the process: stopping would wait for the
+// disk, and so may the log.
+func (n *node) fail(err error) {
+	if !errors.Is(err, cluster.ErrDiskHangs) {
+		n.failed <- err
+		return
+	}
+	time.AfterFunc(lastWords, func() { os.Exit(ExitDiskHangs) })
+	n.log.Error("the process ends because its disk hangs", "node", n.cfg.NodeID, "exit_code", ExitDiskHangs, "error", err)
+	os.Exit(ExitDiskHangs)
 }
 
 // awaitName waits until this node's own name resolves: in an orchestrator the name is

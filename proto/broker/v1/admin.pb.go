@@ -2146,6 +2146,9 @@ type ClusterNode struct {
 	Connected bool   `protobuf:"varint,6,opt,name=connected,proto3" json:"connected,omitempty"`
 	Replicas  uint32 `protobuf:"varint,7,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	Leaders   uint32 `protobuf:"varint,8,opt,name=leaders,proto3" json:"leaders,omitempty"`
+	// Disk is how the disk fares that the node's data directory is on, as the node has told
+	// the one that answers; unset: it has not.
+	Disk *DiskStatus `protobuf:"bytes,9,opt,name=disk,proto3" json:"disk,omitempty"`
 	// Draining nodes lead nothing that another can lead, and take no new work. It is told
 	// with details.
 	Draining bool `protobuf:"varint,20,opt,name=draining,proto3" json:"draining,omitempty"`
@@ -2241,6 +2244,13 @@ func (x *ClusterNode) GetLeaders() uint32 {
 	return 0
 }
 
+func (x *ClusterNode) GetDisk() *DiskStatus {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
 func (x *ClusterNode) GetDraining() bool {
 	if x != nil {
 		return x.Draining
@@ -2255,6 +2265,120 @@ func (x *ClusterNode) GetStart() *StartProgress {
 	return nil
 }
 
+// DiskStatus is how a node's disk fares.
+type DiskStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Pressure is none, low or floor.
+	Pressure  string `protobuf:"bytes,1,opt,name=pressure,proto3" json:"pressure,omitempty"`
+	Path      string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	FreeBytes uint64 `protobuf:"varint,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	// LowBytes and floor_bytes are the limits of free_bytes in force.
+	LowBytes   uint64 `protobuf:"varint,4,opt,name=low_bytes,json=lowBytes,proto3" json:"low_bytes,omitempty"`
+	FloorBytes uint64 `protobuf:"varint,5,opt,name=floor_bytes,json=floorBytes,proto3" json:"floor_bytes,omitempty"`
+	// HangsMs is for how long a write has been under way, if that is too long; 0: it is not.
+	HangsMs uint64 `protobuf:"varint,6,opt,name=hangs_ms,json=hangsMs,proto3" json:"hangs_ms,omitempty"`
+	// Stopped members wait for room.
+	Stopped uint32 `protobuf:"varint,7,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// Refused publishes and moved leaders for want of room, since the node's start.
+	Refused       uint64 `protobuf:"varint,8,opt,name=refused,proto3" json:"refused,omitempty"`
+	Moved         uint64 `protobuf:"varint,9,opt,name=moved,proto3" json:"moved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskStatus) Reset() {
+	*x = DiskStatus{}
+	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskStatus) ProtoMessage() {}
+
+func (x *DiskStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
+func (*DiskStatus) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *DiskStatus) GetPressure() string {
+	if x != nil {
+		return x.Pressure
+	}
+	return ""
+}
+
+func (x *DiskStatus) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *DiskStatus) GetFreeBytes() uint64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetLowBytes() uint64 {
+	if x != nil {
+		return x.LowBytes
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetFloorBytes() uint64 {
+	if x != nil {
+		return x.FloorBytes
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetHangsMs() uint64 {
+	if x != nil {
+		return x.HangsMs
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetStopped() uint32 {
+	if x != nil {
+		return x.Stopped
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *DiskStatus) GetMoved() uint64 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
+}
+
 // StartProgress is how far a node's start is.
 type StartProgress struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2263,15 +2387,18 @@ type StartProgress struct {
 	Phase string `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
 	Done  uint64 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
 	// Total is 0 while it is not known.
-	Total         uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	Unit          string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
+	Total uint64 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	Unit  string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
+	// Disk is how the disk fares that the node's data directory is on, as the node has told
+	// the one that answers; unset: it has not.
+	Disk          *DiskStatus `protobuf:"bytes,9,opt,name=disk,proto3" json:"disk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	mi := &file_broker_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2283,7 +2410,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	mi := &file_broker_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2296,7 +2423,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -2327,6 +2454,13 @@ func (x *StartProgress) GetUnit() string {
 	return ""
 }
 
+func (x *StartProgress) GetDisk() *DiskStatus {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
 // TransferLeadershipRequest names the queue and the node.
 type TransferLeadershipRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2341,7 +2475,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[31]
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2353,7 +2487,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[31]
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2366,7 +2500,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TransferLeadershipRequest) GetVhost() string {
@@ -2399,7 +2533,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2411,7 +2545,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2424,7 +2558,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 // DrainRequest asks a node to give up leadership.
@@ -2443,7 +2577,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2455,7 +2589,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2468,7 +2602,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DrainRequest) GetNode() string {
@@ -2502,7 +2636,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2648,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2661,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -2573,7 +2707,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2585,7 +2719,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2598,7 +2732,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Operation) GetId() string {
@@ -2717,7 +2851,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2729,7 +2863,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2742,7 +2876,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListOperationsRequest) GetRunning() bool {
@@ -2764,7 +2898,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +2910,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +2923,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -2816,7 +2950,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2962,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +2975,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetOperationRequest) GetId() string {
@@ -2861,7 +2995,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3007,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3020,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -2906,7 +3040,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3052,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3065,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WatchOperationRequest) GetId() string {
@@ -2951,7 +3085,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2963,7 +3097,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2976,7 +3110,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -2996,7 +3130,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3008,7 +3142,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3021,7 +3155,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -3041,7 +3175,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3053,7 +3187,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3066,7 +3200,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -3091,7 +3225,7 @@ type StartOperationResponse struct {
 
 func (x *StartOperationResponse) Reset() {
 	*x = StartOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3103,7 +3237,7 @@ func (x *StartOperationResponse) String() string {
 func (*StartOperationResponse) ProtoMessage() {}
 
 func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3116,7 +3250,7 @@ func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResponse.ProtoReflect.Descriptor instead.
 func (*StartOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *StartOperationResponse) GetOperation() *Operation {
@@ -3153,7 +3287,7 @@ type QueueFilter struct {
 
 func (x *QueueFilter) Reset() {
 	*x = QueueFilter{}
-	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3165,7 +3299,7 @@ func (x *QueueFilter) String() string {
 func (*QueueFilter) ProtoMessage() {}
 
 func (x *QueueFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3178,7 +3312,7 @@ func (x *QueueFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueFilter.ProtoReflect.Descriptor instead.
 func (*QueueFilter) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *QueueFilter) GetVhost() string {
@@ -3210,7 +3344,7 @@ type GrowQueuesRequest struct {
 
 func (x *GrowQueuesRequest) Reset() {
 	*x = GrowQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +3356,7 @@ func (x *GrowQueuesRequest) String() string {
 func (*GrowQueuesRequest) ProtoMessage() {}
 
 func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +3369,7 @@ func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowQueuesRequest.ProtoReflect.Descriptor instead.
 func (*GrowQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GrowQueuesRequest) GetNode() string {
@@ -3281,7 +3415,7 @@ type ShrinkNodeRequest struct {
 
 func (x *ShrinkNodeRequest) Reset() {
 	*x = ShrinkNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3293,7 +3427,7 @@ func (x *ShrinkNodeRequest) String() string {
 func (*ShrinkNodeRequest) ProtoMessage() {}
 
 func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3306,7 +3440,7 @@ func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkNodeRequest.ProtoReflect.Descriptor instead.
 func (*ShrinkNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ShrinkNodeRequest) GetNode() string {
@@ -3347,7 +3481,7 @@ type RebalanceQueuesRequest struct {
 
 func (x *RebalanceQueuesRequest) Reset() {
 	*x = RebalanceQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3359,7 +3493,7 @@ func (x *RebalanceQueuesRequest) String() string {
 func (*RebalanceQueuesRequest) ProtoMessage() {}
 
 func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3372,7 +3506,7 @@ func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceQueuesRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RebalanceQueuesRequest) GetQueues() *QueueFilter {
@@ -3395,7 +3529,7 @@ type AddMemberRequest struct {
 
 func (x *AddMemberRequest) Reset() {
 	*x = AddMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3541,7 @@ func (x *AddMemberRequest) String() string {
 func (*AddMemberRequest) ProtoMessage() {}
 
 func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3554,7 @@ func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddMemberRequest.ProtoReflect.Descriptor instead.
 func (*AddMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *AddMemberRequest) GetVhost() string {
@@ -3459,7 +3593,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3471,7 +3605,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3484,7 +3618,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RemoveMemberRequest) GetVhost() string {
@@ -3532,7 +3666,7 @@ type ReplaceMemberRequest struct {
 
 func (x *ReplaceMemberRequest) Reset() {
 	*x = ReplaceMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3544,7 +3678,7 @@ func (x *ReplaceMemberRequest) String() string {
 func (*ReplaceMemberRequest) ProtoMessage() {}
 
 func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3557,7 +3691,7 @@ func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceMemberRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReplaceMemberRequest) GetVhost() string {
@@ -3610,7 +3744,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3622,7 +3756,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3635,7 +3769,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -3823,7 +3957,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12%\n" +
 	"\x0ecatalog_leader\x18\x03 \x01(\tR\rcatalogLeader\x12#\n" +
 	"\rcatalog_index\x18\x04 \x01(\x04R\fcatalogIndex\x124\n" +
-	"\x05nodes\x18\x05 \x03(\v2\x1e.quorate.broker.v1.ClusterNodeR\x05nodes\"\xb2\x02\n" +
+	"\x05nodes\x18\x05 \x03(\v2\x1e.quorate.broker.v1.ClusterNodeR\x05nodes\"\xe5\x02\n" +
 	"\vClusterNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12%\n" +
@@ -3832,14 +3966,29 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x05alive\x18\x05 \x01(\bR\x05alive\x12\x1c\n" +
 	"\tconnected\x18\x06 \x01(\bR\tconnected\x12\x1a\n" +
 	"\breplicas\x18\a \x01(\rR\breplicas\x12\x18\n" +
-	"\aleaders\x18\b \x01(\rR\aleaders\x12\x1a\n" +
+	"\aleaders\x18\b \x01(\rR\aleaders\x121\n" +
+	"\x04disk\x18\t \x01(\v2\x1d.quorate.broker.v1.DiskStatusR\x04disk\x12\x1a\n" +
 	"\bdraining\x18\x14 \x01(\bR\bdraining\x126\n" +
-	"\x05start\x18\x15 \x01(\v2 .quorate.broker.v1.StartProgressR\x05start\"c\n" +
+	"\x05start\x18\x15 \x01(\v2 .quorate.broker.v1.StartProgressR\x05start\"\xfe\x01\n" +
+	"\n" +
+	"DiskStatus\x12\x1a\n" +
+	"\bpressure\x18\x01 \x01(\tR\bpressure\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x03 \x01(\x04R\tfreeBytes\x12\x1b\n" +
+	"\tlow_bytes\x18\x04 \x01(\x04R\blowBytes\x12\x1f\n" +
+	"\vfloor_bytes\x18\x05 \x01(\x04R\n" +
+	"floorBytes\x12\x19\n" +
+	"\bhangs_ms\x18\x06 \x01(\x04R\ahangsMs\x12\x18\n" +
+	"\astopped\x18\a \x01(\rR\astopped\x12\x18\n" +
+	"\arefused\x18\b \x01(\x04R\arefused\x12\x14\n" +
+	"\x05moved\x18\t \x01(\x04R\x05moved\"\x96\x01\n" +
 	"\rStartProgress\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x12\n" +
-	"\x04unit\x18\x04 \x01(\tR\x04unit\"[\n" +
+	"\x04unit\x18\x04 \x01(\tR\x04unit\x121\n" +
+	"\x04disk\x18\t \x01(\v2\x1d.quorate.broker.v1.DiskStatusR\x04disk\"[\n" +
 	"\x19TransferLeadershipRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x12\n" +
@@ -3984,7 +4133,7 @@ func file_broker_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_broker_v1_admin_proto_goTypes = []any{
 	(DestinationType)(0),               // 0: quorate.broker.v1.DestinationType
 	(OperationState)(0),                // 1: quorate.broker.v1.OperationState
@@ -4018,117 +4167,120 @@ var file_broker_v1_admin_proto_goTypes = []any{
 	(*ClusterStatusRequest)(nil),       // 29: quorate.broker.v1.ClusterStatusRequest
 	(*ClusterStatusResponse)(nil),      // 30: quorate.broker.v1.ClusterStatusResponse
 	(*ClusterNode)(nil),                // 31: quorate.broker.v1.ClusterNode
-	(*StartProgress)(nil),              // 32: quorate.broker.v1.StartProgress
-	(*TransferLeadershipRequest)(nil),  // 33: quorate.broker.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 34: quorate.broker.v1.TransferLeadershipResponse
-	(*DrainRequest)(nil),               // 35: quorate.broker.v1.DrainRequest
-	(*DrainResponse)(nil),              // 36: quorate.broker.v1.DrainResponse
-	(*Operation)(nil),                  // 37: quorate.broker.v1.Operation
-	(*ListOperationsRequest)(nil),      // 38: quorate.broker.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 39: quorate.broker.v1.ListOperationsResponse
-	(*GetOperationRequest)(nil),        // 40: quorate.broker.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),       // 41: quorate.broker.v1.GetOperationResponse
-	(*WatchOperationRequest)(nil),      // 42: quorate.broker.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),     // 43: quorate.broker.v1.WatchOperationResponse
-	(*CancelOperationRequest)(nil),     // 44: quorate.broker.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 45: quorate.broker.v1.CancelOperationResponse
-	(*StartOperationResponse)(nil),     // 46: quorate.broker.v1.StartOperationResponse
-	(*QueueFilter)(nil),                // 47: quorate.broker.v1.QueueFilter
-	(*GrowQueuesRequest)(nil),          // 48: quorate.broker.v1.GrowQueuesRequest
-	(*ShrinkNodeRequest)(nil),          // 49: quorate.broker.v1.ShrinkNodeRequest
-	(*RebalanceQueuesRequest)(nil),     // 50: quorate.broker.v1.RebalanceQueuesRequest
-	(*AddMemberRequest)(nil),           // 51: quorate.broker.v1.AddMemberRequest
-	(*RemoveMemberRequest)(nil),        // 52: quorate.broker.v1.RemoveMemberRequest
-	(*ReplaceMemberRequest)(nil),       // 53: quorate.broker.v1.ReplaceMemberRequest
-	(*ForgetNodeRequest)(nil),          // 54: quorate.broker.v1.ForgetNodeRequest
-	nil,                                // 55: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	nil,                                // 56: quorate.broker.v1.QueueStats.DeadLetteredEntry
-	(*Table)(nil),                      // 57: quorate.broker.v1.Table
+	(*DiskStatus)(nil),                 // 32: quorate.broker.v1.DiskStatus
+	(*StartProgress)(nil),              // 33: quorate.broker.v1.StartProgress
+	(*TransferLeadershipRequest)(nil),  // 34: quorate.broker.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 35: quorate.broker.v1.TransferLeadershipResponse
+	(*DrainRequest)(nil),               // 36: quorate.broker.v1.DrainRequest
+	(*DrainResponse)(nil),              // 37: quorate.broker.v1.DrainResponse
+	(*Operation)(nil),                  // 38: quorate.broker.v1.Operation
+	(*ListOperationsRequest)(nil),      // 39: quorate.broker.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 40: quorate.broker.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),        // 41: quorate.broker.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),       // 42: quorate.broker.v1.GetOperationResponse
+	(*WatchOperationRequest)(nil),      // 43: quorate.broker.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),     // 44: quorate.broker.v1.WatchOperationResponse
+	(*CancelOperationRequest)(nil),     // 45: quorate.broker.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 46: quorate.broker.v1.CancelOperationResponse
+	(*StartOperationResponse)(nil),     // 47: quorate.broker.v1.StartOperationResponse
+	(*QueueFilter)(nil),                // 48: quorate.broker.v1.QueueFilter
+	(*GrowQueuesRequest)(nil),          // 49: quorate.broker.v1.GrowQueuesRequest
+	(*ShrinkNodeRequest)(nil),          // 50: quorate.broker.v1.ShrinkNodeRequest
+	(*RebalanceQueuesRequest)(nil),     // 51: quorate.broker.v1.RebalanceQueuesRequest
+	(*AddMemberRequest)(nil),           // 52: quorate.broker.v1.AddMemberRequest
+	(*RemoveMemberRequest)(nil),        // 53: quorate.broker.v1.RemoveMemberRequest
+	(*ReplaceMemberRequest)(nil),       // 54: quorate.broker.v1.ReplaceMemberRequest
+	(*ForgetNodeRequest)(nil),          // 55: quorate.broker.v1.ForgetNodeRequest
+	nil,                                // 56: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	nil,                                // 57: quorate.broker.v1.QueueStats.DeadLetteredEntry
+	(*Table)(nil),                      // 58: quorate.broker.v1.Table
 }
 var file_broker_v1_admin_proto_depIdxs = []int32{
-	57, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
+	58, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
 	10, // 1: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
-	57, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
+	58, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
 	11, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
 	12, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
-	55, // 5: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	56, // 6: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
+	56, // 5: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	57, // 6: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
 	10, // 7: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	57, // 8: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	58, // 8: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
 	21, // 9: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	57, // 10: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	58, // 10: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
 	0,  // 11: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	57, // 12: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	58, // 12: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
 	22, // 13: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
 	22, // 14: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
 	22, // 15: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
 	31, // 16: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
-	32, // 17: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
-	37, // 18: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
-	1,  // 19: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
-	37, // 20: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
-	37, // 21: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	37, // 22: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	37, // 23: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	37, // 24: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	47, // 25: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	47, // 26: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	47, // 27: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	2,  // 28: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
-	4,  // 29: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	6,  // 30: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	8,  // 31: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	13, // 32: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	15, // 33: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	17, // 34: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	19, // 35: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	23, // 36: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	25, // 37: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	27, // 38: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	29, // 39: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	33, // 40: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	35, // 41: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	38, // 42: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	40, // 43: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	42, // 44: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	44, // 45: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	48, // 46: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	49, // 47: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	50, // 48: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	51, // 49: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	52, // 50: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	53, // 51: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	54, // 52: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	3,  // 53: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 54: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 55: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	9,  // 56: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	14, // 57: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	16, // 58: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	18, // 59: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	20, // 60: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	24, // 61: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	26, // 62: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	28, // 63: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	30, // 64: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	34, // 65: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	36, // 66: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	39, // 67: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	41, // 68: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	43, // 69: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	45, // 70: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	46, // 71: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	46, // 72: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	46, // 73: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	46, // 74: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	46, // 75: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	46, // 76: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	46, // 77: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	53, // [53:78] is the sub-list for method output_type
-	28, // [28:53] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	32, // 17: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
+	33, // 18: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
+	32, // 19: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
+	38, // 20: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	1,  // 21: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
+	38, // 22: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	38, // 23: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	38, // 24: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	38, // 25: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	38, // 26: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	48, // 27: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	48, // 28: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	48, // 29: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	2,  // 30: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
+	4,  // 31: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
+	6,  // 32: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	8,  // 33: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	13, // 34: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	15, // 35: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	17, // 36: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	19, // 37: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	23, // 38: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	25, // 39: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	27, // 40: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	29, // 41: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	34, // 42: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	36, // 43: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	39, // 44: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	41, // 45: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	43, // 46: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	45, // 47: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	49, // 48: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	50, // 49: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	51, // 50: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	52, // 51: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	53, // 52: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	54, // 53: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	55, // 54: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	3,  // 55: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 56: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 57: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	9,  // 58: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	14, // 59: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	16, // 60: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	18, // 61: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	20, // 62: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	24, // 63: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	26, // 64: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	28, // 65: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	30, // 66: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	35, // 67: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	37, // 68: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	40, // 69: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	42, // 70: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	44, // 71: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	46, // 72: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	47, // 73: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 74: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 75: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 76: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 77: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 78: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 79: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	55, // [55:80] is the sub-list for method output_type
+	30, // [30:55] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_admin_proto_init() }
@@ -4145,7 +4297,7 @@ func file_broker_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_admin_proto_rawDesc), len(file_broker_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   55,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

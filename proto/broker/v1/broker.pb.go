@@ -153,6 +153,9 @@ const (
 	Rejection_CAUSE_UNAVAILABLE Rejection_Cause = 2
 	// The outcome is not known: it may be stored.
 	Rejection_CAUSE_UNKNOWN Rejection_Cause = 3
+	// Too few of the queue's nodes have room on their disks; it will not be stored later.
+	// It is what a call answers with RESOURCE_EXHAUSTED.
+	Rejection_CAUSE_NO_SPACE Rejection_Cause = 4
 )
 
 // Enum value maps for Rejection_Cause.
@@ -162,12 +165,14 @@ var (
 		1: "CAUSE_MAXLEN",
 		2: "CAUSE_UNAVAILABLE",
 		3: "CAUSE_UNKNOWN",
+		4: "CAUSE_NO_SPACE",
 	}
 	Rejection_Cause_value = map[string]int32{
 		"CAUSE_UNSPECIFIED": 0,
 		"CAUSE_MAXLEN":      1,
 		"CAUSE_UNAVAILABLE": 2,
 		"CAUSE_UNKNOWN":     3,
+		"CAUSE_NO_SPACE":    4,
 	}
 )
 
@@ -1160,9 +1165,11 @@ func (x *PublishResult) GetQueues() uint32 {
 
 // Rejection says which queue did not take a message and why.
 type Rejection struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Queue         string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
-	Cause         Rejection_Cause        `protobuf:"varint,2,opt,name=cause,proto3,enum=quorate.broker.v1.Rejection_Cause" json:"cause,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	Cause Rejection_Cause        `protobuf:"varint,2,opt,name=cause,proto3,enum=quorate.broker.v1.Rejection_Cause" json:"cause,omitempty"`
+	// Reason says with CAUSE_NO_SPACE which nodes are short of what, and what helps.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1209,6 +1216,13 @@ func (x *Rejection) GetCause() Rejection_Cause {
 		return x.Cause
 	}
 	return Rejection_CAUSE_UNSPECIFIED
+}
+
+func (x *Rejection) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 // ErrorDetail is an error about one message of a stream, as ErrorInfo is about a call.
@@ -2647,15 +2661,17 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x10RESULT_CONFIRMED\x10\x01\x12\x13\n" +
 	"\x0fRESULT_REJECTED\x10\x02\x12\x13\n" +
 	"\x0fRESULT_RETURNED\x10\x03\x12\x12\n" +
-	"\x0eRESULT_INVALID\x10\x04\"\xb7\x01\n" +
+	"\x0eRESULT_INVALID\x10\x04\"\xe3\x01\n" +
 	"\tRejection\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x128\n" +
-	"\x05cause\x18\x02 \x01(\x0e2\".quorate.broker.v1.Rejection.CauseR\x05cause\"Z\n" +
+	"\x05cause\x18\x02 \x01(\x0e2\".quorate.broker.v1.Rejection.CauseR\x05cause\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"n\n" +
 	"\x05Cause\x12\x15\n" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fCAUSE_MAXLEN\x10\x01\x12\x15\n" +
 	"\x11CAUSE_UNAVAILABLE\x10\x02\x12\x11\n" +
-	"\rCAUSE_UNKNOWN\x10\x03\"\xbe\x01\n" +
+	"\rCAUSE_UNKNOWN\x10\x03\x12\x12\n" +
+	"\x0eCAUSE_NO_SPACE\x10\x04\"\xbe\x01\n" +
 	"\vErrorDetail\x12\x14\n" +
 	"\x05class\x18\x01 \x01(\tR\x05class\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12H\n" +

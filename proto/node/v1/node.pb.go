@@ -89,6 +89,64 @@ func (QueueError_Kind) EnumDescriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{21, 0}
 }
 
+// Pressure says how near the disk is to being full.
+type DiskState_Pressure int32
+
+const (
+	// Unset.
+	DiskState_PRESSURE_UNSPECIFIED DiskState_Pressure = 0
+	// There is room.
+	DiskState_PRESSURE_NONE DiskState_Pressure = 1
+	// The node leads nothing that others can lead, and counts no more as one that can
+	// take messages.
+	DiskState_PRESSURE_LOW DiskState_Pressure = 2
+	// The node's members of queues are stopped until there is room.
+	DiskState_PRESSURE_FLOOR DiskState_Pressure = 3
+)
+
+// Enum value maps for DiskState_Pressure.
+var (
+	DiskState_Pressure_name = map[int32]string{
+		0: "PRESSURE_UNSPECIFIED",
+		1: "PRESSURE_NONE",
+		2: "PRESSURE_LOW",
+		3: "PRESSURE_FLOOR",
+	}
+	DiskState_Pressure_value = map[string]int32{
+		"PRESSURE_UNSPECIFIED": 0,
+		"PRESSURE_NONE":        1,
+		"PRESSURE_LOW":         2,
+		"PRESSURE_FLOOR":       3,
+	}
+)
+
+func (x DiskState_Pressure) Enum() *DiskState_Pressure {
+	p := new(DiskState_Pressure)
+	*p = x
+	return p
+}
+
+func (x DiskState_Pressure) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (DiskState_Pressure) Descriptor() protoreflect.EnumDescriptor {
+	return file_node_v1_node_proto_enumTypes[1].Descriptor()
+}
+
+func (DiskState_Pressure) Type() protoreflect.EnumType {
+	return &file_node_v1_node_proto_enumTypes[1]
+}
+
+func (x DiskState_Pressure) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use DiskState_Pressure.Descriptor instead.
+func (DiskState_Pressure) EnumDescriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36, 0}
+}
+
 // LinkRequest carries what gathered at the opener, in order.
 type LinkRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2705,6 +2763,7 @@ type NodeStatusResponse struct {
 	Lost []*LostMember `protobuf:"bytes,11,rep,name=lost,proto3" json:"lost,omitempty"`
 	// Start is how far the node's start is.
 	Start         *StartProgress `protobuf:"bytes,20,opt,name=start,proto3" json:"start,omitempty"`
+	Disk          *DiskState     `protobuf:"bytes,12,opt,name=disk,proto3" json:"disk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2823,6 +2882,13 @@ func (x *NodeStatusResponse) GetStart() *StartProgress {
 	return nil
 }
 
+func (x *NodeStatusResponse) GetDisk() *DiskState {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
 // LostMember is a queue's member that may not act again.
 type LostMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2877,6 +2943,210 @@ func (x *LostMember) GetReason() string {
 	return ""
 }
 
+// DiskState is how the disk fares that a node's data directory is on.
+type DiskState struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Pressure  DiskState_Pressure     `protobuf:"varint,1,opt,name=pressure,proto3,enum=quorate.node.v1.DiskState_Pressure" json:"pressure,omitempty"`
+	Path      string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	FreeBytes uint64                 `protobuf:"varint,3,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	// LowBytes and floor_bytes are the limits of free_bytes.
+	LowBytes   uint64 `protobuf:"varint,4,opt,name=low_bytes,json=lowBytes,proto3" json:"low_bytes,omitempty"`
+	FloorBytes uint64 `protobuf:"varint,5,opt,name=floor_bytes,json=floorBytes,proto3" json:"floor_bytes,omitempty"`
+	// HangsMs is for how long a write has been under way, if that is too long; 0: it is not.
+	HangsMs uint64 `protobuf:"varint,6,opt,name=hangs_ms,json=hangsMs,proto3" json:"hangs_ms,omitempty"`
+	// Stopped members wait for room.
+	Stopped uint32 `protobuf:"varint,7,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// Refused publishes and moved leaders for want of room, since the node's start.
+	Refused       uint64 `protobuf:"varint,8,opt,name=refused,proto3" json:"refused,omitempty"`
+	Moved         uint64 `protobuf:"varint,9,opt,name=moved,proto3" json:"moved,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskState) Reset() {
+	*x = DiskState{}
+	mi := &file_node_v1_node_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskState) ProtoMessage() {}
+
+func (x *DiskState) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskState.ProtoReflect.Descriptor instead.
+func (*DiskState) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *DiskState) GetPressure() DiskState_Pressure {
+	if x != nil {
+		return x.Pressure
+	}
+	return DiskState_PRESSURE_UNSPECIFIED
+}
+
+func (x *DiskState) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *DiskState) GetFreeBytes() uint64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+func (x *DiskState) GetLowBytes() uint64 {
+	if x != nil {
+		return x.LowBytes
+	}
+	return 0
+}
+
+func (x *DiskState) GetFloorBytes() uint64 {
+	if x != nil {
+		return x.FloorBytes
+	}
+	return 0
+}
+
+func (x *DiskState) GetHangsMs() uint64 {
+	if x != nil {
+		return x.HangsMs
+	}
+	return 0
+}
+
+func (x *DiskState) GetStopped() uint32 {
+	if x != nil {
+		return x.Stopped
+	}
+	return 0
+}
+
+func (x *DiskState) GetRefused() uint64 {
+	if x != nil {
+		return x.Refused
+	}
+	return 0
+}
+
+func (x *DiskState) GetMoved() uint64 {
+	if x != nil {
+		return x.Moved
+	}
+	return 0
+}
+
+// TellDiskRequest is the state of the caller's disk.
+type TellDiskRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number orders what one start of a node tells.
+	Number        uint64     `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Disk          *DiskState `protobuf:"bytes,2,opt,name=disk,proto3" json:"disk,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TellDiskRequest) Reset() {
+	*x = TellDiskRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TellDiskRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TellDiskRequest) ProtoMessage() {}
+
+func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TellDiskRequest.ProtoReflect.Descriptor instead.
+func (*TellDiskRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *TellDiskRequest) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *TellDiskRequest) GetDisk() *DiskState {
+	if x != nil {
+		return x.Disk
+	}
+	return nil
+}
+
+// TellDiskResponse is empty.
+type TellDiskResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TellDiskResponse) Reset() {
+	*x = TellDiskResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TellDiskResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TellDiskResponse) ProtoMessage() {}
+
+func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TellDiskResponse.ProtoReflect.Descriptor instead.
+func (*TellDiskResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+}
+
 // GroupStatus is one group member's state.
 type GroupStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2896,7 +3166,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +3178,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +3191,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -2999,7 +3269,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3011,7 +3281,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3024,7 +3294,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -3050,7 +3320,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3062,7 +3332,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3075,7 +3345,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
 }
 
 // SurveyRequest tells the logs of the sender's members.
@@ -3088,7 +3358,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +3370,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +3383,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -3135,7 +3405,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3147,7 +3417,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3160,7 +3430,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -3194,7 +3464,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3206,7 +3476,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3219,7 +3489,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -3249,7 +3519,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3261,7 +3531,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3274,7 +3544,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -3332,7 +3602,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3614,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3627,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -3398,7 +3668,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3680,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3693,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DrainRequest) GetTimeoutMs() int64 {
@@ -3443,7 +3713,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3455,7 +3725,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3468,7 +3738,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -3503,7 +3773,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3515,7 +3785,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3528,7 +3798,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Operation) GetId() string {
@@ -3645,7 +3915,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3927,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3940,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
 }
 
 // ListOperationsResponse lists operations, oldest first.
@@ -3683,7 +3953,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3695,7 +3965,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3708,7 +3978,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -3729,7 +3999,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3741,7 +4011,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3754,7 +4024,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -3781,7 +4051,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3793,7 +4063,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3806,7 +4076,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -3826,7 +4096,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3838,7 +4108,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3851,7 +4121,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -3871,7 +4141,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3883,7 +4153,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3896,7 +4166,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -4114,7 +4384,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x04unit\x18\x05 \x01(\tR\x04unit\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\")\n" +
 	"\x11NodeStatusRequest\x12\x14\n" +
-	"\x05brief\x18\x01 \x01(\bR\x05brief\"\xa0\x03\n" +
+	"\x05brief\x18\x01 \x01(\bR\x05brief\"\xd0\x03\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -4128,11 +4398,33 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06expect\x18\n" +
 	" \x01(\rR\x06expect\x12/\n" +
 	"\x04lost\x18\v \x03(\v2\x1b.quorate.node.v1.LostMemberR\x04lost\x124\n" +
-	"\x05start\x18\x14 \x01(\v2\x1e.quorate.node.v1.StartProgressR\x05start\":\n" +
+	"\x05start\x18\x14 \x01(\v2\x1e.quorate.node.v1.StartProgressR\x05start\x12.\n" +
+	"\x04disk\x18\f \x01(\v2\x1a.quorate.node.v1.DiskStateR\x04disk\":\n" +
 	"\n" +
 	"LostMember\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x8b\x02\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x81\x03\n" +
+	"\tDiskState\x12?\n" +
+	"\bpressure\x18\x01 \x01(\x0e2#.quorate.node.v1.DiskState.PressureR\bpressure\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x03 \x01(\x04R\tfreeBytes\x12\x1b\n" +
+	"\tlow_bytes\x18\x04 \x01(\x04R\blowBytes\x12\x1f\n" +
+	"\vfloor_bytes\x18\x05 \x01(\x04R\n" +
+	"floorBytes\x12\x19\n" +
+	"\bhangs_ms\x18\x06 \x01(\x04R\ahangsMs\x12\x18\n" +
+	"\astopped\x18\a \x01(\rR\astopped\x12\x18\n" +
+	"\arefused\x18\b \x01(\x04R\arefused\x12\x14\n" +
+	"\x05moved\x18\t \x01(\x04R\x05moved\"]\n" +
+	"\bPressure\x12\x18\n" +
+	"\x14PRESSURE_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rPRESSURE_NONE\x10\x01\x12\x10\n" +
+	"\fPRESSURE_LOW\x10\x02\x12\x12\n" +
+	"\x0ePRESSURE_FLOOR\x10\x03\"Y\n" +
+	"\x0fTellDiskRequest\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12.\n" +
+	"\x04disk\x18\x02 \x01(\v2\x1a.quorate.node.v1.DiskStateR\x04disk\"\x12\n" +
+	"\x10TellDiskResponse\"\x8b\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
@@ -4207,7 +4499,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x16CancelOperationRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"S\n" +
 	"\x17CancelOperationResponse\x128\n" +
-	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation2\xd6\b\n" +
+	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation2\xa7\t\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
@@ -4221,7 +4513,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05Drain\x12\x1d.quorate.node.v1.DrainRequest\x1a\x1e.quorate.node.v1.DrainResponse\x12a\n" +
 	"\x0eListOperations\x12&.quorate.node.v1.ListOperationsRequest\x1a'.quorate.node.v1.ListOperationsResponse\x12a\n" +
 	"\x0eAwaitOperation\x12&.quorate.node.v1.AwaitOperationRequest\x1a'.quorate.node.v1.AwaitOperationResponse\x12d\n" +
-	"\x0fCancelOperation\x12'.quorate.node.v1.CancelOperationRequest\x1a(.quorate.node.v1.CancelOperationResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
+	"\x0fCancelOperation\x12'.quorate.node.v1.CancelOperationRequest\x1a(.quorate.node.v1.CancelOperationResponse\x12O\n" +
+	"\bTellDisk\x12 .quorate.node.v1.TellDiskRequest\x1a!.quorate.node.v1.TellDiskResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
 
 var (
 	file_node_v1_node_proto_rawDescOnce sync.Once
@@ -4235,140 +4528,149 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 	return file_node_v1_node_proto_rawDescData
 }
 
-var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 53)
+var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
-	(*LinkRequest)(nil),                // 1: quorate.node.v1.LinkRequest
-	(*LinkResponse)(nil),               // 2: quorate.node.v1.LinkResponse
-	(*Frame)(nil),                      // 3: quorate.node.v1.Frame
-	(*Ping)(nil),                       // 4: quorate.node.v1.Ping
-	(*RaftCall)(nil),                   // 5: quorate.node.v1.RaftCall
-	(*RaftAnswer)(nil),                 // 6: quorate.node.v1.RaftAnswer
-	(*RaftHeader)(nil),                 // 7: quorate.node.v1.RaftHeader
-	(*LogEntry)(nil),                   // 8: quorate.node.v1.LogEntry
-	(*AppendEntriesRequest)(nil),       // 9: quorate.node.v1.AppendEntriesRequest
-	(*AppendEntriesResponse)(nil),      // 10: quorate.node.v1.AppendEntriesResponse
-	(*RequestVoteRequest)(nil),         // 11: quorate.node.v1.RequestVoteRequest
-	(*RequestVoteResponse)(nil),        // 12: quorate.node.v1.RequestVoteResponse
-	(*RequestPreVoteRequest)(nil),      // 13: quorate.node.v1.RequestPreVoteRequest
-	(*RequestPreVoteResponse)(nil),     // 14: quorate.node.v1.RequestPreVoteResponse
-	(*TimeoutNowRequest)(nil),          // 15: quorate.node.v1.TimeoutNowRequest
-	(*TimeoutNowResponse)(nil),         // 16: quorate.node.v1.TimeoutNowResponse
-	(*InstallSnapshotRequest)(nil),     // 17: quorate.node.v1.InstallSnapshotRequest
-	(*InstallSnapshotHeader)(nil),      // 18: quorate.node.v1.InstallSnapshotHeader
-	(*InstallSnapshotResponse)(nil),    // 19: quorate.node.v1.InstallSnapshotResponse
-	(*QueueCommand)(nil),               // 20: quorate.node.v1.QueueCommand
-	(*QueueReply)(nil),                 // 21: quorate.node.v1.QueueReply
-	(*QueueError)(nil),                 // 22: quorate.node.v1.QueueError
-	(*Deliveries)(nil),                 // 23: quorate.node.v1.Deliveries
-	(*Delivery)(nil),                   // 24: quorate.node.v1.Delivery
-	(*ConsumerNotice)(nil),             // 25: quorate.node.v1.ConsumerNotice
-	(*Resume)(nil),                     // 26: quorate.node.v1.Resume
-	(*ProposeCatalogRequest)(nil),      // 27: quorate.node.v1.ProposeCatalogRequest
-	(*ProposeCatalogResponse)(nil),     // 28: quorate.node.v1.ProposeCatalogResponse
-	(*AwaitCatalogRequest)(nil),        // 29: quorate.node.v1.AwaitCatalogRequest
-	(*AwaitCatalogResponse)(nil),       // 30: quorate.node.v1.AwaitCatalogResponse
-	(*QueueStatusRequest)(nil),         // 31: quorate.node.v1.QueueStatusRequest
-	(*QueueStatusResponse)(nil),        // 32: quorate.node.v1.QueueStatusResponse
-	(*MemberChange)(nil),               // 33: quorate.node.v1.MemberChange
-	(*NodeStatusRequest)(nil),          // 34: quorate.node.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),         // 35: quorate.node.v1.NodeStatusResponse
-	(*LostMember)(nil),                 // 36: quorate.node.v1.LostMember
-	(*GroupStatus)(nil),                // 37: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 38: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 39: quorate.node.v1.TransferLeadershipResponse
-	(*SurveyRequest)(nil),              // 40: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 41: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 42: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 43: quorate.node.v1.SurveyAnswer
-	(*StartProgress)(nil),              // 44: quorate.node.v1.StartProgress
-	(*DrainRequest)(nil),               // 45: quorate.node.v1.DrainRequest
-	(*DrainResponse)(nil),              // 46: quorate.node.v1.DrainResponse
-	(*Operation)(nil),                  // 47: quorate.node.v1.Operation
-	(*ListOperationsRequest)(nil),      // 48: quorate.node.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 49: quorate.node.v1.ListOperationsResponse
-	(*AwaitOperationRequest)(nil),      // 50: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 51: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 52: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 53: quorate.node.v1.CancelOperationResponse
+	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
+	(*LinkRequest)(nil),                // 2: quorate.node.v1.LinkRequest
+	(*LinkResponse)(nil),               // 3: quorate.node.v1.LinkResponse
+	(*Frame)(nil),                      // 4: quorate.node.v1.Frame
+	(*Ping)(nil),                       // 5: quorate.node.v1.Ping
+	(*RaftCall)(nil),                   // 6: quorate.node.v1.RaftCall
+	(*RaftAnswer)(nil),                 // 7: quorate.node.v1.RaftAnswer
+	(*RaftHeader)(nil),                 // 8: quorate.node.v1.RaftHeader
+	(*LogEntry)(nil),                   // 9: quorate.node.v1.LogEntry
+	(*AppendEntriesRequest)(nil),       // 10: quorate.node.v1.AppendEntriesRequest
+	(*AppendEntriesResponse)(nil),      // 11: quorate.node.v1.AppendEntriesResponse
+	(*RequestVoteRequest)(nil),         // 12: quorate.node.v1.RequestVoteRequest
+	(*RequestVoteResponse)(nil),        // 13: quorate.node.v1.RequestVoteResponse
+	(*RequestPreVoteRequest)(nil),      // 14: quorate.node.v1.RequestPreVoteRequest
+	(*RequestPreVoteResponse)(nil),     // 15: quorate.node.v1.RequestPreVoteResponse
+	(*TimeoutNowRequest)(nil),          // 16: quorate.node.v1.TimeoutNowRequest
+	(*TimeoutNowResponse)(nil),         // 17: quorate.node.v1.TimeoutNowResponse
+	(*InstallSnapshotRequest)(nil),     // 18: quorate.node.v1.InstallSnapshotRequest
+	(*InstallSnapshotHeader)(nil),      // 19: quorate.node.v1.InstallSnapshotHeader
+	(*InstallSnapshotResponse)(nil),    // 20: quorate.node.v1.InstallSnapshotResponse
+	(*QueueCommand)(nil),               // 21: quorate.node.v1.QueueCommand
+	(*QueueReply)(nil),                 // 22: quorate.node.v1.QueueReply
+	(*QueueError)(nil),                 // 23: quorate.node.v1.QueueError
+	(*Deliveries)(nil),                 // 24: quorate.node.v1.Deliveries
+	(*Delivery)(nil),                   // 25: quorate.node.v1.Delivery
+	(*ConsumerNotice)(nil),             // 26: quorate.node.v1.ConsumerNotice
+	(*Resume)(nil),                     // 27: quorate.node.v1.Resume
+	(*ProposeCatalogRequest)(nil),      // 28: quorate.node.v1.ProposeCatalogRequest
+	(*ProposeCatalogResponse)(nil),     // 29: quorate.node.v1.ProposeCatalogResponse
+	(*AwaitCatalogRequest)(nil),        // 30: quorate.node.v1.AwaitCatalogRequest
+	(*AwaitCatalogResponse)(nil),       // 31: quorate.node.v1.AwaitCatalogResponse
+	(*QueueStatusRequest)(nil),         // 32: quorate.node.v1.QueueStatusRequest
+	(*QueueStatusResponse)(nil),        // 33: quorate.node.v1.QueueStatusResponse
+	(*MemberChange)(nil),               // 34: quorate.node.v1.MemberChange
+	(*NodeStatusRequest)(nil),          // 35: quorate.node.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),         // 36: quorate.node.v1.NodeStatusResponse
+	(*LostMember)(nil),                 // 37: quorate.node.v1.LostMember
+	(*DiskState)(nil),                  // 38: quorate.node.v1.DiskState
+	(*TellDiskRequest)(nil),            // 39: quorate.node.v1.TellDiskRequest
+	(*TellDiskResponse)(nil),           // 40: quorate.node.v1.TellDiskResponse
+	(*GroupStatus)(nil),                // 41: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 42: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 43: quorate.node.v1.TransferLeadershipResponse
+	(*SurveyRequest)(nil),              // 44: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 45: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 46: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 47: quorate.node.v1.SurveyAnswer
+	(*StartProgress)(nil),              // 48: quorate.node.v1.StartProgress
+	(*DrainRequest)(nil),               // 49: quorate.node.v1.DrainRequest
+	(*DrainResponse)(nil),              // 50: quorate.node.v1.DrainResponse
+	(*Operation)(nil),                  // 51: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 52: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 53: quorate.node.v1.ListOperationsResponse
+	(*AwaitOperationRequest)(nil),      // 54: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 55: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 56: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 57: quorate.node.v1.CancelOperationResponse
 }
 var file_node_v1_node_proto_depIdxs = []int32{
-	3,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
-	3,  // 1: quorate.node.v1.LinkResponse.frames:type_name -> quorate.node.v1.Frame
-	5,  // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
-	6,  // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
-	20, // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
-	21, // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
-	23, // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
-	25, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
-	26, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
-	4,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
-	9,  // 10: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
-	11, // 11: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
-	13, // 12: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
-	15, // 13: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
-	10, // 14: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
-	12, // 15: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
-	14, // 16: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
-	16, // 17: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
-	7,  // 18: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
-	8,  // 19: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
-	7,  // 20: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
-	7,  // 21: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	7,  // 22: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	7,  // 23: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	7,  // 24: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	7,  // 25: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
-	7,  // 26: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
-	18, // 27: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
-	7,  // 28: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
-	7,  // 29: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
-	22, // 30: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
-	24, // 31: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
-	24, // 32: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
+	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
+	4,  // 1: quorate.node.v1.LinkResponse.frames:type_name -> quorate.node.v1.Frame
+	6,  // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
+	7,  // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
+	21, // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
+	22, // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
+	24, // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
+	26, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
+	27, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
+	5,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
+	10, // 10: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
+	12, // 11: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
+	14, // 12: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
+	16, // 13: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
+	11, // 14: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
+	13, // 15: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
+	15, // 16: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
+	17, // 17: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
+	8,  // 18: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
+	9,  // 19: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
+	8,  // 20: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
+	8,  // 21: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	8,  // 22: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	8,  // 23: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	8,  // 24: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	8,  // 25: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
+	8,  // 26: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
+	19, // 27: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
+	8,  // 28: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
+	8,  // 29: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
+	23, // 30: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
+	25, // 31: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
+	25, // 32: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
 	0,  // 33: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
-	24, // 34: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	37, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	33, // 36: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
-	37, // 37: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	36, // 38: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	44, // 39: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
-	41, // 40: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	43, // 41: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	47, // 42: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	47, // 43: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	47, // 44: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	47, // 45: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	1,  // 46: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	17, // 47: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	27, // 48: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	29, // 49: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	31, // 50: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	34, // 51: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	40, // 52: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	38, // 53: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	45, // 54: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	48, // 55: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	50, // 56: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	52, // 57: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	2,  // 58: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	19, // 59: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	28, // 60: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	30, // 61: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	32, // 62: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	35, // 63: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	42, // 64: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	39, // 65: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	46, // 66: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	49, // 67: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	51, // 68: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	53, // 69: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	58, // [58:70] is the sub-list for method output_type
-	46, // [46:58] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	25, // 34: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
+	41, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	34, // 36: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
+	41, // 37: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	37, // 38: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	48, // 39: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	38, // 40: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
+	1,  // 41: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
+	38, // 42: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	45, // 43: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	47, // 44: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	51, // 45: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	51, // 46: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	51, // 47: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	51, // 48: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	2,  // 49: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	18, // 50: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	28, // 51: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	30, // 52: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	32, // 53: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	35, // 54: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	44, // 55: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	42, // 56: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	49, // 57: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	52, // 58: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	54, // 59: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	56, // 60: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	39, // 61: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	3,  // 62: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	20, // 63: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	29, // 64: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	31, // 65: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	33, // 66: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	36, // 67: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	46, // 68: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	43, // 69: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	50, // 70: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	53, // 71: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	55, // 72: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	57, // 73: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	40, // 74: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	62, // [62:75] is the sub-list for method output_type
+	49, // [49:62] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -4403,8 +4705,8 @@ func file_node_v1_node_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   53,
+			NumEnums:      2,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

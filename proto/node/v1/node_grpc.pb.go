@@ -34,6 +34,7 @@ const (
 	Node_ListOperations_FullMethodName     = "/quorate.node.v1.Node/ListOperations"
 	Node_AwaitOperation_FullMethodName     = "/quorate.node.v1.Node/AwaitOperation"
 	Node_CancelOperation_FullMethodName    = "/quorate.node.v1.Node/CancelOperation"
+	Node_TellDisk_FullMethodName           = "/quorate.node.v1.Node/TellDisk"
 )
 
 // NodeClient is the client API for Node service.
@@ -71,6 +72,9 @@ type NodeClient interface {
 	AwaitOperation(ctx context.Context, in *AwaitOperationRequest, opts ...grpc.CallOption) (*AwaitOperationResponse, error)
 	// CancelOperation asks an operation of the receiver to end.
 	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*CancelOperationResponse, error)
+	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
+	// comes up, and now and then.
+	TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error)
 }
 
 type nodeClient struct {
@@ -207,6 +211,16 @@ func (c *nodeClient) CancelOperation(ctx context.Context, in *CancelOperationReq
 	return out, nil
 }
 
+func (c *nodeClient) TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TellDiskResponse)
+	err := c.cc.Invoke(ctx, Node_TellDisk_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -242,6 +256,9 @@ type NodeServer interface {
 	AwaitOperation(context.Context, *AwaitOperationRequest) (*AwaitOperationResponse, error)
 	// CancelOperation asks an operation of the receiver to end.
 	CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error)
+	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
+	// comes up, and now and then.
+	TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -287,6 +304,9 @@ func (UnimplementedNodeServer) AwaitOperation(context.Context, *AwaitOperationRe
 }
 func (UnimplementedNodeServer) CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelOperation not implemented")
+}
+func (UnimplementedNodeServer) TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TellDisk not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -503,6 +523,24 @@ func _Node_CancelOperation_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_TellDisk_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TellDiskRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).TellDisk(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_TellDisk_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).TellDisk(ctx, req.(*TellDiskRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -549,6 +587,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelOperation",
 			Handler:    _Node_CancelOperation_Handler,
+		},
+		{
+			MethodName: "TellDisk",
+			Handler:    _Node_TellDisk_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
