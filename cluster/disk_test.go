@@ -139,6 +139,12 @@ func TestDiskLow(t *testing.T) {
 	consumer, in := b.consume(t, q)
 	in.await(t, confirmed...)
 	consumer.Close()
+	poll(t, "what the consumer held has returned", func() error {
+		if o := n.overview(q); o.Ready != uint64(len(confirmed)) {
+			return fmt.Errorf("%d are ready", o.Ready)
+		}
+		return nil
+	})
 	if n, err := a.queue(t, q).Purge(testContext(t)); err != nil || n != uint64(len(confirmed)) {
 		t.Errorf("purged %d, %v", n, err)
 	}
