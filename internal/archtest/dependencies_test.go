@@ -94,3 +94,22 @@ func moduleOf(required []string, imp string) string {
 	}
 	return best
 }
+
+// Releases that do not work together, or that lose data, stay out: raft-boltdb v2.3.1
+// needs a go-metrics that raft v1.8.0 does not build with, older bbolt corrupted files
+// when power failed, and tests of raftfsm show what this very raft does.
+func TestPinned(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for module, version := range map[string]string{
+		"github.com/hashicorp/raft":           `v1\.8\.0`,
+		"github.com/hashicorp/raft-boltdb/v2": `v2\.3\.0`,
+		"go.etcd.io/bbolt":                    `v1\.(4\.[3-9]|[5-9]\.[0-9]+|[1-9][0-9]+\.[0-9]+)`,
+	} {
+		if !regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + ` ` + version + `$`).Match(text) {
+			t.Errorf("go.mod does not require %s in a version that matches %s, directly", module, version)
+		}
+	}
+}
