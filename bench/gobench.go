@@ -34,7 +34,7 @@ func parse(r io.Reader, processors int) (results, error) {
 			out[name] = metrics
 		case line == "PASS":
 			passed = true
-		case line == "" || isFrame(line):
+		case line == "" || isFrame(line) || isLog(line):
 		default:
 			return nil, fmt.Errorf("line %d of the benchmarks' output: %q is neither a result nor go test's", n, line)
 		}
@@ -56,6 +56,12 @@ func isFrame(line string) bool {
 		}
 	}
 	return false
+}
+
+// isLog tells whether the line is of what a benchmark logged, which go test shows behind
+// its result.
+func isLog(line string) bool {
+	return strings.HasPrefix(line, "--- BENCH: ") || strings.HasPrefix(line, "    ")
 }
 
 // parseLine reads one result: the name, the count, then pairs of a value and its unit.

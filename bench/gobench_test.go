@@ -12,6 +12,8 @@ pkg: example.org/p
 cpu: Some Processor
 BenchmarkGroup/bolt/messages=64/window=64-2         	    2648	    204365 ns/op	        77.61 entries/s	 1.5e+03 p50-µs
 BenchmarkPlain-2	1	0 B/op
+--- BENCH: BenchmarkPlain-2
+    p_test.go:7: said on the way
 PASS
 ok  	example.org/p	35.149s
 `

@@ -33,22 +33,44 @@ func main() {
 	flag.IntVar(&o.inFlight, "in-flight", 1024, "unanswered messages of each of three publishers")
 	flag.IntVar(&o.rate, "rate", 2000, "messages per second of the latency runs")
 	flag.DurationVar(&o.latencyTime, "latency-time", 3*time.Second, "length of each latency run")
+	flag.BoolVar(&o.engine, "engine", false, "measure the replication engine against its aims instead; -only names its rows")
+	flag.BoolVar(&o.quick, "quick", false, "with -engine: only to see that it runs; nothing is stored")
+	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: times that each fault hits a leader")
+	flag.StringVar(&o.profile, "profile", "", "with -engine: directory for a CPU profile of each package's benchmarks")
+	flag.BoolVar(&o.world, "failover-world", false, "what -engine starts in namespaces of its own; not for use by hand")
 	flag.Parse()
-	chosen, err := choose(parts(), only)
-	if err == nil {
-		err = o.validate()
-	}
-	if err == nil {
-		err = run(ctx, o, chosen)
-	}
-	if err != nil {
+	if err := start(ctx, o, only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
+// start does what the flags ask for.
+func start(ctx context.Context, o options, only string) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	if o.quick {
+		o.rounds = 1
+	}
+	switch {
+	case o.world:
+		return runFailoverWorld(ctx, o)
+	case o.engine:
+		return runEngine(ctx, o, only)
+	}
+	chosen, err := choose(parts(), only)
+	if err != nil {
+		return err
+	}
+	return run(ctx, o, chosen)
+}
+
 // options are the flags.
 type options struct {
+	engine, quick, world            bool
+	rounds                          int
+	profile                         string
 	module, binary, results, memory string
 	inFlight, rate                  int
 	limit, time, latencyTime        time.Duration
@@ -62,6 +84,7 @@ func (o options) validate() error {
 		value int64
 	}{
 		{"in-flight", int64(o.inFlight)},
+		{"rounds", int64(o.rounds)},
 		{"rate", int64(o.rate)},
 		{"limit", int64(o.limit)},
 		{"time", int64(o.time)},

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +25,18 @@ type ClusterConfig struct {
 	FirstClientPort int
 	// Settings are lines that every node.yaml gets besides names and addresses.
 	Settings string
+	// Hosts, if there are any, are where nodes run, one each; else all run on loopback.
+	Hosts []Host
 }
+
+// Host is a place with an address of its own, such as a network namespace.
+type Host struct {
+	Address string
+	Enter   []string // a command that becomes the one behind it, there; empty: none is needed
+}
+
+// Ports of nodes that have a Host for themselves: clients, peers, gossip, HTTP.
+const firstHostPort = 7070
 
 // Validate returns all faults at once.
 func (c ClusterConfig) Validate() error {
@@ -40,7 +52,17 @@ func (c ClusterConfig) Validate() error {
 	if c.Nodes < 0 || c.Nodes > 7 {
 		errs = append(errs, fmt.Errorf("chaos: Nodes is %d: use 1 to 7", c.Nodes))
 	}
+	if len(c.Hosts) > 0 && len(c.Hosts) != c.nodes() {
+		errs = append(errs, fmt.Errorf("chaos: Hosts has %d places for %d nodes: name one for each", len(c.Hosts), c.nodes()))
+	}
 	return errors.Join(errs...)
+}
+
+func (c ClusterConfig) nodes() int {
+	if c.Nodes == 0 {
+		return 3
+	}
+	return c.Nodes
 }
 
 // Cluster is a set of node processes on loopback.
@@ -53,9 +75,6 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Nodes == 0 {
-		c.Nodes = 3
-	}
 	if c.Name == "" {
 		c.Name = "chaos"
 	}
@@ -65,9 +84,17 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 	}
 	out := &Cluster{}
 	taken := map[int]bool{}
-	for i := range c.Nodes {
+	for i := range c.nodes() {
 		n := &Node{ID: fmt.Sprintf("n%d", i+1), binary: binary}
 		n.Dir = filepath.Join(c.Dir, n.ID)
+		if len(c.Hosts) > 0 {
+			n.enter = c.Hosts[i].Enter
+			for p, address := range []*string{&n.Client, &n.Peer, &n.Gossip, &n.HTTP} {
+				*address = net.JoinHostPort(c.Hosts[i].Address, strconv.Itoa(firstHostPort+p))
+			}
+			out.Nodes = append(out.Nodes, n)
+			continue
+		}
 		preferred := 0
 		if c.FirstClientPort != 0 {
 			preferred = c.FirstClientPort + 100*i

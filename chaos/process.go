@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -23,11 +24,12 @@ const pollEvery = 20 * time.Millisecond
 type Node struct {
 	ID      string
 	Dir     string // holds node.yaml, data and node.log
-	Client  string // addresses on loopback
+	Client  string // addresses, on loopback or on its Host
 	Peer    string
 	Gossip  string
 	HTTP    string
 	binary  string
+	enter   []string // before the binary; see Host
 	mu      sync.Mutex
 	process *os.Process // nil: not running
 	exited  chan struct{}
@@ -50,7 +52,8 @@ func (n *Node) Start() error {
 	if err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}
-	cmd := exec.Command(n.binary, "--config", filepath.Join(n.Dir, "node.yaml")) //nolint:noctx // its life is Kill's and Stop's, not a context's
+	line := slices.Concat(n.enter, []string{n.binary, "--config", filepath.Join(n.Dir, "node.yaml")})
+	cmd := exec.Command(line[0], line[1:]...) //nolint:noctx // its life is Kill's and Stop's, not a context's
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, childAttributes()
 	for _, e := range os.Environ() { // settings of this process are not the node's
 		if !strings.HasPrefix(e, "QUORATE_") {
