@@ -13,6 +13,7 @@ SEED       ?= 1
 SEEDS      ?= 1000
 FUZZTIME   ?= 30s
 CHAOS_TIME ?= 60s
+STRESS_TIME ?= 15m
 IMAGE      ?= quorate/node:dev
 VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS    := -s -w -X main.version=$(VERSION)
@@ -101,6 +102,10 @@ chaos: build ## processes under a seeded schedule of faults, history checked
 sim: ## SEEDS seeds from SEED on of the simulation in one thread
 	$(GO) test -v -count=1 -tags $(TAGS) ./internal/sim -args -seed $(SEED) -seeds $(SEEDS)
 
+.PHONY: stress
+stress: build ## repeats what looks for rare faults for STRESS_TIME, with seeds from SEED on
+	$(GO) run ./internal/stress -time $(STRESS_TIME) -seed $(SEED)
+
 .PHONY: rewrite
 rewrite: ## rewrites expected output of scripts and the table of packages
 	@for d in $$(grep -rl --include='*_test.go' cockroachdb/datadriven . | xargs -n1 dirname | sort -u); do \
@@ -111,6 +116,10 @@ rewrite: ## rewrites expected output of scripts and the table of packages
 .PHONY: bench
 bench: build ## figures of packages and of whole systems, under 3 minutes; ARGS="-only queue,group,log,end"
 	cd bench && $(GO) run . $(ARGS)
+
+.PHONY: bench-engine
+bench-engine: build ## the replication engine against its aims; ARGS="-only ratio,held", -quick, -profile DIR
+	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -engine -limit 40m $(ARGS)
 
 .PHONY: cover
 cover: ## coverage of short tests, by function

@@ -83,6 +83,7 @@ func Table() []Package {
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},
 		{Path: "internal/sim", Imports: []string{"id", "message", "quorumq", "quorumq/session", "catalog", "deadletter"}},
+		{Path: "internal/stress"},
 		{Path: "internal/testcluster", Imports: []string{"id", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
 		{Path: "internal/tlsfiles"},
 	}
