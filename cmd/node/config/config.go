@@ -29,6 +29,7 @@ type Config struct {
 		Expect        int      `koanf:"expect"`
 		Join          []string `koanf:"join"`
 		GossipKeyFile string   `koanf:"gossip_key_file"`
+		Admission     string   `koanf:"admission"`
 		Elections     string   `koanf:"elections"`
 		Reconcile     struct {
 			Enabled    bool          `koanf:"enabled"`
@@ -122,9 +123,35 @@ func (c *Config) Validate() error {
 	if f := c.Log.Format; f != "auto" && f != "text" && f != "json" {
 		fault("log.format", strconv.Quote(f), "use auto, text or json")
 	}
+	errs = append(errs, c.validateAdmission()...)
 	errs = append(errs, c.validateTLS()...)
 	errs = append(errs, c.validateNumbers()...)
 	return errors.Join(errs...)
+}
+
+// validateAdmission asks for a key where strangers could gossip: who does may name nodes
+// that do not exist, and without TLS also speak for those that do.
+func (c *Config) validateAdmission() []error {
+	switch c.Cluster.Admission {
+	case "open":
+		return nil
+	case "key":
+	default:
+		return []error{fmt.Errorf("config: cluster.admission is %q: use key or open", c.Cluster.Admission)}
+	}
+	if c.Cluster.GossipKeyFile != "" {
+		return nil
+	}
+	for _, l := range []struct{ key, address string }{{"listen.gossip", c.Listen.Gossip}, {"listen.peer", c.Listen.Peer}} {
+		host, _, err := net.SplitHostPort(l.address)
+		if err != nil || host == "localhost" || net.ParseIP(host).IsLoopback() {
+			continue // a fault of its own, or nobody else's
+		}
+		return []error{fmt.Errorf("config: cluster.gossip_key_file is \"\" and %s is %s, which strangers may reach: "+
+			"name a file made with `head -c 32 /dev/urandom | base64`, the same on every node, or set cluster.admission to open to try things out",
+			l.key, l.address)}
+	}
+	return nil
 }
 
 func (c *Config) validateNumbers() []error {

@@ -21,7 +21,7 @@ func write(t *testing.T, text string) string {
 }
 
 func TestLayers(t *testing.T) {
-	file := write(t, "node_id: from-file\ncluster:\n  name: file\n  join: [a:1]\ntimeouts:\n  drain: 5s\n")
+	file := write(t, "node_id: from-file\ncluster:\n  admission: open\n  name: file\n  join: [a:1]\ntimeouts:\n  drain: 5s\n")
 	flags := pflag.NewFlagSet("node", pflag.ContinueOnError)
 	AddFlags(flags)
 	flags.String("config", "", "")
@@ -91,6 +91,25 @@ func TestGossipKey(t *testing.T) {
 		key, err := c.GossipKey()
 		if want == "" && (err != nil || len(key) != 32) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %d bytes, error %v", text, len(key), err)
+		}
+	}
+}
+
+// Where strangers could gossip there is a key, unless somebody says that it may be open.
+func TestAdmission(t *testing.T) {
+	const here, there = "listen:\n  gossip: 127.0.0.1:1\n  peer: \"[::1]:2\"\n", "listen:\n  gossip: localhost:1\n  peer: 10.0.0.1:2\n"
+	for text, want := range map[string]string{
+		here:  "",
+		there: "listen.peer is 10.0.0.1:2, which strangers may reach",
+		"":    "listen.gossip is 0.0.0.0:7072",
+		there + "cluster:\n  gossip_key_file: x\n":          "",
+		there + "cluster:\n  admission: open\n":             "",
+		here + "cluster:\n  admission: everybody\n":         `cluster.admission is "everybody"`,
+		"listen:\n  gossip: node.example:1\n  peer: \"\"\n": "listen.gossip is node.example:1",
+	} {
+		_, err := Load(write(t, text), nil, nil)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -26,6 +26,7 @@ func Keys() []Key {
 		{"cluster.expect", 3, "nodes that found the cluster together at its very first start; the same on every node"},
 		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved again and again"},
 		{"cluster.gossip_key_file", "", "file with 16, 24 or 32 bytes in base64 that encrypt gossip and admit peers; empty: none"},
+		{"cluster.admission", "key", "who may gossip and speak to listen.peer: key, who has the cluster's, which may be absent on loopback alone; or open, anybody who reaches the ports, to try things out"},
 		{"cluster.elections", "timers", "how queues find out that their leader is lost: by timers of their own, or links, by which nodes watch each other; the same on every node"},
 		{"cluster.reconcile.enabled", true, "queues get the members that they should have by themselves, and lost members are built anew"},
 		{"cluster.reconcile.interval", time.Hour, "time between two looks at all queues"},

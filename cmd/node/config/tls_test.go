@@ -26,7 +26,7 @@ func TestTLSSettings(t *testing.T) {
 		"QUORATE_TLS__PEER__CERT=a QUORATE_TLS__PEER__KEY=b QUORATE_TLS__PEER__CA=c QUORATE_TLS__CLIENT__CERT=d": {`tls.client.key is "", but tls.client.cert is set`},
 		"QUORATE_TLS__PEER__CRT=a": {`did you mean "tls.peer.cert"`},
 	} {
-		_, err := Load("", strings.Fields(settings+" QUORATE_NODE_ID=n1"), nil)
+		_, err := Load("", strings.Fields(settings+" QUORATE_NODE_ID=n1 QUORATE_CLUSTER__ADMISSION=open"), nil)
 		if want == nil && err != nil {
 			t.Errorf("%q: %v", settings, err)
 		}
