@@ -193,7 +193,9 @@ func (w *failoverWorld) build(ctx context.Context, dir, binary string) error {
 			}
 		}
 		w.hosts = append(w.hosts, host)
-		config.Hosts = append(config.Hosts, chaos.Host{Address: host, Enter: []string{"nsenter", "--net=/run/netns/" + name}})
+		config.Hosts = append(config.Hosts, chaos.Host{Address: host, Enter: []string{
+			"nsenter", "--net=/run/netns/" + name, "env", "QUORATE_CLUSTER__ADMISSION=open",
+		}})
 		if err := makeDisk(ctx, dir, name); err != nil {
 			return err
 		}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,12 +25,18 @@ func main() {
 	defer stop()
 	length := flag.Duration("time", 15*time.Minute, "how long: no piece begins later; each runs once at least")
 	seed := flag.Uint64("seed", 1, "seed of the first round; the next rounds take the next ones")
+	only := flag.String("only", "", "run only the pieces whose name has this in it; empty: all")
 	flag.Parse()
 	if *length < 0 {
 		fmt.Fprintf(os.Stderr, "stress: -time is %v: set 0 for one round, or more\n", *length)
 		os.Exit(2)
 	}
-	if failed := run(ctx, os.Stdout, *length, *seed); failed > 0 || ctx.Err() != nil {
+	chosen := slices.DeleteFunc(pieces(), func(p piece) bool { return !strings.Contains(p.name, *only) })
+	if len(chosen) == 0 {
+		fmt.Fprintf(os.Stderr, "stress: -only %q: no piece has that in its name\n", *only)
+		os.Exit(2) //nolint:gocritic // nothing has begun
+	}
+	if failed := run(ctx, os.Stdout, chosen, *length, *seed); failed > 0 || ctx.Err() != nil {
 		os.Exit(1)
 	}
 }
@@ -112,11 +119,11 @@ func pieces() []piece {
 }
 
 // run returns how many pieces failed.
-func run(ctx context.Context, to io.Writer, length time.Duration, first uint64) (failed int) {
+func run(ctx context.Context, to io.Writer, chosen []piece, length time.Duration, first uint64) (failed int) {
 	begin := time.Now()
 	passed := 0
 	for round := first; ; round++ {
-		for _, p := range pieces() {
+		for _, p := range chosen {
 			over := round > first && (time.Since(begin) >= length || p.once)
 			if over || ctx.Err() != nil {
 				continue
