@@ -12,6 +12,7 @@ TESTFLAGS  ?=
 SEED       ?= 1
 SEEDS      ?= 1000
 FUZZTIME   ?= 30s
+FAILOVERS  ?= 3000
 CHAOS_TIME ?= 60s
 STRESS_TIME ?= 15m
 IMAGE      ?= quorate/node:dev
@@ -90,9 +91,9 @@ fuzz: ## every fuzz target for FUZZTIME
 	  $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$dir; \
 	done
 
-.PHONY: links
-links: ## repeats the test of elections by links, which are not the default yet (ADR 0004)
-	QUORATE_TEST_LINKS=1 $(GO) test -tags $(TAGS) -count=20 -run TestLeaderIsReplaced ./cluster
+.PHONY: stress-links
+stress-links: ## FAILOVERS changes of leaders under faults decided by SEED
+	QUORATE_STRESS_FAILOVERS=$(FAILOVERS) QUORATE_STRESS_SEED=$(SEED) $(GO) test -v -count=1 -timeout 0 -tags $(TAGS) -run TestStress ./cluster/liveness
 
 .PHONY: chaos
 chaos: build ## processes under a seeded schedule of faults, history checked

@@ -383,9 +383,7 @@ func (q *hosted) reconfigure(ctx context.Context, s *changeState, change func(co
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
 	err := change(ctx)
-	if l := q.h.c.liveness; l != nil {
-		l.Changed(q.uid.Group())
-	}
+	q.h.c.liveness.Changed(q.uid.Group())
 	if err != nil {
 		return q.h.c.changes.waits(s, "changing the group's configuration: %w", err)
 	}

@@ -59,13 +59,10 @@ type Config struct {
 
 	ConfirmTimeout   time.Duration // PUB-5; 0: 60 s, negative: never
 	CommandTimeout   time.Duration // other commands without a leader; 0: 5 s (RE-5)
-	HeartbeatTimeout time.Duration // of groups that have timers; 0: 500 ms
-	// Elections says how queues find out that their leader is lost; "": ElectionsByTimers.
-	// All nodes must agree.
-	Elections      Elections
-	SuspectAfter   time.Duration // with ElectionsByLinks: a node that does not answer is lost; 0: 400 ms
-	BodyCacheBytes int64         // 0: 256 MiB
-	PublishWindow  int           // unanswered messages per queue and node; 0: 16384
+	HeartbeatTimeout time.Duration // of the catalog's group; 0: 500 ms
+	SuspectAfter     time.Duration // a node that does not answer is lost to queues; 0: 400 ms
+	BodyCacheBytes   int64         // 0: 256 MiB
+	PublishWindow    int           // unanswered messages per queue and node; 0: 16384
 
 	// DiskLow and DiskFloor are limits of the free bytes of the data directory's disk. Below
 	// DiskLow the node leads nothing that others can lead, and its members do not count as
@@ -77,17 +74,6 @@ type Config struct {
 	// leaders are silent, so that others take over.
 	DiskHang time.Duration
 }
-
-// Elections says how the groups of queues find out that their leader is lost.
-type Elections string
-
-// The ways; docs/adr/0004-liveness-by-links.md compares them.
-const (
-	// ElectionsByTimers gives each group Raft timers of its own, of HeartbeatTimeout.
-	ElectionsByTimers Elections = "timers"
-	// ElectionsByLinks lets the links between nodes tell who is alive, for all groups.
-	ElectionsByLinks Elections = "links"
-)
 
 // Leaders is told about the queues that this node leads by their Lead command. Calls for
 // one queue come in order; they must not block.

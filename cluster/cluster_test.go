@@ -169,7 +169,7 @@ func poll(t testing.TB, what string, f func() error) {
 
 // steady is for tests that count on a node to go on leading: with it a busy machine
 // loses no leader. First elections do not wait for it.
-func steady(c *Config) { c.HeartbeatTimeout = 10 * time.Second }
+func steady(c *Config) { c.HeartbeatTimeout, c.SuspectAfter = 10*time.Second, 10*time.Second }
 
 var errWaiting = errors.New("not yet")
 

@@ -59,9 +59,6 @@ func (c Config) Validate() error {
 	if l := c.QueueLog; l != "" && l != QueueLogShared && l != QueueLogBolt {
 		faults = append(faults, fmt.Errorf("cluster: QueueLog is %q: use %q or %q", l, QueueLogShared, QueueLogBolt))
 	}
-	if e := c.Elections; e != "" && e != ElectionsByTimers && e != ElectionsByLinks {
-		faults = append(faults, fmt.Errorf("cluster: Elections is %q: use %q or %q", e, ElectionsByTimers, ElectionsByLinks))
-	}
 	for _, t := range []struct{ field, text string }{{"Name", c.Name}, {"Node", string(c.Node)}} {
 		if hasBreak(t.text) {
 			faults = append(faults, fmt.Errorf("cluster: %s %q has a control character", t.field, t.text))

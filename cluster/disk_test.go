@@ -226,42 +226,37 @@ func TestDiskHangs(t *testing.T) {
 		t.Skip("a disk must hang for seconds; run without -short")
 	}
 	t.Parallel()
-	for _, elections := range []Elections{ElectionsByTimers, ElectionsByLinks} {
-		t.Run(string(elections), func(t *testing.T) {
-			t.Parallel()
-			ended := make(chan error, 10)
-			n, d := newDiskNodes(t, func(c *Config) {
-				c.Elections, c.DiskHang = elections, 4*time.Second
-				if c.Node == "a" {
-					c.Failed = func(err error) { ended <- err }
-				}
-			})
-			n.start("a", "b", "c")
-			a, b := n.nodes["a"], n.nodes["b"]
-			q := a.declare(t, "q", 3)
-			b.publish(t, q, "before", quorumq.Unlimited)
-			if l := n.leader(q); l != a {
-				t.Fatalf("node %s leads", l.cfg.Node)
-			}
-			hung, release := d.of(n, "a").HangAt(vfs.OpSync, 1)
-			defer release()
-			if err := b.tryPublish(t, q, "while it hangs"); err != nil {
-				t.Fatal(err)
-			}
-			<-hung
-			poll(t, "another node leads", func() error {
-				if leader, _ := b.host.leaderOf(q); leader == "a" || leader == "" {
-					return fmt.Errorf("leader %q", leader)
-				}
-				return nil
-			})
-			err := <-ended
-			if !errors.Is(err, ErrDiskHangs) || !strings.Contains(err.Error(), filepath.Join(n.dir, "a")) {
-				t.Errorf("the node ends by %v", err)
-			}
-			if w := a.Warning(); !strings.Contains(w, "has been under way") {
-				t.Errorf("warning %q", w)
-			}
-		})
+	ended := make(chan error, 10)
+	n, d := newDiskNodes(t, func(c *Config) {
+		c.DiskHang = 4 * time.Second
+		if c.Node == "a" {
+			c.Failed = func(err error) { ended <- err }
+		}
+	})
+	n.start("a", "b", "c")
+	a, b := n.nodes["a"], n.nodes["b"]
+	q := a.declare(t, "q", 3)
+	b.publish(t, q, "before", quorumq.Unlimited)
+	if l := n.leader(q); l != a {
+		t.Fatalf("node %s leads", l.cfg.Node)
+	}
+	hung, release := d.of(n, "a").HangAt(vfs.OpSync, 1)
+	defer release()
+	if err := b.tryPublish(t, q, "while it hangs"); err != nil {
+		t.Fatal(err)
+	}
+	<-hung
+	poll(t, "another node leads", func() error {
+		if leader, _ := b.host.leaderOf(q); leader == "a" || leader == "" {
+			return fmt.Errorf("leader %q", leader)
+		}
+		return nil
+	})
+	err := <-ended
+	if !errors.Is(err, ErrDiskHangs) || !strings.Contains(err.Error(), filepath.Join(n.dir, "a")) {
+		t.Errorf("the node ends by %v", err)
+	}
+	if w := a.Warning(); !strings.Contains(w, "has been under way") {
+		t.Errorf("warning %q", w)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // them all, and where none stays they give up instead of going round in circles.
 func TestDrainTogether(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, nil)
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	const queues = 6
 	for i := range queues {

@@ -107,7 +107,7 @@ func (g *catalogGroup) lead(own promise, ids []id.NodeID, seen map[id.NodeID]*no
 	// All of them are open, or they could not have promised: there is nothing to wait for.
 	ctx, cancel := context.WithTimeout(g.c.ctx, g.c.cfg.HeartbeatTimeout)
 	defer cancel()
-	if err := g.c.mux.Campaign(ctx, id.CatalogGroup); err != nil && ctx.Err() == nil {
+	if err := g.group.Campaign(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("cluster: first election of the catalog: %w", err)
 	}
 	return nil

@@ -69,20 +69,18 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 		return nil, errors.Join(fault(err), storage.Close())
 	}
 	q.group, err = raftfsm.Open(raftfsm.Config[quorumq.Reply, quorumq.Effects]{
-		Group:            r.UID.Group(),
-		Node:             h.c.cfg.Node,
-		Machine:          q.machine,
-		Effector:         q,
-		Storage:          storage,
-		Snapshots:        snapshots,
-		Transport:        h.c.mux.Raft(r.UID.Group()),
-		Logger:           h.c.log,
-		HeartbeatTimeout: h.c.cfg.HeartbeatTimeout,
-		ElectionTimeout:  h.c.cfg.HeartbeatTimeout,
-		Driven:           h.c.liveness != nil,
-		OnChange:         q.noteChange,
-		BodyCache:        h.bodies,
-		Hangs:            h.c.disks.hangs.Load,
+		Group:     r.UID.Group(),
+		Node:      h.c.cfg.Node,
+		Machine:   q.machine,
+		Effector:  q,
+		Storage:   storage,
+		Snapshots: snapshots,
+		Transport: h.c.mux.Raft(r.UID.Group()),
+		Logger:    h.c.log,
+		Driven:    true,
+		OnChange:  q.noteChange,
+		BodyCache: h.bodies,
+		Hangs:     h.c.disks.hangs.Load,
 	})
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
@@ -105,9 +103,7 @@ func (q *hosted) empty() bool {
 // start hands on what the group has told so far and what it will tell.
 func (q *hosted) start() {
 	q.box.start()
-	if l := q.h.c.liveness; l != nil {
-		l.Add(q.uid.Group(), q.group)
-	}
+	q.h.c.liveness.Add(q.uid.Group(), q.group)
 	if q.fresh {
 		q.tasks.Go(q.campaign)
 	} else if q.joined == 0 && q.empty() {
@@ -136,12 +132,13 @@ func (q *hosted) bootstrap() {
 
 // campaign stands for election at once: a new group has no leader whose silence would
 // have to be waited for, and requests for votes wait where the group is not open yet. If
-// that comes to nothing, liveness takes over, or raft's own timer.
+// that comes to nothing, liveness takes over.
 func (q *hosted) campaign() {
 	ctx, cancel := context.WithTimeout(q.ctx, q.h.c.cfg.HeartbeatTimeout)
 	defer cancel()
-	if err := q.h.c.mux.Campaign(ctx, q.uid.Group()); err != nil && ctx.Err() == nil {
-		q.h.c.log.Warn("first election of a queue", "queue", q.uid.String(), "error", err)
+	if err := q.group.Campaign(ctx); err != nil && ctx.Err() == nil {
+		// Liveness was faster, or takes over.
+		q.h.c.log.Debug("first election of a queue", "queue", q.uid.String(), "error", err)
 	}
 }
 
@@ -152,9 +149,7 @@ func (q *hosted) close() error {
 		q.grace.Stop()
 	}
 	q.tasks.Wait()
-	if l := q.h.c.liveness; l != nil {
-		l.Remove(q.uid.Group())
-	}
+	q.h.c.liveness.Remove(q.uid.Group())
 	err := q.group.Close()
 	q.cease()
 	q.h.timers.drop(q.uid)

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -10,59 +9,49 @@ import (
 )
 
 // A queue whose leader's node is gone gets another leader, and a node that comes back
-// follows it: by links, or by timers of the group.
+// follows it.
 func TestLeaderIsReplaced(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		by   Elections
-	}{{"by links", ElectionsByLinks}, {"by timers of the group", ElectionsByTimers}} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.by == ElectionsByLinks && os.Getenv("QUORATE_TEST_LINKS") == "" {
-				t.Skip("elections by links may leave a group waiting and are not the default yet (ADR 0004): make links runs this")
-			}
-			n := newTestNodes(t, func(config *Config) { config.Elections = c.by })
-			n.start("a", "b", "c")
-			q := n.nodes["a"].declare(t, "q", 3)
-			t.Cleanup(func() {
-				if t.Failed() {
-					n.explain(q)
-				}
-			})
-			enqueue := func(seq quorumq.Seq) {
-				n.do(q, &quorumq.Enqueue{
-					Enqueuer: quorumq.EnqueuerKey{Node: "z", Epoch: 1}, First: seq,
-					Messages: []quorumq.NewMessage{{Size: 5, TTLMs: quorumq.Unlimited}},
-				}, []byte("hello"))
-			}
-			enqueue(1)
-			gone := n.leader(q).cfg.Node
-			begin := time.Now()
-			n.stop(gone)
-			enqueue(2)
-			t.Logf("a leader %v after its node began to stop", time.Since(begin))
-			n.start(gone)
-			poll(t, "the node that is back knows the leader and what was committed", func() error {
-				m := n.nodes[gone].host.queue(q)
-				if m == nil {
-					return errWaiting
-				}
-				if leader, _ := m.group.Leader(); leader == "" || leader == gone {
-					return errWaiting
-				}
-				if m.group.Stats().AppliedIndex < n.leader(q).host.queue(q).group.Stats().AppliedIndex {
-					return errWaiting
-				}
-				return nil
-			})
-		})
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	t.Cleanup(func() {
+		if t.Failed() {
+			n.explain(q)
+		}
+	})
+	enqueue := func(seq quorumq.Seq) {
+		n.do(q, &quorumq.Enqueue{
+			Enqueuer: quorumq.EnqueuerKey{Node: "z", Epoch: 1}, First: seq,
+			Messages: []quorumq.NewMessage{{Size: 5, TTLMs: quorumq.Unlimited}},
+		}, []byte("hello"))
 	}
+	enqueue(1)
+	gone := n.leader(q).cfg.Node
+	begin := time.Now()
+	n.stop(gone)
+	enqueue(2)
+	t.Logf("a leader %v after its node began to stop", time.Since(begin))
+	n.start(gone)
+	poll(t, "the node that is back knows the leader and what was committed", func() error {
+		m := n.nodes[gone].host.queue(q)
+		if m == nil {
+			return errWaiting
+		}
+		if leader, _ := m.group.Leader(); leader == "" || leader == gone {
+			return errWaiting
+		}
+		if m.group.Stats().AppliedIndex < n.leader(q).host.queue(q).group.Stats().AppliedIndex {
+			return errWaiting
+		}
+		return nil
+	})
 }
 
 // A node without a quorum within reach answers so within the time of a command, and its
 // queue is there again with the quorum.
 func TestNoQuorum(t *testing.T) {
 	n := newTestNodes(t, func(config *Config) {
-		config.CommandTimeout, config.Elections = 3*time.Second, ElectionsByLinks
+		config.CommandTimeout = 3 * time.Second
 	})
 	n.start("a", "b", "c")
 	q := n.nodes["a"].declare(t, "q", 3)

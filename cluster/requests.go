@@ -36,18 +36,14 @@ func (t traffic) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 
 // LinkUp is of transport.Handler.
 func (t traffic) LinkUp(p transport.Peer) {
-	if l := t.c.liveness; l != nil {
-		l.LinkChanged(p.Node, true)
-	}
+	t.c.liveness.LinkChanged(p.Node, true)
 	t.c.gateway.linkUp(p)
 	t.c.disks.tellSoon()
 }
 
 // LinkDown is of transport.Handler.
 func (t traffic) LinkDown(p transport.Peer) {
-	if l := t.c.liveness; l != nil {
-		l.LinkChanged(p.Node, false)
-	}
+	t.c.liveness.LinkChanged(p.Node, false)
 	t.c.gateway.linkDown(p)
 }
 

@@ -57,7 +57,6 @@ type scale struct {
 func newScale(b *testing.B, groups int) *scale {
 	s := &scale{b: b, groups: groups}
 	s.testNodes = newTestNodes(b, func(c *Config) {
-		c.Elections = ElectionsByLinks
 		c.CommandTimeout = time.Minute
 		// Three nodes in one process share its processors: none is to be taken for dead
 		// because it is busy. One that is killed resets its links.

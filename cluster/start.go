@@ -25,18 +25,17 @@ type Cluster struct {
 	epoch id.Epoch
 	log   *slog.Logger
 
-	dir     *dataDir
-	shared  *wal.Log // nil until it is open
-	disks   *disks
-	views   *views
-	mux     *transport.Mux
-	members *membership.Membership
-	catalog *catalogGroup
-	host    *host
-	gateway *gateway
-	changes *changer
-	// liveness lets queues' groups elect leaders; nil: they have timers of their own.
-	liveness *liveness.Manager
+	dir      *dataDir
+	shared   *wal.Log // nil until it is open
+	disks    *disks
+	views    *views
+	mux      *transport.Mux
+	members  *membership.Membership
+	catalog  *catalogGroup
+	host     *host
+	gateway  *gateway
+	changes  *changer
+	liveness *liveness.Manager // lets queues' groups elect leaders
 
 	operations *operation.Registry
 
@@ -127,9 +126,7 @@ func (c *Cluster) boot() error {
 		c.loops.Go(c.reconcileSizes)
 		c.loops.Go(c.repair)
 	}
-	if c.liveness != nil {
-		c.loops.Go(func() { c.liveness.Run(c.ctx) })
-	}
+	c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	c.disks.look() // before members are opened
 	c.loops.Go(func() { c.disks.watch(c.ctx) })
 	c.loops.Go(func() { c.disks.tell(c.ctx) })
@@ -142,24 +139,21 @@ func (c *Cluster) boot() error {
 
 // connect prepares the links, and what is judged by them.
 func (c *Cluster) connect() error {
-	t := transport.Config{
+	var err error
+	c.liveness, err = liveness.New(liveness.Config{
+		Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
+		SuspectAfter: c.cfg.SuspectAfter,
+	})
+	if err != nil {
+		return err
+	}
+	c.mux, err = transport.New(transport.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
-	}
-	var err error
-	if c.cfg.Elections == ElectionsByLinks {
-		c.liveness, err = liveness.New(liveness.Config{
-			Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
-			SuspectAfter: c.cfg.SuspectAfter,
-		})
-		if err != nil {
-			return err
-		}
-		t.Beats, t.PingEvery = c.liveness, beatEvery
+		Beats: c.liveness, PingEvery: beatEvery,
 		// A link that is given up is lost, so that must not come first.
-		t.PingTimeout = max(time.Second, 2*c.cfg.SuspectAfter)
-	}
-	c.mux, err = transport.New(t)
+		PingTimeout: max(time.Second, 2*c.cfg.SuspectAfter),
+	})
 	return err
 }
 

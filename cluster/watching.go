@@ -50,9 +50,7 @@ func (q *hosted) tellChange() {
 	if q.ctx.Err() != nil {
 		return
 	}
-	if l := q.h.c.liveness; l != nil {
-		l.Changed(q.uid.Group())
-	}
+	q.h.c.liveness.Changed(q.uid.Group())
 	leader, _ := q.group.Leader()
 	if leader == q.known {
 		return

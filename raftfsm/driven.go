@@ -52,6 +52,9 @@ func (g *Group[R, E]) Position() (term, index uint64, err error) {
 	if index == 0 {
 		return 0, 0, nil
 	}
+	if last, term := g.store.newest(); last == index {
+		return term, index, nil
+	}
 	var l raft.Log
 	if err := g.c.Storage.GetLog(index, &l); err != nil {
 		return 0, 0, fmt.Errorf("raftfsm: group %s: last entry %d: %w", g.c.Group, index, err)

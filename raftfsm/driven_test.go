@@ -3,6 +3,7 @@ package raftfsm
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -267,4 +268,50 @@ func TestDrivenSlowEntryIsReplicated(t *testing.T) {
 	case <-time.After(deadline):
 		t.Error("the entry is not committed")
 	}
+}
+
+// absent is a transport whose peers say that they have no such member while it is set.
+type absent struct {
+	*beats
+	is *atomic.Bool
+}
+
+type refusal struct{}
+
+func (refusal) Error() string { return "no such member" }
+func (refusal) Refused() bool { return true }
+
+func (a absent) AppendEntriesNow(to raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if a.is.Load() {
+		return refusal{}
+	}
+	return a.AppendEntries(to, raft.ServerAddress(to), req, resp)
+}
+
+// A leader goes on asking nodes that have no member yet, ever less often, and at once when
+// something happens.
+func TestDrivenAbsentFollower(t *testing.T) {
+	t.Parallel()
+	var is atomic.Bool
+	c := newDriven(t, func(m *member, config *Config[reply, string]) { config.Transport = absent{m.transport, &is} })
+	c.propose("x")
+	c.equal()
+	leader := c.leader().group
+	is.Store(true)
+	leader.Push()
+	waits := func() bool {
+		leader.pusher.mu.Lock()
+		defer leader.pusher.mu.Unlock()
+		return leader.pusher.late != nil
+	}
+	until(t, "it waits for long", waits)
+	is.Store(false)
+	if leader.Push(); waits() {
+		t.Error("it goes on waiting")
+	}
+	until(t, "nothing is left to tell", func() bool {
+		leader.pusher.mu.Lock()
+		defer leader.pusher.mu.Unlock()
+		return !leader.pusher.armed
+	})
 }

@@ -22,8 +22,12 @@ func (f fsm[R, E]) ApplyBatch(logs []*raft.Log) []any {
 		if f.g.Failed() != nil {
 			break
 		}
-		if l.Type == raft.LogCommand {
+		switch l.Type {
+		case raft.LogCommand:
 			f.g.applyEntry(l)
+		case raft.LogConfiguration:
+			f.g.watch.announce()
+		default:
 		}
 		f.g.applied.Store(l.Index)
 	}

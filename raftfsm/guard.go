@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -21,6 +22,9 @@ type guard struct {
 	writes  *stopwatch // of the write in progress
 	disk    *durability
 	votes   voters
+
+	mu   sync.Mutex
+	last struct{ index, term uint64 } // of the entry that was stored last; zero: not known
 }
 
 var (
@@ -138,13 +142,33 @@ func (g *guard) StoreLogs(logs []*raft.Log) error {
 		return err
 	})
 	g.disk.wrote()
+	if n := len(logs); n > 0 && err == nil {
+		g.ends(logs[n-1].Index, logs[n-1].Term)
+	}
 	return err
 }
 
 // DeleteRange implements raft.LogStore.
 func (g *guard) DeleteRange(from, to uint64) error {
 	g.votes.changed()
+	if index, _ := g.newest(); to >= index {
+		g.ends(0, 0)
+	}
 	return g.do("shorten the log", func() error { return g.to.DeleteRange(from, to) })
+}
+
+// ends notes the last entry, so that its term can be told while the storage is busy.
+func (g *guard) ends(index, term uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last.index, g.last.term = index, term
+}
+
+// newest returns the last entry's index and term, 0 if they are not known.
+func (g *guard) newest() (index, term uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last.index, g.last.term
 }
 
 // Set implements raft.StableStore.

@@ -115,7 +115,7 @@ func (g *Group[R, E]) matching(r *raft.Raft, to id.NodeID) (id.NodeID, bool) {
 		}
 		asked++
 		go func() {
-			if _, matches := g.tellOne(n, *req); !matches {
+			if g.tellOne(n, *req) != toldMatches {
 				n = ""
 			}
 			answers <- n

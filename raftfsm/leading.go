@@ -17,7 +17,8 @@ type leading struct {
 	term atomic.Uint64 // changed under mu; 0: does not lead
 }
 
-// watch wakes those who wait for a change of the leader, the term, Leading or Stalled.
+// watch wakes those who wait for a change of the leader, the term, Leading, Stalled or the
+// committed configuration.
 type watch struct {
 	told    func() // Config.OnChange
 	mu      sync.Mutex
@@ -34,8 +35,8 @@ func (w *watch) announce() {
 	}
 }
 
-// Changed returns a channel that is closed when the leader, the term, Leading or Stalled
-// changes the next time.
+// Changed returns a channel that is closed when the leader, the term, Leading, Stalled or
+// the committed configuration changes the next time.
 func (g *Group[R, E]) Changed() <-chan struct{} {
 	g.watch.mu.Lock()
 	defer g.watch.mu.Unlock()

@@ -2,6 +2,7 @@ package raftfsm
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,9 +18,12 @@ const (
 	pushDelay = 30 * time.Millisecond
 	// pushMax is the longest wait between attempts to bring a follower up.
 	pushMax = time.Second
+	// absentMax is that wait while no follower is behind but those whose node says that it
+	// has no such member: it may open one any time, and nobody would tell.
+	absentMax = 10 * time.Second
 	// nudgeAfter is the number of rounds without progress after which raft is given a
 	// barrier to replicate: after a failed call it waits for its commit timer otherwise.
-	nudgeAfter = 3
+	nudgeAfter = 2
 	// nudgeTimeout bounds the wait for a place in raft's inbox.
 	nudgeTimeout = time.Second
 	// stepDownTimeout bounds the wait for raft to take a newer term.
@@ -32,9 +36,10 @@ const (
 type pusher struct {
 	moved atomic.Int64 // when something was applied, nanoseconds since the guard's base
 
-	mu    sync.Mutex // guards what follows
-	armed bool       // a round is due or runs
-	again bool       // something happened since the round began
+	mu    sync.Mutex  // guards what follows
+	armed bool        // a round is due or runs
+	again bool        // something happened since the round began
+	late  *time.Timer // of a round that is further away than pushMax; nil: none is
 
 	// The rest belongs to the round.
 	last, commit uint64 // as the round before found them
@@ -60,28 +65,32 @@ func (g *Group[R, E]) pushSoon() {
 	}
 	p := &g.pusher
 	p.mu.Lock()
-	start := !p.armed
-	p.armed, p.again = true, true
-	p.mu.Unlock()
-	if start {
+	defer p.mu.Unlock()
+	p.again = true
+	if !p.armed || p.late != nil && p.late.Stop() {
 		g.pushIn(pushDelay)
 	}
 }
 
+// pushIn is called with the pusher's lock held.
 func (g *Group[R, E]) pushIn(d time.Duration) {
-	time.AfterFunc(d, func() { g.spawn(g.pushRound) })
+	p := &g.pusher
+	p.armed, p.late = true, nil
+	t := time.AfterFunc(d, func() { g.spawn(g.pushRound) })
+	if d > pushMax {
+		p.late = t
+	}
 }
 
 func (g *Group[R, E]) pushRound() {
 	wait := g.push()
 	p := &g.pusher
 	p.mu.Lock()
-	if wait == 0 && p.again {
+	defer p.mu.Unlock()
+	if p.again {
 		wait = pushDelay
 	}
-	p.armed = wait > 0
-	p.mu.Unlock()
-	if wait > 0 {
+	if p.armed = wait > 0; p.armed {
 		g.pushIn(wait)
 	}
 }
@@ -104,54 +113,84 @@ func (g *Group[R, E]) push() time.Duration {
 		p.last, p.commit, p.stuck, p.wait = last, commit, 0, pushDelay
 		return pushDelay // the burst goes on
 	}
-	done, reached := g.tell(r)
+	f, led := g.tell(r)
 	switch {
-	case done && !g.proposer.underway():
+	case !led || f.done() && !g.proposer.underway():
 		p.stuck, p.wait = 0, 0
 		return 0
-	case done: // an entry waits for the disk: raft's call with it may fail yet
+	case f.done(): // an entry waits for the disk: raft's call with it may fail yet
 		p.stuck = -1
 	}
-	if p.stuck++; p.stuck >= nudgeAfter && reached && g.out.snapshots.Load() == 0 {
+	// A follower that takes a snapshot is behind for as long as it takes.
+	lags := f.behind > int(g.out.snapshots.Load()) || !f.committed && f.reached > 0
+	if p.stuck++; p.stuck >= nudgeAfter && lags {
 		p.stuck = 0
 		r.Barrier(nudgeTimeout)
 	}
-	p.wait = min(2*max(p.wait, pushDelay), pushMax)
+	most := pushMax
+	if f.committed && f.behind == 0 && f.absent > 0 && !g.proposer.underway() {
+		most = absentMax
+	}
+	p.wait = min(2*max(p.wait, pushDelay), most)
 	return p.wait
 }
 
+// findings are what a round found.
+type findings struct {
+	committed bool // the whole log is
+	reached   int  // followers that answered
+	behind    int  // of these, without the whole log
+	absent    int  // nodes that answered that they have no such member
+}
+
+// done tells that those in reach have everything and know it.
+func (f findings) done() bool { return f.committed && f.behind == 0 && f.absent == 0 }
+
 // tell sends every follower an AppendEntries without entries behind the end of the log.
-// done: those that could be reached have the whole log, and it is committed.
-func (g *Group[R, E]) tell(r *raft.Raft) (done, reached bool) {
+// led: this member still leads.
+func (g *Group[R, E]) tell(r *raft.Raft) (f findings, led bool) {
 	req, ok := g.probe(r)
 	if !ok {
-		return false, true
+		return f, leaderTerm(r) != 0
 	}
 	voters, others, err := g.Servers()
 	if err != nil {
-		return true, false // raft is shut down
+		return f, false // raft is shut down
 	}
-	type answer struct{ reached, matches bool }
-	answers := make(chan answer, len(voters)+len(others))
+	answers := make(chan told, len(voters)+len(others))
 	asked := 0
 	for _, n := range append(voters, others...) {
 		if n == g.c.Node {
 			continue
 		}
 		asked++
-		go func() {
-			reached, matches := g.tellOne(n, *req)
-			answers <- answer{reached, matches}
-		}()
+		go func() { answers <- g.tellOne(n, *req) }()
 	}
-	done = req.LeaderCommitIndex == req.PrevLogEntry
+	f.committed = req.LeaderCommitIndex == req.PrevLogEntry
 	for range asked {
-		a := <-answers
-		reached = reached || a.reached
-		done = done && (a.matches || !a.reached)
+		switch <-answers {
+		case toldMatches:
+			f.reached++
+		case toldBehind:
+			f.reached++
+			f.behind++
+		case toldAbsent:
+			f.absent++
+		case toldNobody:
+		}
 	}
-	return done, reached
+	return f, true
 }
+
+// told is what came of telling a follower.
+type told int
+
+const (
+	toldNobody told = iota // its node is not in reach
+	toldAbsent             // its node has no member of the group, or one that closes
+	toldBehind             // it has not the whole log
+	toldMatches
+)
 
 // probe returns the call, false if this member does not lead or its log does not tell.
 func (g *Group[R, E]) probe(r *raft.Raft) (*raft.AppendEntriesRequest, bool) {
@@ -170,10 +209,14 @@ func (g *Group[R, E]) probe(r *raft.Raft) (*raft.AppendEntriesRequest, bool) {
 }
 
 // tellOne tells one follower. A newer term there ends this leadership.
-func (g *Group[R, E]) tellOne(n id.NodeID, req raft.AppendEntriesRequest) (reached, matches bool) {
+func (g *Group[R, E]) tellOne(n id.NodeID, req raft.AppendEntriesRequest) told {
 	var resp raft.AppendEntriesResponse
 	if err := g.out.now(raft.ServerID(n), &req, &resp); err != nil {
-		return false, false
+		var refused interface{ Refused() bool }
+		if errors.As(err, &refused) && refused.Refused() {
+			return toldAbsent
+		}
+		return toldNobody
 	}
 	if resp.Term > req.Term && leaderTerm(g.raft.Load()) == req.Term {
 		ctx, cancel := context.WithTimeout(context.Background(), stepDownTimeout)
@@ -182,5 +225,8 @@ func (g *Group[R, E]) tellOne(n id.NodeID, req raft.AppendEntriesRequest) (reach
 			g.log.Warn("taking a newer term", "term", resp.Term, "error", err)
 		}
 	}
-	return true, resp.Success
+	if !resp.Success {
+		return toldBehind
+	}
+	return toldMatches
 }

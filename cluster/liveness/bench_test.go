@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"slices"
@@ -22,9 +23,9 @@ func processTime(b *testing.B) time.Duration {
 }
 
 // BenchmarkIdle measures groups of three at rest, all members in this process, with
-// stores in memory: CPU as a share of one core, and memory per group of three.
+// stores in memory: CPU as a share of one core, and memory and goroutines per member.
 func BenchmarkIdle(b *testing.B) {
-	for _, groups := range []int{0, 1000} {
+	for _, groups := range []int{0, 1000, 10000} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
 			ns := startNodes(b, false)
 			var before, after runtime.MemStats
@@ -36,17 +37,19 @@ func BenchmarkIdle(b *testing.B) {
 			runtime.GC()
 			runtime.ReadMemStats(&after)
 			goroutines := runtime.NumGoroutine()
-			const rest = 10 * time.Second
+			const rest = 20 * time.Second
 			cpu := processTime(b)
 			for range b.N {
 				time.Sleep(rest)
 			}
 			cpu = processTime(b) - cpu
-			b.ReportMetric(100*cpu.Seconds()/(rest.Seconds()*float64(b.N)), "%core")
+			b.ReportMetric(100*cpu.Seconds()/(rest.Seconds()*float64(b.N)), "cpu_percent")
 			if groups > 0 {
 				bytes := after.HeapInuse + after.StackInuse - before.HeapInuse - before.StackInuse
-				b.ReportMetric(float64(bytes)/float64(groups)/1024, "KB/group")
-				b.ReportMetric(float64(goroutines)/float64(groups), "goroutines/group")
+				members := float64(len(ns.all) * groups)
+				b.ReportMetric(float64(bytes)/members/1024, "kb_per_member")
+				b.ReportMetric(float64(after.StackInuse-before.StackInuse)/members/1024, "stack_kb_per_member")
+				b.ReportMetric(float64(goroutines)/members, "goroutines_per_member")
 			}
 		})
 	}
@@ -55,9 +58,9 @@ func BenchmarkIdle(b *testing.B) {
 // BenchmarkKill measures the time from the end of a node until the groups that it led
 // have a leader that has committed in its term.
 func BenchmarkKill(b *testing.B) {
-	for _, groups := range []int{1, 100, 1000} {
+	for _, groups := range []int{1, 100, 1000, 10000} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
-			var p50, worst []time.Duration
+			var all []time.Duration
 			for range b.N {
 				ns := startNodes(b, false)
 				ns.open(groups)
@@ -69,18 +72,76 @@ func BenchmarkKill(b *testing.B) {
 						open = append(open, g)
 					}
 				}
-				times := timesToLeader(b, ns, dead, open)
-				p50, worst = append(p50, times[len(times)/2]), append(worst, times[len(times)-1])
+				all = append(all, timesToLeader(b, ns, dead, open)...)
 				for _, n := range ns.all {
 					n.kill()
 				}
 			}
-			slices.Sort(p50)
-			slices.Sort(worst)
-			b.ReportMetric(float64(p50[len(p50)/2].Microseconds())/1e3, "ms-p50")
-			b.ReportMetric(float64(worst[len(worst)-1].Microseconds())/1e3, "ms-worst")
+			report(b, all)
 		})
 	}
+}
+
+func report(b *testing.B, times []time.Duration) {
+	b.Helper()
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Microseconds())/1e3, "leader_p50_ms")
+	b.ReportMetric(float64(times[len(times)-1].Microseconds())/1e3, "leader_max_ms")
+}
+
+// BenchmarkFailover measures, for a group under load, the time from a fault of its leader's
+// node until a command is answered again. Use -benchtime 20x.
+func BenchmarkFailover(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		do   func(ns *nodes, n *node)
+		heal func(ns *nodes, n *node)
+	}{
+		{"killed", func(_ *nodes, n *node) { go n.kill() }, nil},
+		{"paused", func(ns *nodes, n *node) { ns.hold(n, true, true, true) }, func(ns *nodes, n *node) { ns.hold(n, true, true, false) }},
+		{"cannot_speak", func(ns *nodes, n *node) { ns.hold(n, true, false, true) }, func(ns *nodes, n *node) { ns.hold(n, true, false, false) }},
+		{"cannot_hear", func(ns *nodes, n *node) { ns.hold(n, false, true, true) }, func(ns *nodes, n *node) { ns.hold(n, false, true, false) }},
+		{"disk_frozen", func(_ *nodes, n *node) { n.disk.freeze(true) }, func(_ *nodes, n *node) { n.disk.freeze(false) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var times []time.Duration
+			s := &stress{nodes: startNodes(b, true), next: firstGroup + 1}
+			s.open(1)
+			s.led(1, s.all...)
+			for range b.N {
+				old := leader(firstGroup, s.all...)
+				load := s.busy(old)
+				begin := time.Now()
+				c.do(s.nodes, old)
+				s.propose(firstGroup, s.others(old)...)
+				times = append(times, time.Since(begin))
+				if c.heal != nil {
+					c.heal(s.nodes, old)
+				} else {
+					old.kill() // waits for its end
+					s.restart(old)
+				}
+				load()
+				s.led(1, s.all...)
+			}
+			s.late.Wait()
+			report(b, times)
+		})
+	}
+}
+
+// busy keeps a leader's disk at work until the returned function is called.
+func (s *stress) busy(n *node) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	m := n.group(firstGroup)
+	s.late.Go(func() {
+		for ctx.Err() == nil {
+			if _, err := m.Propose(ctx, command()); err != nil {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	})
+	return cancel
 }
 
 func timesToLeader(b *testing.B, ns *nodes, dead *node, open []id.GroupID) []time.Duration {

@@ -229,6 +229,21 @@ func TestNodeComesBack(t *testing.T) {
 	}
 }
 
+// A member that opens when all is quiet is brought up by the leader, which asks for it.
+func TestMemberOpensLate(t *testing.T) {
+	t.Parallel()
+	ns := startNodes(t, false)
+	late := ns.all[2]
+	for _, n := range ns.others(late) {
+		n.open(firstGroup, "n1", "n2", "n3")
+	}
+	ns.led(1, ns.others(late)...)
+	ns.propose(firstGroup, ns.others(late)...)
+	late.open(firstGroup)
+	ns.led(1, ns.all...)
+	equal(t, ns, 1)
+}
+
 // At rest groups send nothing.
 func TestIdleGroupsAreSilent(t *testing.T) {
 	t.Parallel()

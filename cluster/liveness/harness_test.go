@@ -155,7 +155,7 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 	}
 	n.mux, err = transport.New(transport.Config{
 		Node: name, Epoch: epoch, Cluster: "test", Handler: n, Calls: calls{n: n},
-		Beats: n.manager, PingEvery: 100 * time.Millisecond, Logger: logger,
+		Beats: n.manager, PingEvery: 150 * time.Millisecond, Logger: logger,
 	})
 	if err != nil {
 		t.Fatal(err)

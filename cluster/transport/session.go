@@ -334,6 +334,18 @@ func (s *session) forget(request uint64) bool {
 	return held
 }
 
+// refusedError is a peer's word that it did not carry a Raft call out: the way to it is
+// good, but it has no such member, or no room.
+type refusedError struct {
+	node id.NodeID
+	why  string
+}
+
+func (e *refusedError) Error() string { return fmt.Sprintf("transport: node %q: %s", e.node, e.why) }
+
+// Refused tells groups this error from those of the way to the peer.
+func (e *refusedError) Refused() bool { return true }
+
 // answered ends a call. A call that was given up is not there any more.
 func (s *session) answered(f *inFrame) {
 	request, resp, err := f.request, any(f.answer), error(nil)
@@ -344,7 +356,7 @@ func (s *session) answered(f *inFrame) {
 		}
 		request = a.GetRequest()
 		if a.GetError() != "" {
-			err = fmt.Errorf("transport: node %q: %s", s.p.node, a.GetError())
+			err = &refusedError{node: s.p.node, why: a.GetError()}
 		} else {
 			resp, err = respOf(a)
 		}

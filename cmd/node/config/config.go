@@ -30,7 +30,6 @@ type Config struct {
 		Join          []string `koanf:"join"`
 		GossipKeyFile string   `koanf:"gossip_key_file"`
 		Admission     string   `koanf:"admission"`
-		Elections     string   `koanf:"elections"`
 		Reconcile     struct {
 			Enabled    bool          `koanf:"enabled"`
 			Interval   time.Duration `koanf:"interval"`
@@ -116,9 +115,6 @@ func (c *Config) Validate() error {
 	}
 	if l := c.Storage.QueueLog; l != "shared" && l != "bolt" {
 		fault("storage.queue_log", strconv.Quote(l), "use shared or bolt")
-	}
-	if e := c.Cluster.Elections; e != "timers" && e != "links" {
-		fault("cluster.elections", strconv.Quote(e), "use timers or links, the same on every node")
 	}
 	if f := c.Log.Format; f != "auto" && f != "text" && f != "json" {
 		fault("log.format", strconv.Quote(f), "use auto, text or json")

@@ -27,7 +27,6 @@ func Keys() []Key {
 		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved again and again"},
 		{"cluster.gossip_key_file", "", "file with 16, 24 or 32 bytes in base64 that encrypt gossip and admit peers; empty: none"},
 		{"cluster.admission", "key", "who may gossip and speak to listen.peer: key, who has the cluster's, which may be absent on loopback alone; or open, anybody who reaches the ports, to try things out"},
-		{"cluster.elections", "timers", "how queues find out that their leader is lost: by timers of their own, or links, by which nodes watch each other; the same on every node"},
 		{"cluster.reconcile.enabled", true, "queues get the members that they should have by themselves, and lost members are built anew"},
 		{"cluster.reconcile.interval", time.Hour, "time between two looks at all queues"},
 		{"cluster.reconcile.delay", 10 * time.Second, "how long a node must have come or gone before members move"},
@@ -51,8 +50,8 @@ func Keys() []Key {
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
 		{"timeouts.confirm", 60 * time.Second, "a queue without a leader: a publish is given up after this; 0: never"},
 		{"timeouts.command", 5 * time.Second, "a queue without a leader: any other call fails after this"},
-		{"timeouts.suspect", 400 * time.Millisecond, "with cluster.elections links: a node that does not answer for this long is lost, and its queues elect other leaders"},
-		{"timeouts.heartbeat", 500 * time.Millisecond, "a group's leader is taken for lost after about this long without a word: the catalog's, and with cluster.elections timers a queue's"},
+		{"timeouts.suspect", 400 * time.Millisecond, "a node that does not answer for this long is lost, and the queues that it led elect other leaders"},
+		{"timeouts.heartbeat", 500 * time.Millisecond, "the catalog's leader is taken for lost after about this long without a word"},
 		{"timeouts.drain", 60 * time.Second, "moving leadership away before the node stops"},
 		{"timeouts.disk_hang", 10 * time.Second, "a write to the disk does not come back: the process ends with code 75; its leaders are silent after 2 s"},
 	}

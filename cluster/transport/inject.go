@@ -5,26 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/raft"
-
-	"github.com/quorate/quorate/id"
 )
-
-// Campaign lets the group's member here stand for election at once, without pre-vote and
-// even if others know a leader: it is for groups that cannot have one. It returns
-// when the member has become a candidate. What the others must do to vote, be open, is
-// the caller's to see to: a candidate that finds no voters waits an election timeout.
-func (m *Mux) Campaign(ctx context.Context, g id.GroupID) error {
-	member := m.group(g)
-	if member == nil {
-		return fmt.Errorf("%w: group %s has no member here", ErrClosed, g)
-	}
-	_, err := member.Inject(ctx, &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
-		ProtocolVersion: raft.ProtocolVersionMax,
-		ID:              []byte(m.config.Node),
-		Addr:            []byte(m.config.Node),
-	}})
-	return err
-}
 
 // Inject hands a Raft call to the group's member here as if a peer had sent it, and
 // returns raft's response.
