@@ -184,7 +184,7 @@ func (c *codec[T, P]) takeBlock(b []byte, to *block[T], tag uint64) (rest []byte
 func (c *codec[T, P]) unpack(from, to *block[T], tag uint64) {
 	to.id = from.id
 	if _, err := c.takeBlock(from.packed, to, tag); err != nil {
-		panic(err) // these bytes were packed here, or checked by Restore
+		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
 	}
 	to.live = from.live
 }

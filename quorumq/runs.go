@@ -52,7 +52,7 @@ func appendRuns(runs []BodyRun, packed []byte) []BodyRun {
 	var places bitmap
 	b, err := takePlaces(packed, &places)
 	if err != nil {
-		panic(err) // these bytes were packed here, or checked by Restore
+		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
 	}
 	n := places.count()
 	index := beginSteps(b, n)

@@ -10,7 +10,7 @@ import (
 // while mu is held.
 const (
 	keepSpans  = 4096
-	keepChunks = 2048
+	keepChunks = 256
 )
 
 // StoreRetained stores entries that a snapshot brings, outside the log: Entry finds them
@@ -81,7 +81,7 @@ func (g *GroupLog) hasDead(spans []span) (dead bool, bound uint64, err error) {
 			bound = g.st.first
 		}
 		window := span{at, g.windowEnd(at, spans)}
-		for _, x := range []*index{&g.ix, &g.rt} {
+		for _, x := range g.touched(window, bound, spans) {
 			c := cursor{spans}
 			x.all(g.below(x, window, bound), func(i uint64, _ loc) bool {
 				dead = !c.has(i) || x == &g.ix && g.rt.get(i).size != 0
@@ -115,6 +115,18 @@ func (g *GroupLog) below(x *index, s span, bound uint64) span {
 	return s
 }
 
+// touched returns the indexes in which a window may have something to forget: none if one
+// of the spans names all of it and no snapshot has brought anything.
+func (g *GroupLog) touched(window span, bound uint64, spans []span) []*index {
+	at := g.rt.find(window.lo)
+	brought := at < len(g.rt.chunks) && g.rt.chunks[at].base < window.hi
+	below := g.below(&g.ix, window, bound)
+	if !brought && len(spans) > 0 && spans[0].lo <= below.lo && below.hi <= spans[0].hi {
+		return nil
+	}
+	return []*index{&g.ix, &g.rt}
+}
+
 // windowEnd returns where a record that begins at an index must end.
 func (g *GroupLog) windowEnd(at uint64, spans []span) uint64 {
 	end := ^uint64(0)
@@ -132,7 +144,7 @@ func (g *GroupLog) windowEnd(at uint64, spans []span) uint64 {
 // filter forgets what spans do not name, and what the log has left of an entry that a
 // snapshot has brought: its log may have differed from the others'.
 func (g *GroupLog) filter(window span, bound uint64, spans []span) {
-	for _, x := range []*index{&g.ix, &g.rt} {
+	for _, x := range g.touched(window, bound, spans) {
 		c := cursor{spans}
 		x.remove(g.below(x, window, bound), func(i uint64) bool {
 			return !c.has(i) || x == &g.ix && g.rt.get(i).size != 0
