@@ -1,0 +1,240 @@
+package raftfsm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+// spoiled is a transport whose snapshots the test reads before the other side does.
+type spoiled struct {
+	*beats
+	spoil func(io.Reader) io.Reader
+}
+
+func (s *spoiled) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest,
+	resp *raft.InstallSnapshotResponse, data io.Reader,
+) error {
+	return s.beats.InstallSnapshot(id, to, args, resp, s.spoil(data))
+}
+
+var errCut = errors.New("the link was cut")
+
+// cutAt gives out so many bytes, and then waits for what to do: it fails, or goes on if
+// that is nil.
+func cutAt(r io.Reader, n int64, then func() error) io.Reader {
+	then = sync.OnceValue(then) // raft reads on after a failure
+	return io.MultiReader(io.LimitReader(r, n), readerFunc(func([]byte) (int, error) {
+		if err := then(); err != nil {
+			return 0, err
+		}
+		return 0, io.EOF
+	}), r)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// behind starts a cluster in which one member is away until only a snapshot helps it.
+func behind(t *testing.T, spoil func(io.Reader) io.Reader) (*testCluster, *member) {
+	t.Helper()
+	c := newCluster(t, 3, func(m *member, config *Config[reply, string]) {
+		config.TrailingEntries = 10
+		config.Transport = &spoiled{m.transport, spoil}
+	})
+	c.propose("first", "body")
+	c.equal()
+	away := c.follower()
+	c.close(away)
+	for i := range 100 {
+		c.propose(fmt.Sprint(i), fmt.Sprintf("body %d", i), "x")
+	}
+	for _, m := range c.members {
+		if m != away {
+			if err := m.group.Snapshot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return c, away
+}
+
+// clean checks that a member has nothing of a snapshot that did not come whole.
+func (m *member) clean(t *testing.T) {
+	t.Helper()
+	for _, name := range m.files(t) {
+		if strings.HasSuffix(name, snapshotSuffix) {
+			t.Errorf("%s has %s", m.node, name)
+		}
+	}
+	if s := m.group.Stats(); s.SnapshotIndex != 0 {
+		t.Errorf("%s has a snapshot of entry %d", m.node, s.SnapshotIndex)
+	}
+	if hs := m.headers(); len(hs) > 1 {
+		t.Errorf("%s has %d commands", m.node, len(hs))
+	}
+}
+
+// A transfer that breaks, wherever it does, leaves nothing behind and begins anew.
+func TestTransferBeginsAnewAfterEachCut(t *testing.T) {
+	t.Parallel()
+	offsets := []int64{streamHeadBytes + 1000, 10_000} // raft waits twice as long after each
+	var tries atomic.Int32
+	broken := make(chan struct{})
+	c, away := behind(t, func(r io.Reader) io.Reader {
+		n := int(tries.Add(1)) - 1
+		if n >= len(offsets) {
+			return r
+		}
+		return cutAt(r, offsets[n], func() error {
+			if n == len(offsets)-1 {
+				close(broken)
+			}
+			return errCut
+		})
+	})
+	c.open(away)
+	<-broken
+	// It crashes with bodies of the snapshot in its storage, and comes back.
+	c.close(away)
+	if names := away.files(t); len(names) > 0 && tries.Load() == int32(len(offsets)) {
+		t.Errorf("files %v", names)
+	}
+	c.open(away)
+	c.propose("after")
+	c.equal()
+	if n := away.readable(t); n != 201 {
+		t.Errorf("%d bodies", n)
+	}
+}
+
+// While a transfer stands still the leader goes on with its other follower, takes
+// snapshots, and keeps the bodies that the transfer is to send. The member that receives
+// serves nothing of it. When the sender dies, the next leader begins anew.
+func TestTransferThatStandsStill(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	reached, goOn := make(chan struct{}), make(chan error)
+	c, away := behind(t, func(r io.Reader) io.Reader {
+		if tries.Add(1) > 1 {
+			return r
+		}
+		return cutAt(r, 8000, func() error {
+			close(reached)
+			return <-goOn
+		})
+	})
+	c.open(away)
+	<-reached
+	leader := c.leader()
+	sent := leader.group.snaps.latest()
+	for i := range 100 {
+		c.propose(fmt.Sprint("meanwhile ", i), "body")
+	}
+	c.propose("keep 5")
+	if err := leader.group.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	if now := leader.group.snaps.latest(); now.index <= sent.index || now.live.check() != nil {
+		t.Fatalf("snapshot of entry %d after that of %d", now.index, sent.index)
+	}
+	err := sent.live.each(func(index uint64, _ []uint32) error {
+		return leader.storage.Entry(index, new(raft.Log))
+	})
+	if err != nil {
+		t.Fatalf("a body is gone that the transfer is to send: %v", err)
+	}
+	away.clean(t)
+	c.disconnect(leader)
+	goOn <- errCut
+	until(t, "another leader", func() bool {
+		for _, m := range c.members {
+			if m != leader && m != away && m.group.Leading() {
+				return true
+			}
+		}
+		return false
+	})
+	until(t, "the member to have the state", func() bool { return len(away.headers()) == 5 })
+	away.readable(t)
+	// What the broken transfer held goes.
+	until(t, "the old bodies to go", func() bool {
+		return errors.Is(leader.storage.Entry(sentIndex(t, sent), new(raft.Log)), raft.ErrLogNotFound)
+	})
+}
+
+// sentIndex returns the first entry of a live set.
+func sentIndex(t *testing.T, f *snapshotFile) uint64 {
+	t.Helper()
+	for first := range f.live.spans() {
+		return first
+	}
+	t.Fatal("nothing is live")
+	return 0
+}
+
+// A transfer goes on where the leader's newer snapshot has replaced the one that is sent.
+func TestTransferGoesOnBehindANewerSnapshot(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	reached, goOn := make(chan struct{}), make(chan error)
+	c, away := behind(t, func(r io.Reader) io.Reader {
+		if tries.Add(1) > 1 {
+			return r
+		}
+		return cutAt(r, 8000, func() error {
+			close(reached)
+			return <-goOn
+		})
+	})
+	c.open(away)
+	<-reached
+	leader := c.leader()
+	c.propose("keep 1", "one")
+	if err := leader.group.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	goOn <- nil
+	c.equal()
+	if n := away.readable(t); n != 1 {
+		t.Errorf("%d bodies", n)
+	}
+	if n := tries.Load(); n != 1 {
+		t.Errorf("%d transfers", n)
+	}
+}
+
+// What a transfer keeps in memory does not grow with what it sends: a frame of the stream
+// on the sender's side, retainChunkBytes of bodies on the receiver's.
+func TestTransferIsReadFrameByFrame(t *testing.T) {
+	s, _ := snapshotFixture(t)
+	_, r, err := s.Open(s.latest().id())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sr, ok := r.(*snapshotReader)
+	if !ok {
+		t.Fatalf("reader is a %T", r)
+	}
+	whole, err := io.ReadAll(readerFunc(func(p []byte) (int, error) {
+		n, err := sr.Read(p[:1])
+		if len(sr.buf) > 256 {
+			t.Fatalf("%d bytes wait to be sent", len(sr.buf))
+		}
+		return n, err
+	}))
+	if err != nil || r.Close() != nil {
+		t.Fatal(err)
+	}
+	if again := readStream(t, s); !bytes.Equal(whole, again) {
+		t.Error("the stream depends on how it is read")
+	}
+}
