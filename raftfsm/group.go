@@ -226,6 +226,7 @@ func (g *Group[R, E]) Members() ([]id.NodeID, error) {
 type Stats struct {
 	Term, CommitIndex, AppliedIndex, SnapshotIndex, LastIndex, FirstIndex uint64
 	PendingBytes                                                          int64
+	Transfers                                                             int // snapshots being sent or received
 	Entries, Commands                                                     uint64 // applied since start
 	Leader                                                                id.NodeID
 	State                                                                 string
@@ -240,6 +241,7 @@ func (g *Group[R, E]) Stats() Stats {
 		State: r.State().String(),
 	}
 	s.Leader, s.Term = g.Leader()
+	s.Transfers = g.snaps.transfers()
 	if f := g.snaps.latest(); f != nil {
 		s.SnapshotIndex = f.index
 	}

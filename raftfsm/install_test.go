@@ -153,6 +153,11 @@ func TestTransferThatStandsStill(t *testing.T) {
 		t.Fatalf("a body is gone that the transfer is to send: %v", err)
 	}
 	away.clean(t)
+	for _, m := range []*member{leader, away} {
+		if n := m.group.Stats().Transfers; n != 1 {
+			t.Errorf("%s: %d transfers", m.node, n)
+		}
+	}
 	c.disconnect(leader)
 	goOn <- errCut
 	until(t, "another leader", func() bool {
@@ -165,6 +170,9 @@ func TestTransferThatStandsStill(t *testing.T) {
 	})
 	until(t, "the member to have the state", func() bool { return len(away.headers()) == 5 })
 	away.readable(t)
+	until(t, "the transfers to end", func() bool {
+		return leader.group.Stats().Transfers == 0 && away.group.Stats().Transfers == 0
+	})
 	// What the broken transfer held goes.
 	until(t, "the old bodies to go", func() bool {
 		return errors.Is(leader.storage.Entry(sentIndex(t, sent), new(raft.Log)), raft.ErrLogNotFound)

@@ -71,6 +71,7 @@ func (k *snapshotSink) Write(p []byte) (int, error) {
 		k.done = make(chan error, 1)
 		k.to.mu.Lock()
 		k.to.busy++
+		k.to.moving++
 		k.to.mu.Unlock()
 		go func() {
 			err := k.receive(r)
@@ -210,5 +211,5 @@ func (k *snapshotSink) letGo() {
 	k.to.mu.Lock()
 	k.to.owed = true
 	k.to.mu.Unlock()
-	k.to.release()
+	k.to.arrived()
 }

@@ -33,7 +33,8 @@ type snapshots struct {
 	newest   *snapshotFile
 	starting bool   // raft restores this member's machine
 	restore  string // id of a snapshot from the leader that the machine is to take next
-	busy     int    // snapshots being sent or received: nothing is dropped meanwhile
+	moving   int    // snapshots being sent or received
+	busy     int    // those, and a compaction under way: nothing else is dropped meanwhile
 	owed     bool   // compact was asked for while busy
 	sinks    uint64 // snapshots begun, for the names of temporary files
 	onIdle   func() // told when busy falls to 0 and compact is owed
@@ -146,6 +147,7 @@ func (s *snapshots) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, error)
 	s.restore = ""
 	if !r.local {
 		s.busy++
+		s.moving++
 	}
 	s.mu.Unlock()
 	meta := f.meta()
@@ -155,6 +157,21 @@ func (s *snapshots) Open(name string) (*raft.SnapshotMeta, io.ReadCloser, error)
 		}
 	}
 	return meta, r, nil
+}
+
+// transfers returns how many snapshots are being sent or received.
+func (s *snapshots) transfers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moving
+}
+
+// arrived ends a transfer, whatever came of it, and its hold.
+func (s *snapshots) arrived() {
+	s.mu.Lock()
+	s.moving--
+	s.mu.Unlock()
+	s.release()
 }
 
 // release ends a hold.

@@ -231,7 +231,7 @@ func (r *snapshotReader) Close() error {
 		return nil
 	}
 	if !r.local {
-		r.from.release()
+		r.from.arrived()
 	}
 	r.from = nil
 	r.err = errors.New("raftfsm: snapshot is closed")

@@ -74,7 +74,6 @@ func benchGroup(b *testing.B, l *Log, group uint64) *GroupLog {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g.SetAsync(true)
 	return g
 }
 
