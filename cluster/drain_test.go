@@ -3,10 +3,12 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 )
 
@@ -51,4 +53,32 @@ func TestDrainTogether(t *testing.T) {
 	if led := n.nodes["c"].ledGroups(); len(led) != queues+1 {
 		t.Errorf("c leads %d groups after its drain, want %d and the catalog", len(led), queues)
 	}
+}
+
+// A node drains while a member joins its queue, and one that leads is taken out: its
+// leadership goes, and the change is finished by the next leader.
+func TestDrainWithinChange(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	n.start("d")
+	q := n.nodes["a"].declare(t, "q", 3)
+	r, _ := n.nodes["a"].View().QueueByUID(q)
+	spare := slices.DeleteFunc([]id.NodeID{"b", "c", "d"}, func(i id.NodeID) bool { return slices.Contains(r.Members, i) })[0]
+	n.stop(spare) // so that the change waits
+	begin := &catalog.BeginMemberChange{UID: q, Join: spare, Leave: "a"}
+	if _, err := n.nodes["a"].ProposeCatalog(testContext(t), begin); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the change waits", func() error {
+		if at, err := n.nodes["a"].host.queue(q).group.Configuration(); err != nil || !slices.Contains(at.Nonvoters, spare) {
+			return fmt.Errorf("%+v, %w", at, err)
+		}
+		return nil
+	})
+	if err := n.nodes["a"].Drain(testContext(t), func(Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	n.start(spare)
+	n.has(q, slices.Sorted(slices.Values(append(slices.Clone(r.Members[1:]), spare)))...)
 }
