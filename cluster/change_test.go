@@ -17,7 +17,6 @@ type load struct {
 	stop      chan struct{}
 	done      sync.WaitGroup
 	mu        sync.Mutex
-	sent      int
 	confirmed map[string]bool
 	failed    []error
 }

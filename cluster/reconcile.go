@@ -49,7 +49,8 @@ func (p *pace) due(now time.Time, nodes string) bool {
 		p.nodes, p.changed = nodes, now
 	}
 	settled := !p.changed.IsZero() && now.Sub(p.changed) >= p.delay
-	if !settled && !(p.again && now.Sub(p.last) >= p.delay) && now.Sub(p.last) < p.interval {
+	repeat := p.again && now.Sub(p.last) >= p.delay
+	if !settled && !repeat && now.Sub(p.last) < p.interval {
 		return false
 	}
 	p.last, p.changed, p.again = now, time.Time{}, false

@@ -138,25 +138,25 @@ func TestLostMemberIsRebuilt(t *testing.T) {
 	n.start("a", "b", "c")
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.nodes["a"].publish(t, q, "kept by three", quorumq.Unlimited)
-	n.caughtUp(q, "c")
-	n.stop("c")
+	n.caughtUp(q, "b")
+	n.stop("b")
 	n.nodes["a"].publish(t, q, "by two", quorumq.Unlimited)
-	flip(t, n.segments("c")[0], "kept by three")
-	n.start("c")
-	poll(t, "c has joined anew", func() error {
-		m := n.nodes["c"].host.queue(q)
-		if m == nil || m.joined == 0 || len(n.nodes["c"].host.lostMembers()) > 0 {
+	flip(t, n.segments("b")[0], "kept by three")
+	n.start("b")
+	poll(t, "b has joined anew", func() error {
+		m := n.nodes["b"].host.queue(q)
+		if m == nil || m.joined == 0 || len(n.nodes["b"].host.lostMembers()) > 0 {
 			return errWaiting
 		}
 		return nil
 	})
 	n.has(q, "a", "b", "c")
-	n.caughtUp(q, "c")
-	if err := n.nodes["a"].TransferLeadership(testContext(t), q, "c"); err != nil {
+	n.caughtUp(q, "b")
+	if err := n.nodes["a"].TransferLeadership(testContext(t), q, "b"); err != nil {
 		t.Fatal(err)
 	}
-	n.stop("b") // c counts again
-	if seen := n.nodes["c"].drained(t, q); len(seen) != 2 {
+	n.stop("c") // b counts again
+	if seen := n.nodes["b"].drained(t, q); len(seen) != 2 {
 		t.Errorf("%v", seen)
 	}
 }
