@@ -101,11 +101,12 @@ func (m *changer) start() (some bool) {
 			continue
 		}
 		pending[q.uid] = struct{}{}
-		if !m.claim(q.uid, r.Change.ID) {
+		s := m.claim(q.uid, r.Change.ID)
+		if s == nil {
 			continue
 		}
 		m.work.Go(func() {
-			err := q.changeMembers(q.ctx, m.state(q.uid))
+			err := q.changeMembers(q.ctx, s)
 			m.release(q.uid)
 			if err == nil {
 				m.wake()
@@ -124,23 +125,26 @@ func (m *changer) start() (some bool) {
 	return len(pending) > 0
 }
 
-// claim takes a slot for a change unless it has one.
-func (m *changer) claim(q id.QueueUID, change uint64) bool {
+// claim takes a slot for a change, unless it has one or there is none, and returns what is
+// remembered of it.
+func (m *changer) claim(q id.QueueUID, change uint64) *changeState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, busy := m.running[q]; busy {
-		return false
+		return nil
 	}
 	select {
 	case m.slots <- struct{}{}:
 	default:
-		return false
+		return nil
 	}
 	m.running[q] = struct{}{}
-	if s := m.waiting[q]; s == nil || s.id != change {
-		m.waiting[q] = &changeState{id: change, moved: time.Now(), progress: Progress{Phase: PhaseWait}}
+	s := m.waiting[q]
+	if s == nil || s.id != change {
+		s = &changeState{id: change, moved: time.Now(), progress: Progress{Phase: PhaseWait}}
+		m.waiting[q] = s
 	}
-	return true
+	return s
 }
 
 func (m *changer) release(q id.QueueUID) {
@@ -148,12 +152,6 @@ func (m *changer) release(q id.QueueUID) {
 	defer m.mu.Unlock()
 	delete(m.running, q)
 	<-m.slots
-}
-
-func (m *changer) state(q id.QueueUID) *changeState {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.waiting[q]
 }
 
 // wire returns how far the change of a queue is, nil if this node carries out none.
