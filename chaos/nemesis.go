@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // FaultKind is what is done to a node.
@@ -18,6 +19,9 @@ const (
 	Kill    FaultKind = "kill"    // SIGKILL, started again later
 	Pause   FaultKind = "pause"   // SIGSTOP, SIGCONT later
 	Restart FaultKind = "restart" // SIGTERM with its drain, started again at once
+	// Change is Kill while the queue's members change: one of them, perhaps on the node
+	// that is hit, is built anew.
+	Change FaultKind = "change"
 )
 
 // Role chooses the node that is hit, by the queue's leadership at that moment.
@@ -47,7 +51,7 @@ const (
 // Schedule returns the faults for a run of this length: the same ones for the same seed.
 func Schedule(seed uint64, length time.Duration) []Step {
 	r := rand.New(rand.NewPCG(seed, 0))
-	kinds := []FaultKind{Kill, Kill, Pause, Restart}
+	kinds := []FaultKind{Kill, Kill, Pause, Restart, Change, Change}
 	roles := []Role{Leader, Leader, Follower, Anyone}
 	var out []Step
 	for at := calm; at < length-calm; at += meanSpacing/2 + time.Duration(r.Int64N(int64(meanSpacing))) {
@@ -123,6 +127,11 @@ func (n *nemesis) hit(ctx context.Context, x *Node, s Step) error {
 	case Kill:
 		err = x.Kill()
 		sleep(ctx, s.For)
+	case Change:
+		n.change(ctx, s.Pick)
+		sleep(ctx, time.Duration(s.Pick)*time.Millisecond%maxWithinChange)
+		err = x.Kill()
+		sleep(ctx, s.For)
 	case Pause:
 		err, heal = x.Pause(), x.Resume
 		sleep(ctx, s.For)
@@ -143,6 +152,22 @@ func (n *nemesis) hit(ctx context.Context, x *Node, s Step) error {
 	}
 	n.history.Add(Event{Kind: Healed, Node: x.ID})
 	return nil
+}
+
+// maxWithinChange is the longest time after the beginning of a change at which a node is
+// killed; a change takes about so long.
+const maxWithinChange = 300 * time.Millisecond
+
+// change has a member of the queue built anew, and does not wait for it: it goes on while
+// nodes are hit. One that is refused, since the member is the last one just now, hits nobody.
+func (n *nemesis) change(ctx context.Context, pick int) {
+	member := n.cluster.Nodes[(pick/len(n.cluster.Nodes))%len(n.cluster.Nodes)].ID
+	_, err := n.client.ReplaceMember(ctx, &brokerv1.ReplaceMemberRequest{Queue: n.queue, From: member, To: member})
+	if err != nil {
+		n.log("the member on node %s is not built anew: %v", member, err)
+		return
+	}
+	n.log("the member on node %s is built anew", member)
 }
 
 // over says whether the run has ended.

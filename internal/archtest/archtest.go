@@ -72,7 +72,7 @@ func Table() []Package {
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
 		{Path: "cmd/ctl/...", Imports: []string{"client", "proto/broker/v1"}, ThirdParty: []string{"any"}},
 		{Path: "cmd/waldump", Imports: []string{"id", "message", "quorumq", "wal", "wal/vfs"}},
-		{Path: "chaos/...", Imports: []string{"client"}},
+		{Path: "chaos/...", Imports: []string{"client", "proto/broker/v1"}},
 		{Path: "deploy/image"},
 		{Path: "internal/archtest"},
 		{Path: "internal/authority"},
