@@ -79,6 +79,18 @@ func TestFailoverQuantiles(t *testing.T) {
 	}
 }
 
+func TestBeyondLive(t *testing.T) {
+	r := results{"DiskUse": {"disk-MB": 3*10 + 2*segmentMB, "live-MB": 10}}
+	addBeyondLive(r)
+	if got := r["DiskUse"][beyondLive]; got < 1.999 || got > 2.001 {
+		t.Errorf("%g segments, want 2", got)
+	}
+	none := results{}
+	if addBeyondLive(none); len(none) != 0 {
+		t.Error(none)
+	}
+}
+
 func TestChooseSuites(t *testing.T) {
 	if s, err := chooseSuites(engineSuites(), "held,ratio"); err != nil || len(s) != 2 || s[0].name != "ratio" {
 		t.Errorf("%+v, %v", s, err)
