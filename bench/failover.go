@@ -291,8 +291,9 @@ func (w *failoverWorld) leader(ctx context.Context) (*chaos.Node, *client.Client
 	}
 }
 
-// round injects the fault at a queue's leader under load, and returns the time until a
-// message that was published after it is confirmed. Who publishes is connected to a node
+// round injects the fault at a queue's leader under load, and returns the time from the
+// beginning of the fault until a message is confirmed that was published when the fault
+// was there for certain: one that slips through before says nothing. Who publishes is connected to a node
 // that is not hit.
 func (w *failoverWorld) round(ctx context.Context, f fault) (time.Duration, error) {
 	ready, cancel := context.WithTimeout(ctx, startTimeout)
@@ -302,18 +303,19 @@ func (w *failoverWorld) round(ctx context.Context, f fault) (time.Duration, erro
 		return 0, err
 	}
 	publishing, stop := context.WithCancel(ctx)
-	var hit atomic.Int64 // when the fault began, nanoseconds; 0: not yet
-	first := make(chan time.Duration, 1)
+	var hit atomic.Int64 // when the fault was there for certain, nanoseconds; 0: not yet
+	first := make(chan time.Time, 1)
 	ended := make(chan error, 1)
 	go func() { ended <- publishOn(publishing, c, &hit, first) }()
 	time.Sleep(calmFor) // the load is to be there, and the round before to be forgotten
 	begin := time.Now()
-	hit.Store(begin.UnixNano())
 	err = f.inject(ctx, w, node)
+	hit.Store(time.Now().UnixNano())
 	var took time.Duration
 	if err == nil {
 		select {
-		case took = <-first:
+		case at := <-first:
+			took = at.Sub(begin)
 			time.Sleep(f.held - took)
 		case <-time.After(failoverTimeout):
 			err = fmt.Errorf("nothing was confirmed for %v", failoverTimeout)
@@ -326,7 +328,7 @@ func (w *failoverWorld) round(ctx context.Context, f fault) (time.Duration, erro
 
 // publishOn publishes on the clock until ctx ends, and tells when the first message that
 // was sent after the hit is confirmed.
-func publishOn(ctx context.Context, c *client.Client, hit *atomic.Int64, first chan<- time.Duration) error {
+func publishOn(ctx context.Context, c *client.Client, hit *atomic.Int64, first chan<- time.Time) error {
 	p, err := c.Publisher(client.PublisherConfig{MaxInFlight: int(failoverTimeout.Seconds()) * failoverRate})
 	if err != nil {
 		return err
@@ -346,7 +348,7 @@ func publishOn(ctx context.Context, c *client.Client, hit *atomic.Int64, first c
 		err := p.PublishAsync(ctx, client.Message{RoutingKey: failoverQueue, Body: body}, func(_ client.Result, err error) {
 			if at := hit.Load(); err == nil && at != 0 && sent > at {
 				select {
-				case first <- time.Duration(time.Now().UnixNano() - at):
+				case first <- time.Now():
 				default:
 				}
 			}
