@@ -25,8 +25,7 @@ const (
 func mountDataDirs(t *testing.T) *testNodes {
 	t.Helper()
 	mounted := map[string]bool{}
-	var n *testNodes
-	n = newTestNodes(t, func(c *Config) {
+	return newTestNodes(t, func(c *Config) {
 		c.DiskLow, c.DiskFloor, c.DiskHang = mountLow, mountFloor, time.Hour
 		if mounted[c.DataDir] {
 			return
@@ -44,7 +43,6 @@ func mountDataDirs(t *testing.T) *testNodes {
 			}
 		})
 	})
-	return n
 }
 
 // fill leaves so many free bytes on a node's file system, by a file that is not its own.
