@@ -14,6 +14,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/wal"
+	"github.com/quorate/quorate/wal/vfs"
 )
 
 // memory is a storage without a disk, to compare with.
@@ -145,8 +147,50 @@ func benchLeader(b *testing.B, open func(dir string) (Storage, error)) *Group[ui
 	return leader
 }
 
+// synced is a group's part of a shared log that waits for the disk in StoreLogs, so that
+// raft's loop stands still meanwhile and a commit takes two syncs one after the other.
+type synced struct{ *wal.GroupLog }
+
+func (s synced) StoreLogs(logs []*raft.Log) error {
+	if err := s.GroupLog.StoreLogs(logs); err != nil {
+		return err
+	}
+	return s.Sync()
+}
+
+// openShared opens a log for each member, on the same disk.
+func openShared(b *testing.B, wait bool) func(string) (Storage, error) {
+	b.Helper()
+	return func(path string) (Storage, error) {
+		dir, err := vfs.OS(path)
+		if err != nil {
+			return nil, err
+		}
+		l, err := wal.Open(dir, wal.Config{})
+		if err != nil {
+			return nil, err
+		}
+		g, err := l.Group(testGroup)
+		if err != nil || !wait {
+			return logOfOne{g, l}, err
+		}
+		return logOfOne{synced{g}, l}, nil
+	}
+}
+
+// logOfOne closes the log with its only group.
+type logOfOne struct {
+	Storage
+	log *wal.Log
+}
+
+// IsMonotonic implements raft.MonotonicLogStore.
+func (logOfOne) IsMonotonic() bool { return true }
+
+func (s logOfOne) Close() error { return errors.Join(s.Storage.Close(), s.log.Close()) }
+
 // BenchmarkGroup keeps a number of commands of so many messages of 100 bytes in flight
-// on a group of three members in one process, each with its own file on the same disk.
+// on a group of three members in one process, each with its own log on the same disk.
 func BenchmarkGroup(b *testing.B) {
 	stores := []struct {
 		name string
@@ -154,6 +198,8 @@ func BenchmarkGroup(b *testing.B) {
 	}{
 		{"memory", func(string) (Storage, error) { return newMemory(), nil }},
 		{"bolt", OpenBolt},
+		{"shared", openShared(b, false)},
+		{"synced", openShared(b, true)},
 	}
 	for _, store := range stores {
 		for _, load := range []struct{ messages, window int }{{64, 64}, {1, 1024}, {1, 1}} {
