@@ -162,15 +162,7 @@ func (n *testNodes) has(q id.QueueUID, members ...id.NodeID) {
 // are replaced, the leader too. Nothing is lost, nothing twice, and confirms go on.
 func TestMembersChange(t *testing.T) {
 	t.Parallel()
-	for _, e := range []Elections{ElectionsByTimers, ElectionsByLinks} {
-		t.Run(string(e), func(t *testing.T) {
-			t.Parallel()
-			testMembersChange(t, newTestNodes(t, func(c *Config) { c.Elections = e }))
-		})
-	}
-}
-
-func testMembersChange(t *testing.T, n *testNodes) {
+	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
 	n.start("d", "e")
 	q := n.nodes["a"].declare(t, "q", 1)
