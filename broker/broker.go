@@ -6,7 +6,7 @@
 // A Broker is made before the cluster, which calls it back, and is completed by Attach:
 //
 //	b := broker.New(broker.Config{...})
-//	c, err := cluster.Start(ctx, cluster.Config{Leaders: b, QueueConfig: broker.QueueConfig, ...})
+//	c, err := cluster.Start(ctx, cluster.Config{Leaders: b, QueueConfig: b.QueueConfig, ...})
 //	b.Attach(c)
 //
 // Everything may be called at any time and concurrently; before Attach it answers
@@ -25,6 +25,7 @@ import (
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
 )
 
 // Config bounds a Broker. Zero values are the defaults.
@@ -64,6 +65,9 @@ type Broker struct {
 	view    func() *catalog.View // nil view before Attach
 	open    func(id.QueueUID) (enqueuer, error)
 	leads   func(id.QueueUID) bool // whether this node leads a queue
+	// alternate returns an exchange's alternate exchange (EX-12).
+	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
+	policies  policy.Book
 
 	publishes sync.Pool // *publishing
 	handles   handles
@@ -87,6 +91,10 @@ func New(c Config) *Broker {
 	b.open = b.clusterQueue
 	b.leads = b.clusterLeads
 	b.publishes.New = func() any { return newPublishing(b) }
+	b.policies.Warn = func(vhost string, err error) {
+		b.log.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
+	}
+	b.alternate = b.policies.AlternateExchange
 	b.leaders.led = make(map[id.QueueUID]*leading)
 	return b
 }

@@ -131,7 +131,7 @@ func TestQueueConfig(t *testing.T) {
 		},
 	}
 	for _, row := range rows {
-		if got := QueueConfig(nil, &catalog.QueueRecord{Arguments: row.args}); got != row.want {
+		if got := New(Config{}).QueueConfig(catalog.New().View(), &catalog.QueueRecord{Arguments: row.args}); got != row.want {
 			t.Errorf("%v gives %+v, want %+v", row.args, got, row.want)
 		}
 	}

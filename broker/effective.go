@@ -8,10 +8,12 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// effective returns what is in force for a declared queue. Arguments were checked at the
-// declaration; one that this version refuses, left by another version, has no effect.
-func effective(q *catalog.QueueRecord) policy.Effective {
-	e, err := policy.Resolve(q.Arguments)
+// effective returns what is in force for a declared queue: its arguments with what its
+// policies give (PO-7). All were checked before they were stored; arguments that this
+// version refuses, left by another version, have no effect.
+func (b *Broker) effective(v *catalog.View, q *catalog.QueueRecord) policy.Effective {
+	user, operator := b.policies.Queue(v, q)
+	e, err := policy.Resolve(policy.Merge(q.Arguments, user, operator))
 	if err != nil {
 		return policy.Default()
 	}
@@ -19,9 +21,9 @@ func effective(q *catalog.QueueRecord) policy.Effective {
 }
 
 // QueueConfig is what the queue's machine is configured with; for
-// cluster.Config.QueueConfig. It is a pure function.
-func QueueConfig(_ *catalog.View, q *catalog.QueueRecord) quorumq.Config {
-	e := effective(q)
+// cluster.Config.QueueConfig. It may be called concurrently.
+func (b *Broker) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Config {
+	e := b.effective(v, q)
 	c := quorumq.Config{
 		MaxLength:             e.MaxLength,
 		MaxLengthBytes:        e.MaxLengthBytes,

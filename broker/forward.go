@@ -25,11 +25,15 @@ func (r forwardRouter) View() *catalog.View { return r.b.cluster.Load().View() }
 func (r forwardRouter) Changed() <-chan struct{} { return r.b.cluster.Load().ViewChanged() }
 
 func (r forwardRouter) Rule(q *catalog.QueueRecord) deadletter.Rule {
-	e := effective(q)
+	e := r.b.effective(r.View(), q)
 	return deadletter.Rule{
 		Enabled: e.HasDeadLetterExchange, Exchange: e.DeadLetterExchange,
 		RoutingKey: e.DeadLetterRoutingKey, HasRoutingKey: e.HasDeadLetterRoutingKey,
 	}
+}
+
+func (r forwardRouter) AlternateExchange(v *catalog.View, x *catalog.Exchange) (string, bool) {
+	return r.b.policies.AlternateExchange(v, x)
 }
 
 // forwardSender implements deadletter.Sender over the cluster.

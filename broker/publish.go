@@ -201,7 +201,7 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 	}
 	p.uids, err = v.Route(m.VHost, m.Exchange, &catalog.Publication{
 		Keys: p.msg.RoutingKeys, Headers: p.msg.Headers, Properties: &p.msg.Properties,
-		Chance: m.chance(), Local: p.b.leads,
+		Chance: m.chance(), Local: p.b.leads, Alternate: p.b.alternate,
 	}, p.uids[:0])
 	return ttlMs, translate(err, aboutMessage(m))
 }

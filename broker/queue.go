@@ -133,8 +133,8 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 
 // TargetSize returns how many members a queue should have if no operator has chosen
 // (RE-4); for cluster.Config.GroupSize.
-func (b *Broker) TargetSize(q *catalog.QueueRecord) int {
-	e := effective(q)
+func (b *Broker) TargetSize(v *catalog.View, q *catalog.QueueRecord) int {
+	e := b.effective(v, q)
 	if e.TargetGroupSize > 0 {
 		return e.TargetGroupSize
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -27,12 +28,16 @@ type Queue struct {
 	Type        string
 	Durable     bool
 	Arguments   message.Table
-	State       string // one of the states, or "" where figures were not asked for
-	Leader      string
-	Members     []string
-	Online      []string
-	Stats       *QueueStats // nil when not asked for, or no leader could be reached
-	Raft        *RaftStats
+	// Policy and OperatorPolicy are in force, "" for none; Effective are the arguments with
+	// what they give (PO-3, PO-7).
+	Policy, OperatorPolicy string
+	Effective              message.Table
+	State                  string // one of the states, or "" where figures were not asked for
+	Leader                 string
+	Members                []string
+	Online                 []string
+	Stats                  *QueueStats // nil when not asked for, or no leader could be reached
+	Raft                   *RaftStats
 }
 
 // QueueStats are a queue's counts, exact on its leader when read (ST-1, ST-3).
@@ -66,16 +71,25 @@ func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error
 	if err != nil {
 		return Queue{}, err
 	}
-	q := describe(rec)
+	q := b.describe(c.View(), rec)
 	b.addFigures(ctx, c, rec, &q)
 	return q, ctx.Err()
 }
 
-func describe(rec *catalog.QueueRecord) Queue {
+func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
+	user, operator := b.policies.Queue(v, rec)
 	return Queue{
+		Policy: policyName(user), OperatorPolicy: policyName(operator), Effective: policy.Merge(rec.Arguments, user, operator),
 		VHost: rec.VHost, Name: rec.Name, UID: uint64(rec.UID), Type: string(rec.Type), Durable: rec.Durable,
 		Arguments: rec.Arguments, Members: nodeNames(rec.Members),
 	}
+}
+
+func policyName(p *catalog.Policy) string {
+	if p == nil {
+		return ""
+	}
+	return p.Name
 }
 
 func nodeNames(nodes []id.NodeID) []string {
@@ -198,7 +212,7 @@ func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token s
 func (b *Broker) describePage(ctx context.Context, c *cluster.Cluster, page []*catalog.QueueRecord, figures bool) []Queue {
 	out := make([]Queue, len(page))
 	for i, rec := range page {
-		out[i] = describe(rec)
+		out[i] = b.describe(c.View(), rec)
 	}
 	if !figures {
 		return out

@@ -31,6 +31,16 @@ type Publication struct {
 	// Local tells whether a queue is led on the publisher's node, for x-local-random. nil
 	// stands for every queue.
 	Local func(id.QueueUID) bool
+	// Alternate returns an exchange's alternate exchange, as policies may give one
+	// (EX-12). nil: only its own argument counts.
+	Alternate func(*View, *Exchange) (name string, ok bool)
+}
+
+func (p *Publication) alternate(v *View, x *Exchange) (name string, ok bool) {
+	if p.Alternate == nil {
+		return x.AlternateExchange()
+	}
+	return p.Alternate(v, x)
 }
 
 func (p *Publication) primaryKey() string {
@@ -60,7 +70,7 @@ func (v *View) Route(vhost, exchange string, p *Publication, dst []id.QueueUID) 
 		w.found = 0
 		x.route(&h, p, &w)
 		if w.found == 0 {
-			if ae, has := x.rec.AlternateExchange(); has {
+			if ae, has := p.alternate(v, x.rec); has {
 				w.visit(ae)
 			}
 		}

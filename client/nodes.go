@@ -24,11 +24,12 @@ const badTime = 2 * time.Second
 
 // node is one address and what runs over it.
 type node struct {
-	address string
-	conn    *grpc.ClientConn
-	broker  brokerv1.BrokerClient
-	admin   brokerv1.AdminClient
-	health  healthv1.HealthClient
+	address  string
+	conn     *grpc.ClientConn
+	broker   brokerv1.BrokerClient
+	policies brokerv1.PoliciesClient
+	admin    brokerv1.AdminClient
+	health   healthv1.HealthClient
 
 	mu       sync.Mutex
 	life     context.Context // ends when the node is found lost
@@ -181,7 +182,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	}
 	n := &node{
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
-		admin: brokerv1.NewAdminClient(conn), health: healthv1.NewHealthClient(conn),
+		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), health: healthv1.NewHealthClient(conn),
 	}
 	n.life, n.end = context.WithCancelCause(context.Background())
 	ns.all[address] = n

@@ -52,7 +52,7 @@ type Config struct {
 	QueueConfig func(v *catalog.View, q *catalog.QueueRecord) quorumq.Config
 	// GroupSize tells how many members a queue should have, if no operator has chosen
 	// (RE-4); nil: as many as it has. It must be a pure function of its argument.
-	GroupSize func(q *catalog.QueueRecord) int
+	GroupSize func(v *catalog.View, q *catalog.QueueRecord) int
 	Reconcile ReconcileConfig
 	// Leaders is told about the queues that this node leads.
 	Leaders Leaders

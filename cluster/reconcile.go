@@ -103,7 +103,7 @@ func (c *Cluster) wanted(r *catalog.QueueRecord) int {
 	if r.Size > 0 || c.cfg.GroupSize == nil {
 		return r.Size
 	}
-	return c.cfg.GroupSize(r)
+	return c.cfg.GroupSize(c.View(), r)
 }
 
 // complete carries plans out until nothing is left to be done now. It tells whether

@@ -49,6 +49,7 @@ func route(v *catalog.View, rt Router, src Source, d *quorumq.Discarded, dst []i
 	headers := r.msg.Headers.Merged(message.DeathHeaders(&r.msg)) // EX-10
 	r.targets, err = v.Route(rec.VHost, rule.Exchange, &catalog.Publication{
 		Keys: r.msg.RoutingKeys, Headers: headers, Properties: &r.msg.Properties, Chance: chance(src.UID(), d.Body),
+		Alternate: rt.AlternateExchange,
 	}, dst)
 	if err != nil || len(r.targets) == 0 {
 		r.cause, r.key = CauseUnroutable, rule.Exchange+"\x00"+r.msg.PrimaryKey()

@@ -39,6 +39,8 @@ type Router interface {
 	Changed() <-chan struct{}
 	// Rule returns what is in force for the queue.
 	Rule(q *catalog.QueueRecord) Rule
+	// AlternateExchange returns that of an exchange (EX-12).
+	AlternateExchange(v *catalog.View, x *catalog.Exchange) (name string, ok bool)
 }
 
 // Sender carries dead letters to their targets. Its methods may be called concurrently.

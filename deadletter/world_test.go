@@ -216,6 +216,10 @@ func (w *world) Rule(q *catalog.QueueRecord) Rule {
 	return w.rules[q.Name]
 }
 
+func (w *world) AlternateExchange(_ *catalog.View, x *catalog.Exchange) (string, bool) {
+	return x.AlternateExchange()
+}
+
 var errLost = errors.New("lost on the way")
 
 func (w *world) draw(n int) int {

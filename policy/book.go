@@ -12,7 +12,7 @@ import (
 )
 
 // Book finds the policies of queues and exchanges. It keeps the compiled patterns of each
-// vhost as long as its policies stay the same. It may be used concurrently; the zero value
+// vhost, and what it found, as long as its policies stay the same. It may be used concurrently; the zero value
 // is ready.
 type Book struct {
 	// Warn is told, if it is set, of a pattern that takes too long (C-8). It may be called
@@ -26,7 +26,39 @@ type Book struct {
 // shelf holds the policies of one vhost, those that count first in front (PO-3).
 type shelf struct {
 	set            catalog.PolicySet
+	merge          bool // VHost.MergePolicies
 	user, operator []*entry
+
+	mu    sync.RWMutex
+	found map[queueName]found // what was found; bounded by maxFound
+}
+
+type queueName struct {
+	name string
+	kind catalog.QueueType
+}
+
+type found struct{ user, operator *catalog.Policy }
+
+// maxFound bounds the queues of a vhost whose policies are remembered.
+const maxFound = 100_000
+
+// recall returns what look finds for a queue, remembering it.
+func (s *shelf) recall(q queueName, look func() found) found {
+	s.mu.RLock()
+	f, known := s.found[q]
+	s.mu.RUnlock()
+	if known {
+		return f
+	}
+	f = look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.found == nil || len(s.found) >= maxFound {
+		s.found = map[queueName]found{}
+	}
+	s.found[q] = f
+	return f
 }
 
 type entry struct {
@@ -37,13 +69,13 @@ type entry struct {
 
 // shelf returns the one of a vhost as it is in the view.
 func (b *Book) shelf(v *catalog.View, vhost string) *shelf {
-	set := v.PolicySet(vhost)
+	set, merge := v.PolicySet(vhost), merges(v, vhost)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s := b.vhosts[vhost]; s != nil && s.set == set {
+	if s := b.vhosts[vhost]; s != nil && s.set == set && s.merge == merge {
 		return s
 	}
-	s := &shelf{set: set, user: entries(v, vhost, false), operator: entries(v, vhost, true)}
+	s := &shelf{set: set, merge: merge, user: entries(v, vhost, false), operator: entries(v, vhost, true)}
 	if b.vhosts == nil {
 		b.vhosts = map[string]*shelf{}
 	}
@@ -88,8 +120,12 @@ func (b *Book) Queue(v *catalog.View, q *catalog.QueueRecord) (user, operator *c
 		}
 		return false
 	}
-	merge := merges(v, q.VHost)
-	return b.find(s.user, q.VHost, q.Name, merge, applies), b.find(s.operator, q.VHost, q.Name, merge, applies)
+	f := s.recall(queueName{q.Name, q.Type}, func() found {
+		return found{
+			b.find(s.user, q.VHost, q.Name, s.merge, applies), b.find(s.operator, q.VHost, q.Name, s.merge, applies),
+		}
+	})
+	return f.user, f.operator
 }
 
 // AlternateExchange returns the alternate exchange of an exchange: its own argument, else
@@ -102,7 +138,7 @@ func (b *Book) AlternateExchange(v *catalog.View, x *catalog.Exchange) (name str
 	if len(s.user) == 0 {
 		return "", false
 	}
-	p := b.find(s.user, x.VHost, x.Name, merges(v, x.VHost), func(e *entry) bool {
+	p := b.find(s.user, x.VHost, x.Name, s.merge, func(e *entry) bool {
 		return e.exchanges && (e.ApplyTo == catalog.ApplyToAll || e.ApplyTo == catalog.ApplyToExchanges)
 	})
 	if p == nil {

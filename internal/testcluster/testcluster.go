@@ -224,7 +224,7 @@ func (c *Cluster) launch(i int) {
 		Name: clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
-		QueueConfig: broker.QueueConfig, Leaders: n.broker, GroupSize: n.broker.TargetSize,
+		QueueConfig: n.broker.QueueConfig, Leaders: n.broker, GroupSize: n.broker.TargetSize,
 		HeartbeatTimeout: heartbeatTimeout, TLS: c.material(n.name),
 	})
 	if err != nil {

@@ -96,7 +96,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	}
 	n.watchTLS()
 	n.broker = broker.New(b)
-	c.Leaders, c.GroupSize = n.broker, n.broker.TargetSize
+	c.Leaders, c.QueueConfig, c.GroupSize = n.broker, n.broker.QueueConfig, n.broker.TargetSize
 	if n.part, err = cluster.Start(ctx, c); err != nil {
 		_ = c.Peers.Close() // an error of Start is what matters
 		return err
@@ -111,8 +111,8 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
 		Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
 		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: n.fail,
-		Starting:    n.health.starting,
-		QueueConfig: broker.QueueConfig, ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
+		Starting:       n.health.starting,
+		ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		HeartbeatTimeout: n.cfg.Timeouts.Heartbeat, SuspectAfter: n.cfg.Timeouts.Suspect,
 		Reconcile: cluster.ReconcileConfig{
 			Disabled: !n.cfg.Cluster.Reconcile.Enabled, Interval: n.cfg.Cluster.Reconcile.Interval,

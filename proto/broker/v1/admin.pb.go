@@ -662,14 +662,19 @@ type Queue struct {
 	Durable   bool                   `protobuf:"varint,5,opt,name=durable,proto3" json:"durable,omitempty"`
 	Arguments *Table                 `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// State is running, minority or down.
-	State         string      `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
-	Leader        string      `protobuf:"bytes,8,opt,name=leader,proto3" json:"leader,omitempty"`
-	Members       []string    `protobuf:"bytes,9,rep,name=members,proto3" json:"members,omitempty"`
-	Online        []string    `protobuf:"bytes,10,rep,name=online,proto3" json:"online,omitempty"`
-	Stats         *QueueStats `protobuf:"bytes,11,opt,name=stats,proto3" json:"stats,omitempty"`
-	Raft          *RaftStats  `protobuf:"bytes,12,opt,name=raft,proto3" json:"raft,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	State   string      `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`
+	Leader  string      `protobuf:"bytes,8,opt,name=leader,proto3" json:"leader,omitempty"`
+	Members []string    `protobuf:"bytes,9,rep,name=members,proto3" json:"members,omitempty"`
+	Online  []string    `protobuf:"bytes,10,rep,name=online,proto3" json:"online,omitempty"`
+	Stats   *QueueStats `protobuf:"bytes,11,opt,name=stats,proto3" json:"stats,omitempty"`
+	Raft    *RaftStats  `protobuf:"bytes,12,opt,name=raft,proto3" json:"raft,omitempty"`
+	// Policy and OperatorPolicy are the names of what is in force; empty: none.
+	Policy         string `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`
+	OperatorPolicy string `protobuf:"bytes,14,opt,name=operator_policy,json=operatorPolicy,proto3" json:"operator_policy,omitempty"`
+	// EffectiveArguments are the arguments with what the policies give.
+	EffectiveArguments *Table `protobuf:"bytes,15,opt,name=effective_arguments,json=effectiveArguments,proto3" json:"effective_arguments,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Queue) Reset() {
@@ -782,6 +787,27 @@ func (x *Queue) GetStats() *QueueStats {
 func (x *Queue) GetRaft() *RaftStats {
 	if x != nil {
 		return x.Raft
+	}
+	return nil
+}
+
+func (x *Queue) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *Queue) GetOperatorPolicy() string {
+	if x != nil {
+		return x.OperatorPolicy
+	}
+	return ""
+}
+
+func (x *Queue) GetEffectiveArguments() *Table {
+	if x != nil {
+		return x.EffectiveArguments
 	}
 	return nil
 }
@@ -1241,7 +1267,8 @@ type DeclareExchangeRequest struct {
 	// Vhost defaults to "/".
 	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
 	Name  string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Type is direct, fanout, topic or headers.
+	// Type is direct, fanout, topic, headers, x-modulus-hash, x-consistent-hash, x-random or
+	// x-local-random.
 	Type       string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
 	Durable    *bool  `protobuf:"varint,4,opt,name=durable,proto3,oneof" json:"durable,omitempty"`
 	AutoDelete bool   `protobuf:"varint,5,opt,name=auto_delete,json=autoDelete,proto3" json:"auto_delete,omitempty"`
@@ -3834,7 +3861,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"B\n" +
 	"\x10GetQueueResponse\x12.\n" +
-	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\xf0\x02\n" +
+	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\xfc\x03\n" +
 	"\x05Queue\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -3848,7 +3875,10 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x06online\x18\n" +
 	" \x03(\tR\x06online\x123\n" +
 	"\x05stats\x18\v \x01(\v2\x1d.quorate.broker.v1.QueueStatsR\x05stats\x120\n" +
-	"\x04raft\x18\f \x01(\v2\x1c.quorate.broker.v1.RaftStatsR\x04raft\"\xec\t\n" +
+	"\x04raft\x18\f \x01(\v2\x1c.quorate.broker.v1.RaftStatsR\x04raft\x12\x16\n" +
+	"\x06policy\x18\r \x01(\tR\x06policy\x12'\n" +
+	"\x0foperator_policy\x18\x0e \x01(\tR\x0eoperatorPolicy\x12I\n" +
+	"\x13effective_arguments\x18\x0f \x01(\v2\x18.quorate.broker.v1.TableR\x12effectiveArguments\"\xec\t\n" +
 	"\n" +
 	"QueueStats\x12\x1a\n" +
 	"\bmessages\x18\x01 \x01(\x04R\bmessages\x12%\n" +
@@ -4201,86 +4231,87 @@ var file_broker_v1_admin_proto_depIdxs = []int32{
 	58, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
 	11, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
 	12, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
-	56, // 5: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	57, // 6: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
-	10, // 7: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	58, // 8: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
-	21, // 9: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	58, // 10: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
-	0,  // 11: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	58, // 12: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
-	22, // 13: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
-	22, // 14: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
-	22, // 15: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
-	31, // 16: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
-	32, // 17: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
-	33, // 18: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
-	32, // 19: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
-	38, // 20: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
-	1,  // 21: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
-	38, // 22: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
-	38, // 23: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	38, // 24: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	38, // 25: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	38, // 26: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	48, // 27: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	48, // 28: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	48, // 29: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	2,  // 30: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
-	4,  // 31: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	6,  // 32: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	8,  // 33: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	13, // 34: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	15, // 35: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	17, // 36: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	19, // 37: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	23, // 38: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	25, // 39: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	27, // 40: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	29, // 41: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	34, // 42: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	36, // 43: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	39, // 44: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	41, // 45: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	43, // 46: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	45, // 47: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	49, // 48: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	50, // 49: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	51, // 50: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	52, // 51: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	53, // 52: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	54, // 53: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	55, // 54: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	3,  // 55: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 56: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 57: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	9,  // 58: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	14, // 59: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	16, // 60: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	18, // 61: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	20, // 62: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	24, // 63: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	26, // 64: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	28, // 65: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	30, // 66: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	35, // 67: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	37, // 68: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	40, // 69: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	42, // 70: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	44, // 71: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	46, // 72: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	47, // 73: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 74: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 75: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 76: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 77: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 78: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 79: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	55, // [55:80] is the sub-list for method output_type
-	30, // [30:55] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	58, // 5: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
+	56, // 6: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	57, // 7: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
+	10, // 8: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
+	58, // 9: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	21, // 10: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
+	58, // 11: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	0,  // 12: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
+	58, // 13: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	22, // 14: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
+	22, // 15: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
+	22, // 16: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
+	31, // 17: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
+	32, // 18: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
+	33, // 19: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
+	32, // 20: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
+	38, // 21: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	1,  // 22: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
+	38, // 23: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	38, // 24: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	38, // 25: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	38, // 26: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	38, // 27: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	48, // 28: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	48, // 29: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	48, // 30: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	2,  // 31: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
+	4,  // 32: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
+	6,  // 33: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	8,  // 34: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	13, // 35: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	15, // 36: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	17, // 37: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	19, // 38: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	23, // 39: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	25, // 40: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	27, // 41: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	29, // 42: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	34, // 43: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	36, // 44: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	39, // 45: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	41, // 46: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	43, // 47: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	45, // 48: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	49, // 49: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	50, // 50: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	51, // 51: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	52, // 52: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	53, // 53: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	54, // 54: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	55, // 55: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	3,  // 56: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 57: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 58: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	9,  // 59: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	14, // 60: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	16, // 61: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	18, // 62: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	20, // 63: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	24, // 64: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	26, // 65: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	28, // 66: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	30, // 67: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	35, // 68: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	37, // 69: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	40, // 70: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	42, // 71: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	44, // 72: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	46, // 73: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	47, // 74: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 75: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 76: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 77: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 78: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 79: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	47, // 80: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	56, // [56:81] is the sub-list for method output_type
+	31, // [31:56] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_admin_proto_init() }

@@ -1,0 +1,84 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
+)
+
+// Policy gives settings to the queues and exchanges whose name its pattern matches (PO-1).
+type Policy struct {
+	VHost, Name string
+	Operator    bool   // bounds what users set (PO-5)
+	Pattern     string // Perl-style, found anywhere in the name
+	ApplyTo     string // "" is "all"
+	Priority    int64
+	Definition  message.Table // by key
+}
+
+func (p *Policy) about() Error {
+	kind := "policy"
+	if p.Operator {
+		kind = "operator policy"
+	}
+	return Error{VHost: p.VHost, Kind: kind, Name: p.Name}
+}
+
+// PutPolicy makes a policy, or replaces the one of its name, and tells whether it is new.
+// Faults of pattern and definition are all told at once; nothing is stored then (PO-1).
+// The leaders of queues put it in force as they hear of it (PO-8).
+func (b *Broker) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return false, err
+	}
+	if p.ApplyTo == "" {
+		p.ApplyTo = string(catalog.ApplyToAll)
+	}
+	cmd := catalog.PutPolicy{Policy: catalog.Policy{
+		VHost: p.VHost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
+		ApplyTo: catalog.ApplyTo(p.ApplyTo), Priority: p.Priority, Definition: p.Definition,
+	}}
+	if err := policy.Check(&cmd.Policy); err != nil {
+		return false, fromArgument(err, p.about())
+	}
+	reply, err := c.ProposeCatalog(ctx, &cmd)
+	return reply.Created, translate(err, p.about())
+}
+
+// DeletePolicy removes a policy and tells whether there was one.
+func (b *Broker) DeletePolicy(ctx context.Context, vhost, name string, operator bool) (deleted bool, err error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return false, err
+	}
+	p := Policy{VHost: vhost, Name: name, Operator: operator}
+	reply, err := c.ProposeCatalog(ctx, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
+	return reply.Deleted, translate(err, p.about())
+}
+
+// ListPolicies returns the policies of a vhost, of all if it is "", by vhost and name; in
+// each vhost those of operators last.
+func (b *Broker) ListPolicies(vhost string) ([]Policy, error) {
+	v, err := b.viewOf(vhost)
+	if err != nil {
+		return nil, err
+	}
+	var out []Policy
+	for h := range v.VHosts() {
+		if vhost != "" && h.Name != vhost {
+			continue
+		}
+		for _, operator := range []bool{false, true} {
+			for p := range v.Policies(h.Name, operator) {
+				out = append(out, Policy{
+					VHost: p.VHost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
+					ApplyTo: string(p.ApplyTo), Priority: p.Priority, Definition: p.Definition,
+				})
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+func newPolicy(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "policy", Short: "Set, clear and list policies"}
+	cmd.AddCommand(newPolicyPut(s), newPolicyDelete(s), newPolicyList(s))
+	return cmd
+}
+
+func newPolicyPut(s *session) *cobra.Command {
+	var p client.Policy
+	put := &cobra.Command{
+		Use:   "put NAME PATTERN KEY=VALUE...",
+		Short: "Make a policy, or replace the one of that name",
+		Example: `  quoratectl policy put limits '^orders\.' max-length=100000 overflow=reject-publish
+  quoratectl policy put ceiling '.*' --operator max-length-bytes=1000000000`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 3 {
+				return usageError{fmt.Errorf("%d arguments, want NAME, PATTERN and at least one KEY=VALUE", len(args))}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			p.Vhost, p.Name, p.Pattern = s.vhost, args[0], args[1]
+			if p.Definition, err = parseArguments(args[2:]); err != nil {
+				return err
+			}
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				created, err := c.PutPolicy(ctx, p)
+				if err == nil {
+					printf(cmd.OutOrStdout(), "created %v\n", created)
+				}
+				return err
+			})
+		},
+	}
+	put.Flags().StringVar(&p.ApplyTo, "apply-to", "all", "all, queues, quorum_queues, classic_queues or exchanges")
+	put.Flags().Int64Var(&p.Priority, "priority", 0, "of the policies that match, the highest counts")
+	put.Flags().BoolVar(&p.Operator, "operator", false, "an operator's policy: it bounds what users set")
+	return put
+}
+
+func newPolicyDelete(s *session) *cobra.Command {
+	var operator bool
+	remove := &cobra.Command{
+		Use: "delete NAME", Short: "Remove a policy; what it set goes back to what was there before", Args: exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				deleted, err := c.DeletePolicy(ctx, s.vhost, args[0], operator)
+				if err == nil {
+					printf(cmd.OutOrStdout(), "deleted %v\n", deleted)
+				}
+				return err
+			})
+		},
+	}
+	remove.Flags().BoolVar(&operator, "operator", false, "an operator's policy")
+	return remove
+}
+
+func newPolicyList(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List policies; those of operators bound what users set", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all, err := c.ListPolicies(ctx, s.vhost)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(all))
+				messages := make([]proto.Message, len(all))
+				for i, p := range all {
+					rows[i], messages[i] = policyRow(p), p
+				}
+				header := []string{"vhost", "name", "kind", "pattern", "apply-to", "priority", "definition"}
+				return s.printRows(cmd.OutOrStdout(), header, rows, messages)
+			})
+		},
+	}
+}
+
+func policyRow(p *brokerv1.Policy) []string {
+	kind := "user"
+	if p.GetOperator() {
+		kind = "operator"
+	}
+	var definition []string
+	for _, f := range p.GetDefinition().GetFields() {
+		definition = append(definition, f.GetName()+"="+valueText(f.GetValue()))
+	}
+	return []string{
+		p.GetVhost(), p.GetName(), kind, p.GetPattern(), p.GetApplyTo(), strconv.FormatInt(p.GetPriority(), 10),
+		strings.Join(definition, " "),
+	}
+}
+
+// valueText shows a value of a table; strings are shown without quotes.
+func valueText(v *brokerv1.Value) string {
+	m := v.ProtoReflect()
+	kind := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
+	if kind == nil {
+		return ""
+	}
+	return m.Get(kind).String()
+}
