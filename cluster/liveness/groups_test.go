@@ -244,7 +244,7 @@ func TestMemberOpensLate(t *testing.T) {
 	equal(t, ns, 1)
 }
 
-// At rest groups send nothing.
+// At rest groups send nothing, and who watches them looks seldom.
 func TestIdleGroupsAreSilent(t *testing.T) {
 	t.Parallel()
 	ns := startNodes(t, false)
@@ -264,4 +264,11 @@ func TestIdleGroupsAreSilent(t *testing.T) {
 		}
 		return time.Since(since) > time.Second
 	})
+	for _, n := range ns.all {
+		until(t, "its manager rests", func() bool {
+			n.manager.mu.Lock()
+			defer n.manager.mu.Unlock()
+			return n.manager.resting
+		})
+	}
 }

@@ -95,6 +95,42 @@ func (m memory) Close() error                            { return nil }
 
 type group = raftfsm.Group[uint64, struct{}]
 
+// changes are groups of which the Manager has to be told.
+type changes struct {
+	wake chan struct{} // of capacity 1
+	mu   sync.Mutex
+	due  []id.GroupID
+}
+
+func (c *changes) add(g id.GroupID) {
+	c.mu.Lock()
+	c.due = append(c.due, g)
+	c.mu.Unlock()
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (c *changes) tell(ctx context.Context, n *node) {
+	for {
+		select {
+		case <-c.wake:
+		case <-ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		due := c.due
+		c.due = nil
+		c.mu.Unlock()
+		for _, g := range due {
+			if n.misses == 0 || rand.IntN(n.misses) > 0 {
+				n.manager.Changed(g)
+			}
+		}
+	}
+}
+
 // node is one node: links, groups and its Manager.
 type node struct {
 	t       testing.TB
@@ -109,6 +145,8 @@ type node struct {
 	running sync.WaitGroup
 
 	misses int // one of so many changes is not told; 0: all are
+
+	changes changes
 
 	appends, votes atomic.Int64
 
@@ -144,6 +182,7 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 	n := &node{
 		t: t, id: name, epoch: epoch, dir: dir, disk: newDisk(),
 		groups: map[id.GroupID]*group{}, stores: stores, opening: map[id.GroupID]bool{},
+		changes: changes{wake: make(chan struct{}, 1)},
 	}
 	logger := slog.New(slog.DiscardHandler)
 	if os.Getenv("LIVENESS_TEST_LOG") != "" {
@@ -170,6 +209,7 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 	n.stop = cancel
 	n.running.Go(func() { _ = n.mux.Serve(l) })
 	n.running.Go(func() { n.manager.Run(ctx) })
+	n.running.Go(func() { n.changes.tell(ctx, n) })
 	t.Cleanup(n.kill)
 	return n
 }
@@ -223,8 +263,10 @@ func (n *node) open(g id.GroupID, voters ...id.NodeID) {
 	if !ok {
 		n.t.Fatal("the group's transport lacks something")
 	}
+	// A node's one goroutine tells its Manager of changes, as a host does.
 	m, err := raftfsm.Open(raftfsm.Config[uint64, struct{}]{
-		Group: g, Node: n.id, Machine: &machine{}, Storage: storage, Snapshots: snapshots,
+		OnChange: func() { n.changes.add(g) },
+		Group:    g, Node: n.id, Machine: &machine{}, Storage: storage, Snapshots: snapshots,
 		Transport: spy{through, &n.appends, &n.votes}, Driven: true, StallTimeout: time.Second,
 	})
 	if err != nil {
@@ -239,15 +281,7 @@ func (n *node) open(g id.GroupID, voters ...id.NodeID) {
 	n.groups[g] = m
 	n.mu.Unlock()
 	n.manager.Add(g, m)
-	go func() {
-		for m.Failed() == nil {
-			changed := m.Changed()
-			if n.misses == 0 || rand.IntN(n.misses) > 0 {
-				n.manager.Changed(g)
-			}
-			<-changed
-		}
-	}()
+	n.changes.add(g)
 }
 
 func (n *node) group(g id.GroupID) *group {
