@@ -173,10 +173,7 @@ func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 	if err != nil {
 		return 0, false
 	}
-	if asked := s.asked.Load(); asked != 0 {
-		d = time.Since(time.Unix(0, asked))
-	}
-	return d, true
+	return s.owed(), true
 }
 
 // Client returns the peer's calls on the shared connection. It may be kept: each call

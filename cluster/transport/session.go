@@ -49,7 +49,6 @@ type session struct {
 	cancel  context.CancelCauseFunc
 	conn    *grpc.ClientConn
 	over    chan struct{} // closed when the peer's run took the session off
-	pongs   chan uint64   // numbers of pings that were answered
 	sent    atomic.Uint64 // number of the last ping
 	asked   atomic.Int64  // when the oldest ping without an answer was sent, nanoseconds since 1970; 0: none
 
@@ -72,7 +71,7 @@ func (p *peer) dial() (*session, error) {
 	s := &session{
 		p: p, address: address, over: make(chan struct{}),
 		beats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
-		pongs: make(chan uint64, 1), calls: map[uint64]waiter{},
+		calls: map[uint64]waiter{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
 	conn, err := grpc.NewClient("passthrough:///"+address, s.dialOptions()...)
@@ -244,33 +243,38 @@ func (s *session) ping() error {
 	late := time.NewTimer(c.PingTimeout)
 	late.Stop()
 	defer late.Stop()
-	var number uint64
-	waiting := false // for an answer; late runs
-	for {
+	for number := uint64(1); ; {
 		select {
 		case <-next.C:
-			number++
 			s.sent.Store(number)
-			s.asked.CompareAndSwap(0, time.Now().UnixNano())
+			if s.asked.CompareAndSwap(0, time.Now().UnixNano()) {
+				late.Reset(c.PingTimeout)
+			}
 			if err := s.beats.push(s.pingFrame(number)); err != nil {
 				return err
 			}
-			if !waiting {
-				waiting = true
-				late.Reset(c.PingTimeout)
-			}
-		case n := <-s.pongs:
-			if waiting = n < number; waiting {
-				late.Reset(c.PingTimeout)
-			} else {
-				late.Stop()
-			}
+			number++
 		case <-late.C:
-			return fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
+			owed := s.owed()
+			if owed >= c.PingTimeout {
+				return fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
+			}
+			if owed > 0 {
+				late.Reset(c.PingTimeout - owed)
+			}
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)
 		}
 	}
+}
+
+// owed tells for how long the peer has owed an answer, 0 if it does not.
+func (s *session) owed() time.Duration {
+	asked := s.asked.Load()
+	if asked == 0 {
+		return 0
+	}
+	return max(1, time.Since(time.Unix(0, asked)))
 }
 
 func (s *session) pingFrame(number uint64) *nodev1.Frame {
@@ -293,10 +297,6 @@ func (s *session) beat(f *inFrame) {
 		s.asked.Store(0)
 	} else {
 		s.asked.Store(time.Now().UnixNano())
-	}
-	select {
-	case s.pongs <- p.GetNumber():
-	default: // the next one says as much
 	}
 }
 
