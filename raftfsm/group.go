@@ -226,7 +226,7 @@ func (g *Group[R, E]) Members() ([]id.NodeID, error) {
 type Stats struct {
 	Term, CommitIndex, AppliedIndex, SnapshotIndex, LastIndex, FirstIndex uint64
 	PendingBytes                                                          int64
-	Transfers                                                             int // snapshots being sent or received
+	Transfers                                                             int    // snapshots being sent or received
 	Entries, Commands                                                     uint64 // applied since start
 	Leader                                                                id.NodeID
 	State                                                                 string
