@@ -32,6 +32,15 @@ func (m *bitmap) count() int {
 	return n
 }
 
+// rank returns how many places below i are marked.
+func (m *bitmap) rank(i int) int {
+	n := bits.OnesCount64(m[i>>6] & (1<<(i&63) - 1))
+	for _, w := range m[:i>>6] {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
 // next returns the first marked place from i on, blockLen if there is none.
 func (m *bitmap) next(i int) int {
 	for i < blockLen {
@@ -63,11 +72,8 @@ type pool[T any, P record[T]] struct {
 	free []*block[T]
 	gen  uint64 // generation in force; Freeze raises it
 	codec[T, P]
-	buf []byte
-
-	// What was unpacked last, for removals that come close together.
-	unpacked []byte
-	scratch  *block[T]
+	buf     []byte
+	scratch *block[T] // for a packed block that is packed anew
 }
 
 func newBlock[T any](gen uint64) *block[T] {
@@ -111,12 +117,24 @@ func (p *pool[T, P]) packed(b *block[T], tag uint64) *block[T] {
 	return &block[T]{id: b.id, gen: p.gen, live: b.live, packed: bytes.Clone(p.buf), stored: b.live.count()}
 }
 
-// at returns the record at a place of a block, for reading until the next call.
-func (p *pool[T, P]) at(b *block[T], i int, tag uint64) *T {
-	if b.open == nil {
-		b = p.load(b, tag)
+// at returns a copy of the record at a place of a block.
+func (p *pool[T, P]) at(b *block[T], i int, tag uint64) (v T) {
+	if b.open != nil {
+		return b.open[i]
 	}
-	return &b.open[i]
+	var places bitmap
+	rest, err := takePlaces(b.packed, &places)
+	if err != nil {
+		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
+	}
+	cols, n, rank := p.columns(), places.count(), places.rank(i)
+	for k := range P(nil).width() {
+		s := beginSteps(rest, n)
+		cols[k][0] = s.skip(rank)
+		rest = s.end()
+	}
+	P(&v).take(cols, 0, b.id<<blockBits|uint64(i), tag)
+	return v
 }
 
 // load returns what a packed block holds in an open one, which belongs to the pool.
@@ -124,12 +142,7 @@ func (p *pool[T, P]) load(b *block[T], tag uint64) *block[T] {
 	if p.scratch == nil {
 		p.scratch = newBlock[T](p.gen)
 	}
-	if len(p.unpacked) > 0 && &p.unpacked[0] == &b.packed[0] {
-		p.scratch.live = b.live
-		return p.scratch
-	}
 	p.unpack(b, p.scratch, tag)
-	p.unpacked = b.packed
 	return p.scratch
 }
 

@@ -130,6 +130,17 @@ func (s *steps) advance(k int) {
 	s.left -= k
 }
 
+// skip goes on by k records and returns the value of that record.
+func (s *steps) skip(k int) uint64 {
+	for k > 0 {
+		s.load()
+		n := min(k, s.n)
+		s.advance(n)
+		k -= n
+	}
+	return s.value
+}
+
 // end goes behind the last record and returns what follows the column.
 func (s *steps) end() []byte {
 	for s.load(); s.left > 0; s.load() {

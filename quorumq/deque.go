@@ -202,7 +202,7 @@ func (d *deque[T, P]) take(key uint64) (v T, ok bool) {
 	if !found || !d.blocks[at].live.has(i) {
 		return v, false
 	}
-	v = *d.pool.at(d.blocks[at], i, d.tag)
+	v = d.pool.at(d.blocks[at], i, d.tag)
 	b := d.own(at)
 	b.live.clear(i)
 	d.live--
