@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +19,8 @@ type ReconcileConfig struct {
 	// Disabled leaves everything to operators, lost members included.
 	Disabled bool
 	Interval time.Duration // between two looks at all queues; 0: 60 min
-	// Delay is the time that a node must have come or gone before members move, and voters
-	// of the catalog; 0: 10 s.
+	// Delay is the time that a node must have come or gone, or a policy have changed, before
+	// members move, and voters of the catalog; 0: 10 s.
 	Delay time.Duration
 	// AutoRemove is the time after which a node that is not seen is lost for good, so that
 	// others take its place; 0: never.
@@ -37,16 +38,17 @@ const (
 // pace says when to look at all queues.
 type pace struct {
 	interval, delay time.Duration
-	nodes           string    // as they were last seen
-	changed         time.Time // since when they are so; zero: looked at since
+	nodes           string                       // as they were last seen
+	policies        map[string]catalog.PolicySet // same, by vhost
+	changed         time.Time                    // since when they are so; zero: looked at since
 	last            time.Time // when queues were looked at
 	again           bool      // something was left
 }
 
 // due tells whether to look at all queues now.
-func (p *pace) due(now time.Time, nodes string) bool {
-	if nodes != p.nodes {
-		p.nodes, p.changed = nodes, now
+func (p *pace) due(now time.Time, nodes string, policies map[string]catalog.PolicySet) bool {
+	if nodes != p.nodes || !maps.Equal(policies, p.policies) {
+		p.nodes, p.policies, p.changed = nodes, policies, now
 	}
 	settled := !p.changed.IsZero() && now.Sub(p.changed) >= p.delay
 	repeat := p.again && now.Sub(p.last) >= p.delay
@@ -71,10 +73,20 @@ func (c *Cluster) reconcileSizes() {
 		}
 		now := time.Now()
 		nodes, lost := c.look(now, unseen)
-		if p.due(now, nodes) {
+		if p.due(now, nodes, policySets(c.View())) {
 			p.again = c.complete(lost)
 		}
 	}
+}
+
+// policySets stands for the policies of all vhosts, as target-group-size is one of their
+// keys.
+func policySets(v *catalog.View) map[string]catalog.PolicySet {
+	sets := map[string]catalog.PolicySet{}
+	for h := range v.VHosts() {
+		sets[h.Name] = v.PolicySet(h.Name)
+	}
+	return sets
 }
 
 // look notes which nodes are seen, and tells which are lost for good.

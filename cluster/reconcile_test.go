@@ -332,13 +332,18 @@ func TestPace(t *testing.T) {
 		{86 * time.Second, "ab", false},
 		{85*time.Second + time.Hour, "ab", true},
 	} {
-		if got := p.due(begin.Add(c.at), c.nodes); got != c.want {
+		if got := p.due(begin.Add(c.at), c.nodes, nil); got != c.want {
 			t.Errorf("at %v: %v", c.at, got)
 		}
 	}
 	p.again = true
 	now := p.last.Add(9 * time.Second)
-	if p.due(now, "ab") || !p.due(now.Add(time.Second), "ab") || p.due(now.Add(20*time.Second), "ab") {
+	if p.due(now, "ab", nil) || !p.due(now.Add(time.Second), "ab", nil) || p.due(now.Add(20*time.Second), "ab", nil) {
 		t.Error("what was left is looked at once more, after the delay")
+	}
+	policies := map[string]catalog.PolicySet{"/": {}}
+	now = p.last
+	if p.due(now, "ab", policies) || !p.due(now.Add(10*time.Second), "ab", policies) {
+		t.Error("a change of policies is looked at after the delay")
 	}
 }
