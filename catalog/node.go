@@ -23,6 +23,9 @@ func (v *View) registerNode(c *RegisterNode) (Reply, *Error) {
 	case len(c.ClientAddress) > MaxAddressBytes:
 		return fault("client address", "", fmt.Sprintf("%d bytes, the limit is %d", len(c.ClientAddress), MaxAddressBytes))
 	}
+	if v.Forgotten(c.ID) {
+		return fault("id", "", "the node was taken out of the cluster for good; start it with an empty data directory and another id")
+	}
 	old, known := v.nodes.get(c.ID)
 	if known && c.Epoch < old.Epoch {
 		return fault("epoch", strconv.FormatUint(uint64(c.Epoch), 10), fmt.Sprintf(
@@ -46,6 +49,7 @@ func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
 		}
 	}
 	v.nodes = v.nodes.without(c.ID)
+	v.forgotten = v.forgotten.set(c.ID, struct{}{})
 	return Reply{Deleted: true}, nil
 }
 

@@ -23,6 +23,11 @@ func (v *View) AppendSnapshot(b []byte) []byte {
 	for n := range v.Nodes() {
 		b = appendNode(b, n)
 	}
+	b = binary.AppendUvarint(b, uint64(v.forgotten.len()))
+	v.forgotten.each(func(n id.NodeID, _ struct{}) bool {
+		b = appendString(b, n)
+		return true
+	})
 	b = appendList(b, v.users, appendUser)
 	b = appendList(b, v.parameters, appendParameter)
 	b = binary.AppendUvarint(b, uint64(v.vhosts.len()))
@@ -109,6 +114,23 @@ func appendQueue(b []byte, q *QueueRecord) []byte {
 
 var errUnsorted = errors.New("out of order or repeated")
 
+// restoreForgotten reads the ids of nodes that were taken out.
+func (v *View) restoreForgotten(r *reader) {
+	last := id.NodeID("")
+	for range r.count("forgotten nodes") {
+		n := id.NodeID(r.string("forgotten node"))
+		_, present := v.nodes.get(n)
+		if r.err == nil && (n <= last || present) {
+			r.fail("forgotten node", errUnsorted)
+		}
+		if r.err != nil {
+			return
+		}
+		last = n
+		v.forgotten = v.forgotten.set(n, struct{}{})
+	}
+}
+
 // Restore replaces the state by that of a snapshot. After an error the state is as before.
 // Bytes that AppendSnapshot cannot have written are refused.
 func (c *Catalog) Restore(b []byte) error {
@@ -131,6 +153,7 @@ func (c *Catalog) Restore(b []byte) error {
 		last = n.ID
 		v.nodes = v.nodes.set(n.ID, &n)
 	}
+	v.restoreForgotten(&r)
 	v.users = restoreList(&r, "users", r.user, func(u *User) string { return u.Name }, func(u *User) *Error {
 		return u.check(Error{Kind: "user", Name: u.Name})
 	})

@@ -18,7 +18,9 @@ type View struct {
 	vhosts  tree[string, vhost]
 	queues  tree[id.QueueUID, *QueueRecord]
 	nodes   tree[id.NodeID, *Node]
-	users   tree[string, *User]
+	// forgotten are the ids of nodes that were taken out; none of them comes back.
+	forgotten tree[id.NodeID, struct{}]
+	users     tree[string, *User]
 	// parameters by vhost, component and name; global ones have the vhost "".
 	parameters tree[string, *Parameter]
 }
@@ -305,6 +307,13 @@ func (v *View) Nodes() iter.Seq[*Node] {
 	return func(yield func(*Node) bool) {
 		v.nodes.each(func(_ id.NodeID, n *Node) bool { return yield(n) })
 	}
+}
+
+// Forgotten tells whether a node was taken out of the cluster for good: its id never comes
+// back.
+func (v *View) Forgotten(n id.NodeID) bool {
+	_, is := v.forgotten.get(n)
+	return is
 }
 
 // Node looks a registered node up.

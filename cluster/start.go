@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,7 +140,10 @@ func (c *Cluster) boot() error {
 
 // connect prepares the links, and what is judged by them.
 func (c *Cluster) connect() error {
-	var err error
+	refused, err := c.dir.refused()
+	if err != nil {
+		return err
+	}
 	c.liveness, err = liveness.New(liveness.Config{
 		Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
 		SuspectAfter: c.cfg.SuspectAfter,
@@ -151,6 +155,7 @@ func (c *Cluster) connect() error {
 		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
 		Beats: c.liveness, PingEvery: beatEvery,
+		Refuse: func(n id.NodeID) bool { return slices.Contains(refused, n) || c.View().Forgotten(n) },
 		// A link that is given up is lost, so that must not come first.
 		PingTimeout: max(time.Second, 2*c.cfg.SuspectAfter),
 	})

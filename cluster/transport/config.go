@@ -35,6 +35,9 @@ type Config struct {
 	// the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
 	// must not block. nil: all are refused.
 	Absent func(id.GroupID) bool
+	// Refuse tells that a node was given up and is not talked to, whatever it shows; nil:
+	// none was. It is asked at each handshake and must not block.
+	Refuse func(id.NodeID) bool
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
 	MaxFrameBytes     int // bytes of one frame; 0: 64 MiB

@@ -35,7 +35,8 @@ const (
 type identity struct {
 	cluster, token string
 	self           Peer
-	secure         bool   // the token never travels in plain text
+	secure         bool // the token never travels in plain text
+	refuse         func(id.NodeID) bool
 	process        string // by chance: tells a call to oneself from a second process of the same id
 }
 
@@ -43,6 +44,7 @@ func newIdentity(c *Config) identity {
 	i := identity{
 		cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch},
 		secure:  c.TLS != nil,
+		refuse:  c.Refuse,
 		process: strconv.FormatUint(rand.Uint64(), 16), //nolint:gosec // no secret
 	}
 	if len(c.Key) > 0 {
@@ -135,6 +137,10 @@ func (i identity) check(md metadata.MD) (Peer, error) {
 	}
 	if node == string(i.self.Node) {
 		return Peer{}, twiceErr(i.self.Node)
+	}
+	if i.refuse != nil && i.refuse(id.NodeID(node)) {
+		return Peer{}, refusal{codes.FailedPrecondition, fmt.Sprintf(
+			"node %q was given up and taken out of cluster %q for good: start it with an empty data directory and another id", node, i.cluster)}
 	}
 	epoch, err := strconv.ParseUint(first(md, mdEpoch), 10, 64)
 	if err != nil {

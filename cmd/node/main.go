@@ -2,6 +2,7 @@
 //
 //	node --config node.yaml    run a node until SIGTERM, which drains it first
 //	node drain                 move leadership off the node on this host
+//	node recover               go on although a majority is lost for good
 //	node certs                 make certificates for trying TLS out
 //	node quickstart            three nodes on loopback show the whole idea
 //	node version
@@ -73,7 +74,7 @@ func newCommand() *cobra.Command {
 	}
 	root.Flags().StringVarP(&file, "config", "c", "", "YAML file with settings")
 	config.AddFlags(root.Flags())
-	root.AddCommand(newDrain(), newCerts(), newQuickstart(), &cobra.Command{
+	root.AddCommand(newDrain(), newRecover(), newCerts(), newQuickstart(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "quorate", version, runtime.Version())

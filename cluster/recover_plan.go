@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// plan decides about each group.
+func (r *Recovery) plan() {
+	cat := r.Report.Groups[id.CatalogGroup]
+	r.Groups = append(r.Groups, r.decide(RecoveredGroup{Group: id.CatalogGroup, Members: cat.Voters}))
+	r.Forgotten = slices.Clone(r.c.Lost)
+	for q := range r.view.Queues() {
+		g := RecoveredGroup{Group: q.UID.Group(), VHost: q.VHost, Name: q.Name, Members: slices.Clone(q.Members)}
+		if s := r.newestReport(g.Group); len(s.Voters) > 0 {
+			g.Members = s.Voters // what the group itself says
+		}
+		g = r.decide(g)
+		if g.Action == RecoverNothing {
+			r.Forgotten = slices.DeleteFunc(r.Forgotten, func(n id.NodeID) bool { return slices.Contains(g.Members, n) })
+		}
+		if g.Action == RecoverEmpty && r.Groups[0].Action == RecoverNothing {
+			g.Action = RecoverDeclare
+		}
+		r.Groups = append(r.Groups, g)
+	}
+	if r.Groups[0].Action != RecoverHere {
+		r.Forgotten = nil // only who recovers the catalog can write into it
+	}
+}
+
+// logs returns what is known of a group, by node.
+func (r *Recovery) logs(g id.GroupID) map[id.NodeID]raftfsm.Stored {
+	out := map[id.NodeID]raftfsm.Stored{}
+	for _, p := range append([]RecoveryReport{r.Report}, r.c.Reports...) {
+		if s, has := p.Groups[g]; has {
+			out[p.Node] = s
+		}
+	}
+	return out
+}
+
+func (r *Recovery) newestReport(g id.GroupID) (newest raftfsm.Stored) {
+	for _, s := range r.logs(g) {
+		if s.Newer(newest) {
+			newest = s
+		}
+	}
+	return newest
+}
+
+func (r *Recovery) decide(g RecoveredGroup) RecoveredGroup {
+	g.Logs = map[id.NodeID]raftfsm.Stored{}
+	logs := r.logs(g.Group)
+	slices.Sort(g.Members)
+	for _, m := range g.Members {
+		if slices.Contains(r.c.Lost, m) {
+			g.Lost = append(g.Lost, m)
+			continue
+		}
+		g.Left = append(g.Left, m)
+		s, has := logs[m]
+		if !has {
+			if !r.reported(m) {
+				g.Missing = append(g.Missing, m)
+			}
+			continue // it has nothing, so it is nobody to go on with
+		}
+		g.Logs[m] = s
+		g.term = max(g.term, s.Term)
+		if g.Newest == "" || s.Newer(g.Logs[g.Newest]) {
+			g.Newest = m
+		}
+	}
+	g.term++
+	switch {
+	case len(g.Left) > len(g.Members)/2:
+		g.Action = RecoverNothing
+	case len(g.Left) == 0:
+		g.Action = RecoverEmpty
+	case len(g.Missing) > 0 || g.Newest == "":
+		g.Action, g.Newest = RecoverUnknown, ""
+	case g.Newest == r.c.Node:
+		g.Action = RecoverHere
+	default:
+		g.Action = RecoverElsewhere
+	}
+	if g.Action == RecoverHere || g.Action == RecoverElsewhere {
+		g.Left = slices.Sorted(maps.Keys(g.Logs))
+	}
+	return g
+}
+
+// reported tells whether what a node has stored is known.
+func (r *Recovery) reported(n id.NodeID) bool {
+	return n == r.c.Node || slices.ContainsFunc(r.c.Reports, func(p RecoveryReport) bool { return p.Node == n })
+}
+
+const (
+	refusedFile = "refused"
+	fieldLost   = "lost"
+)
+
+// refused returns the nodes that this one never talks to again: they were given up in a
+// recovery, and could overwrite with their logs what was done since.
+func (d *dataDir) refused() ([]id.NodeID, error) {
+	rec, err := readSealed(d.path, refusedFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out []id.NodeID
+	for _, f := range rec {
+		if f.key == fieldLost {
+			out = append(out, id.NodeID(f.value))
+		}
+	}
+	return out, err
+}
+
+// refuse adds nodes to those.
+func (d *dataDir) refuse(nodes []id.NodeID) error {
+	all, err := d.refused()
+	if err != nil {
+		return err
+	}
+	all = append(all, nodes...)
+	slices.Sort(all)
+	var rec record
+	for _, n := range slices.Compact(all) {
+		rec = append(rec, field{fieldLost, string(n)})
+	}
+	return writeSealedTwice(d.path, refusedFile, rec)
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/id"
+)
+
+// recoverFlags are those of node recover.
+type recoverFlags struct {
+	file       string
+	lost       []string
+	survivors  []string
+	report     string
+	acceptLoss string
+}
+
+// newRecover gives up nodes that are lost for good, on one that is left and stopped.
+func newRecover() *cobra.Command {
+	var f recoverFlags
+	cmd := &cobra.Command{
+		Use:   "recover",
+		Short: "Go on without nodes that are lost for good, although they were the majority",
+		Long: `Go on without nodes that are lost for good, although they were the majority.
+
+Run it on each node that is left, while it is stopped. Without --accept-loss it changes
+nothing and prints what would be lost. With several nodes left, run it on each with
+--report FILE first, and give each the others' files as --survivor.`,
+		Example: "  node recover --config node.yaml --lost node-1 --lost node-2\n" +
+			"  node recover --config node.yaml --lost node-1 --lost node-2 --accept-loss node-1,node-2",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.OutOrStdout()) },
+	}
+	cmd.Flags().StringVarP(&f.file, "config", "c", "", "YAML file of the node")
+	cmd.Flags().StringSliceVar(&f.lost, "lost", nil, "id of a node that never comes back; repeatable")
+	cmd.Flags().StringSliceVar(&f.survivors, "survivor", nil, "report of another node that is left; repeatable")
+	cmd.Flags().StringVar(&f.report, "report", "", "write this node's report to a file")
+	cmd.Flags().StringVar(&f.acceptLoss, "accept-loss", "", "the ids of all lost nodes once more, with commas: do it")
+	return cmd
+}
+
+func (f *recoverFlags) run(out io.Writer) error {
+	if len(f.lost) == 0 && f.report == "" {
+		return errors.New("name the nodes that are lost for good with --lost, or write a report with --report")
+	}
+	cfg, err := config.Load(f.file, os.Environ(), nil)
+	if err != nil {
+		return err
+	}
+	rc := cluster.RecoverConfig{
+		Name: cfg.Cluster.Name, Node: id.NodeID(cfg.NodeID), DataDir: cfg.DataDir, QueueLog: cluster.QueueLog(cfg.Storage.QueueLog),
+	}
+	for _, n := range f.lost {
+		rc.Lost = append(rc.Lost, id.NodeID(n))
+	}
+	if rc.Reports, err = readReports(f.survivors); err != nil {
+		return err
+	}
+	r, err := cluster.OpenRecovery(rc)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.act(out, r), r.Close())
+}
+
+// act writes the report, prints the plan, and carries it out if that is accepted.
+func (f *recoverFlags) act(out io.Writer, r *cluster.Recovery) error {
+	if f.report != "" {
+		text, err := json.MarshalIndent(r.Report, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.report, append(text, '\n'), 0o600); err != nil {
+			return err
+		}
+	}
+	if len(f.lost) == 0 {
+		_, err := fmt.Fprintf(out, "report of node %s written to %s: give it to node recover on the other nodes that are left\n", r.Report.Node, f.report)
+		return err
+	}
+	if err := printRecovery(out, r); err != nil {
+		return err
+	}
+	if f.acceptLoss == "" {
+		_, err := fmt.Fprintf(out, "\nNothing was changed. To do this, add: --accept-loss %s\n", strings.Join(f.lost, ","))
+		return err
+	}
+	typed := strings.Split(f.acceptLoss, ",")
+	slices.Sort(typed)
+	if !slices.Equal(typed, slices.Sorted(slices.Values(f.lost))) {
+		return fmt.Errorf("--accept-loss is %q: it must name the same nodes as --lost: %s", f.acceptLoss, strings.Join(f.lost, ","))
+	}
+	if err := r.Run(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\nDone. Start node %s; the lost nodes' ids never come back, new nodes need others.\n", r.Report.Node)
+	return err
+}
+
+func readReports(files []string) (all []cluster.RecoveryReport, err error) {
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		var p cluster.RecoveryReport
+		if err := json.Unmarshal(text, &p); err != nil {
+			return nil, fmt.Errorf("%s is not a report of node recover: %w", name, err)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// printRecovery says what is lost.
+func printRecovery(out io.Writer, r *cluster.Recovery) error {
+	t := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	row := func(cells ...string) { _, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) } // Flush has the error
+	row("GROUP", "LOST", "LEFT: LAST TERM/ENTRY", "WHAT HAPPENS")
+	whole, again := 0, 0
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		if len(g.Lost) == 0 {
+			whole++
+			continue
+		}
+		var logs []string
+		for _, n := range slices.Sorted(maps.Keys(g.Logs)) {
+			logs = append(logs, fmt.Sprintf("%s: %d/%d", n, g.Logs[n].LastTerm, g.Logs[n].LastIndex))
+		}
+		for _, n := range g.Missing {
+			logs = append(logs, fmt.Sprintf("%s: no report", n))
+		}
+		if g.Action == cluster.RecoverHere || g.Action == cluster.RecoverElsewhere {
+			again++
+		}
+		row(g.String(), join(g.Lost), strings.Join(logs, ", "), string(g.Action))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\n%d more lose nothing. Of the %d that go on with what is left, entries beyond the last one shown are lost,\n"+
+		"confirmed messages among them, if only lost nodes had them; what is shown counts from then on, also what was\n"+
+		"never confirmed: messages that a client has sent again may be there twice, and acknowledged ones may come back.\n", whole, again)
+	if err == nil && len(r.Forgotten) > 0 {
+		_, err = fmt.Fprintf(out, "The cluster forgets %s for good.\n", join(r.Forgotten))
+	}
+	return err
+}
+
+func join(ids []id.NodeID) string {
+	out := make([]string, len(ids))
+	for i, n := range ids {
+		out[i] = string(n)
+	}
+	return strings.Join(out, ",")
+}

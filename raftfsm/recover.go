@@ -1,0 +1,199 @@
+package raftfsm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/id"
+)
+
+// Stored is what a member that does not run has on disk.
+type Stored struct {
+	Term                uint64 // the newest that it knows
+	LastTerm, LastIndex uint64 // of its log, or of its snapshot if that is newer
+	Voters, Nonvoters   []id.NodeID
+}
+
+// Newer tells whether a member's log makes it win an election against another's.
+func (s Stored) Newer(than Stored) bool {
+	if s.LastTerm != than.LastTerm {
+		return s.LastTerm > than.LastTerm
+	}
+	return s.LastIndex > than.LastIndex
+}
+
+// Resting is a member that does not run, opened to look at it or to recover it. It belongs
+// to one goroutine.
+type Resting struct {
+	group id.GroupID
+	log   Storage
+	snaps *snapshots
+}
+
+// OpenResting opens a member by its snapshots' directory and its log, which is the
+// Resting's from then on, also after an error.
+func OpenResting(g id.GroupID, snapshotDir string, log Storage) (*Resting, error) {
+	store, err := OpenSnapshots(snapshotDir, log)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	snaps, ok := store.(*snapshots)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("raftfsm: snapshots are a %T", store), log.Close())
+	}
+	return &Resting{group: g, log: log, snaps: snaps}, nil
+}
+
+// Close closes the log.
+func (m *Resting) Close() error { return m.log.Close() }
+
+// Inspect reads what the member has. It reads the whole log, as a start does.
+func (m *Resting) Inspect() (Stored, error) {
+	s, err := m.inspect()
+	if err != nil {
+		return s, fmt.Errorf("raftfsm: group %s: %w", m.group, err)
+	}
+	return s, nil
+}
+
+func (m *Resting) inspect() (s Stored, err error) {
+	if s.Term, err = m.log.GetUint64([]byte(keyTerm)); err != nil && !isNotFound(err) {
+		return s, err
+	}
+	var c raft.Configuration
+	if f := m.snaps.latest(); f != nil {
+		s.LastTerm, s.LastIndex, c = f.term, f.index, f.configuration
+	}
+	err = eachEntry(m.log, s.LastIndex, func(l *raft.Log) error {
+		s.LastTerm, s.LastIndex = l.Term, l.Index
+		if l.Type == raft.LogConfiguration {
+			c = raft.DecodeConfiguration(l.Data)
+		}
+		return nil
+	})
+	for _, member := range c.Servers {
+		if member.Suffrage == raft.Voter {
+			s.Voters = append(s.Voters, id.NodeID(member.ID))
+		} else {
+			s.Nonvoters = append(s.Nonvoters, id.NodeID(member.ID))
+		}
+	}
+	s.Term = max(s.Term, s.LastTerm)
+	return s, err
+}
+
+// eachEntry calls f with the entries of a log above an index.
+func eachEntry(log raft.LogStore, above uint64, f func(*raft.Log) error) error {
+	first, err := log.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := log.LastIndex()
+	if err != nil {
+		return err
+	}
+	if last == 0 || last <= above {
+		return nil
+	}
+	if first > above+1 {
+		return fmt.Errorf("the log begins at entry %d, but the snapshot ends at %d: %w", first, above, errCorrupt)
+	}
+	for i := above + 1; i <= last; i++ {
+		var l raft.Log
+		if err := log.GetLog(i, &l); err != nil {
+			return fmt.Errorf("entry %d: %w", i, err)
+		}
+		if err := f(&l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Replay puts a machine into the state that the member would have if all of its log was
+// committed.
+func Replay[R, E any](m *Resting, into Machine[R, E]) error {
+	if err := replay(m, into); err != nil {
+		return fmt.Errorf("raftfsm: group %s: replay: %w", m.group, err)
+	}
+	return nil
+}
+
+func replay[R, E any](m *Resting, into Machine[R, E]) error {
+	at := uint64(0)
+	if f := m.snaps.latest(); f != nil {
+		in, err := os.Open(f.path)
+		if err != nil {
+			return err
+		}
+		b, err := f.readMachine(in)
+		if err := errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+		if err := into.Restore(b); err != nil {
+			return err
+		}
+		at = f.index
+	}
+	return eachEntry(m.log, at, func(l *raft.Log) error {
+		if l.Type != raft.LogCommand {
+			return nil
+		}
+		e, err := decodeEntry(m.group, l.Data)
+		if err != nil || e.term != l.Term {
+			return err
+		}
+		e.each(func(_ int, slot uint32, header []byte, bodies int) bool {
+			into.Apply(Meta{Index: l.Index, FirstSlot: slot, NowMs: e.nowMs}, header, bodies)
+			return true
+		})
+		return nil
+	})
+}
+
+// Force makes the member the beginning of a group of other voters: a configuration that
+// names only them, and the commands, are appended to its log in a term of their own,
+// which must be above every term that the voters know. The member must have the newest
+// log of the voters. All that its log holds becomes committed when the group next elects
+// a leader, also what no majority had.
+//
+// A member that has nothing stored begins as an empty group.
+func (m *Resting) Force(term uint64, voters []id.NodeID, nowMs int64, commands []Command) error {
+	if err := m.force(term, voters, nowMs, commands); err != nil {
+		return fmt.Errorf("raftfsm: group %s: forcing voters %q: %w", m.group, voters, err)
+	}
+	return nil
+}
+
+func (m *Resting) force(term uint64, voters []id.NodeID, nowMs int64, commands []Command) error {
+	have, err := m.inspect()
+	switch {
+	case err != nil:
+		return err
+	case len(voters) == 0:
+		return errors.New("a group needs one")
+	case term <= have.Term:
+		return fmt.Errorf("term %d is not above the known %d", term, have.Term)
+	}
+	// The term comes first: a log must not have an entry of a term that its member does not
+	// know.
+	if err := m.log.SetUint64([]byte(keyTerm), term); err != nil {
+		return err
+	}
+	var c raft.Configuration
+	for _, v := range voters {
+		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(v), Address: raft.ServerAddress(v)})
+	}
+	entries := []*raft.Log{{Index: have.LastIndex + 1, Term: term, Type: raft.LogConfiguration, Data: raft.EncodeConfiguration(c)}}
+	for part := range slices.Chunk(commands, defaultMaxBatchCommands) {
+		entries = append(entries, &raft.Log{
+			Index: have.LastIndex + uint64(len(entries)) + 1, Term: term, Type: raft.LogCommand,
+			Data: appendEntry(nil, m.group, entryHead{term: term, nowMs: nowMs}, part),
+		})
+	}
+	return m.log.StoreLogs(entries)
+}
