@@ -49,6 +49,11 @@ func (s calls) AwaitCatalog(ctx context.Context, r *nodev1.AwaitCatalogRequest) 
 // QueueStatus reads a queue's figures if this node leads it.
 func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
 	q := s.c.host.queue(id.QueueUID(r.GetQueue()))
+	if q == nil && r.GetKept() {
+		if out, o := s.c.host.keptStatus(id.QueueUID(r.GetQueue())); out != nil {
+			return withOverview(out, o)
+		}
+	}
 	if q == nil {
 		s.c.host.wake(id.QueueUID(r.GetQueue()))
 		return nil, status.Error(codes.NotFound, s.c.host.notHosted(id.QueueUID(r.GetQueue())).Error())
@@ -63,13 +68,22 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 	if err != nil {
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does
 	}
-	out.HasOverview = true
 	if l := q.led.Load(); l != nil {
 		out.BacklogTrouble = s.c.cfg.Leaders.BacklogTrouble(l)
 	}
+	return withOverview(out, &o)
+}
+
+// withOverview adds figures, if there are any.
+func withOverview(out *nodev1.QueueStatusResponse, o *quorumq.Overview) (*nodev1.QueueStatusResponse, error) {
+	if o == nil {
+		return out, nil
+	}
+	var err error
 	if out.Overview, err = json.Marshal(o); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
+	out.HasOverview = true
 	return out, nil
 }
 

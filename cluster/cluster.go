@@ -61,8 +61,11 @@ type Config struct {
 	CommandTimeout   time.Duration // other commands without a leader; 0: 5 s (RE-5)
 	HeartbeatTimeout time.Duration // of the catalog's group; 0: 500 ms
 	SuspectAfter     time.Duration // a node that does not answer is lost to queues; 0: 400 ms
-	BodyCacheBytes   int64         // 0: 256 MiB
-	PublishWindow    int           // unanswered messages per queue and node; 0: 16384
+	// HibernateAfter is how long a queue without consumers does nothing before all its
+	// members are closed until somebody asks for it; 0: never.
+	HibernateAfter time.Duration
+	BodyCacheBytes int64 // 0: 256 MiB
+	PublishWindow  int   // unanswered messages per queue and node; 0: 16384
 
 	// DiskLow and DiskFloor are limits of the free bytes of the data directory's disk. Below
 	// DiskLow the node leads nothing that others can lead, and its members do not count as

@@ -74,6 +74,7 @@ func (c Config) Validate() error {
 		{"Expect", int64(c.Expect)},
 		{"HeartbeatTimeout", int64(c.HeartbeatTimeout)},
 		{"SuspectAfter", int64(c.SuspectAfter)},
+		{"HibernateAfter", int64(c.HibernateAfter)},
 		{"BodyCacheBytes", c.BodyCacheBytes},
 		{"PublishWindow", int64(c.PublishWindow)},
 		{"Reconcile.Interval", int64(c.Reconcile.Interval)},

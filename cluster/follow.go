@@ -80,6 +80,8 @@ func (h *host) compare(v *catalog.View) {
 		h.noteChanging(is.UID, is.Change != nil)
 		if q := h.queue(is.UID); q != nil {
 			q.box.post(q.configure)
+		} else if h.sleeper(is.UID) != nil {
+			h.wake(is.UID)
 		}
 	}
 	h.seen = v
@@ -179,7 +181,9 @@ func (h *host) remove(uid id.QueueUID) error {
 	q := h.queues[uid]
 	delete(h.queues, uid)
 	delete(h.damaged, uid)
+	delete(h.asleep, uid)
 	h.mu.Unlock()
+	h.timers.drop(uid)
 	var err error
 	if q != nil {
 		err = q.close()

@@ -44,7 +44,7 @@ func (h *host) current(v *catalog.View) bool {
 // due says what to do about a queue of the view. The reconcile loop calls it.
 func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 	q, closed := h.queue(r.UID), h.keptClosed(r.UID)
-	held := q != nil || closed
+	held := q != nil || closed || h.sleeper(r.UID) != nil
 	g := joins(r, h.c.cfg.Node)
 	switch {
 	case !r.Holds(h.c.cfg.Node):

@@ -47,6 +47,7 @@ type host struct {
 	demanded map[id.QueueUID]struct{}      // what is in demand
 	wakers   int                           // goroutines that open what is in demand
 	changing map[id.QueueUID]struct{}      // held here, with a change of members under way
+	asleep   map[id.QueueUID]*asleep       // members that hibernate
 	wanted   int                           // queues of the view that this node is a member of
 	followed uint64                        // index of the view that was followed last
 	opened   bool                          // all were open once; new queues do not make the node unready
@@ -76,6 +77,7 @@ func newHost(c *Cluster) *host {
 		loads:        newLoads(c.views.view.Load()),
 		todo:         map[id.QueueUID]struct{}{},
 		changing:     map[id.QueueUID]struct{}{},
+		asleep:       map[id.QueueUID]*asleep{},
 		toDrop:       map[id.QueueUID]struct{}{},
 		claims:       map[id.QueueUID]chan struct{}{},
 		demanded:     map[id.QueueUID]struct{}{},
@@ -168,6 +170,8 @@ func (h *host) leaderOf(q id.QueueUID) (id.NodeID, bool) {
 func (h *host) expire(q id.QueueUID) {
 	if m := h.queue(q); m != nil {
 		m.expire()
+	} else {
+		h.wake(q) // its next leader sets the timer again
 	}
 }
 
@@ -201,7 +205,7 @@ func eachOf[T any](all []T, f func(T) error) error {
 func (h *host) ready(index uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	open := len(h.queues) + len(h.damaged)
+	open := len(h.queues) + len(h.damaged) + len(h.asleep)
 	if h.opened = h.opened || h.followed >= index && open >= h.wanted && h.failures == nil; h.opened {
 		return nil
 	}

@@ -20,12 +20,7 @@ func (h *host) open(r *catalog.QueueRecord) error {
 	claim := make(chan struct{})
 	h.claims[uid] = claim
 	h.mu.Unlock()
-	defer func() {
-		h.mu.Lock()
-		delete(h.claims, uid)
-		h.mu.Unlock()
-		close(claim)
-	}()
+	defer h.release(uid, claim)
 	// Whoever removes the queue waits for the claim from here on, or has removed it
 	// because the view has it no more, or as another node's.
 	r, exists := h.c.View().QueueByUID(uid)
@@ -47,9 +42,24 @@ func (h *host) open(r *catalog.QueueRecord) error {
 		return q.close()
 	}
 	h.queues[uid] = q
+	slept := h.asleep[uid] != nil
 	h.mu.Unlock()
 	q.start()
+	if slept {
+		h.c.liveness.Urge(uid.Group())
+		h.mu.Lock()
+		delete(h.asleep, uid)
+		h.mu.Unlock()
+	}
 	return nil
+}
+
+// release ends a claim.
+func (h *host) release(uid id.QueueUID, claim chan struct{}) {
+	h.mu.Lock()
+	delete(h.claims, uid)
+	h.mu.Unlock()
+	close(claim)
 }
 
 // unclaimed returns when nobody opens the queue. The caller holds mu.
@@ -76,7 +86,7 @@ func (h *host) wake(uid id.QueueUID) bool {
 	if h.closed || h.full || h.damaged[uid] != nil {
 		return false
 	}
-	if _, asked := h.demanded[uid]; asked || h.queues[uid] != nil || h.claims[uid] != nil {
+	if _, asked := h.demanded[uid]; asked || h.queues[uid] != nil {
 		return true
 	}
 	h.demanded[uid] = struct{}{}

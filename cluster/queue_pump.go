@@ -46,6 +46,9 @@ func (q *Queue) findLocked() bool {
 	}
 	q.hint = ""
 	if n, hosted := q.g.c.host.leaderOf(q.uid); hosted {
+		if n == "" && q.g.c.host.sleeper(q.uid) != nil {
+			q.g.c.host.wake(q.uid)
+		}
 		if n == "" || !q.reachable(n) {
 			return false
 		}

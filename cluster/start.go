@@ -46,7 +46,7 @@ type Cluster struct {
 	ctx      context.Context               // ends when Close begins
 	stop     context.CancelFunc
 	loops    sync.WaitGroup
-	// reconciler is the one loop that must end before the groups are closed.
+	// reconciler are the loops that must end before the groups are closed.
 	reconciler sync.WaitGroup
 
 	closing  sync.Once
@@ -134,6 +134,7 @@ func (c *Cluster) boot() error {
 	c.loops.Go(func() { c.disks.evacuate(c.ctx) })
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
+	c.reconciler.Go(func() { c.host.hibernate(c.ctx.Done()) })
 	c.reconciler.Go(func() { c.host.reconcile(c.ctx.Done()) })
 	return nil
 }

@@ -56,16 +56,31 @@ func (c *Cluster) Leads(q id.QueueUID) bool {
 
 // QueueStatus returns a queue's state, read from its leader.
 func (c *Cluster) QueueStatus(ctx context.Context, q id.QueueUID) (QueueStatus, error) {
+	return c.statusOf(ctx, q, false)
+}
+
+// QueueFigures is QueueStatus for those who only look: a queue that hibernates is not woken,
+// but has the figures that it had, which nothing has changed since. If its members were
+// cut off from each other since, they may be old.
+func (c *Cluster) QueueFigures(ctx context.Context, q id.QueueUID) (QueueStatus, error) {
+	return c.statusOf(ctx, q, true)
+}
+
+func (c *Cluster) statusOf(ctx context.Context, q id.QueueUID, kept bool) (QueueStatus, error) {
 	ctx, cancel := c.commandContext(ctx)
 	defer cancel()
 	var out QueueStatus
 	err := c.atLeader(ctx, q, func(to id.NodeID) (id.NodeID, error) {
-		r, err := c.statusAt(ctx, to, q)
+		r, err := c.askStatus(ctx, to, &nodev1.QueueStatusRequest{Queue: uint64(q), Kept: kept})
 		if err != nil {
 			return "", err
 		}
 		if !r.GetHasOverview() {
-			return id.NodeID(r.GetLeader()), fmt.Errorf("node %q does not lead it", to)
+			leader := id.NodeID(r.GetLeader())
+			if _, up := c.mux.Connected(leader); r.GetHibernated() && (leader == to || leader != c.cfg.Node && !up) {
+				kept = false // who has the figures is gone: another one must lead
+			}
+			return leader, fmt.Errorf("node %q does not lead it", to)
 		}
 		if err := json.Unmarshal(r.GetOverview(), &out.Overview); err != nil {
 			return "", fmt.Errorf("overview from node %q: %w", to, err)
@@ -88,7 +103,10 @@ func (c *Cluster) QueueStatus(ctx context.Context, q id.QueueUID) (QueueStatus, 
 }
 
 func (c *Cluster) statusAt(ctx context.Context, to id.NodeID, q id.QueueUID) (*nodev1.QueueStatusResponse, error) {
-	request := &nodev1.QueueStatusRequest{Queue: uint64(q)}
+	return c.askStatus(ctx, to, &nodev1.QueueStatusRequest{Queue: uint64(q)})
+}
+
+func (c *Cluster) askStatus(ctx context.Context, to id.NodeID, request *nodev1.QueueStatusRequest) (*nodev1.QueueStatusResponse, error) {
 	if to == c.cfg.Node {
 		return calls{c: c}.QueueStatus(ctx, request)
 	}

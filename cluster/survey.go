@@ -34,6 +34,7 @@ func (c *Cluster) dead(n id.NodeID) bool {
 }
 
 // Survey answers for this node's groups.
-func (s calls) Survey(_ context.Context, r *nodev1.SurveyRequest) (*nodev1.SurveyResponse, error) {
+func (s calls) Survey(ctx context.Context, r *nodev1.SurveyRequest) (*nodev1.SurveyResponse, error) {
+	s.c.host.wakeFor(ctx, r)
 	return s.c.liveness.Survey(r), nil
 }

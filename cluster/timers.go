@@ -48,6 +48,16 @@ func (t *timers) set(q id.QueueUID, at quorumq.Time) {
 	}
 }
 
+// at returns a queue's time, 0 if there is none.
+func (t *timers) at(q id.QueueUID) quorumq.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.where[q]; e != nil {
+		return e.at
+	}
+	return 0
+}
+
 // drop forgets a queue's timer.
 func (t *timers) drop(q id.QueueUID) {
 	t.mu.Lock()

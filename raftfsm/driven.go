@@ -35,6 +35,12 @@ func (g *Group[R, E]) Active() bool {
 	return time.Since(g.store.base)-time.Duration(g.pusher.moved.Load()) < activeFor
 }
 
+// Idle returns how long ago entries were applied the last time, or the member was opened.
+// It is for driven groups.
+func (g *Group[R, E]) Idle() time.Duration {
+	return time.Since(g.store.base) - time.Duration(g.pusher.moved.Load())
+}
+
 // activeFor is how long a group counts as active after it applied something.
 const activeFor = time.Minute
 

@@ -160,6 +160,13 @@ func (c *core) assess(now time.Time, m *member) {
 	}
 }
 
+// urge takes a group in need for one that has waited long enough.
+func (c *core) urge(now time.Time, g id.GroupID) {
+	if m := c.needs[g]; m != nil && !m.busy {
+		m.since, m.notBefore = now.Add(-c.config.LeaderlessAfter), now
+	}
+}
+
 // starve finds out whether a leader has a quorum within reach.
 func (c *core) starve(now time.Time, m *member) {
 	reached := 0

@@ -69,6 +69,14 @@ func (m *Manager) Remove(g id.GroupID) {
 	m.core.forget(g)
 }
 
+// Urge lets a group that has no leader elect one now: somebody waits for it.
+func (m *Manager) Urge(g id.GroupID) {
+	m.mu.Lock()
+	m.core.urge(time.Now(), g)
+	m.mu.Unlock()
+	m.hurry()
+}
+
 // Changed looks at a group's member.
 func (m *Manager) Changed(g id.GroupID) {
 	m.mu.Lock()

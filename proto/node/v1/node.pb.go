@@ -2456,8 +2456,10 @@ func (*AwaitCatalogResponse) Descriptor() ([]byte, []int) {
 
 // QueueStatusRequest names a queue by its UID.
 type QueueStatusRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Queue         uint64                 `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue uint64                 `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Kept asks a hibernated member for the figures that it had, instead of waking it.
+	Kept          bool `protobuf:"varint,2,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2499,6 +2501,13 @@ func (x *QueueStatusRequest) GetQueue() uint64 {
 	return 0
 }
 
+func (x *QueueStatusRequest) GetKept() bool {
+	if x != nil {
+		return x.Kept
+	}
+	return false
+}
+
 // QueueStatusResponse holds a queue's figures as its leader, or this member, sees them.
 type QueueStatusResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2517,7 +2526,9 @@ type QueueStatusResponse struct {
 	// goes on, or the receiver does not lead.
 	Change *MemberChange `protobuf:"bytes,7,opt,name=change,proto3" json:"change,omitempty"`
 	// Voters are the group's voters as this member knows them.
-	Voters        []string `protobuf:"bytes,8,rep,name=voters,proto3" json:"voters,omitempty"`
+	Voters []string `protobuf:"bytes,8,rep,name=voters,proto3" json:"voters,omitempty"`
+	// Hibernated tells that the receiver's member is closed until somebody asks for it.
+	Hibernated    bool `protobuf:"varint,9,opt,name=hibernated,proto3" json:"hibernated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2606,6 +2617,13 @@ func (x *QueueStatusResponse) GetVoters() []string {
 		return x.Voters
 	}
 	return nil
+}
+
+func (x *QueueStatusResponse) GetHibernated() bool {
+	if x != nil {
+		return x.Hibernated
+	}
+	return false
 }
 
 // MemberChange is how far a change of a queue's members has come.
@@ -3348,6 +3366,169 @@ func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
 }
 
+// HibernateRequest names groups at rest.
+type HibernateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Groups        []*RestingGroup        `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HibernateRequest) Reset() {
+	*x = HibernateRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HibernateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HibernateRequest) ProtoMessage() {}
+
+func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HibernateRequest.ProtoReflect.Descriptor instead.
+func (*HibernateRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *HibernateRequest) GetGroups() []*RestingGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+// RestingGroup is a group whose members have all applied the same log.
+type RestingGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Group uint64                 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
+	Term  uint64                 `protobuf:"varint,2,opt,name=term,proto3" json:"term,omitempty"`
+	// LastIndex is the end of the log, which is committed.
+	LastIndex uint64 `protobuf:"varint,3,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
+	// DueMs is when the queue has to do something by itself, in milliseconds since the Unix
+	// epoch; 0: never.
+	DueMs         int64 `protobuf:"varint,4,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestingGroup) Reset() {
+	*x = RestingGroup{}
+	mi := &file_node_v1_node_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestingGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestingGroup) ProtoMessage() {}
+
+func (x *RestingGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestingGroup.ProtoReflect.Descriptor instead.
+func (*RestingGroup) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *RestingGroup) GetGroup() uint64 {
+	if x != nil {
+		return x.Group
+	}
+	return 0
+}
+
+func (x *RestingGroup) GetTerm() uint64 {
+	if x != nil {
+		return x.Term
+	}
+	return 0
+}
+
+func (x *RestingGroup) GetLastIndex() uint64 {
+	if x != nil {
+		return x.LastIndex
+	}
+	return 0
+}
+
+func (x *RestingGroup) GetDueMs() int64 {
+	if x != nil {
+		return x.DueMs
+	}
+	return 0
+}
+
+// HibernateResponse tells, for each group in the same order, whether the receiver's member
+// is closed.
+type HibernateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Closed        []bool                 `protobuf:"varint,1,rep,packed,name=closed,proto3" json:"closed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HibernateResponse) Reset() {
+	*x = HibernateResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HibernateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HibernateResponse) ProtoMessage() {}
+
+func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HibernateResponse.ProtoReflect.Descriptor instead.
+func (*HibernateResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *HibernateResponse) GetClosed() []bool {
+	if x != nil {
+		return x.Closed
+	}
+	return nil
+}
+
 // SurveyRequest tells the logs of the sender's members.
 type SurveyRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3358,7 +3539,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3370,7 +3551,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3383,7 +3564,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -3405,7 +3586,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3417,7 +3598,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3430,7 +3611,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -3464,7 +3645,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3476,7 +3657,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3489,7 +3670,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -3519,7 +3700,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3712,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3725,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -3602,7 +3783,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3614,7 +3795,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3627,7 +3808,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -3668,7 +3849,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +3861,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +3874,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DrainRequest) GetTimeoutMs() int64 {
@@ -3713,7 +3894,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3725,7 +3906,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3738,7 +3919,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -3773,7 +3954,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +3966,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +3979,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Operation) GetId() string {
@@ -3915,7 +4096,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +4108,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +4121,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
 }
 
 // ListOperationsResponse lists operations, oldest first.
@@ -3953,7 +4134,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3965,7 +4146,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3978,7 +4159,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -3999,7 +4180,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4011,7 +4192,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4024,7 +4205,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -4051,7 +4232,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4063,7 +4244,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4076,7 +4257,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -4096,7 +4277,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4289,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4302,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -4141,7 +4322,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4153,7 +4334,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4166,7 +4347,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -4364,9 +4545,10 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\"+\n" +
 	"\x13AwaitCatalogRequest\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\"\x16\n" +
-	"\x14AwaitCatalogResponse\"*\n" +
+	"\x14AwaitCatalogResponse\">\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
-	"\x05queue\x18\x01 \x01(\x04R\x05queue\"\xb0\x02\n" +
+	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x12\n" +
+	"\x04kept\x18\x02 \x01(\bR\x04kept\"\xd0\x02\n" +
 	"\x13QueueStatusResponse\x12!\n" +
 	"\fhas_overview\x18\x01 \x01(\bR\vhasOverview\x12\x1a\n" +
 	"\boverview\x18\x02 \x01(\fR\boverview\x122\n" +
@@ -4375,7 +4557,10 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0fbacklog_trouble\x18\x05 \x01(\tR\x0ebacklogTrouble\x12\x16\n" +
 	"\x06joined\x18\x06 \x01(\x04R\x06joined\x125\n" +
 	"\x06change\x18\a \x01(\v2\x1d.quorate.node.v1.MemberChangeR\x06change\x12\x16\n" +
-	"\x06voters\x18\b \x03(\tR\x06voters\"\x8a\x01\n" +
+	"\x06voters\x18\b \x03(\tR\x06voters\x12\x1e\n" +
+	"\n" +
+	"hibernated\x18\t \x01(\bR\n" +
+	"hibernated\"\x8a\x01\n" +
 	"\fMemberChange\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x12\n" +
@@ -4439,7 +4624,17 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x19TransferLeadershipRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x1c\n" +
-	"\x1aTransferLeadershipResponse\"G\n" +
+	"\x1aTransferLeadershipResponse\"I\n" +
+	"\x10HibernateRequest\x125\n" +
+	"\x06groups\x18\x01 \x03(\v2\x1d.quorate.node.v1.RestingGroupR\x06groups\"n\n" +
+	"\fRestingGroup\x12\x14\n" +
+	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x12\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x1d\n" +
+	"\n" +
+	"last_index\x18\x03 \x01(\x04R\tlastIndex\x12\x15\n" +
+	"\x06due_ms\x18\x04 \x01(\x03R\x05dueMs\"+\n" +
+	"\x11HibernateResponse\x12\x16\n" +
+	"\x06closed\x18\x01 \x03(\bR\x06closed\"G\n" +
 	"\rSurveyRequest\x126\n" +
 	"\x06groups\x18\x01 \x03(\v2\x1e.quorate.node.v1.SurveyedGroupR\x06groups\"a\n" +
 	"\rSurveyedGroup\x12\x14\n" +
@@ -4499,7 +4694,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x16CancelOperationRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"S\n" +
 	"\x17CancelOperationResponse\x128\n" +
-	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation2\xa7\t\n" +
+	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation2\xfb\t\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
@@ -4508,7 +4703,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\vQueueStatus\x12#.quorate.node.v1.QueueStatusRequest\x1a$.quorate.node.v1.QueueStatusResponse\x12U\n" +
 	"\n" +
 	"NodeStatus\x12\".quorate.node.v1.NodeStatusRequest\x1a#.quorate.node.v1.NodeStatusResponse\x12I\n" +
-	"\x06Survey\x12\x1e.quorate.node.v1.SurveyRequest\x1a\x1f.quorate.node.v1.SurveyResponse\x12m\n" +
+	"\x06Survey\x12\x1e.quorate.node.v1.SurveyRequest\x1a\x1f.quorate.node.v1.SurveyResponse\x12R\n" +
+	"\tHibernate\x12!.quorate.node.v1.HibernateRequest\x1a\".quorate.node.v1.HibernateResponse\x12m\n" +
 	"\x12TransferLeadership\x12*.quorate.node.v1.TransferLeadershipRequest\x1a+.quorate.node.v1.TransferLeadershipResponse\x12F\n" +
 	"\x05Drain\x12\x1d.quorate.node.v1.DrainRequest\x1a\x1e.quorate.node.v1.DrainResponse\x12a\n" +
 	"\x0eListOperations\x12&.quorate.node.v1.ListOperationsRequest\x1a'.quorate.node.v1.ListOperationsResponse\x12a\n" +
@@ -4529,7 +4725,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
@@ -4575,20 +4771,23 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*GroupStatus)(nil),                // 41: quorate.node.v1.GroupStatus
 	(*TransferLeadershipRequest)(nil),  // 42: quorate.node.v1.TransferLeadershipRequest
 	(*TransferLeadershipResponse)(nil), // 43: quorate.node.v1.TransferLeadershipResponse
-	(*SurveyRequest)(nil),              // 44: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 45: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 46: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 47: quorate.node.v1.SurveyAnswer
-	(*StartProgress)(nil),              // 48: quorate.node.v1.StartProgress
-	(*DrainRequest)(nil),               // 49: quorate.node.v1.DrainRequest
-	(*DrainResponse)(nil),              // 50: quorate.node.v1.DrainResponse
-	(*Operation)(nil),                  // 51: quorate.node.v1.Operation
-	(*ListOperationsRequest)(nil),      // 52: quorate.node.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 53: quorate.node.v1.ListOperationsResponse
-	(*AwaitOperationRequest)(nil),      // 54: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 55: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 56: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 57: quorate.node.v1.CancelOperationResponse
+	(*HibernateRequest)(nil),           // 44: quorate.node.v1.HibernateRequest
+	(*RestingGroup)(nil),               // 45: quorate.node.v1.RestingGroup
+	(*HibernateResponse)(nil),          // 46: quorate.node.v1.HibernateResponse
+	(*SurveyRequest)(nil),              // 47: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 48: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 49: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 50: quorate.node.v1.SurveyAnswer
+	(*StartProgress)(nil),              // 51: quorate.node.v1.StartProgress
+	(*DrainRequest)(nil),               // 52: quorate.node.v1.DrainRequest
+	(*DrainResponse)(nil),              // 53: quorate.node.v1.DrainResponse
+	(*Operation)(nil),                  // 54: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 55: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 56: quorate.node.v1.ListOperationsResponse
+	(*AwaitOperationRequest)(nil),      // 57: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 58: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 59: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 60: quorate.node.v1.CancelOperationResponse
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -4630,47 +4829,50 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	34, // 36: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	41, // 37: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
 	37, // 38: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	48, // 39: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	51, // 39: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
 	38, // 40: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
 	1,  // 41: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
 	38, // 42: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	45, // 43: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	47, // 44: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	51, // 45: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	51, // 46: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	51, // 47: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	51, // 48: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	2,  // 49: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	18, // 50: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	28, // 51: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	30, // 52: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	32, // 53: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	35, // 54: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	44, // 55: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	42, // 56: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	49, // 57: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	52, // 58: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	54, // 59: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	56, // 60: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	39, // 61: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	3,  // 62: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	20, // 63: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	29, // 64: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	31, // 65: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	33, // 66: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	36, // 67: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	46, // 68: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	43, // 69: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	50, // 70: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	53, // 71: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	55, // 72: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	57, // 73: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	40, // 74: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	62, // [62:75] is the sub-list for method output_type
-	49, // [49:62] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	45, // 43: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	48, // 44: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	50, // 45: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	54, // 46: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	54, // 47: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	54, // 48: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	54, // 49: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	2,  // 50: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	18, // 51: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	28, // 52: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	30, // 53: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	32, // 54: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	35, // 55: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	47, // 56: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	44, // 57: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	42, // 58: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	52, // 59: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	55, // 60: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	57, // 61: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	59, // 62: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	39, // 63: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	3,  // 64: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	20, // 65: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	29, // 66: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	31, // 67: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	33, // 68: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	36, // 69: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	49, // 70: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	46, // 71: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	43, // 72: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	53, // 73: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	56, // 74: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	58, // 75: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	60, // 76: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	40, // 77: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	64, // [64:78] is the sub-list for method output_type
+	50, // [50:64] is the sub-list for method input_type
+	50, // [50:50] is the sub-list for extension type_name
+	50, // [50:50] is the sub-list for extension extendee
+	0,  // [0:50] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -4706,7 +4908,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   56,
+			NumMessages:   59,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -29,6 +29,7 @@ const (
 	Node_QueueStatus_FullMethodName        = "/quorate.node.v1.Node/QueueStatus"
 	Node_NodeStatus_FullMethodName         = "/quorate.node.v1.Node/NodeStatus"
 	Node_Survey_FullMethodName             = "/quorate.node.v1.Node/Survey"
+	Node_Hibernate_FullMethodName          = "/quorate.node.v1.Node/Hibernate"
 	Node_TransferLeadership_FullMethodName = "/quorate.node.v1.Node/TransferLeadership"
 	Node_Drain_FullMethodName              = "/quorate.node.v1.Node/Drain"
 	Node_ListOperations_FullMethodName     = "/quorate.node.v1.Node/ListOperations"
@@ -61,6 +62,9 @@ type NodeClient interface {
 	NodeStatus(ctx context.Context, in *NodeStatusRequest, opts ...grpc.CallOption) (*NodeStatusResponse, error)
 	// Survey asks what the receiver knows of groups that the sender finds without a leader.
 	Survey(ctx context.Context, in *SurveyRequest, opts ...grpc.CallOption) (*SurveyResponse, error)
+	// Hibernate asks the receiver to close its members of groups that the sender leads and
+	// that nobody uses, before the sender closes its own.
+	Hibernate(ctx context.Context, in *HibernateRequest, opts ...grpc.CallOption) (*HibernateResponse, error)
 	// TransferLeadership moves one group's leadership to another member.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
 	// Drain starts to move all leadership off the receiver.
@@ -161,6 +165,16 @@ func (c *nodeClient) Survey(ctx context.Context, in *SurveyRequest, opts ...grpc
 	return out, nil
 }
 
+func (c *nodeClient) Hibernate(ctx context.Context, in *HibernateRequest, opts ...grpc.CallOption) (*HibernateResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(HibernateResponse)
+	err := c.cc.Invoke(ctx, Node_Hibernate_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TransferLeadershipResponse)
@@ -245,6 +259,9 @@ type NodeServer interface {
 	NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error)
 	// Survey asks what the receiver knows of groups that the sender finds without a leader.
 	Survey(context.Context, *SurveyRequest) (*SurveyResponse, error)
+	// Hibernate asks the receiver to close its members of groups that the sender leads and
+	// that nobody uses, before the sender closes its own.
+	Hibernate(context.Context, *HibernateRequest) (*HibernateResponse, error)
 	// TransferLeadership moves one group's leadership to another member.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
 	// Drain starts to move all leadership off the receiver.
@@ -289,6 +306,9 @@ func (UnimplementedNodeServer) NodeStatus(context.Context, *NodeStatusRequest) (
 }
 func (UnimplementedNodeServer) Survey(context.Context, *SurveyRequest) (*SurveyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Survey not implemented")
+}
+func (UnimplementedNodeServer) Hibernate(context.Context, *HibernateRequest) (*HibernateResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Hibernate not implemented")
 }
 func (UnimplementedNodeServer) TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TransferLeadership not implemented")
@@ -433,6 +453,24 @@ func _Node_Survey_Handler(srv interface{}, ctx context.Context, dec func(interfa
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Hibernate_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(HibernateRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Hibernate(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Hibernate_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Hibernate(ctx, req.(*HibernateRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_TransferLeadership_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TransferLeadershipRequest)
 	if err := dec(in); err != nil {
@@ -567,6 +605,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Survey",
 			Handler:    _Node_Survey_Handler,
+		},
+		{
+			MethodName: "Hibernate",
+			Handler:    _Node_Hibernate_Handler,
 		},
 		{
 			MethodName: "TransferLeadership",

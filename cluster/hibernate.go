@@ -1,0 +1,302 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// A queue that nobody uses hibernates: its members are closed, and what is left of each is
+// its part of the node's log and an asleep. The leader decides, when all members have the
+// whole log; it closes its own last. Whoever asks for the queue at any member's node, a
+// Raft call for its group, a change of its record, or a time at which it has something to
+// do wakes the member there, which surveys the others at once and so wakes them too.
+// docs/adr/0014-hibernation.md.
+
+const (
+	// maxHibernating bounds the groups in one message, and those of a node that are closed
+	// in one round.
+	maxHibernating = 512
+	// hibernateTimeout bounds the answer of a peer that closes members.
+	hibernateTimeout = 10 * time.Second
+	// hibernateRounds is how often within Config.HibernateAfter a node looks at its queues.
+	hibernateRounds = 4
+	// snapshotBeforeSleep is the number of entries behind the last snapshot above which one
+	// is taken first, so that waking need not apply them.
+	snapshotBeforeSleep = 4096
+	// dueStagger is how much later than the leader's node each of the others wakes a queue
+	// that has something to do, should the leader's not be there.
+	dueStagger = 2 * time.Second
+	// surveyWake bounds how long the answer to a survey waits for members to wake.
+	surveyWake = 300 * time.Millisecond
+)
+
+// asleep is what a node keeps of a member that hibernates.
+type asleep struct {
+	leader id.NodeID           // who led last
+	kept   *quorumq.Overview   // the figures, on the node that led last
+	status *nodev1.GroupStatus // of the group, likewise
+}
+
+// resting is a queue that is led here and may hibernate.
+type resting struct {
+	queue *hosted
+	wire  *nodev1.RestingGroup
+}
+
+// hibernate lets queues that are led here hibernate until stop is closed.
+func (h *host) hibernate(stop <-chan struct{}) {
+	after := h.c.cfg.HibernateAfter
+	if after <= 0 || h.c.liveness == nil {
+		return
+	}
+	round := time.NewTicker(max(after/hibernateRounds, 10*time.Millisecond))
+	defer round.Stop()
+	for {
+		select {
+		case <-round.C:
+		case <-stop:
+			return
+		}
+		for all := h.resting(after); len(all) > 0; {
+			n := min(len(all), maxHibernating)
+			h.layDown(all[:n])
+			all = all[n:]
+		}
+	}
+}
+
+// resting returns the queues that are led here and have nothing to do.
+func (h *host) resting(after time.Duration) []resting {
+	var all []resting
+	for _, q := range h.all() {
+		if q.group.Idle() < after {
+			continue
+		}
+		if w := q.rests(after); w != nil {
+			all = append(all, resting{q, w})
+		}
+	}
+	return all
+}
+
+// rests returns the group as it is if this member leads it, nothing is under way, and
+// nobody would miss it; nil otherwise.
+func (q *hosted) rests(after time.Duration) *nodev1.RestingGroup {
+	l := q.led.Load()
+	s := q.group.Stats()
+	if l == nil || !l.configured.Load() || s.PendingBytes > 0 || s.AppliedIndex != s.LastIndex || q.group.Failed() != nil {
+		return nil
+	}
+	r, exists := q.h.c.View().QueueByUID(q.uid)
+	if !exists || r.Change != nil {
+		return nil
+	}
+	for _, m := range r.Members {
+		if _, up := q.h.c.mux.Connected(m); !up && m != q.h.c.cfg.Node {
+			return nil
+		}
+	}
+	var o quorumq.Overview
+	q.group.Read(func() { o = q.machine.queue.Overview() })
+	if o.Consumers+o.Sessions > 0 || o.Unsettled+o.Backlog > 0 {
+		return nil
+	}
+	due := q.h.timers.at(q.uid)
+	if due != 0 && int64(due) < time.Now().Add(after).UnixMilli() {
+		return nil
+	}
+	return &nodev1.RestingGroup{Group: uint64(q.uid), Term: l.term, LastIndex: s.LastIndex, DueMs: int64(due)}
+}
+
+// layDown closes members of groups that are led here, the others' first. Groups of which
+// not all members could be closed are kept awake.
+func (h *host) layDown(all []resting) {
+	closed := h.layDownPeers(all)
+	var rest []resting
+	for i, r := range all {
+		if closed[i] {
+			rest = append(rest, r)
+		} else {
+			r.queue.group.Push() // wakes those that are closed
+		}
+	}
+	_ = eachOf(rest, func(r resting) error {
+		if !h.fallAsleep(r.queue, r.wire, h.c.cfg.Node) {
+			r.queue.group.Push()
+		}
+		return nil
+	})
+}
+
+// layDownPeers asks the nodes of all other members, and tells for each group whether all
+// of them are closed.
+func (h *host) layDownPeers(all []resting) []bool {
+	at := map[id.NodeID][]int{}
+	closed := make([]bool, len(all))
+	for i, r := range all {
+		if record, exists := h.c.View().QueueByUID(r.queue.uid); exists {
+			closed[i] = true
+			for _, m := range record.Members {
+				if m != h.c.cfg.Node {
+					at[m] = append(at[m], i)
+				}
+			}
+		}
+	}
+	var mu sync.Mutex
+	var asked sync.WaitGroup
+	for n, places := range at {
+		asked.Go(func() {
+			request := &nodev1.HibernateRequest{}
+			for _, i := range places {
+				request.Groups = append(request.Groups, all[i].wire)
+			}
+			answers := h.askToHibernate(n, request)
+			mu.Lock()
+			defer mu.Unlock()
+			for k, i := range places {
+				closed[i] = closed[i] && k < len(answers) && answers[k]
+			}
+		})
+	}
+	asked.Wait()
+	return closed
+}
+
+func (h *host) askToHibernate(n id.NodeID, r *nodev1.HibernateRequest) []bool {
+	ctx, cancel := context.WithTimeout(h.c.ctx, hibernateTimeout)
+	defer cancel()
+	peer, err := h.c.mux.Client(n)
+	var w *nodev1.HibernateResponse
+	if err == nil {
+		w, err = peer.Hibernate(ctx, r)
+	}
+	if err != nil {
+		h.c.log.Debug("a node does not let queues hibernate", "peer", string(n), "queues", len(r.GetGroups()), "error", err)
+	}
+	return w.GetClosed()
+}
+
+// Hibernate closes this node's members of groups that a peer leads, if they are where it
+// says.
+func (s calls) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*nodev1.HibernateResponse, error) {
+	h, w := s.c.host, &nodev1.HibernateResponse{Closed: make([]bool, len(r.GetGroups()))}
+	places := make([]int, len(w.Closed))
+	for i := range places {
+		places[i] = i
+	}
+	err := eachOf(places, func(i int) error {
+		g := r.GetGroups()[i]
+		if q := h.queue(id.QueueUID(g.GetGroup())); q != nil && s.c.cfg.HibernateAfter > 0 {
+			leader, term := q.group.Leader()
+			w.Closed[i] = q.led.Load() == nil && leader != s.c.cfg.Node && term == g.GetTerm() && h.fallAsleep(q, g, leader)
+		} else {
+			w.Closed[i] = h.sleeper(id.QueueUID(g.GetGroup())) != nil
+		}
+		return ctx.Err()
+	})
+	return w, err
+}
+
+// fallAsleep closes a member that is where it should be, and tells whether it has. From
+// here on whoever asks for the member wakes it, as soon as it is closed.
+func (h *host) fallAsleep(q *hosted, g *nodev1.RestingGroup, leader id.NodeID) bool {
+	if !q.isAt(g) {
+		return false
+	}
+	if s := q.group.Stats(); s.LastIndex-s.SnapshotIndex > snapshotBeforeSleep && q.group.Snapshot() != nil {
+		return false
+	}
+	a := &asleep{leader: leader}
+	if leader == h.c.cfg.Node {
+		a.kept = &quorumq.Overview{}
+		q.group.Read(func() { *a.kept = q.machine.queue.Overview() })
+		a.status = groupStatus(q.uid.Group(), q.group.Stats(), nil)
+	}
+	h.mu.Lock()
+	h.unclaimed(q.uid)
+	if h.closed || h.queues[q.uid] != q {
+		h.mu.Unlock()
+		return false
+	}
+	claim := make(chan struct{})
+	h.claims[q.uid] = claim
+	delete(h.queues, q.uid)
+	h.asleep[q.uid] = a
+	h.mu.Unlock()
+	defer h.release(q.uid, claim)
+	// What came before the member was taken out of reach shows by now.
+	if !q.isAt(g) {
+		h.mu.Lock()
+		h.queues[q.uid] = q
+		delete(h.asleep, q.uid)
+		h.mu.Unlock()
+		return false
+	}
+	if err := q.close(); err != nil {
+		h.c.log.Warn("closing a queue's member that hibernates", "queue", q.uid.String(), "error", err)
+	}
+	if g.GetDueMs() != 0 {
+		h.timers.set(q.uid, quorumq.Time(g.GetDueMs()+h.stagger(q.uid, leader).Milliseconds()))
+	}
+	return true
+}
+
+// isAt tells whether the member has applied exactly the log that it should have.
+func (q *hosted) isAt(g *nodev1.RestingGroup) bool {
+	s := q.group.Stats()
+	return s.Term == g.GetTerm() && s.LastIndex == g.GetLastIndex() && s.AppliedIndex == s.LastIndex &&
+		s.PendingBytes == 0 && q.group.Failed() == nil
+}
+
+// stagger is how much later than the leader's this node wakes a queue that is due.
+func (h *host) stagger(uid id.QueueUID, leader id.NodeID) time.Duration {
+	r, exists := h.c.View().QueueByUID(uid)
+	if !exists || leader == h.c.cfg.Node {
+		return 0
+	}
+	return time.Duration(1+slices.Index(r.Members, h.c.cfg.Node)) * dueStagger
+}
+
+// sleeper returns what is kept of a member that hibernates, nil if it does not.
+func (h *host) sleeper(uid id.QueueUID) *asleep {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.asleep[uid]
+}
+
+// wakeFor wakes those of the groups of a survey that hibernate here, and waits a moment
+// for them: the sender needs their votes. One without a log only asks who leads.
+func (h *host) wakeFor(ctx context.Context, r *nodev1.SurveyRequest) {
+	ctx, cancel := context.WithTimeout(ctx, surveyWake)
+	defer cancel()
+	var waking []id.QueueUID
+	for _, g := range r.GetGroups() {
+		uid := id.QueueUID(g.GetGroup())
+		if g.GetLastIndex() > 0 && h.sleeper(uid) != nil && h.wake(uid) {
+			waking = append(waking, uid)
+		}
+	}
+	for _, uid := range waking {
+		for h.sleeper(uid) != nil {
+			if pause(ctx, time.Millisecond) != nil {
+				return
+			}
+		}
+	}
+}
+
+// keptStatus is the answer of a member that hibernates, to those who do not want to wake it.
+func (h *host) keptStatus(uid id.QueueUID) (*nodev1.QueueStatusResponse, *quorumq.Overview) {
+	a := h.sleeper(uid)
+	if a == nil {
+		return nil, nil
+	}
+	return &nodev1.QueueStatusResponse{Leader: string(a.leader), Group: a.status, Hibernated: true}, a.kept
+}

@@ -1,0 +1,178 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// newSleepyNodes starts nodes whose queues hibernate soon.
+func newSleepyNodes(t testing.TB) *testNodes {
+	n := newTestNodes(t, func(c *Config) {
+		c.Elections, c.HibernateAfter = ElectionsByLinks, 50*time.Millisecond
+		c.SuspectAfter = 2 * time.Second
+	})
+	n.start("a", "b", "c")
+	return n
+}
+
+// sleeps waits until the members of a queue hibernate on the nodes that run.
+func (n *testNodes) sleeps(q id.QueueUID) {
+	n.t.Helper()
+	poll(n.t, fmt.Sprintf("queue %s hibernates", q), func() error {
+		for i, node := range n.nodes {
+			if node.host.sleeper(q) == nil || node.host.queue(q) != nil {
+				return fmt.Errorf("its member on node %s is awake", i)
+			}
+		}
+		return nil
+	})
+}
+
+// lastLed returns the node that led a hibernating queue last.
+func (n *testNodes) lastLed(q id.QueueUID) id.NodeID {
+	n.t.Helper()
+	for i, node := range n.nodes {
+		if a := node.host.sleeper(q); a != nil && a.kept != nil {
+			return i
+		}
+	}
+	n.t.Fatal("no node has the figures of the queue")
+	return ""
+}
+
+// A queue at rest is closed on all nodes, and there for whoever asks, on any node.
+func TestHibernate(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	q := n.nodes["a"].declare(t, "q", 3)
+	sent := 0
+	for _, i := range []id.NodeID{"a", "b", "c"} {
+		n.sleeps(q)
+		n.nodes[i].publish(t, q, fmt.Sprint("by ", i), quorumq.Unlimited)
+		sent++
+		n.sleeps(q)
+		s, err := n.nodes[i].QueueFigures(testContext(t), q)
+		if err != nil || s.Overview.Ready != uint64(sent) {
+			t.Fatalf("figures %+v, %v", s.Overview, err)
+		}
+		if n.nodes[i].host.sleeper(q) == nil {
+			t.Error("a look at the figures woke the queue")
+		}
+	}
+	if o := n.overview(q); o.Ready != uint64(sent) {
+		t.Errorf("overview %+v", o)
+	}
+	n.sleeps(q)
+	consumer, in := n.nodes["b"].consume(t, q)
+	in.await(t, "by a", "by b", "by c")
+	for i, node := range n.nodes {
+		if node.host.sleeper(q) != nil {
+			t.Errorf("the member on node %s hibernates although the queue has a consumer", i)
+		}
+	}
+	consumer.Close()
+}
+
+// Many who ask at the same time wake a queue once, and all are served.
+func TestHibernateAndManyAsk(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	q := n.nodes["a"].declare(t, "q", 3)
+	for range 5 {
+		n.sleeps(q)
+		errs := make(chan error, 9)
+		for k := range cap(errs) {
+			go func() {
+				_, err := n.nodes[[]id.NodeID{"a", "b", "c"}[k%3]].QueueStatus(testContext(t), q)
+				errs <- err
+			}()
+		}
+		for range cap(errs) {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// A message expires in time although its queue hibernates, and although the node that led
+// it is gone.
+func TestHibernateAndExpire(t *testing.T) {
+	t.Parallel()
+	for _, dies := range []bool{false, true} {
+		t.Run(fmt.Sprint("the leader's node dies: ", dies), func(t *testing.T) {
+			n := newSleepyNodes(t)
+			q := n.nodes["a"].declare(t, "q", 3)
+			n.nodes["a"].publish(t, q, "short", 2000)
+			n.sleeps(q)
+			if dies {
+				n.stop(n.lastLed(q))
+			}
+			poll(t, "the message has expired without being asked for", func() error {
+				for _, node := range n.nodes {
+					if m := node.host.queue(q); m != nil && m.led.Load() != nil {
+						var o quorumq.Overview
+						m.group.Read(func() { o = m.machine.queue.Overview() })
+						if o.Ready == 0 && o.Expired == 1 {
+							return nil
+						}
+					} else if a := node.host.sleeper(q); a != nil && a.kept != nil && a.kept.Expired == 1 {
+						return nil
+					}
+				}
+				return errWaiting
+			})
+		})
+	}
+}
+
+// A node that is lost wakes nobody; its queues are there when they are asked for, and a
+// restart of all nodes loses nothing.
+func TestHibernateAndLoseNodes(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
+	n.sleeps(q)
+	gone := n.lastLed(q)
+	n.stop(gone)
+	n.sleeps(q)
+	var left *testNode
+	for _, node := range n.nodes {
+		left = node
+	}
+	left.publish(t, q, "after", quorumq.Unlimited)
+	n.start(gone)
+	n.sleeps(q)
+	n.stop("a", "b", "c")
+	n.join = nil
+	n.start("a", "b", "c")
+	_, in := n.nodes[gone].consume(t, q)
+	in.await(t, "kept", "after")
+}
+
+// A queue that hibernates can be deleted, and leaves nothing.
+func TestHibernateAndDelete(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.nodes["a"].publish(t, q, "gone", quorumq.Unlimited)
+	n.sleeps(q)
+	if err := n.nodes["b"].undeclare(testContext(t), &catalog.DeclareQueue{VHost: "/", Name: "q"}, q); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "nothing is left", func() error {
+		for i, node := range n.nodes {
+			if node.host.sleeper(q) != nil || node.host.queue(q) != nil || node.stored(q) {
+				return errors.New("something is left on node " + string(i))
+			}
+		}
+		return nil
+	})
+}
