@@ -22,7 +22,7 @@ import (
 func BenchmarkGroups(b *testing.B) {
 	groups := scaleGroups(b)
 	for range b.N {
-		s := newScale(b, groups)
+		s := newScale(b, groups, nil)
 		s.create()
 		s.rest("awake")
 		s.kill("c")
@@ -54,13 +54,16 @@ type scale struct {
 	idle   int   // goroutines before there were queues
 }
 
-func newScale(b *testing.B, groups int) *scale {
+func newScale(b *testing.B, groups int, edit func(*Config)) *scale {
 	s := &scale{b: b, groups: groups}
 	s.testNodes = newTestNodes(b, func(c *Config) {
 		c.CommandTimeout = time.Minute
 		// Three nodes in one process share its processors: none is to be taken for dead
 		// because it is busy. One that is killed resets its links.
 		c.SuspectAfter = 5 * time.Second
+		if edit != nil {
+			edit(c)
+		}
 	})
 	s.start("a", "b", "c")
 	s.empty, s.idle = residentBytes(b), runtime.NumGoroutine()
@@ -139,10 +142,16 @@ func (s *scale) led(q id.QueueUID, nodes []id.NodeID) bool {
 	return false
 }
 
-// rest measures what idle members cost.
+// rest measures what members cost that are led and idle.
 func (s *scale) rest(name string) {
 	s.b.Helper()
 	s.leaders("a", "b", "c")
+	s.measure(name)
+}
+
+// measure reports what a member costs at rest.
+func (s *scale) measure(name string) {
+	s.b.Helper()
 	used := cpuSeconds(s.b)
 	const pause = 5 * time.Second
 	time.Sleep(pause) // not a wait: the time over which use of the CPU is measured
@@ -194,4 +203,45 @@ func (s *scale) restart() {
 func (s *scale) report(name string, since time.Time) {
 	s.b.ReportMetric(time.Since(since).Seconds(), name)
 	s.b.Logf("%s %.2f", name, time.Since(since).Seconds())
+}
+
+// BenchmarkHibernated tells what queues cost that nobody uses, and how long it takes to wake one.
+func BenchmarkHibernated(b *testing.B) {
+	groups := scaleGroups(b)
+	for range b.N {
+		s := newScale(b, groups, func(c *Config) { c.HibernateAfter = 5 * time.Second })
+		s.create()
+		begin := time.Now()
+		s.asleep()
+		s.report("asleep_s", begin)
+		s.measure("hibernated")
+		s.wake()
+	}
+}
+
+// asleep waits until no queue is open.
+func (s *scale) asleep() {
+	s.b.Helper()
+	deadline := time.Now().Add(5 * time.Minute)
+	for _, n := range s.nodes {
+		for len(n.host.all()) > 0 {
+			if time.Now().After(deadline) {
+				s.b.Fatalf("%d queues do not hibernate on node %s", len(n.host.all()), n.cfg.Node)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// wake asks for queues one after another.
+func (s *scale) wake() {
+	s.b.Helper()
+	const asked = 50
+	begin := time.Now()
+	for i := range min(asked, s.groups) {
+		if _, err := s.nodes["b"].QueueStatus(context.Background(), s.queues[i]); err != nil {
+			s.b.Fatal(err)
+		}
+	}
+	s.b.ReportMetric(float64(time.Since(begin).Milliseconds())/float64(min(asked, s.groups)), "wake_ms")
 }

@@ -65,6 +65,7 @@ type Config struct {
 		Command   time.Duration `koanf:"command"`
 		Suspect   time.Duration `koanf:"suspect"`
 		Heartbeat time.Duration `koanf:"heartbeat"`
+		Hibernate time.Duration `koanf:"hibernate"`
 		Drain     time.Duration `koanf:"drain"`
 		DiskHang  time.Duration `koanf:"disk_hang"`
 	} `koanf:"timeouts"`
@@ -177,6 +178,9 @@ func (c *Config) validateNumbers() []error {
 	durations("timeouts.command", c.Timeouts.Command, 100*time.Millisecond, time.Hour)
 	durations("timeouts.suspect", c.Timeouts.Suspect, 200*time.Millisecond, time.Minute)
 	durations("timeouts.heartbeat", c.Timeouts.Heartbeat, 50*time.Millisecond, time.Minute)
+	if c.Timeouts.Hibernate != 0 {
+		durations("timeouts.hibernate", c.Timeouts.Hibernate, time.Second, 30*24*time.Hour)
+	}
 	durations("timeouts.drain", c.Timeouts.Drain, time.Second, time.Hour)
 	durations("timeouts.disk_hang", c.Timeouts.DiskHang, 3*time.Second, time.Hour)
 	return errs

@@ -118,6 +118,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 			Disabled: !n.cfg.Cluster.Reconcile.Enabled, Interval: n.cfg.Cluster.Reconcile.Interval,
 			Delay: n.cfg.Cluster.Reconcile.Delay, AutoRemove: n.cfg.Cluster.Reconcile.AutoRemove,
 		},
+		HibernateAfter: n.cfg.Timeouts.Hibernate,
 		BodyCacheBytes: n.cfg.Limits.BodyCacheBytes, PublishWindow: n.cfg.Limits.PublishWindow,
 		DiskLow: n.cfg.Storage.DiskLow, DiskFloor: n.cfg.Storage.DiskFloor, DiskHang: n.cfg.Timeouts.DiskHang,
 	}
