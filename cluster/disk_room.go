@@ -178,5 +178,5 @@ func (h *host) heedDisk(v *catalog.View) error {
 func (h *host) notOpen() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return max(0, h.wanted-len(h.queues)-len(h.damaged))
+	return max(0, h.wanted-len(h.queues)-len(h.damaged)-len(h.asleep))
 }
