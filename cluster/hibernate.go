@@ -52,7 +52,7 @@ type resting struct {
 // hibernate lets queues that are led here hibernate until stop is closed.
 func (h *host) hibernate(stop <-chan struct{}) {
 	after := h.c.cfg.HibernateAfter
-	if after <= 0 || h.c.liveness == nil {
+	if after <= 0 {
 		return
 	}
 	round := time.NewTicker(max(after/hibernateRounds, 10*time.Millisecond))

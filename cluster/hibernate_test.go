@@ -14,7 +14,7 @@ import (
 // newSleepyNodes starts nodes whose queues hibernate soon.
 func newSleepyNodes(t testing.TB) *testNodes {
 	n := newTestNodes(t, func(c *Config) {
-		c.Elections, c.HibernateAfter = ElectionsByLinks, 50*time.Millisecond
+		c.HibernateAfter = 50 * time.Millisecond
 		c.SuspectAfter = 2 * time.Second
 	})
 	n.start("a", "b", "c")
