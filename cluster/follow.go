@@ -84,12 +84,47 @@ func (h *host) compare(v *catalog.View) {
 			h.wake(is.UID)
 		}
 	}
+	if configurationChanged(h.seen, v) {
+		h.reconfigure(v)
+	}
 	h.seen = v
 	h.mu.Lock()
 	h.wanted += wanted
 	h.mu.Unlock()
 	if change {
 		h.c.changes.wake()
+	}
+}
+
+// configurationChanged tells whether what is in force for queues may have changed although
+// their records have not: a vhost or a policy did.
+func configurationChanged(old, now *catalog.View) bool {
+	for vhost := range now.VHosts() {
+		if was, _ := old.VHost(vhost.Name); was != vhost || old.PolicySet(vhost.Name) != now.PolicySet(vhost.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// reconfigure lets every queue that this node leads compare its configuration, and wakes
+// those that it led last if theirs is another now.
+func (h *host) reconfigure(v *catalog.View) {
+	for _, q := range h.all() {
+		if q.led.Load() != nil {
+			q.box.post(q.configure)
+		}
+	}
+	h.mu.RLock()
+	var wake []id.QueueUID
+	for uid, a := range h.asleep {
+		if r, exists := v.QueueByUID(uid); exists && a.kept != nil && h.c.cfg.QueueConfig(v, r) != a.kept.Config {
+			wake = append(wake, uid)
+		}
+	}
+	h.mu.RUnlock()
+	for _, uid := range wake {
+		h.wake(uid)
 	}
 }
 
@@ -178,11 +213,14 @@ func (h *host) sweep(v *catalog.View) error {
 func (h *host) remove(uid id.QueueUID) error {
 	h.mu.Lock()
 	h.unclaimed(uid)
+	claim := make(chan struct{}) // nobody opens it while its files are deleted
+	h.claims[uid] = claim
 	q := h.queues[uid]
 	delete(h.queues, uid)
 	delete(h.damaged, uid)
 	delete(h.asleep, uid)
 	h.mu.Unlock()
+	defer h.release(uid, claim)
 	h.timers.drop(uid)
 	var err error
 	if q != nil {

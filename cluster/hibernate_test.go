@@ -176,3 +176,42 @@ func TestHibernateAndDelete(t *testing.T) {
 		return nil
 	})
 }
+
+// A policy is put in force for queues that exist, whether they are awake or not.
+func TestPolicyChanges(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		rest time.Duration
+	}{{"awake", 0}, {"hibernating", 50 * time.Millisecond}} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newTestNodes(t, func(config *Config) {
+				config.HibernateAfter = c.rest
+				config.QueueConfig = func(v *catalog.View, _ *catalog.QueueRecord) quorumq.Config {
+					have := quorumq.DefaultConfig()
+					if _, set := v.Policy("/", "short", false); set {
+						have.MaxLength = 3
+					}
+					return have
+				}
+			})
+			n.start("a", "b", "c")
+			q := n.nodes["a"].declare(t, "q", 3)
+			if c.rest > 0 {
+				n.sleeps(q)
+			}
+			if _, err := n.nodes["b"].ProposeCatalog(testContext(t), &catalog.PutPolicy{Policy: catalog.Policy{
+				VHost: "/", Name: "short", Pattern: "q", ApplyTo: catalog.ApplyToAll,
+			}}); err != nil {
+				t.Fatal(err)
+			}
+			poll(t, "the policy is in force", func() error {
+				s, err := n.nodes["c"].QueueFigures(testContext(t), q)
+				if err != nil || s.Overview.Config.MaxLength != 3 {
+					return fmt.Errorf("%+v, %w", s.Overview.Config, err)
+				}
+				return nil
+			})
+		})
+	}
+}

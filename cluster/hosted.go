@@ -232,7 +232,7 @@ func (q *hosted) expire() {
 }
 
 // configure puts in force what the view says, if it is something else: when the
-// queue begins to be led and when its record changes. Workers only.
+// queue begins to be led and when its record, or a policy, changes. Workers only.
 func (q *hosted) configure() {
 	l := q.led.Load()
 	if l == nil {
