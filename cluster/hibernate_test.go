@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -202,6 +203,7 @@ func TestPolicyChanges(t *testing.T) {
 			}
 			if _, err := n.nodes["b"].ProposeCatalog(testContext(t), &catalog.PutPolicy{Policy: catalog.Policy{
 				VHost: "/", Name: "short", Pattern: "q", ApplyTo: catalog.ApplyToAll,
+				Definition: message.Table{{Name: "max-length", Value: message.Int64(3)}},
 			}}); err != nil {
 				t.Fatal(err)
 			}
