@@ -16,7 +16,7 @@ import (
 // whole log; it closes its own last. Whoever asks for the queue at any member's node, a
 // Raft call for its group, a change of its record, or a time at which it has something to
 // do wakes the member there, which surveys the others at once and so wakes them too.
-// docs/adr/0009-hibernation.md.
+// docs/adr/0011-hibernation.md.
 
 const (
 	// maxHibernating bounds the groups in one message, and those of a node that are closed
