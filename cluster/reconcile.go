@@ -41,8 +41,8 @@ type pace struct {
 	nodes           string                       // as they were last seen
 	policies        map[string]catalog.PolicySet // same, by vhost
 	changed         time.Time                    // since when they are so; zero: looked at since
-	last            time.Time // when queues were looked at
-	again           bool      // something was left
+	last            time.Time                    // when queues were looked at
+	again           bool                         // something was left
 }
 
 // due tells whether to look at all queues now.

@@ -44,7 +44,9 @@ func actions(r *Recovery) map[string]RecoveryAction {
 func TestRecoverFromLostMajority(t *testing.T) {
 	n := newTestNodes(t, func(c *Config) {
 		c.Reconcile.Delay = 50 * time.Millisecond
-		c.GroupSize = func(_ *catalog.View, r *catalog.QueueRecord) int { return map[bool]int{true: 3, false: 1}[r.Name == "q"] }
+		c.GroupSize = func(_ *catalog.View, r *catalog.QueueRecord) int {
+			return map[bool]int{true: 3, false: 1}[r.Name == "q"]
+		}
 	})
 	n.start("a", "b", "c")
 	q := n.nodes["a"].declare(t, "q", 3)

@@ -40,14 +40,14 @@ func TestAgainstCluster(t *testing.T) {
 	c := testcluster.Start(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	ctl := func(want int, contains string, line string) (out, errs string) {
+	ctl := func(want int, contains string, line string) (errs string) {
 		t.Helper()
 		var o, e shared
 		args := append([]string{"-a", strings.Join(c.Addrs(), ",")}, strings.Fields(line)...)
 		if got := run(ctx, args, &o, &e); got != want || !strings.Contains(o.String()+e.String(), contains) {
 			t.Errorf("quoratectl %s: %d, want %d and %q\n%s%s", line, got, want, contains, o.String(), e.String())
 		}
-		return o.String(), e.String()
+		return e.String()
 	}
 	ctl(0, "true", "queue declare three")
 	ctl(0, "true", "queue declare one -x x-quorum-initial-group-size=1")
@@ -101,7 +101,7 @@ func TestAgainstCluster(t *testing.T) {
 	ctl(1, "NOT_FOUND", "operations watch node-1.1.77")
 
 	ctl(0, "", "queue delete one") // wherever it is, it would hold up that node's drain
-	if _, errs := ctl(0, "done", "nodes drain node-1"); !strings.Contains(errs, "node-1.1.2 drain: ") {
+	if errs := ctl(0, "done", "nodes drain node-1"); !strings.Contains(errs, "node-1.1.2 drain: ") {
 		t.Errorf("the drain was not shown: %s", errs)
 	}
 	ctl(0, "draining", "nodes ls")
