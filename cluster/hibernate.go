@@ -90,7 +90,7 @@ func (h *host) resting(after time.Duration) []resting {
 func (q *hosted) rests(after time.Duration) *nodev1.RestingGroup {
 	l := q.led.Load()
 	s := q.group.Stats()
-	if l == nil || !l.configured.Load() || s.PendingBytes > 0 || s.AppliedIndex != s.LastIndex || q.group.Failed() != nil {
+	if l == nil || !l.configured.Load() || s.PendingBytes > 0 || s.CommitIndex != s.LastIndex || q.group.Failed() != nil {
 		return nil
 	}
 	r, exists := q.h.c.View().QueueByUID(q.uid)
@@ -248,10 +248,11 @@ func (h *host) fallAsleep(q *hosted, g *nodev1.RestingGroup, leader id.NodeID) b
 	return true
 }
 
-// isAt tells whether the member has applied exactly the log that it should have.
+// isAt tells whether the member has exactly the log that it should have, all committed.
+// Raft's own entries are not counted as applied, so that says nothing here.
 func (q *hosted) isAt(g *nodev1.RestingGroup) bool {
 	s := q.group.Stats()
-	return s.Term == g.GetTerm() && s.LastIndex == g.GetLastIndex() && s.AppliedIndex == s.LastIndex &&
+	return s.Term == g.GetTerm() && s.LastIndex == g.GetLastIndex() && s.CommitIndex == s.LastIndex &&
 		s.PendingBytes == 0 && q.group.Failed() == nil
 }
 
