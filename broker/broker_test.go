@@ -48,6 +48,11 @@ func TestNotAttached(t *testing.T) {
 		"rebalance":       func() error { _, err := b.Rebalance(QueueFilter{}); return err },
 		"change member":   func() error { _, _, err := b.ChangeMember(ChangeMember{VHost: "/", Queue: "q", To: "a"}); return err },
 		"forget":          func() error { _, _, err := b.Forget("a", false, false); return err },
+		"put vhost":       func() error { _, err := b.PutVHost(ctx, VHost{Name: "v"}); return err },
+		"put user":        func() error { _, err := b.PutUser(ctx, PutUser{Name: "u"}); return err },
+		"set permission":  func() error { _, err := b.SetPermission(ctx, Permission{User: "u", VHost: "/"}); return err },
+		"list vhosts":     func() error { _, err := b.ListVHosts(); return err },
+		"list users":      func() error { _, err := b.ListUsers(); return err },
 		"publish":         func() error { return publish(t, b, &Publish{VHost: "/"}).Err },
 	}
 	for name, call := range calls {

@@ -98,12 +98,13 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		}
 		return b.declared(ctx, c, Declared{Name: d.Name, UID: uint64(rec.UID)}, about)
 	}
+	byDefault := vhostDefault(c.View(), d.VHost)
 	wanted := policy.Declaration{
 		Name: d.Name, Durable: d.Durable, Exclusive: d.Exclusive, AutoDelete: d.AutoDelete, Arguments: d.Arguments,
 	}
 	cmd := catalog.DeclareQueue{
 		VHost: d.VHost, Name: d.Name, Durable: d.Durable, Exclusive: d.Exclusive, AutoDelete: d.AutoDelete,
-		Arguments: d.Arguments, Type: requestedType(wanted),
+		Arguments: d.Arguments, Type: requestedType(wanted, byDefault),
 	}
 	var e policy.Effective
 	if rec == nil {
@@ -111,7 +112,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		if err := checkName(d.Name, about); err != nil {
 			return Declared{}, err
 		}
-		if e, err = policy.ResolveDeclaration(wanted, ""); err != nil {
+		if e, err = policy.ResolveDeclaration(wanted, byDefault); err != nil {
 			return Declared{}, fromArgument(err, about)
 		}
 		cmd.Type = e.QueueType
@@ -149,12 +150,12 @@ func (b *Broker) groupSize(args message.Table, e policy.Effective) int {
 }
 
 // requestedType is the type that a redeclare means.
-func requestedType(d policy.Declaration) catalog.QueueType {
+func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.QueueType {
 	if v, ok := d.Arguments.Get("x-queue-type"); ok {
 		s, _ := v.AsString()
 		return catalog.QueueType(s)
 	}
-	return policy.DefaultType(d, "")
+	return policy.DefaultType(d, byDefault)
 }
 
 // declared adds the counts of an existing queue.

@@ -28,6 +28,7 @@ type node struct {
 	conn     *grpc.ClientConn
 	broker   brokerv1.BrokerClient
 	policies brokerv1.PoliciesClient
+	access   brokerv1.AccessClient
 	admin    brokerv1.AdminClient
 	health   healthv1.HealthClient
 
@@ -182,7 +183,8 @@ func (ns *nodes) at(address string) (*node, error) {
 	}
 	n := &node{
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
-		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), health: healthv1.NewHealthClient(conn),
+		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), access: brokerv1.NewAccessClient(conn),
+		health: healthv1.NewHealthClient(conn),
 	}
 	n.life, n.end = context.WithCancelCause(context.Background())
 	ns.all[address] = n

@@ -61,6 +61,21 @@ func TestAgainstCluster(t *testing.T) {
 	ctl(0, "", "queues transfer three --to node-1")
 	ctl(0, "node-1", "queue show three -o json")
 
+	ctl(0, "created true", "vhost put orders --tag prod --protected")
+	ctl(1, "is protected from deletion", "vhost delete orders")
+	ctl(0, "prod", "vhosts list")
+	ctl(0, "", "vhost limits orders --max-queues 0")
+	ctl(1, "max-queues", "queue declare q --vhost orders")
+	ctl(2, "--password-stdin", "user put app")
+	ctl(0, "created true", "user put app --password-hash kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR --tag monitoring")
+	ctl(0, "rabbit_password_hashing_sha256", "users list")
+	ctl(0, "created true", "permission set app ^app \\.w r --vhost orders")
+	ctl(0, "\\.w", "permission list --of app")
+	ctl(1, "no regular expression", "permission set app ( w r")
+	ctl(0, "created true", "topic-permission set app amq.topic ^{username} r")
+	ctl(0, "^{username}", "topic-permission list -o json")
+	ctl(0, "deleted true", "user delete app")
+
 	hold := make(chan struct{})
 	op, err := c.Cluster(1).StartOperation("test", "holds on", func(ctx context.Context, report func(operation.Progress)) error {
 		report(operation.Progress{Phase: "hold", Done: 1, Total: 4, Unit: "queues", Detail: "waits"})

@@ -114,7 +114,7 @@ func newRoot() *cobra.Command {
 	f.StringVar(&s.tlsFiles.Key, "tls-key", "", "PEM file with its key")
 	f.StringVar(&s.tlsFiles.ServerName, "tls-server-name", "", "name in the nodes' certificates; default: the host of each address")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
-		newOperations(s), newNodes(s))
+		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s))
 	return root
 }
 

@@ -1,0 +1,133 @@
+package broker
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/pattern"
+)
+
+// Permission says by three patterns what a user may do in a vhost (VH-6).
+type Permission = catalog.Permission
+
+// TopicPermission bounds the routing keys of a user at a topic exchange (VH-8).
+type TopicPermission = catalog.TopicPermission
+
+// namedPattern is a pattern under the name of its field.
+type namedPattern struct{ arg, text string }
+
+// checkPatterns refuses patterns that do not compile, all at once (C-8).
+func checkPatterns(about Error, patterns ...namedPattern) error {
+	about.Class = PreconditionFailed
+	failed := false
+	for _, p := range patterns {
+		var err error
+		if len(p.text) > catalog.MaxPatternBytes { // before work is spent on it
+			err = tooLong(len(p.text))
+		} else {
+			_, err = pattern.Compile(p.text)
+		}
+		switch {
+		case err == nil:
+		case failed:
+			about.Reason += "; also " + p.arg + ": " + err.Error()
+		default:
+			failed, about.Arg, about.Reason = true, p.arg, err.Error()
+		}
+	}
+	if !failed {
+		return nil
+	}
+	return &about
+}
+
+// tooLong is the length of a pattern above the limit.
+type tooLong int
+
+func (n tooLong) Error() string {
+	return strconv.Itoa(int(n)) + " bytes, the limit is " + strconv.Itoa(catalog.MaxPatternBytes)
+}
+
+func aboutPermission(vhost, user string) Error {
+	return Error{VHost: vhost, Kind: "permission", Name: user}
+}
+
+// SetPermission sets what a user may do in a vhost, and tells whether it had no permission
+// there (VH-6).
+func (b *Broker) SetPermission(ctx context.Context, p Permission) (created bool, err error) {
+	about := aboutPermission(p.VHost, p.User)
+	bad := checkPatterns(about, namedPattern{"configure", p.Configure}, namedPattern{"write", p.Write}, namedPattern{"read", p.Read})
+	reply, err := b.propose(ctx, about, &catalog.SetPermission{Permission: p}, bad)
+	return reply.Created, err
+}
+
+// ClearPermission takes from a user all that it may do in a vhost, and tells whether it
+// had a permission.
+func (b *Broker) ClearPermission(ctx context.Context, vhost, user string) (deleted bool, err error) {
+	reply, err := b.propose(ctx, aboutPermission(vhost, user), &catalog.ClearPermission{User: user, VHost: vhost}, nil)
+	return reply.Deleted, err
+}
+
+// ListPermissions returns the permissions of a vhost, of all if it is "", sorted by vhost
+// and user; with user, only its own.
+func (b *Broker) ListPermissions(vhost, user string) ([]Permission, error) {
+	v, err := b.viewOf(vhost)
+	if err != nil {
+		return nil, err
+	}
+	var out []Permission
+	for h := range v.VHosts() {
+		if vhost != "" && h.Name != vhost {
+			continue
+		}
+		for p := range v.Permissions(h.Name) {
+			if user == "" || p.User == user {
+				out = append(out, *p)
+			}
+		}
+	}
+	return out, nil
+}
+
+func aboutTopicPermission(vhost, user string) Error {
+	return Error{VHost: vhost, Kind: "topic permission", Name: user}
+}
+
+// SetTopicPermission bounds the routing keys of a user at a topic exchange, and tells
+// whether there was no bound (VH-8).
+func (b *Broker) SetTopicPermission(ctx context.Context, p TopicPermission) (created bool, err error) {
+	about := aboutTopicPermission(p.VHost, p.User)
+	bad := checkPatterns(about, namedPattern{"write", p.Write}, namedPattern{"read", p.Read})
+	reply, err := b.propose(ctx, about, &catalog.SetTopicPermission{TopicPermission: p}, bad)
+	return reply.Created, err
+}
+
+// ClearTopicPermission takes away the bounds of a user at an exchange, "" for all of the
+// vhost, and tells whether there was one.
+func (b *Broker) ClearTopicPermission(ctx context.Context, vhost, user, exchange string) (deleted bool, err error) {
+	cmd := catalog.ClearTopicPermission{User: user, VHost: vhost, Exchange: exchange}
+	reply, err := b.propose(ctx, aboutTopicPermission(vhost, user), &cmd, nil)
+	return reply.Deleted, err
+}
+
+// ListTopicPermissions returns the topic permissions of a vhost, of all if it is "",
+// sorted by vhost, user and exchange; with user, only its own.
+func (b *Broker) ListTopicPermissions(vhost, user string) ([]TopicPermission, error) {
+	v, err := b.viewOf(vhost)
+	if err != nil {
+		return nil, err
+	}
+	var out []TopicPermission
+	for h := range v.VHosts() {
+		if vhost != "" && h.Name != vhost {
+			continue
+		}
+		for p := range v.TopicPermissions(h.Name) {
+			if user == "" || p.User == user {
+				out = append(out, *p)
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,100 @@
+package broker
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// VHost is a namespace with its settings (VH-1, VH-3).
+type VHost = catalog.VHost
+
+// VHostLimits bound what a vhost holds; Unlimited is no limit (VH-4).
+type VHostLimits = catalog.VHostLimits
+
+// QueueType is "quorum" or "classic".
+type QueueType = catalog.QueueType
+
+// Unlimited is a limit that is not set.
+const Unlimited = catalog.Unlimited
+
+func aboutVHost(name string) Error { return Error{VHost: name, Kind: "vhost", Name: name} }
+
+// checkPlainName refuses a name of a new vhost or user with bytes that would be trouble
+// wherever it is shown; alsoBad are more of them. The catalog checks the rest.
+func checkPlainName(name, alsoBad string, about Error) error {
+	i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(alsoBad, r) })
+	if i < 0 {
+		return nil
+	}
+	about.Class, about.Arg, about.Value = PreconditionFailed, "name", strconv.Quote(name)
+	about.Reason = "contains " + strconv.Quote(name[i:i+1]) + "; choose a name without"
+	return &about
+}
+
+// PutVHost makes a vhost, or replaces the settings of the one that exists, and tells
+// whether it is new (VH-2). Limits count only for a new one.
+func (b *Broker) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
+	about := aboutVHost(h.Name)
+	if h.DefaultQueueType == "" {
+		h.DefaultQueueType = catalog.QueueQuorum
+	}
+	reply, err := b.propose(ctx, about, &catalog.PutVHost{VHost: h}, checkPlainName(h.Name, "", about))
+	return reply.Created, err
+}
+
+// propose hands a command to the catalog, unless a check failed.
+func (b *Broker) propose(ctx context.Context, about Error, cmd catalog.Command, failed error) (catalog.Reply, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return catalog.Reply{}, err
+	}
+	if failed != nil {
+		return catalog.Reply{}, failed
+	}
+	reply, err := c.ProposeCatalog(ctx, cmd)
+	return reply, translate(err, about)
+}
+
+// DeleteVHost removes a vhost with all its queues, exchanges, policies and permissions,
+// ends its consumers, and tells whether there was one. It is refused while the vhost is
+// protected (VH-2).
+func (b *Broker) DeleteVHost(ctx context.Context, name string) (deleted bool, err error) {
+	reply, err := b.propose(ctx, aboutVHost(name), &catalog.DeleteVHost{Name: name}, nil)
+	return reply.Deleted, asState(err)
+}
+
+// SetVHostLimits replaces the limits of a vhost (VH-4). What is there already stays.
+func (b *Broker) SetVHostLimits(ctx context.Context, name string, l VHostLimits) error {
+	_, err := b.propose(ctx, aboutVHost(name), &catalog.SetVHostLimits{VHost: name, Limits: l}, nil)
+	return err
+}
+
+// VHostInfo is a vhost with what it holds.
+type VHostInfo struct {
+	VHost
+	Queues int
+}
+
+// ListVHosts returns all vhosts, sorted by name.
+func (b *Broker) ListVHosts() ([]VHostInfo, error) {
+	v, err := b.viewOf("")
+	if err != nil {
+		return nil, err
+	}
+	var out []VHostInfo
+	for h := range v.VHosts() {
+		out = append(out, VHostInfo{VHost: *h, Queues: v.QueueCountIn(h.Name)})
+	}
+	return out, nil
+}
+
+// vhostDefault is the queue type of declarations in a vhost that name none (Q-3, VH-3).
+func vhostDefault(v *catalog.View, vhost string) catalog.QueueType {
+	if h, ok := v.VHost(vhost); ok {
+		return h.DefaultQueueType
+	}
+	return ""
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+)
+
+func newPermission(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "permission", Aliases: []string{"permissions"}, Short: "Say what users may do in a vhost"}
+	cmd.AddCommand(newPermissionSet(s), newPermissionClear(s), newPermissionList(s))
+	return cmd
+}
+
+func newPermissionSet(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "set USER CONFIGURE WRITE READ", Args: exactArgs("USER", "CONFIGURE", "WRITE", "READ"),
+		Short:   "Say by three patterns what a user may configure, write to and read from; an empty one matches nothing",
+		Example: `  quoratectl permission set app '^app\.' '^(app\.|amq\.default$)' '.*' --vhost orders`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p := client.Permission{User: args[0], Vhost: s.vhost, Configure: args[1], Write: args[2], Read: args[3]}
+			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.SetPermission(ctx, p) })
+		},
+	}
+}
+
+func newPermissionClear(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "clear USER", Short: "Take from a user all that it may do in a vhost", Args: exactArgs("USER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) {
+				return c.ClearPermission(ctx, s.vhost, args[0])
+			})
+		},
+	}
+}
+
+func newPermissionList(s *session) *cobra.Command {
+	var user string
+	list := &cobra.Command{
+		Use: "list", Short: "List permissions, of all vhosts without --vhost", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all, err := c.ListPermissions(ctx, s.vhost, user)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(all))
+				messages := make([]proto.Message, len(all))
+				for i, p := range all {
+					rows[i], messages[i] = []string{p.GetVhost(), p.GetUser(), p.GetConfigure(), p.GetWrite(), p.GetRead()}, p
+				}
+				return s.printRows(cmd.OutOrStdout(), []string{"vhost", "user", "configure", "write", "read"}, rows, messages)
+			})
+		},
+	}
+	list.Flags().StringVar(&user, "of", "", "only this user's")
+	return list
+}
+
+func newTopicPermission(s *session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "topic-permission", Aliases: []string{"topic-permissions"}, Short: "Bound the routing keys of users at topic exchanges",
+	}
+	cmd.AddCommand(newTopicPermissionSet(s), newTopicPermissionClear(s), newTopicPermissionList(s))
+	return cmd
+}
+
+func newTopicPermissionSet(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "set USER EXCHANGE WRITE READ", Args: exactArgs("USER", "EXCHANGE", "WRITE", "READ"),
+		Short:   "Say by patterns which keys a user may publish and bind; {username} and {vhost} stand for those",
+		Example: `  quoratectl topic-permission set app amq.topic '^{username}\.' '.*'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p := client.TopicPermission{User: args[0], Vhost: s.vhost, Exchange: args[1], Write: args[2], Read: args[3]}
+			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.SetTopicPermission(ctx, p) })
+		},
+	}
+}
+
+func newTopicPermissionClear(s *session) *cobra.Command {
+	var exchange string
+	remove := &cobra.Command{
+		Use: "clear USER", Short: "Take such bounds away", Args: exactArgs("USER"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) {
+				return c.ClearTopicPermission(ctx, s.vhost, args[0], exchange)
+			})
+		},
+	}
+	remove.Flags().StringVar(&exchange, "exchange", "", "only at this exchange; default: all of the vhost")
+	return remove
+}
+
+func newTopicPermissionList(s *session) *cobra.Command {
+	var user string
+	list := &cobra.Command{
+		Use: "list", Short: "List topic permissions, of all vhosts without --vhost", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all, err := c.ListTopicPermissions(ctx, s.vhost, user)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(all))
+				messages := make([]proto.Message, len(all))
+				for i, p := range all {
+					rows[i], messages[i] = []string{p.GetVhost(), p.GetUser(), p.GetExchange(), p.GetWrite(), p.GetRead()}, p
+				}
+				return s.printRows(cmd.OutOrStdout(), []string{"vhost", "user", "exchange", "write", "read"}, rows, messages)
+			})
+		},
+	}
+	list.Flags().StringVar(&user, "of", "", "only this user's")
+	return list
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+)
+
+// maxPasswordBytes bounds what is read as a password.
+const maxPasswordBytes = 4 << 10
+
+func newUser(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Make, delete and list users"}
+	cmd.AddCommand(newUserPut(s), newUserDelete(s), newUserList(s), newUserLimits(s))
+	return cmd
+}
+
+// userPassword are the ways to give the password of a user; one of them is needed.
+type userPassword struct {
+	text, hash, algorithm string
+	stdin, none           bool
+}
+
+func (p *userPassword) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&p.text, "new-password", "", "its password; others may see it in the list of processes: better --password-stdin")
+	f.BoolVar(&p.stdin, "password-stdin", false, "read its password from the standard input, up to the first line's end")
+	f.StringVar(&p.hash, "password-hash", "", "store this hash as it is, with --hashing-algorithm")
+	f.StringVar(&p.algorithm, "hashing-algorithm", "rabbit_password_hashing_sha256", "of --password-hash: argon2id, rabbit_password_hashing_sha256 or ..._sha512")
+	f.BoolVar(&p.none, "no-password", false, "it cannot log in by password")
+	cmd.MarkFlagsMutuallyExclusive("new-password", "password-stdin", "password-hash", "no-password")
+}
+
+// put fills the password of a user in.
+func (p *userPassword) put(cmd *cobra.Command, u *client.User) error {
+	switch {
+	case p.none:
+	case p.hash != "":
+		u.Hash, u.Algorithm = p.hash, p.algorithm
+	case p.stdin:
+		text, err := readSecret(cmd.InOrStdin())
+		if err != nil {
+			return err
+		}
+		u.Password = text
+	default:
+		u.Password = p.text
+	}
+	if u.Password == "" && u.Hash == "" && !p.none {
+		return usageError{errors.New("the password is empty or not given: use --password-stdin, --new-password, --password-hash or --no-password")}
+	}
+	return nil
+}
+
+// readSecret reads a line.
+func readSecret(in io.Reader) (string, error) {
+	text, err := io.ReadAll(io.LimitReader(in, maxPasswordBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("read the password from the standard input: %w", err)
+	}
+	if len(text) > maxPasswordBytes {
+		return "", usageError{fmt.Errorf("the standard input has more than %d bytes: want a password", maxPasswordBytes)}
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return strings.TrimSuffix(line, "\r"), nil
+}
+
+func newUserPut(s *session) *cobra.Command {
+	var u client.User
+	var p userPassword
+	put := &cobra.Command{
+		Use: "put NAME", Short: "Make a user, or replace password and tags of the one that exists", Args: exactArgs("NAME"),
+		Example: `  quoratectl user put ops --tag administrator --password-stdin <password.txt`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			u.Name = args[0]
+			if err := p.put(cmd, &u); err != nil {
+				return err
+			}
+			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.PutUser(ctx, u) })
+		},
+	}
+	p.flags(put)
+	put.Flags().StringArrayVar(&u.Tags, "tag", nil, "administrator, policymaker, monitoring, management or impersonator; repeatable")
+	return put
+}
+
+func newUserDelete(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Delete a user with its permissions", Args: exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) { return c.DeleteUser(ctx, args[0]) })
+		},
+	}
+}
+
+func newUserList(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List users", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all, err := c.ListUsers(ctx)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(all))
+				messages := make([]proto.Message, len(all))
+				for i, u := range all {
+					l := u.GetLimits()
+					messages[i] = u
+					rows[i] = []string{
+						u.GetName(), strings.Join(u.GetTags(), ","), u.GetHashingAlgorithm(), limitText(l.MaxConnections), limitText(l.MaxChannels), //nolint:protogetter // absent is not 0
+					}
+				}
+				return s.printRows(cmd.OutOrStdout(), []string{"name", "tags", "password", "max-connections", "max-channels"}, rows, messages)
+			})
+		},
+	}
+}
+
+func newUserLimits(s *session) *cobra.Command {
+	connections, channels := int64(noLimit), int64(noLimit)
+	limits := &cobra.Command{
+		Use: "limits NAME", Short: "Replace the limits of a user; those not given are none", Args: exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				return c.SetUserLimits(ctx, args[0], client.UserLimits{MaxConnections: &connections, MaxChannels: &channels})
+			})
+		},
+	}
+	limits.Flags().Int64Var(&connections, "max-connections", noLimit, "connections; -1: no limit, 0: none at all")
+	limits.Flags().Int64Var(&channels, "max-channels", noLimit, "channels; -1: no limit, 0: none at all")
+	return limits
+}

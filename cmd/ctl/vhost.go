@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+)
+
+func newVhost(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "vhost", Aliases: []string{"vhosts"}, Short: "Make, delete and list vhosts"}
+	cmd.AddCommand(newVhostPut(s), newVhostDelete(s), newVhostList(s), newVhostLimits(s))
+	return cmd
+}
+
+func newVhostPut(s *session) *cobra.Command {
+	var h client.Vhost
+	put := &cobra.Command{
+		Use: "put NAME", Short: "Make a vhost, or replace the settings of the one that exists", Args: exactArgs("NAME"),
+		Example: `  quoratectl vhost put orders --description "the shop" --tag prod --protected`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h.Name = args[0]
+			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.PutVhost(ctx, h) })
+		},
+	}
+	f := put.Flags()
+	f.StringVar(&h.Description, "description", "", "what it is for")
+	f.StringArrayVar(&h.Tags, "tag", nil, "a tag; repeatable")
+	f.StringVar(&h.DefaultQueueType, "default-queue-type", "quorum", "of durable queues that name none: quorum or classic")
+	f.BoolVar(&h.Protected, "protected", false, "cannot be deleted until it is put again without")
+	f.BoolVar(&h.MergePolicies, "merge-policies", false, "all policies that match count, not only the first")
+	return put
+}
+
+// change runs a call and prints the word with what the call tells.
+func (s *session) change(cmd *cobra.Command, word string, call func(context.Context, *client.Client) (bool, error)) error {
+	return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+		changed, err := call(ctx, c)
+		if err == nil {
+			printf(cmd.OutOrStdout(), "%s %v\n", word, changed)
+		}
+		return err
+	})
+}
+
+func newVhostDelete(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Delete a vhost with all its queues and messages", Args: exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) { return c.DeleteVhost(ctx, args[0]) })
+		},
+	}
+}
+
+func newVhostList(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List vhosts", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all, err := c.ListVhosts(ctx)
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(all))
+				messages := make([]proto.Message, len(all))
+				for i, h := range all {
+					l := h.GetLimits()
+					messages[i] = h
+					rows[i] = []string{
+						h.GetName(), strconv.FormatUint(h.GetQueues(), 10), h.GetDefaultQueueType(), limitText(l.MaxQueues), limitText(l.MaxConnections), //nolint:protogetter // absent is not 0
+						strconv.FormatBool(h.GetProtectedFromDeletion()), strings.Join(h.GetTags(), ","), h.GetDescription(),
+					}
+				}
+				header := []string{"name", "queues", "default-type", "max-queues", "max-connections", "protected", "tags", "description"}
+				return s.printRows(cmd.OutOrStdout(), header, rows, messages)
+			})
+		},
+	}
+}
+
+// limitText shows a limit, "-" for none.
+func limitText(n *int64) string {
+	if n == nil {
+		return "-"
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+func newVhostLimits(s *session) *cobra.Command {
+	queues, connections := int64(noLimit), int64(noLimit)
+	limits := &cobra.Command{
+		Use: "limits NAME", Short: "Replace the limits of a vhost; those not given are none", Args: exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				return c.SetVhostLimits(ctx, args[0], client.VhostLimits{MaxQueues: &queues, MaxConnections: &connections})
+			})
+		},
+	}
+	limits.Flags().Int64Var(&queues, "max-queues", noLimit, "queues; -1: no limit, 0: none at all")
+	limits.Flags().Int64Var(&connections, "max-connections", noLimit, "connections; -1: no limit, 0: none at all")
+	return limits
+}
+
+// noLimit is a limit that is none.
+const noLimit = -1

@@ -1,0 +1,208 @@
+package grpcapi
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+type accessServer struct {
+	brokerv1.UnimplementedAccessServer
+	b *broker.Broker
+}
+
+// limit is what a limit that may be absent means.
+func limit(n *int64) int64 {
+	if n == nil {
+		return broker.Unlimited
+	}
+	return *n
+}
+
+func fromVhostLimits(l *brokerv1.VhostLimits) broker.VHostLimits {
+	if l == nil {
+		l = &brokerv1.VhostLimits{}
+	}
+	return broker.VHostLimits{MaxConnections: limit(l.MaxConnections), MaxQueues: limit(l.MaxQueues)}
+}
+
+func fromUserLimits(l *brokerv1.UserLimits) broker.UserLimits {
+	if l == nil {
+		l = &brokerv1.UserLimits{}
+	}
+	return broker.UserLimits{MaxConnections: limit(l.MaxConnections), MaxChannels: limit(l.MaxChannels)}
+}
+
+// toLimit leaves out a limit that is none.
+func toLimit(n int64) *int64 {
+	if n == broker.Unlimited {
+		return nil
+	}
+	return &n
+}
+
+// PutVhost makes or changes a vhost.
+func (s *accessServer) PutVhost(ctx context.Context, req *brokerv1.PutVhostRequest) (*brokerv1.PutVhostResponse, error) {
+	h := req.GetVhost()
+	created, err := s.b.PutVHost(ctx, broker.VHost{
+		Name: h.GetName(), Description: h.GetDescription(), Tags: h.GetTags(), Protected: h.GetProtectedFromDeletion(),
+		MergePolicies: h.GetMergePolicies(), VHostLimits: fromVhostLimits(h.GetLimits()),
+		DefaultQueueType: broker.QueueType(h.GetDefaultQueueType()),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.PutVhostResponse{Created: created}, nil
+}
+
+// DeleteVhost removes a vhost with all that is in it.
+func (s *accessServer) DeleteVhost(ctx context.Context, req *brokerv1.DeleteVhostRequest) (*brokerv1.DeleteVhostResponse, error) {
+	deleted, err := s.b.DeleteVHost(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.DeleteVhostResponse{Deleted: deleted}, nil
+}
+
+// ListVhosts lists vhosts by name.
+func (s *accessServer) ListVhosts(context.Context, *brokerv1.ListVhostsRequest) (*brokerv1.ListVhostsResponse, error) {
+	list, err := s.b.ListVHosts()
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListVhostsResponse{Vhosts: make([]*brokerv1.Vhost, len(list))}
+	for i := range list {
+		h := &list[i]
+		out.Vhosts[i] = &brokerv1.Vhost{
+			Name: h.Name, Description: h.Description, Tags: h.Tags, DefaultQueueType: string(h.DefaultQueueType),
+			ProtectedFromDeletion: h.Protected, MergePolicies: h.MergePolicies, Queues: uint64(h.Queues),
+			Limits: &brokerv1.VhostLimits{MaxConnections: toLimit(h.MaxConnections), MaxQueues: toLimit(h.MaxQueues)},
+		}
+	}
+	return out, nil
+}
+
+// SetVhostLimits replaces the limits of a vhost.
+func (s *accessServer) SetVhostLimits(ctx context.Context, req *brokerv1.SetVhostLimitsRequest) (*brokerv1.SetVhostLimitsResponse, error) {
+	if err := s.b.SetVHostLimits(ctx, req.GetName(), fromVhostLimits(req.GetLimits())); err != nil {
+		return nil, err
+	}
+	return &brokerv1.SetVhostLimitsResponse{}, nil
+}
+
+// PutUser makes or changes a user.
+func (s *accessServer) PutUser(ctx context.Context, req *brokerv1.PutUserRequest) (*brokerv1.PutUserResponse, error) {
+	created, err := s.b.PutUser(ctx, broker.PutUser{
+		Name: req.GetName(), Password: req.GetPassword(), Hash: req.GetPasswordHash(), Algorithm: req.GetHashingAlgorithm(),
+		Tags: req.GetTags(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.PutUserResponse{Created: created}, nil
+}
+
+// DeleteUser removes a user with its permissions.
+func (s *accessServer) DeleteUser(ctx context.Context, req *brokerv1.DeleteUserRequest) (*brokerv1.DeleteUserResponse, error) {
+	deleted, err := s.b.DeleteUser(ctx, req.GetName())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.DeleteUserResponse{Deleted: deleted}, nil
+}
+
+// ListUsers lists users by name.
+func (s *accessServer) ListUsers(context.Context, *brokerv1.ListUsersRequest) (*brokerv1.ListUsersResponse, error) {
+	list, err := s.b.ListUsers()
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListUsersResponse{Users: make([]*brokerv1.User, len(list))}
+	for i := range list {
+		u := &list[i]
+		out.Users[i] = &brokerv1.User{
+			Name: u.Name, Tags: u.Tags, HashingAlgorithm: u.Algorithm,
+			Limits: &brokerv1.UserLimits{MaxConnections: toLimit(u.MaxConnections), MaxChannels: toLimit(u.MaxChannels)},
+		}
+	}
+	return out, nil
+}
+
+// SetUserLimits replaces the limits of a user.
+func (s *accessServer) SetUserLimits(ctx context.Context, req *brokerv1.SetUserLimitsRequest) (*brokerv1.SetUserLimitsResponse, error) {
+	if err := s.b.SetUserLimits(ctx, req.GetName(), fromUserLimits(req.GetLimits())); err != nil {
+		return nil, err
+	}
+	return &brokerv1.SetUserLimitsResponse{}, nil
+}
+
+// SetPermission sets what a user may do in a vhost.
+func (s *accessServer) SetPermission(ctx context.Context, req *brokerv1.SetPermissionRequest) (*brokerv1.SetPermissionResponse, error) {
+	p := req.GetPermission()
+	created, err := s.b.SetPermission(ctx, broker.Permission{
+		User: p.GetUser(), VHost: vhostOf(p.GetVhost()), Configure: p.GetConfigure(), Write: p.GetWrite(), Read: p.GetRead(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.SetPermissionResponse{Created: created}, nil
+}
+
+// ClearPermission takes a user's permission in a vhost away.
+func (s *accessServer) ClearPermission(ctx context.Context, req *brokerv1.ClearPermissionRequest) (*brokerv1.ClearPermissionResponse, error) {
+	deleted, err := s.b.ClearPermission(ctx, vhostOf(req.GetVhost()), req.GetUser())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.ClearPermissionResponse{Deleted: deleted}, nil
+}
+
+// ListPermissions lists permissions by vhost and user.
+func (s *accessServer) ListPermissions(_ context.Context, req *brokerv1.ListPermissionsRequest) (*brokerv1.ListPermissionsResponse, error) {
+	list, err := s.b.ListPermissions(req.GetVhost(), req.GetUser())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListPermissionsResponse{Permissions: make([]*brokerv1.Permission, len(list))}
+	for i := range list {
+		p := &list[i]
+		out.Permissions[i] = &brokerv1.Permission{User: p.User, Vhost: p.VHost, Configure: p.Configure, Write: p.Write, Read: p.Read}
+	}
+	return out, nil
+}
+
+// SetTopicPermission bounds the routing keys of a user at a topic exchange.
+func (s *accessServer) SetTopicPermission(ctx context.Context, req *brokerv1.SetTopicPermissionRequest) (*brokerv1.SetTopicPermissionResponse, error) {
+	p := req.GetPermission()
+	created, err := s.b.SetTopicPermission(ctx, broker.TopicPermission{
+		User: p.GetUser(), VHost: vhostOf(p.GetVhost()), Exchange: p.GetExchange(), Write: p.GetWrite(), Read: p.GetRead(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.SetTopicPermissionResponse{Created: created}, nil
+}
+
+// ClearTopicPermission takes such bounds away.
+func (s *accessServer) ClearTopicPermission(ctx context.Context, req *brokerv1.ClearTopicPermissionRequest) (*brokerv1.ClearTopicPermissionResponse, error) {
+	deleted, err := s.b.ClearTopicPermission(ctx, vhostOf(req.GetVhost()), req.GetUser(), req.GetExchange())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.ClearTopicPermissionResponse{Deleted: deleted}, nil
+}
+
+// ListTopicPermissions lists topic permissions by vhost, user and exchange.
+func (s *accessServer) ListTopicPermissions(_ context.Context, req *brokerv1.ListTopicPermissionsRequest) (*brokerv1.ListTopicPermissionsResponse, error) {
+	list, err := s.b.ListTopicPermissions(req.GetVhost(), req.GetUser())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListTopicPermissionsResponse{Permissions: make([]*brokerv1.TopicPermission, len(list))}
+	for i := range list {
+		p := &list[i]
+		out.Permissions[i] = &brokerv1.TopicPermission{User: p.User, Vhost: p.VHost, Exchange: p.Exchange, Write: p.Write, Read: p.Read}
+	}
+	return out, nil
+}

@@ -1,0 +1,108 @@
+package cases
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// vhost makes the vhost of this case.
+func (k *kase) vhost(h client.Vhost) string {
+	k.Helper()
+	h.Name = k.name("v")
+	_, err := k.client.PutVhost(k.ctx, h)
+	k.must(err)
+	k.Cleanup(func() { _, _ = k.client.DeleteVhost(k.ctx, h.Name) })
+	return h.Name
+}
+
+// VH-1.
+func TestT001(t *testing.T) {
+	k := begin(t, "nothing can be done in a vhost that does not exist")
+	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: k.name("nov"), Name: "q"})
+	k.same("kind", k.refusal("declare", err, client.NotFound).Kind, "vhost")
+	_, err = k.client.Consume(k.ctx, client.ConsumeConfig{Vhost: k.name("nov"), Queue: "q"})
+	k.class("consume", err, client.NotFound)
+	_, err = k.client.PublishOne(k.ctx, client.Message{Vhost: k.name("nov"), RoutingKey: "q"})
+	k.class("publish", err, client.NotFound)
+}
+
+// VH-4.
+func TestT009(t *testing.T) {
+	k := begin(t, "max-queues refuses a new queue and not an old one")
+	two := int64(2)
+	v := k.vhost(client.Vhost{Limits: client.VhostLimits{MaxQueues: &two}})
+	declare := func(name string) error {
+		_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: name})
+		return err
+	}
+	k.must(declare("a"))
+	k.must(declare("b"))
+	k.class("a third", declare("c"), client.PreconditionFailed)
+	k.must(declare("a"))
+}
+
+// Q-3, VH-3.
+func TestT037(t *testing.T) {
+	k := begin(t, "the vhost's default type is for durable queues that name none")
+	v := k.vhost(client.Vhost{DefaultQueueType: "quorum"})
+	for range 2 {
+		_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: "durable"})
+		k.must(err)
+	}
+	q, err := k.client.GetQueue(k.ctx, v, "durable")
+	k.must(err)
+	k.same("type", q.GetType(), "quorum")
+	// Classic queues that are exclusive or transient are refused in this version.
+	off := false
+	for _, r := range []*brokerv1.DeclareQueueRequest{
+		{Vhost: v, Name: "exclusive", Exclusive: true}, {Vhost: v, Name: "transient", Durable: &off},
+	} {
+		if _, err := k.admin.DeclareQueue(k.ctx, r); err == nil {
+			if q, err := k.client.GetQueue(k.ctx, v, r.GetName()); err != nil || q.GetType() != "classic" {
+				k.Errorf("%s: type %s, %v; want classic", r.GetName(), q.GetType(), err)
+			}
+		}
+	}
+}
+
+// VH-2.
+func TestT158(t *testing.T) {
+	k := begin(t, "a vhost that is deleted while queues are declared in it leaves nothing")
+	v := k.vhost(client.Vhost{})
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: fmt.Sprint("q", i)})
+			if c := client.ClassOf(err); err != nil && c != client.NotFound {
+				k.Errorf("declare: %v, want success or that the vhost is gone", err)
+			}
+		})
+		if i == 10 {
+			wg.Go(func() {
+				if _, err := k.client.DeleteVhost(k.ctx, v); err != nil {
+					k.Errorf("delete: %v", err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	k.eventually("the vhost is gone", func() error {
+		all, err := k.client.ListVhosts(k.ctx)
+		if err == nil && slices.ContainsFunc(all, func(h *brokerv1.Vhost) bool { return h.GetName() == v }) {
+			err = errors.New("it is listed")
+		}
+		return err
+	})
+	_, err := k.client.GetQueue(k.ctx, v, "q0")
+	k.class("a queue of it", err, client.NotFound)
+	// A vhost of that name is a new one.
+	k.vhost(client.Vhost{})
+	_, err = k.client.GetQueue(k.ctx, v, "q0")
+	k.class("a queue of the old one", err, client.NotFound)
+}
