@@ -258,15 +258,28 @@ func testDrainOther(t *testing.T, c *testcluster.Cluster, nodes []*client.Client
 	if err != nil || end.GetState() != done || end.GetNode() != c.Name(1) || end.GetKind() != "drain" || end.GetDone() != end.GetTotal() {
 		t.Errorf("%v, %v", end, err)
 	}
-	st, err := nodes[0].ClusterDetails(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range st.GetNodes() {
-		if n.GetDraining() != (n.GetId() == c.Name(1)) || n.GetStart().GetPhase() != "started" {
-			t.Errorf("%v", n)
+	// A follower may learn of the new leaders a moment later; until then it is starting.
+	for {
+		st, err := nodes[0].ClusterDetails(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if asDrained(st, c.Name(1)) {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("%v", st)
 		}
 	}
+}
+
+// asDrained tells whether all nodes have started and only the one drains.
+func asDrained(st *brokerv1.ClusterStatusResponse, node string) bool {
+	return !slices.ContainsFunc(st.GetNodes(), func(n *brokerv1.ClusterNode) bool {
+		return n.GetDraining() != (n.GetId() == node) || n.GetStart().GetPhase() != "started"
+	})
 }
 
 func testLostNode(t *testing.T, c *testcluster.Cluster, nodes []*client.Client) {
