@@ -69,7 +69,20 @@ type Consumer struct {
 	notes   notes
 	credit  creditBook
 	ended   error
+	active  Activity
+	told    Activity // what TakeActivity returned last
 }
+
+// Activity says whether a consumer is the one that receives (SAC-4).
+type Activity uint8
+
+// The activities: of a queue without a single active consumer, or not known yet; the one
+// that receives; one that waits.
+const (
+	Shared Activity = iota
+	Active
+	Waiting
+)
 
 // creditBook holds a consumer's credit where this node limits it: explicit credit, and
 // auto-ack, which nothing else bounds.
@@ -108,6 +121,7 @@ func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 		Priority:  o.Priority,
 		Exclusive: o.Exclusive,
 		Deliver:   c.deliver,
+		Active:    c.setActive,
 		Ended:     c.end,
 	})
 	if err != nil {
@@ -131,6 +145,26 @@ func (c *Consumer) end(err error) {
 	c.ended = err
 	c.mu.Unlock()
 	c.wake()
+}
+
+func (c *Consumer) setActive(active bool) {
+	c.mu.Lock()
+	c.active = Waiting
+	if active {
+		c.active = Active
+	}
+	c.mu.Unlock()
+	c.wake()
+}
+
+// TakeActivity returns what the consumer is, and whether that is news. Ready gives a token
+// when it may be. For the goroutine of Take.
+func (c *Consumer) TakeActivity() (a Activity, news bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	news = c.active != c.told
+	c.told = c.active
+	return c.active, news
 }
 
 func (c *Consumer) wake() {

@@ -30,6 +30,7 @@ func (b *Broker) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Co
 		MessageTTLMs:          e.MessageTTLMs,
 		DeliveryLimit:         e.DeliveryLimit,
 		DisconnectedTimeoutMs: e.DisconnectedTimeoutMs,
+		SingleActive:          e.SingleActiveConsumer,
 	}
 	switch e.Overflow {
 	case policy.DropHead:

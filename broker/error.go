@@ -121,6 +121,9 @@ func classify(err error, about Error) error {
 	case errors.Is(err, cluster.ErrExclusive): // CO-2
 		about.Class = AccessRefused
 		about.Reason = "has consumers or an exclusive one; consume without exclusive, or end the other consumers first"
+	case errors.Is(err, cluster.ErrSingleActive): // DEL-5
+		about.Class = ResourceLocked
+		about.Reason = "has a single active consumer, so messages cannot be taken one by one; consume instead"
 	case errors.Is(err, cluster.ErrConsumerGone):
 		about.Class, about.State = PreconditionFailed, true
 		about.Reason = "the consumer, or its hold on the message, has ended and the message is back in the queue; consume or get again"

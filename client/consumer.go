@@ -64,6 +64,7 @@ type Consumer struct {
 	changed    chan struct{}
 	wake       chan struct{}
 	gone       bool // the queue knows of Cancel
+	activity   Activity
 	err        error
 }
 
@@ -193,6 +194,54 @@ func (s *Consumer) decide(d *Delivery, decision Decision) error {
 	s.mu.Unlock()
 	s.signal()
 	return nil
+}
+
+// Activity says whether a consumer is the one that receives.
+type Activity uint8
+
+// The activities.
+const (
+	// Shared: the queue has no single active consumer, or the broker has not told yet.
+	Shared Activity = iota
+	// Active: the consumer is the one that receives.
+	Active
+	// Waiting: another one receives; this one may take over.
+	Waiting
+)
+
+// Activity returns what the broker told last about the consumer (SAC-4).
+func (s *Consumer) Activity() Activity {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.activity
+}
+
+// AwaitActivity waits until the consumer is what is wanted. It returns the consumer's error
+// when that has ended, or ctx's.
+func (s *Consumer) AwaitActivity(ctx context.Context, want Activity) error {
+	for {
+		s.mu.Lock()
+		have, err, changed := s.activity, s.err, s.changed
+		s.mu.Unlock()
+		switch {
+		case have == want:
+			return nil
+		case err != nil:
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *Consumer) setActivity(a Activity) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.activity = a
+	s.notify()
 }
 
 func (s *Consumer) signal() {

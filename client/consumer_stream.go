@@ -129,6 +129,7 @@ func (s *Consumer) detach() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stream, s.unsettled, s.decided = 0, nil, nil
+	s.activity = Shared
 	s.lost = s.lost || s.decisions > s.certain
 	s.certain = s.decisions
 	s.notify()
@@ -158,6 +159,12 @@ func (s *Consumer) receive(stream consumeStream, number uint64) error {
 				continue // settling goes on
 			}
 			return fmt.Errorf("%w: %s", ErrCancelled, k.Cancelled.GetCause())
+		case *brokerv1.ConsumeResponse_Activity:
+			if k.Activity.GetActive() {
+				s.setActivity(Active)
+			} else {
+				s.setActivity(Waiting)
+			}
 		default: // a notice of a newer broker
 		}
 	}

@@ -107,6 +107,8 @@ var (
 	ErrRefused = errors.New("cluster: refused by the queue's length limit")
 	// ErrExclusive: another consumer has or bars exclusive access (CO-2).
 	ErrExclusive = errors.New("cluster: exclusive access")
+	// ErrSingleActive: Get of a queue with a single active consumer (DEL-5).
+	ErrSingleActive = errors.New("cluster: queue has a single active consumer")
 	// ErrConsumerGone: the consumer was cancelled or closed.
 	ErrConsumerGone = errors.New("cluster: consumer is gone")
 	// ErrNodeUnreachable: another node was asked, and does not answer.

@@ -36,6 +36,9 @@ type ConsumerConfig struct {
 	Exclusive bool
 	// Deliver takes new deliveries in order, each once. It must not block and owns the slice.
 	Deliver func([]Delivery)
+	// Active, if not nil, tells whether the consumer is the active one of a queue that has one
+	// at a time (SAC-4), in order; repeats happen. It must not block.
+	Active func(bool)
 	// Ended tells, once and last, that the consumer is gone without Close: the queue was
 	// deleted (ErrNoSuchQueue), or cancelled (ErrConsumerGone).
 	Ended func(error)
@@ -394,6 +397,11 @@ func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
 	case quorumq.NoticeCancelled:
 		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
 			c.lose(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, ErrConsumerGone), t)
+		}
+	case quorumq.NoticeActive, quorumq.NoticeWaiting:
+		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer && !c.ended && c.cfg.Active != nil {
+			active := n.Kind == quorumq.NoticeActive
+			t.calls = append(t.calls, func() { c.cfg.Active(active) })
 		}
 	}
 }

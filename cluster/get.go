@@ -32,6 +32,9 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerT
 		if err != nil {
 			return nil, t, 0, err
 		}
+		if r.Code == quorumq.CodeSingleActive {
+			return nil, t, 0, fmt.Errorf("queue %s: %w: consume instead", q.uid, ErrSingleActive)
+		}
 		if r.Code != quorumq.CodeOK {
 			return nil, t, 0, fmt.Errorf("queue %s: %w: the queue refused the request (code %d)", q.uid, ErrConsumerGone, r.Code)
 		}

@@ -314,9 +314,18 @@ func (q *hosted) tell(l *Led, n id.NodeID, p presence) {
 	})
 }
 
-// greet lets gateways know who leads.
+// greet lets gateways know who leads, and which consumers are active.
 func (q *hosted) greet(sessions []quorumq.SessionKey) {
+	var activity []quorumq.Notice
 	for _, s := range sessions {
 		q.notify(quorumq.Notice{Consumer: quorumq.ConsumerKey{SessionKey: s}, Kind: quorumq.NoticeLeader})
+	}
+	q.group.Read(func() {
+		for _, s := range sessions {
+			activity = q.machine.queue.Activity(activity, s)
+		}
+	})
+	for _, n := range activity {
+		q.notify(n)
 	}
 }

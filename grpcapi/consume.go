@@ -219,6 +219,9 @@ func (x *consumeStream) write() error {
 
 // deliver sends one response of deliveries; if more wait, Ready says so again.
 func (x *consumeStream) deliver() (ended bool, err error) {
+	if err := x.tellActivity(); err != nil {
+		return false, err
+	}
 	x.batch, err = x.c.Take(x.batch[:0], x.s.cfg.DeliveryBatch, x.s.cfg.DeliveryBytes)
 	if err != nil {
 		return x.consumerEnded(err)
@@ -237,6 +240,17 @@ func (x *consumeStream) deliver() (ended bool, err error) {
 	err = x.stream.Send(&brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Deliveries{Deliveries: out}})
 	clear(x.batch)
 	return false, err
+}
+
+// tellActivity tells whether the consumer is the active one, if that has changed.
+func (x *consumeStream) tellActivity() error {
+	a, news := x.c.TakeActivity()
+	if !news {
+		return nil
+	}
+	return x.stream.Send(&brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Activity{
+		Activity: &brokerv1.ConsumeActivity{Active: a == broker.Active},
+	}})
 }
 
 // consumerEnded tells the client that its consumer is gone. Where another node can take

@@ -35,6 +35,7 @@ func (q *Queue) applyConfigure(c *Configure) {
 		q.rebuildBackExpiries()
 		q.expireDue(ExpireChunk)
 	}
+	q.setSingleActive(old.SingleActive)
 	q.dropHead()
 }
 
@@ -50,5 +51,8 @@ func (q *Queue) applyLead() {
 			k = s.consumers[0].key
 		}
 		q.effects.Notices = append(q.effects.Notices, Notice{Consumer: k, Kind: NoticeLeader})
+	}
+	for _, s := range q.order {
+		q.effects.Notices = s.activity(q.effects.Notices, q.active)
 	}
 }

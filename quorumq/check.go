@@ -9,7 +9,7 @@ import (
 // check returns all that is inconsistent in the state. A queue that passes it can be
 // driven by any command. It looks at every message.
 func (q *Queue) check() error {
-	return errors.Join(q.checkReady(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies())
+	return errors.Join(q.checkReady(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies())
 }
 
 // inv is what a broken invariant says.
@@ -204,6 +204,28 @@ func (q *Queue) checkExclusive() error {
 	}
 	if exclusive != q.exclusive || exclusive != nil && (subscribers != 1 || !exclusive.subscribes()) {
 		return inv("exclusive among %d subscribers", subscribers)
+	}
+	return nil
+}
+
+// checkActive verifies who receives and who waits (SAC-1, SAC-2).
+func (q *Queue) checkActive() error {
+	best := q.favourite()
+	seen := make(map[uint64]bool)
+	for _, s := range q.order {
+		for _, c := range s.consumers {
+			switch {
+			case c.since > 0 != (q.config.SingleActive && c.subscribes()), seen[c.since] && c.since > 0:
+				return inv("consumer %v is number %d of those that take turns", c.key, c.since)
+			case c.standby != (c.since > 0 && (c != q.active || best != nil && best != c)):
+				return inv("consumer %v stands by %t, active is %t", c.key, c.standby, c == q.active)
+			}
+			seen[c.since] = true
+		}
+	}
+	a := q.active
+	if a == nil && best != nil || a != nil && (q.consumer(a.key) != a || best != nil && best != a && a.held.live == 0) {
+		return inv("the active consumer is not the one that should be")
 	}
 	return nil
 }

@@ -24,6 +24,9 @@ func (q *Queue) applyCheckout(c *Checkout) {
 	}
 	con := q.register(n, c.Consumer)
 	q.leaveLine(con)
+	if con.since == 0 {
+		q.enrol(con)
+	}
 	con.cancelled = false // CO-3
 	con.prefetch = c.Prefetch
 	if c.Prefetch == 0 || c.Prefetch > MaxOutstanding {
@@ -34,6 +37,7 @@ func (q *Queue) applyCheckout(c *Checkout) {
 	q.setExclusive(con, c.Exclusive)
 	q.reply.LastMsgID = con.last
 	q.wake(con)
+	q.contend(con)
 }
 
 // barred tells whether exclusive access stands against a checkout (CO-2).
@@ -75,6 +79,7 @@ func (q *Queue) applyCancel(c *Cancel) {
 	con.cancelled = true
 	q.setExclusive(con, false)
 	q.leaveLine(con)
+	q.resign(con)
 	if c.Requeue {
 		con.held.own(q.gen)
 		q.takeBack(con, MsgIDRange{First: 1, Last: con.last}, false, BodyRef{})
@@ -82,6 +87,7 @@ func (q *Queue) applyCancel(c *Cancel) {
 		q.dropHead()
 	}
 	q.settledSome(con)
+	q.elect()
 }
 
 // applyCredit raises a consumer's limit.
@@ -108,6 +114,10 @@ func (q *Queue) applyGet(c *Get) {
 		return
 	}
 	q.trust(n)
+	if q.config.SingleActive {
+		q.reply.Code = CodeSingleActive
+		return
+	}
 	m := q.next()
 	if m != nil && !q.expired(m) {
 		con := q.register(n, ConsumerKey{SessionKey: c.Session})

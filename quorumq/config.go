@@ -45,6 +45,7 @@ type Config struct {
 	DeadLetter            DeadLetterMode
 	DeliveryLimit         int64 // failed deliveries; negative: unlimited
 	DisconnectedTimeoutMs int64 // milliseconds
+	SingleActive          bool  // one consumer receives, the others wait (SAC-1)
 }
 
 // DefaultConfig returns the configuration of a queue declared without arguments.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-var codeNames = [...]string{"ok", "gap", "fenced", "unknown consumer", "exclusive", "malformed"}
+var codeNames = [...]string{"ok", "gap", "fenced", "unknown consumer", "exclusive", "malformed", "single active"}
 
 // answer writes a reply and its effects as text.
 func answer(r Reply, e Effects) string {
@@ -37,7 +37,7 @@ func answer(r Reply, e Effects) string {
 		b.WriteString(formatLines("deliver ", e.Deliver))
 	}
 	for _, n := range e.Notices {
-		fmt.Fprintf(&b, "notice %s %s\n", consumerName(n.Consumer), [...]string{"", "cancelled", "leader"}[n.Kind])
+		fmt.Fprintf(&b, "notice %s %s\n", consumerName(n.Consumer), [...]string{"", "cancelled", "leader", "active", "waiting"}[n.Kind])
 	}
 	for _, d := range e.Copies {
 		b.WriteString(formatDiscarded("copy", d))

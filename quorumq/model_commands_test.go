@@ -121,6 +121,7 @@ func (q *model) trust(name id.NodeID) {
 			q.wake(c)
 		}
 	}
+	q.elect()
 }
 
 func (q *model) nodeDown(c *NodeDown) {
@@ -135,6 +136,7 @@ func (q *model) nodeDown(c *NodeDown) {
 			n.deadline = max(q.now+Time(q.c.DisconnectedTimeoutMs), 1)
 		}
 	}
+	q.elect()
 	q.expire()
 }
 
@@ -180,8 +182,17 @@ func (q *model) checkout(c *Checkout) {
 	}
 	o := q.register(c.Consumer)
 	q.leave(o)
+	if o.joined == 0 {
+		q.joined++
+		o.joined = q.joined
+	}
 	o.Checkout, o.cancelled = *c, false
 	q.reply.LastMsgID = o.last
+	was := q.active == o
+	q.elect()
+	if q.c.SingleActive && was == (q.active == o) {
+		q.tell(o)
+	}
 	q.wake(o)
 }
 
@@ -193,6 +204,9 @@ func (q *model) canTake(c *mConsumer) bool {
 	prefetch := int(c.Prefetch)
 	if prefetch == 0 || prefetch > MaxOutstanding {
 		prefetch = MaxOutstanding
+	}
+	if q.c.SingleActive && (c != q.active || q.best() != nil && q.best() != c) {
+		return false
 	}
 	return c.Consumer.Tag > 0 && !c.cancelled && !q.nodes[c.Consumer.Node].suspected &&
 		(c.AutoAck || len(c.held) < prefetch) && (!c.Credit || c.last < c.Limit)
@@ -255,6 +269,10 @@ func (q *model) get(c *Get) {
 		return
 	}
 	q.trust(c.Session.Node)
+	if q.c.SingleActive {
+		q.reply.Code = CodeSingleActive
+		return
+	}
 	if m := q.next(); m != nil {
 		o := q.register(ConsumerKey{SessionKey: c.Session})
 		o.AutoAck, o.cancelled = c.AutoAck, false
@@ -270,7 +288,10 @@ func (q *model) cancel(c *Cancel) {
 	if o == nil {
 		return
 	}
-	o.cancelled, o.Exclusive = true, false
+	o.cancelled, o.Exclusive, o.joined = true, false, 0
+	if q.active == o {
+		q.active = nil
+	}
 	q.leave(o)
 	if c.Requeue {
 		for _, h := range q.take(o, MsgIDRange{First: 1, Last: o.last}) {
@@ -279,6 +300,7 @@ func (q *model) cancel(c *Cancel) {
 		q.dropHead()
 	}
 	q.done(o)
+	q.elect()
 }
 
 // take removes a range from what the consumer holds.
@@ -297,6 +319,9 @@ func (q *model) take(c *mConsumer, r MsgIDRange) []mHeld {
 func (q *model) done(c *mConsumer) {
 	if len(c.held) > 0 || !c.cancelled {
 		q.wake(c)
+		if c == q.active {
+			q.elect()
+		}
 		return
 	}
 	k := c.Consumer.SessionKey
@@ -324,11 +349,17 @@ func (q *model) closeSessions(failed bool, which func(SessionKey) bool) {
 	for _, h := range held {
 		q.giveBack(h.m, failed)
 	}
+	if q.active != nil && gone(q.active) {
+		q.active = nil
+	}
+	q.elect()
 	q.dropHead()
 }
 
 func (q *model) lead() {
 	q.timer = 0
+	earlier := q.e.Notices
+	q.e.Notices = nil
 	q.e.Backlog = q.e.Backlog || len(q.backlog) > 0
 	lowest := make(map[SessionKey]ConsumerKey)
 	for k := range q.sessions {
@@ -346,9 +377,94 @@ func (q *model) lead() {
 		q.e.Notices = append(q.e.Notices, Notice{Consumer: k, Kind: NoticeLeader})
 	}
 	slices.SortFunc(q.e.Notices, func(a, b Notice) int {
-		// Those of timed-out nodes come first.
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), compareSessions(a.Consumer.SessionKey, b.Consumer.SessionKey), cmp.Compare(a.Consumer.Tag, b.Consumer.Tag))
+		return cmp.Or(compareSessions(a.Consumer.SessionKey, b.Consumer.SessionKey), cmp.Compare(a.Consumer.Tag, b.Consumer.Tag))
 	})
+	q.e.Notices = append(earlier, q.e.Notices...)
+	q.sortConsumers()
+	for _, c := range q.consumers {
+		if q.c.SingleActive && q.subscribes(c) {
+			q.tell(c)
+		}
+	}
+}
+
+func (q *model) subscribes(c *mConsumer) bool { return c.Consumer.Tag > 0 && !c.cancelled }
+
+// tell tells a consumer whether it is the active one.
+func (q *model) tell(c *mConsumer) {
+	kind := NoticeWaiting
+	if c == q.active {
+		kind = NoticeActive
+	}
+	q.e.Notices = append(q.e.Notices, Notice{Consumer: c.Consumer, Kind: kind})
+}
+
+// best is who should be active: those that can be, in the order of preference.
+func (q *model) best() *mConsumer {
+	able := slices.DeleteFunc(slices.Clone(q.consumers), func(c *mConsumer) bool {
+		return !q.subscribes(c) || q.nodes[c.Consumer.Node].suspected
+	})
+	slices.SortFunc(able, func(a, b *mConsumer) int {
+		later := func(c *mConsumer) int {
+			if c == q.active {
+				return 0
+			}
+			return c.joined
+		}
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(later(a), later(b)))
+	})
+	if len(able) == 0 {
+		return nil
+	}
+	return able[0]
+}
+
+func (q *model) elect() {
+	best := q.best()
+	if !q.c.SingleActive || best == nil {
+		return
+	}
+	if best != q.active {
+		if was := q.active; was != nil {
+			q.leave(was)
+			if len(was.held) > 0 {
+				return
+			}
+			q.active = nil
+			q.tell(was)
+		}
+		q.active = best
+		q.tell(best)
+	}
+	q.wake(best)
+}
+
+// single follows a change of whether one consumer is active at a time; then those there
+// are count as registered in the order of their keys.
+func (q *model) single(was bool) {
+	if was == q.c.SingleActive {
+		return
+	}
+	before := q.active
+	q.active = nil
+	q.sortConsumers()
+	for i, c := range q.consumers {
+		if !q.subscribes(c) {
+			continue
+		}
+		c.joined = i + 1
+		q.joined = max(q.joined, i+1)
+		if was {
+			q.wake(c)
+			if c != before {
+				q.e.Notices = append(q.e.Notices, Notice{Consumer: c.Consumer, Kind: NoticeActive})
+			}
+			continue
+		}
+		q.leave(c)
+		q.tell(c)
+	}
+	q.elect()
 }
 
 func (q *model) sortConsumers() {

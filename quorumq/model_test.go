@@ -24,6 +24,8 @@ type model struct {
 	nodes     map[id.NodeID]*mNode
 	sessions  map[SessionKey]MsgID // base of each
 	consumers []*mConsumer
+	active    *mConsumer
+	joined    int // number of the newest registration
 	line      []*mConsumer
 	sources   map[id.QueueUID]*mSource
 
@@ -51,6 +53,7 @@ type mConsumer struct {
 	last      MsgID
 	held      []mHeld
 	cancelled bool
+	joined    int
 }
 
 type mNode struct {
@@ -173,8 +176,10 @@ func (q *model) command(m Meta, c Command) {
 		q.reply.Count = uint64(len(q.ready) + len(q.back) + len(q.backlog))
 		q.ready, q.back, q.backlog = nil, nil, nil
 	case *Configure:
+		single := q.c.SingleActive
 		q.c = c.Config.normal()
 		q.expire()
+		q.single(single)
 		q.dropHead()
 	case *BacklogSettle:
 		q.backlog = slices.DeleteFunc(q.backlog, func(d Discarded) bool {

@@ -27,6 +27,7 @@ func (q *Queue) applyNodeDown(c *NodeDown) {
 	n.suspected = true
 	n.deadline = max(after(q.now, q.config.DisconnectedTimeoutMs), 1) // 0 is none
 	q.suspects++
+	q.elect()
 	q.timeOutNodes()
 }
 

@@ -190,6 +190,7 @@ func (g *generator) config() Config {
 		DeadLetter:            DeadLetterMode(g.IntN(3)),
 		DeliveryLimit:         pick(-1, 0, 1, 20),
 		DisconnectedTimeoutMs: pick(0, 20, 100),
+		SingleActive:          g.one(3),
 	}
 }
 

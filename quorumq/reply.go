@@ -39,6 +39,8 @@ const (
 	// CodeMalformed: the bytes decode to nothing that this version knows, or a number or
 	// tag is 0.
 	CodeMalformed
+	// CodeSingleActive: Get of a queue with a single active consumer (DEL-5).
+	CodeSingleActive
 )
 
 // Delivery is a message assigned to a consumer.
@@ -68,7 +70,7 @@ type Discarded struct {
 // says how its loss is repaired.
 type Effects struct {
 	Deliver []Delivery  // to gateways; repaired by Queue.Assigned after the last MsgID seen
-	Notices []Notice    // to gateways; repaired by Checkout or Lead
+	Notices []Notice    // to gateways; repaired by Checkout, Lead or Queue.Activity
 	Copies  []Discarded // at-most-once dead letters to send now; not repaired, by contract (DL-12)
 	Backlog bool        // the backlog has news for the forwarder; repeated by Lead
 	Timer   Time        // propose Expire then; replaces the earlier one; 0 = unchanged. Repeated by Lead
@@ -88,6 +90,10 @@ const (
 	// NoticeLeader: this queue's leader changed; resend and resume. There is one for each
 	// session, whichever of its consumers it names.
 	NoticeLeader
+	// NoticeActive: the consumer is the one that receives (SAC-4).
+	NoticeActive
+	// NoticeWaiting: another consumer is the one that receives.
+	NoticeWaiting
 )
 
 // Notice tells a consumer's gateway something that is not a delivery.

@@ -30,6 +30,7 @@ func Restore(b []byte) (*Queue, error) {
 	q.takeSessions(r)
 	q.takeTurns(r)
 	q.takeWindows(r)
+	q.standbys()
 	q.takeReady(r)
 	q.takeReturned(r)
 	q.takeBacklog(r)
@@ -131,6 +132,14 @@ func (q *Queue) takeConsumer(r *reader, s *session) *consumer {
 	c.priority = int32(priority)
 	r.check(int64(c.priority) == priority, errRange)
 	c.last = MsgID(r.u())
+	if flags&flagActive != 0 {
+		r.check(q.active == nil && q.config.SingleActive && c.subscribes(), errRange)
+		q.active = c
+	}
+	if q.config.SingleActive {
+		c.since = r.u()
+		r.check(c.since > 0 == c.subscribes(), errRange)
+	}
 	return c
 }
 

@@ -16,7 +16,10 @@ type roster struct {
 	waiting  []turns    // by consumer priority, highest first
 	// exclusive is the consumer that bars others (CO-2), nil if there is none.
 	exclusive *consumer
-	turn      uint64 // number of the next assignment, over all consumers
+	// active is the one consumer that receives, with Config.SingleActive; nil if there is
+	// none.
+	active *consumer
+	turn   uint64 // number of the next assignment, over all consumers
 	// baseID is the newest MsgID of all consumers whose sessions were timed out (DC-1):
 	// such a session may come back, and its consumers number on from there, so that a
 	// late repeat of an old Settle never hits a new message.
@@ -83,10 +86,13 @@ type consumer struct {
 	limit    MsgID // with credit
 	last     MsgID // newest id assigned
 	held     window
+	since    uint64 // order of registration among those of a queue with a single active consumer
 
 	credit, autoAck, exclusive bool
 	cancelled                  bool // takes nothing more, still holds messages (CO-3)
 	waiting                    bool // stands in turns
+	// standby: another consumer is active, or is to be when this one has settled (SAC-2).
+	standby bool
 }
 
 // subscribes tells whether it is a consumer in the sense of CO-2: neither Get's nor
@@ -95,7 +101,7 @@ func (c *consumer) subscribes() bool { return c.key.Tag != 0 && !c.cancelled }
 
 // canTake tells whether a message may be assigned to it now (DEL-3).
 func (c *consumer) canTake() bool {
-	return c.subscribes() && !c.session.closed && !c.session.node.suspected &&
+	return c.subscribes() && !c.standby && !c.session.closed && !c.session.node.suspected &&
 		(c.autoAck || c.held.live < int(c.prefetch)) &&
 		(!c.credit || c.last < c.limit)
 }
@@ -145,6 +151,7 @@ func (q *Queue) trust(n *node) {
 			}
 		}
 	}
+	q.elect()
 }
 
 // consumer returns the consumer with this key, nil if there is none.
@@ -221,6 +228,7 @@ func (q *Queue) closeSessions(failed bool, ss []*session) {
 		delete(q.sessions, s.key)
 		for _, c := range s.consumers {
 			q.setExclusive(c, false)
+			q.resign(c)
 			for a := range c.held.all() {
 				q.moved = append(q.moved, *a)
 			}
@@ -244,6 +252,7 @@ func (q *Queue) closeSessions(failed bool, ss []*session) {
 		q.giveBack(h, failed)
 	}
 	q.moved = q.moved[:0]
+	q.elect()
 	q.dropHead()
 }
 

@@ -186,6 +186,7 @@ func configArgs(d *datadriven.TestData, c *Config) {
 	c.MessageTTLMs = intArg(d, "ttl", c.MessageTTLMs)
 	c.DeliveryLimit = intArg(d, "delivery-limit", c.DeliveryLimit)
 	c.DisconnectedTimeoutMs = intArg(d, "disconnected-timeout", c.DisconnectedTimeoutMs)
+	c.SingleActive = d.HasArg("single-active")
 	if d.HasArg("overflow") {
 		c.Overflow = map[string]Overflow{
 			"drop-head": OverflowDropHead, "reject": OverflowRejectPublish, "reject-dlx": OverflowRejectPublishDLX,

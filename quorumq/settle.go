@@ -39,6 +39,9 @@ func (q *Queue) settledSome(c *consumer) {
 		return
 	}
 	q.wake(c)
+	if c.standby && c == q.active && c.held.live == 0 {
+		q.elect() // SAC-2
+	}
 }
 
 // applyReturn gives messages back in delivery order (DEL-1).

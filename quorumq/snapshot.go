@@ -89,8 +89,9 @@ func (q *Queue) putSources(b []byte) []byte {
 
 // Flags of a consumer.
 const (
-	flagCancelled = checkoutFlags + 1
-	consumerFlags = checkoutFlags | flagCancelled
+	flagCancelled = 8
+	flagActive    = 16
+	consumerFlags = flagCredit | flagAutoAck | flagExclusive | flagCancelled | flagActive
 )
 
 func (q *Queue) putSessions(b []byte) []byte {
@@ -99,15 +100,18 @@ func (q *Queue) putSessions(b []byte) []byte {
 		b = putU(putSession(b, s.key), uint64(s.base))
 		b = putU(b, uint64(len(s.consumers)))
 		for _, c := range s.consumers {
-			b = putConsumerState(b, c)
+			b = putConsumerState(b, c, c == q.active)
+			if q.config.SingleActive {
+				b = putU(b, c.since)
+			}
 		}
 	}
 	return b
 }
 
-func putConsumerState(b []byte, c *consumer) []byte {
+func putConsumerState(b []byte, c *consumer, active bool) []byte {
 	flags := byte(0)
-	for i, set := range [...]bool{c.credit, c.autoAck, c.exclusive, c.cancelled} {
+	for i, set := range [...]bool{c.credit, c.autoAck, c.exclusive, c.cancelled, active} {
 		if set {
 			flags |= 1 << i
 		}

@@ -192,11 +192,32 @@ func (r *reader) consumer() ConsumerKey {
 	return ConsumerKey{SessionKey: r.session(), Tag: r.u32()}
 }
 
+// The byte of modes: the overflow mode in its low bits, then flags.
+const (
+	overflowMode     = 3
+	flagSingleActive = 4
+	modes            = overflowMode | flagSingleActive
+)
+
+func configModes(c Config) byte {
+	b := byte(c.Overflow)
+	if c.SingleActive {
+		b |= flagSingleActive
+	}
+	return b
+}
+
+func (r *reader) modes(single *bool) Overflow {
+	b := r.flags(modes)
+	*single = b&flagSingleActive != 0
+	return Overflow(b & overflowMode)
+}
+
 func putConfig(b []byte, c Config) []byte {
 	c = c.normal()
 	b = putLimit(b, c.MaxLength)
 	b = putLimit(b, c.MaxLengthBytes)
-	b = append(b, byte(c.Overflow))
+	b = append(b, configModes(c))
 	b = putLimit(b, c.MessageTTLMs)
 	b = append(b, byte(c.DeadLetter))
 	b = putLimit(b, c.DeliveryLimit)
@@ -204,15 +225,17 @@ func putConfig(b []byte, c Config) []byte {
 }
 
 func (r *reader) config() Config {
+	single := false
 	c := Config{
 		MaxLength:             r.limit(),
 		MaxLengthBytes:        r.limit(),
-		Overflow:              Overflow(r.byte()),
+		Overflow:              r.modes(&single),
 		MessageTTLMs:          r.limit(),
 		DeadLetter:            DeadLetterMode(r.byte()),
 		DeliveryLimit:         r.limit(),
 		DisconnectedTimeoutMs: r.i(),
 	}
+	c.SingleActive = single
 	r.check(c == c.normal(), errRange)
 	return c
 }

@@ -329,6 +329,11 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 		return
 	}
 	l.move(c, assigned)
+	for k, held := range l.held {
+		if l.config.SingleActive && k != d.Consumer && len(held) > 0 {
+			l.broke("SAC-3", "consumer %v gets number %d while %v holds %d messages", d.Consumer, d.MsgID, k, len(held))
+		}
+	}
 	if l.held[d.Consumer] == nil {
 		l.held[d.Consumer] = make(map[quorumq.MsgID]*copied)
 	}

@@ -61,6 +61,12 @@ func drawSwarm(r *rand.Rand) swarm {
 	for i := range s.queues {
 		s.queues[i] = drawQueue(r, i, s.cycle)
 	}
+	if r.IntN(4) == 0 { // one consumer at a time, and no Get (SAC-1, DEL-5)
+		s.gets = false
+		for i := range s.queues {
+			s.queues[i].SingleActive = true
+		}
+	}
 	return s
 }
 

@@ -1791,6 +1791,7 @@ type ConsumeResponse struct {
 	//	*ConsumeResponse_Deliveries
 	//	*ConsumeResponse_Settled
 	//	*ConsumeResponse_Cancelled
+	//	*ConsumeResponse_Activity
 	Kind          isConsumeResponse_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1869,6 +1870,15 @@ func (x *ConsumeResponse) GetCancelled() *ConsumeCancelled {
 	return nil
 }
 
+func (x *ConsumeResponse) GetActivity() *ConsumeActivity {
+	if x != nil {
+		if x, ok := x.Kind.(*ConsumeResponse_Activity); ok {
+			return x.Activity
+		}
+	}
+	return nil
+}
+
 type isConsumeResponse_Kind interface {
 	isConsumeResponse_Kind()
 }
@@ -1890,6 +1900,12 @@ type ConsumeResponse_Cancelled struct {
 	Cancelled *ConsumeCancelled `protobuf:"bytes,4,opt,name=cancelled,proto3,oneof"`
 }
 
+type ConsumeResponse_Activity struct {
+	// Activity is told by queues with a single active consumer only: after the opening and
+	// at each change.
+	Activity *ConsumeActivity `protobuf:"bytes,5,opt,name=activity,proto3,oneof"`
+}
+
 func (*ConsumeResponse_Opened) isConsumeResponse_Kind() {}
 
 func (*ConsumeResponse_Deliveries) isConsumeResponse_Kind() {}
@@ -1897,6 +1913,8 @@ func (*ConsumeResponse_Deliveries) isConsumeResponse_Kind() {}
 func (*ConsumeResponse_Settled) isConsumeResponse_Kind() {}
 
 func (*ConsumeResponse_Cancelled) isConsumeResponse_Kind() {}
+
+func (*ConsumeResponse_Activity) isConsumeResponse_Kind() {}
 
 // ConsumeOpened says that the consumer is registered with the queue's leader.
 type ConsumeOpened struct {
@@ -1943,6 +1961,51 @@ func (x *ConsumeOpened) GetTag() string {
 	return ""
 }
 
+// ConsumeActivity says whether the consumer is the one that receives.
+type ConsumeActivity struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Active        bool                   `protobuf:"varint,1,opt,name=active,proto3" json:"active,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsumeActivity) Reset() {
+	*x = ConsumeActivity{}
+	mi := &file_broker_v1_broker_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsumeActivity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsumeActivity) ProtoMessage() {}
+
+func (x *ConsumeActivity) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_broker_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsumeActivity.ProtoReflect.Descriptor instead.
+func (*ConsumeActivity) Descriptor() ([]byte, []int) {
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ConsumeActivity) GetActive() bool {
+	if x != nil {
+		return x.Active
+	}
+	return false
+}
+
 // Deliveries are messages, in order.
 type Deliveries struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1953,7 +2016,7 @@ type Deliveries struct {
 
 func (x *Deliveries) Reset() {
 	*x = Deliveries{}
-	mi := &file_broker_v1_broker_proto_msgTypes[21]
+	mi := &file_broker_v1_broker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2028,7 @@ func (x *Deliveries) String() string {
 func (*Deliveries) ProtoMessage() {}
 
 func (x *Deliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[21]
+	mi := &file_broker_v1_broker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2041,7 @@ func (x *Deliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliveries.ProtoReflect.Descriptor instead.
 func (*Deliveries) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{21}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Deliveries) GetDeliveries() []*Delivery {
@@ -2000,7 +2063,7 @@ type Settled struct {
 
 func (x *Settled) Reset() {
 	*x = Settled{}
-	mi := &file_broker_v1_broker_proto_msgTypes[22]
+	mi := &file_broker_v1_broker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2012,7 +2075,7 @@ func (x *Settled) String() string {
 func (*Settled) ProtoMessage() {}
 
 func (x *Settled) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[22]
+	mi := &file_broker_v1_broker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2025,7 +2088,7 @@ func (x *Settled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settled.ProtoReflect.Descriptor instead.
 func (*Settled) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{22}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Settled) GetRequest() uint64 {
@@ -2053,7 +2116,7 @@ type ConsumeCancelled struct {
 
 func (x *ConsumeCancelled) Reset() {
 	*x = ConsumeCancelled{}
-	mi := &file_broker_v1_broker_proto_msgTypes[23]
+	mi := &file_broker_v1_broker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2065,7 +2128,7 @@ func (x *ConsumeCancelled) String() string {
 func (*ConsumeCancelled) ProtoMessage() {}
 
 func (x *ConsumeCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[23]
+	mi := &file_broker_v1_broker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2078,7 +2141,7 @@ func (x *ConsumeCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeCancelled.ProtoReflect.Descriptor instead.
 func (*ConsumeCancelled) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{23}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ConsumeCancelled) GetCause() string {
@@ -2112,7 +2175,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_broker_v1_broker_proto_msgTypes[24]
+	mi := &file_broker_v1_broker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2124,7 +2187,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[24]
+	mi := &file_broker_v1_broker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2137,7 +2200,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{24}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Delivery) GetDeliveryId() uint64 {
@@ -2232,7 +2295,7 @@ type Death struct {
 
 func (x *Death) Reset() {
 	*x = Death{}
-	mi := &file_broker_v1_broker_proto_msgTypes[25]
+	mi := &file_broker_v1_broker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2307,7 @@ func (x *Death) String() string {
 func (*Death) ProtoMessage() {}
 
 func (x *Death) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[25]
+	mi := &file_broker_v1_broker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2320,7 @@ func (x *Death) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Death.ProtoReflect.Descriptor instead.
 func (*Death) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{25}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Death) GetQueue() string {
@@ -2343,7 +2406,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_broker_v1_broker_proto_msgTypes[26]
+	mi := &file_broker_v1_broker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2355,7 +2418,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[26]
+	mi := &file_broker_v1_broker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2368,7 +2431,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{26}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetRequest) GetVhost() string {
@@ -2407,7 +2470,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[27]
+	mi := &file_broker_v1_broker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2419,7 +2482,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[27]
+	mi := &file_broker_v1_broker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2432,7 +2495,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{27}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetResponse) GetDelivery() *Delivery {
@@ -2469,7 +2532,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_broker_v1_broker_proto_msgTypes[28]
+	mi := &file_broker_v1_broker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2481,7 +2544,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[28]
+	mi := &file_broker_v1_broker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2494,7 +2557,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{28}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SettleRequest) GetSettleToken() string {
@@ -2534,7 +2597,7 @@ type SettleResponse struct {
 
 func (x *SettleResponse) Reset() {
 	*x = SettleResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[29]
+	mi := &file_broker_v1_broker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2609,7 @@ func (x *SettleResponse) String() string {
 func (*SettleResponse) ProtoMessage() {}
 
 func (x *SettleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[29]
+	mi := &file_broker_v1_broker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2622,7 @@ func (x *SettleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleResponse.ProtoReflect.Descriptor instead.
 func (*SettleResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{29}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{30}
 }
 
 var File_broker_v1_broker_proto protoreflect.FileDescriptor
@@ -2711,17 +2774,20 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x1a.quorate.broker.v1.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\bR\x06failed\x12:\n" +
 	"\vannotations\x18\x05 \x01(\v2\x18.quorate.broker.v1.TableR\vannotations\x12\x18\n" +
-	"\arequest\x18\x06 \x01(\x04R\arequest\"\x93\x02\n" +
+	"\arequest\x18\x06 \x01(\x04R\arequest\"\xd5\x02\n" +
 	"\x0fConsumeResponse\x12:\n" +
 	"\x06opened\x18\x01 \x01(\v2 .quorate.broker.v1.ConsumeOpenedH\x00R\x06opened\x12?\n" +
 	"\n" +
 	"deliveries\x18\x02 \x01(\v2\x1d.quorate.broker.v1.DeliveriesH\x00R\n" +
 	"deliveries\x126\n" +
 	"\asettled\x18\x03 \x01(\v2\x1a.quorate.broker.v1.SettledH\x00R\asettled\x12C\n" +
-	"\tcancelled\x18\x04 \x01(\v2#.quorate.broker.v1.ConsumeCancelledH\x00R\tcancelledB\x06\n" +
+	"\tcancelled\x18\x04 \x01(\v2#.quorate.broker.v1.ConsumeCancelledH\x00R\tcancelled\x12@\n" +
+	"\bactivity\x18\x05 \x01(\v2\".quorate.broker.v1.ConsumeActivityH\x00R\bactivityB\x06\n" +
 	"\x04kind\"!\n" +
 	"\rConsumeOpened\x12\x10\n" +
-	"\x03tag\x18\x01 \x01(\tR\x03tag\"I\n" +
+	"\x03tag\x18\x01 \x01(\tR\x03tag\")\n" +
+	"\x0fConsumeActivity\x12\x16\n" +
+	"\x06active\x18\x01 \x01(\bR\x06active\"I\n" +
 	"\n" +
 	"Deliveries\x12;\n" +
 	"\n" +
@@ -2803,7 +2869,7 @@ func file_broker_v1_broker_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_broker_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_broker_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_broker_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_broker_v1_broker_proto_goTypes = []any{
 	(Outcome)(0),               // 0: quorate.broker.v1.Outcome
 	(PublishResult_Result)(0),  // 1: quorate.broker.v1.PublishResult.Result
@@ -2829,16 +2895,17 @@ var file_broker_v1_broker_proto_goTypes = []any{
 	(*Settlement)(nil),         // 21: quorate.broker.v1.Settlement
 	(*ConsumeResponse)(nil),    // 22: quorate.broker.v1.ConsumeResponse
 	(*ConsumeOpened)(nil),      // 23: quorate.broker.v1.ConsumeOpened
-	(*Deliveries)(nil),         // 24: quorate.broker.v1.Deliveries
-	(*Settled)(nil),            // 25: quorate.broker.v1.Settled
-	(*ConsumeCancelled)(nil),   // 26: quorate.broker.v1.ConsumeCancelled
-	(*Delivery)(nil),           // 27: quorate.broker.v1.Delivery
-	(*Death)(nil),              // 28: quorate.broker.v1.Death
-	(*GetRequest)(nil),         // 29: quorate.broker.v1.GetRequest
-	(*GetResponse)(nil),        // 30: quorate.broker.v1.GetResponse
-	(*SettleRequest)(nil),      // 31: quorate.broker.v1.SettleRequest
-	(*SettleResponse)(nil),     // 32: quorate.broker.v1.SettleResponse
-	nil,                        // 33: quorate.broker.v1.ErrorDetail.MetadataEntry
+	(*ConsumeActivity)(nil),    // 24: quorate.broker.v1.ConsumeActivity
+	(*Deliveries)(nil),         // 25: quorate.broker.v1.Deliveries
+	(*Settled)(nil),            // 26: quorate.broker.v1.Settled
+	(*ConsumeCancelled)(nil),   // 27: quorate.broker.v1.ConsumeCancelled
+	(*Delivery)(nil),           // 28: quorate.broker.v1.Delivery
+	(*Death)(nil),              // 29: quorate.broker.v1.Death
+	(*GetRequest)(nil),         // 30: quorate.broker.v1.GetRequest
+	(*GetResponse)(nil),        // 31: quorate.broker.v1.GetResponse
+	(*SettleRequest)(nil),      // 32: quorate.broker.v1.SettleRequest
+	(*SettleResponse)(nil),     // 33: quorate.broker.v1.SettleResponse
+	nil,                        // 34: quorate.broker.v1.ErrorDetail.MetadataEntry
 }
 var file_broker_v1_broker_proto_depIdxs = []int32{
 	4,  // 0: quorate.broker.v1.PublishRequest.message:type_name -> quorate.broker.v1.Message
@@ -2855,7 +2922,7 @@ var file_broker_v1_broker_proto_depIdxs = []int32{
 	13, // 11: quorate.broker.v1.PublishResult.rejections:type_name -> quorate.broker.v1.Rejection
 	14, // 12: quorate.broker.v1.PublishResult.error:type_name -> quorate.broker.v1.ErrorDetail
 	2,  // 13: quorate.broker.v1.Rejection.cause:type_name -> quorate.broker.v1.Rejection.Cause
-	33, // 14: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
+	34, // 14: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
 	4,  // 15: quorate.broker.v1.PublishOneRequest.message:type_name -> quorate.broker.v1.Message
 	12, // 16: quorate.broker.v1.PublishOneResponse.result:type_name -> quorate.broker.v1.PublishResult
 	18, // 17: quorate.broker.v1.ConsumeRequest.open:type_name -> quorate.broker.v1.ConsumeOpen
@@ -2865,31 +2932,32 @@ var file_broker_v1_broker_proto_depIdxs = []int32{
 	0,  // 21: quorate.broker.v1.Settlement.outcome:type_name -> quorate.broker.v1.Outcome
 	6,  // 22: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
 	23, // 23: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
-	24, // 24: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
-	25, // 25: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
-	26, // 26: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
-	27, // 27: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
-	5,  // 28: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
-	28, // 29: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
-	6,  // 30: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
-	27, // 31: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
-	0,  // 32: quorate.broker.v1.SettleRequest.outcome:type_name -> quorate.broker.v1.Outcome
-	6,  // 33: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
-	3,  // 34: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
-	15, // 35: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
-	17, // 36: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
-	29, // 37: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
-	31, // 38: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
-	11, // 39: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
-	16, // 40: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
-	22, // 41: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
-	30, // 42: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
-	32, // 43: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
-	39, // [39:44] is the sub-list for method output_type
-	34, // [34:39] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	25, // 24: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
+	26, // 25: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
+	27, // 26: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
+	24, // 27: quorate.broker.v1.ConsumeResponse.activity:type_name -> quorate.broker.v1.ConsumeActivity
+	28, // 28: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
+	5,  // 29: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
+	29, // 30: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
+	6,  // 31: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
+	28, // 32: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
+	0,  // 33: quorate.broker.v1.SettleRequest.outcome:type_name -> quorate.broker.v1.Outcome
+	6,  // 34: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
+	3,  // 35: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
+	15, // 36: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
+	17, // 37: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
+	30, // 38: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
+	32, // 39: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
+	11, // 40: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
+	16, // 41: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
+	22, // 42: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
+	31, // 43: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
+	33, // 44: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
+	40, // [40:45] is the sub-list for method output_type
+	35, // [35:40] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_broker_proto_init() }
@@ -2929,15 +2997,16 @@ func file_broker_v1_broker_proto_init() {
 		(*ConsumeResponse_Deliveries)(nil),
 		(*ConsumeResponse_Settled)(nil),
 		(*ConsumeResponse_Cancelled)(nil),
+		(*ConsumeResponse_Activity)(nil),
 	}
-	file_broker_v1_broker_proto_msgTypes[25].OneofWrappers = []any{}
+	file_broker_v1_broker_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_broker_proto_rawDesc), len(file_broker_v1_broker_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
