@@ -158,11 +158,20 @@ func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.Qu
 	return policy.DefaultType(d, byDefault)
 }
 
-// declared adds the counts of an existing queue.
+// declared adds the counts of an existing queue, for which a declare is a use (QX-2).
 func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, about Error) (Declared, error) {
 	rec, err := lookUp(c.View(), about.VHost, about.Name)
 	if err != nil {
 		return Declared{}, err
+	}
+	if e := b.effective(c.View(), rec); e.ExpiresMs > 0 {
+		q, err := c.Queue(rec.UID)
+		if err == nil {
+			err = q.Renew(ctx)
+		}
+		if err != nil {
+			return Declared{}, translate(err, about)
+		}
 	}
 	s, err := c.QueueStatus(ctx, rec.UID)
 	if err != nil {

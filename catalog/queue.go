@@ -22,7 +22,7 @@ func StripName(name string) string {
 // ignored.
 func QueueArgumentKnown(name string) bool {
 	switch name {
-	case argQueueType, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires",
+	case argQueueType, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires", "x-expires-if-empty",
 		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-delivery-limit",
 		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-single-active-consumer",
 		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",

@@ -32,6 +32,9 @@ func (q *hosted) Act(_ uint64, e quorumq.Effects) {
 	if e.Timer != 0 {
 		q.h.timers.set(q.uid, e.Timer)
 	}
+	if e.Unused {
+		q.h.unused.add(q.uid)
+	}
 	if len(e.Deliver) == 0 && len(e.Notices) == 0 && len(e.Copies) == 0 && !e.Backlog {
 		return
 	}

@@ -21,6 +21,7 @@ type host struct {
 	bodies  *raftfsm.BodyCache
 	workers *workers
 	timers  *timers
+	unused  *unused
 	peers   *peers
 
 	maxHeldBytes int // the limit of this name; smaller in tests
@@ -85,6 +86,7 @@ func newHost(c *Cluster) *host {
 		damaged:      map[id.QueueUID]error{},
 	}
 	h.timers = newTimers(h.expire)
+	h.unused = newUnused()
 	h.watcher.wake = make(chan struct{}, 1)
 	h.answer = func(p transport.Peer, f *nodev1.Frame) error { return c.mux.Answer(p, f) }
 	return h

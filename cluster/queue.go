@@ -190,6 +190,12 @@ func (q *Queue) Purge(ctx context.Context) (uint64, error) {
 	return r.Count, err
 }
 
+// Renew counts as a use of the queue (QX-2).
+func (q *Queue) Renew(ctx context.Context) error {
+	_, _, err := q.do(ctx, &quorumq.Renew{}, op{})
+	return err
+}
+
 // do sends a command in the queue's order, as o says, and waits for its answer.
 func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Reply, *heldDelivery, error) {
 	answers := make(chan opAnswer, 1)

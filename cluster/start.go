@@ -134,6 +134,7 @@ func (c *Cluster) boot() error {
 	c.loops.Go(func() { c.disks.evacuate(c.ctx) })
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
+	c.loops.Go(func() { c.host.unused.run(c.ctx, c.host.deleteUnused) })
 	c.reconciler.Go(func() { c.host.hibernate(c.ctx.Done()) })
 	c.reconciler.Go(func() { c.host.reconcile(c.ctx.Done()) })
 	return nil

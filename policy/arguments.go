@@ -150,8 +150,9 @@ func (a *arguments) limits(e *Effective) {
 		e.MessageTTLMs = n
 	}
 	if n, ok := a.integer("x-expires", 1, MaxTimeMs); ok {
-		a.unsupported("x-expires", strconv.FormatInt(n, 10), "queues do not expire in this version; leave the argument out")
+		e.ExpiresMs = n
 	}
+	e.ExpiresIfEmpty = a.boolean("x-expires-if-empty")
 	if n, ok := a.integer("x-delivery-limit", math.MinInt64, math.MaxInt64); ok {
 		e.DeliveryLimit = max(n, Unlimited)
 	}
@@ -249,7 +250,7 @@ func (a *arguments) noEffectYet(e *Effective) {
 	for _, f := range a.table {
 		switch f.Name {
 		case "x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops",
-			"x-on-delete", "x-overflow-victim", "x-max-length-total", "x-expires-if-empty", "x-delayed-retry-backoff":
+			"x-on-delete", "x-overflow-victim", "x-max-length-total", "x-delayed-retry-backoff":
 			e.Warnings = append(e.Warnings, f.Name+" is stored and has no effect in this version")
 		}
 	}

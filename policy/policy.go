@@ -59,6 +59,7 @@ type Effective struct {
 	Overflow              Overflow
 	MessageTTLMs          int64  // milliseconds, or Unlimited
 	ExpiresMs             int64  // milliseconds, or Unlimited
+	ExpiresIfEmpty        bool   // not while the queue holds messages (QX-4)
 	DeadLetterExchange    string // valid when HasDeadLetterExchange; "" is the default exchange
 	DeadLetterRoutingKey  string // valid when HasDeadLetterRoutingKey
 	DeadLetterStrategy    Strategy

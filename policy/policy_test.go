@@ -96,6 +96,9 @@ func TestResolveAccepts(t *testing.T) {
 		"delivery-limit lowest": {table("x-delivery-limit", math.MinInt64), func(e *policy.Effective) { e.DeliveryLimit = policy.Unlimited }},
 		"retry disabled":        {table("x-delayed-retry-type", "disabled", "x-delayed-retry-min", 1), func(*policy.Effective) {}},
 		"sac false":             {table("x-single-active-consumer", false), func(*policy.Effective) {}},
+		"expires": {table("x-expires", 1, "x-expires-if-empty", true), func(e *policy.Effective) {
+			e.ExpiresMs, e.ExpiresIfEmpty = 1, true
+		}},
 		"sac true":              {table("x-single-active-consumer", true), func(e *policy.Effective) { e.SingleActiveConsumer = true }},
 		"consumer timeout off":  {table("x-consumer-timeout", 0), func(*policy.Effective) {}},
 		"disconnected":          {table("x-consumer-disconnected-timeout", 5), func(e *policy.Effective) { e.DisconnectedTimeoutMs = 5 }},
@@ -148,7 +151,7 @@ func TestResolveRefuses(t *testing.T) {
 		{table("x-expires", 0), []string{"x-expires"}},
 		{table("x-expires", year10+1), []string{"x-expires"}},
 		{table("x-expires", "1"), []string{"x-expires"}},
-		{table("x-expires", 1), []string{"x-expires?"}},
+		{table("x-expires-if-empty", 1), []string{"x-expires-if-empty"}},
 		{table("x-dead-letter-exchange", 5), []string{"x-dead-letter-exchange"}},
 		{table("x-dead-letter-exchange", strings.Repeat("x", 256)), []string{"x-dead-letter-exchange"}},
 		{table("x-dead-letter-routing-key", "k"), []string{"x-dead-letter-routing-key"}},
@@ -190,7 +193,7 @@ func TestResolveRefuses(t *testing.T) {
 		{table("x-max-age", "1D"), []string{"x-max-age"}},
 		{table("x-initial-cluster-size", 3), []string{"x-initial-cluster-size"}},
 		{table("x-stream-max-segment-size-bytes", 3), []string{"x-stream-max-segment-size-bytes"}},
-		{table("x-max-length", -1, "x-overflow", "nope", "x-expires", 5), []string{"x-max-length", "x-overflow", "x-expires?"}},
+		{table("x-max-length", -1, "x-overflow", "nope", "x-expires", 5), []string{"x-max-length", "x-overflow"}},
 	} {
 		t.Run(c.args.String(), func(t *testing.T) {
 			_, err := policy.Resolve(c.args)

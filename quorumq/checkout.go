@@ -76,6 +76,9 @@ func (q *Queue) applyCancel(c *Cancel) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
+	if con.subscribes() {
+		q.used = q.now
+	}
 	con.cancelled = true
 	q.setExclusive(con, false)
 	q.leaveLine(con)
@@ -114,6 +117,7 @@ func (q *Queue) applyGet(c *Get) {
 		return
 	}
 	q.trust(n)
+	q.used = q.now
 	if q.config.SingleActive {
 		q.reply.Code = CodeSingleActive
 		return

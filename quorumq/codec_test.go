@@ -99,19 +99,41 @@ func TestDecodeReuses(t *testing.T) {
 	}
 }
 
+// A snapshot of version 2 says nothing of the queue's last use: that counts as now.
+func TestSnapshotBefore(t *testing.T) {
+	b, err := hex.DecodeString("0280080d0001e1d4030215e0d403c5843dca843d0f03030b000e0200000a02020000000000000000" +
+		"000000000200000002026e31010800010700026e32030901a5d940020701010b01d00f0702020003" +
+		"000003026e3101010001010004000008026e32030400020203d00f000a00070801000101026e3203" +
+		"0900010000d00f00000100040404880102016480897a00000000000106b602000532000006000101" +
+		"0208b5010003640000000000000109c00102000a0a000000000000010105c80102026480897a0000" +
+		"00000001010a880404010a8a897a0000000000100100010905020600050c000206020509020a0600" +
+		"052800c5843d0000000800000c000100010101010000040007320064c5843d000001000007000000" +
+		"0000000002010002")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := Restore(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.used != q.now || q.now != 1000005 || q.readyLen() != 6 {
+		t.Errorf("used at %d, now %d, %d messages ready", q.used, q.now, q.readyLen())
+	}
+}
+
 func TestConfigValidate(t *testing.T) {
 	c := DefaultConfig()
 	if err := c.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	c = Config{MaxLength: -2, MaxLengthBytes: -3, MessageTTLMs: -4, DisconnectedTimeoutMs: -1, Overflow: 9, DeadLetter: 9}
+	c = Config{MaxLength: -2, MaxLengthBytes: -3, MessageTTLMs: -4, DisconnectedTimeoutMs: -1, ExpiresMs: -2, ExpiresIfEmpty: true, Overflow: 9, DeadLetter: 9}
 	err := c.Validate()
-	for _, name := range []string{"MaxLength ", "MaxLengthBytes", "MessageTTLMs", "DisconnectedTimeoutMs", "Overflow", "DeadLetter"} {
+	for _, name := range []string{"MaxLength ", "MaxLengthBytes", "MessageTTLMs", "DisconnectedTimeoutMs", "ExpiresMs", "Overflow", "DeadLetter"} {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s is not named in: %v", name, err)
 		}
 	}
-	if c.normal() != (Config{MaxLength: -1, MaxLengthBytes: -1, MessageTTLMs: -1}) {
+	if c.normal() != (Config{MaxLength: -1, MaxLengthBytes: -1, MessageTTLMs: -1, ExpiresMs: -1}) {
 		t.Errorf("normal form is %+v", c.normal())
 	}
 }

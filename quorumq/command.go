@@ -26,6 +26,7 @@ const (
 	kindNodeDown
 	kindNodeUp
 	kindLead
+	kindRenew
 )
 
 // NewMessage is what the machine must know of a message to be enqueued; the body is
@@ -192,6 +193,9 @@ type Lead struct {
 	Term uint64
 }
 
+// Renew counts as a use of the queue, as a declare of it is (QX-2).
+type Renew struct{}
+
 func (*Enqueue) kind() kind       { return kindEnqueue }
 func (*Transfer) kind() kind      { return kindTransfer }
 func (*Checkout) kind() kind      { return kindCheckout }
@@ -209,3 +213,4 @@ func (*SessionClosed) kind() kind { return kindSessionClosed }
 func (*NodeDown) kind() kind      { return kindNodeDown }
 func (*NodeUp) kind() kind        { return kindNodeUp }
 func (*Lead) kind() kind          { return kindLead }
+func (*Renew) kind() kind         { return kindRenew }

@@ -45,6 +45,8 @@ type Config struct {
 	DeadLetter            DeadLetterMode
 	DeliveryLimit         int64 // failed deliveries; negative: unlimited
 	DisconnectedTimeoutMs int64 // milliseconds
+	ExpiresMs             int64 // milliseconds without use after which the queue is to be deleted (QX-1); Unlimited
+	ExpiresIfEmpty        bool  // not while it holds any message (QX-4)
 	SingleActive          bool  // one consumer receives, the others wait (SAC-1)
 }
 
@@ -54,6 +56,7 @@ func DefaultConfig() Config {
 		MaxLength:             Unlimited,
 		MaxLengthBytes:        Unlimited,
 		MessageTTLMs:          Unlimited,
+		ExpiresMs:             Unlimited,
 		DeliveryLimit:         DefaultDeliveryLimit,
 		DisconnectedTimeoutMs: DefaultDisconnectedTimeoutMs,
 	}
@@ -71,6 +74,9 @@ func (c *Config) Validate() error {
 	atLeast("MaxLength", c.MaxLength, Unlimited)
 	atLeast("MaxLengthBytes", c.MaxLengthBytes, Unlimited)
 	atLeast("MessageTTLMs", c.MessageTTLMs, Unlimited)
+	if c.ExpiresMs != Unlimited {
+		atLeast("ExpiresMs", c.ExpiresMs, 1)
+	}
 	atLeast("DisconnectedTimeoutMs", c.DisconnectedTimeoutMs, 0)
 	if c.Overflow > OverflowRejectPublishDLX {
 		errs = append(errs, fmt.Errorf("quorumq: Overflow is %d, must be one of the Overflow modes", c.Overflow))
@@ -93,6 +99,9 @@ func (c Config) normal() Config {
 	c.MessageTTLMs = max(c.MessageTTLMs, Unlimited)
 	c.DeliveryLimit = max(c.DeliveryLimit, Unlimited)
 	c.DisconnectedTimeoutMs = max(c.DisconnectedTimeoutMs, 0)
+	if c.ExpiresMs <= 0 {
+		c.ExpiresMs, c.ExpiresIfEmpty = Unlimited, false
+	}
 	if c.Overflow > OverflowRejectPublishDLX {
 		c.Overflow = OverflowDropHead
 	}

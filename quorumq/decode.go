@@ -28,6 +28,7 @@ type Decoder struct {
 	nodeDown      NodeDown
 	nodeUp        NodeUp
 	lead          Lead
+	renew         Renew
 
 	messages  []NewMessage
 	producers []ProducerID
@@ -111,6 +112,8 @@ func (d *Decoder) fields(k kind) Command {
 	case kindLead:
 		d.lead = Lead{Node: r.node(), Term: r.u()}
 		return &d.lead
+	case kindRenew:
+		return &d.renew
 	default:
 		r.fail(fmt.Errorf("quorumq: kind %d is unknown", k))
 		return nil

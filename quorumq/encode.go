@@ -67,7 +67,7 @@ func AppendCommand(b []byte, c Command) []byte {
 		return putU(putNode(b, c.Node), uint64(c.Epoch))
 	case *Lead:
 		return putU(putNode(b, c.Node), c.Term)
-	default: // Expire, Purge
+	default: // Expire, Purge, Renew
 		return b
 	}
 }

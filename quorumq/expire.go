@@ -196,8 +196,10 @@ func (q *Queue) due() Time {
 	if e, ok := q.firstBackExpiry(); ok && (first == 0 || e.at < first) {
 		first = e.at
 	}
-	if t := q.nextNodeTimeout(); t != 0 && (first == 0 || t < first) {
-		first = t
+	for _, t := range [...]Time{q.nextNodeTimeout(), q.nextUnused()} {
+		if t != 0 && (first == 0 || t < first) {
+			first = t
+		}
 	}
 	return first
 }
@@ -207,7 +209,7 @@ func (q *Queue) due() Time {
 // to announce each change.
 func (q *Queue) setTimer() {
 	passed := q.timer == 0 || q.timer <= q.now
-	if !passed && !q.more && q.nothingDue(q.timer-1) && q.suspects == 0 {
+	if !passed && !q.more && q.nothingDue(q.timer-1) && q.suspects == 0 && q.config.ExpiresMs < 0 {
 		return
 	}
 	due := q.due()

@@ -45,6 +45,9 @@ func answer(r Reply, e Effects) string {
 	if e.Backlog {
 		b.WriteString("backlog has news\n")
 	}
+	if e.Unused {
+		b.WriteString("unused\n")
+	}
 	if e.Timer != 0 {
 		fmt.Fprintf(&b, "timer %d\n", e.Timer)
 	}

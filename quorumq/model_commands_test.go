@@ -269,6 +269,7 @@ func (q *model) get(c *Get) {
 		return
 	}
 	q.trust(c.Session.Node)
+	q.used = q.now
 	if q.c.SingleActive {
 		q.reply.Code = CodeSingleActive
 		return
@@ -287,6 +288,9 @@ func (q *model) cancel(c *Cancel) {
 	o := q.find(c.Consumer)
 	if o == nil {
 		return
+	}
+	if q.subscribes(o) {
+		q.used = q.now
 	}
 	o.cancelled, o.Exclusive, o.joined = true, false, 0
 	if q.active == o {
@@ -334,6 +338,9 @@ func (q *model) closeSessions(failed bool, which func(SessionKey) bool) {
 	var held []mHeld
 	gone := func(c *mConsumer) bool { return which(c.Consumer.SessionKey) }
 	for _, c := range q.consumers {
+		if gone(c) && q.subscribes(c) {
+			q.used = q.now
+		}
 		if gone(c) {
 			held = append(held, c.held...)
 		}

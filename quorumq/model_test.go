@@ -14,6 +14,7 @@ type model struct {
 	c         Config
 	now       Time
 	timer     Time
+	used      Time
 	ord, turn int
 	ready     []*mMessage // in order of enqueue
 	back      []*mMessage // in order of return
@@ -82,6 +83,9 @@ func newModel(c Config) *model {
 
 func (q *model) apply(m Meta, c Command) (Reply, Effects) {
 	q.now = max(q.now, m.Now)
+	if q.used == 0 {
+		q.used = q.now
+	}
 	q.reply, q.e = Reply{}, Effects{}
 	before := q.live()
 	for _, r := range bodiesOf(m, c) {
@@ -95,6 +99,10 @@ func (q *model) apply(m Meta, c Command) (Reply, Effects) {
 		if !after[r] {
 			q.e.Release = append(q.e.Release, r)
 		}
+	}
+	switch c.(type) {
+	case *Expire, *Lead:
+		q.e.Unused = q.unused() > 0 && q.unused() <= q.now
 	}
 	q.setTimer()
 	return q.reply, q.e
@@ -199,7 +207,17 @@ func (q *model) command(m Meta, c Command) {
 		}
 	case *Lead:
 		q.lead()
+	case *Renew:
+		q.used = q.now
 	}
+}
+
+// unused is when the queue is to be deleted.
+func (q *model) unused() Time {
+	if q.c.ExpiresMs < 0 || slices.ContainsFunc(q.consumers, q.subscribes) || q.c.ExpiresIfEmpty && len(q.live()) > 0 {
+		return 0
+	}
+	return max(q.used+Time(q.c.ExpiresMs), 1)
 }
 
 func (q *model) expiryOf(m *mMessage) Time {
@@ -372,6 +390,14 @@ func (q *model) setTimer() {
 	}
 	for _, n := range q.nodes {
 		earlier(n.deadline)
+	}
+	switch at := q.unused(); {
+	case at == 0 || at > q.now:
+		earlier(at)
+	case q.e.Unused:
+		earlier(q.now + RepeatUnusedMs)
+	default:
+		earlier(q.now)
 	}
 	if q.timer == 0 || q.timer <= q.now || due != 0 && due < q.timer {
 		q.timer, q.e.Timer = due, due

@@ -26,6 +26,10 @@ type Queue struct {
 	// annotations counts the messages that share a body of annotations (DEL-11).
 	annotations map[BodyRef]uint32
 
+	// used is when the queue was used last (QX-1): while it has consumers, that is not looked
+	// at.
+	used Time
+
 	// timer is the newest Effects.Timer that has not come due yet.
 	timer Time
 	stats stats
@@ -111,6 +115,7 @@ func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
 	q.reply = Reply{}
 	q.dispatch(m, c)
 	q.assign()
+	q.reportUnused(c)
 	q.setTimer()
 	q.verify(m)
 	return q.reply, q.effects
@@ -118,6 +123,9 @@ func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
 
 func (q *Queue) begin(m Meta) {
 	q.now = max(q.now, m.Now)
+	if q.used == 0 {
+		q.used = q.now // the first command of all
+	}
 	e := &q.effects
 	*e = Effects{
 		Deliver: e.Deliver[:0],
@@ -165,6 +173,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyNodeUp(c)
 	case *Lead:
 		q.applyLead()
+	case *Renew:
+		q.used = q.now
 	default:
 		q.reply.Code = CodeMalformed
 	}

@@ -190,6 +190,8 @@ func (g *generator) config() Config {
 		DeadLetter:            DeadLetterMode(g.IntN(3)),
 		DeliveryLimit:         pick(-1, 0, 1, 20),
 		DisconnectedTimeoutMs: pick(0, 20, 100),
+		ExpiresMs:             pick(-1, -1, 5, 40),
+		ExpiresIfEmpty:        g.one(2),
 		SingleActive:          g.one(3),
 	}
 }
@@ -354,6 +356,9 @@ func (g *generator) rare(p int) Command {
 	case 4:
 		if g.one(4) {
 			return &Purge{}
+		}
+		if g.one(4) {
+			return &Renew{}
 		}
 		return &Expire{}
 	case 5:

@@ -12,12 +12,18 @@ import (
 // this version, or of a state that no queue can be in, are an error.
 func Restore(b []byte) (*Queue, error) {
 	r := &reader{b: b, nodes: make(map[string]id.NodeID)}
-	if v := r.byte(); r.err == nil && v != snapshotVersion {
+	v := r.byte()
+	if r.err == nil && v != snapshotVersion && v != snapshotWithoutUse {
 		return nil, fmt.Errorf("quorumq: snapshot has version %d, this node knows %d", v, snapshotVersion)
 	}
 	uid := id.QueueUID(r.u())
 	q := New(uid, r.config())
 	q.now, q.timer = Time(r.i()), Time(r.i())
+	q.used = q.now
+	if v == snapshotVersion {
+		q.used = Time(r.i())
+		r.check(q.used <= q.now, errRange)
+	}
 	q.ordNext, q.backNext, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())
 	q.turn, q.baseID = r.u(), MsgID(r.u())
 	r.check(q.ordNext > 0 && q.backNext > 0 && q.backlogNext > 0 && q.turn > 0, errZero)

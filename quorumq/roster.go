@@ -227,6 +227,9 @@ func (q *Queue) closeSessions(failed bool, ss []*session) {
 		s.closed = true
 		delete(q.sessions, s.key)
 		for _, c := range s.consumers {
+			if c.subscribes() {
+				q.used = q.now
+			}
 			q.setExclusive(c, false)
 			q.resign(c)
 			for a := range c.held.all() {

@@ -173,6 +173,8 @@ func parseCommand(d *datadriven.TestData) Command {
 	case "node-up":
 		n := sessionArg(d, "node", "n1.1.0")
 		return &NodeUp{Node: n.Node, Epoch: n.Epoch}
+	case "renew":
+		return &Renew{}
 	case "lead":
 		return &Lead{Node: "n1", Term: uint64(intArg(d, "term", 1))}
 	default:
@@ -186,6 +188,7 @@ func configArgs(d *datadriven.TestData, c *Config) {
 	c.MessageTTLMs = intArg(d, "ttl", c.MessageTTLMs)
 	c.DeliveryLimit = intArg(d, "delivery-limit", c.DeliveryLimit)
 	c.DisconnectedTimeoutMs = intArg(d, "disconnected-timeout", c.DisconnectedTimeoutMs)
+	c.ExpiresMs, c.ExpiresIfEmpty = intArg(d, "expires", c.ExpiresMs), d.HasArg("if-empty")
 	c.SingleActive = d.HasArg("single-active")
 	if d.HasArg("overflow") {
 		c.Overflow = map[string]Overflow{

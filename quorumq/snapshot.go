@@ -6,7 +6,10 @@ import (
 )
 
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 2
+const snapshotVersion = 3
+
+// snapshotWithoutUse is the version before, which does not say when the queue was used last.
+const snapshotWithoutUse = 2
 
 // AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
 // the business of whoever stores it.
@@ -17,7 +20,7 @@ func (q *Queue) putRest(b []byte) []byte {
 	b = append(b, snapshotVersion)
 	b = putU(b, uint64(q.uid))
 	b = putConfig(b, q.config)
-	b = putU(putU(b, uint64(q.now)), uint64(q.timer))
+	b = putU(putU(putU(b, uint64(q.now)), uint64(q.timer)), uint64(q.used))
 	b = putU(putU(putU(b, q.ordNext), q.backNext), uint64(q.backlogNext))
 	b = putU(putU(b, q.turn), uint64(q.baseID))
 	for _, v := range q.stats.all() {

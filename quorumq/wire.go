@@ -196,7 +196,9 @@ func (r *reader) consumer() ConsumerKey {
 const (
 	overflowMode     = 3
 	flagSingleActive = 4
-	modes            = overflowMode | flagSingleActive
+	flagExpires      = 8 // its time follows
+	flagIfEmpty      = 16
+	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty
 )
 
 func configModes(c Config) byte {
@@ -204,13 +206,13 @@ func configModes(c Config) byte {
 	if c.SingleActive {
 		b |= flagSingleActive
 	}
+	if c.ExpiresMs > 0 {
+		b |= flagExpires
+	}
+	if c.ExpiresIfEmpty {
+		b |= flagIfEmpty
+	}
 	return b
-}
-
-func (r *reader) modes(single *bool) Overflow {
-	b := r.flags(modes)
-	*single = b&flagSingleActive != 0
-	return Overflow(b & overflowMode)
 }
 
 func putConfig(b []byte, c Config) []byte {
@@ -221,21 +223,25 @@ func putConfig(b []byte, c Config) []byte {
 	b = putLimit(b, c.MessageTTLMs)
 	b = append(b, byte(c.DeadLetter))
 	b = putLimit(b, c.DeliveryLimit)
-	return putU(b, uint64(c.DisconnectedTimeoutMs))
+	b = putU(b, uint64(c.DisconnectedTimeoutMs))
+	if c.ExpiresMs > 0 {
+		b = putU(b, uint64(c.ExpiresMs))
+	}
+	return b
 }
 
 func (r *reader) config() Config {
-	single := false
-	c := Config{
-		MaxLength:             r.limit(),
-		MaxLengthBytes:        r.limit(),
-		Overflow:              r.modes(&single),
-		MessageTTLMs:          r.limit(),
-		DeadLetter:            DeadLetterMode(r.byte()),
-		DeliveryLimit:         r.limit(),
-		DisconnectedTimeoutMs: r.i(),
+	c := Config{MaxLength: r.limit(), MaxLengthBytes: r.limit(), ExpiresMs: Unlimited}
+	flags := r.flags(modes)
+	c.Overflow = Overflow(flags & overflowMode)
+	c.SingleActive, c.ExpiresIfEmpty = flags&flagSingleActive != 0, flags&flagIfEmpty != 0
+	c.MessageTTLMs = r.limit()
+	c.DeadLetter = DeadLetterMode(r.byte())
+	c.DeliveryLimit = r.limit()
+	c.DisconnectedTimeoutMs = r.i()
+	if flags&flagExpires != 0 {
+		c.ExpiresMs = r.i()
 	}
-	c.SingleActive = single
 	r.check(c == c.normal(), errRange)
 	return c
 }

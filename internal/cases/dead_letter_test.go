@@ -273,16 +273,19 @@ func TestT113(t *testing.T) {
 
 // DL-1.
 func TestT116(t *testing.T) {
-	k := begin(t, "delete and purge dead-letter nothing")
+	k := begin(t, "delete, purge and queue expiry dead-letter nothing")
 	d := k.queue("d", nil)
 	purged, deleted := k.queue("purged", dlx(d)), k.queue("deleted", dlx(d))
 	k.publish(purged, "1", "2")
 	k.publish(deleted, "3")
+	unused := k.queue("unused", dlx(d, args{"x-expires": 1000}))
+	k.publish(unused, "4")
 	n, err := k.client.PurgeQueue(k.ctx, "", purged)
 	k.must(err)
 	k.same("purged", n, 2)
 	_, err = k.client.DeleteQueue(k.ctx, &brokerv1.DeleteQueueRequest{Name: deleted})
 	k.must(err)
+	k.gone(unused)
 	k.empty(d)
 }
 

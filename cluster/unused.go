@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// unused gathers queues that this node leads and that ask to be deleted (QX-1). What comes to
+// nothing is asked for again by the queue itself, or by its next leader.
+type unused struct {
+	wake chan struct{} // of capacity 1
+
+	mu   sync.Mutex // guards uids
+	uids map[id.QueueUID]bool
+}
+
+func newUnused() *unused {
+	return &unused{wake: make(chan struct{}, 1), uids: map[id.QueueUID]bool{}}
+}
+
+// add does not block.
+func (u *unused) add(q id.QueueUID) {
+	u.mu.Lock()
+	u.uids[q] = true
+	u.mu.Unlock()
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+// maxUnusedDeletes bounds the queues that are deleted at a time.
+const maxUnusedDeletes = 16
+
+// run deletes until ctx ends.
+func (u *unused) run(ctx context.Context, remove func(context.Context, id.QueueUID)) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	slots := make(chan struct{}, maxUnusedDeletes)
+	for {
+		select {
+		case <-u.wake:
+		case <-ctx.Done():
+			return
+		}
+		u.mu.Lock()
+		uids := u.uids
+		u.uids = map[id.QueueUID]bool{}
+		u.mu.Unlock()
+		for q := range uids {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			work.Go(func() {
+				defer func() { <-slots }()
+				remove(ctx, q)
+			})
+		}
+	}
+}
+
+// deleteUnused deletes a queue that is led here and still unused: meanwhile it may have been
+// used, or declared anew (QX-2).
+func (h *host) deleteUnused(ctx context.Context, uid id.QueueUID) {
+	q := h.queue(uid)
+	r, exists := h.c.View().QueueByUID(uid)
+	if q == nil || !exists || q.led.Load() == nil {
+		return
+	}
+	still := false
+	q.group.Read(func() { still = q.machine.queue.Unused() })
+	if !still {
+		return
+	}
+	_, err := h.c.ProposeCatalog(ctx, &catalog.DeleteQueue{VHost: r.VHost, Name: r.Name, UID: uid})
+	if err != nil {
+		h.c.log.Warn("an unused queue is not deleted yet", "queue", uid.String(), "name", r.Name, "vhost", r.VHost, "error", err)
+		return
+	}
+	h.c.log.Info("unused queue deleted", "queue", uid.String(), "name", r.Name, "vhost", r.VHost)
+}
