@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -104,33 +103,6 @@ func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (cata
 	}
 	c.spread(ctx, r.Index)
 	return r, nil
-}
-
-// spreadTimeout bounds how long a change of the catalog waits for other nodes' views.
-const spreadTimeout = 250 * time.Millisecond
-
-// spread waits until the nodes that this one has links to see the catalog up to an index
-// too, so that whoever is told of a change finds it on any of them (EX-15). A node that
-// does not answer in time follows later.
-func (c *Cluster) spread(ctx context.Context, index uint64) {
-	ctx, cancel := context.WithTimeout(ctx, spreadTimeout)
-	defer cancel()
-	var asked sync.WaitGroup
-	for n := range c.View().Nodes() {
-		if _, up := c.mux.Connected(n.ID); !up {
-			continue
-		}
-		peer, err := c.mux.Client(n.ID)
-		if err != nil {
-			continue
-		}
-		asked.Go(func() {
-			if _, err := peer.AwaitCatalog(ctx, &nodev1.AwaitCatalogRequest{Index: index}); err != nil {
-				c.log.Debug("node does not see the catalog's change yet", "peer", string(n.ID), "index", index, "error", err)
-			}
-		})
-	}
-	asked.Wait()
 }
 
 // commandContext bounds a command without a leader (RE-5), and ends it with the node.

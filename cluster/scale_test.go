@@ -61,11 +61,20 @@ func newScale(b *testing.B, groups int, edit func(*Config)) *scale {
 		// Three nodes in one process share its processors: none is to be taken for dead
 		// because it is busy. One that is killed resets its links.
 		c.SuspectAfter = 5 * time.Second
+		c.HeartbeatTimeout = time.Second // of the catalog, likewise
 		if edit != nil {
 			edit(c)
 		}
 	})
 	s.start("a", "b", "c")
+	poll(b, "every node sees all", func() error {
+		for _, n := range s.nodes {
+			if n.View().NodeCount() < len(s.nodes) { // its queues would have fewer members
+				return errWaiting
+			}
+		}
+		return nil
+	})
 	s.empty, s.idle = residentBytes(b), runtime.NumGoroutine()
 	return s
 }
@@ -122,10 +131,13 @@ func (s *scale) create() {
 // leaders waits until each queue is led by one of the nodes.
 func (s *scale) leaders(nodes ...id.NodeID) {
 	s.b.Helper()
-	deadline := time.Now().Add(5 * time.Minute)
+	deadline := time.Now().Add(time.Minute)
 	for _, q := range s.queues {
 		for !s.led(q, nodes) {
 			if time.Now().After(deadline) {
+				for _, n := range nodes {
+					s.b.Logf("node %s: %s", n, s.nodes[n].liveness.Explain(q.Group()))
+				}
 				s.b.Fatalf("queue %s has no leader", q)
 			}
 			time.Sleep(10 * time.Millisecond)

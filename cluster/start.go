@@ -38,6 +38,7 @@ type Cluster struct {
 	changes  *changer
 	liveness *liveness.Manager // lets queues' groups elect leaders
 
+	spreading  spreading
 	operations *operation.Registry
 
 	draining atomic.Bool
@@ -66,6 +67,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
 	c.disks = newDisks(c)
+	c.spreading.peers = map[id.NodeID]*sight{}
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
