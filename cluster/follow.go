@@ -80,7 +80,9 @@ func (h *host) compare(v *catalog.View) {
 		h.noteChanging(is.UID, is.Change != nil)
 		if q := h.queue(is.UID); q != nil {
 			q.box.post(q.configure)
-		} else if h.sleeper(is.UID) != nil {
+		} else if a := h.sleeper(is.UID); a != nil && was == nil && is.Change == nil {
+			h.remember(is.UID, a) // of before the start
+		} else if a != nil {
 			h.wake(is.UID)
 		}
 	}

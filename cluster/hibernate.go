@@ -41,6 +41,9 @@ type asleep struct {
 	leader id.NodeID           // who led last
 	kept   *quorumq.Overview   // the figures, on the node that led last
 	status *nodev1.GroupStatus // of the group, likewise
+
+	term, last uint64 // where its log ends
+	due        int64  // when it has something to do, in ms of the epoch; 0: never
 }
 
 // resting is a queue that is led here and may hibernate.
@@ -68,6 +71,7 @@ func (h *host) hibernate(stop <-chan struct{}) {
 			h.layDown(all[:n])
 			all = all[n:]
 		}
+		h.noteSoon()
 	}
 }
 
@@ -197,7 +201,7 @@ func (s calls) Hibernate(ctx context.Context, r *nodev1.HibernateRequest) (*node
 			leader, term := q.group.Leader()
 			w.Closed[i] = q.led.Load() == nil && leader != s.c.cfg.Node && term == g.GetTerm() && h.fallAsleep(q, g, leader)
 		} else {
-			w.Closed[i] = h.sleeper(id.QueueUID(g.GetGroup())) != nil
+			w.Closed[i] = h.sleepsAt(g)
 		}
 		return ctx.Err()
 	})
@@ -213,7 +217,7 @@ func (h *host) fallAsleep(q *hosted, g *nodev1.RestingGroup, leader id.NodeID) b
 	if s := q.group.Stats(); s.LastIndex-s.SnapshotIndex > snapshotBeforeSleep && q.group.Snapshot() != nil {
 		return false
 	}
-	a := &asleep{leader: leader}
+	a := &asleep{leader: leader, term: g.GetTerm(), last: g.GetLastIndex(), due: g.GetDueMs()}
 	if leader == h.c.cfg.Node {
 		a.kept = &quorumq.Overview{}
 		q.group.Read(func() { *a.kept = q.machine.queue.Overview() })
@@ -242,9 +246,10 @@ func (h *host) fallAsleep(q *hosted, g *nodev1.RestingGroup, leader id.NodeID) b
 	if err := q.close(); err != nil {
 		h.c.log.Warn("closing a queue's member that hibernates", "queue", q.uid.String(), "error", err)
 	}
-	if g.GetDueMs() != 0 {
-		h.timers.set(q.uid, quorumq.Time(g.GetDueMs()+h.stagger(q.uid, leader).Milliseconds()))
-	}
+	h.remember(q.uid, a)
+	h.mu.Lock()
+	h.unnoted = true
+	h.mu.Unlock()
 	return true
 }
 
@@ -291,6 +296,20 @@ func (h *host) wakeFor(ctx context.Context, r *nodev1.SurveyRequest) {
 			}
 		}
 	}
+}
+
+// sleepsAt tells whether a member hibernates with the log that it should have, and wakes
+// one that was away, and has another.
+func (h *host) sleepsAt(g *nodev1.RestingGroup) bool {
+	a := h.sleeper(id.QueueUID(g.GetGroup()))
+	if a == nil {
+		return false
+	}
+	same := a.term == g.GetTerm() && a.last == g.GetLastIndex()
+	if !same {
+		h.wake(id.QueueUID(g.GetGroup()))
+	}
+	return same
 }
 
 // keptStatus is the answer of a member that hibernates, to those who do not want to wake it.

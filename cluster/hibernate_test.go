@@ -158,6 +158,114 @@ func TestHibernateAndLoseNodes(t *testing.T) {
 	in.await(t, "kept", "after")
 }
 
+// note has a node write down what hibernates, and nothing more for a while.
+func (n *testNode) note(t testing.TB) {
+	t.Helper()
+	poll(t, "the node has written its first notes", func() error {
+		_, err := readSealedCopy(n.dir.path, asleepFile, 0)
+		return err
+	})
+	n.host.mu.Lock()
+	n.host.unnoted = true
+	n.host.mu.Unlock()
+	n.host.writeNotes()
+}
+
+// Queues that hibernate stay closed over a restart of all nodes, with their figures, and do
+// what they have to do in time. One that was used after its nodes wrote down that it
+// hibernates is opened.
+func TestHibernateOverRestart(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	rests := n.nodes["a"].declare(t, "rests", 3)
+	due := n.nodes["b"].declare(t, "due", 3)
+	n.nodes["a"].publish(t, rests, "kept", quorumq.Unlimited)
+	n.nodes["a"].publish(t, due, "short", 4000)
+	n.sleeps(rests)
+	n.sleeps(due)
+	used := n.nodes["c"].declare(t, "used", 3)
+	n.sleeps(used)
+	for _, node := range n.nodes {
+		node.note(t)
+	}
+	noted := n.nodes["a"].host.sleeper(used).last
+	consumer, in := n.nodes["b"].consume(t, used)
+	n.nodes["b"].publish(t, used, "seen", quorumq.Unlimited)
+	in.await(t, "seen")
+	n.stop("a", "b", "c")
+	n.join = nil
+	n.start("a", "b", "c")
+	consumer.Close()
+	for i, node := range n.nodes {
+		if node.host.sleeper(rests) == nil || node.host.queue(rests) != nil {
+			t.Errorf("node %s opened a queue that hibernated", i)
+		}
+		s, err := node.QueueFigures(testContext(t), rests)
+		if err != nil || s.Overview.Ready != 1 {
+			t.Errorf("figures at node %s: %+v, %v", i, s.Overview, err)
+		}
+		if p := node.StartProgress(); p.Total != 3 {
+			t.Errorf("node %s tells of %+v, want 3 groups", i, p)
+		}
+	}
+	for i, node := range n.nodes {
+		if a := node.host.sleeper(used); a != nil && a.last <= noted {
+			t.Errorf("node %s believes a note of entry %d, and the queue was used since", i, noted)
+		}
+	}
+	poll(t, "the message has expired without being asked for", func() error {
+		for _, node := range n.nodes {
+			if a := node.host.sleeper(due); a != nil && a.kept != nil && a.kept.Expired == 1 {
+				return nil
+			}
+		}
+		return errWaiting
+	})
+	_, in = n.nodes["b"].consume(t, rests)
+	in.await(t, "kept")
+}
+
+// A note is taken for true only of the log that it was made of.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	n := newSleepyNodes(t)
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.sleeps(q)
+	n.nodes["c"].note(t)
+	c := n.nodes["c"].Cluster
+	term, last, ok := c.shared.Ends(q.Group())
+	if !ok || last == 0 {
+		t.Fatalf("the log ends in term %d at %d, %v", term, last, ok)
+	}
+	for _, x := range []struct {
+		name  string
+		value string
+		taken bool
+	}{
+		{"true", fmt.Sprintf(`{"term":%d,"last":%d,"due":7,"leader":"a"}`, term, last), true},
+		{"another term", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a"}`, term-1, last), false},
+		{"another entry", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a"}`, term, last-1), false},
+		{"not read", `{"term":"x"}`, false},
+		{"status not read", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a","status":"/w=="}`, term, last), false},
+	} {
+		if err := writeSealed(c.dir.path, asleepFile, 0, record{{fmt.Sprint(uint64(q)), x.value}}); err != nil {
+			t.Fatal(err)
+		}
+		h := newHost(c)
+		h.readNotes()
+		a := h.asleep[q]
+		if err := h.close(); err != nil {
+			t.Fatal(err)
+		}
+		if (a != nil) != x.taken {
+			t.Errorf("%s: %+v", x.name, a)
+		}
+		if x.taken && (a.leader != "a" || a.due != 7) {
+			t.Errorf("%s: read %+v", x.name, a)
+		}
+	}
+}
+
 // A queue that hibernates can be deleted, and leaves nothing.
 func TestHibernateAndDelete(t *testing.T) {
 	t.Parallel()

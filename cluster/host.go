@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/transport"
@@ -49,6 +50,8 @@ type host struct {
 	wakers   int                           // goroutines that open what is in demand
 	changing map[id.QueueUID]struct{}      // held here, with a change of members under way
 	asleep   map[id.QueueUID]*asleep       // members that hibernate
+	unnoted  bool                          // some were closed since they were noted on disk
+	noted    time.Time                     // when they were
 	wanted   int                           // queues of the view that this node is a member of
 	followed uint64                        // index of the view that was followed last
 	opened   bool                          // all were open once; new queues do not make the node unready
@@ -227,6 +230,7 @@ func (h *host) close() error {
 	}
 	h.opening.Wait()
 	err := eachOf(all, (*hosted).close)
+	h.writeNotes()
 	h.workers.close()
 	return err
 }

@@ -103,7 +103,7 @@ func (h *host) startProgress(index uint64) StartProgress {
 	if h.ready(index) != nil {
 		h.mu.RLock()
 		defer h.mu.RUnlock()
-		return StartProgress{Phase: StartGroups, Done: uint64(len(h.queues)), Total: uint64(h.wanted), Unit: unitGroups}
+		return StartProgress{Phase: StartGroups, Done: uint64(len(h.queues) + len(h.asleep)), Total: uint64(h.wanted), Unit: unitGroups}
 	}
 	p := StartProgress{Phase: StartElections, Unit: unitGroups}
 	for _, q := range h.all() {
@@ -112,6 +112,9 @@ func (h *host) startProgress(index uint64) StartProgress {
 			p.Done++
 		}
 	}
+	h.mu.RLock()
+	p.Done, p.Total = p.Done+uint64(len(h.asleep)), p.Total+uint64(len(h.asleep)) // their leaders are there for whoever asks
+	h.mu.RUnlock()
 	if p.Done == p.Total {
 		p.Phase = StartDone
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	sealedCopies  = 2
 	sealedVersion = "quorate 1"
-	maxSealed     = 64 << 10 // bytes of a sealed file
+	maxSealed     = 64 << 20 // bytes of a sealed file
 )
 
 // record is the content of a sealed file, in order. Neither keys nor values have line

@@ -97,6 +97,7 @@ func (c *Cluster) boot() error {
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
 	c.host, c.gateway, c.changes = newHost(c), newGateway(c), newChanger(c)
+	c.host.readNotes()
 	if err := c.connect(); err != nil {
 		return err
 	}

@@ -294,6 +294,21 @@ func (l *Log) Has(group id.GroupID) bool {
 	return g != nil && g.exists()
 }
 
+// Ends returns a group's current term and the index of its last entry, 0 if its log has
+// none, without opening the group. False if the group has no records or has lost some.
+func (l *Log) Ends(group id.GroupID) (term, last uint64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups[group]
+	if g == nil || !g.exists() || g.lost != nil {
+		return 0, 0, false
+	}
+	if g.st.next > g.st.first {
+		last = g.st.next - 1
+	}
+	return g.st.term, last, true
+}
+
 // LostGroup tells what a group has lost, nil if nothing.
 func (l *Log) LostGroup(group id.GroupID) error {
 	l.mu.Lock()

@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// What this node keeps of members that hibernate is noted on disk, so that they stay closed
+// over a restart. A note is true of a log that ends where it says, in that term, whatever
+// became of the member since it was written: a member that was led, voted or got an entry
+// in between has another term or another last entry, and is opened. So a note may be old,
+// or missing, and costs time only.
+const (
+	asleepFile = "asleep"
+	// notesEvery is the least time between two versions of the file.
+	notesEvery = 30 * time.Second
+)
+
+// note is one line of the file, beside the queue's number.
+type note struct {
+	Term    uint64            `json:"term"`
+	Last    uint64            `json:"last"`
+	Due     int64             `json:"due,omitempty"` // in ms of the epoch, as of RestingGroup
+	Leader  id.NodeID         `json:"leader"`
+	Figures *quorumq.Overview `json:"figures,omitempty"`
+	Status  []byte            `json:"status,omitempty"` // a nodev1.GroupStatus
+}
+
+// writeNotes writes down which members hibernate, if some were closed since the last time.
+func (h *host) writeNotes() {
+	h.mu.Lock()
+	if !h.unnoted {
+		h.mu.Unlock()
+		return
+	}
+	h.unnoted, h.noted = false, time.Now()
+	sleepers := make(map[id.QueueUID]*asleep, len(h.asleep))
+	for uid, a := range h.asleep {
+		sleepers[uid] = a
+	}
+	h.mu.Unlock()
+	r := make(record, 0, len(sleepers))
+	for uid, a := range sleepers {
+		n := note{Term: a.term, Last: a.last, Due: a.due, Leader: a.leader, Figures: a.kept}
+		var err error
+		if a.status != nil {
+			n.Status, err = proto.Marshal(a.status)
+		}
+		line, err2 := json.Marshal(n)
+		if err := errors.Join(err, err2); err != nil {
+			h.c.log.Warn("a queue that hibernates is not noted", "queue", uid.String(), "error", err)
+			continue
+		}
+		r = append(r, field{strconv.FormatUint(uint64(uid), 10), string(line)})
+	}
+	if err := writeSealed(h.c.dir.path, asleepFile, 0, r); err != nil {
+		h.c.log.Warn("queues that hibernate are not noted, and will be opened at the next start", "error", err)
+	}
+}
+
+// noteSoon is writeNotes, but not too often.
+func (h *host) noteSoon() {
+	h.mu.RLock()
+	soon := time.Since(h.noted) < notesEvery
+	h.mu.RUnlock()
+	if !soon {
+		h.writeNotes()
+	}
+}
+
+// readNotes takes members whose notes are true for hibernating. It is called once, before
+// members are opened.
+func (h *host) readNotes() {
+	if h.c.cfg.HibernateAfter <= 0 {
+		return
+	}
+	r, err := readSealedCopy(h.c.dir.path, asleepFile, 0)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			h.c.log.Warn("notes about queues that hibernate cannot be read: all are opened", "error", err)
+		}
+		return
+	}
+	for _, f := range r {
+		uid, a, err := readNote(f)
+		if err != nil {
+			h.c.log.Warn("a note about a queue that hibernates cannot be read: it is opened", "error", err)
+			continue
+		}
+		if term, last, ok := h.c.shared.Ends(uid.Group()); !ok || term != a.term || last != a.last {
+			continue
+		}
+		h.asleep[uid] = a
+		h.loads.leads(uid, a.leader)
+	}
+}
+
+func readNote(f field) (id.QueueUID, *asleep, error) {
+	uid, err := strconv.ParseUint(f.key, 10, 64)
+	var n note
+	err = errors.Join(err, json.Unmarshal([]byte(f.value), &n))
+	a := &asleep{leader: n.Leader, kept: n.Figures, term: n.Term, last: n.Last, due: n.Due}
+	if err == nil && len(n.Status) > 0 {
+		a.status = &nodev1.GroupStatus{}
+		err = proto.Unmarshal(n.Status, a.status)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("cluster: note %q of queue %q: %w", f.value, f.key, err)
+	}
+	return id.QueueUID(uid), a, nil
+}
+
+// remember sets the time at which a member has something to do that was noted as
+// hibernating and is a member still. The reconcile loop calls it when it sees the queue
+// for the first time.
+func (h *host) remember(uid id.QueueUID, a *asleep) {
+	if a.due != 0 {
+		h.timers.set(uid, quorumq.Time(a.due+h.stagger(uid, a.leader).Milliseconds()))
+	}
+}
