@@ -15,7 +15,7 @@ import (
 // Defaults of Config.
 const (
 	defaultTimeout          = 500 * time.Millisecond
-	defaultStallTimeout     = 2 * time.Second
+	defaultStallTimeout     = 1500 * time.Millisecond
 	defaultMaxBatchCommands = 256
 	defaultMaxBatchBytes    = 1 << 20
 	defaultMaxInFlight      = 8
@@ -28,9 +28,10 @@ const (
 	maxAppendEntries = 64 // entries in one request to a follower, and in raft's inbox
 	commitTimeout    = 20 * time.Millisecond
 	// Timers of driven groups: of followers and candidates, and of a leader's commits. A
-	// leader's lease is half of the first.
-	drivenTimeout       = 10 * time.Minute
-	drivenCommitTimeout = 5 * time.Minute
+	// leader's lease is half of the first, and it sends heartbeats each 10th to 5th of it: ten
+	// thousand groups with timers of ten minutes would send 200 a second.
+	drivenTimeout       = 12 * time.Hour
+	drivenCommitTimeout = 6 * time.Hour
 	trailingLogs        = 1024 // entries kept for a follower that is a little behind
 	// raft's own schedule of snapshots is switched off: the group decides by bytes.
 	never = 365 * 24 * time.Hour
@@ -70,7 +71,7 @@ type Config[R, E any] struct {
 	SnapshotBytes   int64  // 0: 16 MiB
 	SnapshotEntries uint64 // 0: 65,536
 	// A leader whose write to disk takes longer than StallTimeout falls silent, so that
-	// the others elect another one. 0: 2 s; negative: never.
+	// the others elect another one. 0: 1.5 s; negative: never.
 	StallTimeout time.Duration
 	// Hangs tells that the node's disk takes nothing at present, whoever waits for it: the
 	// member does as if a write of its own hung. It must not block. nil: it never does.

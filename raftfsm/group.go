@@ -55,7 +55,6 @@ type Group[R, E any] struct {
 	failure  atomic.Pointer[error]
 	stop     chan struct{} // closed by Close or by a failure
 	stopping sync.Once
-	loopDone chan struct{}
 	closing  sync.Once
 	raftStop sync.Once
 	closeErr error
@@ -79,11 +78,10 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	}
 	g := &Group[R, E]{
 		c: c, machine: c.Machine, snaps: snaps,
-		log:      c.Logger.With("group", c.Group.String()),
-		stop:     make(chan struct{}),
-		loopDone: make(chan struct{}),
+		log:  c.Logger.With("group", c.Group.String()),
+		stop: make(chan struct{}),
 	}
-	g.proposer.wake = make(chan struct{}, 1)
+	g.proposer.begin = func() { g.spawn(g.turns) }
 	g.watch.changed, g.watch.told = make(chan struct{}), c.OnChange
 	if err := snaps.bind(c.Group, g.compactSoon); err != nil {
 		return nil, err
@@ -94,16 +92,15 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 		return nil, fmt.Errorf("raftfsm: group %s: %w", c.Group, err)
 	}
 	snaps.started()
-	events := make(chan raft.Observation, 1)
-	r.RegisterObserver(raft.NewObserver(events, false, isLeadershipEvent))
 	g.raft.Store(r)
+	r.RegisterObserver(raft.NewObserver(nil, false, g.observe))
 	if g.Failed() != nil { // by an entry that was applied before the line above
 		g.stopRaft()
 	}
 	if g.disk.later {
 		g.spawn(g.out.serve)
 	}
-	go g.loop(r, events)
+	g.proposer.signal() // what raft told before it was observed
 	return g, nil
 }
 
@@ -318,7 +315,6 @@ func (g *Group[R, E]) shutdown() error {
 	}
 	g.halt()
 	stopped := g.stopRaft()
-	<-g.loopDone
 	// Raft waits for its calls before it closes the transport, and a call to a member that
 	// is down waits for a link.
 	if t, ok := g.c.Transport.(raft.WithClose); ok {

@@ -43,15 +43,6 @@ func (g *Group[R, E]) Changed() <-chan struct{} {
 	return g.watch.changed
 }
 
-func isLeadershipEvent(o *raft.Observation) bool {
-	switch o.Data.(type) {
-	case raft.LeaderObservation, raft.RaftState:
-		return true
-	default:
-		return false
-	}
-}
-
 // Leader returns the leader as this member knows it, "" if none, and its term.
 func (g *Group[R, E]) Leader() (id.NodeID, uint64) {
 	r := g.raft.Load()
@@ -67,7 +58,7 @@ func (g *Group[R, E]) Leader() (id.NodeID, uint64) {
 func (g *Group[R, E]) Leading() bool { return g.leading.term.Load() != 0 }
 
 // begin starts acting on effects when this member's Lead command of the term is applied
-// and it still leads. If it loses the leadership just after, the loop is told and ends it.
+// and it still leads. If it loses the leadership just after, the next turn ends it.
 func (g *Group[R, E]) begin(term uint64) {
 	l := &g.leading
 	l.mu.Lock()

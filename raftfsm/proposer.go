@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
@@ -25,10 +26,14 @@ type flight[R any] struct {
 	lead      bool             // carries the Lead command
 }
 
-// proposer gathers commands into entries. Everything is guarded by mu; the loop alone
-// moves items from the queue into flights.
+// proposer gathers commands into entries. A goroutine takes turns only while there is
+// something to do: groups at rest have none. What is below mu is guarded by it; turns alone
+// move items from the queue into flights.
 type proposer[R any] struct {
-	wake chan struct{} // capacity 1
+	begin    func()        // starts the goroutine that takes turns
+	asked    atomic.Uint32 // how often a turn was asked for since the goroutine started; 0: none runs
+	news     atomic.Bool   // raft told of another leader or state
+	commands []Command     // of the entry that a turn encodes, reused
 
 	mu       sync.Mutex
 	queue    []item[R]
@@ -43,11 +48,10 @@ type proposer[R any] struct {
 	drained  chan struct{} // closed when closed and no flight is left; nil until asked for
 }
 
-// signal makes the loop look again.
+// signal asks for a turn. It does not block.
 func (p *proposer[R]) signal() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
+	if p.asked.Add(1) == 1 {
+		p.begin()
 	}
 }
 
@@ -116,13 +120,13 @@ func (g *Group[R, E]) enqueue(it item[R]) {
 		it.done(none, err)
 		return
 	}
-	if first { // else the loop has been told, or is told when a place among the flights is free
+	if first { // else a turn was asked for, or will be when a place among the flights is free
 		p.signal()
 	}
 }
 
-// admit is called with the proposer's lock held. A leader that the loop has not noticed
-// yet may gather commands already; if it is none any more, the loop refuses them.
+// admit is called with the proposer's lock held. A leader that no turn has noticed yet may
+// gather commands already; if it is none any more, the next turn refuses them.
 func (g *Group[R, E]) admit(bytes int64) error {
 	p := &g.proposer
 	switch {
@@ -142,20 +146,31 @@ func (g *Group[R, E]) notLeader() error {
 	return &NotLeaderError{Group: g.c.Group, Leader: leader}
 }
 
-// loop is the group's proposer: it notices leadership and turns commands into entries.
-func (g *Group[R, E]) loop(r *raft.Raft, events <-chan raft.Observation) {
-	defer close(g.loopDone)
-	var commands []Command // reused
+// observe takes raft's notices on raft's own goroutines.
+func (g *Group[R, E]) observe(o *raft.Observation) (take bool) {
+	switch o.Data.(type) {
+	case raft.LeaderObservation, raft.RaftState:
+		g.proposer.news.Store(true)
+		g.proposer.signal()
+	}
+	return false // there is no channel
+}
+
+// turns notices leadership and turns commands into entries, until nothing more is asked for.
+func (g *Group[R, E]) turns() {
+	p := &g.proposer
 	for {
-		select {
-		case <-g.stop:
-			return
-		case <-g.proposer.wake:
-		case <-events:
+		asked := p.asked.Load()
+		if p.news.Swap(false) {
 			g.watch.announce()
-		case <-r.LeaderCh():
 		}
-		g.turn(r, &commands)
+		if g.isStopping() {
+			return // halt refuses what waits
+		}
+		g.turn(g.raft.Load(), &p.commands)
+		if p.asked.CompareAndSwap(asked, 0) {
+			return
+		}
 	}
 }
 

@@ -118,7 +118,7 @@ func (g *Group[R, E]) settle() {
 	}
 }
 
-// leadAgain makes the loop propose a Lead command that raft refused once more.
+// leadAgain makes the proposer propose a Lead command that raft refused once more.
 func (p *proposer[R]) leadAgain(term uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
