@@ -73,7 +73,7 @@ type Config struct {
 	// Below DiskFloor its members of queues stop until there is room again; 0: 256 MiB, or
 	// an eightieth of the disk if that is less.
 	DiskLow, DiskFloor int64
-	// DiskHang is how long a write may take before the node ends; 0: 10 s. After 2 s its
+	// DiskHang is how long a write may take before the node ends; 0: 10 s. After 1.5 s its
 	// leaders are silent, so that others take over.
 	DiskHang time.Duration
 }

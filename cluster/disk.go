@@ -27,7 +27,7 @@ const (
 	// diskTick is the time between two looks at a disk that tells no news.
 	diskTick = 250 * time.Millisecond
 	// diskStall is how long a write may take before the node is silent as a leader.
-	diskStall = 2 * time.Second
+	diskStall = 1500 * time.Millisecond
 	// diskTellEvery is the time between two words to peers while nothing changes.
 	diskTellEvery = 5 * time.Second
 	// diskTellTimeout bounds one word to a peer.

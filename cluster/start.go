@@ -159,7 +159,7 @@ func (c *Cluster) connect() error {
 	c.mux, err = transport.New(transport.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
-		Beats: c.liveness, PingEvery: beatEvery,
+		Beats: c.liveness, BeatEvery: beatEvery, PingEvery: pingEvery,
 		Refuse: func(n id.NodeID) bool { return slices.Contains(refused, n) || c.View().Forgotten(n) },
 		// A link that is given up is lost, so that must not come first.
 		PingTimeout: max(time.Second, 2*c.cfg.SuspectAfter),

@@ -8,8 +8,13 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// beatEvery is the time between two beats on a link, by which liveness judges.
-const beatEvery = 150 * time.Millisecond
+const (
+	// beatEvery is the time between two beats of a pair of nodes, by which liveness judges.
+	beatEvery = 250 * time.Millisecond
+	// pingEvery is the time between two pings on the connection of a link, which show that it
+	// is still passed on when beats are.
+	pingEvery = 10 * time.Second
+)
 
 // links are what liveness looks at; the mux is there before it looks.
 type links struct{ c *Cluster }

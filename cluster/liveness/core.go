@@ -429,7 +429,7 @@ func (c *core) answer(now time.Time, g id.GroupID) Answer {
 	}
 	return Answer{
 		Leads:   m.leads() && !c.stalled,
-		Content: !m.leads() && c.content(m),
+		Content: !m.leads() && c.content(m) && !c.doubted(now, m.leader),
 		Votes:   !m.leads() && !c.stalled,
 		Campaigning: m.campaigns ||
 			m.state == raft.Candidate && now.Sub(m.candidate) < c.patience(m),

@@ -170,6 +170,14 @@ func TestAnswerOfNewMember(t *testing.T) {
 	if a := k.answer(now, 1); a.Votes != true || !a.Content {
 		t.Errorf("its leader lives: %+v", a)
 	}
+	k.look(now, "b", 200*time.Millisecond, true, false)
+	if a := k.answer(now, 1); !a.Votes || a.Content || len(k.needs) > 0 {
+		t.Errorf("its leader is late: %+v, in need: %v", a, len(k.needs) > 0)
+	}
+	k.look(now, "b", 0, true, false)
+	if a := k.answer(now, 1); !a.Content {
+		t.Errorf("its leader is back: %+v", a)
+	}
 	k.judge(now, "b", true)
 	if a := k.answer(now, 1); !a.Votes || a.Content {
 		t.Errorf("its leader is lost: %+v", a)

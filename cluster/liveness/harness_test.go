@@ -194,7 +194,7 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 	}
 	n.mux, err = transport.New(transport.Config{
 		Node: name, Epoch: epoch, Cluster: "test", Handler: n, Calls: calls{n: n},
-		Beats: n.manager, PingEvery: 150 * time.Millisecond, Logger: logger,
+		Beats: n.manager, PingEvery: 10 * time.Second, Logger: logger,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func (n *node) open(g id.GroupID, voters ...id.NodeID) {
 	m, err := raftfsm.Open(raftfsm.Config[uint64, struct{}]{
 		OnChange: func() { n.changes.add(g) },
 		Group:    g, Node: n.id, Machine: &machine{}, Storage: storage, Snapshots: snapshots,
-		Transport: spy{through, &n.appends, &n.votes}, Driven: true, StallTimeout: time.Second,
+		Transport: spy{through, &n.appends, &n.votes}, Driven: true, StallTimeout: 1500 * time.Millisecond,
 	})
 	if err != nil {
 		n.t.Fatal(err)

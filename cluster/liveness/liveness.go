@@ -80,7 +80,7 @@ type Config struct {
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
 	Tick            time.Duration // between two looks while something is to be done; 0: 50 ms
-	Rest            time.Duration // between two looks at links while nothing is; 0: 200 ms
+	Rest            time.Duration // between two looks while nothing is, and no beat is late; 0: 1 s
 	SuspectAfter    time.Duration // a peer without an answer is lost; 0: 400 ms
 	LeaderlessAfter time.Duration // a group without a leader is in need; 0: 300 ms
 	MismatchAfter   time.Duration // a peer's beats and what groups know differ: ask it; 0: 300 ms
@@ -107,11 +107,12 @@ const (
 	giveUpAfter = 5
 	// actTimeout bounds Campaign and StepDown.
 	actTimeout = 5 * time.Second
-	// checkEvery is how often groups that are not as they should be are looked at again, and
-	// members without a configuration, should a change have gone unnoticed.
+	// checkEvery is how often at most groups that are not as they should be are looked at
+	// again, and members without a configuration, should a change have gone unnoticed. At rest
+	// it is Config.Rest.
 	checkEvery = 400 * time.Millisecond
 	// sweepChecks is in how many such checks all other groups are looked at once.
-	sweepChecks = 150
+	sweepChecks = 60
 )
 
 // Validate returns all faults of the Config at once.
@@ -155,7 +156,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	or(&c.Tick, 50*time.Millisecond)
-	or(&c.Rest, 200*time.Millisecond)
+	or(&c.Rest, time.Second)
 	or(&c.SuspectAfter, 400*time.Millisecond)
 	or(&c.LeaderlessAfter, 300*time.Millisecond)
 	or(&c.MismatchAfter, 300*time.Millisecond)

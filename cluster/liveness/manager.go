@@ -82,6 +82,11 @@ func (m *Manager) Changed(g id.GroupID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.observe(time.Now(), g)
+	m.rouse()
+}
+
+// rouse ends the loop's rest if there is something to do. The lock is held.
+func (m *Manager) rouse() {
 	if m.resting && !m.core.calm() {
 		m.resting = false
 		m.hurry()
@@ -122,6 +127,9 @@ func (m *Manager) hurry() {
 	}
 }
 
+// Late implements transport.Beats: the loop looks at once what is missing.
+func (m *Manager) Late(id.NodeID) { m.hurry() }
+
 // Beat implements transport.Beats.
 func (m *Manager) Beat(to id.NodeID) transport.Beat {
 	m.mu.Lock()
@@ -135,6 +143,7 @@ func (m *Manager) HandleBeat(from transport.Peer, b transport.Beat) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.core.beat(time.Now(), from.Node, b)
+	m.rouse()
 }
 
 // Answer answers a peer's survey. A group that is led here tells its followers so.
@@ -198,7 +207,9 @@ func (m *Manager) turn(ctx context.Context, waited time.Duration) time.Duration 
 	m.mu.Lock()
 	now := time.Now()
 	owes := false // a peer has not answered at once
-	if waited > 0 {
+	if waited == 0 {
+		m.core.awake(now, m.config.Rest)
+	} else {
 		m.core.awake(now, waited)
 		for n := range m.core.peers {
 			silent, up := m.config.Links.Silent(n)

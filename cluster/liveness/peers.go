@@ -10,7 +10,8 @@ import (
 // peer is another node as this one sees it.
 type peer struct {
 	lost    bool
-	stalled bool // by its own word, or by silence about it: not set
+	silent  time.Duration // for how long it owed something at the last look
+	stalled bool          // by its own word, or by silence about it: not set
 
 	led      digest // groups that this node leads and the peer is a voter of
 	believed digest // groups that the peer leads, as far as members here know
@@ -81,7 +82,14 @@ func (c *core) look(now time.Time, n id.NodeID, silent time.Duration, up, dead b
 	if dead {
 		limit /= 2
 	}
+	c.peer(n).silent = silent
 	c.judge(now, n, !up || silent >= limit && !now.Before(c.lenient))
+}
+
+// doubted tells a node that owes a beat for half the time after which it is lost. Nothing
+// is done for that alone, but a peer that holds it for lost is not contradicted.
+func (c *core) doubted(now time.Time, n id.NodeID) bool {
+	return n != c.config.Node && c.peer(n).silent >= c.config.SuspectAfter/2 && !now.Before(c.lenient)
 }
 
 func (c *core) judge(now time.Time, n id.NodeID, lost bool) {

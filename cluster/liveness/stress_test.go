@@ -15,7 +15,7 @@ import (
 
 const (
 	// stressBound is how long a group with a majority may be without a leader that
-	// commits: far more than it takes, far less than raft's own net of ten minutes.
+	// commits: far more than it takes, far less than raft's own timers.
 	stressBound = 20 * time.Second
 	// stressGrace is the wait of a member without a configuration for the first leader.
 	stressGrace = 800 * time.Millisecond

@@ -200,17 +200,14 @@ func (l *acceptedLink) read() {
 	}
 }
 
-// beat answers pings and takes what they report; all else is a Raft call.
+// beat answers pings; all else is a Raft call.
 func (l *acceptedLink) beat(f *inFrame) {
 	p := f.frame.GetPing()
 	if p == nil {
 		l.raftCall(f)
 		return
 	}
-	if b := l.m.config.Beats; b != nil && p.GetReports() {
-		b.HandleBeat(l.peer, Beat{Led: p.GetLed(), LedHash: p.GetLedHash(), Stalled: p.GetStalled()})
-	}
-	if err := l.out.push(&nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: p.GetNumber()}}}); err != nil {
+	if err := l.out.push(pingFrame(p.GetNumber())); err != nil {
 		l.cancel(err)
 	}
 }

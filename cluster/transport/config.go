@@ -30,7 +30,7 @@ type Config struct {
 	// they are refused as unimplemented. CallerOf tells who asks. Its methods must return
 	// when their context ends: Close waits for them.
 	Calls nodev1.NodeServer
-	Beats Beats // nil: pings say nothing but that this node lives
+	Beats Beats // nil: beats say nothing but that this node lives
 	// Absent is told of a Raft call for a group without a member here. If it returns true
 	// the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
 	// must not block. nil: all are refused.
@@ -54,8 +54,9 @@ type Config struct {
 	RetryMin    time.Duration // first wait before connecting again; 0: 50 ms
 	RetryMax    time.Duration // longest wait before connecting again; 0: 500 ms
 	RetryRefuse time.Duration // wait after the peer refused this node; 0: 5 s
-	PingEvery   time.Duration // between pings on every connection; 0: 1 s
-	PingTimeout time.Duration // without any answer to pings, the link is dropped; 0: 1 s
+	BeatEvery   time.Duration // between two beats of each pair of nodes; 0: 250 ms
+	PingEvery   time.Duration // between pings on the connection of the streams; 0: 1 s
+	PingTimeout time.Duration // without beats, or an answer to pings, the link is dropped; 0: 1 s
 	CallTimeout time.Duration // a Raft call, from when it is sent; 0: 30 s
 	ParkTimeout time.Duration // AppendEntries and snapshots wait so long for a link; 0: 10 min
 	// AbsentTimeout is how long calls wait for a group to open here; 0: 2 s.
@@ -109,6 +110,7 @@ func (c Config) Validate() error {
 		{"RetryMin", c.RetryMin},
 		{"RetryMax", c.RetryMax},
 		{"RetryRefuse", c.RetryRefuse},
+		{"BeatEvery", c.BeatEvery},
 		{"PingEvery", c.PingEvery},
 		{"PingTimeout", c.PingTimeout},
 		{"CallTimeout", c.CallTimeout},
@@ -153,6 +155,7 @@ func (c Config) withDefaults() Config {
 	orTime(&c.RetryMin, 50*time.Millisecond)
 	orTime(&c.RetryMax, max(500*time.Millisecond, c.RetryMin))
 	orTime(&c.RetryRefuse, 5*time.Second)
+	orTime(&c.BeatEvery, 250*time.Millisecond)
 	orTime(&c.PingEvery, time.Second)
 	orTime(&c.PingTimeout, time.Second)
 	orTime(&c.CallTimeout, 30*time.Second)

@@ -29,10 +29,12 @@ type Mux struct {
 	epochs    epochs
 	strangers strangers
 	accepted  accepted
-	running   sync.WaitGroup // runs of peers, readers of accepted links
+	running   sync.WaitGroup // runs of peers, readers of accepted links, beats
+	beating   sync.Once      // the first peer that this node asks for beats
 
 	mu     sync.Mutex // guards what follows
 	peers  map[id.NodeID]*peer
+	pulses map[id.NodeID]*pulse
 	gone   map[id.NodeID]<-chan struct{} // ends of peers that were removed
 	groups map[id.GroupID]*group
 	absent absent
@@ -52,6 +54,7 @@ func New(c Config) (*Mux, error) {
 		config: c, log: c.Logger, identity: newIdentity(&c), codec: newCodec(),
 		strangers: strangers{told: map[string]bool{}},
 		epochs:    epochs{newest: map[id.NodeID]id.Epoch{}},
+		pulses:    map[id.NodeID]*pulse{},
 		peers:     map[id.NodeID]*peer{}, gone: map[id.NodeID]<-chan struct{}{}, groups: map[id.GroupID]*group{},
 	}
 	m.accepted.init()
@@ -68,10 +71,10 @@ func New(c Config) (*Mux, error) {
 		grpc.ReadBufferSize(socketBufferBytes),
 		grpc.WriteBufferSize(socketBufferBytes),
 		grpc.ConnectionTimeout(c.DialTimeout),
-		// The opener's pings notice a frozen peer first; this clears up the accepted end,
-		// with more patience, because a machine that is busy for a moment is not frozen.
-		// gRPC does not go below a second here.
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: max(c.PingEvery, time.Second), Timeout: 3 * c.PingTimeout}),
+		// Beats and the opener's pings notice a frozen peer first; this clears up the accepted
+		// end, with more patience, because a machine that is busy for a moment is not frozen.
+		// While the opener's pings come, it sends none. gRPC does not go below a second here.
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: max(2*c.PingEvery, time.Second), Timeout: 3 * c.PingTimeout}),
 		grpc.WaitForHandlers(true),
 	)
 	nodev1.RegisterNodeServer(m.server, service{NodeServer: c.Calls, m: m})
@@ -115,14 +118,18 @@ func (m *Mux) ensure(n id.NodeID) *peer {
 // RemovePeer drops the links to a peer. It does not wait for LinkDown.
 func (m *Mux) RemovePeer(n id.NodeID) {
 	m.mu.Lock()
-	p := m.peers[n]
+	p, beats := m.peers[n], m.pulses[n]
 	if p != nil {
 		delete(m.peers, n)
 		m.gone[n] = p.done
 	}
+	delete(m.pulses, n)
 	m.mu.Unlock()
 	if p != nil {
 		p.cancel()
+	}
+	if beats != nil {
+		beats.drop()
 	}
 }
 
@@ -164,16 +171,16 @@ func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 	return s.remote.Epoch, true
 }
 
-// Silent tells for how long the peer has owed an answer on this node's own links, and
-// that these are up. An answer has gone both ways: a peer that can only be heard, or
-// only hears, falls silent here. A node that is too busy to ask does not hold that
-// against its peers.
+// Silent tells for how long a beat has been missing between this node and the peer, or an
+// answer on this node's own links, and that these are up. Beats tell what was heard: a peer
+// that can only be heard, or only hears, falls silent here. A node that is too busy to ask
+// does not hold that against its peers.
 func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 	s, err := m.session(n)
 	if err != nil {
 		return 0, false
 	}
-	return s.owed(), true
+	return max(s.owed(), m.pulse(n).owed(time.Now(), s.began)), true
 }
 
 // Client returns the peer's calls on the shared connection. It may be kept: each call

@@ -63,6 +63,7 @@ func (m *Mux) acceptTLS() *tls.Config {
 		MinVersion:             tls.VersionTLS13,
 		ClientAuth:             tls.RequireAnyClientCert, // VerifyConnection checks it
 		SessionTicketsDisabled: true,
+		NextProtos:             []string{"h2", beatProtocol},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			own, _ := m.config.TLS()
 			return &own, nil
@@ -201,10 +202,19 @@ func (m *Mux) credentials() credentials.TransportCredentials {
 // Clone implements credentials.TransportCredentials.
 func (a acceptCredentials) Clone() credentials.TransportCredentials { return a }
 
-// ServerHandshake implements credentials.TransportCredentials.
+// ServerHandshake implements credentials.TransportCredentials. It keeps connections for
+// beats to itself.
 func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if a.m.config.TLS == nil {
-		return a.TransportCredentials.ServerHandshake(&lookedAt{Conn: raw, look: a.plain})
+		head := make([]byte, len(beatPreface))
+		n, err := io.ReadFull(raw, head)
+		switch {
+		case err != nil && n == 0:
+			return nil, nil, err
+		case string(head) == beatPreface:
+			return a.beats(raw, nil)
+		}
+		return a.TransportCredentials.ServerHandshake(&lookedAt{Conn: &headed{Conn: raw, head: head[:n]}, look: a.plain})
 	}
 	looked := &lookedAt{Conn: raw, keep: true}
 	looked.look = func(b []byte, err error) error {
@@ -217,11 +227,20 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	conn, info, err := a.TransportCredentials.ServerHandshake(looked)
 	looked.keep = false
 	if err == nil {
+		if s, is := info.(credentials.TLSInfo); is && s.State.NegotiatedProtocol == beatProtocol {
+			return a.beats(conn, info)
+		}
 		return conn, info, nil
 	}
 	a.m.strangers.refused(a.m, err)
 	linger(raw)
 	return nil, nil, err
+}
+
+// beats takes a connection for beats away from gRPC.
+func (a acceptCredentials) beats(conn net.Conn, info credentials.AuthInfo) (net.Conn, credentials.AuthInfo, error) {
+	a.m.running.Go(func() { a.m.acceptBeats(conn, info) })
+	return nil, nil, credentials.ErrConnDispatched
 }
 
 // plain looks at what a caller sends first to a node without TLS.

@@ -49,6 +49,8 @@ type session struct {
 	cancel  context.CancelCauseFunc
 	conn    *grpc.ClientConn
 	over    chan struct{} // closed when the peer's run took the session off
+	began   time.Time     // when all of it was open
+	line    *beatLine     // nil: the peer opens it
 	sent    atomic.Uint64 // number of the last ping
 	asked   atomic.Int64  // when the oldest ping without an answer was sent, nanoseconds since 1970; 0: none
 
@@ -84,6 +86,10 @@ func (p *peer) dial() (*session, error) {
 		s.cancel(fmt.Errorf("transport: node %q at %s did not answer within %v", p.node, address, c.DialTimeout))
 	})
 	err = s.open()
+	if err == nil && p.m.pulse(p.node).asks {
+		s.line, err = s.openBeats()
+	}
+	s.began = time.Now()
 	if !late.Stop() && err == nil {
 		err = context.Cause(s.ctx)
 	}
@@ -184,6 +190,12 @@ func (s *session) serve() error {
 	})
 	all.Go(func() { s.fail(s.receive(s.beatStream, s.beat)) })
 	all.Go(func() { s.fail(s.ping()) })
+	pulse := s.p.m.pulse(s.p.node)
+	if s.line != nil {
+		all.Go(func() { s.fail(pulse.serve(s.line.conn, s.line.reader, s.remote)) })
+	} else {
+		pulse.expect()
+	}
 	all.Wait()
 	s.p.m.log.Debug("session ended", "peer", s.p.node, "error", context.Cause(s.ctx))
 	return errors.Join(context.Cause(s.ctx), s.closeConn())
@@ -233,9 +245,13 @@ func (s *session) receive(stream messageReceiver, take func(*inFrame)) error {
 	}
 }
 
-// ping asks the peer for a sign of life again and again, and ends when all stays silent: a
-// process that is stopped keeps its sockets, so nothing else would tell. Each ping also
-// says what this node has to say of itself.
+// silent is why a session is given up whose peer is not heard.
+func (s *session) silent() error {
+	return fmt.Errorf("%w: node %q did not answer within %v", ErrLinkDown, s.p.node, s.p.m.config.PingTimeout)
+}
+
+// ping asks the peer for a sign of life again and again, and ends when all stays silent.
+// Beats tell sooner, but of another connection.
 func (s *session) ping() error {
 	c := &s.p.m.config
 	next := time.NewTicker(c.PingEvery)
@@ -250,14 +266,14 @@ func (s *session) ping() error {
 			if s.asked.CompareAndSwap(0, time.Now().UnixNano()) {
 				late.Reset(c.PingTimeout)
 			}
-			if err := s.beats.push(s.pingFrame(number)); err != nil {
+			if err := s.beats.push(pingFrame(number)); err != nil {
 				return err
 			}
 			number++
 		case <-late.C:
 			owed := s.owed()
 			if owed >= c.PingTimeout {
-				return fmt.Errorf("%w: node %q did not answer a ping within %v", ErrLinkDown, s.p.node, c.PingTimeout)
+				return s.silent()
 			}
 			if owed > 0 {
 				late.Reset(c.PingTimeout - owed)
@@ -277,13 +293,8 @@ func (s *session) owed() time.Duration {
 	return max(1, time.Since(time.Unix(0, asked)))
 }
 
-func (s *session) pingFrame(number uint64) *nodev1.Frame {
-	p := &nodev1.Ping{Number: number}
-	if b := s.p.m.config.Beats; b != nil {
-		says := b.Beat(s.p.node)
-		p.Reports, p.Led, p.LedHash, p.Stalled = true, says.Led, says.LedHash, says.Stalled
-	}
-	return &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: p}}
+func pingFrame(number uint64) *nodev1.Frame {
+	return &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}
 }
 
 // beat takes what comes back on the link of small frames.

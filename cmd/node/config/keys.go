@@ -54,7 +54,7 @@ func Keys() []Key {
 		{"timeouts.heartbeat", 500 * time.Millisecond, "the catalog's leader is taken for lost after about this long without a word"},
 		{"timeouts.hibernate", time.Duration(0), "a queue without consumers that nobody uses for this long is closed on all its nodes until somebody asks for it; 0: never; the same on every node"},
 		{"timeouts.drain", 60 * time.Second, "moving leadership away before the node stops"},
-		{"timeouts.disk_hang", 10 * time.Second, "a write to the disk does not come back: the process ends with code 75; its leaders are silent after 2 s"},
+		{"timeouts.disk_hang", 10 * time.Second, "a write to the disk does not come back: the process ends with code 75; its leaders are silent after 1.5 s"},
 	}
 }
 

@@ -86,7 +86,7 @@ func (x QueueError_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use QueueError_Kind.Descriptor instead.
 func (QueueError_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{21, 0}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{22, 0}
 }
 
 // Pressure says how near the disk is to being full.
@@ -144,7 +144,7 @@ func (x DiskState_Pressure) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiskState_Pressure.Descriptor instead.
 func (DiskState_Pressure) EnumDescriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{36, 0}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37, 0}
 }
 
 // LinkRequest carries what gathered at the opener, in order.
@@ -428,7 +428,9 @@ type Ping struct {
 	// Stalled tells that a write to the sender's disk hangs.
 	Stalled bool `protobuf:"varint,4,opt,name=stalled,proto3" json:"stalled,omitempty"`
 	// Reports tells that the fields above are filled.
-	Reports       bool `protobuf:"varint,5,opt,name=reports,proto3" json:"reports,omitempty"`
+	Reports bool `protobuf:"varint,5,opt,name=reports,proto3" json:"reports,omitempty"`
+	// Heard is the number of the newest answer that the sender has got.
+	Heard         uint64 `protobuf:"varint,6,opt,name=heard,proto3" json:"heard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +500,69 @@ func (x *Ping) GetReports() bool {
 	return false
 }
 
+func (x *Ping) GetHeard() uint64 {
+	if x != nil {
+		return x.Heard
+	}
+	return 0
+}
+
+// BeatHello is the first message of each end of a connection for beats; all others are
+// Pings, each with its length in two bytes before it, the higher one first.
+type BeatHello struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Identity is what the metadata of a Link says.
+	Identity map[string]string `protobuf:"bytes,1,rep,name=identity,proto3" json:"identity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Refusal says why there will be no beats; empty if there will.
+	Refusal       string `protobuf:"bytes,2,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BeatHello) Reset() {
+	*x = BeatHello{}
+	mi := &file_node_v1_node_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BeatHello) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BeatHello) ProtoMessage() {}
+
+func (x *BeatHello) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BeatHello.ProtoReflect.Descriptor instead.
+func (*BeatHello) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *BeatHello) GetIdentity() map[string]string {
+	if x != nil {
+		return x.Identity
+	}
+	return nil
+}
+
+func (x *BeatHello) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
 // RaftCall is a Raft RPC of one group.
 type RaftCall struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -518,7 +583,7 @@ type RaftCall struct {
 
 func (x *RaftCall) Reset() {
 	*x = RaftCall{}
-	mi := &file_node_v1_node_proto_msgTypes[4]
+	mi := &file_node_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +595,7 @@ func (x *RaftCall) String() string {
 func (*RaftCall) ProtoMessage() {}
 
 func (x *RaftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[4]
+	mi := &file_node_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +608,7 @@ func (x *RaftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftCall.ProtoReflect.Descriptor instead.
 func (*RaftCall) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RaftCall) GetGroup() uint64 {
@@ -650,7 +715,7 @@ type RaftAnswer struct {
 
 func (x *RaftAnswer) Reset() {
 	*x = RaftAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[5]
+	mi := &file_node_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +727,7 @@ func (x *RaftAnswer) String() string {
 func (*RaftAnswer) ProtoMessage() {}
 
 func (x *RaftAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[5]
+	mi := &file_node_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +740,7 @@ func (x *RaftAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftAnswer.ProtoReflect.Descriptor instead.
 func (*RaftAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RaftAnswer) GetRequest() uint64 {
@@ -775,7 +840,7 @@ type RaftHeader struct {
 
 func (x *RaftHeader) Reset() {
 	*x = RaftHeader{}
-	mi := &file_node_v1_node_proto_msgTypes[6]
+	mi := &file_node_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +852,7 @@ func (x *RaftHeader) String() string {
 func (*RaftHeader) ProtoMessage() {}
 
 func (x *RaftHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[6]
+	mi := &file_node_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +865,7 @@ func (x *RaftHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftHeader.ProtoReflect.Descriptor instead.
 func (*RaftHeader) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RaftHeader) GetProtocolVersion() int32 {
@@ -838,7 +903,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_node_v1_node_proto_msgTypes[7]
+	mi := &file_node_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +915,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[7]
+	mi := &file_node_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +928,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *LogEntry) GetIndex() uint64 {
@@ -918,7 +983,7 @@ type AppendEntriesRequest struct {
 
 func (x *AppendEntriesRequest) Reset() {
 	*x = AppendEntriesRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[8]
+	mi := &file_node_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +995,7 @@ func (x *AppendEntriesRequest) String() string {
 func (*AppendEntriesRequest) ProtoMessage() {}
 
 func (x *AppendEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[8]
+	mi := &file_node_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1008,7 @@ func (x *AppendEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEntriesRequest.ProtoReflect.Descriptor instead.
 func (*AppendEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AppendEntriesRequest) GetHeader() *RaftHeader {
@@ -1009,7 +1074,7 @@ type AppendEntriesResponse struct {
 
 func (x *AppendEntriesResponse) Reset() {
 	*x = AppendEntriesResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[9]
+	mi := &file_node_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1021,7 +1086,7 @@ func (x *AppendEntriesResponse) String() string {
 func (*AppendEntriesResponse) ProtoMessage() {}
 
 func (x *AppendEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[9]
+	mi := &file_node_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1034,7 +1099,7 @@ func (x *AppendEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEntriesResponse.ProtoReflect.Descriptor instead.
 func (*AppendEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AppendEntriesResponse) GetHeader() *RaftHeader {
@@ -1087,7 +1152,7 @@ type RequestVoteRequest struct {
 
 func (x *RequestVoteRequest) Reset() {
 	*x = RequestVoteRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[10]
+	mi := &file_node_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1164,7 @@ func (x *RequestVoteRequest) String() string {
 func (*RequestVoteRequest) ProtoMessage() {}
 
 func (x *RequestVoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[10]
+	mi := &file_node_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1177,7 @@ func (x *RequestVoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestVoteRequest.ProtoReflect.Descriptor instead.
 func (*RequestVoteRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RequestVoteRequest) GetHeader() *RaftHeader {
@@ -1170,7 +1235,7 @@ type RequestVoteResponse struct {
 
 func (x *RequestVoteResponse) Reset() {
 	*x = RequestVoteResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[11]
+	mi := &file_node_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1182,7 +1247,7 @@ func (x *RequestVoteResponse) String() string {
 func (*RequestVoteResponse) ProtoMessage() {}
 
 func (x *RequestVoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[11]
+	mi := &file_node_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1195,7 +1260,7 @@ func (x *RequestVoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestVoteResponse.ProtoReflect.Descriptor instead.
 func (*RequestVoteResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RequestVoteResponse) GetHeader() *RaftHeader {
@@ -1239,7 +1304,7 @@ type RequestPreVoteRequest struct {
 
 func (x *RequestPreVoteRequest) Reset() {
 	*x = RequestPreVoteRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[12]
+	mi := &file_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1316,7 @@ func (x *RequestPreVoteRequest) String() string {
 func (*RequestPreVoteRequest) ProtoMessage() {}
 
 func (x *RequestPreVoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[12]
+	mi := &file_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1329,7 @@ func (x *RequestPreVoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPreVoteRequest.ProtoReflect.Descriptor instead.
 func (*RequestPreVoteRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RequestPreVoteRequest) GetHeader() *RaftHeader {
@@ -1307,7 +1372,7 @@ type RequestPreVoteResponse struct {
 
 func (x *RequestPreVoteResponse) Reset() {
 	*x = RequestPreVoteResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[13]
+	mi := &file_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1319,7 +1384,7 @@ func (x *RequestPreVoteResponse) String() string {
 func (*RequestPreVoteResponse) ProtoMessage() {}
 
 func (x *RequestPreVoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[13]
+	mi := &file_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1332,7 +1397,7 @@ func (x *RequestPreVoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPreVoteResponse.ProtoReflect.Descriptor instead.
 func (*RequestPreVoteResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RequestPreVoteResponse) GetHeader() *RaftHeader {
@@ -1366,7 +1431,7 @@ type TimeoutNowRequest struct {
 
 func (x *TimeoutNowRequest) Reset() {
 	*x = TimeoutNowRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[14]
+	mi := &file_node_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1378,7 +1443,7 @@ func (x *TimeoutNowRequest) String() string {
 func (*TimeoutNowRequest) ProtoMessage() {}
 
 func (x *TimeoutNowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[14]
+	mi := &file_node_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1391,7 +1456,7 @@ func (x *TimeoutNowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeoutNowRequest.ProtoReflect.Descriptor instead.
 func (*TimeoutNowRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TimeoutNowRequest) GetHeader() *RaftHeader {
@@ -1411,7 +1476,7 @@ type TimeoutNowResponse struct {
 
 func (x *TimeoutNowResponse) Reset() {
 	*x = TimeoutNowResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[15]
+	mi := &file_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1488,7 @@ func (x *TimeoutNowResponse) String() string {
 func (*TimeoutNowResponse) ProtoMessage() {}
 
 func (x *TimeoutNowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[15]
+	mi := &file_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1501,7 @@ func (x *TimeoutNowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeoutNowResponse.ProtoReflect.Descriptor instead.
 func (*TimeoutNowResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TimeoutNowResponse) GetHeader() *RaftHeader {
@@ -1457,7 +1522,7 @@ type InstallSnapshotRequest struct {
 
 func (x *InstallSnapshotRequest) Reset() {
 	*x = InstallSnapshotRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[16]
+	mi := &file_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1534,7 @@ func (x *InstallSnapshotRequest) String() string {
 func (*InstallSnapshotRequest) ProtoMessage() {}
 
 func (x *InstallSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[16]
+	mi := &file_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1547,7 @@ func (x *InstallSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*InstallSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InstallSnapshotRequest) GetHeader() *InstallSnapshotHeader {
@@ -1519,7 +1584,7 @@ type InstallSnapshotHeader struct {
 
 func (x *InstallSnapshotHeader) Reset() {
 	*x = InstallSnapshotHeader{}
-	mi := &file_node_v1_node_proto_msgTypes[17]
+	mi := &file_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1596,7 @@ func (x *InstallSnapshotHeader) String() string {
 func (*InstallSnapshotHeader) ProtoMessage() {}
 
 func (x *InstallSnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[17]
+	mi := &file_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1609,7 @@ func (x *InstallSnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallSnapshotHeader.ProtoReflect.Descriptor instead.
 func (*InstallSnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *InstallSnapshotHeader) GetGroup() uint64 {
@@ -1636,7 +1701,7 @@ type InstallSnapshotResponse struct {
 
 func (x *InstallSnapshotResponse) Reset() {
 	*x = InstallSnapshotResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[18]
+	mi := &file_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1648,7 +1713,7 @@ func (x *InstallSnapshotResponse) String() string {
 func (*InstallSnapshotResponse) ProtoMessage() {}
 
 func (x *InstallSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[18]
+	mi := &file_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1661,7 +1726,7 @@ func (x *InstallSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*InstallSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *InstallSnapshotResponse) GetHeader() *RaftHeader {
@@ -1700,7 +1765,7 @@ type QueueCommand struct {
 
 func (x *QueueCommand) Reset() {
 	*x = QueueCommand{}
-	mi := &file_node_v1_node_proto_msgTypes[19]
+	mi := &file_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1777,7 @@ func (x *QueueCommand) String() string {
 func (*QueueCommand) ProtoMessage() {}
 
 func (x *QueueCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[19]
+	mi := &file_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1790,7 @@ func (x *QueueCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCommand.ProtoReflect.Descriptor instead.
 func (*QueueCommand) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *QueueCommand) GetRequest() uint64 {
@@ -1779,7 +1844,7 @@ type QueueReply struct {
 
 func (x *QueueReply) Reset() {
 	*x = QueueReply{}
-	mi := &file_node_v1_node_proto_msgTypes[20]
+	mi := &file_node_v1_node_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +1856,7 @@ func (x *QueueReply) String() string {
 func (*QueueReply) ProtoMessage() {}
 
 func (x *QueueReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[20]
+	mi := &file_node_v1_node_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +1869,7 @@ func (x *QueueReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReply.ProtoReflect.Descriptor instead.
 func (*QueueReply) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QueueReply) GetRequest() uint64 {
@@ -1889,7 +1954,7 @@ type QueueError struct {
 
 func (x *QueueError) Reset() {
 	*x = QueueError{}
-	mi := &file_node_v1_node_proto_msgTypes[21]
+	mi := &file_node_v1_node_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +1966,7 @@ func (x *QueueError) String() string {
 func (*QueueError) ProtoMessage() {}
 
 func (x *QueueError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[21]
+	mi := &file_node_v1_node_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +1979,7 @@ func (x *QueueError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueError.ProtoReflect.Descriptor instead.
 func (*QueueError) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{21}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *QueueError) GetKind() QueueError_Kind {
@@ -1949,7 +2014,7 @@ type Deliveries struct {
 
 func (x *Deliveries) Reset() {
 	*x = Deliveries{}
-	mi := &file_node_v1_node_proto_msgTypes[22]
+	mi := &file_node_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2026,7 @@ func (x *Deliveries) String() string {
 func (*Deliveries) ProtoMessage() {}
 
 func (x *Deliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[22]
+	mi := &file_node_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2039,7 @@ func (x *Deliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliveries.ProtoReflect.Descriptor instead.
 func (*Deliveries) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{22}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Deliveries) GetQueue() uint64 {
@@ -2010,7 +2075,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_node_v1_node_proto_msgTypes[23]
+	mi := &file_node_v1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2022,7 +2087,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[23]
+	mi := &file_node_v1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2035,7 +2100,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{23}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Delivery) GetEpoch() uint64 {
@@ -2109,7 +2174,7 @@ type ConsumerNotice struct {
 
 func (x *ConsumerNotice) Reset() {
 	*x = ConsumerNotice{}
-	mi := &file_node_v1_node_proto_msgTypes[24]
+	mi := &file_node_v1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2186,7 @@ func (x *ConsumerNotice) String() string {
 func (*ConsumerNotice) ProtoMessage() {}
 
 func (x *ConsumerNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[24]
+	mi := &file_node_v1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2199,7 @@ func (x *ConsumerNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerNotice.ProtoReflect.Descriptor instead.
 func (*ConsumerNotice) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{24}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ConsumerNotice) GetQueue() uint64 {
@@ -2187,7 +2252,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_node_v1_node_proto_msgTypes[25]
+	mi := &file_node_v1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2264,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[25]
+	mi := &file_node_v1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2277,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{25}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Resume) GetRequest() uint64 {
@@ -2267,7 +2332,7 @@ type ProposeCatalogRequest struct {
 
 func (x *ProposeCatalogRequest) Reset() {
 	*x = ProposeCatalogRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[26]
+	mi := &file_node_v1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2344,7 @@ func (x *ProposeCatalogRequest) String() string {
 func (*ProposeCatalogRequest) ProtoMessage() {}
 
 func (x *ProposeCatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[26]
+	mi := &file_node_v1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2357,7 @@ func (x *ProposeCatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeCatalogRequest.ProtoReflect.Descriptor instead.
 func (*ProposeCatalogRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{26}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProposeCatalogRequest) GetCommand() []byte {
@@ -2316,7 +2381,7 @@ type ProposeCatalogResponse struct {
 
 func (x *ProposeCatalogResponse) Reset() {
 	*x = ProposeCatalogResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[27]
+	mi := &file_node_v1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2393,7 @@ func (x *ProposeCatalogResponse) String() string {
 func (*ProposeCatalogResponse) ProtoMessage() {}
 
 func (x *ProposeCatalogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[27]
+	mi := &file_node_v1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2406,7 @@ func (x *ProposeCatalogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeCatalogResponse.ProtoReflect.Descriptor instead.
 func (*ProposeCatalogResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{27}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ProposeCatalogResponse) GetIndex() uint64 {
@@ -2382,7 +2447,7 @@ type AwaitCatalogRequest struct {
 
 func (x *AwaitCatalogRequest) Reset() {
 	*x = AwaitCatalogRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[28]
+	mi := &file_node_v1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +2459,7 @@ func (x *AwaitCatalogRequest) String() string {
 func (*AwaitCatalogRequest) ProtoMessage() {}
 
 func (x *AwaitCatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[28]
+	mi := &file_node_v1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +2472,7 @@ func (x *AwaitCatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitCatalogRequest.ProtoReflect.Descriptor instead.
 func (*AwaitCatalogRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{28}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AwaitCatalogRequest) GetIndex() uint64 {
@@ -2426,7 +2491,7 @@ type AwaitCatalogResponse struct {
 
 func (x *AwaitCatalogResponse) Reset() {
 	*x = AwaitCatalogResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[29]
+	mi := &file_node_v1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2438,7 +2503,7 @@ func (x *AwaitCatalogResponse) String() string {
 func (*AwaitCatalogResponse) ProtoMessage() {}
 
 func (x *AwaitCatalogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[29]
+	mi := &file_node_v1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2451,7 +2516,7 @@ func (x *AwaitCatalogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitCatalogResponse.ProtoReflect.Descriptor instead.
 func (*AwaitCatalogResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{29}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{30}
 }
 
 // QueueStatusRequest names a queue by its UID.
@@ -2466,7 +2531,7 @@ type QueueStatusRequest struct {
 
 func (x *QueueStatusRequest) Reset() {
 	*x = QueueStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[30]
+	mi := &file_node_v1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2478,7 +2543,7 @@ func (x *QueueStatusRequest) String() string {
 func (*QueueStatusRequest) ProtoMessage() {}
 
 func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[30]
+	mi := &file_node_v1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2491,7 +2556,7 @@ func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusRequest.ProtoReflect.Descriptor instead.
 func (*QueueStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{30}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *QueueStatusRequest) GetQueue() uint64 {
@@ -2535,7 +2600,7 @@ type QueueStatusResponse struct {
 
 func (x *QueueStatusResponse) Reset() {
 	*x = QueueStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2547,7 +2612,7 @@ func (x *QueueStatusResponse) String() string {
 func (*QueueStatusResponse) ProtoMessage() {}
 
 func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2560,7 +2625,7 @@ func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusResponse.ProtoReflect.Descriptor instead.
 func (*QueueStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *QueueStatusResponse) GetHasOverview() bool {
@@ -2642,7 +2707,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2654,7 +2719,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2667,7 +2732,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *MemberChange) GetId() uint64 {
@@ -2723,7 +2788,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +2800,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +2813,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *NodeStatusRequest) GetBrief() bool {
@@ -2788,7 +2853,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2800,7 +2865,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2813,7 +2878,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *NodeStatusResponse) GetNode() string {
@@ -2919,7 +2984,7 @@ type LostMember struct {
 
 func (x *LostMember) Reset() {
 	*x = LostMember{}
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +2996,7 @@ func (x *LostMember) String() string {
 func (*LostMember) ProtoMessage() {}
 
 func (x *LostMember) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +3009,7 @@ func (x *LostMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostMember.ProtoReflect.Descriptor instead.
 func (*LostMember) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LostMember) GetQueue() uint64 {
@@ -2983,7 +3048,7 @@ type DiskState struct {
 
 func (x *DiskState) Reset() {
 	*x = DiskState{}
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2995,7 +3060,7 @@ func (x *DiskState) String() string {
 func (*DiskState) ProtoMessage() {}
 
 func (x *DiskState) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3008,7 +3073,7 @@ func (x *DiskState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskState.ProtoReflect.Descriptor instead.
 func (*DiskState) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DiskState) GetPressure() DiskState_Pressure {
@@ -3086,7 +3151,7 @@ type TellDiskRequest struct {
 
 func (x *TellDiskRequest) Reset() {
 	*x = TellDiskRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3098,7 +3163,7 @@ func (x *TellDiskRequest) String() string {
 func (*TellDiskRequest) ProtoMessage() {}
 
 func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3111,7 +3176,7 @@ func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskRequest.ProtoReflect.Descriptor instead.
 func (*TellDiskRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *TellDiskRequest) GetNumber() uint64 {
@@ -3137,7 +3202,7 @@ type TellDiskResponse struct {
 
 func (x *TellDiskResponse) Reset() {
 	*x = TellDiskResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3214,7 @@ func (x *TellDiskResponse) String() string {
 func (*TellDiskResponse) ProtoMessage() {}
 
 func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3227,7 @@ func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskResponse.ProtoReflect.Descriptor instead.
 func (*TellDiskResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
 }
 
 // GroupStatus is one group member's state.
@@ -3184,7 +3249,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3196,7 +3261,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3209,7 +3274,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -3287,7 +3352,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3364,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3377,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -3338,7 +3403,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3350,7 +3415,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3363,7 +3428,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
 }
 
 // HibernateRequest names groups at rest.
@@ -3376,7 +3441,7 @@ type HibernateRequest struct {
 
 func (x *HibernateRequest) Reset() {
 	*x = HibernateRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3453,7 @@ func (x *HibernateRequest) String() string {
 func (*HibernateRequest) ProtoMessage() {}
 
 func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3466,7 @@ func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateRequest.ProtoReflect.Descriptor instead.
 func (*HibernateRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *HibernateRequest) GetGroups() []*RestingGroup {
@@ -3427,7 +3492,7 @@ type RestingGroup struct {
 
 func (x *RestingGroup) Reset() {
 	*x = RestingGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3439,7 +3504,7 @@ func (x *RestingGroup) String() string {
 func (*RestingGroup) ProtoMessage() {}
 
 func (x *RestingGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3452,7 +3517,7 @@ func (x *RestingGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestingGroup.ProtoReflect.Descriptor instead.
 func (*RestingGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RestingGroup) GetGroup() uint64 {
@@ -3494,7 +3559,7 @@ type HibernateResponse struct {
 
 func (x *HibernateResponse) Reset() {
 	*x = HibernateResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3506,7 +3571,7 @@ func (x *HibernateResponse) String() string {
 func (*HibernateResponse) ProtoMessage() {}
 
 func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3519,7 +3584,7 @@ func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateResponse.ProtoReflect.Descriptor instead.
 func (*HibernateResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *HibernateResponse) GetClosed() []bool {
@@ -3539,7 +3604,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3551,7 +3616,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3564,7 +3629,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -3586,7 +3651,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3598,7 +3663,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3611,7 +3676,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -3645,7 +3710,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3657,7 +3722,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3670,7 +3735,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -3700,7 +3765,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3712,7 +3777,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3725,7 +3790,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -3783,7 +3848,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3795,7 +3860,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3808,7 +3873,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -3849,7 +3914,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3861,7 +3926,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3874,7 +3939,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DrainRequest) GetTimeoutMs() int64 {
@@ -3894,7 +3959,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3906,7 +3971,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3919,7 +3984,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -3954,7 +4019,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3966,7 +4031,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3979,7 +4044,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Operation) GetId() string {
@@ -4096,7 +4161,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4108,7 +4173,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4121,7 +4186,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
 }
 
 // ListOperationsResponse lists operations, oldest first.
@@ -4134,7 +4199,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4146,7 +4211,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4159,7 +4224,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -4180,7 +4245,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4192,7 +4257,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4205,7 +4270,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -4232,7 +4297,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4244,7 +4309,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4257,7 +4322,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -4277,7 +4342,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4289,7 +4354,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4302,7 +4367,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -4322,7 +4387,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4334,7 +4399,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4347,7 +4412,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -4379,13 +4444,20 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06notice\x18\x06 \x01(\v2\x1f.quorate.node.v1.ConsumerNoticeH\x00R\x06notice\x121\n" +
 	"\x06resume\x18\a \x01(\v2\x17.quorate.node.v1.ResumeH\x00R\x06resume\x12+\n" +
 	"\x04ping\x18\b \x01(\v2\x15.quorate.node.v1.PingH\x00R\x04pingB\x06\n" +
-	"\x04kind\"\x7f\n" +
+	"\x04kind\"\x95\x01\n" +
 	"\x04Ping\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
 	"\x03led\x18\x02 \x01(\x04R\x03led\x12\x19\n" +
 	"\bled_hash\x18\x03 \x01(\x06R\aledHash\x12\x18\n" +
 	"\astalled\x18\x04 \x01(\bR\astalled\x12\x18\n" +
-	"\areports\x18\x05 \x01(\bR\areports\"\xf6\x02\n" +
+	"\areports\x18\x05 \x01(\bR\areports\x12\x14\n" +
+	"\x05heard\x18\x06 \x01(\x04R\x05heard\"\xa8\x01\n" +
+	"\tBeatHello\x12D\n" +
+	"\bidentity\x18\x01 \x03(\v2(.quorate.node.v1.BeatHello.IdentityEntryR\bidentity\x12\x18\n" +
+	"\arefusal\x18\x02 \x01(\tR\arefusal\x1a;\n" +
+	"\rIdentityEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf6\x02\n" +
 	"\bRaftCall\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12N\n" +
@@ -4725,7 +4797,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
@@ -4733,146 +4805,149 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*LinkResponse)(nil),               // 3: quorate.node.v1.LinkResponse
 	(*Frame)(nil),                      // 4: quorate.node.v1.Frame
 	(*Ping)(nil),                       // 5: quorate.node.v1.Ping
-	(*RaftCall)(nil),                   // 6: quorate.node.v1.RaftCall
-	(*RaftAnswer)(nil),                 // 7: quorate.node.v1.RaftAnswer
-	(*RaftHeader)(nil),                 // 8: quorate.node.v1.RaftHeader
-	(*LogEntry)(nil),                   // 9: quorate.node.v1.LogEntry
-	(*AppendEntriesRequest)(nil),       // 10: quorate.node.v1.AppendEntriesRequest
-	(*AppendEntriesResponse)(nil),      // 11: quorate.node.v1.AppendEntriesResponse
-	(*RequestVoteRequest)(nil),         // 12: quorate.node.v1.RequestVoteRequest
-	(*RequestVoteResponse)(nil),        // 13: quorate.node.v1.RequestVoteResponse
-	(*RequestPreVoteRequest)(nil),      // 14: quorate.node.v1.RequestPreVoteRequest
-	(*RequestPreVoteResponse)(nil),     // 15: quorate.node.v1.RequestPreVoteResponse
-	(*TimeoutNowRequest)(nil),          // 16: quorate.node.v1.TimeoutNowRequest
-	(*TimeoutNowResponse)(nil),         // 17: quorate.node.v1.TimeoutNowResponse
-	(*InstallSnapshotRequest)(nil),     // 18: quorate.node.v1.InstallSnapshotRequest
-	(*InstallSnapshotHeader)(nil),      // 19: quorate.node.v1.InstallSnapshotHeader
-	(*InstallSnapshotResponse)(nil),    // 20: quorate.node.v1.InstallSnapshotResponse
-	(*QueueCommand)(nil),               // 21: quorate.node.v1.QueueCommand
-	(*QueueReply)(nil),                 // 22: quorate.node.v1.QueueReply
-	(*QueueError)(nil),                 // 23: quorate.node.v1.QueueError
-	(*Deliveries)(nil),                 // 24: quorate.node.v1.Deliveries
-	(*Delivery)(nil),                   // 25: quorate.node.v1.Delivery
-	(*ConsumerNotice)(nil),             // 26: quorate.node.v1.ConsumerNotice
-	(*Resume)(nil),                     // 27: quorate.node.v1.Resume
-	(*ProposeCatalogRequest)(nil),      // 28: quorate.node.v1.ProposeCatalogRequest
-	(*ProposeCatalogResponse)(nil),     // 29: quorate.node.v1.ProposeCatalogResponse
-	(*AwaitCatalogRequest)(nil),        // 30: quorate.node.v1.AwaitCatalogRequest
-	(*AwaitCatalogResponse)(nil),       // 31: quorate.node.v1.AwaitCatalogResponse
-	(*QueueStatusRequest)(nil),         // 32: quorate.node.v1.QueueStatusRequest
-	(*QueueStatusResponse)(nil),        // 33: quorate.node.v1.QueueStatusResponse
-	(*MemberChange)(nil),               // 34: quorate.node.v1.MemberChange
-	(*NodeStatusRequest)(nil),          // 35: quorate.node.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),         // 36: quorate.node.v1.NodeStatusResponse
-	(*LostMember)(nil),                 // 37: quorate.node.v1.LostMember
-	(*DiskState)(nil),                  // 38: quorate.node.v1.DiskState
-	(*TellDiskRequest)(nil),            // 39: quorate.node.v1.TellDiskRequest
-	(*TellDiskResponse)(nil),           // 40: quorate.node.v1.TellDiskResponse
-	(*GroupStatus)(nil),                // 41: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 42: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 43: quorate.node.v1.TransferLeadershipResponse
-	(*HibernateRequest)(nil),           // 44: quorate.node.v1.HibernateRequest
-	(*RestingGroup)(nil),               // 45: quorate.node.v1.RestingGroup
-	(*HibernateResponse)(nil),          // 46: quorate.node.v1.HibernateResponse
-	(*SurveyRequest)(nil),              // 47: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 48: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 49: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 50: quorate.node.v1.SurveyAnswer
-	(*StartProgress)(nil),              // 51: quorate.node.v1.StartProgress
-	(*DrainRequest)(nil),               // 52: quorate.node.v1.DrainRequest
-	(*DrainResponse)(nil),              // 53: quorate.node.v1.DrainResponse
-	(*Operation)(nil),                  // 54: quorate.node.v1.Operation
-	(*ListOperationsRequest)(nil),      // 55: quorate.node.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 56: quorate.node.v1.ListOperationsResponse
-	(*AwaitOperationRequest)(nil),      // 57: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 58: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 59: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 60: quorate.node.v1.CancelOperationResponse
+	(*BeatHello)(nil),                  // 6: quorate.node.v1.BeatHello
+	(*RaftCall)(nil),                   // 7: quorate.node.v1.RaftCall
+	(*RaftAnswer)(nil),                 // 8: quorate.node.v1.RaftAnswer
+	(*RaftHeader)(nil),                 // 9: quorate.node.v1.RaftHeader
+	(*LogEntry)(nil),                   // 10: quorate.node.v1.LogEntry
+	(*AppendEntriesRequest)(nil),       // 11: quorate.node.v1.AppendEntriesRequest
+	(*AppendEntriesResponse)(nil),      // 12: quorate.node.v1.AppendEntriesResponse
+	(*RequestVoteRequest)(nil),         // 13: quorate.node.v1.RequestVoteRequest
+	(*RequestVoteResponse)(nil),        // 14: quorate.node.v1.RequestVoteResponse
+	(*RequestPreVoteRequest)(nil),      // 15: quorate.node.v1.RequestPreVoteRequest
+	(*RequestPreVoteResponse)(nil),     // 16: quorate.node.v1.RequestPreVoteResponse
+	(*TimeoutNowRequest)(nil),          // 17: quorate.node.v1.TimeoutNowRequest
+	(*TimeoutNowResponse)(nil),         // 18: quorate.node.v1.TimeoutNowResponse
+	(*InstallSnapshotRequest)(nil),     // 19: quorate.node.v1.InstallSnapshotRequest
+	(*InstallSnapshotHeader)(nil),      // 20: quorate.node.v1.InstallSnapshotHeader
+	(*InstallSnapshotResponse)(nil),    // 21: quorate.node.v1.InstallSnapshotResponse
+	(*QueueCommand)(nil),               // 22: quorate.node.v1.QueueCommand
+	(*QueueReply)(nil),                 // 23: quorate.node.v1.QueueReply
+	(*QueueError)(nil),                 // 24: quorate.node.v1.QueueError
+	(*Deliveries)(nil),                 // 25: quorate.node.v1.Deliveries
+	(*Delivery)(nil),                   // 26: quorate.node.v1.Delivery
+	(*ConsumerNotice)(nil),             // 27: quorate.node.v1.ConsumerNotice
+	(*Resume)(nil),                     // 28: quorate.node.v1.Resume
+	(*ProposeCatalogRequest)(nil),      // 29: quorate.node.v1.ProposeCatalogRequest
+	(*ProposeCatalogResponse)(nil),     // 30: quorate.node.v1.ProposeCatalogResponse
+	(*AwaitCatalogRequest)(nil),        // 31: quorate.node.v1.AwaitCatalogRequest
+	(*AwaitCatalogResponse)(nil),       // 32: quorate.node.v1.AwaitCatalogResponse
+	(*QueueStatusRequest)(nil),         // 33: quorate.node.v1.QueueStatusRequest
+	(*QueueStatusResponse)(nil),        // 34: quorate.node.v1.QueueStatusResponse
+	(*MemberChange)(nil),               // 35: quorate.node.v1.MemberChange
+	(*NodeStatusRequest)(nil),          // 36: quorate.node.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),         // 37: quorate.node.v1.NodeStatusResponse
+	(*LostMember)(nil),                 // 38: quorate.node.v1.LostMember
+	(*DiskState)(nil),                  // 39: quorate.node.v1.DiskState
+	(*TellDiskRequest)(nil),            // 40: quorate.node.v1.TellDiskRequest
+	(*TellDiskResponse)(nil),           // 41: quorate.node.v1.TellDiskResponse
+	(*GroupStatus)(nil),                // 42: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 43: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 44: quorate.node.v1.TransferLeadershipResponse
+	(*HibernateRequest)(nil),           // 45: quorate.node.v1.HibernateRequest
+	(*RestingGroup)(nil),               // 46: quorate.node.v1.RestingGroup
+	(*HibernateResponse)(nil),          // 47: quorate.node.v1.HibernateResponse
+	(*SurveyRequest)(nil),              // 48: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 49: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 50: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 51: quorate.node.v1.SurveyAnswer
+	(*StartProgress)(nil),              // 52: quorate.node.v1.StartProgress
+	(*DrainRequest)(nil),               // 53: quorate.node.v1.DrainRequest
+	(*DrainResponse)(nil),              // 54: quorate.node.v1.DrainResponse
+	(*Operation)(nil),                  // 55: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 56: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 57: quorate.node.v1.ListOperationsResponse
+	(*AwaitOperationRequest)(nil),      // 58: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 59: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 60: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 61: quorate.node.v1.CancelOperationResponse
+	nil,                                // 62: quorate.node.v1.BeatHello.IdentityEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
 	4,  // 1: quorate.node.v1.LinkResponse.frames:type_name -> quorate.node.v1.Frame
-	6,  // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
-	7,  // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
-	21, // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
-	22, // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
-	24, // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
-	26, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
-	27, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
+	7,  // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
+	8,  // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
+	22, // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
+	23, // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
+	25, // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
+	27, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
+	28, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
 	5,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
-	10, // 10: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
-	12, // 11: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
-	14, // 12: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
-	16, // 13: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
-	11, // 14: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
-	13, // 15: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
-	15, // 16: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
-	17, // 17: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
-	8,  // 18: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
-	9,  // 19: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
-	8,  // 20: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
-	8,  // 21: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	8,  // 22: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	8,  // 23: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	8,  // 24: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	8,  // 25: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
-	8,  // 26: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
-	19, // 27: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
-	8,  // 28: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
-	8,  // 29: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
-	23, // 30: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
-	25, // 31: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
-	25, // 32: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
-	0,  // 33: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
-	25, // 34: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	41, // 35: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	34, // 36: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
-	41, // 37: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	37, // 38: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	51, // 39: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
-	38, // 40: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	1,  // 41: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
-	38, // 42: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	45, // 43: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
-	48, // 44: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	50, // 45: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	54, // 46: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	54, // 47: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	54, // 48: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	54, // 49: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	2,  // 50: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	18, // 51: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	28, // 52: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	30, // 53: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	32, // 54: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	35, // 55: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	47, // 56: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	44, // 57: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	42, // 58: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	52, // 59: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	55, // 60: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	57, // 61: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	59, // 62: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	39, // 63: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	3,  // 64: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	20, // 65: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	29, // 66: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	31, // 67: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	33, // 68: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	36, // 69: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	49, // 70: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	46, // 71: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	43, // 72: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	53, // 73: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	56, // 74: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	58, // 75: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	60, // 76: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	40, // 77: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	64, // [64:78] is the sub-list for method output_type
-	50, // [50:64] is the sub-list for method input_type
-	50, // [50:50] is the sub-list for extension type_name
-	50, // [50:50] is the sub-list for extension extendee
-	0,  // [0:50] is the sub-list for field type_name
+	62, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
+	11, // 11: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
+	13, // 12: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
+	15, // 13: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
+	17, // 14: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
+	12, // 15: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
+	14, // 16: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
+	16, // 17: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
+	18, // 18: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
+	9,  // 19: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
+	10, // 20: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
+	9,  // 21: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
+	9,  // 22: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	9,  // 23: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	9,  // 24: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	9,  // 25: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	9,  // 26: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
+	9,  // 27: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
+	20, // 28: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
+	9,  // 29: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
+	9,  // 30: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
+	24, // 31: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
+	26, // 32: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
+	26, // 33: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
+	0,  // 34: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
+	26, // 35: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
+	42, // 36: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	35, // 37: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
+	42, // 38: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	38, // 39: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	52, // 40: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	39, // 41: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
+	1,  // 42: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
+	39, // 43: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	46, // 44: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	49, // 45: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	51, // 46: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	55, // 47: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	55, // 48: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	55, // 49: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	55, // 50: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	2,  // 51: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	19, // 52: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	29, // 53: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	31, // 54: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	33, // 55: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	36, // 56: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	48, // 57: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	45, // 58: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	43, // 59: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	53, // 60: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	56, // 61: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	58, // 62: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	60, // 63: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	40, // 64: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	3,  // 65: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	21, // 66: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	30, // 67: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	32, // 68: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	34, // 69: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	37, // 70: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	50, // 71: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	47, // 72: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	44, // 73: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	54, // 74: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	57, // 75: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	59, // 76: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	61, // 77: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	41, // 78: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	65, // [65:79] is the sub-list for method output_type
+	51, // [51:65] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -4890,13 +4965,13 @@ func file_node_v1_node_proto_init() {
 		(*Frame_Resume)(nil),
 		(*Frame_Ping)(nil),
 	}
-	file_node_v1_node_proto_msgTypes[4].OneofWrappers = []any{
+	file_node_v1_node_proto_msgTypes[5].OneofWrappers = []any{
 		(*RaftCall_AppendEntries)(nil),
 		(*RaftCall_RequestVote)(nil),
 		(*RaftCall_RequestPreVote)(nil),
 		(*RaftCall_TimeoutNow)(nil),
 	}
-	file_node_v1_node_proto_msgTypes[5].OneofWrappers = []any{
+	file_node_v1_node_proto_msgTypes[6].OneofWrappers = []any{
 		(*RaftAnswer_AppendEntries)(nil),
 		(*RaftAnswer_RequestVote)(nil),
 		(*RaftAnswer_RequestPreVote)(nil),
@@ -4908,7 +4983,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   59,
+			NumMessages:   61,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

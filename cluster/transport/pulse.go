@@ -1,0 +1,232 @@
+package transport
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// lateAfter is how long after it was due a beat counts as late.
+const lateAfter = 50 * time.Millisecond
+
+// pulse is what the beats between this node and a peer tell. Of two nodes the one with
+// the smaller id opens the connection and asks, the other one answers at once; each ping
+// tells which answer came, so that both know of both directions. mu guards what is below it.
+type pulse struct {
+	m    *Mux
+	node id.NodeID
+	asks bool
+	due  *time.Timer // runs overdue
+
+	mu     sync.Mutex
+	conn   net.Conn  // nil: there is none
+	epoch  id.Epoch  // of the peer on conn
+	number uint64    // of the last ping that this node sent if it asks, else heard
+	heard  uint64    // of the last answer that came to the node which asks
+	since  time.Time // of the oldest ping that was not answered, or whose answer did not come; zero: none
+	last   time.Time // when the peer was heard last; zero: never
+}
+
+// pulse returns the one of a peer.
+func (m *Mux) pulse(n id.NodeID) *pulse {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.pulses[n]
+	if p == nil {
+		p = &pulse{m: m, node: n, asks: m.config.Node < n}
+		p.due = time.AfterFunc(time.Hour, p.overdue)
+		p.due.Stop()
+		m.pulses[n] = p
+	}
+	return p
+}
+
+// asked returns the pulses of the peers that this node asks.
+func (m *Mux) asked() []*pulse {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]*pulse, 0, len(m.pulses))
+	for _, p := range m.pulses {
+		if p.asks {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// beat asks all peers at the same time, again and again.
+func (m *Mux) beat() {
+	tick := time.NewTicker(m.config.BeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			for _, p := range m.asked() {
+				p.ask()
+			}
+		case <-m.ctx.Done():
+			return
+		}
+	}
+}
+
+// serve takes what comes on a connection for beats until it ends. The newest connection
+// counts: the one before, of the same or an older epoch, is closed.
+func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
+	p.mu.Lock()
+	old := p.conn
+	if old != nil && p.epoch > peer.Epoch {
+		defer p.mu.Unlock()
+		return overErr(peer, p.epoch)
+	}
+	p.conn, p.epoch, p.number, p.heard = conn, peer.Epoch, 0, 0
+	p.since, p.last = time.Time{}, time.Now()
+	p.mu.Unlock()
+	if old != nil {
+		_ = old.Close() // it is given up
+	}
+	defer p.end(conn)
+	p.expect()
+	if p.asks {
+		p.m.beating.Do(func() { p.m.running.Go(p.m.beat) })
+		p.ask()
+	}
+	for {
+		var b nodev1.Ping
+		if err := readBeat(r, &b); err != nil {
+			return fmt.Errorf("beats of node %q: %w", p.node, err)
+		}
+		if !p.hear(time.Now(), &b) {
+			p.late()
+		}
+		p.expect()
+		if beats := p.m.config.Beats; beats != nil && b.GetReports() {
+			beats.HandleBeat(peer, Beat{Led: b.GetLed(), LedHash: b.GetLedHash(), Stalled: b.GetStalled()})
+		}
+		if !p.asks {
+			p.send(conn, &nodev1.Ping{Number: b.GetNumber()})
+		}
+	}
+}
+
+func (p *pulse) end(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conn == conn {
+		p.conn = nil
+	}
+}
+
+// ask sends a ping, if there is a connection.
+func (p *pulse) ask() {
+	p.mu.Lock()
+	conn := p.conn
+	if conn == nil {
+		p.mu.Unlock()
+		return
+	}
+	p.number++
+	if p.since.IsZero() {
+		p.since = time.Now()
+	}
+	b := &nodev1.Ping{Number: p.number, Heard: p.heard}
+	p.mu.Unlock()
+	p.send(conn, b)
+}
+
+// send writes a beat with what this node says of itself. The connection is given up long
+// before its buffers are full of beats that nobody reads, so this does not block.
+func (p *pulse) send(conn net.Conn, b *nodev1.Ping) {
+	if beats := p.m.config.Beats; beats != nil {
+		says := beats.Beat(p.node)
+		b.Reports, b.Led, b.LedHash, b.Stalled = true, says.Led, says.LedHash, says.Stalled
+	}
+	if writeBeat(conn, b) != nil {
+		_ = conn.Close() // its reader tells
+	}
+}
+
+// hear takes a beat, and tells whether all before it went both ways.
+func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := b.GetNumber()
+	switch {
+	case p.asks && n >= p.number, !p.asks && b.GetHeard()+1 >= n:
+		p.since = time.Time{}
+	case p.asks:
+		p.since = now // an answer that comes late is progress
+	case b.GetHeard() > p.heard, p.since.IsZero():
+		p.since = p.last // the answer of that moment did not come
+	}
+	p.last = now
+	if p.asks {
+		p.heard = n
+	} else {
+		p.number, p.heard = n, b.GetHeard()
+	}
+	return p.since.IsZero()
+}
+
+// owed tells for how long a beat has been missing in either direction, 0 if none is. A node
+// that waits to be asked holds nothing against the peer before its own session was up.
+func (p *pulse) owed(now, session time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var d time.Duration
+	if !p.since.IsZero() {
+		d = max(1, now.Sub(p.since))
+	}
+	if !p.asks {
+		heard := p.last
+		if heard.Before(session) {
+			heard = session
+		}
+		d = max(d, now.Sub(heard)-p.m.config.BeatEvery)
+	}
+	return d
+}
+
+// expect waits for the next beat.
+func (p *pulse) expect() { p.due.Reset(p.m.config.BeatEvery + lateAfter) }
+
+func (p *pulse) late() {
+	if beats := p.m.config.Beats; beats != nil {
+		beats.Late(p.node)
+	}
+}
+
+// overdue runs when no beat came in time: it tells so, and ends the session if that lasts,
+// for a process that is stopped keeps its sockets.
+func (p *pulse) overdue() {
+	p.late()
+	s, err := p.m.session(p.node)
+	if err != nil {
+		return
+	}
+	p.mu.Lock()
+	beats := p.asks || !p.last.Before(s.began) // a peer that never asked may have no way here
+	p.mu.Unlock()
+	switch {
+	case !beats:
+	case p.owed(time.Now(), s.began) >= p.m.config.PingTimeout:
+		s.fail(s.silent())
+	default:
+		p.due.Reset(lateAfter)
+	}
+}
+
+// drop forgets a peer that was removed.
+func (p *pulse) drop() {
+	p.due.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conn != nil {
+		_ = p.conn.Close() // it is given up
+	}
+}

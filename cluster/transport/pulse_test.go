@@ -1,0 +1,274 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// told is the Beats of a node in a test. mu guards what is below it.
+type told struct {
+	says Beat
+	mu   sync.Mutex
+	got  map[Peer]Beat
+	late []id.NodeID
+}
+
+func (t *told) Beat(id.NodeID) Beat { return t.says }
+
+func (t *told) Late(n id.NodeID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.late = append(t.late, n)
+}
+
+func (t *told) HandleBeat(from Peer, b Beat) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.got == nil {
+		t.got = map[Peer]Beat{}
+	}
+	t.got[from] = b
+}
+
+func (t *told) heard(from Peer, b Beat) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.got[from] == b
+}
+
+func (t *told) lateFrom(n id.NodeID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Contains(t.late, n)
+}
+
+// One connection of a pair carries what both ends say of themselves, with TLS and without.
+func TestBeatsTellBothEnds(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	for _, secure := range []bool{false, true} {
+		conf1, conf2 := testConfig("n1", 1), testConfig("n2", 3)
+		if secure {
+			conf1, _ = secureConfig(t, "n1", ca)
+			conf2, _ = secureConfig(t, "n2", ca)
+			conf2.Epoch = 3
+		}
+		beats1, beats2 := &told{says: Beat{Led: 7, LedHash: 8}}, &told{says: Beat{Led: 9, Stalled: true}}
+		conf1.Beats, conf2.Beats = beats1, beats2
+		conf1.BeatEvery, conf2.BeatEvery = 10*time.Millisecond, 10*time.Millisecond
+		a, b := start(t, conf1), start(t, conf2)
+		meet(a, b)
+		until(t, "both are told", func() bool {
+			return beats1.heard(Peer{"n2", 3}, beats2.says) && beats2.heard(Peer{"n1", 1}, beats1.says)
+		})
+		connected(t, a, b)
+		connected(t, b, a)
+		until(t, "neither owes", func() bool {
+			d1, up1 := a.Silent("n2")
+			d2, up2 := b.Silent("n1")
+			return up1 && up2 && d1 < time.Second && d2 < time.Second
+		})
+	}
+}
+
+// Whichever direction is held up, both ends learn of it within one period of each other.
+func TestBeatsJudgeBothDirections(t *testing.T) {
+	const period = 100 * time.Millisecond
+	for _, c := range []struct {
+		name      string
+		hears     bool // the one that is asked hears the asker
+		heardBack bool
+	}{
+		{name: "both ways", hears: true, heardBack: true},
+		{name: "answers are lost", hears: true},
+		{name: "questions are lost", heardBack: true},
+		{name: "silence"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := &Mux{config: Config{BeatEvery: period}}
+			asker, asked := &pulse{m: m, asks: true}, &pulse{m: m}
+			now := time.Unix(1000, 0)
+			begin := now
+			asked.last = now
+			for n := uint64(1); n <= 8; n++ {
+				good := n <= 3
+				asker.number = n
+				if asker.since.IsZero() {
+					asker.since = now
+				}
+				if good || c.hears {
+					asked.hear(now, &nodev1.Ping{Number: n, Heard: asker.heard})
+					if good || c.heardBack {
+						asker.hear(now, &nodev1.Ping{Number: n})
+					}
+				}
+				now = now.Add(period)
+			}
+			want := 5 * period // the fourth ping, at 300 ms, is the first one that fails; it is 800 ms
+			if c.hears && c.heardBack {
+				want = 0
+			}
+			if d := asker.owed(now, begin); d != want {
+				t.Errorf("the asker is owed %v, want %v", d, want)
+			}
+			if d := asked.owed(now, begin); d != want {
+				t.Errorf("the one that is asked is owed %v, want %v", d, want)
+			}
+		})
+	}
+}
+
+// A delay is over with the next beat that goes both ways.
+func TestBeatsComeBack(t *testing.T) {
+	m := &Mux{config: Config{BeatEvery: 100 * time.Millisecond}}
+	p := &pulse{m: m}
+	at := func(ms int) time.Time { return time.Unix(1000, 0).Add(time.Duration(ms) * time.Millisecond) }
+	for _, b := range []struct {
+		ms            int
+		number, heard uint64
+		owed          time.Duration
+	}{
+		{0, 1, 0, 0},
+		{100, 2, 1, 0},
+		{200, 3, 1, 100 * time.Millisecond}, // the answer of 100 is missing
+		{300, 4, 1, 200 * time.Millisecond},
+		{400, 5, 3, 100 * time.Millisecond}, // those up to 200 came; the one of 300 did not
+		{500, 6, 5, 0},
+	} {
+		if ok := p.hear(at(b.ms), &nodev1.Ping{Number: b.number, Heard: b.heard}); ok != (b.owed == 0) {
+			t.Errorf("after beat %d: %v", b.number, ok)
+		}
+		if d := p.owed(at(b.ms), at(0)); d != b.owed {
+			t.Errorf("after beat %d %v is owed, want %v", b.number, d, b.owed)
+		}
+	}
+	if d := p.owed(at(5000), at(4000)); d != 900*time.Millisecond {
+		t.Errorf("a session of 4000 ms is owed %v at 5000", d)
+	}
+}
+
+// A peer that freezes is told at once, at both ends, and both drop their links.
+func TestBeatsOfFrozenPeer(t *testing.T) {
+	beats1, beats2 := &told{}, &told{}
+	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
+	conf1.Beats, conf2.Beats = beats1, beats2
+	for _, c := range []*Config{&conf1, &conf2} {
+		c.BeatEvery, c.PingTimeout, c.PingEvery = 20*time.Millisecond, 300*time.Millisecond, time.Hour
+	}
+	a, b := start(t, conf1), start(t, conf2)
+	relay1, relay2 := newRelay(t, a.address), newRelay(t, b.address)
+	a.SetPeer("n2", relay2.address)
+	b.SetPeer("n1", relay1.address)
+	connected(t, a, b)
+	connected(t, b, a)
+	until(t, "the one that is asked is asked", func() bool { d, up := b.Silent("n1"); return up && d <= 0 })
+	relay1.freeze()
+	relay2.freeze()
+	until(t, "both are told", func() bool { return beats1.lateFrom("n2") && beats2.lateFrom("n1") })
+	until(t, "both drop their links", func() bool {
+		_, up1 := a.Connected("n2")
+		_, up2 := b.Connected("n1")
+		return !up1 && !up2
+	})
+	relay1.thaw()
+	relay2.thaw()
+	connected(t, a, b)
+	connected(t, b, a)
+}
+
+// Whoever cannot open a link cannot open a connection for beats.
+func TestBeatsRefused(t *testing.T) {
+	ca, other := newAuthority(t, "ca"), newAuthority(t, "other ca")
+	secure, _ := secureConfig(t, "n2", ca)
+	for _, c := range []struct {
+		name, want string
+		at         Config
+		cert       *tls.Certificate
+		change     func(hello map[string]string)
+	}{
+		{name: "key", at: testConfig("n2", 1), want: `the cluster key of node "n1"`, change: func(h map[string]string) { h[mdToken] = "00" }},
+		{name: "cluster", at: testConfig("n2", 1), want: `belongs to cluster "another"`, change: func(h map[string]string) { h[mdCluster] = "another" }},
+		{name: "another node", at: testConfig("n2", 1), want: `looks for node "n3"`, change: func(h map[string]string) { h[mdWanted] = "n3" }},
+		{name: "wrong end", at: testConfig("n2", 1), want: `opens the connection for beats`, change: func(h map[string]string) { h[mdNode] = "n9" }},
+		{
+			name: "another's certificate", at: secure, want: `a call in the name of node "n1"`,
+			cert: new(issue(t, ca, request("n0"))), change: func(map[string]string) {},
+		},
+		{
+			name: "another authority", at: secure, want: "remote error", // the handshake fails
+			cert: new(issue(t, other, request("n1"))), change: func(map[string]string) {},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			beats := &told{}
+			c.at.Beats = beats
+			n := start(t, c.at)
+			caller := newIdentity(new(testConfig("n1", 1)))
+			hello := caller.values()
+			hello[mdWanted] = "n2"
+			if c.cert != nil {
+				hello[mdToken] = ""
+			}
+			c.change(hello)
+			got := callBeats(t, n.address, c.cert, hello)
+			if !strings.Contains(got, c.want) {
+				t.Errorf("the answer is %q, want it to have %q", got, c.want)
+			}
+			if len(beats.got) > 0 {
+				t.Error("a beat was taken")
+			}
+		})
+	}
+}
+
+// callBeats opens a connection for beats by hand and returns the refusal, or the error.
+func callBeats(t *testing.T, address string, cert *tls.Certificate, hello map[string]string) string {
+	t.Helper()
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(t.Context(), func() { _ = conn.Close() })()
+	if cert == nil {
+		if _, err := conn.Write([]byte(beatPreface)); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		conn = tls.Client(conn, &tls.Config{
+			MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, NextProtos: []string{beatProtocol}, Certificates: []tls.Certificate{*cert},
+		})
+	}
+	if err := writeBeat(conn, &nodev1.BeatHello{Identity: hello}); err != nil {
+		return err.Error()
+	}
+	var answer nodev1.BeatHello
+	if err := readBeat(newBeatReader(conn), &answer); err != nil {
+		return err.Error()
+	}
+	return answer.GetRefusal()
+}
+
+// What is too long, cut off or no message is an error, and no more is read for it.
+func TestReadBeatFaults(t *testing.T) {
+	for _, b := range [][]byte{nil, {0}, {0, 5, 1}, {0xff, 0xff, 1, 2, 3}, {0, 2, 0xff, 0xff}} {
+		var m nodev1.Ping
+		if err := readBeat(bufio.NewReaderSize(bytes.NewReader(b), beatHead+maxBeatBytes), &m); err == nil {
+			t.Errorf("%x is read as %v", b, &m)
+		}
+	}
+	var long bytes.Buffer
+	if err := writeBeat(&long, &nodev1.BeatHello{Refusal: strings.Repeat("x", maxBeatBytes)}); err == nil || long.Len() > 0 {
+		t.Errorf("%v, %d bytes", err, long.Len())
+	}
+}
