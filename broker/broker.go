@@ -14,6 +14,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,6 +35,12 @@ type Config struct {
 	MaxBodyBytes int
 	// GroupSize is how many members a queue gets that asks for no number; 0: 3.
 	GroupSize int
+	// Authenticate asks who calls: what comes from nobody is refused.
+	Authenticate bool
+	// DefaultUser and DefaultPassword are made in a fresh cluster (VH-1); "": guest, guest.
+	DefaultUser, DefaultPassword string
+	// LoopbackUsers may log in from this host alone.
+	LoopbackUsers []string
 	// DeadLetter bounds the forwarders.
 	DeadLetter deadletter.Config
 	Logger     *slog.Logger // nil: nothing is logged
@@ -68,6 +75,11 @@ type Broker struct {
 	// alternate returns an exchange's alternate exchange (EX-12).
 	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
 	policies  policy.Book
+	grants    grants
+	logins    *logins
+	life      context.Context // ends with Close
+	end       context.CancelFunc
+	running   sync.WaitGroup
 
 	publishes sync.Pool // *publishing
 	handles   handles
@@ -86,7 +98,11 @@ func New(c Config) *Broker {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	b := &Broker{cfg: c, log: c.Logger}
+	if c.DefaultUser == "" {
+		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
+	}
+	b := &Broker{cfg: c, log: c.Logger, logins: newLogins()}
+	b.life, b.end = context.WithCancel(context.Background())
 	b.view = b.clusterView
 	b.open = b.clusterQueue
 	b.leads = b.clusterLeads
@@ -103,10 +119,17 @@ func New(c Config) *Broker {
 func (b *Broker) Attach(c *cluster.Cluster) {
 	b.cluster.Store(c)
 	b.leaders.attached(b)
+	if b.cfg.Authenticate {
+		b.running.Go(func() { b.found(b.life) })
+	}
 }
 
 // Close ends the forwarders; consumers and publishes end with the cluster.
-func (b *Broker) Close() { b.leaders.close() }
+func (b *Broker) Close() {
+	b.end()
+	b.running.Wait()
+	b.leaders.close()
+}
 
 // Ready returns nil when this node can serve clients, else what is missing.
 func (b *Broker) Ready() error {
@@ -117,7 +140,10 @@ func (b *Broker) Ready() error {
 	case c.Draining():
 		return errors.New("broker: the node is drained; use another node")
 	}
-	return c.Ready()
+	if err := c.Ready(); err != nil || !b.cfg.Authenticate || founded(c.View()) {
+		return err
+	}
+	return errors.New("broker: the cluster's first user is being made")
 }
 
 // MaxBodyBytes returns the limit of a message's body (MSG-2).

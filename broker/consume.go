@@ -106,7 +106,7 @@ func (b *creditBook) limit(taken uint64) uint64 {
 
 // Consume registers a consumer; it returns when the queue's leader has it.
 func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
-	q, about, err := b.findQueue(o.VHost, o.Queue)
+	q, about, err := b.queueToRead(ctx, o.VHost, o.Queue)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters are this node's as gateway (ST-2).
 type counters struct {
-	published, confirmed, rejected, returned, unroutable, invalid atomic.Uint64
+	published, confirmed, rejected, returned, unroutable, invalid, loginsRefused atomic.Uint64
 }
 
 // Counters are a node's figures as gateway since its start (ST-2).
@@ -15,6 +15,7 @@ type Counters struct {
 	UnroutableReturned  uint64
 	UnroutableDropped   uint64
 	Invalid             uint64
+	LoginsRefused       uint64
 	DeadLetterConfirmed uint64 // dead letters that every target has
 	DeadLetterLost      uint64 // at-most-once copies that no target took (DL-10)
 }
@@ -25,7 +26,7 @@ func (b *Broker) Counters() Counters {
 	confirmed, lost := b.leaders.totals()
 	return Counters{
 		Published: c.published.Load(), Confirmed: c.confirmed.Load(), Rejected: c.rejected.Load(),
-		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(), Invalid: c.invalid.Load(),
+		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(), Invalid: c.invalid.Load(), LoginsRefused: c.loginsRefused.Load(),
 		DeadLetterConfirmed: confirmed, DeadLetterLost: lost,
 	}
 }

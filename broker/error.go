@@ -50,6 +50,8 @@ type Error struct {
 	// State tells, with PreconditionFailed, that the request is well formed and what
 	// exists is at odds with it.
 	State bool
+	// Unauthenticated tells, with AccessRefused, that it is not known who asks.
+	Unauthenticated bool
 	// RetryAfter is set with Unavailable and ResourceExhausted.
 	RetryAfter time.Duration
 

@@ -30,14 +30,24 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	about := Error{VHost: x.VHost, Kind: "exchange", Name: x.Name}
 	_, exists := c.View().Exchange(x.VHost, x.Name)
 	if passive {
+		if err := b.permitAny(ctx, exchangeOf(x.VHost, x.Name)); err != nil {
+			return false, err
+		}
 		if !exists {
 			_, err := c.View().Route(x.VHost, x.Name, &catalog.Publication{}, nil)
 			return false, translate(err, about)
 		}
 		return false, nil
 	}
+	if err := b.permit(ctx, exchangeOf(x.VHost, x.Name), configure); err != nil {
+		return false, err
+	}
 	if !exists && x.Name != "" {
 		if err := checkName(x.Name, about); err != nil {
+			return false, err
+		}
+		alternate, sends := (&catalog.Exchange{Arguments: x.Arguments}).AlternateExchange()
+		if err := b.permitNew(ctx, exchangeOf(x.VHost, x.Name), alternate, sends); err != nil {
 			return false, err
 		}
 	}
@@ -62,6 +72,9 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 		return err
 	}
 	name = catalog.StripName(name)
+	if err := b.permit(ctx, exchangeOf(vhost, name), configure); err != nil {
+		return err
+	}
 	_, err = c.ProposeCatalog(ctx, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
 	return asState(translate(err, Error{VHost: vhost, Kind: "exchange", Name: name}))
 }
@@ -152,6 +165,9 @@ func (b *Broker) Unbind(ctx context.Context, x Binding) error {
 func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Command) error {
 	c, err := b.attachedCluster()
 	if err != nil {
+		return err
+	}
+	if err := b.permitBinding(ctx, x); err != nil {
 		return err
 	}
 	_, err = c.ProposeCatalog(ctx, cmd)

@@ -23,7 +23,7 @@ type Got struct {
 
 // Get takes one message (DEL-5).
 func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Got, error) {
-	q, about, err := b.findQueue(vhost, queue)
+	q, about, err := b.queueToRead(ctx, vhost, queue)
 	if err != nil {
 		return Got{}, err
 	}
@@ -64,6 +64,9 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 		return &about
 	}
 	about.Arg = ""
+	if err := b.permit(ctx, queueOf(about.VHost, about.Name), read); err != nil {
+		return err
+	}
 	d, err := decision(o, failed, annotations, about)
 	if err != nil {
 		return err

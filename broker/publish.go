@@ -30,6 +30,8 @@ type Publish struct {
 	ProducerSeq uint64
 	// Token comes back in the Result.
 	Token uint64
+	// Sender is who publishes; nil is nobody, which is enough where nobody logs in.
+	Sender *Sender
 }
 
 // ProducerID is what a publisher calls itself, the same on all nodes: 16 random bytes.
@@ -183,7 +185,12 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 	if v == nil {
 		return 0, errStarting()
 	}
-	if err := checkExchange(v, m.VHost, m.Exchange); err != nil {
+	bounds, err := p.permitPublish(v, m)
+	if err != nil {
+		return 0, err
+	}
+	x, err := checkExchange(v, m.VHost, m.Exchange)
+	if err != nil {
 		return 0, err
 	}
 	p.msg.Properties, p.msg.Headers = m.Properties, m.Headers
@@ -193,6 +200,9 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 	}
 	if err := p.routingKeys(m); err != nil {
 		return 0, translate(err, aboutMessage(m))
+	}
+	if err := p.permitKeys(m, x, bounds); err != nil {
+		return 0, err
 	}
 	if !withinLimits(&p.msg) {
 		if err := message.CheckLimits(&p.msg, p.b.cfg.MaxBodyBytes); err != nil {
@@ -215,20 +225,20 @@ func (p *publishing) tooLarge(m *Publish) error {
 	return &about
 }
 
-// checkExchange refuses an exchange that is missing or internal.
-func checkExchange(v *catalog.View, vhost, name string) error {
+// checkExchange returns an exchange, and refuses one that is missing or internal.
+func checkExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, error) {
 	x, ok := v.Exchange(vhost, name)
 	if !ok {
 		_, err := v.Route(vhost, name, &catalog.Publication{}, nil) // names the missing vhost or exchange
-		return translate(err, Error{})
+		return nil, translate(err, Error{})
 	}
 	if x.Internal {
-		return &Error{
+		return nil, &Error{
 			Class: AccessRefused, VHost: vhost, Kind: "exchange", Name: name,
 			Reason: "is internal: only exchanges bound to it may publish to it",
 		}
 	}
-	return nil
+	return x, nil
 }
 
 // expiration parses the message's TTL and makes it canonical (MSG-4).

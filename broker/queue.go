@@ -48,6 +48,14 @@ func (b *Broker) findQueue(vhost, name string) (*cluster.Queue, Error, error) {
 	return q, about, translate(err, about)
 }
 
+// queueToRead is findQueue for who may read from it (VH-6).
+func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*cluster.Queue, Error, error) {
+	if err := b.permit(ctx, queueOf(vhost, name), read); err != nil {
+		return nil, Error{}, err
+	}
+	return b.findQueue(vhost, name)
+}
+
 func lookUp(v *catalog.View, vhost, name string) (*catalog.QueueRecord, error) {
 	if rec, ok := v.Queue(vhost, name); ok {
 		return rec, nil
@@ -93,10 +101,16 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	rec, err := lookUp(c.View(), d.VHost, d.Name)
 	if d.Passive {
+		if err := b.permitAny(ctx, queueOf(d.VHost, d.Name)); err != nil {
+			return Declared{}, err
+		}
 		if err != nil {
 			return Declared{}, err
 		}
 		return b.declared(ctx, c, Declared{Name: d.Name, UID: uint64(rec.UID)}, about)
+	}
+	if err := b.permit(ctx, queueOf(d.VHost, d.Name), configure); err != nil {
+		return Declared{}, err
 	}
 	byDefault := vhostDefault(c.View(), d.VHost)
 	wanted := policy.Declaration{
@@ -114,6 +128,9 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		}
 		if e, err = policy.ResolveDeclaration(wanted, byDefault); err != nil {
 			return Declared{}, fromArgument(err, about)
+		}
+		if err := b.permitNew(ctx, queueOf(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange); err != nil {
+			return Declared{}, err
 		}
 		cmd.Type = e.QueueType
 	}
@@ -195,6 +212,9 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, ifUnused, 
 	}
 	name = catalog.StripName(name)
 	about := Error{VHost: vhost, Kind: "queue", Name: name}
+	if err := b.permit(ctx, queueOf(vhost, name), configure); err != nil {
+		return Deleted{}, err
+	}
 	rec, err := lookUp(c.View(), vhost, name)
 	if rec == nil {
 		if e, ok := err.(*Error); ok && e.Kind == "vhost" { //nolint:errorlint // lookUp wraps nothing
@@ -240,7 +260,7 @@ func deletable(o *quorumq.Overview, ifUnused, ifEmpty bool, about Error) error {
 // PurgeQueue removes ready messages and the dead-letter backlog, and returns how many
 //
 func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, error) {
-	q, about, err := b.findQueue(vhost, catalog.StripName(name))
+	q, about, err := b.queueToRead(ctx, vhost, catalog.StripName(name))
 	if err != nil {
 		return 0, err
 	}

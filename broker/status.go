@@ -67,6 +67,11 @@ func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error
 	if err != nil {
 		return Queue{}, err
 	}
+	if b.Require(ctx, TagMonitoring) != nil {
+		if err := b.permitAny(ctx, queueOf(vhost, name)); err != nil {
+			return Queue{}, err
+		}
+	}
 	rec, err := lookUp(c.View(), vhost, name)
 	if err != nil {
 		return Queue{}, err

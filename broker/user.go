@@ -50,6 +50,11 @@ func (b *Broker) PutUser(ctx context.Context, u PutUser) (created bool, err erro
 		return false, err
 	}
 	if u.Password != "" {
+		leave, err := b.logins.enter(ctx)
+		if err != nil {
+			return false, err
+		}
+		defer leave()
 		var a password.Algorithm
 		if cmd.PasswordHash, a, err = password.Hash(u.Password); err != nil {
 			return false, translate(err, about)

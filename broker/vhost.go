@@ -35,14 +35,25 @@ func checkPlainName(name, alsoBad string, about Error) error {
 }
 
 // PutVHost makes a vhost, or replaces the settings of the one that exists, and tells
-// whether it is new (VH-2). Limits count only for a new one.
+// whether it is new (VH-2). Limits count only for a new one. Who makes one gets all rights
+// in it.
 func (b *Broker) PutVHost(ctx context.Context, h VHost) (created bool, err error) {
 	about := aboutVHost(h.Name)
 	if h.DefaultQueueType == "" {
 		h.DefaultQueueType = catalog.QueueQuorum
 	}
 	reply, err := b.propose(ctx, about, &catalog.PutVHost{VHost: h}, checkPlainName(h.Name, "", about))
-	return reply.Created, err
+	if err != nil || !reply.Created {
+		return reply.Created, err
+	}
+	who, err := b.Who(ctx)
+	if err != nil || who == nil {
+		return true, err
+	}
+	_, err = b.propose(ctx, aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+		User: who.User(), VHost: h.Name, Configure: ".*", Write: ".*", Read: ".*",
+	}}, nil)
+	return true, err
 }
 
 // propose hands a command to the catalog, unless a check failed.

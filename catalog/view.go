@@ -290,6 +290,11 @@ func (v *View) PolicySet(vhost string) PolicySet {
 	return PolicySet{h.policies.root, h.operatorPolicies.root}
 }
 
+// Parameter looks a parameter up; global ones have the vhost "".
+func (v *View) Parameter(vhost, component, name string) (*Parameter, bool) {
+	return v.parameters.get(parameterIdentity(vhost, component, name))
+}
+
 // Parameters goes over the parameters of a vhost, or over the global ones for "", sorted
 // by component and name.
 func (v *View) Parameters(vhost string) iter.Seq[*Parameter] {
@@ -321,3 +326,17 @@ func (v *View) Node(n id.NodeID) (*Node, bool) { return v.nodes.get(n) }
 
 // NodeCount returns the number of registered nodes.
 func (v *View) NodeCount() int { return v.nodes.len() }
+
+// AccessSet stands for the users, and for what they may do in a vhost, in one view: two of
+// them are equal if nothing of it was changed in between. It is made for caches.
+type AccessSet struct {
+	users            *treeNode[string, *User]
+	permissions      *treeNode[string, *Permission]
+	topicPermissions *treeNode[string, *TopicPermission]
+}
+
+// AccessSet returns that of a vhost.
+func (v *View) AccessSet(vhost string) AccessSet {
+	h, _ := v.vhosts.get(vhost)
+	return AccessSet{v.users.root, h.permissions.root, h.topicPermissions.root}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -23,6 +24,11 @@ type Config struct {
 	TLS *TLS
 	// Credentials protect the connection; nil, and no TLS, is plain text.
 	Credentials credentials.TransportCredentials
+	// Username and Password log in; both empty: guest and guest, the user of a fresh
+	// cluster, which only the nodes' own hosts may use.
+	Username, Password string
+	// Token logs in instead; see MintToken.
+	Token string
 	// CallTimeout bounds a call whose context has no deadline; 0: 30 s, negative: none.
 	CallTimeout time.Duration
 	// ProbeInterval is how often a node that carries streams is asked whether it lives,
@@ -62,6 +68,12 @@ func (c Config) Validate() error {
 	}
 	if c.ProbeInterval < 0 || c.ProbeTimeout < 0 {
 		errs = append(errs, fmt.Errorf("client: ProbeInterval %v and ProbeTimeout %v must not be negative", c.ProbeInterval, c.ProbeTimeout))
+	}
+	if c.Token != "" && (c.Username != "" || c.Password != "") {
+		errs = append(errs, errors.New("client: Token and Username or Password are set: set one of them"))
+	}
+	if c.Token == "" && strings.Contains(c.Username, ":") {
+		errs = append(errs, fmt.Errorf("client: Username %q contains a colon, which ends it", c.Username))
 	}
 	if c.TLS != nil {
 		errs = append(errs, c.TLS.validate())

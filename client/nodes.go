@@ -169,6 +169,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	}
 	opts := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
+		grpc.WithPerRPCCredentials(ns.cfg.login()),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           grpcbackoff.Config{BaseDelay: baseRetry, Multiplier: 1.6, Jitter: 0.5, MaxDelay: maxRetry},
 			MinConnectTimeout: ns.cfg.ProbeTimeout,

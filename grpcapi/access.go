@@ -2,6 +2,8 @@ package grpcapi
 
 import (
 	"context"
+	"strconv"
+	"time"
 
 	"github.com/quorate/quorate/broker"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -205,4 +207,35 @@ func (s *accessServer) ListTopicPermissions(_ context.Context, req *brokerv1.Lis
 		out.Permissions[i] = &brokerv1.TopicPermission{User: p.User, Vhost: p.VHost, Exchange: p.Exchange, Write: p.Write, Read: p.Read}
 	}
 	return out, nil
+}
+
+// WhoAmI tells who is logged in.
+func (s *accessServer) WhoAmI(ctx context.Context, _ *brokerv1.WhoAmIRequest) (*brokerv1.WhoAmIResponse, error) {
+	who, err := s.b.Who(ctx)
+	if err != nil || who == nil {
+		return &brokerv1.WhoAmIResponse{}, err
+	}
+	return &brokerv1.WhoAmIResponse{User: who.User(), Tags: who.Tags(), ExpiresMs: who.ExpiresMs()}, nil
+}
+
+// MintToken makes a token for the user that is logged in.
+func (s *accessServer) MintToken(ctx context.Context, req *brokerv1.MintTokenRequest) (*brokerv1.MintTokenResponse, error) {
+	ms := req.GetLifetimeMs()
+	if most := broker.MaxTokenLifetime.Milliseconds(); ms < 0 || ms > most { // as a duration it could overflow
+		return nil, invalid("token", "lifetime_ms", strconv.FormatInt(ms, 10), "want 0 (default) to "+strconv.FormatInt(most, 10))
+	}
+	t, err := s.b.MintToken(ctx, time.Duration(ms)*time.Millisecond)
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.MintTokenResponse{Token: t.Text, Id: t.ID, ExpiresMs: t.ExpireMs}, nil
+}
+
+// RevokeToken ends a token.
+func (s *accessServer) RevokeToken(ctx context.Context, req *brokerv1.RevokeTokenRequest) (*brokerv1.RevokeTokenResponse, error) {
+	deleted, err := s.b.RevokeToken(ctx, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.RevokeTokenResponse{Deleted: deleted}, nil
 }

@@ -27,6 +27,9 @@ func code(e *broker.Error) codes.Code {
 	case broker.NotFound:
 		return codes.NotFound
 	case broker.AccessRefused, broker.NotAllowed:
+		if e.Unauthenticated {
+			return codes.Unauthenticated
+		}
 		return codes.PermissionDenied
 	case broker.ResourceLocked:
 		return codes.FailedPrecondition
@@ -105,13 +108,20 @@ func invalid(kind, arg, value, reason string) error {
 
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
 	defer s.recovered(ctx, info.FullMethod, &err)
+	if ctx, err = s.authorize(ctx, info.FullMethod, req); err != nil {
+		return nil, toStatus(err)
+	}
 	res, err = next(ctx, req)
 	return res, toStatus(err)
 }
 
 func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.recovered(st.Context(), info.FullMethod, &err)
-	return toStatus(next(srv, st))
+	ctx, err := s.authorize(st.Context(), info.FullMethod, nil)
+	if err != nil {
+		return toStatus(err)
+	}
+	return toStatus(next(srv, &loggedIn{ServerStream: st, ctx: ctx}))
 }
 
 // recovered turns a panic of one call into its INTERNAL error, with the stack in the log.

@@ -29,6 +29,11 @@ func (x *brokerServer) PublishOne(ctx context.Context, req *brokerv1.PublishOneR
 	if err := setPublish(&p, req.GetMessage()); err != nil {
 		return nil, err
 	}
+	sender, err := x.s.b.NewSender(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.Sender = sender
 	result := make(chan broker.Result, 1)
 	x.s.b.Publish(ctx, &p, func(r broker.Result) { result <- r })
 	select {
@@ -49,8 +54,12 @@ func (x *brokerServer) Publish(stream grpc.BidiStreamingServer[brokerv1.PublishR
 	if err := x.s.b.Admit(); err != nil {
 		return err
 	}
+	sender, err := x.s.b.NewSender(stream.Context())
+	if err != nil {
+		return err
+	}
 	p := &publishStream{
-		s: x.s, stream: stream,
+		s: x.s, stream: stream, sender: sender,
 		news: make(chan struct{}, 1), room: make(chan struct{}, 1), read: make(chan error, 1),
 	}
 	return p.run()
@@ -72,6 +81,7 @@ type publishStream struct {
 	inFlight int // taken and not yet in results
 
 	// Of the reader alone.
+	sender   *broker.Sender
 	last     uint64
 	first    bool               // the first request was seen
 	producer *broker.ProducerID // nil: none
@@ -112,7 +122,7 @@ func (p *publishStream) readAll() error {
 			done(broker.Result{Token: req.GetSequence(), Kind: broker.Invalid, Err: err})
 			continue
 		}
-		m.Token = req.GetSequence()
+		m.Token, m.Sender = req.GetSequence(), p.sender
 		m.Producer, m.ProducerSeq = p.producer, req.GetSequence()
 		p.s.b.Publish(ctx, &m, done)
 	}

@@ -96,6 +96,7 @@ type Server struct {
 	b      *broker.Broker
 	grpc   *grpc.Server
 	health *health.Server
+	rules  map[string]rule // by method
 
 	tags     atomic.Uint64 // for consumers that have no tag of their own
 	stopOnce sync.Once
@@ -114,7 +115,7 @@ func New(c Config) *Server {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), stopping: make(chan struct{})}
+	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules(), stopping: make(chan struct{})}
 	creds := insecure.NewCredentials()
 	if c.TLS != nil {
 		creds = credentials.NewTLS(c.TLS)

@@ -196,7 +196,7 @@ func TestHealthAndReflection(t *testing.T) {
 // A panic of a call is that call's error, and the server goes on.
 func TestPanic(t *testing.T) {
 	s := New(Config{Broker: broker.New(broker.Config{})})
-	info := &grpc.UnaryServerInfo{FullMethod: "/x"}
+	info := &grpc.UnaryServerInfo{FullMethod: brokerv1.Admin_ClusterStatus_FullMethodName}
 	_, err := s.unary(t.Context(), nil, info, func(context.Context, any) (any, error) { panic("oh") })
 	if status.Code(err) != codes.Internal {
 		t.Error(err)

@@ -33,6 +33,9 @@ const (
 const (
 	defaultAddress = "127.0.0.1:7070"
 	addressesEnv   = "QUORATE_ADDRESSES"
+	userEnv        = "QUORATE_USER"
+	passwordEnv    = "QUORATE_PASSWORD"
+	tokenEnv       = "QUORATE_TOKEN"
 )
 
 // The forms of output.
@@ -89,6 +92,9 @@ type session struct {
 	timeoutGiven bool
 	tls          bool
 	tlsFiles     client.TLS
+	user         string
+	password     string
+	token        string
 }
 
 func newRoot() *cobra.Command {
@@ -113,8 +119,11 @@ func newRoot() *cobra.Command {
 	f.StringVar(&s.tlsFiles.Cert, "tls-cert", "", "PEM file with a certificate, for nodes that ask for one")
 	f.StringVar(&s.tlsFiles.Key, "tls-key", "", "PEM file with its key")
 	f.StringVar(&s.tlsFiles.ServerName, "tls-server-name", "", "name in the nodes' certificates; default: the host of each address")
+	f.StringVar(&s.user, "user", "", "user to log in as ("+userEnv+"; default guest)")
+	f.StringVar(&s.password, "password", "", "its password; others may see it in the list of processes: better "+passwordEnv+" (default guest)")
+	f.StringVar(&s.token, "token", "", "a token instead of user and password ("+tokenEnv+")")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
-		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s))
+		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newWhoAmI(s), newToken(s))
 	return root
 }
 
@@ -122,6 +131,14 @@ func newRoot() *cobra.Command {
 func (s *session) complete() error {
 	if len(s.addresses) == 0 {
 		s.addresses = strings.FieldsFunc(os.Getenv(addressesEnv), func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if s.user == "" && s.password == "" && s.token == "" {
+		if s.token = os.Getenv(tokenEnv); s.token == "" {
+			s.user = os.Getenv(userEnv)
+		}
+	}
+	if s.token == "" && s.password == "" {
+		s.password = os.Getenv(passwordEnv)
 	}
 	if len(s.addresses) == 0 {
 		s.addresses = []string{defaultAddress}
@@ -156,7 +173,10 @@ func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
 
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	// The server's limit of a message counts, whatever it is.
-	cfg := client.Config{Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1}
+	cfg := client.Config{
+		Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1,
+		Username: s.user, Password: s.password, Token: s.token,
+	}
 	if s.tls || s.tlsFiles != (client.TLS{}) {
 		cfg.TLS = &s.tlsFiles
 	}

@@ -19,11 +19,18 @@ import (
 	"github.com/quorate/quorate/cmd/node/config"
 )
 
+// Variables with the login of drain, as quoratectl reads them.
+const (
+	userEnv     = "QUORATE_USER"
+	passwordEnv = "QUORATE_PASSWORD"
+)
+
 // newDrain asks the node of this host to give up leadership while it serves clients.
 func newDrain() *cobra.Command {
 	var file, address string
 	var timeout time.Duration
 	var secure drainTLS
+	var login client.Config
 	cmd := &cobra.Command{
 		Use:   "drain",
 		Short: "Move all leadership off the node on this host, which takes no new work from then on",
@@ -32,6 +39,12 @@ func newDrain() *cobra.Command {
 			target, err := drainTarget(file, address, &secure)
 			if err != nil {
 				return err
+			}
+			if login.Username == "" {
+				login.Username, login.Password = os.Getenv(userEnv), os.Getenv(passwordEnv)
+			}
+			if login.Username != "" {
+				target.Username, target.Password = login.Username, login.Password
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
@@ -51,6 +64,8 @@ func newDrain() *cobra.Command {
 	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file of the node, for its listen.client and tls.client")
 	cmd.Flags().StringVar(&address, "address", "", "client address of the node; empty: listen.client on this host")
 	cmd.Flags().DurationVar(&timeout, "timeout", 60*time.Second, "give up after this")
+	cmd.Flags().StringVar(&login.Username, "user", "", "administrator to log in as ("+userEnv+"); empty: auth.default_user")
+	cmd.Flags().StringVar(&login.Password, "password", "", "its password; better "+passwordEnv+"; empty: auth.default_password")
 	secure.addFlags(cmd.Flags())
 	return cmd
 }
@@ -87,6 +102,10 @@ func drainTarget(file, address string, secure *drainTLS) (client.Config, error) 
 		return out, err
 	}
 	if out.Addresses[0], err = local(cfg.Listen.Client); err != nil {
+		return out, err
+	}
+	out.Username = cfg.Auth.DefaultUser
+	if out.Password, err = cfg.DefaultPassword(); err != nil {
 		return out, err
 	}
 	if cfg.TLS.Client.On() {

@@ -106,3 +106,86 @@ func TestT158(t *testing.T) {
 	_, err = k.client.GetQueue(k.ctx, v, "q0")
 	k.class("a queue of the old one", err, client.NotFound)
 }
+
+// user logs in as a user of this case, with these rights in "/".
+func (k *kase) user(configure, write, read string) *client.Client {
+	k.Helper()
+	name := k.name("u")
+	_, err := k.client.PutUser(k.ctx, client.User{Name: name, Password: "secret"})
+	k.must(err)
+	k.Cleanup(func() { _, _ = k.client.DeleteUser(k.ctx, name) })
+	k.may(configure, write, read)
+	c, err := client.Dial(k.ctx, client.Config{Addresses: k.cluster.Addresses(), Username: name, Password: "secret"})
+	k.must(err)
+	k.Cleanup(c.Close)
+	return c
+}
+
+// may changes the rights of this case's user.
+func (k *kase) may(configure, write, read string) {
+	k.Helper()
+	_, err := k.client.SetPermission(k.ctx, client.Permission{User: k.name("u"), Configure: configure, Write: write, Read: read})
+	k.must(err)
+}
+
+// VH-6, VH-7.
+func TestT002(t *testing.T) {
+	k := begin(t, "a queue with dead letters needs read at the queue")
+	c := k.user(".*", "^$", "^$")
+	_, err := c.DeclareQueue(k.ctx, client.Queue{Name: k.name("q"), Arguments: args{"x-dead-letter-exchange": "dlx"}})
+	e := k.refusal("declare", err, client.AccessRefused)
+	k.same("thing", e.Kind+" "+e.Name, "queue "+k.name("q"))
+}
+
+// VH-6.
+func TestT003(t *testing.T) {
+	k := begin(t, "a queue with dead letters needs write at the exchange")
+	c := k.user(".*", "^$", "^"+k.name("q"))
+	_, err := c.DeclareQueue(k.ctx, client.Queue{Name: k.name("q"), Arguments: args{"x-dead-letter-exchange": "dlx"}})
+	e := k.refusal("declare", err, client.AccessRefused)
+	k.same("thing", e.Kind+" "+e.Name, "exchange dlx")
+}
+
+// VH-6.
+func TestT006(t *testing.T) {
+	k := begin(t, "empty patterns match nothing")
+	c := k.user("", "", "")
+	_, err := c.DeclareQueue(k.ctx, client.Queue{Name: k.name("q")})
+	k.class("declare", err, client.AccessRefused)
+}
+
+// VH-6.
+func TestT007(t *testing.T) {
+	k := begin(t, "a passive declare needs any right")
+	q := k.queue("q", nil)
+	c := k.user("", "^"+q+"$", "")
+	_, err := c.DeclareQueue(k.ctx, client.Queue{Name: q, Passive: true})
+	k.must(err)
+	k.may("", "", "")
+	_, err = c.DeclareQueue(k.ctx, client.Queue{Name: q, Passive: true})
+	k.class("without right", err, client.AccessRefused)
+}
+
+// PUB-1, VH-6.
+func TestT008(t *testing.T) {
+	k := begin(t, "a publish to the default exchange needs write at amq.default")
+	q := k.queue("q", nil)
+	c := k.user(".*", "^"+q+"$", ".*")
+	_, err := c.PublishOne(k.ctx, client.Message{RoutingKey: q})
+	k.class("publish", err, client.AccessRefused)
+	k.empty(q)
+	k.may("", "^amq\\.default$", "")
+	_, err = c.PublishOne(k.ctx, client.Message{RoutingKey: q})
+	k.must(err)
+}
+
+// MSG-3.
+func TestT059(t *testing.T) {
+	k := begin(t, "nobody publishes in another's name")
+	q := k.queue("q", nil)
+	_, err := k.try(q, "m", func(m *client.Message) { m.UserID = "bob" })
+	k.class("publish", err, client.PreconditionFailed)
+	k.empty(q)
+	_, err = k.try(q, "m", func(m *client.Message) { m.UserID = "guest" })
+	k.must(err)
+}

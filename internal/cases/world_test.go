@@ -58,6 +58,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// guest is the login of the first user.
+type guest struct{}
+
+func (guest) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Basic Z3Vlc3Q6Z3Vlc3Q="}, nil
+}
+
+func (guest) RequireTransportSecurity() bool { return false }
+
 // start builds the node and runs three of it.
 func (w *world) start() error {
 	var err error
@@ -80,7 +89,7 @@ func (w *world) start() error {
 	if w.client, err = client.Dial(ctx, client.Config{Addresses: w.cluster.Addresses()}); err != nil {
 		return err
 	}
-	conn, err := grpc.NewClient(w.cluster.Nodes[0].Client, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(w.cluster.Nodes[0].Client, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithPerRPCCredentials(guest{}))
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,7 @@ func (p *pod) env() []string {
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME=" + p.name,
 		"QUORATE_NODE_ID=" + p.name, "QUORATE_ADVERTISE__HOST=" + p.name + "." + headless,
 		"QUORATE_ADVERTISE__GOSSIP=" + p.address, "GOMEMLIMIT=1700MiB",
+		"QUORATE_AUTH__LOOPBACK_USERS=", // guest comes from other pods here
 		"KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443",
 	}
 }

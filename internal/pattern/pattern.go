@@ -57,3 +57,6 @@ func (p *Pattern) Match(name string) (bool, error) {
 
 // String returns the text.
 func (p *Pattern) String() string { return p.re.String() }
+
+// Escape returns the pattern that matches a text as it is.
+func Escape(text string) string { return regexp2.Escape(text) }

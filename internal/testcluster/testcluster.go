@@ -219,7 +219,7 @@ func (c *Cluster) launch(i int) {
 			join = append(join, m.gossip)
 		}
 	}
-	n.broker = broker.New(broker.Config{Logger: log})
+	n.broker = broker.New(broker.Config{Logger: log, Authenticate: true})
 	started, err := cluster.Start(c.t.Context(), cluster.Config{
 		Name: clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,

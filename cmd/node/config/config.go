@@ -51,6 +51,13 @@ type Config struct {
 		Peer   TLSFiles `koanf:"peer"`
 		Client TLSFiles `koanf:"client"`
 	} `koanf:"tls"`
+	Auth struct {
+		Mode                string   `koanf:"mode"`
+		DefaultUser         string   `koanf:"default_user"`
+		DefaultPassword     string   `koanf:"default_password"`
+		DefaultPasswordFile string   `koanf:"default_password_file"`
+		LoopbackUsers       []string `koanf:"loopback_users"`
+	} `koanf:"auth"`
 	Log struct {
 		Level  string `koanf:"level"`
 		Format string `koanf:"format"`
@@ -121,6 +128,7 @@ func (c *Config) Validate() error {
 		fault("log.format", strconv.Quote(f), "use auto, text or json")
 	}
 	errs = append(errs, c.validateAdmission()...)
+	errs = append(errs, c.validateAuth()...)
 	errs = append(errs, c.validateTLS()...)
 	errs = append(errs, c.validateNumbers()...)
 	return errors.Join(errs...)

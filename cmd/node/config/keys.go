@@ -43,6 +43,11 @@ func Keys() []Key {
 		{"tls.client.cert", "", "PEM file with this node's certificate for clients; empty: no TLS for clients"},
 		{"tls.client.key", "", "PEM file with its key"},
 		{"tls.client.ca", "", "PEM file with the authorities of clients' certificates; if set, clients need one"},
+		{"auth.mode", "password", "password: clients log in; none: everybody may do everything, with listen.client on loopback alone, to try things out"},
+		{"auth.default_user", "guest", "administrator that a new cluster is founded with"},
+		{"auth.default_password", "guest", "its password at the founding"},
+		{"auth.default_password_file", "", "file with that password; empty: auth.default_password counts"},
+		{"auth.loopback_users", []string{"guest"}, "users that may log in from the nodes' own hosts alone"},
 		{"log.level", "info", "debug, info, warn or error"},
 		{"log.format", "auto", "text, json, or auto: coloured on a terminal, else text"},
 		{"limits.max_message_bytes", 16 << 20, "largest body of a message"},
@@ -62,7 +67,13 @@ func Keys() []Key {
 const envPrefix = "QUORATE_"
 
 // foreign are variables that begin the same and belong to quoratectl.
-func foreign(name string) bool { return name == "QUORATE_ADDRESSES" }
+func foreign(name string) bool {
+	switch name {
+	case "QUORATE_ADDRESSES", "QUORATE_USER", "QUORATE_PASSWORD", "QUORATE_TOKEN":
+		return true
+	}
+	return false
+}
 
 // Env returns the variable of a key.
 func (k Key) Env() string {

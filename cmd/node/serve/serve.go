@@ -90,7 +90,15 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	b := broker.Config{MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, Logger: n.log}
+	password, err := n.cfg.DefaultPassword()
+	if err != nil {
+		return err
+	}
+	b := broker.Config{
+		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, Logger: n.log,
+		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
+		LoopbackUsers: n.cfg.Auth.LoopbackUsers,
+	}
 	if err := b.Validate(); err != nil {
 		return err
 	}
@@ -228,7 +236,7 @@ func (n *node) stop(drain bool) error {
 	if n.api != nil && drain {
 		n.log.Info("node drains", "at_most", n.cfg.Timeouts.Drain)
 		bounded(n.cfg.Timeouts.Drain, func(ctx context.Context) {
-			if _, err := n.broker.Drain(ctx, ""); err != nil {
+			if _, err := n.broker.Drain(broker.WithIdentity(ctx, broker.Itself()), ""); err != nil {
 				n.log.Warn("drain is incomplete, other nodes take over by election", "error", err)
 			}
 		})

@@ -23,6 +23,306 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// WhoAmIRequest is empty.
+type WhoAmIRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIRequest) Reset() {
+	*x = WhoAmIRequest{}
+	mi := &file_broker_v1_access_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIRequest) ProtoMessage() {}
+
+func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
+func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{0}
+}
+
+// WhoAmIResponse tells who is logged in.
+type WhoAmIResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// User: empty where nobody has to log in.
+	User string   `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Tags []string `protobuf:"bytes,2,rep,name=tags,proto3" json:"tags,omitempty"`
+	// ExpiresMs is when the token of the login ends, in milliseconds since the Unix epoch;
+	// 0: it was a password.
+	ExpiresMs     int64 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIResponse) Reset() {
+	*x = WhoAmIResponse{}
+	mi := &file_broker_v1_access_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIResponse) ProtoMessage() {}
+
+func (x *WhoAmIResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIResponse.ProtoReflect.Descriptor instead.
+func (*WhoAmIResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *WhoAmIResponse) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *WhoAmIResponse) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *WhoAmIResponse) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+// MintTokenRequest says how long the token shall last.
+type MintTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// LifetimeMs: an hour if 0, at most 30 days.
+	LifetimeMs    int64 `protobuf:"varint,1,opt,name=lifetime_ms,json=lifetimeMs,proto3" json:"lifetime_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MintTokenRequest) Reset() {
+	*x = MintTokenRequest{}
+	mi := &file_broker_v1_access_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MintTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MintTokenRequest) ProtoMessage() {}
+
+func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
+func (*MintTokenRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *MintTokenRequest) GetLifetimeMs() int64 {
+	if x != nil {
+		return x.LifetimeMs
+	}
+	return 0
+}
+
+// MintTokenResponse holds the token; it cannot be read again.
+type MintTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Token string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	// Id is for RevokeToken.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// ExpiresMs in milliseconds since the Unix epoch.
+	ExpiresMs     int64 `protobuf:"varint,3,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MintTokenResponse) Reset() {
+	*x = MintTokenResponse{}
+	mi := &file_broker_v1_access_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MintTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MintTokenResponse) ProtoMessage() {}
+
+func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MintTokenResponse.ProtoReflect.Descriptor instead.
+func (*MintTokenResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *MintTokenResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *MintTokenResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *MintTokenResponse) GetExpiresMs() int64 {
+	if x != nil {
+		return x.ExpiresMs
+	}
+	return 0
+}
+
+// RevokeTokenRequest names a token.
+type RevokeTokenRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenRequest) Reset() {
+	*x = RevokeTokenRequest{}
+	mi := &file_broker_v1_access_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenRequest) ProtoMessage() {}
+
+func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
+func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RevokeTokenRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// RevokeTokenResponse tells whether there was such a token.
+type RevokeTokenResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Deleted       bool                   `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevokeTokenResponse) Reset() {
+	*x = RevokeTokenResponse{}
+	mi := &file_broker_v1_access_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevokeTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevokeTokenResponse) ProtoMessage() {}
+
+func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
+func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RevokeTokenResponse) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
 // VhostLimits bound what a vhost holds; a limit that is absent, or -1, is none.
 type VhostLimits struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -34,7 +334,7 @@ type VhostLimits struct {
 
 func (x *VhostLimits) Reset() {
 	*x = VhostLimits{}
-	mi := &file_broker_v1_access_proto_msgTypes[0]
+	mi := &file_broker_v1_access_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -46,7 +346,7 @@ func (x *VhostLimits) String() string {
 func (*VhostLimits) ProtoMessage() {}
 
 func (x *VhostLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[0]
+	mi := &file_broker_v1_access_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -59,7 +359,7 @@ func (x *VhostLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VhostLimits.ProtoReflect.Descriptor instead.
 func (*VhostLimits) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{0}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *VhostLimits) GetMaxConnections() int64 {
@@ -98,7 +398,7 @@ type Vhost struct {
 
 func (x *Vhost) Reset() {
 	*x = Vhost{}
-	mi := &file_broker_v1_access_proto_msgTypes[1]
+	mi := &file_broker_v1_access_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -110,7 +410,7 @@ func (x *Vhost) String() string {
 func (*Vhost) ProtoMessage() {}
 
 func (x *Vhost) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[1]
+	mi := &file_broker_v1_access_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -123,7 +423,7 @@ func (x *Vhost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vhost.ProtoReflect.Descriptor instead.
 func (*Vhost) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{1}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Vhost) GetName() string {
@@ -192,7 +492,7 @@ type PutVhostRequest struct {
 
 func (x *PutVhostRequest) Reset() {
 	*x = PutVhostRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[2]
+	mi := &file_broker_v1_access_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -204,7 +504,7 @@ func (x *PutVhostRequest) String() string {
 func (*PutVhostRequest) ProtoMessage() {}
 
 func (x *PutVhostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[2]
+	mi := &file_broker_v1_access_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -217,7 +517,7 @@ func (x *PutVhostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutVhostRequest.ProtoReflect.Descriptor instead.
 func (*PutVhostRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{2}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PutVhostRequest) GetVhost() *Vhost {
@@ -237,7 +537,7 @@ type PutVhostResponse struct {
 
 func (x *PutVhostResponse) Reset() {
 	*x = PutVhostResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[3]
+	mi := &file_broker_v1_access_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -249,7 +549,7 @@ func (x *PutVhostResponse) String() string {
 func (*PutVhostResponse) ProtoMessage() {}
 
 func (x *PutVhostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[3]
+	mi := &file_broker_v1_access_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -262,7 +562,7 @@ func (x *PutVhostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutVhostResponse.ProtoReflect.Descriptor instead.
 func (*PutVhostResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{3}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PutVhostResponse) GetCreated() bool {
@@ -282,7 +582,7 @@ type DeleteVhostRequest struct {
 
 func (x *DeleteVhostRequest) Reset() {
 	*x = DeleteVhostRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[4]
+	mi := &file_broker_v1_access_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -294,7 +594,7 @@ func (x *DeleteVhostRequest) String() string {
 func (*DeleteVhostRequest) ProtoMessage() {}
 
 func (x *DeleteVhostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[4]
+	mi := &file_broker_v1_access_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -307,7 +607,7 @@ func (x *DeleteVhostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteVhostRequest.ProtoReflect.Descriptor instead.
 func (*DeleteVhostRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{4}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteVhostRequest) GetName() string {
@@ -327,7 +627,7 @@ type DeleteVhostResponse struct {
 
 func (x *DeleteVhostResponse) Reset() {
 	*x = DeleteVhostResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[5]
+	mi := &file_broker_v1_access_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +639,7 @@ func (x *DeleteVhostResponse) String() string {
 func (*DeleteVhostResponse) ProtoMessage() {}
 
 func (x *DeleteVhostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[5]
+	mi := &file_broker_v1_access_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +652,7 @@ func (x *DeleteVhostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteVhostResponse.ProtoReflect.Descriptor instead.
 func (*DeleteVhostResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{5}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DeleteVhostResponse) GetDeleted() bool {
@@ -371,7 +671,7 @@ type ListVhostsRequest struct {
 
 func (x *ListVhostsRequest) Reset() {
 	*x = ListVhostsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[6]
+	mi := &file_broker_v1_access_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -383,7 +683,7 @@ func (x *ListVhostsRequest) String() string {
 func (*ListVhostsRequest) ProtoMessage() {}
 
 func (x *ListVhostsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[6]
+	mi := &file_broker_v1_access_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -396,7 +696,7 @@ func (x *ListVhostsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListVhostsRequest.ProtoReflect.Descriptor instead.
 func (*ListVhostsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{6}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{12}
 }
 
 // ListVhostsResponse lists vhosts.
@@ -409,7 +709,7 @@ type ListVhostsResponse struct {
 
 func (x *ListVhostsResponse) Reset() {
 	*x = ListVhostsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[7]
+	mi := &file_broker_v1_access_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -421,7 +721,7 @@ func (x *ListVhostsResponse) String() string {
 func (*ListVhostsResponse) ProtoMessage() {}
 
 func (x *ListVhostsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[7]
+	mi := &file_broker_v1_access_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -434,7 +734,7 @@ func (x *ListVhostsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListVhostsResponse.ProtoReflect.Descriptor instead.
 func (*ListVhostsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{7}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListVhostsResponse) GetVhosts() []*Vhost {
@@ -455,7 +755,7 @@ type SetVhostLimitsRequest struct {
 
 func (x *SetVhostLimitsRequest) Reset() {
 	*x = SetVhostLimitsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[8]
+	mi := &file_broker_v1_access_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +767,7 @@ func (x *SetVhostLimitsRequest) String() string {
 func (*SetVhostLimitsRequest) ProtoMessage() {}
 
 func (x *SetVhostLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[8]
+	mi := &file_broker_v1_access_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +780,7 @@ func (x *SetVhostLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetVhostLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetVhostLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{8}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetVhostLimitsRequest) GetName() string {
@@ -506,7 +806,7 @@ type SetVhostLimitsResponse struct {
 
 func (x *SetVhostLimitsResponse) Reset() {
 	*x = SetVhostLimitsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[9]
+	mi := &file_broker_v1_access_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -518,7 +818,7 @@ func (x *SetVhostLimitsResponse) String() string {
 func (*SetVhostLimitsResponse) ProtoMessage() {}
 
 func (x *SetVhostLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[9]
+	mi := &file_broker_v1_access_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -531,7 +831,7 @@ func (x *SetVhostLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetVhostLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetVhostLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{9}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{15}
 }
 
 // UserLimits bound what a user opens; a limit that is absent, or -1, is none.
@@ -545,7 +845,7 @@ type UserLimits struct {
 
 func (x *UserLimits) Reset() {
 	*x = UserLimits{}
-	mi := &file_broker_v1_access_proto_msgTypes[10]
+	mi := &file_broker_v1_access_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +857,7 @@ func (x *UserLimits) String() string {
 func (*UserLimits) ProtoMessage() {}
 
 func (x *UserLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[10]
+	mi := &file_broker_v1_access_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +870,7 @@ func (x *UserLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserLimits.ProtoReflect.Descriptor instead.
 func (*UserLimits) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{10}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *UserLimits) GetMaxConnections() int64 {
@@ -601,7 +901,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_broker_v1_access_proto_msgTypes[11]
+	mi := &file_broker_v1_access_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +913,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[11]
+	mi := &file_broker_v1_access_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +926,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{11}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *User) GetName() string {
@@ -675,7 +975,7 @@ type PutUserRequest struct {
 
 func (x *PutUserRequest) Reset() {
 	*x = PutUserRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[12]
+	mi := &file_broker_v1_access_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +987,7 @@ func (x *PutUserRequest) String() string {
 func (*PutUserRequest) ProtoMessage() {}
 
 func (x *PutUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[12]
+	mi := &file_broker_v1_access_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +1000,7 @@ func (x *PutUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutUserRequest.ProtoReflect.Descriptor instead.
 func (*PutUserRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{12}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PutUserRequest) GetName() string {
@@ -748,7 +1048,7 @@ type PutUserResponse struct {
 
 func (x *PutUserResponse) Reset() {
 	*x = PutUserResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[13]
+	mi := &file_broker_v1_access_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +1060,7 @@ func (x *PutUserResponse) String() string {
 func (*PutUserResponse) ProtoMessage() {}
 
 func (x *PutUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[13]
+	mi := &file_broker_v1_access_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +1073,7 @@ func (x *PutUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutUserResponse.ProtoReflect.Descriptor instead.
 func (*PutUserResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{13}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PutUserResponse) GetCreated() bool {
@@ -793,7 +1093,7 @@ type DeleteUserRequest struct {
 
 func (x *DeleteUserRequest) Reset() {
 	*x = DeleteUserRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[14]
+	mi := &file_broker_v1_access_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -805,7 +1105,7 @@ func (x *DeleteUserRequest) String() string {
 func (*DeleteUserRequest) ProtoMessage() {}
 
 func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[14]
+	mi := &file_broker_v1_access_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -818,7 +1118,7 @@ func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserRequest.ProtoReflect.Descriptor instead.
 func (*DeleteUserRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{14}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeleteUserRequest) GetName() string {
@@ -838,7 +1138,7 @@ type DeleteUserResponse struct {
 
 func (x *DeleteUserResponse) Reset() {
 	*x = DeleteUserResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[15]
+	mi := &file_broker_v1_access_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1150,7 @@ func (x *DeleteUserResponse) String() string {
 func (*DeleteUserResponse) ProtoMessage() {}
 
 func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[15]
+	mi := &file_broker_v1_access_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +1163,7 @@ func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserResponse.ProtoReflect.Descriptor instead.
 func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{15}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteUserResponse) GetDeleted() bool {
@@ -882,7 +1182,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[16]
+	mi := &file_broker_v1_access_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +1194,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[16]
+	mi := &file_broker_v1_access_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +1207,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{16}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{22}
 }
 
 // ListUsersResponse lists users, without their passwords' hashes.
@@ -920,7 +1220,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[17]
+	mi := &file_broker_v1_access_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1232,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[17]
+	mi := &file_broker_v1_access_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1245,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{17}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListUsersResponse) GetUsers() []*User {
@@ -966,7 +1266,7 @@ type SetUserLimitsRequest struct {
 
 func (x *SetUserLimitsRequest) Reset() {
 	*x = SetUserLimitsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[18]
+	mi := &file_broker_v1_access_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1278,7 @@ func (x *SetUserLimitsRequest) String() string {
 func (*SetUserLimitsRequest) ProtoMessage() {}
 
 func (x *SetUserLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[18]
+	mi := &file_broker_v1_access_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1291,7 @@ func (x *SetUserLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetUserLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetUserLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{18}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SetUserLimitsRequest) GetName() string {
@@ -1017,7 +1317,7 @@ type SetUserLimitsResponse struct {
 
 func (x *SetUserLimitsResponse) Reset() {
 	*x = SetUserLimitsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[19]
+	mi := &file_broker_v1_access_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1329,7 @@ func (x *SetUserLimitsResponse) String() string {
 func (*SetUserLimitsResponse) ProtoMessage() {}
 
 func (x *SetUserLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[19]
+	mi := &file_broker_v1_access_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1342,7 @@ func (x *SetUserLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetUserLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetUserLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{19}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{25}
 }
 
 // Permission says by Perl-style patterns, found anywhere in a name, what a user may
@@ -1061,7 +1361,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_broker_v1_access_proto_msgTypes[20]
+	mi := &file_broker_v1_access_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1073,7 +1373,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[20]
+	mi := &file_broker_v1_access_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1086,7 +1386,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{20}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Permission) GetUser() string {
@@ -1134,7 +1434,7 @@ type SetPermissionRequest struct {
 
 func (x *SetPermissionRequest) Reset() {
 	*x = SetPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[21]
+	mi := &file_broker_v1_access_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1446,7 @@ func (x *SetPermissionRequest) String() string {
 func (*SetPermissionRequest) ProtoMessage() {}
 
 func (x *SetPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[21]
+	mi := &file_broker_v1_access_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1459,7 @@ func (x *SetPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionRequest.ProtoReflect.Descriptor instead.
 func (*SetPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{21}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SetPermissionRequest) GetPermission() *Permission {
@@ -1179,7 +1479,7 @@ type SetPermissionResponse struct {
 
 func (x *SetPermissionResponse) Reset() {
 	*x = SetPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[22]
+	mi := &file_broker_v1_access_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1491,7 @@ func (x *SetPermissionResponse) String() string {
 func (*SetPermissionResponse) ProtoMessage() {}
 
 func (x *SetPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[22]
+	mi := &file_broker_v1_access_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1504,7 @@ func (x *SetPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionResponse.ProtoReflect.Descriptor instead.
 func (*SetPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{22}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetPermissionResponse) GetCreated() bool {
@@ -1226,7 +1526,7 @@ type ClearPermissionRequest struct {
 
 func (x *ClearPermissionRequest) Reset() {
 	*x = ClearPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[23]
+	mi := &file_broker_v1_access_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1538,7 @@ func (x *ClearPermissionRequest) String() string {
 func (*ClearPermissionRequest) ProtoMessage() {}
 
 func (x *ClearPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[23]
+	mi := &file_broker_v1_access_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1551,7 @@ func (x *ClearPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPermissionRequest.ProtoReflect.Descriptor instead.
 func (*ClearPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{23}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ClearPermissionRequest) GetUser() string {
@@ -1278,7 +1578,7 @@ type ClearPermissionResponse struct {
 
 func (x *ClearPermissionResponse) Reset() {
 	*x = ClearPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[24]
+	mi := &file_broker_v1_access_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1590,7 @@ func (x *ClearPermissionResponse) String() string {
 func (*ClearPermissionResponse) ProtoMessage() {}
 
 func (x *ClearPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[24]
+	mi := &file_broker_v1_access_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1603,7 @@ func (x *ClearPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPermissionResponse.ProtoReflect.Descriptor instead.
 func (*ClearPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{24}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ClearPermissionResponse) GetDeleted() bool {
@@ -1326,7 +1626,7 @@ type ListPermissionsRequest struct {
 
 func (x *ListPermissionsRequest) Reset() {
 	*x = ListPermissionsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[25]
+	mi := &file_broker_v1_access_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1638,7 @@ func (x *ListPermissionsRequest) String() string {
 func (*ListPermissionsRequest) ProtoMessage() {}
 
 func (x *ListPermissionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[25]
+	mi := &file_broker_v1_access_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1651,7 @@ func (x *ListPermissionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPermissionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPermissionsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{25}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListPermissionsRequest) GetVhost() string {
@@ -1378,7 +1678,7 @@ type ListPermissionsResponse struct {
 
 func (x *ListPermissionsResponse) Reset() {
 	*x = ListPermissionsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[26]
+	mi := &file_broker_v1_access_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1690,7 @@ func (x *ListPermissionsResponse) String() string {
 func (*ListPermissionsResponse) ProtoMessage() {}
 
 func (x *ListPermissionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[26]
+	mi := &file_broker_v1_access_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1703,7 @@ func (x *ListPermissionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPermissionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPermissionsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{26}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListPermissionsResponse) GetPermissions() []*Permission {
@@ -1430,7 +1730,7 @@ type TopicPermission struct {
 
 func (x *TopicPermission) Reset() {
 	*x = TopicPermission{}
-	mi := &file_broker_v1_access_proto_msgTypes[27]
+	mi := &file_broker_v1_access_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1742,7 @@ func (x *TopicPermission) String() string {
 func (*TopicPermission) ProtoMessage() {}
 
 func (x *TopicPermission) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[27]
+	mi := &file_broker_v1_access_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1755,7 @@ func (x *TopicPermission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicPermission.ProtoReflect.Descriptor instead.
 func (*TopicPermission) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{27}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TopicPermission) GetUser() string {
@@ -1503,7 +1803,7 @@ type SetTopicPermissionRequest struct {
 
 func (x *SetTopicPermissionRequest) Reset() {
 	*x = SetTopicPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[28]
+	mi := &file_broker_v1_access_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1515,7 +1815,7 @@ func (x *SetTopicPermissionRequest) String() string {
 func (*SetTopicPermissionRequest) ProtoMessage() {}
 
 func (x *SetTopicPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[28]
+	mi := &file_broker_v1_access_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1528,7 +1828,7 @@ func (x *SetTopicPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTopicPermissionRequest.ProtoReflect.Descriptor instead.
 func (*SetTopicPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{28}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetTopicPermissionRequest) GetPermission() *TopicPermission {
@@ -1548,7 +1848,7 @@ type SetTopicPermissionResponse struct {
 
 func (x *SetTopicPermissionResponse) Reset() {
 	*x = SetTopicPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[29]
+	mi := &file_broker_v1_access_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1860,7 @@ func (x *SetTopicPermissionResponse) String() string {
 func (*SetTopicPermissionResponse) ProtoMessage() {}
 
 func (x *SetTopicPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[29]
+	mi := &file_broker_v1_access_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +1873,7 @@ func (x *SetTopicPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTopicPermissionResponse.ProtoReflect.Descriptor instead.
 func (*SetTopicPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{29}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetTopicPermissionResponse) GetCreated() bool {
@@ -1597,7 +1897,7 @@ type ClearTopicPermissionRequest struct {
 
 func (x *ClearTopicPermissionRequest) Reset() {
 	*x = ClearTopicPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[30]
+	mi := &file_broker_v1_access_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1909,7 @@ func (x *ClearTopicPermissionRequest) String() string {
 func (*ClearTopicPermissionRequest) ProtoMessage() {}
 
 func (x *ClearTopicPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[30]
+	mi := &file_broker_v1_access_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1922,7 @@ func (x *ClearTopicPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearTopicPermissionRequest.ProtoReflect.Descriptor instead.
 func (*ClearTopicPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{30}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ClearTopicPermissionRequest) GetUser() string {
@@ -1656,7 +1956,7 @@ type ClearTopicPermissionResponse struct {
 
 func (x *ClearTopicPermissionResponse) Reset() {
 	*x = ClearTopicPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[31]
+	mi := &file_broker_v1_access_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1968,7 @@ func (x *ClearTopicPermissionResponse) String() string {
 func (*ClearTopicPermissionResponse) ProtoMessage() {}
 
 func (x *ClearTopicPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[31]
+	mi := &file_broker_v1_access_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1981,7 @@ func (x *ClearTopicPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearTopicPermissionResponse.ProtoReflect.Descriptor instead.
 func (*ClearTopicPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{31}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ClearTopicPermissionResponse) GetDeleted() bool {
@@ -1704,7 +2004,7 @@ type ListTopicPermissionsRequest struct {
 
 func (x *ListTopicPermissionsRequest) Reset() {
 	*x = ListTopicPermissionsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[32]
+	mi := &file_broker_v1_access_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +2016,7 @@ func (x *ListTopicPermissionsRequest) String() string {
 func (*ListTopicPermissionsRequest) ProtoMessage() {}
 
 func (x *ListTopicPermissionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[32]
+	mi := &file_broker_v1_access_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +2029,7 @@ func (x *ListTopicPermissionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicPermissionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTopicPermissionsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{32}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListTopicPermissionsRequest) GetVhost() string {
@@ -1756,7 +2056,7 @@ type ListTopicPermissionsResponse struct {
 
 func (x *ListTopicPermissionsResponse) Reset() {
 	*x = ListTopicPermissionsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[33]
+	mi := &file_broker_v1_access_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +2068,7 @@ func (x *ListTopicPermissionsResponse) String() string {
 func (*ListTopicPermissionsResponse) ProtoMessage() {}
 
 func (x *ListTopicPermissionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[33]
+	mi := &file_broker_v1_access_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +2081,7 @@ func (x *ListTopicPermissionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicPermissionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTopicPermissionsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{33}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListTopicPermissionsResponse) GetPermissions() []*TopicPermission {
@@ -1795,7 +2095,25 @@ var File_broker_v1_access_proto protoreflect.FileDescriptor
 
 const file_broker_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x16broker/v1/access.proto\x12\x11quorate.broker.v1\"\x82\x01\n" +
+	"\x16broker/v1/access.proto\x12\x11quorate.broker.v1\"\x0f\n" +
+	"\rWhoAmIRequest\"W\n" +
+	"\x0eWhoAmIResponse\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x12\n" +
+	"\x04tags\x18\x02 \x03(\tR\x04tags\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\"3\n" +
+	"\x10MintTokenRequest\x12\x1f\n" +
+	"\vlifetime_ms\x18\x01 \x01(\x03R\n" +
+	"lifetimeMs\"X\n" +
+	"\x11MintTokenResponse\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1d\n" +
+	"\n" +
+	"expires_ms\x18\x03 \x01(\x03R\texpiresMs\"$\n" +
+	"\x12RevokeTokenRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"/\n" +
+	"\x13RevokeTokenResponse\x12\x18\n" +
+	"\adeleted\x18\x01 \x01(\bR\adeleted\"\x82\x01\n" +
 	"\vVhostLimits\x12,\n" +
 	"\x0fmax_connections\x18\x01 \x01(\x03H\x00R\x0emaxConnections\x88\x01\x01\x12\"\n" +
 	"\n" +
@@ -1901,7 +2219,7 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\"d\n" +
 	"\x1cListTopicPermissionsResponse\x12D\n" +
-	"\vpermissions\x18\x01 \x03(\v2\".quorate.broker.v1.TopicPermissionR\vpermissions2\x83\v\n" +
+	"\vpermissions\x18\x01 \x03(\v2\".quorate.broker.v1.TopicPermissionR\vpermissions2\x88\r\n" +
 	"\x06Access\x12S\n" +
 	"\bPutVhost\x12\".quorate.broker.v1.PutVhostRequest\x1a#.quorate.broker.v1.PutVhostResponse\x12\\\n" +
 	"\vDeleteVhost\x12%.quorate.broker.v1.DeleteVhostRequest\x1a&.quorate.broker.v1.DeleteVhostResponse\x12Y\n" +
@@ -1918,7 +2236,10 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x0fListPermissions\x12).quorate.broker.v1.ListPermissionsRequest\x1a*.quorate.broker.v1.ListPermissionsResponse\x12q\n" +
 	"\x12SetTopicPermission\x12,.quorate.broker.v1.SetTopicPermissionRequest\x1a-.quorate.broker.v1.SetTopicPermissionResponse\x12w\n" +
 	"\x14ClearTopicPermission\x12..quorate.broker.v1.ClearTopicPermissionRequest\x1a/.quorate.broker.v1.ClearTopicPermissionResponse\x12w\n" +
-	"\x14ListTopicPermissions\x12..quorate.broker.v1.ListTopicPermissionsRequest\x1a/.quorate.broker.v1.ListTopicPermissionsResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
+	"\x14ListTopicPermissions\x12..quorate.broker.v1.ListTopicPermissionsRequest\x1a/.quorate.broker.v1.ListTopicPermissionsResponse\x12M\n" +
+	"\x06WhoAmI\x12 .quorate.broker.v1.WhoAmIRequest\x1a!.quorate.broker.v1.WhoAmIResponse\x12V\n" +
+	"\tMintToken\x12#.quorate.broker.v1.MintTokenRequest\x1a$.quorate.broker.v1.MintTokenResponse\x12\\\n" +
+	"\vRevokeToken\x12%.quorate.broker.v1.RevokeTokenRequest\x1a&.quorate.broker.v1.RevokeTokenResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
 
 var (
 	file_broker_v1_access_proto_rawDescOnce sync.Once
@@ -1932,85 +2253,97 @@ func file_broker_v1_access_proto_rawDescGZIP() []byte {
 	return file_broker_v1_access_proto_rawDescData
 }
 
-var file_broker_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_broker_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_broker_v1_access_proto_goTypes = []any{
-	(*VhostLimits)(nil),                  // 0: quorate.broker.v1.VhostLimits
-	(*Vhost)(nil),                        // 1: quorate.broker.v1.Vhost
-	(*PutVhostRequest)(nil),              // 2: quorate.broker.v1.PutVhostRequest
-	(*PutVhostResponse)(nil),             // 3: quorate.broker.v1.PutVhostResponse
-	(*DeleteVhostRequest)(nil),           // 4: quorate.broker.v1.DeleteVhostRequest
-	(*DeleteVhostResponse)(nil),          // 5: quorate.broker.v1.DeleteVhostResponse
-	(*ListVhostsRequest)(nil),            // 6: quorate.broker.v1.ListVhostsRequest
-	(*ListVhostsResponse)(nil),           // 7: quorate.broker.v1.ListVhostsResponse
-	(*SetVhostLimitsRequest)(nil),        // 8: quorate.broker.v1.SetVhostLimitsRequest
-	(*SetVhostLimitsResponse)(nil),       // 9: quorate.broker.v1.SetVhostLimitsResponse
-	(*UserLimits)(nil),                   // 10: quorate.broker.v1.UserLimits
-	(*User)(nil),                         // 11: quorate.broker.v1.User
-	(*PutUserRequest)(nil),               // 12: quorate.broker.v1.PutUserRequest
-	(*PutUserResponse)(nil),              // 13: quorate.broker.v1.PutUserResponse
-	(*DeleteUserRequest)(nil),            // 14: quorate.broker.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),           // 15: quorate.broker.v1.DeleteUserResponse
-	(*ListUsersRequest)(nil),             // 16: quorate.broker.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),            // 17: quorate.broker.v1.ListUsersResponse
-	(*SetUserLimitsRequest)(nil),         // 18: quorate.broker.v1.SetUserLimitsRequest
-	(*SetUserLimitsResponse)(nil),        // 19: quorate.broker.v1.SetUserLimitsResponse
-	(*Permission)(nil),                   // 20: quorate.broker.v1.Permission
-	(*SetPermissionRequest)(nil),         // 21: quorate.broker.v1.SetPermissionRequest
-	(*SetPermissionResponse)(nil),        // 22: quorate.broker.v1.SetPermissionResponse
-	(*ClearPermissionRequest)(nil),       // 23: quorate.broker.v1.ClearPermissionRequest
-	(*ClearPermissionResponse)(nil),      // 24: quorate.broker.v1.ClearPermissionResponse
-	(*ListPermissionsRequest)(nil),       // 25: quorate.broker.v1.ListPermissionsRequest
-	(*ListPermissionsResponse)(nil),      // 26: quorate.broker.v1.ListPermissionsResponse
-	(*TopicPermission)(nil),              // 27: quorate.broker.v1.TopicPermission
-	(*SetTopicPermissionRequest)(nil),    // 28: quorate.broker.v1.SetTopicPermissionRequest
-	(*SetTopicPermissionResponse)(nil),   // 29: quorate.broker.v1.SetTopicPermissionResponse
-	(*ClearTopicPermissionRequest)(nil),  // 30: quorate.broker.v1.ClearTopicPermissionRequest
-	(*ClearTopicPermissionResponse)(nil), // 31: quorate.broker.v1.ClearTopicPermissionResponse
-	(*ListTopicPermissionsRequest)(nil),  // 32: quorate.broker.v1.ListTopicPermissionsRequest
-	(*ListTopicPermissionsResponse)(nil), // 33: quorate.broker.v1.ListTopicPermissionsResponse
+	(*WhoAmIRequest)(nil),                // 0: quorate.broker.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 1: quorate.broker.v1.WhoAmIResponse
+	(*MintTokenRequest)(nil),             // 2: quorate.broker.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),            // 3: quorate.broker.v1.MintTokenResponse
+	(*RevokeTokenRequest)(nil),           // 4: quorate.broker.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),          // 5: quorate.broker.v1.RevokeTokenResponse
+	(*VhostLimits)(nil),                  // 6: quorate.broker.v1.VhostLimits
+	(*Vhost)(nil),                        // 7: quorate.broker.v1.Vhost
+	(*PutVhostRequest)(nil),              // 8: quorate.broker.v1.PutVhostRequest
+	(*PutVhostResponse)(nil),             // 9: quorate.broker.v1.PutVhostResponse
+	(*DeleteVhostRequest)(nil),           // 10: quorate.broker.v1.DeleteVhostRequest
+	(*DeleteVhostResponse)(nil),          // 11: quorate.broker.v1.DeleteVhostResponse
+	(*ListVhostsRequest)(nil),            // 12: quorate.broker.v1.ListVhostsRequest
+	(*ListVhostsResponse)(nil),           // 13: quorate.broker.v1.ListVhostsResponse
+	(*SetVhostLimitsRequest)(nil),        // 14: quorate.broker.v1.SetVhostLimitsRequest
+	(*SetVhostLimitsResponse)(nil),       // 15: quorate.broker.v1.SetVhostLimitsResponse
+	(*UserLimits)(nil),                   // 16: quorate.broker.v1.UserLimits
+	(*User)(nil),                         // 17: quorate.broker.v1.User
+	(*PutUserRequest)(nil),               // 18: quorate.broker.v1.PutUserRequest
+	(*PutUserResponse)(nil),              // 19: quorate.broker.v1.PutUserResponse
+	(*DeleteUserRequest)(nil),            // 20: quorate.broker.v1.DeleteUserRequest
+	(*DeleteUserResponse)(nil),           // 21: quorate.broker.v1.DeleteUserResponse
+	(*ListUsersRequest)(nil),             // 22: quorate.broker.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),            // 23: quorate.broker.v1.ListUsersResponse
+	(*SetUserLimitsRequest)(nil),         // 24: quorate.broker.v1.SetUserLimitsRequest
+	(*SetUserLimitsResponse)(nil),        // 25: quorate.broker.v1.SetUserLimitsResponse
+	(*Permission)(nil),                   // 26: quorate.broker.v1.Permission
+	(*SetPermissionRequest)(nil),         // 27: quorate.broker.v1.SetPermissionRequest
+	(*SetPermissionResponse)(nil),        // 28: quorate.broker.v1.SetPermissionResponse
+	(*ClearPermissionRequest)(nil),       // 29: quorate.broker.v1.ClearPermissionRequest
+	(*ClearPermissionResponse)(nil),      // 30: quorate.broker.v1.ClearPermissionResponse
+	(*ListPermissionsRequest)(nil),       // 31: quorate.broker.v1.ListPermissionsRequest
+	(*ListPermissionsResponse)(nil),      // 32: quorate.broker.v1.ListPermissionsResponse
+	(*TopicPermission)(nil),              // 33: quorate.broker.v1.TopicPermission
+	(*SetTopicPermissionRequest)(nil),    // 34: quorate.broker.v1.SetTopicPermissionRequest
+	(*SetTopicPermissionResponse)(nil),   // 35: quorate.broker.v1.SetTopicPermissionResponse
+	(*ClearTopicPermissionRequest)(nil),  // 36: quorate.broker.v1.ClearTopicPermissionRequest
+	(*ClearTopicPermissionResponse)(nil), // 37: quorate.broker.v1.ClearTopicPermissionResponse
+	(*ListTopicPermissionsRequest)(nil),  // 38: quorate.broker.v1.ListTopicPermissionsRequest
+	(*ListTopicPermissionsResponse)(nil), // 39: quorate.broker.v1.ListTopicPermissionsResponse
 }
 var file_broker_v1_access_proto_depIdxs = []int32{
-	0,  // 0: quorate.broker.v1.Vhost.limits:type_name -> quorate.broker.v1.VhostLimits
-	1,  // 1: quorate.broker.v1.PutVhostRequest.vhost:type_name -> quorate.broker.v1.Vhost
-	1,  // 2: quorate.broker.v1.ListVhostsResponse.vhosts:type_name -> quorate.broker.v1.Vhost
-	0,  // 3: quorate.broker.v1.SetVhostLimitsRequest.limits:type_name -> quorate.broker.v1.VhostLimits
-	10, // 4: quorate.broker.v1.User.limits:type_name -> quorate.broker.v1.UserLimits
-	11, // 5: quorate.broker.v1.ListUsersResponse.users:type_name -> quorate.broker.v1.User
-	10, // 6: quorate.broker.v1.SetUserLimitsRequest.limits:type_name -> quorate.broker.v1.UserLimits
-	20, // 7: quorate.broker.v1.SetPermissionRequest.permission:type_name -> quorate.broker.v1.Permission
-	20, // 8: quorate.broker.v1.ListPermissionsResponse.permissions:type_name -> quorate.broker.v1.Permission
-	27, // 9: quorate.broker.v1.SetTopicPermissionRequest.permission:type_name -> quorate.broker.v1.TopicPermission
-	27, // 10: quorate.broker.v1.ListTopicPermissionsResponse.permissions:type_name -> quorate.broker.v1.TopicPermission
-	2,  // 11: quorate.broker.v1.Access.PutVhost:input_type -> quorate.broker.v1.PutVhostRequest
-	4,  // 12: quorate.broker.v1.Access.DeleteVhost:input_type -> quorate.broker.v1.DeleteVhostRequest
-	6,  // 13: quorate.broker.v1.Access.ListVhosts:input_type -> quorate.broker.v1.ListVhostsRequest
-	8,  // 14: quorate.broker.v1.Access.SetVhostLimits:input_type -> quorate.broker.v1.SetVhostLimitsRequest
-	12, // 15: quorate.broker.v1.Access.PutUser:input_type -> quorate.broker.v1.PutUserRequest
-	14, // 16: quorate.broker.v1.Access.DeleteUser:input_type -> quorate.broker.v1.DeleteUserRequest
-	16, // 17: quorate.broker.v1.Access.ListUsers:input_type -> quorate.broker.v1.ListUsersRequest
-	18, // 18: quorate.broker.v1.Access.SetUserLimits:input_type -> quorate.broker.v1.SetUserLimitsRequest
-	21, // 19: quorate.broker.v1.Access.SetPermission:input_type -> quorate.broker.v1.SetPermissionRequest
-	23, // 20: quorate.broker.v1.Access.ClearPermission:input_type -> quorate.broker.v1.ClearPermissionRequest
-	25, // 21: quorate.broker.v1.Access.ListPermissions:input_type -> quorate.broker.v1.ListPermissionsRequest
-	28, // 22: quorate.broker.v1.Access.SetTopicPermission:input_type -> quorate.broker.v1.SetTopicPermissionRequest
-	30, // 23: quorate.broker.v1.Access.ClearTopicPermission:input_type -> quorate.broker.v1.ClearTopicPermissionRequest
-	32, // 24: quorate.broker.v1.Access.ListTopicPermissions:input_type -> quorate.broker.v1.ListTopicPermissionsRequest
-	3,  // 25: quorate.broker.v1.Access.PutVhost:output_type -> quorate.broker.v1.PutVhostResponse
-	5,  // 26: quorate.broker.v1.Access.DeleteVhost:output_type -> quorate.broker.v1.DeleteVhostResponse
-	7,  // 27: quorate.broker.v1.Access.ListVhosts:output_type -> quorate.broker.v1.ListVhostsResponse
-	9,  // 28: quorate.broker.v1.Access.SetVhostLimits:output_type -> quorate.broker.v1.SetVhostLimitsResponse
-	13, // 29: quorate.broker.v1.Access.PutUser:output_type -> quorate.broker.v1.PutUserResponse
-	15, // 30: quorate.broker.v1.Access.DeleteUser:output_type -> quorate.broker.v1.DeleteUserResponse
-	17, // 31: quorate.broker.v1.Access.ListUsers:output_type -> quorate.broker.v1.ListUsersResponse
-	19, // 32: quorate.broker.v1.Access.SetUserLimits:output_type -> quorate.broker.v1.SetUserLimitsResponse
-	22, // 33: quorate.broker.v1.Access.SetPermission:output_type -> quorate.broker.v1.SetPermissionResponse
-	24, // 34: quorate.broker.v1.Access.ClearPermission:output_type -> quorate.broker.v1.ClearPermissionResponse
-	26, // 35: quorate.broker.v1.Access.ListPermissions:output_type -> quorate.broker.v1.ListPermissionsResponse
-	29, // 36: quorate.broker.v1.Access.SetTopicPermission:output_type -> quorate.broker.v1.SetTopicPermissionResponse
-	31, // 37: quorate.broker.v1.Access.ClearTopicPermission:output_type -> quorate.broker.v1.ClearTopicPermissionResponse
-	33, // 38: quorate.broker.v1.Access.ListTopicPermissions:output_type -> quorate.broker.v1.ListTopicPermissionsResponse
-	25, // [25:39] is the sub-list for method output_type
-	11, // [11:25] is the sub-list for method input_type
+	6,  // 0: quorate.broker.v1.Vhost.limits:type_name -> quorate.broker.v1.VhostLimits
+	7,  // 1: quorate.broker.v1.PutVhostRequest.vhost:type_name -> quorate.broker.v1.Vhost
+	7,  // 2: quorate.broker.v1.ListVhostsResponse.vhosts:type_name -> quorate.broker.v1.Vhost
+	6,  // 3: quorate.broker.v1.SetVhostLimitsRequest.limits:type_name -> quorate.broker.v1.VhostLimits
+	16, // 4: quorate.broker.v1.User.limits:type_name -> quorate.broker.v1.UserLimits
+	17, // 5: quorate.broker.v1.ListUsersResponse.users:type_name -> quorate.broker.v1.User
+	16, // 6: quorate.broker.v1.SetUserLimitsRequest.limits:type_name -> quorate.broker.v1.UserLimits
+	26, // 7: quorate.broker.v1.SetPermissionRequest.permission:type_name -> quorate.broker.v1.Permission
+	26, // 8: quorate.broker.v1.ListPermissionsResponse.permissions:type_name -> quorate.broker.v1.Permission
+	33, // 9: quorate.broker.v1.SetTopicPermissionRequest.permission:type_name -> quorate.broker.v1.TopicPermission
+	33, // 10: quorate.broker.v1.ListTopicPermissionsResponse.permissions:type_name -> quorate.broker.v1.TopicPermission
+	8,  // 11: quorate.broker.v1.Access.PutVhost:input_type -> quorate.broker.v1.PutVhostRequest
+	10, // 12: quorate.broker.v1.Access.DeleteVhost:input_type -> quorate.broker.v1.DeleteVhostRequest
+	12, // 13: quorate.broker.v1.Access.ListVhosts:input_type -> quorate.broker.v1.ListVhostsRequest
+	14, // 14: quorate.broker.v1.Access.SetVhostLimits:input_type -> quorate.broker.v1.SetVhostLimitsRequest
+	18, // 15: quorate.broker.v1.Access.PutUser:input_type -> quorate.broker.v1.PutUserRequest
+	20, // 16: quorate.broker.v1.Access.DeleteUser:input_type -> quorate.broker.v1.DeleteUserRequest
+	22, // 17: quorate.broker.v1.Access.ListUsers:input_type -> quorate.broker.v1.ListUsersRequest
+	24, // 18: quorate.broker.v1.Access.SetUserLimits:input_type -> quorate.broker.v1.SetUserLimitsRequest
+	27, // 19: quorate.broker.v1.Access.SetPermission:input_type -> quorate.broker.v1.SetPermissionRequest
+	29, // 20: quorate.broker.v1.Access.ClearPermission:input_type -> quorate.broker.v1.ClearPermissionRequest
+	31, // 21: quorate.broker.v1.Access.ListPermissions:input_type -> quorate.broker.v1.ListPermissionsRequest
+	34, // 22: quorate.broker.v1.Access.SetTopicPermission:input_type -> quorate.broker.v1.SetTopicPermissionRequest
+	36, // 23: quorate.broker.v1.Access.ClearTopicPermission:input_type -> quorate.broker.v1.ClearTopicPermissionRequest
+	38, // 24: quorate.broker.v1.Access.ListTopicPermissions:input_type -> quorate.broker.v1.ListTopicPermissionsRequest
+	0,  // 25: quorate.broker.v1.Access.WhoAmI:input_type -> quorate.broker.v1.WhoAmIRequest
+	2,  // 26: quorate.broker.v1.Access.MintToken:input_type -> quorate.broker.v1.MintTokenRequest
+	4,  // 27: quorate.broker.v1.Access.RevokeToken:input_type -> quorate.broker.v1.RevokeTokenRequest
+	9,  // 28: quorate.broker.v1.Access.PutVhost:output_type -> quorate.broker.v1.PutVhostResponse
+	11, // 29: quorate.broker.v1.Access.DeleteVhost:output_type -> quorate.broker.v1.DeleteVhostResponse
+	13, // 30: quorate.broker.v1.Access.ListVhosts:output_type -> quorate.broker.v1.ListVhostsResponse
+	15, // 31: quorate.broker.v1.Access.SetVhostLimits:output_type -> quorate.broker.v1.SetVhostLimitsResponse
+	19, // 32: quorate.broker.v1.Access.PutUser:output_type -> quorate.broker.v1.PutUserResponse
+	21, // 33: quorate.broker.v1.Access.DeleteUser:output_type -> quorate.broker.v1.DeleteUserResponse
+	23, // 34: quorate.broker.v1.Access.ListUsers:output_type -> quorate.broker.v1.ListUsersResponse
+	25, // 35: quorate.broker.v1.Access.SetUserLimits:output_type -> quorate.broker.v1.SetUserLimitsResponse
+	28, // 36: quorate.broker.v1.Access.SetPermission:output_type -> quorate.broker.v1.SetPermissionResponse
+	30, // 37: quorate.broker.v1.Access.ClearPermission:output_type -> quorate.broker.v1.ClearPermissionResponse
+	32, // 38: quorate.broker.v1.Access.ListPermissions:output_type -> quorate.broker.v1.ListPermissionsResponse
+	35, // 39: quorate.broker.v1.Access.SetTopicPermission:output_type -> quorate.broker.v1.SetTopicPermissionResponse
+	37, // 40: quorate.broker.v1.Access.ClearTopicPermission:output_type -> quorate.broker.v1.ClearTopicPermissionResponse
+	39, // 41: quorate.broker.v1.Access.ListTopicPermissions:output_type -> quorate.broker.v1.ListTopicPermissionsResponse
+	1,  // 42: quorate.broker.v1.Access.WhoAmI:output_type -> quorate.broker.v1.WhoAmIResponse
+	3,  // 43: quorate.broker.v1.Access.MintToken:output_type -> quorate.broker.v1.MintTokenResponse
+	5,  // 44: quorate.broker.v1.Access.RevokeToken:output_type -> quorate.broker.v1.RevokeTokenResponse
+	28, // [28:45] is the sub-list for method output_type
+	11, // [11:28] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -2021,15 +2354,15 @@ func file_broker_v1_access_proto_init() {
 	if File_broker_v1_access_proto != nil {
 		return
 	}
-	file_broker_v1_access_proto_msgTypes[0].OneofWrappers = []any{}
-	file_broker_v1_access_proto_msgTypes[10].OneofWrappers = []any{}
+	file_broker_v1_access_proto_msgTypes[6].OneofWrappers = []any{}
+	file_broker_v1_access_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_access_proto_rawDesc), len(file_broker_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

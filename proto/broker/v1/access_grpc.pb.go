@@ -35,6 +35,9 @@ const (
 	Access_SetTopicPermission_FullMethodName   = "/quorate.broker.v1.Access/SetTopicPermission"
 	Access_ClearTopicPermission_FullMethodName = "/quorate.broker.v1.Access/ClearTopicPermission"
 	Access_ListTopicPermissions_FullMethodName = "/quorate.broker.v1.Access/ListTopicPermissions"
+	Access_WhoAmI_FullMethodName               = "/quorate.broker.v1.Access/WhoAmI"
+	Access_MintToken_FullMethodName            = "/quorate.broker.v1.Access/MintToken"
+	Access_RevokeToken_FullMethodName          = "/quorate.broker.v1.Access/RevokeToken"
 )
 
 // AccessClient is the client API for Access service.
@@ -71,6 +74,13 @@ type AccessClient interface {
 	ClearTopicPermission(ctx context.Context, in *ClearTopicPermissionRequest, opts ...grpc.CallOption) (*ClearTopicPermissionResponse, error)
 	// ListTopicPermissions lists topic permissions by vhost, user and exchange.
 	ListTopicPermissions(ctx context.Context, in *ListTopicPermissionsRequest, opts ...grpc.CallOption) (*ListTopicPermissionsResponse, error)
+	// WhoAmI tells who is logged in.
+	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error)
+	// MintToken makes a token for the user that is logged in, to be sent as
+	// `authorization: Bearer TOKEN`.
+	MintToken(ctx context.Context, in *MintTokenRequest, opts ...grpc.CallOption) (*MintTokenResponse, error)
+	// RevokeToken ends a token of the user, or for administrators of any user.
+	RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error)
 }
 
 type accessClient struct {
@@ -221,6 +231,36 @@ func (c *accessClient) ListTopicPermissions(ctx context.Context, in *ListTopicPe
 	return out, nil
 }
 
+func (c *accessClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*WhoAmIResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(WhoAmIResponse)
+	err := c.cc.Invoke(ctx, Access_WhoAmI_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accessClient) MintToken(ctx context.Context, in *MintTokenRequest, opts ...grpc.CallOption) (*MintTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MintTokenResponse)
+	err := c.cc.Invoke(ctx, Access_MintToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accessClient) RevokeToken(ctx context.Context, in *RevokeTokenRequest, opts ...grpc.CallOption) (*RevokeTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevokeTokenResponse)
+	err := c.cc.Invoke(ctx, Access_RevokeToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AccessServer is the server API for Access service.
 // All implementations must embed UnimplementedAccessServer
 // for forward compatibility.
@@ -255,6 +295,13 @@ type AccessServer interface {
 	ClearTopicPermission(context.Context, *ClearTopicPermissionRequest) (*ClearTopicPermissionResponse, error)
 	// ListTopicPermissions lists topic permissions by vhost, user and exchange.
 	ListTopicPermissions(context.Context, *ListTopicPermissionsRequest) (*ListTopicPermissionsResponse, error)
+	// WhoAmI tells who is logged in.
+	WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error)
+	// MintToken makes a token for the user that is logged in, to be sent as
+	// `authorization: Bearer TOKEN`.
+	MintToken(context.Context, *MintTokenRequest) (*MintTokenResponse, error)
+	// RevokeToken ends a token of the user, or for administrators of any user.
+	RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error)
 	mustEmbedUnimplementedAccessServer()
 }
 
@@ -306,6 +353,15 @@ func (UnimplementedAccessServer) ClearTopicPermission(context.Context, *ClearTop
 }
 func (UnimplementedAccessServer) ListTopicPermissions(context.Context, *ListTopicPermissionsRequest) (*ListTopicPermissionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListTopicPermissions not implemented")
+}
+func (UnimplementedAccessServer) WhoAmI(context.Context, *WhoAmIRequest) (*WhoAmIResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
+}
+func (UnimplementedAccessServer) MintToken(context.Context, *MintTokenRequest) (*MintTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MintToken not implemented")
+}
+func (UnimplementedAccessServer) RevokeToken(context.Context, *RevokeTokenRequest) (*RevokeTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevokeToken not implemented")
 }
 func (UnimplementedAccessServer) mustEmbedUnimplementedAccessServer() {}
 func (UnimplementedAccessServer) testEmbeddedByValue()                {}
@@ -580,6 +636,60 @@ func _Access_ListTopicPermissions_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Access_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WhoAmIRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServer).WhoAmI(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Access_WhoAmI_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServer).WhoAmI(ctx, req.(*WhoAmIRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Access_MintToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MintTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServer).MintToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Access_MintToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServer).MintToken(ctx, req.(*MintTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Access_RevokeToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevokeTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServer).RevokeToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Access_RevokeToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServer).RevokeToken(ctx, req.(*RevokeTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Access_ServiceDesc is the grpc.ServiceDesc for Access service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -642,6 +752,18 @@ var Access_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListTopicPermissions",
 			Handler:    _Access_ListTopicPermissions_Handler,
+		},
+		{
+			MethodName: "WhoAmI",
+			Handler:    _Access_WhoAmI_Handler,
+		},
+		{
+			MethodName: "MintToken",
+			Handler:    _Access_MintToken_Handler,
+		},
+		{
+			MethodName: "RevokeToken",
+			Handler:    _Access_RevokeToken_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,117 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/password"
+)
+
+// The user of a fresh cluster unless the configuration names another (VH-1). As its
+// password is known to all, it may log in from the nodes' own hosts alone.
+const (
+	DefaultUser     = "guest"
+	DefaultPassword = "guest"
+)
+
+// The global parameter that tells that the cluster has had its default user, and the
+// barrier in front of the decision.
+const (
+	foundingComponent = "access"
+	foundedName       = "founded"
+	barrierName       = "founding"
+)
+
+// foundRetry is the time between two tries to make the default user.
+const foundRetry = 100 * time.Millisecond
+
+// founded tells whether the cluster's first users were made.
+func founded(v *catalog.View) bool {
+	if v == nil {
+		return false
+	}
+	_, done := v.Parameter("", foundingComponent, foundedName)
+	return done
+}
+
+// found makes the default user of a fresh cluster, once for all times: all nodes try, what
+// exists is not changed, and a user that was deleted later stays so (VH-1).
+func (b *Broker) found(ctx context.Context) {
+	tick := time.NewTicker(foundRetry)
+	defer tick.Stop()
+	told := false
+	for !founded(b.view()) {
+		if err := b.tryFound(ctx); err != nil && ctx.Err() == nil && !told {
+			told = true
+			b.log.Info("the default user cannot be made yet", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (b *Broker) tryFound(ctx context.Context) error {
+	mark := func(name string) error {
+		_, err := b.propose(ctx, Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+			Component: foundingComponent, Name: name, Value: "1",
+		}}, nil)
+		return err
+	}
+	// The view is as new as the log from here on.
+	if err := mark(barrierName); err != nil {
+		return err
+	}
+	v := b.view()
+	if founded(v) {
+		return nil
+	}
+	_, known := v.User(b.cfg.DefaultUser)
+	if empty := !hasUsers(v); empty || known {
+		if err := b.makeDefaultUser(ctx, known); err != nil {
+			return err
+		}
+	}
+	return mark(foundedName)
+}
+
+func hasUsers(v *catalog.View) bool {
+	for range v.Users() {
+		return true
+	}
+	return false
+}
+
+func (b *Broker) makeDefaultUser(ctx context.Context, known bool) error {
+	name := b.cfg.DefaultUser
+	if !known {
+		hash, a, err := password.Hash(b.cfg.DefaultPassword)
+		if err != nil {
+			return err
+		}
+		_, err = b.propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
+			Name: name, PasswordHash: hash, Algorithm: string(a), Tags: []string{TagAdministrator},
+			UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
+		}}, nil)
+		if !existed(err) {
+			return err
+		}
+	}
+	_, err := b.propose(ctx, aboutPermission(DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+		User: name, VHost: DefaultVHost, Configure: ".*", Write: ".*", Read: ".*",
+	}}, nil)
+	if !existed(err) {
+		return err
+	}
+	return nil
+}
+
+// existed tells that nothing went wrong, or only that another node was faster.
+func existed(err error) bool {
+	var e *Error
+	return err == nil || errors.As(err, &e) && e.Class == PreconditionFailed
+}

@@ -1,0 +1,139 @@
+package broker
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// The tags that say what a user may do beyond its permissions.
+const (
+	TagAdministrator = "administrator" // everything but what permissions govern
+	TagPolicymaker   = "policymaker"   // policies of the vhosts that it has a permission in
+	TagMonitoring    = "monitoring"    // reads all that the API shows
+	TagImpersonator  = "impersonator"  // publishes with any user_id (MSG-3)
+)
+
+// Identity is who a call or stream comes from: the result of Login. It never changes.
+type Identity struct {
+	user     *catalog.User // nil: this process itself
+	byToken  bool
+	expireMs int64 // of the token
+}
+
+// User returns the name; "" is this process.
+func (i *Identity) User() string {
+	if i.user == nil {
+		return ""
+	}
+	return i.user.Name
+}
+
+// Tags returns the user's tags at its login.
+func (i *Identity) Tags() []string {
+	if i.user == nil {
+		return nil
+	}
+	return i.user.Tags
+}
+
+// ExpiresMs is when the token of the login ends, in milliseconds since the Unix epoch; 0:
+// it was no token.
+func (i *Identity) ExpiresMs() int64 { return i.expireMs }
+
+// Itself is the identity of what a node does by itself: it may do everything.
+func Itself() *Identity { return &Identity{} }
+
+type identityKey struct{}
+
+// WithIdentity returns a context whose calls come from who.
+func WithIdentity(ctx context.Context, who *Identity) context.Context {
+	return context.WithValue(ctx, identityKey{}, who)
+}
+
+// Who returns the user that a context's calls come from; nil: it may do everything, as
+// this node itself may, and everybody where nobody is asked to log in.
+func (b *Broker) Who(ctx context.Context) (*Identity, error) {
+	who, known := ctx.Value(identityKey{}).(*Identity)
+	switch {
+	case known && who.user != nil:
+		return who, nil
+	case known, !b.cfg.Authenticate:
+		return nil, nil //nolint:nilnil // nobody to be asked about
+	}
+	return nil, unauthenticated("nobody is logged in; send user and password, or a token")
+}
+
+func unauthenticated(reason string) *Error {
+	return &Error{Class: AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
+}
+
+// is tells whether a user has a tag, or one that stands above it.
+func is(u *catalog.User, tag string) bool {
+	if slices.Contains(u.Tags, tag) {
+		return true
+	}
+	return tag != TagImpersonator && slices.Contains(u.Tags, TagAdministrator)
+}
+
+// Require refuses who has neither the tag nor one above it.
+func (b *Broker) Require(ctx context.Context, tag string) error {
+	who, err := b.Who(ctx)
+	if err != nil || who == nil || is(who.user, tag) {
+		return err
+	}
+	return &Error{
+		Class: AccessRefused, Kind: "user", Name: who.User(),
+		Reason: "needs the tag " + tag + " for this; an administrator can give it",
+	}
+}
+
+// RequireVHost refuses who has neither a permission in the vhost nor the tag; "" stands
+// for all vhosts, for which only the tag counts.
+func (b *Broker) RequireVHost(ctx context.Context, vhost, tag string) error {
+	err := b.Require(ctx, tag)
+	if err == nil || vhost == "" {
+		return err
+	}
+	who, werr := b.Who(ctx)
+	v := b.view()
+	if werr != nil || v == nil {
+		return err
+	}
+	if _, has := v.Permission(who.User(), vhost); has {
+		return nil
+	}
+	return err
+}
+
+// RequirePolicies refuses who may not set policies of a vhost: it takes the tag
+// policymaker and a permission there, or administrator; for operator policies the latter.
+func (b *Broker) RequirePolicies(ctx context.Context, vhost string, operator bool) error {
+	err := b.Require(ctx, TagAdministrator)
+	if err == nil || operator {
+		return err
+	}
+	if err := b.Require(ctx, TagPolicymaker); err != nil {
+		return err
+	}
+	who, err := b.Who(ctx)
+	if err != nil || who == nil {
+		return err
+	}
+	v := b.view()
+	if v == nil {
+		return errStarting()
+	}
+	if _, has := v.Permission(who.User(), vhost); !has {
+		return noAccess(who.User(), vhost)
+	}
+	return nil
+}
+
+func noAccess(user, vhost string) *Error {
+	return &Error{
+		Class: NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost,
+		Reason: "user " + quoted(user) + " has no permission in it; set one first",
+	}
+}

@@ -1,0 +1,211 @@
+package broker
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/pattern"
+)
+
+// right is what a permission gives at a name (VH-6).
+type right uint8
+
+const (
+	configure right = iota
+	write
+	read
+)
+
+func (r right) String() string { return [...]string{"configure", "write", "read"}[r] }
+
+func quoted(s string) string { return strconv.Quote(s) }
+
+// defaultExchangeName is what patterns see of the default exchange (VH-6).
+const defaultExchangeName = "amq.default"
+
+// maxCompiled bounds the permissions whose compiled patterns are kept.
+const maxCompiled = 10_000
+
+// grantKey names a permission, with exchange a topic permission.
+type grantKey struct{ user, vhost, exchange string }
+
+// grant is a permission with its patterns, by right; nil matches nothing.
+type grant struct {
+	record   any // the pointer from the view: another one is another permission
+	patterns [3]*pattern.Pattern
+}
+
+// grants keeps compiled permissions as long as they stay the same. The zero value is
+// ready.
+type grants struct {
+	mu  sync.RWMutex
+	all map[grantKey]*grant
+}
+
+// of returns the compiled form of a record; texts are its patterns by right.
+func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
+	g.mu.RLock()
+	x := g.all[key]
+	g.mu.RUnlock()
+	if x != nil && x.record == record {
+		return x
+	}
+	x = &grant{record: record}
+	for i, text := range texts {
+		if text == "" {
+			continue // matches nothing (VH-6)
+		}
+		// One that does not compile was accepted by another build and matches nothing here.
+		x.patterns[i], _ = pattern.Compile(text)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.all == nil || len(g.all) >= maxCompiled {
+		g.all = map[grantKey]*grant{}
+	}
+	g.all[key] = x
+	return x
+}
+
+// permission returns what a user may do in a vhost.
+func (b *Broker) permission(v *catalog.View, user, vhost string) (*grant, error) {
+	p, has := v.Permission(user, vhost)
+	if has {
+		return b.grants.of(grantKey{user: user, vhost: vhost}, p, [3]string{p.Configure, p.Write, p.Read}), nil
+	}
+	if _, exists := v.VHost(vhost); !exists {
+		return nil, &Error{Class: NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
+	}
+	return nil, noAccess(user, vhost)
+}
+
+// topicPermission returns what bounds a user's keys at an exchange; nil: nothing (VH-8).
+func (b *Broker) topicPermission(v *catalog.View, user, vhost, exchange string) *grant {
+	p, has := v.TopicPermission(user, vhost, exchange)
+	if !has {
+		return nil
+	}
+	expand := strings.NewReplacer("{username}", pattern.Escape(user), "{vhost}", pattern.Escape(vhost)).Replace
+	return b.grants.of(grantKey{user, vhost, exchange}, p, [3]string{write: expand(p.Write), read: expand(p.Read)})
+}
+
+func (b *Broker) matches(g *grant, r right, name string) bool {
+	p := g.patterns[r]
+	if p == nil {
+		return false
+	}
+	matched, err := p.Match(name)
+	if err != nil {
+		b.log.Warn("a permission's pattern takes too long", "error", err)
+	}
+	return matched
+}
+
+// thing is what a permission is asked for.
+type thing struct{ vhost, kind, name string }
+
+func queueOf(vhost, name string) thing    { return thing{vhost, "queue", name} }
+func exchangeOf(vhost, name string) thing { return thing{vhost, "exchange", name} }
+
+func (t thing) matched() string {
+	if t.kind == "exchange" && t.name == "" {
+		return defaultExchangeName
+	}
+	return t.name
+}
+
+func (t thing) refused(user, needed string) *Error {
+	return &Error{
+		Class: AccessRefused, VHost: t.vhost, Kind: t.kind, Name: t.name,
+		Reason: "user " + quoted(user) + " has no " + needed + " access to it",
+	}
+}
+
+// permit refuses who lacks one of the rights at a thing (VH-6).
+func (b *Broker) permit(ctx context.Context, t thing, rights ...right) error {
+	who, err := b.Who(ctx)
+	if err != nil || who == nil {
+		return err
+	}
+	v := b.view()
+	if v == nil {
+		return errStarting()
+	}
+	g, err := b.permission(v, who.User(), t.vhost)
+	if err != nil {
+		return err
+	}
+	for _, r := range rights {
+		if !b.matches(g, r, t.matched()) {
+			return t.refused(who.User(), r.String())
+		}
+	}
+	return nil
+}
+
+// permitAny refuses who has none of the three rights at a thing.
+func (b *Broker) permitAny(ctx context.Context, t thing) error {
+	who, err := b.Who(ctx)
+	if err != nil || who == nil {
+		return err
+	}
+	for r := configure; r <= read; r++ {
+		if err = b.permit(ctx, t, r); err == nil {
+			return nil
+		}
+	}
+	if e, ok := err.(*Error); ok && e.Class == AccessRefused { //nolint:errorlint // permit wraps nothing
+		return t.refused(who.User(), "configure, write or read")
+	}
+	return err
+}
+
+// permitNew asks for what it takes to make a thing that names an exchange to send on to
+// (VH-6, VH-7).
+func (b *Broker) permitNew(ctx context.Context, t thing, sendsTo string, sends bool) error {
+	if !sends {
+		return nil
+	}
+	if err := b.permit(ctx, t, read); err != nil {
+		return err
+	}
+	return b.permit(ctx, exchangeOf(t.vhost, sendsTo), write)
+}
+
+// permitBinding asks for the rights of bind and unbind (VH-6, VH-8).
+func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
+	destination := queueOf(x.VHost, x.Destination)
+	if x.ToExchange {
+		destination.kind = "exchange"
+	}
+	if err := b.permit(ctx, destination, write); err != nil {
+		return err
+	}
+	source := exchangeOf(x.VHost, x.Source)
+	if err := b.permit(ctx, source, read); err != nil {
+		return err
+	}
+	who, err := b.Who(ctx)
+	if err != nil || who == nil {
+		return err
+	}
+	v := b.view()
+	rec, ok := v.Exchange(x.VHost, x.Source)
+	if !ok || rec.Type != catalog.ExchangeTopic {
+		return nil
+	}
+	if g := b.topicPermission(v, who.User(), x.VHost, x.Source); g != nil && !b.matches(g, read, x.RoutingKey) {
+		return source.refusedKey(who.User(), read, x.RoutingKey)
+	}
+	return nil
+}
+
+func (t thing) refusedKey(user string, r right, key string) *Error {
+	e := t.refused(user, r.String())
+	e.Arg, e.Value = "routing_key", quoted(key)
+	e.Reason = "user " + quoted(user) + " has no " + r.String() + " access to this key of it"
+	return e
+}

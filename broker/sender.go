@@ -1,0 +1,116 @@
+package broker
+
+import (
+	"context"
+	"slices"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// Sender is who publishes on one stream, with what was found out about it: while users and
+// permissions stay the same, an exchange is decided about once. It belongs to one
+// goroutine.
+type Sender struct {
+	b       *Broker
+	who     *Identity // nil: it may do everything
+	decided map[sendTo]sendRight
+}
+
+type sendTo struct{ vhost, exchange string }
+
+// sendRight is what a sender may do at an exchange as long as set is the view's.
+type sendRight struct {
+	set   catalog.AccessSet
+	err   error
+	topic *grant // bounds the keys at a topic exchange; nil: nothing does
+	any   bool   // may publish with any user_id (MSG-3)
+}
+
+// maxDecided bounds the exchanges that a Sender remembers.
+const maxDecided = 1000
+
+// NewSender returns that of a context's identity.
+func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
+	who, err := b.Who(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Sender{b: b, who: who}, nil
+}
+
+// right returns what the sender may do at an exchange. It allocates only for what it has
+// not seen.
+func (s *Sender) right(v *catalog.View, vhost, exchange string) sendRight {
+	set := v.AccessSet(vhost)
+	to := sendTo{vhost, exchange}
+	d, known := s.decided[to]
+	if known && d.set == set {
+		return d
+	}
+	d = s.b.decide(v, s.who.User(), exchangeOf(vhost, exchange))
+	d.set = set
+	if s.decided == nil || len(s.decided) >= maxDecided {
+		s.decided = map[sendTo]sendRight{}
+	}
+	s.decided[to] = d
+	return d
+}
+
+func (b *Broker) decide(v *catalog.View, user string, x thing) (d sendRight) {
+	u, exists := v.User(user)
+	if !exists {
+		d.err = unauthenticated("user " + quoted(user) + " does not exist any more")
+		return d
+	}
+	d.any = is(u, TagImpersonator)
+	g, err := b.permission(v, user, x.vhost)
+	if err != nil {
+		d.err = err
+		return d
+	}
+	if !b.matches(g, write, x.matched()) {
+		d.err = x.refused(user, write.String())
+		return d
+	}
+	d.topic = b.topicPermission(v, user, x.vhost, x.name)
+	return d
+}
+
+// permitPublish asks for the right to publish at the exchange, with this user_id and these
+// keys (VH-6, VH-8, MSG-3). The keys are known only later.
+func (p *publishing) permitPublish(v *catalog.View, m *Publish) (*grant, error) {
+	s := m.Sender
+	if s == nil {
+		if p.b.cfg.Authenticate {
+			return nil, unauthenticated("nobody is logged in; send user and password, or a token")
+		}
+		return nil, nil //nolint:nilnil // nothing bounds the keys
+	}
+	if s.who == nil {
+		return nil, nil //nolint:nilnil // nothing bounds the keys
+	}
+	d := s.right(v, m.VHost, m.Exchange)
+	if d.err != nil {
+		return nil, d.err
+	}
+	if id := m.Properties.UserID; id != "" && id != s.who.User() && !d.any {
+		about := aboutMessage(m)
+		about.Class, about.Arg, about.Value = PreconditionFailed, "user_id", quoted(id)
+		about.Reason = "the message comes from user " + quoted(s.who.User()) + "; send that, none, or get the tag " + TagImpersonator
+		return nil, &about
+	}
+	return d.topic, nil
+}
+
+// permitKeys asks whether all keys of the message are within the bounds of a topic
+// permission (VH-8).
+func (p *publishing) permitKeys(m *Publish, x *catalog.Exchange, bounds *grant) error {
+	if bounds == nil || x.Type != catalog.ExchangeTopic {
+		return nil
+	}
+	i := slices.IndexFunc(p.keys, func(key string) bool { return !p.b.matches(bounds, write, key) })
+	if i < 0 {
+		return nil
+	}
+	return exchangeOf(m.VHost, m.Exchange).refusedKey(m.Sender.who.User(), write, p.keys[i])
+}

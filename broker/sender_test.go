@@ -1,0 +1,114 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// loggedInBroker is testBroker with a user who may write to what the pattern matches.
+func loggedInBroker(t testing.TB, write string) (*Broker, *catalog.Catalog, context.Context) {
+	t.Helper()
+	b := testBroker(t, func(string) enqueuer { return discarding{} }, "q")
+	b.cfg.Authenticate = true
+	c := testCatalog(t, "q")
+	apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited}}})
+	apply(t, c, &catalog.SetPermission{Permission: Permission{User: "u", VHost: "/", Write: write}})
+	b.view = c.View
+	u, _ := c.View().User("u")
+	return b, c, WithIdentity(t.Context(), &Identity{user: u})
+}
+
+func apply(t testing.TB, c *catalog.Catalog, cmd catalog.Command) {
+	t.Helper()
+	if r := c.Apply(c.View().Index()+1, 1, cmd); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+// The check of a stream's publishes allocates nothing, whatever exchanges take turns.
+func TestPermittedPublishAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("allocations are not those of a normal build")
+	}
+	b, _, ctx := loggedInBroker(t, ".*")
+	s, err := b.NewSender(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := b.view()
+	if n := testing.AllocsPerRun(1000, func() {
+		for _, x := range []string{"", "amq.fanout", "amq.topic"} {
+			if d := s.right(v, "/", x); d.err != nil {
+				t.Fatal(d.err)
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// A publish without a sender is refused where clients must log in, and so is one without
+// an identity.
+func TestNobodyPublishes(t *testing.T) {
+	b, _, _ := loggedInBroker(t, ".*")
+	var e *Error
+	if err := publish(t, b, &Publish{VHost: "/", RoutingKey: "q"}).Err; !errors.As(err, &e) || !e.Unauthenticated {
+		t.Errorf("without a sender: %v", err)
+	}
+	if _, err := b.NewSender(t.Context()); !errors.As(err, &e) || !e.Unauthenticated {
+		t.Errorf("without an identity: %v", err)
+	}
+}
+
+// VH-6: no exchange and no key is routed to without the right, as patterns, permissions
+// and users change under a sender.
+func TestSenderFollowsTheCatalog(t *testing.T) {
+	b, c, ctx := loggedInBroker(t, "^amq\\.default$")
+	s, err := b.NewSender(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(x string) error {
+		return publish(t, b, &Publish{VHost: "/", Exchange: x, RoutingKey: "q", Sender: s}).Err
+	}
+	if err := try(""); err != nil {
+		t.Error(err)
+	}
+	if try("amq.fanout") == nil {
+		t.Error("an exchange that does not match is published to")
+	}
+	apply(t, c, &catalog.SetPermission{Permission: Permission{User: "u", VHost: "/", Write: "fanout"}})
+	if err := try("amq.fanout"); err != nil {
+		t.Error(err)
+	}
+	if try("") == nil {
+		t.Error("the default exchange is published to without the right")
+	}
+	apply(t, c, &catalog.ClearPermission{User: "u", VHost: "/"})
+	if try("amq.fanout") == nil {
+		t.Error("a cleared permission still counts")
+	}
+}
+
+// Passwords in flight are bounded; who comes too many is told to come back.
+func TestTooManyLogins(t *testing.T) {
+	l := newLogins()
+	for range MaxHashes {
+		if _, err := l.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.enter(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("a caller that has left: %v", err)
+	}
+	l.waiting.Store(MaxHashWaiters)
+	var e *Error
+	if _, err := l.enter(t.Context()); !errors.As(err, &e) || e.Class != ResourceExhausted || e.RetryAfter == 0 {
+		t.Errorf("too many: %v", err)
+	}
+}

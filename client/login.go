@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"time"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// defaultUser is name and password of the user of a fresh cluster (VH-1).
+const defaultUser = "guest"
+
+// login is the credential that goes with every call and stream.
+type login map[string]string
+
+func (c *Config) login() login {
+	user, password := c.Username, c.Password
+	if user == "" && password == "" {
+		user, password = defaultUser, defaultUser
+	}
+	value := "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
+	if c.Token != "" {
+		value = "Bearer " + c.Token
+	}
+	return login{"authorization": value}
+}
+
+// GetRequestMetadata returns the credential.
+func (l login) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return l, nil
+}
+
+// RequireTransportSecurity returns false: a cluster without TLS is the operator's choice.
+func (login) RequireTransportSecurity() bool { return false }
+
+// WhoAmI tells as whom the client is logged in.
+func (c *Client) WhoAmI(ctx context.Context) (*brokerv1.WhoAmIResponse, error) {
+	return do(ctx, c, &brokerv1.WhoAmIRequest{}, func(ctx context.Context, n *node, r *brokerv1.WhoAmIRequest) (*brokerv1.WhoAmIResponse, error) {
+		return n.access.WhoAmI(ctx, r)
+	})
+}
+
+// MintToken makes a token for the client's user, which lasts so long; 0 is an hour. It
+// ends with its user's password.
+func (c *Client) MintToken(ctx context.Context, lifetime time.Duration) (*brokerv1.MintTokenResponse, error) {
+	r := &brokerv1.MintTokenRequest{LifetimeMs: lifetime.Milliseconds()}
+	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.MintTokenRequest) (*brokerv1.MintTokenResponse, error) {
+		return n.access.MintToken(ctx, r)
+	})
+}
+
+// RevokeToken ends a token by its id, and tells whether there was one.
+func (c *Client) RevokeToken(ctx context.Context, id string) (deleted bool, err error) {
+	r := &brokerv1.RevokeTokenRequest{Id: id}
+	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.RevokeTokenRequest) (*brokerv1.RevokeTokenResponse, error) {
+		return n.access.RevokeToken(ctx, r)
+	})
+	return out.GetDeleted(), err
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+)
+
+func newWhoAmI(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "whoami", Short: "Show as whom you are logged in", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				who, err := c.WhoAmI(ctx)
+				if err != nil {
+					return err
+				}
+				rows := [][]string{{who.GetUser(), strings.Join(who.GetTags(), ","), endText(who.GetExpiresMs())}}
+				return s.printRows(cmd.OutOrStdout(), []string{"user", "tags", "login-ends"}, rows, []proto.Message{who})
+			})
+		},
+	}
+}
+
+// endText shows when a token ends, "-" for never.
+func endText(ms int64) string {
+	if ms == 0 {
+		return "-"
+	}
+	return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+}
+
+func newToken(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "token", Aliases: []string{"tokens"}, Short: "Make and revoke tokens, which log in without a password"}
+	cmd.AddCommand(newTokenMint(s), newTokenRevoke(s))
+	return cmd
+}
+
+func newTokenMint(s *session) *cobra.Command {
+	var lifetime time.Duration
+	mint := &cobra.Command{
+		Use: "mint", Short: "Make a token for yourself; it is shown once", Args: exactArgs(),
+		Example: `  export ` + tokenEnv + `=$(quoratectl token mint --for 8h -o json | jq -r .token)`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				t, err := c.MintToken(ctx, lifetime)
+				if err != nil {
+					return err
+				}
+				rows := [][]string{{t.GetId(), endText(t.GetExpiresMs()), t.GetToken()}}
+				return s.printRows(cmd.OutOrStdout(), []string{"id", "ends", "token"}, rows, []proto.Message{t})
+			})
+		},
+	}
+	mint.Flags().DurationVar(&lifetime, "for", time.Hour, "how long it lasts, at most 720h; it ends with the user's password")
+	return mint
+}
+
+func newTokenRevoke(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID", Short: "End a token of yours, or as administrator of anybody", Args: exactArgs("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) { return c.RevokeToken(ctx, args[0]) })
+		},
+	}
+}

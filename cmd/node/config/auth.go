@@ -1,0 +1,56 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strings"
+)
+
+// The values of auth.mode.
+const (
+	authPassword = "password"
+	authNone     = "none"
+)
+
+// Authenticate tells whether clients must log in.
+func (c *Config) Authenticate() bool { return c.Auth.Mode == authPassword }
+
+// validateAuth lets nobody in without a login but from this host.
+func (c *Config) validateAuth() []error {
+	a := &c.Auth
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("config: "+format, args...)) }
+	switch host, _, err := net.SplitHostPort(c.Listen.Client); {
+	case a.Mode != authPassword && a.Mode != authNone:
+		fault("auth.mode is %q: use password or none", a.Mode)
+	case a.Mode == authNone && err == nil && host != "localhost" && !net.ParseIP(host).IsLoopback():
+		fault("auth.mode is none and listen.client is %s, which strangers may reach: listen on 127.0.0.1, or set auth.mode to password",
+			c.Listen.Client)
+	}
+	if a.DefaultUser == "" || len(a.DefaultUser) > 255 || strings.ContainsAny(a.DefaultUser, ":\r\n\x00") {
+		fault("auth.default_user is %q: use 1 to 255 characters without colon", a.DefaultUser)
+	}
+	if a.DefaultPassword == "" && a.DefaultPasswordFile == "" {
+		fault("auth.default_password is empty: set it, or auth.default_password_file")
+	}
+	return errs
+}
+
+// DefaultPassword returns the password of auth.default_user: that of the file, if one is
+// named.
+func (c *Config) DefaultPassword() (string, error) {
+	name := c.Auth.DefaultPasswordFile
+	if name == "" {
+		return c.Auth.DefaultPassword, nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("config: auth.default_password_file: %w: name a file that user %d may read", err, os.Getuid())
+	}
+	password := strings.TrimRight(string(text), "\r\n")
+	if password == "" {
+		return "", fmt.Errorf("config: auth.default_password_file %s is empty: write a password into it", name)
+	}
+	return password, nil
+}

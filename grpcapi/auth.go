@@ -1,0 +1,163 @@
+package grpcapi
+
+import (
+	"context"
+	"encoding/base64"
+	"log/slog"
+	"net"
+	"strings"
+
+	"google.golang.org/grpc"
+	grpcmetadata "google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// maxCredentialBytes bounds the header with a credential.
+const maxCredentialBytes = 8 << 10
+
+// isOpen tells that a method asks nobody to log in: those of health and reflection.
+func isOpen(method string) bool {
+	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
+}
+
+// login returns the context with the identity that the call's metadata proves.
+func (s *Server) login(ctx context.Context, method string) (context.Context, error) {
+	if !s.b.Authenticates() || isOpen(method) {
+		return ctx, nil
+	}
+	address, loopback := caller(ctx)
+	who, err := s.identify(ctx, loopback)
+	if err != nil {
+		s.log.InfoContext(ctx, "login refused", slog.String("method", method), slog.String("address", address), slog.Any("error", err))
+		return ctx, err
+	}
+	return broker.WithIdentity(ctx, who), nil
+}
+
+// caller returns where a call comes from.
+func caller(ctx context.Context) (address string, loopback bool) {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr == nil {
+		return "", false
+	}
+	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
+		return tcp.String(), tcp.IP.IsLoopback()
+	}
+	return p.Addr.String(), false
+}
+
+func (s *Server) identify(ctx context.Context, loopback bool) (*broker.Identity, error) {
+	given := grpcmetadata.ValueFromIncomingContext(ctx, "authorization")
+	if len(given) == 0 {
+		return nil, notLoggedIn("nobody is logged in; send user and password, or a token, as authorization")
+	}
+	scheme, credential, _ := strings.Cut(given[0], " ")
+	switch {
+	case len(given) > 1 || len(given[0]) > maxCredentialBytes:
+		return nil, notLoggedIn("authorization is too long, or there are several")
+	case strings.EqualFold(scheme, "bearer"):
+		return s.b.LoginToken(credential, loopback)
+	case strings.EqualFold(scheme, "basic"):
+		text, err := base64.StdEncoding.DecodeString(credential)
+		user, password, found := strings.Cut(string(text), ":")
+		if err != nil || !found {
+			return nil, notLoggedIn("authorization is not the base64 of user:password")
+		}
+		return s.b.Login(ctx, user, password, loopback)
+	}
+	return nil, notLoggedIn("authorization has neither the scheme Basic nor Bearer")
+}
+
+func notLoggedIn(reason string) error {
+	return &broker.Error{Class: broker.AccessRefused, Kind: "login", Reason: reason, Unauthenticated: true}
+}
+
+// loggedIn is a stream whose context has the identity.
+type loggedIn struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context returns the stream's context.
+func (l *loggedIn) Context() context.Context { return l.ctx }
+
+// rule says what a method needs besides a login. Rights at queues and exchanges are asked
+// for by the broker (VH-6).
+type rule func(ctx context.Context, b *broker.Broker, req any) error
+
+func anybody(context.Context, *broker.Broker, any) error { return nil }
+
+func tagged(tag string) rule {
+	return func(ctx context.Context, b *broker.Broker, _ any) error { return b.Require(ctx, tag) }
+}
+
+// ofVhost wants a permission in the vhost of the request, or the tag monitoring.
+func ofVhost(ctx context.Context, b *broker.Broker, req any) error {
+	r, _ := req.(interface{ GetVhost() string })
+	return b.RequireVHost(ctx, r.GetVhost(), broker.TagMonitoring)
+}
+
+func putsPolicy(ctx context.Context, b *broker.Broker, req any) error {
+	r, _ := req.(*brokerv1.PutPolicyRequest)
+	return b.RequirePolicies(ctx, vhostOf(r.GetPolicy().GetVhost()), r.GetPolicy().GetOperator())
+}
+
+func deletesPolicy(ctx context.Context, b *broker.Broker, req any) error {
+	r, _ := req.(*brokerv1.DeletePolicyRequest)
+	return b.RequirePolicies(ctx, vhostOf(r.GetVhost()), r.GetOperator())
+}
+
+// clusterStatus is for everybody, as clients learn the nodes' addresses from it; details
+// are not.
+func clusterStatus(ctx context.Context, b *broker.Broker, req any) error {
+	if r, _ := req.(*brokerv1.ClusterStatusRequest); !r.GetDetails() {
+		return nil
+	}
+	return b.Require(ctx, broker.TagMonitoring)
+}
+
+// rules has every method; what is not in it is refused.
+func rules() map[string]rule {
+	out := map[string]rule{}
+	add := func(service string, r rule, methods ...string) {
+		for _, m := range methods {
+			out["/"+service+"/"+m] = r
+		}
+	}
+	administrator, monitoring := tagged(broker.TagAdministrator), tagged(broker.TagMonitoring)
+	name := brokerv1.Broker_ServiceDesc.ServiceName
+	add(name, anybody, "Publish", "PublishOne", "Consume", "Get", "Settle")
+	name = brokerv1.Admin_ServiceDesc.ServiceName
+	add(name, anybody, "DeclareQueue", "DeleteQueue", "PurgeQueue", "GetQueue", "DeclareExchange", "DeleteExchange", "Bind", "Unbind")
+	add(name, ofVhost, "ListQueues", "ListExchanges", "ListBindings")
+	add(name, clusterStatus, "ClusterStatus")
+	add(name, monitoring, "ListOperations", "GetOperation", "WatchOperation")
+	add(name, administrator, "TransferLeadership", "Drain", "CancelOperation", "GrowQueues", "ShrinkNode", "RebalanceQueues",
+		"AddMember", "RemoveMember", "ReplaceMember", "ForgetNode")
+	name = brokerv1.Policies_ServiceDesc.ServiceName
+	add(name, putsPolicy, "PutPolicy")
+	add(name, deletesPolicy, "DeletePolicy")
+	add(name, ofVhost, "ListPolicies")
+	name = brokerv1.Access_ServiceDesc.ServiceName
+	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "DeleteUser", "ListUsers", "SetUserLimits",
+		"SetPermission", "ClearPermission", "ListPermissions", "SetTopicPermission", "ClearTopicPermission", "ListTopicPermissions")
+	add(name, monitoring, "ListVhosts")
+	add(name, anybody, "WhoAmI", "MintToken", "RevokeToken") // tokens of others: the broker asks
+	return out
+}
+
+// authorize logs the caller in and asks for what the method needs. req is nil for streams.
+func (s *Server) authorize(ctx context.Context, method string, req any) (context.Context, error) {
+	ctx, err := s.login(ctx, method)
+	if err != nil || isOpen(method) {
+		return ctx, err
+	}
+	r, known := s.rules[method]
+	if !known {
+		return ctx, &broker.Error{Class: broker.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
+	}
+	return ctx, r(ctx, s.b, req)
+}

@@ -1,0 +1,76 @@
+package grpcapi
+
+import (
+	"encoding/base64"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	grpcmetadata "google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// Every method of the APIs has a rule, and every rule a method.
+func TestRules(t *testing.T) {
+	s := New(Config{Broker: broker.New(broker.Config{}), Reflection: true})
+	left := rules()
+	for name, info := range s.grpc.GetServiceInfo() {
+		for _, m := range info.Methods {
+			method := "/" + name + "/" + m.Name
+			if _, known := left[method]; known == isOpen(method) {
+				t.Errorf("%s: has a rule %v, is open %v; want one of both", method, known, isOpen(method))
+			}
+			delete(left, method)
+		}
+	}
+	for method := range left {
+		t.Errorf("there is a rule for %s, which is not served", method)
+	}
+	if _, err := s.authorize(t.Context(), "/quorate.broker.v1.Admin/Unheard", nil); err == nil {
+		t.Error("a method without rule may be called")
+	}
+}
+
+// What is no credential is refused as such, whatever the method.
+func TestBadCredentials(t *testing.T) {
+	s := New(Config{Broker: broker.New(broker.Config{Authenticate: true})})
+	basic := func(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) }
+	for _, given := range [][]string{
+		nil,
+		{""},
+		{"Basic"},
+		{"Basic %%%"},
+		{basic("nocolon")},
+		{"Digest x"},
+		{basic("a:b"), basic("a:b")},
+		{basic("a:" + strings.Repeat("b", maxCredentialBytes))},
+	} {
+		md := grpcmetadata.MD{"authorization": given}
+		ctx := grpcmetadata.NewIncomingContext(t.Context(), md)
+		for method := range s.rules {
+			if _, err := s.authorize(ctx, method, &brokerv1.ListQueuesRequest{}); status.Code(toStatus(err)) != codes.Unauthenticated {
+				t.Errorf("%s with %.40q: %v", method, given, err)
+			}
+		}
+		if _, err := s.authorize(ctx, "/grpc.health.v1.Health/Check", nil); err != nil {
+			t.Errorf("health: %v", err)
+		}
+	}
+}
+
+func TestCaller(t *testing.T) {
+	for address, want := range map[string]bool{"127.0.0.1": true, "::1": true, "127.8.8.8": true, "10.0.0.1": false, "fe80::1": false} {
+		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(address), Port: 1}})
+		if _, loopback := caller(ctx); loopback != want {
+			t.Errorf("%s counts as loopback: %v", address, loopback)
+		}
+	}
+	if _, loopback := caller(t.Context()); loopback {
+		t.Error("an unknown address counts as loopback")
+	}
+}
