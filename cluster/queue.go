@@ -58,8 +58,9 @@ type Queue struct {
 	turn    int           // rotates through the members while nobody knows
 	attempt uint64        // grows whenever everything unanswered is sent again
 	wait    time.Duration // before the next attempt; doubles
-	blocked bool          // until the timer fires
-	timer   *time.Timer
+	blocked bool          // until retryAt
+	retryAt time.Time
+	alarm   alarm
 }
 
 // publishToken is what an unanswered message needs: whom to tell, and by when.
@@ -119,7 +120,7 @@ type inbox struct {
 
 func newQueue(g *gateway, uid id.QueueUID) *Queue {
 	key := quorumq.EnqueuerKey{Node: g.c.cfg.Node, Epoch: g.c.epoch}
-	return &Queue{
+	q := &Queue{
 		g: g, uid: uid,
 		room: make(chan struct{}),
 		// Enqueue keeps the window, so that what it took always has a place here.
@@ -128,6 +129,8 @@ func newQueue(g *gateway, uid id.QueueUID) *Queue {
 		}),
 		consumers: map[uint64]*Consumer{},
 	}
+	q.alarm.ring = func() { q.event(func(i *inbox) { i.tick = true }) }
+	return q
 }
 
 // UID returns the queue's UID.
@@ -349,7 +352,10 @@ func (q *Queue) take(in inbox, t *turn) {
 		q.blocked = false
 	}
 	if in.tick {
-		q.blocked = false
+		q.alarm.rang()
+		if q.blocked && !time.Now().Before(q.retryAt) {
+			q.blocked = false
+		}
 		q.expireLocked(t)
 	}
 }
@@ -467,7 +473,7 @@ func (q *Queue) retryLocked(to id.NodeID, now bool) {
 		return
 	}
 	q.wait = min(max(2*q.wait, minRetryWait), maxRetryWait)
-	q.blocked = true
+	q.blocked, q.retryAt = true, time.Now().Add(q.wait)
 }
 
 // expireLocked gives up what has waited too long (PUB-5, RE-5) and returns messages that
@@ -481,26 +487,19 @@ func (q *Queue) expireLocked(t *turn) {
 	q.get.expire(q, now)
 }
 
-// armLocked sets the timer for whatever comes next.
+// armLocked sets the alarm for whatever comes next.
 func (q *Queue) armLocked() {
-	var in time.Duration
+	now := time.Now()
 	switch {
 	case q.blocked:
-		in = q.wait
+		q.alarm.set(now, q.retryAt)
 	case q.busyLocked():
-		in = tickEvery
+		q.alarm.set(now, now.Add(tickEvery))
 	default:
-		in = q.get.next(time.Now())
-		if in == 0 {
-			return
+		if in := q.get.next(now); in > 0 {
+			q.alarm.set(now, now.Add(in))
 		}
 	}
-	tick := func() { q.event(func(i *inbox) { i.tick = true }) }
-	if q.timer == nil {
-		q.timer = time.AfterFunc(in, tick)
-		return
-	}
-	q.timer.Reset(in)
 }
 
 func (q *Queue) busyLocked() bool {
@@ -536,9 +535,7 @@ func (q *Queue) end(err error) {
 		c.end(err, &t)
 	}
 	clear(q.consumers)
-	if q.timer != nil {
-		q.timer.Stop()
-	}
+	q.alarm.stop()
 	close(q.room)
 	q.mu.Unlock()
 	t.flush()
