@@ -142,10 +142,15 @@ func engineSuites() []engineSuite {
 		{name: "scale", pkg: "./cluster", pattern: "^BenchmarkGroups$", env: []string{groupsEnv + strconv.Itoa(manyGroups)}, quickEnv: few, figures: []engineFigure{
 			{"Groups", "cpu_awake_%", many + ": CPU at rest", "% of a core", atMost(1)},
 			{"Groups", "kb_awake", many + ": memory of a member, awake", "KB", atMost(45)},
-			{"Groups", "kb_hibernated", many + ": memory of a member, hibernated", "KB", atMost(8)},
 			{"Groups", "create_s", many + ": create", "s", goal{}},
 			{"Groups", "restart_s", many + ": restart", "s", atMost(10)},
 			{"Groups", "kill_s", many + ": a node killed, until all have a leader", "s", atMost(5)},
+		}},
+		{name: "hibernated", pkg: "./cluster", pattern: "^BenchmarkHibernated$", env: []string{groupsEnv + strconv.Itoa(manyGroups)}, quickEnv: few, figures: []engineFigure{
+			{"Hibernated", "cpu_hibernated_%", many + " hibernate: CPU", "% of a core", goal{}},
+			{"Hibernated", "kb_hibernated", many + " hibernate: memory of a member", "KB", atMost(8)},
+			{"Hibernated", "ready_s", many + " hibernate: restart until ready", "s", atMost(10)},
+			{"Hibernated", "wake_ms", many + " hibernate: wake one", "ms", goal{}},
 		}},
 		{name: "failover", figures: failoverFigures()},
 	}
