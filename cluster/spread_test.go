@@ -20,7 +20,7 @@ func TestSpreadAsksOnce(t *testing.T) {
 		ask := func(index uint64) error {
 			asked = append(asked, index)
 			<-answer
-			return nil
+			return t.Context().Err()
 		}
 		var all sync.WaitGroup
 		for i := uint64(1); i <= 50; i++ {
