@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -108,6 +109,7 @@ func TestQueueConfig(t *testing.T) {
 	number := func(name string, v int64) message.Field { return message.Field{Name: name, Value: message.Int64(v)} }
 	edit := func(f func(*quorumq.Config)) quorumq.Config {
 		c := quorumq.DefaultConfig()
+		c.ConsumerTimeoutMs = policy.DefaultConsumerTimeoutMs
 		f(&c)
 		return c
 	}
@@ -115,7 +117,12 @@ func TestQueueConfig(t *testing.T) {
 		args message.Table
 		want quorumq.Config
 	}{
-		{nil, quorumq.DefaultConfig()},
+		{nil, edit(func(*quorumq.Config) {})},
+		{message.Table{number("x-consumer-timeout", 0)}, quorumq.DefaultConfig()},
+		{
+			message.Table{number("x-consumer-timeout", 5), number("x-expires", 7)},
+			edit(func(c *quorumq.Config) { c.ConsumerTimeoutMs, c.ExpiresMs = 5, 7 }),
+		},
 		{
 			message.Table{number("x-max-length", 5), number("x-max-length-bytes", 6), number("x-message-ttl", 7), number("x-delivery-limit", -3)},
 			edit(func(c *quorumq.Config) { c.MaxLength, c.MaxLengthBytes, c.MessageTTLMs, c.DeliveryLimit = 5, 6, 7, -1 }),

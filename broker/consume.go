@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -17,6 +18,10 @@ type Consume struct {
 	AutoAck      bool
 	Priority     int32
 	Exclusive    bool // CO-2
+	// TimeoutMs is the consumer's own timeout of a delivery in milliseconds, if HasTimeout; 0:
+	// none (CT-1).
+	HasTimeout bool
+	TimeoutMs  int64
 	// ExplicitCredit delivers nothing until AddCredit allows it.
 	ExplicitCredit bool
 }
@@ -69,6 +74,7 @@ type Consumer struct {
 	notes   notes
 	credit  creditBook
 	ended   error
+	revoked []uint64 // ids, not told yet
 	active  Activity
 	told    Activity // what TakeActivity returned last
 }
@@ -110,19 +116,26 @@ func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.TimeoutMs < 0 {
+		about.Class, about.Arg, about.Value = PreconditionFailed, "consumer_timeout_ms", strconv.FormatInt(o.TimeoutMs, 10)
+		about.Reason = "is negative; want 0 for no timeout, or more"
+		return nil, &about
+	}
 	c := &Consumer{about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1)}
 	c.credit = creditBook{explicit: o.ExplicitCredit, bounded: o.AutoAck}
 	c.credit.told = c.credit.limit(0)
 	cc, err := q.Consume(ctx, cluster.ConsumerConfig{
-		Prefetch:  o.Prefetch,
-		Credit:    o.ExplicitCredit || o.AutoAck,
-		Limit:     quorumq.MsgID(c.credit.told),
-		AutoAck:   o.AutoAck,
-		Priority:  o.Priority,
-		Exclusive: o.Exclusive,
-		Deliver:   c.deliver,
-		Active:    c.setActive,
-		Ended:     c.end,
+		Prefetch:   o.Prefetch,
+		Credit:     o.ExplicitCredit || o.AutoAck,
+		Limit:      quorumq.MsgID(c.credit.told),
+		AutoAck:    o.AutoAck,
+		Priority:   o.Priority,
+		Exclusive:  o.Exclusive,
+		Deliver:    c.deliver,
+		HasTimeout: o.HasTimeout, TimeoutMs: o.TimeoutMs,
+		Active:  c.setActive,
+		Revoked: c.revoke,
+		Ended:   c.end,
 	})
 	if err != nil {
 		return nil, translate(err, about)
@@ -156,6 +169,59 @@ func (c *Consumer) setActive(active bool) {
 	c.mu.Unlock()
 	c.wake()
 }
+
+func (c *Consumer) revoke(r quorumq.MsgIDRange) {
+	c.mu.Lock()
+	for m := r.First; m <= r.Last; m++ {
+		c.revoked = append(c.revoked, uint64(m))
+	}
+	c.mu.Unlock()
+	c.wake()
+}
+
+// TakeRevoked returns the deliveries that the client has had for too long since it was asked
+// last; they are back in the queue (CT-3). Ready gives a token when there are some.
+func (c *Consumer) TakeRevoked() []uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := c.revoked
+	c.revoked = nil
+	return ids
+}
+
+// ExtendLease lets the client have deliveries for so many milliseconds from now, above 0, if
+// that is longer than it may (CT-5). Those it does not hold, or without end, stay as they are.
+func (c *Consumer) ExtendLease(ctx context.Context, ids []uint64, ms int64) error {
+	about := c.about
+	about.Class = PreconditionFailed
+	switch {
+	case ms <= 0:
+		about.Arg, about.Value, about.Reason = "milliseconds", strconv.FormatInt(ms, 10), "want 1 or more"
+		return &about
+	case len(ids) > MaxSettlementIDs:
+		about.Arg, about.Reason = "delivery_ids", "more than 10000 at a time; split them"
+		return &about
+	}
+	var ranges []quorumq.MsgIDRange
+	for _, n := range ids {
+		m := quorumq.MsgID(n)
+		switch last := len(ranges) - 1; {
+		case m == 0 || n > maxDeliveryID:
+		case last >= 0 && ranges[last].Last+1 == m:
+			ranges[last].Last = m
+		default:
+			ranges = append(ranges, quorumq.MsgIDRange{First: m, Last: m})
+		}
+	}
+	if len(ranges) == 0 {
+		return nil
+	}
+	_, err := c.c.Extend(ctx, ranges, ms)
+	return translate(err, c.about)
+}
+
+// maxDeliveryID is above all ids that are given.
+const maxDeliveryID = 1 << 62
 
 // TakeActivity returns what the consumer is, and whether that is news. Ready gives a token
 // when it may be. For the goroutine of Take.

@@ -30,6 +30,7 @@ func (b *Broker) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Co
 		MessageTTLMs:          e.MessageTTLMs,
 		DeliveryLimit:         e.DeliveryLimit,
 		DisconnectedTimeoutMs: e.DisconnectedTimeoutMs,
+		ConsumerTimeoutMs:     e.ConsumerTimeoutMs,
 		ExpiresMs:             e.ExpiresMs,
 		ExpiresIfEmpty:        e.ExpiresMs > 0 && e.ExpiresIfEmpty,
 		SingleActive:          e.SingleActiveConsumer,

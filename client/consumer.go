@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -22,6 +23,9 @@ type ConsumeConfig struct {
 	// Exclusive refuses if there is another consumer, and bars later ones (CO-2).
 	Exclusive bool
 	Tag       string // names the consumer in listings
+	// Timeout bounds how long a delivery may stay undecided, instead of the queue's timeout
+	// (CT-1); 0: the queue's, negative: without end.
+	Timeout time.Duration
 }
 
 // Validate returns all faults at once.
@@ -61,6 +65,8 @@ type Consumer struct {
 	lost       bool                    // some were lost with their stream, and nobody was told yet
 	cancel     *brokerv1.ConsumeCancel // to be sent
 	cancelled  bool                    // by Cancel
+	revoked    map[uint64]bool         // ids of the current stream that are undecided and back in the queue
+	extend     []*brokerv1.ExtendLease
 	changed    chan struct{}
 	wake       chan struct{}
 	gone       bool // the queue knows of Cancel
@@ -189,6 +195,7 @@ func (s *Consumer) decide(d *Delivery, decision Decision) error {
 		return ErrStale
 	}
 	delete(s.unsettled, d.id)
+	delete(s.revoked, d.id)
 	s.decisions++
 	s.decided = append(s.decided, decided{id: d.id, Decision: decision, annotations: annotations})
 	s.mu.Unlock()
@@ -282,6 +289,51 @@ func (s *Consumer) Flush(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+func (s *Consumer) isRevoked(d *Delivery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return d.stream == s.stream && s.revoked[d.id]
+}
+
+func (s *Consumer) revoke(ids []uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		if s.unsettled[id] {
+			s.revoked[id] = true
+		}
+	}
+	s.notify()
+}
+
+// extendLease notes the wish for the sender.
+func (s *Consumer) extendLease(d *Delivery, by time.Duration) error {
+	if by < time.Millisecond {
+		return fmt.Errorf("client: lease of %v: want 1ms or more", by)
+	}
+	s.mu.Lock()
+	if d.stream != s.stream || !s.unsettled[d.id] || s.revoked[d.id] {
+		s.mu.Unlock()
+		return ErrStale
+	}
+	s.extend = append(s.extend, &brokerv1.ExtendLease{DeliveryIds: []uint64{d.id}, Milliseconds: by.Milliseconds()})
+	s.mu.Unlock()
+	s.signal()
+	return nil
+}
+
+// timeout is Timeout as the wire says it.
+func (c *ConsumeConfig) timeout() *int64 {
+	if c.Timeout == 0 {
+		return nil
+	}
+	ms := max(c.Timeout, 0).Milliseconds()
+	if c.Timeout > 0 && ms == 0 {
+		ms = 1
+	}
+	return &ms
 }
 
 // Cancel ends delivery and waits until the queue knows. Messages delivered already may

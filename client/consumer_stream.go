@@ -88,6 +88,7 @@ func (s *Consumer) open(ctx context.Context, n *node, opened *bool) error {
 	if err := stream.Send(&brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Open{Open: &brokerv1.ConsumeOpen{
 		Vhost: s.cfg.Vhost, Queue: s.cfg.Queue, Prefetch: s.cfg.Prefetch, AutoAck: s.cfg.AutoAck,
 		Priority: s.cfg.Priority, Exclusive: s.cfg.Exclusive, Tag: s.cfg.Tag,
+		ConsumerTimeoutMs: s.cfg.timeout(),
 	}}}); err != nil {
 		return broken(stream, err)
 	}
@@ -122,6 +123,7 @@ func (s *Consumer) attach() uint64 {
 	s.lastStream++
 	s.stream = s.lastStream
 	s.unsettled, s.decided, s.wantFlush = map[uint64]bool{}, nil, false
+	s.revoked, s.extend = map[uint64]bool{}, nil
 	return s.stream
 }
 
@@ -159,6 +161,8 @@ func (s *Consumer) receive(stream consumeStream, number uint64) error {
 				continue // settling goes on
 			}
 			return fmt.Errorf("%w: %s", ErrCancelled, k.Cancelled.GetCause())
+		case *brokerv1.ConsumeResponse_Revoked:
+			s.revoke(k.Revoked.GetDeliveryIds())
 		case *brokerv1.ConsumeResponse_Activity:
 			if k.Activity.GetActive() {
 				s.setActivity(Active)
@@ -220,7 +224,8 @@ func (s *Consumer) send(ctx context.Context, stream consumeStream) {
 func (s *Consumer) take() []*brokerv1.ConsumeRequest {
 	s.mu.Lock()
 	decided, cancel := s.decided, s.cancel
-	s.decided, s.cancel = nil, nil
+	extend := s.extend
+	s.decided, s.cancel, s.extend = nil, nil, nil
 	flush, number := s.wantFlush, s.batch
 	s.wantFlush = false
 	if flush {
@@ -231,7 +236,10 @@ func (s *Consumer) take() []*brokerv1.ConsumeRequest {
 	}
 	s.mu.Unlock()
 
-	var out []*brokerv1.ConsumeRequest
+	out := make([]*brokerv1.ConsumeRequest, 0, len(extend))
+	for _, e := range extend {
+		out = append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_ExtendLease{ExtendLease: e}})
+	}
 	var last *brokerv1.Settlement
 	for i, d := range decided {
 		joins := i > 0 && last != nil && d.annotations == nil && last.GetAnnotations() == nil &&

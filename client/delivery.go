@@ -1,6 +1,8 @@
 package client
 
 import (
+	"time"
+
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -74,6 +76,16 @@ func (d *Delivery) Return(failed bool) error { return d.Decide(Decision{Kind: Re
 
 // Discard has the message dead-lettered with reason rejected.
 func (d *Delivery) Discard() error { return d.Decide(Decision{Kind: Discard, Failed: true}) }
+
+// ExtendLease asks that the message may stay undecided for so long from now, if that is longer
+// than it may (CT-5). It does not wait. The error is ErrStale when the message is not this
+// consumer's any more.
+func (d *Delivery) ExtendLease(by time.Duration) error { return d.consumer.extendLease(d, by) }
+
+// Revoked tells that the message was undecided for too long and is back in the queue (CT-3).
+// Decide about it all the same: that changes nothing for the message, and the consumer gets
+// no others before.
+func (d *Delivery) Revoked() bool { return d.consumer.isRevoked(d) }
 
 // Decide decides about the message, once.
 func (d *Delivery) Decide(decision Decision) error { return d.consumer.decide(d, decision) }

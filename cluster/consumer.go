@@ -34,11 +34,17 @@ type ConsumerConfig struct {
 	AutoAck   bool
 	Priority  int32
 	Exclusive bool
+	// TimeoutMs is the consumer's own timeout, if HasTimeout (CT-1).
+	HasTimeout bool
+	TimeoutMs  int64
 	// Deliver takes new deliveries in order, each once. It must not block and owns the slice.
 	Deliver func([]Delivery)
 	// Active, if not nil, tells whether the consumer is the active one of a queue that has one
 	// at a time (SAC-4), in order; repeats happen. It must not block.
 	Active func(bool)
+	// Revoked, if not nil, tells that the client had messages for too long and they are back in
+	// the queue (CT-3). A change of leader may swallow it. It must not block.
+	Revoked func(quorumq.MsgIDRange)
 	// Ended tells, once and last, that the consumer is gone without Close: the queue was
 	// deleted (ErrNoSuchQueue), or cancelled (ErrConsumerGone).
 	Ended func(error)
@@ -109,7 +115,7 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 	q.mu.Unlock()
 	r, _, err := q.do(ctx, &quorumq.Checkout{
 		Consumer: key, Prefetch: cfg.Prefetch, Credit: cfg.Credit, Limit: cfg.Limit,
-		AutoAck: cfg.AutoAck, Priority: cfg.Priority, Exclusive: cfg.Exclusive,
+		AutoAck: cfg.AutoAck, Priority: cfg.Priority, Exclusive: cfg.Exclusive, HasTimeout: cfg.HasTimeout, TimeoutMs: cfg.TimeoutMs,
 	}, op{opens: c})
 	if err == nil && r.Code == quorumq.CodeExclusive {
 		err = fmt.Errorf("queue %s: %w: another consumer is exclusive, or this one asks to be and is not alone", q.uid, ErrExclusive)
@@ -202,6 +208,23 @@ func (c *Consumer) creditLocked() {
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	_, _, err := c.q.do(ctx, &quorumq.Cancel{Consumer: c.key, Requeue: requeue}, op{after: c})
 	return err
+}
+
+// Extend lets the client have messages for so many milliseconds from now, as far as it holds
+// them still, and returns how many it has for longer now (CT-5).
+func (c *Consumer) Extend(ctx context.Context, ranges []quorumq.MsgIDRange, ms int64) (uint64, error) {
+	c.q.mu.Lock()
+	base := c.base
+	c.q.mu.Unlock()
+	moved := make([]quorumq.MsgIDRange, len(ranges))
+	for i, r := range ranges {
+		moved[i] = quorumq.MsgIDRange{First: r.First + base, Last: r.Last + base}
+	}
+	r, _, err := c.q.do(ctx, &quorumq.Extend{Consumer: c.key, TimeoutMs: ms, Ranges: moved}, op{after: c})
+	if err == nil && r.Code != quorumq.CodeOK {
+		err = fmt.Errorf("queue %s: %w: the queue refused to extend the lease (code %d)", c.q.uid, ErrConsumerGone, r.Code)
+	}
+	return r.Count, err
 }
 
 // Close ends the consumer's session: what is unsettled returns as a failed delivery. It
@@ -398,12 +421,26 @@ func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
 		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
 			c.lose(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, ErrConsumerGone), t)
 		}
+	case quorumq.NoticeRevoked:
+		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
+			c.revoked(n.Messages, t)
+		}
 	case quorumq.NoticeActive, quorumq.NoticeWaiting:
 		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer && !c.ended && c.cfg.Active != nil {
 			active := n.Kind == quorumq.NoticeActive
 			t.calls = append(t.calls, func() { c.cfg.Active(active) })
 		}
 	}
+}
+
+// revoked tells the client what it had for too long. It may still decide about it, which the
+// queue wants to hear before it delivers more.
+func (c *Consumer) revoked(r quorumq.MsgIDRange, t *turn) {
+	if !c.open || c.ended || r.First <= c.base || c.cfg.Revoked == nil {
+		return
+	}
+	r.First, r.Last = r.First-c.base, r.Last-c.base
+	t.calls = append(t.calls, func() { c.cfg.Revoked(r) })
 }
 
 // end tells the client that the consumer is gone, unless it closed it itself.

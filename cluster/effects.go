@@ -170,6 +170,7 @@ func (q *hosted) notify(n quorumq.Notice) {
 	}
 	err := q.h.answer(transport.Peer{Node: k.Node, Epoch: k.Epoch}, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{
 		Queue: uint64(q.uid), Epoch: uint64(k.Epoch), Session: k.Session, Tag: k.Tag, Kind: uint32(n.Kind),
+		First: uint64(n.Messages.First), Last: uint64(n.Messages.Last),
 	}}})
 	switch {
 	case errors.Is(err, transport.ErrLinkFull):

@@ -170,6 +170,7 @@ func (g *gateway) handleAnswer(from transport.Peer, f *nodev1.Frame) {
 		g.notice(id.QueueUID(n.GetQueue()), quorumq.Notice{
 			Consumer: g.key(n.GetEpoch(), n.GetSession(), n.GetTag()),
 			Kind:     quorumq.NoticeKind(n.GetKind()),
+			Messages: quorumq.MsgIDRange{First: quorumq.MsgID(n.GetFirst()), Last: quorumq.MsgID(n.GetLast())},
 		})
 	default:
 		g.c.cfg.Logger.Warn("peer sent an answer of an unknown kind", "peer", from.Node, "kind", fmt.Sprintf("%T", k))

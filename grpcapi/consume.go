@@ -37,6 +37,7 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	c, err := x.s.b.Consume(stream.Context(), broker.Consume{
 		VHost: vhostOf(open.GetVhost()), Queue: open.GetQueue(), Prefetch: open.GetPrefetch(), AutoAck: open.GetAutoAck(),
 		Priority: open.GetPriority(), Exclusive: open.GetExclusive(), ExplicitCredit: open.GetExplicitCredit(),
+		HasTimeout: open.ConsumerTimeoutMs != nil, TimeoutMs: open.GetConsumerTimeoutMs(),
 	})
 	if err != nil {
 		return err
@@ -81,6 +82,7 @@ type task struct {
 	settled *brokerv1.Settled // flush, then say so
 	cancel  bool              // or cancel
 	requeue bool
+	extend  *brokerv1.ExtendLease // or extend leases
 }
 
 func (x *consumeStream) run() error {
@@ -120,6 +122,8 @@ func (x *consumeStream) readAll(ctx context.Context) error {
 			continue
 		case *brokerv1.ConsumeRequest_Cancel:
 			t = task{cancel: true, requeue: k.Cancel.GetRequeue()}
+		case *brokerv1.ConsumeRequest_ExtendLease:
+			t.extend = k.ExtendLease
 		case *brokerv1.ConsumeRequest_Open:
 			return invalid("stream", "open", "", "the stream has its consumer; open another stream for another one")
 		default:
@@ -160,11 +164,14 @@ func (x *consumeStream) work(ctx context.Context) {
 		gathered = gathered[:0]
 		var err error
 		for more := true; more && err == nil; {
-			if t.cancel {
+			switch {
+			case t.extend != nil:
+				err = x.c.ExtendLease(ctx, t.extend.GetDeliveryIds(), t.extend.GetMilliseconds())
+			case t.cancel:
 				if err = x.c.Cancel(ctx, t.requeue); err == nil {
 					gathered = append(gathered, cancelled("client"))
 				}
-			} else {
+			default:
 				gathered = append(gathered, &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Settled{Settled: t.settled}})
 			}
 			select {
@@ -222,6 +229,9 @@ func (x *consumeStream) deliver() (ended bool, err error) {
 	if err := x.tellActivity(); err != nil {
 		return false, err
 	}
+	if err := x.tellRevoked(); err != nil {
+		return false, err
+	}
 	x.batch, err = x.c.Take(x.batch[:0], x.s.cfg.DeliveryBatch, x.s.cfg.DeliveryBytes)
 	if err != nil {
 		return x.consumerEnded(err)
@@ -250,6 +260,17 @@ func (x *consumeStream) tellActivity() error {
 	}
 	return x.stream.Send(&brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Activity{
 		Activity: &brokerv1.ConsumeActivity{Active: a == broker.Active},
+	}})
+}
+
+// tellRevoked tells what the client has had for too long.
+func (x *consumeStream) tellRevoked() error {
+	ids := x.c.TakeRevoked()
+	if len(ids) == 0 {
+		return nil
+	}
+	return x.stream.Send(&brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Revoked{
+		Revoked: &brokerv1.Revoked{DeliveryIds: ids},
 	}})
 }
 

@@ -193,9 +193,8 @@ func (a *arguments) replication(e *Effective) {
 
 func (a *arguments) consumers(e *Effective) {
 	e.SingleActiveConsumer = a.boolean(argSAC)
-	if n, ok := a.integer("x-consumer-timeout", 0, math.MaxInt64); ok && n > 0 {
-		a.unsupported("x-consumer-timeout", strconv.FormatInt(n, 10),
-			"deliveries do not time out in this version; leave the argument out, or set it to 0")
+	if n, ok := a.integer("x-consumer-timeout", 0, math.MaxInt64); ok {
+		e.ConsumerTimeoutMs = n
 	}
 	if n, ok := a.integer("x-consumer-disconnected-timeout", 0, math.MaxInt64); ok {
 		e.DisconnectedTimeoutMs = n

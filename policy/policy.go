@@ -46,6 +46,7 @@ const Unlimited int64 = -1
 const (
 	DefaultDeliveryLimit         int64 = 20
 	DefaultDisconnectedTimeoutMs int64 = 60_000
+	DefaultConsumerTimeoutMs     int64 = 1_800_000
 	DefaultGroupSize                   = 3
 	// MaxTimeMs is the highest x-message-ttl and x-expires, ten years in milliseconds.
 	MaxTimeMs int64 = 315_360_000_000
@@ -65,6 +66,7 @@ type Effective struct {
 	DeadLetterStrategy    Strategy
 	DeliveryLimit         int64 // failed deliveries, or Unlimited
 	DisconnectedTimeoutMs int64 // milliseconds
+	ConsumerTimeoutMs     int64 // milliseconds; 0: none
 	GroupSize             int   // members wanted at the declare; a smaller cluster gives all its nodes
 	TargetGroupSize       int   // members that the queue should have when there are nodes for them (RE-4); 0: GroupSize
 	LeaderLocator         LeaderLocator
@@ -90,6 +92,7 @@ func Default() Effective {
 		DeadLetterStrategy:    AtMostOnce,
 		DeliveryLimit:         DefaultDeliveryLimit,
 		DisconnectedTimeoutMs: DefaultDisconnectedTimeoutMs,
+		ConsumerTimeoutMs:     DefaultConsumerTimeoutMs,
 		GroupSize:             DefaultGroupSize,
 		LeaderLocator:         ClientLocal,
 	}

@@ -147,6 +147,7 @@ func (q *Queue) give(c *consumer, h *held) Delivery {
 		q.release(h.body())
 		q.dropAnnotations(h.annotations())
 	} else {
+		q.startLease(c, &a)
 		c.held.push(a, q.gen)
 		q.unsettled++
 		q.unsettledBytes += uint64(h.size)

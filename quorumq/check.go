@@ -179,6 +179,9 @@ func (q *Queue) checkWindow(c *consumer) (n int, size uint64, err error) {
 		if err := q.checkHeld(&a.held); err != nil {
 			return 0, 0, err
 		}
+		if a.due != 0 && (c.due == 0 || a.due < c.due || q.leaseDue == 0 || c.due < q.leaseDue) {
+			return 0, 0, inv("consumer %v is to give %d back at %d, looks at %d, the queue at %d", c.key, a.id, a.due, c.due, q.leaseDue)
+		}
 		n++
 		size += uint64(a.size)
 	}

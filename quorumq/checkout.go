@@ -34,6 +34,7 @@ func (q *Queue) applyCheckout(c *Checkout) {
 	}
 	con.credit, con.limit = c.Credit, c.Limit
 	con.autoAck, con.priority = c.AutoAck, c.Priority
+	con.ownTimeout, con.timeout = c.HasTimeout, c.TimeoutMs
 	q.setExclusive(con, c.Exclusive)
 	q.reply.LastMsgID = con.last
 	q.wake(con)
@@ -79,7 +80,7 @@ func (q *Queue) applyCancel(c *Cancel) {
 	if con.subscribes() {
 		q.used = q.now
 	}
-	con.cancelled = true
+	con.cancelled, con.late = true, nil
 	q.setExclusive(con, false)
 	q.leaveLine(con)
 	q.resign(con)

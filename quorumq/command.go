@@ -27,6 +27,7 @@ const (
 	kindNodeUp
 	kindLead
 	kindRenew
+	kindExtend
 )
 
 // NewMessage is what the machine must know of a message to be enqueued; the body is
@@ -92,6 +93,9 @@ type Checkout struct {
 	AutoAck   bool
 	Priority  int32 // higher first (DEL-2)
 	Exclusive bool  // CO-2
+	// TimeoutMs, from 0, is the consumer's own timeout if HasTimeout (CT-1); 0: none.
+	HasTimeout bool
+	TimeoutMs  int64
 }
 
 // MaxOutstanding bounds the unsettled messages of one consumer (DEL-3).
@@ -193,6 +197,14 @@ type Lead struct {
 	Term uint64
 }
 
+// Extend lets a consumer have what it holds for TimeoutMs from now, but not shorter than it
+// may (CT-5). What is not held, or has no end, stays as it is.
+type Extend struct {
+	Consumer  ConsumerKey
+	TimeoutMs int64 // from 1
+	Ranges    []MsgIDRange
+}
+
 // Renew counts as a use of the queue, as a declare of it is (QX-2).
 type Renew struct{}
 
@@ -214,3 +226,4 @@ func (*NodeDown) kind() kind      { return kindNodeDown }
 func (*NodeUp) kind() kind        { return kindNodeUp }
 func (*Lead) kind() kind          { return kindLead }
 func (*Renew) kind() kind         { return kindRenew }
+func (*Extend) kind() kind        { return kindExtend }

@@ -45,6 +45,7 @@ type Config struct {
 	DeadLetter            DeadLetterMode
 	DeliveryLimit         int64 // failed deliveries; negative: unlimited
 	DisconnectedTimeoutMs int64 // milliseconds
+	ConsumerTimeoutMs     int64 // milliseconds for a delivery, if its consumer names none (CT-1); 0: without end
 	ExpiresMs             int64 // milliseconds without use after which the queue is to be deleted (QX-1); Unlimited
 	ExpiresIfEmpty        bool  // not while it holds any message (QX-4)
 	SingleActive          bool  // one consumer receives, the others wait (SAC-1)
@@ -78,6 +79,7 @@ func (c *Config) Validate() error {
 		atLeast("ExpiresMs", c.ExpiresMs, 1)
 	}
 	atLeast("DisconnectedTimeoutMs", c.DisconnectedTimeoutMs, 0)
+	atLeast("ConsumerTimeoutMs", c.ConsumerTimeoutMs, 0)
 	if c.Overflow > OverflowRejectPublishDLX {
 		errs = append(errs, fmt.Errorf("quorumq: Overflow is %d, must be one of the Overflow modes", c.Overflow))
 	}
@@ -99,6 +101,7 @@ func (c Config) normal() Config {
 	c.MessageTTLMs = max(c.MessageTTLMs, Unlimited)
 	c.DeliveryLimit = max(c.DeliveryLimit, Unlimited)
 	c.DisconnectedTimeoutMs = max(c.DisconnectedTimeoutMs, 0)
+	c.ConsumerTimeoutMs = max(c.ConsumerTimeoutMs, 0)
 	if c.ExpiresMs <= 0 {
 		c.ExpiresMs, c.ExpiresIfEmpty = Unlimited, false
 	}

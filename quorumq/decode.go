@@ -29,6 +29,7 @@ type Decoder struct {
 	nodeUp        NodeUp
 	lead          Lead
 	renew         Renew
+	extend        Extend
 
 	messages  []NewMessage
 	producers []ProducerID
@@ -112,6 +113,11 @@ func (d *Decoder) fields(k kind) Command {
 	case kindLead:
 		d.lead = Lead{Node: r.node(), Term: r.u()}
 		return &d.lead
+	case kindExtend:
+		d.extend = Extend{Consumer: r.consumer(), TimeoutMs: r.i()}
+		r.check(d.extend.TimeoutMs > 0, errZero)
+		d.extend.Ranges = d.takeMsgIDRanges()
+		return &d.extend
 	case kindRenew:
 		return &d.renew
 	default:
@@ -175,6 +181,9 @@ func (d *Decoder) takeCheckout() *Checkout {
 	priority := r.z()
 	c.Priority = int32(priority)
 	r.check(int64(c.Priority) == priority, errRange)
+	if c.HasTimeout = flags&flagOwnTimeout != 0; c.HasTimeout {
+		c.TimeoutMs = r.i()
+	}
 	d.checkout = c
 	return &d.checkout
 }

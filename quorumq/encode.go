@@ -18,7 +18,8 @@ const (
 	flagCredit = 1 << iota
 	flagAutoAck
 	flagExclusive
-	checkoutFlags = flagCredit | flagAutoAck | flagExclusive
+	flagOwnTimeout // a timeout follows
+	checkoutFlags  = flagCredit | flagAutoAck | flagExclusive | flagOwnTimeout
 )
 
 // Flags of a Return or Discard.
@@ -67,6 +68,8 @@ func AppendCommand(b []byte, c Command) []byte {
 		return putU(putNode(b, c.Node), uint64(c.Epoch))
 	case *Lead:
 		return putU(putNode(b, c.Node), c.Term)
+	case *Extend:
+		return putMsgIDRanges(putU(putConsumer(b, c.Consumer), uint64(c.TimeoutMs)), c.Ranges)
 	default: // Expire, Purge, Renew
 		return b
 	}
@@ -144,9 +147,16 @@ func putCheckout(b []byte, c *Checkout) []byte {
 	if c.Exclusive {
 		flags |= flagExclusive
 	}
+	if c.HasTimeout {
+		flags |= flagOwnTimeout
+	}
 	b = append(putConsumer(b, c.Consumer), flags)
 	b = putU(putU(b, uint64(c.Prefetch)), uint64(c.Limit))
-	return putZ(b, int64(c.Priority))
+	b = putZ(b, int64(c.Priority))
+	if c.HasTimeout {
+		b = putU(b, uint64(c.TimeoutMs))
+	}
+	return b
 }
 
 func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool) []byte {

@@ -150,6 +150,7 @@ func (q *Queue) nothingDue(t Time) bool {
 func (q *Queue) expireDue(limit int) {
 	q.tidyExpiries()
 	q.timeOutNodes()
+	q.timeOutLeases()
 	for ; limit > 0 && !q.nothingDue(q.now); limit-- {
 		e, readyDue := q.firstReadyExpiry()
 		f, backDue := q.firstBackExpiry()
@@ -196,7 +197,7 @@ func (q *Queue) due() Time {
 	if e, ok := q.firstBackExpiry(); ok && (first == 0 || e.at < first) {
 		first = e.at
 	}
-	for _, t := range [...]Time{q.nextNodeTimeout(), q.nextUnused()} {
+	for _, t := range [...]Time{q.nextNodeTimeout(), q.nextUnused(), q.leaseDue} {
 		if t != 0 && (first == 0 || t < first) {
 			first = t
 		}
@@ -209,7 +210,8 @@ func (q *Queue) due() Time {
 // to announce each change.
 func (q *Queue) setTimer() {
 	passed := q.timer == 0 || q.timer <= q.now
-	if !passed && !q.more && q.nothingDue(q.timer-1) && q.suspects == 0 && q.config.ExpiresMs < 0 {
+	if !passed && !q.more && q.nothingDue(q.timer-1) && q.suspects == 0 && q.config.ExpiresMs < 0 &&
+		(q.leaseDue == 0 || q.leaseDue >= q.timer) {
 		return
 	}
 	due := q.due()

@@ -37,7 +37,10 @@ func answer(r Reply, e Effects) string {
 		b.WriteString(formatLines("deliver ", e.Deliver))
 	}
 	for _, n := range e.Notices {
-		fmt.Fprintf(&b, "notice %s %s\n", consumerName(n.Consumer), [...]string{"", "cancelled", "leader", "active", "waiting"}[n.Kind])
+		fmt.Fprintf(&b, "notice %s %s\n", consumerName(n.Consumer), [...]string{"", "cancelled", "leader", "active", "waiting", "revoked"}[n.Kind])
+		if n.Messages.Last > 0 {
+			fmt.Fprintf(&b, "  messages %d-%d\n", n.Messages.First, n.Messages.Last)
+		}
 	}
 	for _, d := range e.Copies {
 		b.WriteString(formatDiscarded("copy", d))

@@ -208,7 +208,7 @@ func (q *model) canTake(c *mConsumer) bool {
 	if q.c.SingleActive && (c != q.active || q.best() != nil && q.best() != c) {
 		return false
 	}
-	return c.Consumer.Tag > 0 && !c.cancelled && !q.nodes[c.Consumer.Node].suspected &&
+	return c.Consumer.Tag > 0 && !c.cancelled && len(c.late) == 0 && !q.nodes[c.Consumer.Node].suspected &&
 		(c.AutoAck || len(c.held) < prefetch) && (!c.Credit || c.last < c.Limit)
 }
 
@@ -249,7 +249,16 @@ func (q *model) give(c *mConsumer, m *mMessage) Delivery {
 	c.last++
 	q.turn++
 	if !c.AutoAck {
-		c.held = append(c.held, mHeld{id: c.last, turn: q.turn, m: m})
+		ms := q.c.ConsumerTimeoutMs
+		if c.HasTimeout {
+			ms = c.TimeoutMs
+		}
+		h := mHeld{id: c.last, turn: q.turn, m: m}
+		if ms > 0 && c.Consumer.Tag > 0 {
+			h.due = lease(q.now, ms)
+			c.looks, q.looks = sooner(c.looks, h.due), sooner(q.looks, h.due)
+		}
+		c.held = append(c.held, h)
 	}
 	return m.delivery(c.Consumer, c.last)
 }
@@ -292,7 +301,7 @@ func (q *model) cancel(c *Cancel) {
 	if q.subscribes(o) {
 		q.used = q.now
 	}
-	o.cancelled, o.Exclusive, o.joined = true, false, 0
+	o.cancelled, o.Exclusive, o.joined, o.late = true, false, 0, nil
 	if q.active == o {
 		q.active = nil
 	}
@@ -409,7 +418,7 @@ func (q *model) tell(c *mConsumer) {
 // best is who should be active: those that can be, in the order of preference.
 func (q *model) best() *mConsumer {
 	able := slices.DeleteFunc(slices.Clone(q.consumers), func(c *mConsumer) bool {
-		return !q.subscribes(c) || q.nodes[c.Consumer.Node].suspected
+		return !q.subscribes(c) || len(c.late) > 0 || q.nodes[c.Consumer.Node].suspected
 	})
 	slices.SortFunc(able, func(a, b *mConsumer) int {
 		later := func(c *mConsumer) int {
@@ -424,6 +433,79 @@ func (q *model) best() *mConsumer {
 		return nil
 	}
 	return able[0]
+}
+
+// lease is when a lease ends: at a full quarter of a second.
+func lease(now Time, ms int64) Time { return (now + Time(ms) + 249) / 250 * 250 }
+
+// sooner is the first of two times of which 0 is none.
+func sooner(a, b Time) Time {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// revoke takes back what is due. Queue and consumers look again at the end of the lease that
+// was the first when they looked, or of an earlier one begun since.
+func (q *model) revoke() {
+	if q.looks == 0 || q.looks > q.now {
+		return
+	}
+	q.looks = 0
+	q.sortConsumers()
+	var back []mHeld
+	for _, c := range slices.Clone(q.consumers) {
+		if c.looks > 0 && c.looks <= q.now {
+			c.looks = 0
+			var last *Notice
+			var kept []mHeld
+			for _, h := range c.held {
+				if h.due == 0 || h.due > q.now {
+					kept = append(kept, h)
+					c.looks = sooner(c.looks, h.due)
+					continue
+				}
+				back = append(back, h)
+				if !c.cancelled {
+					c.late = append(c.late, h.id)
+				}
+				if last != nil && last.Messages.Last+1 == h.id {
+					last.Messages.Last++
+					continue
+				}
+				q.e.Notices = append(q.e.Notices, Notice{Consumer: c.Consumer, Kind: NoticeRevoked, Messages: MsgIDRange{h.id, h.id}})
+				last = &q.e.Notices[len(q.e.Notices)-1]
+			}
+			c.held = kept
+		}
+		q.looks = sooner(q.looks, c.looks)
+		if c.cancelled && len(c.held) == 0 {
+			q.done(c)
+		}
+	}
+	slices.SortFunc(back, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
+	for _, h := range back {
+		q.giveBack(h.m, false)
+	}
+	if len(back) > 0 {
+		q.elect()
+		q.dropHead()
+	}
+}
+
+// answer forgets what a consumer was late with and has decided about now.
+func (q *model) answer(c *mConsumer, ranges []MsgIDRange) {
+	if len(c.late) == 0 {
+		return
+	}
+	c.late = slices.DeleteFunc(c.late, func(m MsgID) bool {
+		return slices.ContainsFunc(ranges, func(r MsgIDRange) bool { return r.First <= m && m <= r.Last })
+	})
+	if len(c.late) == 0 {
+		q.wake(c)
+		q.elect()
+	}
 }
 
 func (q *model) elect() {

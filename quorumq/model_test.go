@@ -15,6 +15,7 @@ type model struct {
 	now       Time
 	timer     Time
 	used      Time
+	looks     Time // when leases are looked at next
 	ord, turn int
 	ready     []*mMessage // in order of enqueue
 	back      []*mMessage // in order of return
@@ -47,6 +48,7 @@ type mHeld struct {
 	id   MsgID
 	turn int
 	m    *mMessage
+	due  Time
 }
 
 type mConsumer struct {
@@ -55,6 +57,8 @@ type mConsumer struct {
 	held      []mHeld
 	cancelled bool
 	joined    int
+	looks     Time
+	late      []MsgID
 }
 
 type mNode struct {
@@ -152,6 +156,7 @@ func (q *model) command(m Meta, c Command) {
 			for _, r := range c.Ranges {
 				q.take(o, r)
 			}
+			q.answer(o, c.Ranges)
 			q.done(o)
 		}
 	case *Return:
@@ -164,6 +169,7 @@ func (q *model) command(m Meta, c Command) {
 					q.giveBack(h.m, c.Failed)
 				}
 			}
+			q.answer(o, c.Ranges)
 			q.done(o)
 			q.dropHead()
 		}
@@ -176,6 +182,7 @@ func (q *model) command(m Meta, c Command) {
 					q.discard(h.m, ReasonRejected)
 				}
 			}
+			q.answer(o, c.Ranges)
 			q.done(o)
 		}
 	case *Get:
@@ -207,6 +214,17 @@ func (q *model) command(m Meta, c Command) {
 		}
 	case *Lead:
 		q.lead()
+	case *Extend:
+		if o := q.find(c.Consumer); o != nil {
+			for i := range o.held {
+				h := &o.held[i]
+				in := slices.ContainsFunc(c.Ranges, func(r MsgIDRange) bool { return r.First <= h.id && h.id <= r.Last })
+				if end := lease(q.now, c.TimeoutMs); in && h.due > 0 && h.due < end {
+					h.due = end
+					q.reply.Count++
+				}
+			}
+		}
 	case *Renew:
 		q.used = q.now
 	}
@@ -259,6 +277,7 @@ func (q *model) expire() {
 	}
 	q.closeSessions(false, func(k SessionKey) bool { return late[k] })
 
+	q.revoke()
 	var due []*mMessage
 	for _, m := range append(slices.Clone(q.ready), q.back...) {
 		if q.expired(m) {
@@ -391,6 +410,7 @@ func (q *model) setTimer() {
 	for _, n := range q.nodes {
 		earlier(n.deadline)
 	}
+	earlier(q.looks)
 	switch at := q.unused(); {
 	case at == 0 || at > q.now:
 		earlier(at)

@@ -173,6 +173,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyNodeUp(c)
 	case *Lead:
 		q.applyLead()
+	case *Extend:
+		q.applyExtend(c)
 	case *Renew:
 		q.used = q.now
 	default:

@@ -190,6 +190,7 @@ func (g *generator) config() Config {
 		DeadLetter:            DeadLetterMode(g.IntN(3)),
 		DeliveryLimit:         pick(-1, 0, 1, 20),
 		DisconnectedTimeoutMs: pick(0, 20, 100),
+		ConsumerTimeoutMs:     pick(0, 0, 10, 300),
 		ExpiresMs:             pick(-1, -1, 5, 40),
 		ExpiresIfEmpty:        g.one(2),
 		SingleActive:          g.one(3),
@@ -311,12 +312,16 @@ func (g *generator) command() Command {
 		return &Checkout{
 			Consumer: k, Prefetch: uint32(g.IntN(5)), Credit: g.one(3), Limit: MsgID(g.IntN(40 * g.scale)),
 			AutoAck: g.scale == 1 && g.one(6), Priority: int32(g.IntN(3)), Exclusive: g.one(30),
+			HasTimeout: g.one(6), TimeoutMs: int64(g.IntN(3) * 100),
 		}
 	case p < 48:
 		k, _ := g.consumer()
 		return &Cancel{Consumer: k, Requeue: g.one(2)}
 	case p < 52:
 		k, last := g.consumer()
+		if g.one(3) {
+			return &Extend{Consumer: k, TimeoutMs: int64(1 + g.IntN(600)), Ranges: g.ranges(last)}
+		}
 		return &Credit{Consumer: k, Limit: last + MsgID(g.IntN(4*g.scale))}
 	case p < 65:
 		k, last := g.consumer()

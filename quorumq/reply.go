@@ -14,7 +14,7 @@ type Reply struct {
 	Stored int
 	// Delivery is what Get assigned; nil if the queue has nothing.
 	Delivery *Delivery
-	// Count is what Purge removed, or the ready messages left after Get.
+	// Count is what Purge removed or Extend extended, or the ready messages left after Get.
 	Count uint64
 	// LastMsgID is the consumer's newest id, after Checkout: it numbers on from there, and
 	// a Credit limit counts from there.
@@ -70,7 +70,7 @@ type Discarded struct {
 // says how its loss is repaired.
 type Effects struct {
 	Deliver []Delivery  // to gateways; repaired by Queue.Assigned after the last MsgID seen
-	Notices []Notice    // to gateways; repaired by Checkout, Lead or Queue.Activity
+	Notices []Notice    // to gateways; repaired by Checkout, Lead or Queue.Activity; NoticeRevoked is not
 	Copies  []Discarded // at-most-once dead letters to send now; not repaired, by contract (DL-12)
 	Backlog bool        // the backlog has news for the forwarder; repeated by Lead
 	Unused  bool        // the queue is to be deleted (QX-1); repeated each RepeatUnusedMs, and by Lead
@@ -95,12 +95,16 @@ const (
 	NoticeActive
 	// NoticeWaiting: another consumer is the one that receives.
 	NoticeWaiting
+	// NoticeRevoked: the consumer had Notice.Messages for too long; they are back in the queue
+	// (CT-3).
+	NoticeRevoked
 )
 
 // Notice tells a consumer's gateway something that is not a delivery.
 type Notice struct {
 	Consumer ConsumerKey
 	Kind     NoticeKind
+	Messages MsgIDRange // of NoticeRevoked
 }
 
 // Overview is the queue's state in figures (ST-1).

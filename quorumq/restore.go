@@ -20,8 +20,8 @@ func Restore(b []byte) (*Queue, error) {
 	q := New(uid, r.config())
 	q.now, q.timer = Time(r.i()), Time(r.i())
 	q.used = q.now
-	if v == snapshotVersion {
-		q.used = Time(r.i())
+	if r.old = v != snapshotVersion; !r.old {
+		q.used, q.leaseDue = Time(r.i()), Time(r.i())
 		r.check(q.used <= q.now, errRange)
 	}
 	q.ordNext, q.backNext, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())
@@ -138,6 +138,9 @@ func (q *Queue) takeConsumer(r *reader, s *session) *consumer {
 	c.priority = int32(priority)
 	r.check(int64(c.priority) == priority, errRange)
 	c.last = MsgID(r.u())
+	if !r.old {
+		q.takeLease(r, c, flags)
+	}
 	if flags&flagActive != 0 {
 		r.check(q.active == nil && q.config.SingleActive && c.subscribes(), errRange)
 		q.active = c
@@ -147,6 +150,22 @@ func (q *Queue) takeConsumer(r *reader, s *session) *consumer {
 		r.check(c.since > 0 == c.subscribes(), errRange)
 	}
 	return c
+}
+
+// takeLease takes what a snapshot says of a consumer's time.
+func (q *Queue) takeLease(r *reader, c *consumer, flags byte) {
+	if c.ownTimeout = flags&flagTimesOut != 0; c.ownTimeout {
+		c.timeout = r.i()
+	}
+	c.due = Time(r.i())
+	r.check(c.due == 0 || 0 < q.leaseDue && q.leaseDue <= c.due, errRange)
+	last := MsgID(0)
+	for range r.count(1) {
+		more := MsgID(r.u())
+		r.check(more > 0 && last+more > last && last+more <= c.last && c.subscribes(), errUnordered)
+		last += more
+		c.late = append(c.late, last)
+	}
 }
 
 func (q *Queue) takeTurns(r *reader) {
@@ -196,6 +215,10 @@ func (q *Queue) takeWindow(r *reader, c *consumer) {
 		}
 		a.annIndex, a.annSlot = r.u(), r.u32()
 		a.failures, a.acquired = r.u32(), r.u32()
+		if !r.old {
+			a.due = prev.due + Time(r.z())
+			r.check(a.due == 0 || a.due > 0 && 0 < c.due && c.due <= a.due, errRange)
+		}
 		r.check(a.size != VoidSize, errRange)
 		if r.err != nil {
 			return

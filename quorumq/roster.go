@@ -19,7 +19,9 @@ type roster struct {
 	// active is the one consumer that receives, with Config.SingleActive; nil if there is
 	// none.
 	active *consumer
-	turn   uint64 // number of the next assignment, over all consumers
+	// leaseDue: nothing that consumers hold is due before (CT-1); 0: nothing will be.
+	leaseDue Time
+	turn     uint64 // number of the next assignment, over all consumers
 	// baseID is the newest MsgID of all consumers whose sessions were timed out (DC-1):
 	// such a session may come back, and its consumers number on from there, so that a
 	// late repeat of an old Settle never hits a new message.
@@ -86,9 +88,14 @@ type consumer struct {
 	limit    MsgID // with credit
 	last     MsgID // newest id assigned
 	held     window
-	since    uint64 // order of registration among those of a queue with a single active consumer
+	due      Time    // none of what it holds is due before (CT-1); 0: nothing will be
+	late     []MsgID // what timed out and is not answered for, ascending (CT-2)
+	// timeout is the consumer's own, in milliseconds, if ownTimeout.
+	timeout int64
+	since   uint64 // order of registration among those of a queue with a single active consumer
 
 	credit, autoAck, exclusive bool
+	ownTimeout                 bool
 	cancelled                  bool // takes nothing more, still holds messages (CO-3)
 	waiting                    bool // stands in turns
 	// standby: another consumer is active, or is to be when this one has settled (SAC-2).
@@ -101,7 +108,7 @@ func (c *consumer) subscribes() bool { return c.key.Tag != 0 && !c.cancelled }
 
 // canTake tells whether a message may be assigned to it now (DEL-3).
 func (c *consumer) canTake() bool {
-	return c.subscribes() && !c.standby && !c.session.closed && !c.session.node.suspected &&
+	return c.subscribes() && !c.standby && len(c.late) == 0 && !c.session.closed && !c.session.node.suspected &&
 		(c.autoAck || c.held.live < int(c.prefetch)) &&
 		(!c.credit || c.last < c.limit)
 }
@@ -132,7 +139,10 @@ func (q *Queue) member(name id.NodeID, epoch id.Epoch) (*node, bool) {
 
 // raise puts a node's newer epoch in place of the one before.
 func (q *Queue) raise(n *node, epoch id.Epoch) {
-	q.trust(n)
+	if n.suspected { // no trust: its sessions must not take turns once more
+		n.suspected, n.deadline = false, 0
+		q.suspects--
+	}
 	n.epoch, n.next, n.refused, n.closed = epoch, 1, nil, nil
 	q.closeSessions(true, q.sessionsOf(func(o *node) bool { return o == n }))
 }

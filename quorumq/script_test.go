@@ -135,13 +135,14 @@ func parseCommand(d *datadriven.TestData) Command {
 		return c
 	case "checkout":
 		return &Checkout{
-			Consumer:  consumerArg(d),
-			Prefetch:  uint32(intArg(d, "prefetch", 0)),
-			Credit:    d.HasArg("credit"),
-			Limit:     MsgID(intArg(d, "credit", 0)),
-			AutoAck:   d.HasArg("auto-ack"),
-			Priority:  int32(intArg(d, "priority", 0)),
-			Exclusive: d.HasArg("exclusive"),
+			Consumer:   consumerArg(d),
+			Prefetch:   uint32(intArg(d, "prefetch", 0)),
+			Credit:     d.HasArg("credit"),
+			Limit:      MsgID(intArg(d, "credit", 0)),
+			AutoAck:    d.HasArg("auto-ack"),
+			Priority:   int32(intArg(d, "priority", 0)),
+			Exclusive:  d.HasArg("exclusive"),
+			HasTimeout: d.HasArg("timeout"), TimeoutMs: intArg(d, "timeout", 0),
 		}
 	case "cancel":
 		return &Cancel{Consumer: consumerArg(d), Requeue: d.HasArg("requeue")}
@@ -173,6 +174,8 @@ func parseCommand(d *datadriven.TestData) Command {
 	case "node-up":
 		n := sessionArg(d, "node", "n1.1.0")
 		return &NodeUp{Node: n.Node, Epoch: n.Epoch}
+	case "extend":
+		return &Extend{Consumer: consumerArg(d), TimeoutMs: intArg(d, "timeout", 1), Ranges: rangesArg[MsgIDRange, MsgID](d)}
 	case "renew":
 		return &Renew{}
 	case "lead":
@@ -189,6 +192,7 @@ func configArgs(d *datadriven.TestData, c *Config) {
 	c.DeliveryLimit = intArg(d, "delivery-limit", c.DeliveryLimit)
 	c.DisconnectedTimeoutMs = intArg(d, "disconnected-timeout", c.DisconnectedTimeoutMs)
 	c.ExpiresMs, c.ExpiresIfEmpty = intArg(d, "expires", c.ExpiresMs), d.HasArg("if-empty")
+	c.ConsumerTimeoutMs = intArg(d, "timeout", c.ConsumerTimeoutMs)
 	c.SingleActive = d.HasArg("single-active")
 	if d.HasArg("overflow") {
 		c.Overflow = map[string]Overflow{

@@ -29,6 +29,7 @@ func (q *Queue) applySettle(c *Settle) {
 		}
 	}
 	w.tidy()
+	q.answerLate(con, c.Ranges)
 	q.settledSome(con)
 }
 
@@ -53,6 +54,7 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 	for _, r := range q.ascending(c.Ranges) {
 		q.takeBack(con, r, c.Failed, notes)
 	}
+	q.answerLate(con, c.Ranges)
 	q.outcomeDone(con, notes)
 	q.dropHead()
 }
@@ -84,6 +86,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 			}
 		}
 	}
+	q.answerLate(con, c.Ranges)
 	q.outcomeDone(con, notes)
 }
 

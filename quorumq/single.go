@@ -35,7 +35,8 @@ func (q *Queue) resign(c *consumer) {
 	}
 }
 
-// favourite returns the consumer that should be active: of the highest priority, then the
+// favourite returns the consumer that should be active: not timed out, of the
+// highest priority, then the
 // one that is, then the one that registered first; nil if no consumer can be (SAC-1).
 func (q *Queue) favourite() *consumer {
 	if !q.config.SingleActive {
@@ -44,7 +45,7 @@ func (q *Queue) favourite() *consumer {
 	var best *consumer
 	for _, s := range q.order {
 		for _, c := range s.consumers {
-			if c.subscribes() && !s.closed && !s.node.suspected && (best == nil || q.preferred(c, best)) {
+			if c.subscribes() && !s.closed && !s.node.suspected && len(c.late) == 0 && (best == nil || q.preferred(c, best)) {
 				best = c
 			}
 		}

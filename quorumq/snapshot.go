@@ -21,6 +21,7 @@ func (q *Queue) putRest(b []byte) []byte {
 	b = putU(b, uint64(q.uid))
 	b = putConfig(b, q.config)
 	b = putU(putU(putU(b, uint64(q.now)), uint64(q.timer)), uint64(q.used))
+	b = putU(b, uint64(q.leaseDue))
 	b = putU(putU(putU(b, q.ordNext), q.backNext), uint64(q.backlogNext))
 	b = putU(putU(b, q.turn), uint64(q.baseID))
 	for _, v := range q.stats.all() {
@@ -94,7 +95,8 @@ func (q *Queue) putSources(b []byte) []byte {
 const (
 	flagCancelled = 8
 	flagActive    = 16
-	consumerFlags = flagCredit | flagAutoAck | flagExclusive | flagCancelled | flagActive
+	flagTimesOut  = 32
+	consumerFlags = flagCredit | flagAutoAck | flagExclusive | flagCancelled | flagActive | flagTimesOut
 )
 
 func (q *Queue) putSessions(b []byte) []byte {
@@ -114,7 +116,7 @@ func (q *Queue) putSessions(b []byte) []byte {
 
 func putConsumerState(b []byte, c *consumer, active bool) []byte {
 	flags := byte(0)
-	for i, set := range [...]bool{c.credit, c.autoAck, c.exclusive, c.cancelled, active} {
+	for i, set := range [...]bool{c.credit, c.autoAck, c.exclusive, c.cancelled, active, c.ownTimeout} {
 		if set {
 			flags |= 1 << i
 		}
@@ -122,7 +124,17 @@ func putConsumerState(b []byte, c *consumer, active bool) []byte {
 	b = append(putU(b, uint64(c.key.Tag)), flags)
 	b = putU(putU(b, uint64(c.prefetch)), uint64(c.limit))
 	b = putZ(b, int64(c.priority))
-	return putU(b, uint64(c.last))
+	b = putU(b, uint64(c.last))
+	if c.ownTimeout {
+		b = putU(b, uint64(c.timeout))
+	}
+	b = putU(putU(b, uint64(c.due)), uint64(len(c.late)))
+	last := MsgID(0)
+	for _, m := range c.late {
+		b = putU(b, uint64(m-last))
+		last = m
+	}
+	return b
 }
 
 // putTurns writes who stands in line, by priority and place.
@@ -156,6 +168,7 @@ func putWindow(b []byte, w *window) []byte {
 		b = putLimit(b, a.ttl)
 		b = putU(putU(b, a.annIndex), uint64(a.annSlot))
 		b = putU(putU(b, uint64(a.failures)), uint64(a.acquired))
+		b = putZ(b, int64(a.due-prev.due))
 		prev = *a
 	}
 	return b

@@ -11,6 +11,7 @@ type assigned struct {
 	held
 	id   MsgID
 	turn uint64 // number of the assignment, over all consumers
+	due  Time   // when its consumer has had it for too long (CT-1); 0: never
 }
 
 // window is what one consumer holds, ascending by id. Ids ascend by one, so that most

@@ -31,6 +31,7 @@ var (
 // reader takes numbers off stored bytes; after the first error it returns zeros.
 type reader struct {
 	b     []byte
+	old   bool // of a snapshot: without times of use and leases
 	err   error
 	nodes map[string]id.NodeID // interned names; nil: none are kept
 }
@@ -198,7 +199,8 @@ const (
 	flagSingleActive = 4
 	flagExpires      = 8 // its time follows
 	flagIfEmpty      = 16
-	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty
+	flagTimeout      = 32 // the consumer timeout follows
+	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout
 )
 
 func configModes(c Config) byte {
@@ -211,6 +213,9 @@ func configModes(c Config) byte {
 	}
 	if c.ExpiresIfEmpty {
 		b |= flagIfEmpty
+	}
+	if c.ConsumerTimeoutMs > 0 {
+		b |= flagTimeout
 	}
 	return b
 }
@@ -227,6 +232,9 @@ func putConfig(b []byte, c Config) []byte {
 	if c.ExpiresMs > 0 {
 		b = putU(b, uint64(c.ExpiresMs))
 	}
+	if c.ConsumerTimeoutMs > 0 {
+		b = putU(b, uint64(c.ConsumerTimeoutMs))
+	}
 	return b
 }
 
@@ -241,6 +249,11 @@ func (r *reader) config() Config {
 	c.DisconnectedTimeoutMs = r.i()
 	if flags&flagExpires != 0 {
 		c.ExpiresMs = r.i()
+		r.check(c.ExpiresMs > 0, errZero)
+	}
+	if flags&flagTimeout != 0 {
+		c.ConsumerTimeoutMs = r.i()
+		r.check(c.ConsumerTimeoutMs > 0, errZero)
 	}
 	r.check(c == c.normal(), errRange)
 	return c

@@ -287,6 +287,8 @@ func (k *kase) stats(queue string) *brokerv1.QueueStats {
 	return q.GetStats()
 }
 
+var errNotYet = errors.New("not yet")
+
 func (k *kase) eventually(what string, check func() error) {
 	k.Helper()
 	deadline := time.Now().Add(soon)

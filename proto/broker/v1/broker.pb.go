@@ -1386,6 +1386,7 @@ type ConsumeRequest struct {
 	//	*ConsumeRequest_Credit
 	//	*ConsumeRequest_Settlement
 	//	*ConsumeRequest_Cancel
+	//	*ConsumeRequest_ExtendLease
 	Kind          isConsumeRequest_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1464,6 +1465,15 @@ func (x *ConsumeRequest) GetCancel() *ConsumeCancel {
 	return nil
 }
 
+func (x *ConsumeRequest) GetExtendLease() *ExtendLease {
+	if x != nil {
+		if x, ok := x.Kind.(*ConsumeRequest_ExtendLease); ok {
+			return x.ExtendLease
+		}
+	}
+	return nil
+}
+
 type isConsumeRequest_Kind interface {
 	isConsumeRequest_Kind()
 }
@@ -1484,6 +1494,10 @@ type ConsumeRequest_Cancel struct {
 	Cancel *ConsumeCancel `protobuf:"bytes,4,opt,name=cancel,proto3,oneof"`
 }
 
+type ConsumeRequest_ExtendLease struct {
+	ExtendLease *ExtendLease `protobuf:"bytes,5,opt,name=extend_lease,json=extendLease,proto3,oneof"`
+}
+
 func (*ConsumeRequest_Open) isConsumeRequest_Kind() {}
 
 func (*ConsumeRequest_Credit) isConsumeRequest_Kind() {}
@@ -1491,6 +1505,8 @@ func (*ConsumeRequest_Credit) isConsumeRequest_Kind() {}
 func (*ConsumeRequest_Settlement) isConsumeRequest_Kind() {}
 
 func (*ConsumeRequest_Cancel) isConsumeRequest_Kind() {}
+
+func (*ConsumeRequest_ExtendLease) isConsumeRequest_Kind() {}
 
 // ConsumeOpen says what to consume and how.
 type ConsumeOpen struct {
@@ -1509,9 +1525,12 @@ type ConsumeOpen struct {
 	// ExplicitCredit delivers nothing until ConsumeCredit allows it.
 	ExplicitCredit bool `protobuf:"varint,7,opt,name=explicit_credit,json=explicitCredit,proto3" json:"explicit_credit,omitempty"`
 	// Tag names the consumer in listings; the server makes one up if empty.
-	Tag           string `protobuf:"bytes,8,opt,name=tag,proto3" json:"tag,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Tag string `protobuf:"bytes,8,opt,name=tag,proto3" json:"tag,omitempty"`
+	// ConsumerTimeoutMs bounds how long a delivery may stay undecided, instead of the queue's
+	// timeout; 0: without end.
+	ConsumerTimeoutMs *int64 `protobuf:"varint,9,opt,name=consumer_timeout_ms,json=consumerTimeoutMs,proto3,oneof" json:"consumer_timeout_ms,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ConsumeOpen) Reset() {
@@ -1598,6 +1617,13 @@ func (x *ConsumeOpen) GetTag() string {
 		return x.Tag
 	}
 	return ""
+}
+
+func (x *ConsumeOpen) GetConsumerTimeoutMs() int64 {
+	if x != nil && x.ConsumerTimeoutMs != nil {
+		return *x.ConsumerTimeoutMs
+	}
+	return 0
 }
 
 // ConsumeCredit allows more messages to be delivered.
@@ -1692,6 +1718,62 @@ func (x *ConsumeCancel) GetRequeue() bool {
 	return false
 }
 
+// ExtendLease lets the client have deliveries for so long from now, if that is longer than it
+// may. Those that it does not hold stay as they are.
+type ExtendLease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// DeliveryIds are at most 10,000.
+	DeliveryIds []uint64 `protobuf:"varint,1,rep,packed,name=delivery_ids,json=deliveryIds,proto3" json:"delivery_ids,omitempty"`
+	// Milliseconds, above 0.
+	Milliseconds  int64 `protobuf:"varint,2,opt,name=milliseconds,proto3" json:"milliseconds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExtendLease) Reset() {
+	*x = ExtendLease{}
+	mi := &file_broker_v1_broker_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExtendLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExtendLease) ProtoMessage() {}
+
+func (x *ExtendLease) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_broker_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExtendLease.ProtoReflect.Descriptor instead.
+func (*ExtendLease) Descriptor() ([]byte, []int) {
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ExtendLease) GetDeliveryIds() []uint64 {
+	if x != nil {
+		return x.DeliveryIds
+	}
+	return nil
+}
+
+func (x *ExtendLease) GetMilliseconds() int64 {
+	if x != nil {
+		return x.Milliseconds
+	}
+	return 0
+}
+
 // Settlement decides about messages of a Consume stream.
 type Settlement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1712,7 +1794,7 @@ type Settlement struct {
 
 func (x *Settlement) Reset() {
 	*x = Settlement{}
-	mi := &file_broker_v1_broker_proto_msgTypes[18]
+	mi := &file_broker_v1_broker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1806,7 @@ func (x *Settlement) String() string {
 func (*Settlement) ProtoMessage() {}
 
 func (x *Settlement) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[18]
+	mi := &file_broker_v1_broker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1819,7 @@ func (x *Settlement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settlement.ProtoReflect.Descriptor instead.
 func (*Settlement) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{18}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Settlement) GetDeliveryIds() []uint64 {
@@ -1792,6 +1874,7 @@ type ConsumeResponse struct {
 	//	*ConsumeResponse_Settled
 	//	*ConsumeResponse_Cancelled
 	//	*ConsumeResponse_Activity
+	//	*ConsumeResponse_Revoked
 	Kind          isConsumeResponse_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1799,7 +1882,7 @@ type ConsumeResponse struct {
 
 func (x *ConsumeResponse) Reset() {
 	*x = ConsumeResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[19]
+	mi := &file_broker_v1_broker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +1894,7 @@ func (x *ConsumeResponse) String() string {
 func (*ConsumeResponse) ProtoMessage() {}
 
 func (x *ConsumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[19]
+	mi := &file_broker_v1_broker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +1907,7 @@ func (x *ConsumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeResponse.ProtoReflect.Descriptor instead.
 func (*ConsumeResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{19}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ConsumeResponse) GetKind() isConsumeResponse_Kind {
@@ -1879,6 +1962,15 @@ func (x *ConsumeResponse) GetActivity() *ConsumeActivity {
 	return nil
 }
 
+func (x *ConsumeResponse) GetRevoked() *Revoked {
+	if x != nil {
+		if x, ok := x.Kind.(*ConsumeResponse_Revoked); ok {
+			return x.Revoked
+		}
+	}
+	return nil
+}
+
 type isConsumeResponse_Kind interface {
 	isConsumeResponse_Kind()
 }
@@ -1906,6 +1998,10 @@ type ConsumeResponse_Activity struct {
 	Activity *ConsumeActivity `protobuf:"bytes,5,opt,name=activity,proto3,oneof"`
 }
 
+type ConsumeResponse_Revoked struct {
+	Revoked *Revoked `protobuf:"bytes,6,opt,name=revoked,proto3,oneof"`
+}
+
 func (*ConsumeResponse_Opened) isConsumeResponse_Kind() {}
 
 func (*ConsumeResponse_Deliveries) isConsumeResponse_Kind() {}
@@ -1915,6 +2011,8 @@ func (*ConsumeResponse_Settled) isConsumeResponse_Kind() {}
 func (*ConsumeResponse_Cancelled) isConsumeResponse_Kind() {}
 
 func (*ConsumeResponse_Activity) isConsumeResponse_Kind() {}
+
+func (*ConsumeResponse_Revoked) isConsumeResponse_Kind() {}
 
 // ConsumeOpened says that the consumer is registered with the queue's leader.
 type ConsumeOpened struct {
@@ -1926,7 +2024,7 @@ type ConsumeOpened struct {
 
 func (x *ConsumeOpened) Reset() {
 	*x = ConsumeOpened{}
-	mi := &file_broker_v1_broker_proto_msgTypes[20]
+	mi := &file_broker_v1_broker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +2036,7 @@ func (x *ConsumeOpened) String() string {
 func (*ConsumeOpened) ProtoMessage() {}
 
 func (x *ConsumeOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[20]
+	mi := &file_broker_v1_broker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +2049,7 @@ func (x *ConsumeOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeOpened.ProtoReflect.Descriptor instead.
 func (*ConsumeOpened) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{20}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ConsumeOpened) GetTag() string {
@@ -1959,6 +2057,52 @@ func (x *ConsumeOpened) GetTag() string {
 		return x.Tag
 	}
 	return ""
+}
+
+// Revoked says that deliveries stayed undecided for too long and are back in the queue. When
+// the client has decided about all such, which changes nothing for them, it gets new ones.
+type Revoked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	DeliveryIds   []uint64               `protobuf:"varint,1,rep,packed,name=delivery_ids,json=deliveryIds,proto3" json:"delivery_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Revoked) Reset() {
+	*x = Revoked{}
+	mi := &file_broker_v1_broker_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Revoked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Revoked) ProtoMessage() {}
+
+func (x *Revoked) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_broker_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
+func (*Revoked) Descriptor() ([]byte, []int) {
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Revoked) GetDeliveryIds() []uint64 {
+	if x != nil {
+		return x.DeliveryIds
+	}
+	return nil
 }
 
 // ConsumeActivity says whether the consumer is the one that receives.
@@ -1971,7 +2115,7 @@ type ConsumeActivity struct {
 
 func (x *ConsumeActivity) Reset() {
 	*x = ConsumeActivity{}
-	mi := &file_broker_v1_broker_proto_msgTypes[21]
+	mi := &file_broker_v1_broker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2127,7 @@ func (x *ConsumeActivity) String() string {
 func (*ConsumeActivity) ProtoMessage() {}
 
 func (x *ConsumeActivity) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[21]
+	mi := &file_broker_v1_broker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2140,7 @@ func (x *ConsumeActivity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeActivity.ProtoReflect.Descriptor instead.
 func (*ConsumeActivity) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{21}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConsumeActivity) GetActive() bool {
@@ -2016,7 +2160,7 @@ type Deliveries struct {
 
 func (x *Deliveries) Reset() {
 	*x = Deliveries{}
-	mi := &file_broker_v1_broker_proto_msgTypes[22]
+	mi := &file_broker_v1_broker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2028,7 +2172,7 @@ func (x *Deliveries) String() string {
 func (*Deliveries) ProtoMessage() {}
 
 func (x *Deliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[22]
+	mi := &file_broker_v1_broker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2041,7 +2185,7 @@ func (x *Deliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliveries.ProtoReflect.Descriptor instead.
 func (*Deliveries) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{22}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Deliveries) GetDeliveries() []*Delivery {
@@ -2063,7 +2207,7 @@ type Settled struct {
 
 func (x *Settled) Reset() {
 	*x = Settled{}
-	mi := &file_broker_v1_broker_proto_msgTypes[23]
+	mi := &file_broker_v1_broker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2219,7 @@ func (x *Settled) String() string {
 func (*Settled) ProtoMessage() {}
 
 func (x *Settled) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[23]
+	mi := &file_broker_v1_broker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2232,7 @@ func (x *Settled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settled.ProtoReflect.Descriptor instead.
 func (*Settled) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{23}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Settled) GetRequest() uint64 {
@@ -2116,7 +2260,7 @@ type ConsumeCancelled struct {
 
 func (x *ConsumeCancelled) Reset() {
 	*x = ConsumeCancelled{}
-	mi := &file_broker_v1_broker_proto_msgTypes[24]
+	mi := &file_broker_v1_broker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2128,7 +2272,7 @@ func (x *ConsumeCancelled) String() string {
 func (*ConsumeCancelled) ProtoMessage() {}
 
 func (x *ConsumeCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[24]
+	mi := &file_broker_v1_broker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2141,7 +2285,7 @@ func (x *ConsumeCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeCancelled.ProtoReflect.Descriptor instead.
 func (*ConsumeCancelled) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{24}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ConsumeCancelled) GetCause() string {
@@ -2175,7 +2319,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_broker_v1_broker_proto_msgTypes[25]
+	mi := &file_broker_v1_broker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2331,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[25]
+	mi := &file_broker_v1_broker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2344,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{25}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Delivery) GetDeliveryId() uint64 {
@@ -2295,7 +2439,7 @@ type Death struct {
 
 func (x *Death) Reset() {
 	*x = Death{}
-	mi := &file_broker_v1_broker_proto_msgTypes[26]
+	mi := &file_broker_v1_broker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2307,7 +2451,7 @@ func (x *Death) String() string {
 func (*Death) ProtoMessage() {}
 
 func (x *Death) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[26]
+	mi := &file_broker_v1_broker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2320,7 +2464,7 @@ func (x *Death) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Death.ProtoReflect.Descriptor instead.
 func (*Death) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{26}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Death) GetQueue() string {
@@ -2406,7 +2550,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_broker_v1_broker_proto_msgTypes[27]
+	mi := &file_broker_v1_broker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2418,7 +2562,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[27]
+	mi := &file_broker_v1_broker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2431,7 +2575,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{27}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetRequest) GetVhost() string {
@@ -2470,7 +2614,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[28]
+	mi := &file_broker_v1_broker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2482,7 +2626,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[28]
+	mi := &file_broker_v1_broker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2495,7 +2639,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{28}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetResponse) GetDelivery() *Delivery {
@@ -2532,7 +2676,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_broker_v1_broker_proto_msgTypes[29]
+	mi := &file_broker_v1_broker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +2688,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[29]
+	mi := &file_broker_v1_broker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2701,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{29}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SettleRequest) GetSettleToken() string {
@@ -2597,7 +2741,7 @@ type SettleResponse struct {
 
 func (x *SettleResponse) Reset() {
 	*x = SettleResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[30]
+	mi := &file_broker_v1_broker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2609,7 +2753,7 @@ func (x *SettleResponse) String() string {
 func (*SettleResponse) ProtoMessage() {}
 
 func (x *SettleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[30]
+	mi := &file_broker_v1_broker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2622,7 +2766,7 @@ func (x *SettleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleResponse.ProtoReflect.Descriptor instead.
 func (*SettleResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{30}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{32}
 }
 
 var File_broker_v1_broker_proto protoreflect.FileDescriptor
@@ -2745,15 +2889,16 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x11PublishOneRequest\x124\n" +
 	"\amessage\x18\x01 \x01(\v2\x1a.quorate.broker.v1.MessageR\amessage\"N\n" +
 	"\x12PublishOneResponse\x128\n" +
-	"\x06result\x18\x01 \x01(\v2 .quorate.broker.v1.PublishResultR\x06result\"\x87\x02\n" +
+	"\x06result\x18\x01 \x01(\v2 .quorate.broker.v1.PublishResultR\x06result\"\xcc\x02\n" +
 	"\x0eConsumeRequest\x124\n" +
 	"\x04open\x18\x01 \x01(\v2\x1e.quorate.broker.v1.ConsumeOpenH\x00R\x04open\x12:\n" +
 	"\x06credit\x18\x02 \x01(\v2 .quorate.broker.v1.ConsumeCreditH\x00R\x06credit\x12?\n" +
 	"\n" +
 	"settlement\x18\x03 \x01(\v2\x1d.quorate.broker.v1.SettlementH\x00R\n" +
 	"settlement\x12:\n" +
-	"\x06cancel\x18\x04 \x01(\v2 .quorate.broker.v1.ConsumeCancelH\x00R\x06cancelB\x06\n" +
-	"\x04kind\"\xe5\x01\n" +
+	"\x06cancel\x18\x04 \x01(\v2 .quorate.broker.v1.ConsumeCancelH\x00R\x06cancel\x12C\n" +
+	"\fextend_lease\x18\x05 \x01(\v2\x1e.quorate.broker.v1.ExtendLeaseH\x00R\vextendLeaseB\x06\n" +
+	"\x04kind\"\xb2\x02\n" +
 	"\vConsumeOpen\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x1a\n" +
@@ -2762,11 +2907,16 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\bpriority\x18\x05 \x01(\x05R\bpriority\x12\x1c\n" +
 	"\texclusive\x18\x06 \x01(\bR\texclusive\x12'\n" +
 	"\x0fexplicit_credit\x18\a \x01(\bR\x0eexplicitCredit\x12\x10\n" +
-	"\x03tag\x18\b \x01(\tR\x03tag\"!\n" +
+	"\x03tag\x18\b \x01(\tR\x03tag\x123\n" +
+	"\x13consumer_timeout_ms\x18\t \x01(\x03H\x00R\x11consumerTimeoutMs\x88\x01\x01B\x16\n" +
+	"\x14_consumer_timeout_ms\"!\n" +
 	"\rConsumeCredit\x12\x10\n" +
 	"\x03add\x18\x01 \x01(\rR\x03add\")\n" +
 	"\rConsumeCancel\x12\x18\n" +
-	"\arequeue\x18\x01 \x01(\bR\arequeue\"\xe8\x01\n" +
+	"\arequeue\x18\x01 \x01(\bR\arequeue\"T\n" +
+	"\vExtendLease\x12!\n" +
+	"\fdelivery_ids\x18\x01 \x03(\x04R\vdeliveryIds\x12\"\n" +
+	"\fmilliseconds\x18\x02 \x01(\x03R\fmilliseconds\"\xe8\x01\n" +
 	"\n" +
 	"Settlement\x12!\n" +
 	"\fdelivery_ids\x18\x01 \x03(\x04R\vdeliveryIds\x12\x13\n" +
@@ -2774,7 +2924,7 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x1a.quorate.broker.v1.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\bR\x06failed\x12:\n" +
 	"\vannotations\x18\x05 \x01(\v2\x18.quorate.broker.v1.TableR\vannotations\x12\x18\n" +
-	"\arequest\x18\x06 \x01(\x04R\arequest\"\xd5\x02\n" +
+	"\arequest\x18\x06 \x01(\x04R\arequest\"\x8d\x03\n" +
 	"\x0fConsumeResponse\x12:\n" +
 	"\x06opened\x18\x01 \x01(\v2 .quorate.broker.v1.ConsumeOpenedH\x00R\x06opened\x12?\n" +
 	"\n" +
@@ -2782,10 +2932,13 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"deliveries\x126\n" +
 	"\asettled\x18\x03 \x01(\v2\x1a.quorate.broker.v1.SettledH\x00R\asettled\x12C\n" +
 	"\tcancelled\x18\x04 \x01(\v2#.quorate.broker.v1.ConsumeCancelledH\x00R\tcancelled\x12@\n" +
-	"\bactivity\x18\x05 \x01(\v2\".quorate.broker.v1.ConsumeActivityH\x00R\bactivityB\x06\n" +
+	"\bactivity\x18\x05 \x01(\v2\".quorate.broker.v1.ConsumeActivityH\x00R\bactivity\x126\n" +
+	"\arevoked\x18\x06 \x01(\v2\x1a.quorate.broker.v1.RevokedH\x00R\arevokedB\x06\n" +
 	"\x04kind\"!\n" +
 	"\rConsumeOpened\x12\x10\n" +
-	"\x03tag\x18\x01 \x01(\tR\x03tag\")\n" +
+	"\x03tag\x18\x01 \x01(\tR\x03tag\",\n" +
+	"\aRevoked\x12!\n" +
+	"\fdelivery_ids\x18\x01 \x03(\x04R\vdeliveryIds\")\n" +
 	"\x0fConsumeActivity\x12\x16\n" +
 	"\x06active\x18\x01 \x01(\bR\x06active\"I\n" +
 	"\n" +
@@ -2869,7 +3022,7 @@ func file_broker_v1_broker_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_broker_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_broker_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_broker_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_broker_v1_broker_proto_goTypes = []any{
 	(Outcome)(0),               // 0: quorate.broker.v1.Outcome
 	(PublishResult_Result)(0),  // 1: quorate.broker.v1.PublishResult.Result
@@ -2892,20 +3045,22 @@ var file_broker_v1_broker_proto_goTypes = []any{
 	(*ConsumeOpen)(nil),        // 18: quorate.broker.v1.ConsumeOpen
 	(*ConsumeCredit)(nil),      // 19: quorate.broker.v1.ConsumeCredit
 	(*ConsumeCancel)(nil),      // 20: quorate.broker.v1.ConsumeCancel
-	(*Settlement)(nil),         // 21: quorate.broker.v1.Settlement
-	(*ConsumeResponse)(nil),    // 22: quorate.broker.v1.ConsumeResponse
-	(*ConsumeOpened)(nil),      // 23: quorate.broker.v1.ConsumeOpened
-	(*ConsumeActivity)(nil),    // 24: quorate.broker.v1.ConsumeActivity
-	(*Deliveries)(nil),         // 25: quorate.broker.v1.Deliveries
-	(*Settled)(nil),            // 26: quorate.broker.v1.Settled
-	(*ConsumeCancelled)(nil),   // 27: quorate.broker.v1.ConsumeCancelled
-	(*Delivery)(nil),           // 28: quorate.broker.v1.Delivery
-	(*Death)(nil),              // 29: quorate.broker.v1.Death
-	(*GetRequest)(nil),         // 30: quorate.broker.v1.GetRequest
-	(*GetResponse)(nil),        // 31: quorate.broker.v1.GetResponse
-	(*SettleRequest)(nil),      // 32: quorate.broker.v1.SettleRequest
-	(*SettleResponse)(nil),     // 33: quorate.broker.v1.SettleResponse
-	nil,                        // 34: quorate.broker.v1.ErrorDetail.MetadataEntry
+	(*ExtendLease)(nil),        // 21: quorate.broker.v1.ExtendLease
+	(*Settlement)(nil),         // 22: quorate.broker.v1.Settlement
+	(*ConsumeResponse)(nil),    // 23: quorate.broker.v1.ConsumeResponse
+	(*ConsumeOpened)(nil),      // 24: quorate.broker.v1.ConsumeOpened
+	(*Revoked)(nil),            // 25: quorate.broker.v1.Revoked
+	(*ConsumeActivity)(nil),    // 26: quorate.broker.v1.ConsumeActivity
+	(*Deliveries)(nil),         // 27: quorate.broker.v1.Deliveries
+	(*Settled)(nil),            // 28: quorate.broker.v1.Settled
+	(*ConsumeCancelled)(nil),   // 29: quorate.broker.v1.ConsumeCancelled
+	(*Delivery)(nil),           // 30: quorate.broker.v1.Delivery
+	(*Death)(nil),              // 31: quorate.broker.v1.Death
+	(*GetRequest)(nil),         // 32: quorate.broker.v1.GetRequest
+	(*GetResponse)(nil),        // 33: quorate.broker.v1.GetResponse
+	(*SettleRequest)(nil),      // 34: quorate.broker.v1.SettleRequest
+	(*SettleResponse)(nil),     // 35: quorate.broker.v1.SettleResponse
+	nil,                        // 36: quorate.broker.v1.ErrorDetail.MetadataEntry
 }
 var file_broker_v1_broker_proto_depIdxs = []int32{
 	4,  // 0: quorate.broker.v1.PublishRequest.message:type_name -> quorate.broker.v1.Message
@@ -2922,42 +3077,44 @@ var file_broker_v1_broker_proto_depIdxs = []int32{
 	13, // 11: quorate.broker.v1.PublishResult.rejections:type_name -> quorate.broker.v1.Rejection
 	14, // 12: quorate.broker.v1.PublishResult.error:type_name -> quorate.broker.v1.ErrorDetail
 	2,  // 13: quorate.broker.v1.Rejection.cause:type_name -> quorate.broker.v1.Rejection.Cause
-	34, // 14: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
+	36, // 14: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
 	4,  // 15: quorate.broker.v1.PublishOneRequest.message:type_name -> quorate.broker.v1.Message
 	12, // 16: quorate.broker.v1.PublishOneResponse.result:type_name -> quorate.broker.v1.PublishResult
 	18, // 17: quorate.broker.v1.ConsumeRequest.open:type_name -> quorate.broker.v1.ConsumeOpen
 	19, // 18: quorate.broker.v1.ConsumeRequest.credit:type_name -> quorate.broker.v1.ConsumeCredit
-	21, // 19: quorate.broker.v1.ConsumeRequest.settlement:type_name -> quorate.broker.v1.Settlement
+	22, // 19: quorate.broker.v1.ConsumeRequest.settlement:type_name -> quorate.broker.v1.Settlement
 	20, // 20: quorate.broker.v1.ConsumeRequest.cancel:type_name -> quorate.broker.v1.ConsumeCancel
-	0,  // 21: quorate.broker.v1.Settlement.outcome:type_name -> quorate.broker.v1.Outcome
-	6,  // 22: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
-	23, // 23: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
-	25, // 24: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
-	26, // 25: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
-	27, // 26: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
-	24, // 27: quorate.broker.v1.ConsumeResponse.activity:type_name -> quorate.broker.v1.ConsumeActivity
-	28, // 28: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
-	5,  // 29: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
-	29, // 30: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
-	6,  // 31: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
-	28, // 32: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
-	0,  // 33: quorate.broker.v1.SettleRequest.outcome:type_name -> quorate.broker.v1.Outcome
-	6,  // 34: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
-	3,  // 35: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
-	15, // 36: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
-	17, // 37: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
-	30, // 38: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
-	32, // 39: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
-	11, // 40: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
-	16, // 41: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
-	22, // 42: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
-	31, // 43: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
-	33, // 44: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
-	40, // [40:45] is the sub-list for method output_type
-	35, // [35:40] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	21, // 21: quorate.broker.v1.ConsumeRequest.extend_lease:type_name -> quorate.broker.v1.ExtendLease
+	0,  // 22: quorate.broker.v1.Settlement.outcome:type_name -> quorate.broker.v1.Outcome
+	6,  // 23: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
+	24, // 24: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
+	27, // 25: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
+	28, // 26: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
+	29, // 27: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
+	26, // 28: quorate.broker.v1.ConsumeResponse.activity:type_name -> quorate.broker.v1.ConsumeActivity
+	25, // 29: quorate.broker.v1.ConsumeResponse.revoked:type_name -> quorate.broker.v1.Revoked
+	30, // 30: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
+	5,  // 31: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
+	31, // 32: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
+	6,  // 33: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
+	30, // 34: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
+	0,  // 35: quorate.broker.v1.SettleRequest.outcome:type_name -> quorate.broker.v1.Outcome
+	6,  // 36: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
+	3,  // 37: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
+	15, // 38: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
+	17, // 39: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
+	32, // 40: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
+	34, // 41: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
+	11, // 42: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
+	16, // 43: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
+	23, // 44: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
+	33, // 45: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
+	35, // 46: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
+	42, // [42:47] is the sub-list for method output_type
+	37, // [37:42] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_broker_proto_init() }
@@ -2991,22 +3148,25 @@ func file_broker_v1_broker_proto_init() {
 		(*ConsumeRequest_Credit)(nil),
 		(*ConsumeRequest_Settlement)(nil),
 		(*ConsumeRequest_Cancel)(nil),
+		(*ConsumeRequest_ExtendLease)(nil),
 	}
-	file_broker_v1_broker_proto_msgTypes[19].OneofWrappers = []any{
+	file_broker_v1_broker_proto_msgTypes[15].OneofWrappers = []any{}
+	file_broker_v1_broker_proto_msgTypes[20].OneofWrappers = []any{
 		(*ConsumeResponse_Opened)(nil),
 		(*ConsumeResponse_Deliveries)(nil),
 		(*ConsumeResponse_Settled)(nil),
 		(*ConsumeResponse_Cancelled)(nil),
 		(*ConsumeResponse_Activity)(nil),
+		(*ConsumeResponse_Revoked)(nil),
 	}
-	file_broker_v1_broker_proto_msgTypes[26].OneofWrappers = []any{}
+	file_broker_v1_broker_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_broker_proto_rawDesc), len(file_broker_v1_broker_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -2167,7 +2167,10 @@ type ConsumerNotice struct {
 	Session uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	Tag     uint32                 `protobuf:"varint,4,opt,name=tag,proto3" json:"tag,omitempty"`
 	// Kind is quorumq.NoticeKind.
-	Kind          uint32 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	Kind uint32 `protobuf:"varint,5,opt,name=kind,proto3" json:"kind,omitempty"`
+	// First and last of the messages that it is about; 0: none.
+	First         uint64 `protobuf:"varint,6,opt,name=first,proto3" json:"first,omitempty"`
+	Last          uint64 `protobuf:"varint,7,opt,name=last,proto3" json:"last,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2233,6 +2236,20 @@ func (x *ConsumerNotice) GetTag() uint32 {
 func (x *ConsumerNotice) GetKind() uint32 {
 	if x != nil {
 		return x.Kind
+	}
+	return 0
+}
+
+func (x *ConsumerNotice) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
+}
+
+func (x *ConsumerNotice) GetLast() uint64 {
+	if x != nil {
+		return x.Last
 	}
 	return 0
 }
@@ -4593,13 +4610,15 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0edelivery_count\x18\x05 \x01(\rR\rdeliveryCount\x12%\n" +
 	"\x0eacquired_count\x18\x06 \x01(\rR\racquiredCount\x12\x18\n" +
 	"\amessage\x18\a \x01(\fR\amessage\x12 \n" +
-	"\vannotations\x18\b \x01(\fR\vannotations\"|\n" +
+	"\vannotations\x18\b \x01(\fR\vannotations\"\xa6\x01\n" +
 	"\x0eConsumerNotice\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x03 \x01(\x04R\asession\x12\x10\n" +
 	"\x03tag\x18\x04 \x01(\rR\x03tag\x12\x12\n" +
-	"\x04kind\x18\x05 \x01(\rR\x04kind\"\x90\x01\n" +
+	"\x04kind\x18\x05 \x01(\rR\x04kind\x12\x14\n" +
+	"\x05first\x18\x06 \x01(\x04R\x05first\x12\x12\n" +
+	"\x04last\x18\a \x01(\x04R\x04last\"\x90\x01\n" +
 	"\x06Resume\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\x04R\x05queue\x12\x14\n" +
