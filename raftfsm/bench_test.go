@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -65,10 +66,22 @@ func (m *memory) StoreRetained(entries []*raft.Log) error {
 	return nil
 }
 
-func (m *memory) Retain(live iter.Seq2[uint64, uint64]) error {
+func (m *memory) DropRetained(above uint64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.retained, func(i uint64, _ raft.Log) bool { return i > above })
+	return nil
+}
+
+func (m *memory) Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	kept := map[uint64]raft.Log{}
+	for i, l := range m.retained {
+		if i > upTo {
+			kept[i] = l
+		}
+	}
 	for from, to := range live {
 		for i := from; i <= to; i++ {
 			if l, ok := m.retained[i]; ok {

@@ -221,15 +221,13 @@ func (s *bolt) read(index uint64, out *raft.Log) error {
 
 // Entry implements Storage.
 func (s *bolt) Entry(index uint64, out *raft.Log) error {
-	err := s.GetLog(index, out)
-	if !errors.Is(err, raft.ErrLogNotFound) {
-		return err
-	}
 	// Retain copies an entry to the second file before it deletes it from the first.
-	if err := s.read(index, out); !errors.Is(err, raft.ErrLogNotFound) {
-		return err
+	for _, get := range []func(uint64, *raft.Log) error{s.retained.get, s.GetLog, s.read, s.retained.get} {
+		if err := get(index, out); !errors.Is(err, raft.ErrLogNotFound) {
+			return err
+		}
 	}
-	return s.retained.get(index, out)
+	return raft.ErrLogNotFound
 }
 
 // StoreLog implements raft.LogStore.
@@ -298,9 +296,8 @@ func (s *bolt) setFirst(first uint64) error {
 	return nil
 }
 
-// DeleteRange implements raft.LogStore: a prefix only moves the first index, what reaches
-// the end is deleted. That is a suffix that another leader replaces, or the whole log
-// behind a snapshot that has brought its bodies.
+// DeleteRange implements raft.LogStore: a prefix, or the whole log behind a snapshot, only
+// moves the first index; a suffix that another leader replaces is deleted.
 func (s *bolt) DeleteRange(from, to uint64) error {
 	return s.write("shorten the log", func() error {
 		s.mu.RLock()
@@ -309,18 +306,18 @@ func (s *bolt) DeleteRange(from, to uint64) error {
 		if last == 0 {
 			return nil
 		}
-		if from <= first && to < last {
-			return s.setFirst(max(first, to+1))
+		if from <= first {
+			if to >= last {
+				s.tail.truncate(first)
+			}
+			return s.setFirst(max(first, min(to, last)+1))
 		}
 		if to < last {
 			return fmt.Errorf("entries %d..%d are in the middle of the log %d..%d", from, to, first, last)
 		}
 		// First the bound, then the entries: a reader must not miss one inside the log.
-		from = max(from, first)
 		s.mu.Lock()
-		if s.last = from - 1; from == first {
-			s.last = 0
-		}
+		s.last = from - 1
 		s.mu.Unlock()
 		s.tail.truncate(from)
 		return s.deleteEntries(from, last)

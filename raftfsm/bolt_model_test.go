@@ -55,6 +55,9 @@ func (m *boltModel) step(f *boltFixture, random *rand.Rand) {
 		from := first + random.Uint64N(last-first+1)
 		f.ok(f.DeleteRange(from, last))
 		for i := from; i <= last; i++ {
+			if from == first {
+				m.dropped[i] = m.log[i] // the whole log: until others take its place
+			}
 			delete(m.log, i)
 		}
 		m.next = from
@@ -71,13 +74,13 @@ func (m *boltModel) step(f *boltFixture, random *rand.Rand) {
 	case 2: // after a snapshot
 		var live []uint64
 		for _, i := range slices.Sorted(maps.Keys(m.dropped)) {
-			if random.IntN(2) == 0 {
+			if i >= m.next || random.IntN(2) == 0 {
 				live = append(live, i)
 			} else {
 				delete(m.dropped, i)
 			}
 		}
-		f.ok(f.Retain(singles(slices.Values(live))))
+		f.ok(f.Retain(m.next-1, singles(slices.Values(live))))
 	case 3: // a snapshot from the leader
 		at := m.next + random.Uint64N(10)
 		brought := testLogs(max(1, at-2), at, m.term)
@@ -87,12 +90,13 @@ func (m *boltModel) step(f *boltFixture, random *rand.Rand) {
 		}
 		clear(m.log)
 		clear(m.dropped)
+		f.ok(f.DropRetained(at))
 		var live []uint64
 		for _, l := range brought {
 			m.dropped[l.Index] = l
 			live = append(live, l.Index)
 		}
-		f.ok(f.Retain(singles(slices.Values(live))))
+		f.ok(f.Retain(^uint64(0), singles(slices.Values(live))))
 		m.next = at + 1
 	case 4:
 		f.reopen()
@@ -101,6 +105,7 @@ func (m *boltModel) step(f *boltFixture, random *rand.Rand) {
 		m.term++
 		logs := testLogs(m.next, m.next+random.Uint64N(5), m.term)
 		f.ok(f.StoreLogs(logs))
+		maps.DeleteFunc(m.dropped, func(i uint64, _ *raft.Log) bool { return i >= m.next })
 		for _, l := range logs {
 			m.log[l.Index] = l
 		}

@@ -14,27 +14,34 @@ func (s *bolt) StoreRetained(entries []*raft.Log) error {
 	return s.write("store entries of a snapshot", func() error { return s.retained.put(entries) })
 }
 
+// DropRetained implements Storage.
+func (s *bolt) DropRetained(above uint64) error {
+	s.retain.Lock()
+	defer s.retain.Unlock()
+	return s.write("drop entries of a snapshot", func() error { return s.retained.drop(above) })
+}
+
 // Retain implements Storage. Live entries of the dropped prefix move to the second file,
 // then the prefix goes. Every step may be repeated after a crash.
-func (s *bolt) Retain(live iter.Seq2[uint64, uint64]) error {
+func (s *bolt) Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error {
 	s.retain.Lock()
 	defer s.retain.Unlock()
 	return s.write("drop entries behind a snapshot", func() error {
 		s.mu.RLock()
-		first := s.first
+		end := min(s.first, min(upTo, ^uint64(0)-1)+1)
 		s.mu.RUnlock()
-		if err := s.retained.keep(live); err != nil {
+		if err := s.retained.keep(upTo, live); err != nil {
 			return err
 		}
 		oldest, err := s.db.FirstIndex()
-		if err != nil || oldest == 0 || oldest >= first {
+		if err != nil || oldest == 0 || oldest >= end {
 			return err
 		}
-		if err := s.moveLive(live, oldest, first); err != nil {
+		if err := s.moveLive(live, oldest, end); err != nil {
 			return err
 		}
-		for from := oldest; from < first; from += deleteChunk {
-			if err := s.db.DeleteRange(from, min(from+deleteChunk, first)-1); err != nil {
+		for from := oldest; from < end; from += deleteChunk {
+			if err := s.db.DeleteRange(from, min(from+deleteChunk, end)-1); err != nil {
 				return err
 			}
 		}
@@ -42,18 +49,24 @@ func (s *bolt) Retain(live iter.Seq2[uint64, uint64]) error {
 	})
 }
 
-// moveLive copies the live entries in [oldest, first) to the second file.
-func (s *bolt) moveLive(live iter.Seq2[uint64, uint64], oldest, first uint64) error {
+// moveLive copies the live entries in [oldest, end) to the second file, but for those that
+// a snapshot has brought there: the log's own may have been another leader's.
+func (s *bolt) moveLive(live iter.Seq2[uint64, uint64], oldest, end uint64) error {
 	var batch []*raft.Log
 	bytes := 0
 	for from, to := range live {
-		for index := max(from, oldest); index <= to && index < first; index++ {
+		for index := max(from, oldest); index <= to && index < end; index++ {
 			l := new(raft.Log)
-			err := s.read(index, l)
-			if errors.Is(err, raft.ErrLogNotFound) {
-				continue // brought by a snapshot, so it is in the second file already
+			if err := s.retained.get(index, l); !errors.Is(err, raft.ErrLogNotFound) {
+				if err != nil {
+					return err
+				}
+				continue
 			}
-			if err != nil {
+			if err := s.read(index, l); err != nil {
+				if errors.Is(err, raft.ErrLogNotFound) {
+					continue
+				}
 				return err
 			}
 			batch = append(batch, l)

@@ -92,12 +92,12 @@ func TestBoltDeletedPrefixStaysUntilRetain(t *testing.T) {
 	}
 	f.holds(2401, 2500, all...)
 	live := []uint64{3, 700, 701, 1999, 2450}
-	f.ok(f.Retain(singles(slices.Values(live))))
+	f.ok(f.Retain(^uint64(0), singles(slices.Values(live))))
 	f.holds(2401, 2500, 3, 700, 701, 1999)
 	f.ok(f.DeleteRange(2401, 2450))
-	f.ok(f.Retain(singles(slices.Values([]uint64{700, 1999, 2450}))))
+	f.ok(f.Retain(^uint64(0), singles(slices.Values([]uint64{700, 1999, 2450}))))
 	f.holds(2451, 2500, 700, 1999, 2450)
-	f.ok(f.Retain(singles(slices.Values([]uint64{}))))
+	f.ok(f.Retain(^uint64(0), singles(slices.Values([]uint64{}))))
 	f.holds(2451, 2500)
 }
 
@@ -123,14 +123,41 @@ func TestBoltBeginsAnewBehindASnapshot(t *testing.T) {
 	f.ok(f.StoreLogs(testLogs(1, 5, 1)))
 	f.ok(f.StoreRetained(testLogs(60, 61, 1)))
 	f.ok(f.DeleteRange(1, 5))
-	f.holds(0, 0, 60, 61)
+	f.holds(0, 0, 1, 2, 3, 4, 5, 60, 61)
 	f.ok(f.StoreLogs(testLogs(101, 102, 2)))
-	f.holds(101, 102, 60, 61)
-	f.ok(f.Retain(singles(slices.Values([]uint64{61}))))
+	f.holds(101, 102, 1, 2, 3, 4, 5, 60, 61)
+	f.ok(f.Retain(60, singles(slices.Values([]uint64{4}))))
+	f.holds(101, 102, 4, 61)
+	f.ok(f.Retain(^uint64(0), singles(slices.Values([]uint64{61}))))
 	f.holds(101, 102, 61)
 	// The same without the deletion, as after a crash in between.
 	f.ok(f.StoreLogs(testLogs(200, 201, 3)))
 	f.holds(200, 201, 61, 101, 102)
+	// One that breaks off.
+	f.ok(f.StoreRetained(testLogs(300, 301, 4)))
+	f.ok(f.DropRetained(201))
+	f.holds(200, 201, 61, 101, 102)
+}
+
+// What a snapshot has brought counts, not what the log has there.
+func TestBoltReadsWhatWasBrought(t *testing.T) {
+	f := newBoltFixture(t)
+	f.ok(f.StoreLogs(testLogs(1, 5, 1)))
+	f.ok(f.StoreRetained(testLogs(3, 4, 2)))
+	brought := func() {
+		t.Helper()
+		var l raft.Log
+		f.ok(f.Entry(3, &l))
+		if string(l.Data) != "entry 3 of term 2" {
+			t.Errorf("entry is %q", l.Data)
+		}
+	}
+	brought()
+	f.ok(f.DeleteRange(1, 5))
+	brought()
+	f.ok(f.Retain(4, singles(slices.Values([]uint64{3}))))
+	brought()
+	f.holds(0, 0, 3, 5)
 }
 
 // Another leader may replace all that the log has behind a snapshot, and with fewer
@@ -141,7 +168,7 @@ func TestBoltReplacedFromTheFirstEntry(t *testing.T) {
 	f.ok(f.DeleteRange(1, 5))
 	f.ok(f.StoreLogs(testLogs(101, 110, 2)))
 	f.ok(f.DeleteRange(101, 110))
-	f.holds(0, 0)
+	f.ok(f.Retain(5, singles(slices.Values([]uint64{}))))
 	f.ok(f.StoreLogs(testLogs(101, 103, 3)))
 	f.holds(101, 103)
 	var l raft.Log
@@ -245,7 +272,7 @@ func TestBoltStaysRefusingAfterAFailedWrite(t *testing.T) {
 	for name, err := range map[string]error{
 		"StoreLogs": s.StoreLogs(testLogs(4, 4, 1)), "DeleteRange": s.DeleteRange(1, 1),
 		"Set": s.Set([]byte("k"), nil), "SetUint64": s.SetUint64([]byte(keyTerm), 9),
-		"StoreRetained": s.StoreRetained(testLogs(1, 1, 1)), "Retain": s.Retain(singles(slices.Values([]uint64{}))),
+		"StoreRetained": s.StoreRetained(testLogs(1, 1, 1)), "Retain": s.Retain(^uint64(0), singles(slices.Values([]uint64{}))),
 	} {
 		if err == nil || err.Error() != first.Error() {
 			t.Errorf("%s: %v", name, err)

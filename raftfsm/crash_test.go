@@ -346,7 +346,12 @@ func (m *member) bodies() error {
 	for _, ref := range refs {
 		b, err := m.group.Body(ref)
 		if err != nil {
-			return fmt.Errorf("body %+v of %d: %w", ref, len(refs), err)
+			s := m.group.Stats()
+			held := fmt.Sprintf("%s of term %d, snapshot of entry %d, applied %d, commit %d", s.State, s.Term, s.SnapshotIndex, s.AppliedIndex, s.CommitIndex)
+			if l, ok := m.storage.(*wal.GroupLog); ok {
+				held += "; " + l.Explain(ref.Index)
+			}
+			return fmt.Errorf("body %+v of %d: %w; %s", ref, len(refs), err, held)
 		}
 		if !strings.HasPrefix(string(b), "body of ") {
 			return fmt.Errorf("body %+v is %q", ref, b)

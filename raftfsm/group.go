@@ -87,11 +87,14 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 		return nil, err
 	}
 	snaps.early = c.open&openSnapshot != 0
+	if err := snaps.settle(); err != nil {
+		return nil, fmt.Errorf("raftfsm: group %s: %w", c.Group, err)
+	}
 	r, err := g.startRaft()
 	if err != nil {
 		return nil, fmt.Errorf("raftfsm: group %s: %w", c.Group, err)
 	}
-	snaps.started()
+	snaps.started(r.AppliedIndex)
 	g.raft.Store(r)
 	r.RegisterObserver(raft.NewObserver(nil, false, g.observe))
 	if g.Failed() != nil { // by an entry that was applied before the line above

@@ -122,13 +122,34 @@ func (r *retained) get(index uint64, out *raft.Log) error {
 	})
 }
 
-// keep deletes every entry that live does not name.
-func (r *retained) keep(live iter.Seq2[uint64, uint64]) error {
+// drop deletes every entry above an index.
+func (r *retained) drop(above uint64) error {
+	if above == ^uint64(0) {
+		return nil
+	}
+	return r.remove(func(index uint64) bool { return index > above })
+}
+
+// keep deletes every entry up to an index that live does not name.
+func (r *retained) keep(upTo uint64, live iter.Seq2[uint64, uint64]) error {
+	next, stop := iter.Pull2(live)
+	defer stop()
+	from, to, more := next()
+	return r.remove(func(index uint64) bool {
+		for more && to < index {
+			from, to, more = next()
+		}
+		return index <= upTo && (!more || from > index)
+	})
+}
+
+// remove deletes the entries that are dead, which is asked with ascending indexes.
+func (r *retained) remove(isDead func(index uint64) bool) error {
 	db := r.store()
 	if db == nil {
 		return nil
 	}
-	dead, err := r.dead(db, live)
+	dead, err := r.find(db, isDead)
 	if err != nil {
 		return err
 	}
@@ -151,27 +172,21 @@ func (r *retained) keep(live iter.Seq2[uint64, uint64]) error {
 	return nil
 }
 
-// dead walks the file and the live entries side by side.
-func (r *retained) dead(db *bbolt.DB, live iter.Seq2[uint64, uint64]) ([]uint64, error) {
-	next, stop := iter.Pull2(live)
-	defer stop()
+// find returns the indexes of entries that are dead.
+func (r *retained) find(db *bbolt.DB, isDead func(index uint64) bool) ([]uint64, error) {
 	var dead []uint64
 	err := db.View(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(retainedBucket))
 		if b == nil {
 			return nil
 		}
-		from, to, more := next()
 		c := b.Cursor()
 		for k, _ := c.First(); k != nil; k, _ = c.Next() {
 			if len(k) != 8 {
 				return fmt.Errorf("raftfsm: %s: %w: key of %d bytes", r.path, errCorrupt, len(k))
 			}
 			index := binary.BigEndian.Uint64(k)
-			for more && to < index {
-				from, to, more = next()
-			}
-			if !more || from > index {
+			if isDead(index) {
 				dead = append(dead, index)
 			}
 		}

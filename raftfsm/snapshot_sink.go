@@ -19,6 +19,7 @@ type snapshotSink struct {
 	head snapshotHead
 	path string // temporary name of the file
 
+	applied uint64         // what raft had handed to the machine when this was begun
 	written bool           // the file is complete and durable
 	closed  bool           // Close or Cancel was called
 	err     error          // of the first Close
@@ -36,8 +37,10 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, con
 	if err := makeDir(s.dir); err != nil {
 		return nil, fmt.Errorf("raftfsm: group %s: snapshot directory: %w", s.group, err)
 	}
+	<-s.up // raft may ask before Open has it
 	s.mu.Lock()
 	s.sinks++
+	applied := s.applied
 	name := fmt.Sprintf("%s-%d%s", snapshotID(index, term), s.sinks, temporarySuffix)
 	s.mu.Unlock()
 	return &snapshotSink{
@@ -45,7 +48,7 @@ func (s *snapshots) Create(version raft.SnapshotVersion, index, term uint64, con
 		head: snapshotHead{
 			group: s.group, index: index, term: term, configIndex: configurationIndex, configuration: configuration,
 		},
-		path: filepath.Join(s.dir, name),
+		path: filepath.Join(s.dir, name), applied: applied(),
 	}, nil
 }
 
@@ -132,6 +135,9 @@ func (k *snapshotSink) receiveBodies(r io.Reader, machineSum uint32) (liveSet, e
 				return corruptf("entry %d lacks body %d", index, slot)
 			}
 		}
+		if has, err := k.has(l.Index); has || err != nil {
+			return err
+		}
 		batch = append(batch, l)
 		if size += len(l.Data); size >= retainChunkBytes {
 			return store()
@@ -142,6 +148,23 @@ func (k *snapshotSink) receiveBodies(r io.Reader, machineSum uint32) (liveSet, e
 		return nil, err
 	}
 	return set, store()
+}
+
+// has says whether this member has an entry already, with all that its own state refers to.
+// The leader sends only what its later state does, so that must not come in its place: this
+// state stays if the snapshot never gets here whole. And so all that a snapshot stores is
+// above every state that this member had before, and can be told from what it has.
+//
+// Raft calls nothing else while it installs a snapshot: applied stands still.
+func (k *snapshotSink) has(index uint64) (bool, error) {
+	if index > k.applied {
+		return false, nil
+	}
+	err := k.to.storage.Entry(index, new(raft.Log))
+	if errors.Is(err, raft.ErrLogNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Close implements raft.SnapshotSink: the snapshot is durable when it returns nil. It
@@ -195,10 +218,17 @@ func (k *snapshotSink) Cancel() error {
 // received waits for the end of receive.
 func (k *snapshotSink) received() error { return <-k.done }
 
-// discard removes the file; bodies that came go with the next compaction.
+// discard removes the file and the bodies that came with it.
 func (k *snapshotSink) discard() error {
-	if err := os.Remove(k.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("raftfsm: %w", err)
+	err := os.Remove(k.path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	if k.pipe != nil {
+		err = errors.Join(err, k.to.storage.DropRetained(k.applied))
+	}
+	if err != nil {
+		return fmt.Errorf("raftfsm: snapshot %s: %w", k.ID(), err)
 	}
 	return nil
 }

@@ -31,13 +31,15 @@ type snapshots struct {
 
 	mu       sync.Mutex // guards what follows; never held while bodies are read or stored
 	newest   *snapshotFile
-	starting bool   // raft restores this member's machine
-	restore  string // id of a snapshot from the leader that the machine is to take next
-	moving   int    // snapshots being sent or received
-	busy     int    // those, and a compaction under way: nothing else is dropped meanwhile
-	owed     bool   // compact was asked for while busy
-	sinks    uint64 // snapshots begun, for the names of temporary files
-	onIdle   func() // told when busy falls to 0 and compact is owed
+	starting bool          // raft restores this member's machine
+	up       chan struct{} // closed by started
+	applied  func() uint64 // set by started: the last entry that raft has handed to the machine
+	restore  string        // id of a snapshot from the leader that the machine is to take next
+	moving   int           // snapshots being sent or received
+	busy     int           // those, and a compaction under way: nothing else is dropped meanwhile
+	owed     bool          // compact was asked for while busy
+	sinks    uint64        // snapshots begun, for the names of temporary files
+	onIdle   func()        // told when busy falls to 0 and compact is owed
 }
 
 // OpenSnapshots opens a group's snapshot directory, which need not exist before there is
@@ -104,15 +106,50 @@ func (s *snapshots) bind(g id.GroupID, onIdle func()) error {
 	if s.newest != nil && s.newest.group != g {
 		return fmt.Errorf("raftfsm: snapshot %s is of group %s, not of %s", s.newest.path, s.newest.group, g)
 	}
-	s.group, s.onIdle, s.starting = g, onIdle, true
+	s.group, s.onIdle, s.starting, s.up = g, onIdle, true, make(chan struct{})
 	return nil
 }
 
-// started tells the store that raft has restored the machine.
-func (s *snapshots) started() {
+// started tells the store that raft has restored the machine, and how to learn of the last
+// entry that raft has handed to it.
+func (s *snapshots) started(applied func() uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.starting = false
+	s.starting, s.applied = false, applied
+	close(s.up)
+}
+
+// settle brings the storage in line with the newest snapshot, before raft starts. A crash
+// may have come between the steps of an installation:
+//
+//   - Before the snapshot was published. What it brought is not of this member's state, and
+//     may lack bodies that this state refers to: it goes. All of it is above the newest
+//     snapshot (see snapshotSink.has).
+//   - After that, and before raft had dropped the log. A log that does not have the
+//     snapshot's entry may differ from the others' below it, and raft would send it to them.
+func (s *snapshots) settle() error {
+	f := s.latest()
+	if f == nil {
+		return s.storage.DropRetained(0)
+	}
+	if err := s.storage.DropRetained(f.index); err != nil {
+		return err
+	}
+	first, err1 := s.storage.FirstIndex()
+	last, err2 := s.storage.LastIndex()
+	if err := errors.Join(err1, err2); err != nil || last == 0 || f.index < first {
+		return err
+	}
+	if f.index <= last {
+		var l raft.Log
+		if err := s.storage.GetLog(f.index, &l); err != nil {
+			return fmt.Errorf("entry %d, the last of the snapshot: %w", f.index, err)
+		}
+		if l.Term == f.term {
+			return nil
+		}
+	}
+	return s.storage.DeleteRange(first, last)
 }
 
 func (s *snapshots) latest() *snapshotFile {
@@ -196,13 +233,13 @@ func (s *snapshots) compact() error {
 	}
 	s.owed = false
 	f := s.newest
-	s.busy++ // a snapshot that arrives now waits with its bodies, see sink.receive
+	s.busy++ // one that is sent or comes from now on is not older: Retain leaves its bodies
 	s.mu.Unlock()
 	defer s.release()
 	if f == nil {
 		return nil
 	}
-	return s.storage.Retain(f.live.spans())
+	return s.storage.Retain(f.index, f.live.spans())
 }
 
 // sync waits until the log is durable as far as a snapshot of now may reach.
@@ -229,7 +266,7 @@ func (s *snapshots) publish(temporary string, install bool) error {
 		return err
 	}
 	if err := syncDir(s.dir); err != nil {
-		return err
+		return errors.Join(err, os.Remove(f.path)) // nobody may find it: its bodies go
 	}
 	s.newest = f
 	if install {

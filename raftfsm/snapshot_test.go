@@ -255,7 +255,7 @@ func openTestSnapshots(t *testing.T, dir string, storage Storage) *snapshots {
 	if err := s.bind(testGroup, func() {}); err != nil {
 		t.Fatal(err)
 	}
-	s.started()
+	s.started(func() uint64 { return 0 })
 	return s
 }
 

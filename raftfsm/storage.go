@@ -19,19 +19,25 @@ import (
 type Storage interface {
 	raft.LogStore
 	raft.StableStore
-	// DeleteRange of a prefix only moves the first index: Entry finds the entries until
-	// Retain. A range that reaches the last entry is deleted for good.
+	// DeleteRange of a prefix, and of the whole log, only moves the first index: Entry
+	// finds the entries until Retain, or until others take their indexes. A suffix is
+	// deleted for good.
 
-	// Entry reads an entry that is in the log, or that the log has dropped but whose
-	// bodies are still retained. raft.ErrLogNotFound if it is gone.
+	// Entry reads an entry that StoreRetained has stored, or else one that is in the log
+	// or that the log has dropped but whose bodies are still retained. raft.ErrLogNotFound
+	// if it is gone.
 	Entry(index uint64, out *raft.Log) error
-	// StoreRetained stores entries below the first index, as a snapshot brings them.
+	// StoreRetained stores entries as a snapshot from the leader brings them, whatever the
+	// log has at their indexes.
 	StoreRetained(entries []*raft.Log) error
-	// Retain forgets every entry below the first index that live does not name, and every
-	// entry of StoreRetained likewise. Live yields ascending ranges of indexes, both ends
-	// included. Retain is called after a snapshot of that state is durable, ranges over live
-	// more than once, and excludes StoreRetained.
-	Retain(live iter.Seq2[uint64, uint64]) error
+	// DropRetained forgets the entries of StoreRetained above an index: the snapshot that
+	// brought them did not become this member's.
+	DropRetained(above uint64) error
+	// Retain forgets every entry up to an index that is below the first one and that live
+	// does not name, and every entry of StoreRetained up to it likewise. Live yields
+	// ascending ranges of indexes, both ends included: what the durable snapshot of that
+	// index refers to. Retain ranges over it more than once.
+	Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error
 	Close() error
 
 	// Appended returns the position behind the newest of all that was written. Positions

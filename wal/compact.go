@@ -354,7 +354,7 @@ func (l *Log) carryOne(s *segment, it *item, r *record, intact bool) {
 		k := g.keeps[g.keepAt(at)]
 		g.keeps = slices.Delete(g.keeps, g.keepAt(at), g.keepAt(at)+1)
 		if !oldest {
-			g.putKeeps(k.span, g.st.first, k.epoch)
+			g.putKeeps(k.span, k.epoch)
 		}
 		l.drop(at)
 	case KindDeleted:

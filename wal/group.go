@@ -161,7 +161,7 @@ func (g *GroupLog) bury() {
 		return
 	}
 	g.epoch++
-	g.putKeeps(span{0, ^uint64(0)}, g.st.first, g.epoch)
+	g.putKeeps(span{0, ^uint64(0)}, g.epoch)
 	g.l.drop(at)
 	delete(g.l.deleted, g.id)
 }
@@ -265,7 +265,7 @@ func (g *GroupLog) reset(begin uint64) {
 	g.st.first, g.st.next = begin, begin
 	g.epoch++
 	// First what is there: a crash between the two changes nothing.
-	g.putKeeps(span{0, ^uint64(0)}, g.st.first, g.epoch)
+	g.putKeeps(span{0, ^uint64(0)}, g.epoch)
 	g.putState(CauseReset)
 	g.dropKeeps()
 }

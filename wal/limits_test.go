@@ -374,7 +374,7 @@ func TestDiskIsBounded(t *testing.T) {
 			}
 			live[k] = append(live[k], next+7) // it stays for good
 			ok(t, g.DeleteRange(1, next+150))
-			ok(t, g.Retain(singles(slices.Values(live[k]))))
+			ok(t, g.Retain(^uint64(0), singles(slices.Values(live[k]))))
 		}
 		next += 200
 	}
@@ -460,7 +460,7 @@ func TestNoChangeIsNotWritten(t *testing.T) {
 		ok(t, g.SetUint64([]byte(keyVoteTerm), 4))
 		ok(t, g.Set([]byte(keyVoteFor), []byte("n2")))
 		ok(t, g.DeleteRange(1, 3))
-		ok(t, errors.Join(g.Retain(singles(slices.Values([]uint64{2, 3}))), g.Sync()))
+		ok(t, errors.Join(g.Retain(^uint64(0), singles(slices.Values([]uint64{2, 3}))), g.Sync()))
 	}
 	stored(t, g, entries(1, 4, 5, 50))
 	again()

@@ -156,6 +156,9 @@ func (x *randomRun) pick(m model) []op {
 				brought = append(brought, i)
 			}
 		}
+		if r.IntN(3) == 0 { // that breaks off
+			return []op{bring(term1, size, brought...), dropBrought(uint64(r.IntN(int(to))))}
+		}
 		return []op{bring(term1, size, brought...), remove(m.first, m.next-1), store(to, term1, 1, size)}
 	case n < 60:
 		var live []uint64
@@ -164,6 +167,9 @@ func (x *randomRun) pick(m model) []op {
 			if r.IntN(odds) == 0 {
 				live = append(live, i)
 			}
+		}
+		if r.IntN(3) == 0 {
+			return []op{retainUpTo(uint64(r.IntN(int(m.next))), live...)}
 		}
 		return []op{retain(live...)}
 	case n < 61:

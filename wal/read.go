@@ -25,8 +25,8 @@ func (g *GroupLog) GetLog(index uint64, out *raft.Log) error {
 	return g.read(index, g.ix.get(index), out)
 }
 
-// Entry reads an entry that is in the log, or that the log has dropped but Retain has not.
-// raft.ErrLogNotFound if it is gone.
+// Entry reads an entry that a snapshot has brought, that is in the log, or that the log has
+// dropped but Retain has not. raft.ErrLogNotFound if it is gone.
 func (g *GroupLog) Entry(index uint64, out *raft.Log) error {
 	l := g.l
 	l.mu.Lock()
@@ -34,18 +34,31 @@ func (g *GroupLog) Entry(index uint64, out *raft.Log) error {
 		l.mu.Unlock()
 		return err
 	}
-	if g.tail.get(index, out) {
-		l.mu.Unlock()
-		return nil
-	}
-	at := g.ix.get(index)
-	if index < g.st.first || at.size == 0 {
-		// Of an entry below the log, the one that a snapshot brought is the right one.
-		if brought := g.rt.get(index); brought.size != 0 && index < g.st.first {
-			at = brought
+	// What a snapshot brought is committed. What the log has there may be older and another
+	// leader's, until raft has dropped it, and after a power cut it may be back.
+	at := g.rt.get(index)
+	if at.size == 0 {
+		if g.tail.get(index, out) {
+			l.mu.Unlock()
+			return nil
 		}
+		at = g.ix.get(index)
 	}
 	return g.read(index, at, out)
+}
+
+// Explain tells what the log holds of an entry, for messages about one that is missing.
+func (g *GroupLog) Explain(index uint64) string {
+	g.l.mu.Lock()
+	defer g.l.mu.Unlock()
+	place := func(at loc) string {
+		if at.size == 0 {
+			return "nothing"
+		}
+		return fmt.Sprintf("%d bytes at %d of segment %d", at.size, at.off, at.seg)
+	}
+	return fmt.Sprintf("the log is %d to %d; of entry %d the log has %s, snapshots have brought %s",
+		g.st.first, g.st.next-1, index, place(g.ix.get(index)), place(g.rt.get(index)))
 }
 
 // read reads the record at a place. It is called with mu held and lets it go.

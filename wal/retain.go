@@ -13,8 +13,9 @@ const (
 	keepChunks = 256
 )
 
-// StoreRetained stores entries that a snapshot brings, outside the log: Entry finds them
-// once they are below the first index. It returns when they survive a power cut.
+// StoreRetained stores entries that a snapshot brings, outside the log: from then on Entry
+// finds them instead of what the log has at their indexes. It returns when they survive a
+// power cut.
 func (g *GroupLog) StoreRetained(entries []*raft.Log) error {
 	if len(entries) == 0 {
 		return nil
@@ -32,10 +33,25 @@ func (g *GroupLog) StoreRetained(entries []*raft.Log) error {
 	})
 }
 
-// Retain forgets every entry below the first index that live does not name, and every
-// entry of StoreRetained likewise. Live yields ascending ranges, both ends included. It may
-// be repeated; StoreRetained of the same group must not run at the same time.
-func (g *GroupLog) Retain(live iter.Seq2[uint64, uint64]) error {
+// DropRetained forgets every entry of StoreRetained above an index: those of a snapshot
+// that did not become the group's.
+func (g *GroupLog) DropRetained(above uint64) error {
+	return g.change(false, func() error {
+		window := span{above + 1, ^uint64(0)}
+		if above == ^uint64(0) || len(g.rt.spans(window)) == 0 {
+			return nil
+		}
+		g.rt.remove(window, always, g.l.drop)
+		g.putKeeps(window, g.epoch)
+		return nil
+	})
+}
+
+// Retain forgets every entry up to an index that is below the first one and that live does
+// not name, and every entry of StoreRetained up to it likewise. Live yields ascending
+// ranges, both ends included, and what the snapshot of that index refers to; of entries
+// above it this state knows nothing. It may be repeated.
+func (g *GroupLog) Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error {
 	var spans []span
 	for first, last := range live {
 		if n := len(spans); n > 0 && spans[n-1].hi == first {
@@ -44,15 +60,16 @@ func (g *GroupLog) Retain(live iter.Seq2[uint64, uint64]) error {
 		}
 		spans = append(spans, span{first, last + 1})
 	}
-	dead, bound, err := g.hasDead(spans)
+	reach := reach{end: min(upTo, ^uint64(0)-1) + 1}
+	dead, err := g.hasDead(&reach, spans)
 	if !dead || err != nil {
 		return err
 	}
 	for at := uint64(0); at < ^uint64(0); {
 		err := g.change(false, func() error {
 			window := span{at, g.windowEnd(at, spans)}
-			g.filter(window, bound, spans)
-			g.putKeeps(window, bound, g.epoch)
+			g.filter(window, reach, spans)
+			g.putKeeps(window, g.epoch)
 			at = window.hi
 			return nil
 		})
@@ -67,23 +84,27 @@ func (g *GroupLog) Retain(live iter.Seq2[uint64, uint64]) error {
 	return nil
 }
 
+// reach is where Retain may forget: nothing at end and above, and of the log only what was
+// below its first index when Retain began. What the log drops later, or a snapshot brings
+// meanwhile, the ranges of Retain do not speak of.
+type reach struct{ end, first uint64 }
+
 // hasDead says whether spans leave out anything, and begins a new generation of keep records
-// if they do. Below bound, the first index of now, the log's entries may be forgotten: what
-// the log drops later, spans do not speak of.
-func (g *GroupLog) hasDead(spans []span) (dead bool, bound uint64, err error) {
+// if they do. It sets the first index of the reach.
+func (g *GroupLog) hasDead(reach *reach, spans []span) (dead bool, err error) {
 	for at := uint64(0); at < ^uint64(0) && !dead; {
 		g.l.mu.Lock()
 		if err := g.usable(); err != nil {
 			g.l.mu.Unlock()
-			return false, 0, err
+			return false, err
 		}
 		if at == 0 {
-			bound = g.st.first
+			reach.first = g.st.first
 		}
 		window := span{at, g.windowEnd(at, spans)}
-		for _, x := range g.touched(window, bound, spans) {
+		for _, x := range g.touched(window, *reach, spans) {
 			c := cursor{spans}
-			x.all(g.below(x, window, bound), func(i uint64, _ loc) bool {
+			x.all(g.below(x, window, *reach), func(i uint64, _ loc) bool {
 				dead = !c.has(i) || x == &g.ix && g.rt.get(i).size != 0
 				return !dead
 			})
@@ -96,7 +117,7 @@ func (g *GroupLog) hasDead(spans []span) (dead bool, bound uint64, err error) {
 		at = window.hi
 		spans = behind(spans, at)
 	}
-	return dead, bound, nil
+	return dead, nil
 }
 
 // behind returns the spans that end behind an index.
@@ -107,20 +128,22 @@ func behind(spans []span, at uint64) []span {
 	return spans
 }
 
-// below cuts a span to what Retain may forget: of the log only what is below bound.
-func (g *GroupLog) below(x *index, s span, bound uint64) span {
+// below cuts a span of an index to what Retain may forget.
+func (g *GroupLog) below(x *index, s span, reach reach) span {
+	end := reach.end
 	if x == &g.ix {
-		s.hi = max(s.lo, min(s.hi, bound, g.st.first))
+		end = min(end, reach.first, g.st.first)
 	}
+	s.hi = max(s.lo, min(s.hi, end))
 	return s
 }
 
 // touched returns the indexes in which a window may have something to forget: none if one
 // of the spans names all of it and no snapshot has brought anything.
-func (g *GroupLog) touched(window span, bound uint64, spans []span) []*index {
+func (g *GroupLog) touched(window span, reach reach, spans []span) []*index {
 	at := g.rt.find(window.lo)
 	brought := at < len(g.rt.chunks) && g.rt.chunks[at].base < window.hi
-	below := g.below(&g.ix, window, bound)
+	below := g.below(&g.ix, window, reach)
 	if !brought && len(spans) > 0 && spans[0].lo <= below.lo && below.hi <= spans[0].hi {
 		return nil
 	}
@@ -143,19 +166,20 @@ func (g *GroupLog) windowEnd(at uint64, spans []span) uint64 {
 
 // filter forgets what spans do not name, and what the log has left of an entry that a
 // snapshot has brought: its log may have differed from the others'.
-func (g *GroupLog) filter(window span, bound uint64, spans []span) {
-	for _, x := range g.touched(window, bound, spans) {
+func (g *GroupLog) filter(window span, reach reach, spans []span) {
+	for _, x := range g.touched(window, reach, spans) {
 		c := cursor{spans}
-		x.remove(g.below(x, window, bound), func(i uint64) bool {
+		x.remove(g.below(x, window, reach), func(i uint64) bool {
 			return !c.has(i) || x == &g.ix && g.rt.get(i).size != 0
 		}, g.l.drop)
 	}
 }
 
 // putKeeps writes what is there in a window.
-func (g *GroupLog) putKeeps(window span, bound, epoch uint64) {
-	bound = min(bound, g.st.first)
-	left, brought := g.ix.spans(g.below(&g.ix, window, bound)), g.rt.spans(window)
+func (g *GroupLog) putKeeps(window span, epoch uint64) {
+	bound := g.st.first
+	left := g.ix.spans(span{window.lo, max(window.lo, min(window.hi, bound))})
+	brought := g.rt.spans(window)
 	for {
 		k := keep{span: window, bound: bound}
 		for _, spans := range [][]span{left, brought} {

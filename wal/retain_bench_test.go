@@ -52,7 +52,7 @@ func BenchmarkRetain(b *testing.B) {
 				}
 				done := make(chan error, 1)
 				begin := time.Now()
-				go func() { done <- g.Retain(live) }()
+				go func() { done <- g.Retain(^uint64(0), live) }()
 				worst, err := appendUntil(other, &next, done)
 				if err != nil {
 					b.Fatal(err)

@@ -40,7 +40,7 @@ func TestRetainInWindows(t *testing.T) {
 		}
 	}
 	for _, step := range []uint64{5, 10, 10, 1000} {
-		ok(t, g.Retain(singles(live(step))))
+		ok(t, g.Retain(^uint64(0), singles(live(step))))
 		holds(step)
 		if step == 5 {
 			if n := len(g.keeps); n < 3 {
@@ -119,7 +119,7 @@ func drop(g *GroupLog, upTo uint64, live []uint64) error {
 	if err := g.DeleteRange(1, upTo); err != nil {
 		return err
 	}
-	if err := g.Retain(singles(slices.Values(live))); err != nil {
+	if err := g.Retain(^uint64(0), singles(slices.Values(live))); err != nil {
 		return fmt.Errorf("retain: %w", err)
 	}
 	return g.Sync()

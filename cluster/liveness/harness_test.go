@@ -88,10 +88,11 @@ func (m memory) SetUint64(k []byte, v uint64) error {
 	m.disk.wait()
 	return m.InmemStore.SetUint64(k, v)
 }
-func (m memory) Entry(i uint64, l *raft.Log) error       { return m.GetLog(i, l) }
-func (m memory) StoreRetained(entries []*raft.Log) error { return m.InmemStore.StoreLogs(entries) }
-func (m memory) Retain(iter.Seq2[uint64, uint64]) error  { return nil }
-func (m memory) Close() error                            { return nil }
+func (m memory) Entry(i uint64, l *raft.Log) error              { return m.GetLog(i, l) }
+func (m memory) StoreRetained(entries []*raft.Log) error        { return m.InmemStore.StoreLogs(entries) }
+func (m memory) DropRetained(uint64) error                      { return nil }
+func (m memory) Retain(uint64, iter.Seq2[uint64, uint64]) error { return nil }
+func (m memory) Close() error                                   { return nil }
 
 type group = raftfsm.Group[uint64, struct{}]
 

@@ -41,7 +41,7 @@ func sample(t *testing.T) string {
 			ok(t, g.StoreLog(&raft.Log{Index: i, Term: 2, Data: bytes.Repeat([]byte{byte(i)}, 200)}))
 		}
 		ok(t, g.DeleteRange(1, 3))
-		ok(t, g.Retain(singles(slices.Values([]uint64{2}))))
+		ok(t, g.Retain(^uint64(0), singles(slices.Values([]uint64{2}))))
 	}
 	ok(t, l.Delete(1026))
 	ok(t, l.Close())

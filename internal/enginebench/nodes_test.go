@@ -69,10 +69,11 @@ type volatile struct {
 	raftfsm.Synchronous
 }
 
-func (v volatile) Entry(i uint64, l *raft.Log) error       { return v.GetLog(i, l) }
-func (v volatile) StoreRetained(entries []*raft.Log) error { return v.StoreLogs(entries) }
-func (v volatile) Retain(iter.Seq2[uint64, uint64]) error  { return nil }
-func (v volatile) Close() error                            { return nil }
+func (v volatile) Entry(i uint64, l *raft.Log) error              { return v.GetLog(i, l) }
+func (v volatile) StoreRetained(entries []*raft.Log) error        { return v.StoreLogs(entries) }
+func (v volatile) DropRetained(uint64) error                      { return nil }
+func (v volatile) Retain(uint64, iter.Seq2[uint64, uint64]) error { return nil }
+func (v volatile) Close() error                                   { return nil }
 
 // node is one node: its links and, if it has one, its shared log.
 type node struct {

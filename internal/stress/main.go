@@ -51,7 +51,7 @@ type piece struct {
 
 // Sizes of one round.
 const (
-	crashRuns  = "25"
+	crashRuns  = "200"
 	walSeeds   = "200"
 	failovers  = "200"
 	simSeeds   = 2000
