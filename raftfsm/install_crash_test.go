@@ -25,14 +25,25 @@ func (r bodyRuns) AppendSnapshot(b []byte) []byte { return append(b, "machine"..
 // The member's own state of entry 5, that of entry 15 if it gets there by the log, and the
 // leader's of entry 20: bodies are settled one by one, others come.
 var (
-	stateAt5  = bodyRuns{{Index: 2, Entries: 1, Slots: 2}, {Index: 4, Entries: 1, Slots: 2}, {Index: 5, Entries: 1, Slots: 2}}
+	stateAt5 = bodyRuns{
+		{Index: 2, Entries: 1, Slots: 2},
+		{Index: 4, Entries: 1, Slots: 2},
+		{Index: 5, Entries: 1, Slots: 2},
+	}
 	stateAt15 = bodyRuns{
-		{Index: 2, Entries: 1, Slots: 2}, {Index: 4, Entries: 1, Slots: 2}, {Index: 8, Entries: 1, Slots: 2},
-		{Index: 12, Entries: 1, Slots: 2}, {Index: 14, Entries: 1, Slots: 2},
+		{Index: 2, Entries: 1, Slots: 2},
+		{Index: 4, Entries: 1, Slots: 2},
+		{Index: 8, Entries: 1, Slots: 2},
+		{Index: 12, Entries: 1, Slots: 2},
+		{Index: 14, Entries: 1, Slots: 2},
 	}
 	stateAt20 = bodyRuns{
-		{Index: 2, Entries: 1, Slot: 1, Slots: 1}, {Index: 4, Entries: 1, Slots: 2}, {Index: 8, Entries: 1, Slots: 1},
-		{Index: 12, Entries: 1, Slot: 1, Slots: 1}, {Index: 14, Entries: 1, Slots: 2}, {Index: 20, Entries: 1, Slots: 1},
+		{Index: 2, Entries: 1, Slot: 1, Slots: 1},
+		{Index: 4, Entries: 1, Slots: 2},
+		{Index: 8, Entries: 1, Slots: 1},
+		{Index: 12, Entries: 1, Slot: 1, Slots: 1},
+		{Index: 14, Entries: 1, Slots: 2},
+		{Index: 20, Entries: 1, Slots: 1},
 	}
 )
 
@@ -82,7 +93,10 @@ func openInstall(d vfs.Dir, dir string, applied uint64) (*installMember, error) 
 	if err != nil {
 		return m, err
 	}
-	m.snaps = s.(*snapshots) //nolint:forcetypeassert // OpenSnapshots makes no other
+	var ok bool
+	if m.snaps, ok = s.(*snapshots); !ok {
+		return m, fmt.Errorf("store is a %T", s)
+	}
 	if err := m.snaps.bind(testGroup, func() {}); err != nil {
 		return m, err
 	}
@@ -175,7 +189,7 @@ func (m *installMember) unmixed(snapshot uint64) error {
 		var own, read raft.Log
 		ownErr, readErr := m.group.GetLog(i, &own), m.group.Entry(i, &read)
 		if !errors.Is(readErr, ownErr) || string(own.Data) != string(read.Data) {
-			return fmt.Errorf("entry %d of the log has %d bytes, %w; read are %d, %w", i, len(own.Data), ownErr, len(read.Data), readErr)
+			return fmt.Errorf("entry %d of the log has %q (%s), read is %q (%s)", i, own.Data, fmt.Sprint(ownErr), read.Data, fmt.Sprint(readErr))
 		}
 	}
 	return nil
