@@ -32,12 +32,19 @@ type Message struct {
 
 func (m Message) String() string { return fmt.Sprintf("%d/%d", m.Publisher, m.ID) }
 
-// Recovery is how long after a fault the first message that was published after it was
-// confirmed; negative if none was.
+// Recovery is how publishers came through a fault.
 type Recovery struct {
-	Fault   Event
+	Fault Event
+	// Confirm is how long after the fault the first message that was published after it was
+	// confirmed; negative if none was.
 	Confirm time.Duration
+	// Pause is the longest time without a confirm that any publisher saw from the fault on,
+	// as far as RecoverySpan goes.
+	Pause time.Duration
 }
+
+// RecoverySpan is how long after a fault its pauses are looked for.
+const RecoverySpan = 5 * time.Second
 
 // Report is what Check found. Lists are sorted; each entry is a broken promise.
 type Report struct {
@@ -202,15 +209,31 @@ func (r *Report) conclude(drained map[string]bool) {
 	}
 }
 
-// recovery finds the first confirm of a message that was published after the fault.
+// recovery finds the first confirm of a message that was published after the fault, and
+// the longest pause. A pause counts for publishers that had a confirm within a second
+// before the fault and have one after it.
 func recovery(events []Event, fault int) Recovery {
-	at := events[fault].At
-	for _, e := range events[fault+1:] {
-		if e.Kind == Confirmed && e.Sent >= at {
-			return Recovery{events[fault], e.At - at}
+	r := Recovery{Fault: events[fault], Confirm: -1}
+	at := r.Fault.At
+	last := map[int]time.Duration{}
+	for _, e := range events[:fault] {
+		if e.Kind == Confirmed && e.At > at-time.Second {
+			last[e.Publisher] = at
 		}
 	}
-	return Recovery{events[fault], -1}
+	for _, e := range events[fault+1:] {
+		if e.Kind != Confirmed {
+			continue
+		}
+		if r.Confirm < 0 && e.Sent >= at {
+			r.Confirm = e.At - at
+		}
+		if since, seen := last[e.Publisher]; seen && since < at+RecoverySpan {
+			r.Pause = max(r.Pause, e.At-since)
+			last[e.Publisher] = e.At
+		}
+	}
+	return r
 }
 
 // String returns the report in a few lines.
@@ -219,8 +242,8 @@ func (r *Report) String() string {
 	fmt.Fprintf(&b, "published %d, confirmed %d, refused %d, unknown %d, delivered %d (%d again), dead letters %d\n",
 		r.Published, r.Confirmed, r.Refused, r.Unknown, r.Delivered, r.Redelivered, r.Buried)
 	for _, f := range r.Recoveries {
-		fmt.Fprintf(&b, "first confirm %v after %s of %s at %v\n",
-			f.Confirm.Round(time.Millisecond), f.Fault.Note, f.Fault.Node, f.Fault.At.Round(time.Millisecond))
+		fmt.Fprintf(&b, "first confirm %v, longest pause %v after %s of %s at %v\n", f.Confirm.Round(time.Millisecond),
+			f.Pause.Round(time.Millisecond), f.Fault.Note, f.Fault.Node, f.Fault.At.Round(time.Millisecond))
 	}
 	lists := r.broken()
 	for _, name := range slices.Sorted(func(yield func(string) bool) {

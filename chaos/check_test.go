@@ -114,3 +114,24 @@ func TestScheduleIsTheSeeds(t *testing.T) {
 		t.Fatalf("schedules\n%v\n%v\n%v", a, b, c)
 	}
 }
+
+// A publisher that got one confirm soon after the fault and then none for long shows in the
+// pause, not in the first confirm.
+func TestPauses(t *testing.T) {
+	const ms = time.Millisecond
+	events := []Event{
+		{At: 10 * ms, Kind: Confirmed, Publisher: 1, Sent: 9 * ms},
+		{At: 11 * ms, Kind: Confirmed, Publisher: 2, Sent: 9 * ms},
+		{At: 20 * ms, Kind: Fault, Note: "kill"},
+		{At: 50 * ms, Kind: Confirmed, Publisher: 1, Sent: 30 * ms},
+		{At: 60 * ms, Kind: Confirmed, Publisher: 2, Sent: 31 * ms},
+		{At: 70 * ms, Kind: Confirmed, Publisher: 3, Sent: 32 * ms}, // is new
+		{At: 100 * ms, Kind: Confirmed, Publisher: 2, Sent: 90 * ms},
+		{At: 4000 * ms, Kind: Confirmed, Publisher: 1, Sent: 51 * ms},
+		{At: 9000 * ms, Kind: Confirmed, Publisher: 3, Sent: 80 * ms},
+	}
+	want := Recovery{Fault: events[2], Confirm: 30 * ms, Pause: 3950 * ms}
+	if got := Check(events).Recoveries; len(got) != 1 || got[0] != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}

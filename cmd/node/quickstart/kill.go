@@ -95,9 +95,10 @@ func (s *show) recoveries(history *chaos.History) error {
 		if len(r.Recoveries) != 1 || r.Recoveries[0].Confirm < 0 {
 			return fmt.Errorf("%s got no confirm after the kill", who)
 		}
-		took := r.Recoveries[0].Confirm.Round(time.Millisecond)
-		s.say("   %s: first confirm %v after the kill", who, took)
+		took, pause := r.Recoveries[0].Confirm.Round(time.Millisecond), r.Recoveries[0].Pause.Round(time.Millisecond)
+		s.say("   %s: first confirm %v after the kill, longest pause %v", who, took, pause)
 		s.figure("first confirm after the kill, "+who, took.String())
+		s.figure("longest pause after the kill, "+who, pause.String())
 	}
 	return nil
 }
