@@ -23,9 +23,15 @@ func newViews(v *catalog.View) *views {
 	return s
 }
 
+// publish shows a view, unless a newer one was shown: a snapshot from the leader may be
+// older than what this member has applied, and what a node has seen it goes on seeing
+// (EX-15). The entries in between follow.
 func (s *views) publish(v *catalog.View) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if v.Index() < s.view.Load().Index() {
+		return
+	}
 	s.view.Store(v)
 	close(s.changed)
 	s.changed = make(chan struct{})
