@@ -157,6 +157,8 @@ func TestResultsPassWithTheDisk(t *testing.T) {
 			}
 			last = at
 		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
 		if len(d.held) > 0 {
 			t.Errorf("%d are held", len(d.held))
 		}
