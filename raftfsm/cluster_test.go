@@ -25,21 +25,6 @@ const testGroup id.GroupID = 1024
 // that no test asked for.
 const testTimeout = 400 * time.Millisecond
 
-// deadline bounds every wait for a condition.
-const deadline = 20 * time.Second
-
-// until polls a condition.
-func until(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	end := time.Now().Add(deadline)
-	for !cond() {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", deadline, what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // record is a command that the test machine has applied.
 type record struct {
 	Meta
@@ -208,6 +193,9 @@ func newCluster(t testing.TB, n int, change func(*member, *Config[reply, string]
 		}
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			c.logState()
+		}
 		for _, m := range c.members {
 			if m.group != nil {
 				_ = m.group.Close()
@@ -328,10 +316,12 @@ func (c *testCluster) propose(header string, bodies ...string) reply {
 // applied tells whether the command is in the log for good.
 func (c *testCluster) applied(header string) bool {
 	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), deadline)
+	defer cancel()
 	var is bool
 	until(c.t, "a barrier", func() bool {
 		l := c.leader()
-		if l.group.Barrier(c.t.Context()) != nil {
+		if l.group.Barrier(ctx) != nil {
 			return false
 		}
 		is = slices.Contains(l.headers(), header)

@@ -13,7 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// spoiled is a transport whose snapshots the test reads before the other side does.
+// spoiled is a transport whose snapshots the test reads before the other side does. spoil
+// is told of those that the other side begins to read, not of calls that find nobody.
 type spoiled struct {
 	*beats
 	spoil func(io.Reader) io.Reader
@@ -22,7 +23,10 @@ type spoiled struct {
 func (s *spoiled) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args *raft.InstallSnapshotRequest,
 	resp *raft.InstallSnapshotResponse, data io.Reader,
 ) error {
-	return s.beats.InstallSnapshot(id, to, args, resp, s.spoil(data))
+	from := sync.OnceValue(func() io.Reader { return s.spoil(data) })
+	return s.beats.InstallSnapshot(id, to, args, resp, readerFunc(func(p []byte) (int, error) {
+		return from().Read(p)
+	}))
 }
 
 var errCut = errors.New("the link was cut")
@@ -42,6 +46,52 @@ func cutAt(r io.Reader, n int64, then func() error) io.Reader {
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// halt is a place in the first transfer, the only one that it touches, where that stands
+// still until the test lets it go on.
+type halt struct {
+	t       testing.TB
+	tries   atomic.Int32 // transfers that began
+	reached chan struct{}
+	then    chan error
+}
+
+func newHalt(t testing.TB) *halt {
+	h := &halt{t: t, reached: make(chan struct{}), then: make(chan error)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%d transfers began", h.tries.Load())
+		}
+	})
+	return h
+}
+
+func (h *halt) spoil(r io.Reader) io.Reader {
+	if h.tries.Add(1) > 1 {
+		return r
+	}
+	return cutAt(r, 8000, func() error {
+		close(h.reached)
+		select {
+		case err := <-h.then:
+			return err
+		case <-h.t.Context().Done(): // the test has failed: its members are to close
+			return errCut
+		}
+	})
+}
+
+// wait waits until the transfer stands still.
+func (h *halt) wait() {
+	h.t.Helper()
+	receive(h.t, "a transfer to get as far as it is to stand still", h.reached)
+}
+
+// goOn has it fail, or go on if err is nil.
+func (h *halt) goOn(err error) {
+	h.t.Helper()
+	send(h.t, "the transfer that stands still to go on", h.then, err)
+}
 
 // behind starts a cluster in which one member is away until only a snapshot helps it.
 func behind(t *testing.T, spoil func(io.Reader) io.Reader) (*testCluster, *member) {
@@ -102,7 +152,7 @@ func TestTransferBeginsAnewAfterEachCut(t *testing.T) {
 		})
 	})
 	c.open(away)
-	<-broken
+	receive(t, "the last transfer that breaks", broken)
 	// It crashes with bodies of the snapshot in its storage, and comes back.
 	c.close(away)
 	if names := away.files(t); len(names) > 0 && tries.Load() == int32(len(offsets)) {
@@ -121,19 +171,10 @@ func TestTransferBeginsAnewAfterEachCut(t *testing.T) {
 // serves nothing of it. When the sender dies, the next leader begins anew.
 func TestTransferThatStandsStill(t *testing.T) {
 	t.Parallel()
-	var tries atomic.Int32
-	reached, goOn := make(chan struct{}), make(chan error)
-	c, away := behind(t, func(r io.Reader) io.Reader {
-		if tries.Add(1) > 1 {
-			return r
-		}
-		return cutAt(r, 8000, func() error {
-			close(reached)
-			return <-goOn
-		})
-	})
+	h := newHalt(t)
+	c, away := behind(t, h.spoil)
 	c.open(away)
-	<-reached
+	h.wait()
 	leader := c.leader()
 	sent := leader.group.snaps.latest()
 	for i := range 100 {
@@ -159,7 +200,7 @@ func TestTransferThatStandsStill(t *testing.T) {
 		}
 	}
 	c.disconnect(leader)
-	goOn <- errCut
+	h.goOn(errCut)
 	until(t, "another leader", func() bool {
 		for _, m := range c.members {
 			if m != leader && m != away && m.group.Leading() {
@@ -192,30 +233,21 @@ func sentIndex(t *testing.T, f *snapshotFile) uint64 {
 // A transfer goes on where the leader's newer snapshot has replaced the one that is sent.
 func TestTransferGoesOnBehindANewerSnapshot(t *testing.T) {
 	t.Parallel()
-	var tries atomic.Int32
-	reached, goOn := make(chan struct{}), make(chan error)
-	c, away := behind(t, func(r io.Reader) io.Reader {
-		if tries.Add(1) > 1 {
-			return r
-		}
-		return cutAt(r, 8000, func() error {
-			close(reached)
-			return <-goOn
-		})
-	})
+	h := newHalt(t)
+	c, away := behind(t, h.spoil)
 	c.open(away)
-	<-reached
+	h.wait()
 	leader := c.leader()
 	c.propose("keep 1", "one")
 	if err := leader.group.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	goOn <- nil
+	h.goOn(nil)
 	c.equal()
 	if n := away.readable(t); n != 1 {
 		t.Errorf("%d bodies", n)
 	}
-	if n := tries.Load(); n != 1 {
+	if n := h.tries.Load(); n != 1 {
 		t.Errorf("%d transfers", n)
 	}
 }

@@ -179,9 +179,7 @@ func TestMemberRestoredBySnapshotHasTheBodies(t *testing.T) {
 		s := away.group.Stats()
 		return s.SnapshotIndex > 0 && (s.FirstIndex == 0 || s.FirstIndex > s.SnapshotIndex)
 	})
-	for c.leader() != away {
-		_ = c.leader().group.TransferLeadership(t.Context(), away.node) // tried again if it fails
-	}
+	c.transfer(away)
 	c.propose("by the restored one", "body")
 	c.equal()
 	// From sparse entries to the next member.

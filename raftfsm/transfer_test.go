@@ -44,7 +44,7 @@ func answersHoldOverTransfers(t *testing.T, driven bool) {
 		}
 		header := fmt.Sprintf("c%d", i)
 		wg.Add(1)
-		window <- struct{}{}
+		send(t, "an answer to one of those under way", window, struct{}{})
 		c.leader().group.Submit(command(header, "body"), func(r reply, err error) {
 			defer wg.Done()
 			<-window
@@ -59,7 +59,12 @@ func answersHoldOverTransfers(t *testing.T, driven bool) {
 			answers[header] = err
 		})
 	}
-	wg.Wait()
+	answered := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(answered)
+	}()
+	receive(t, "the answers to all", answered)
 	c.propose("last")
 	c.equal()
 	count := map[string]int{}
@@ -131,7 +136,7 @@ func TestUnknownCommandThatIsAppliedLater(t *testing.T) {
 		answers.Add(1)
 		result <- err
 	})
-	if err := <-result; !errors.Is(err, ErrUnknownOutcome) {
+	if err := receive(t, "an answer", result); !errors.Is(err, ErrUnknownOutcome) {
 		t.Fatalf("answer %v", err)
 	}
 	transports[old].lost.Store(false)
