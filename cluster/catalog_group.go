@@ -24,7 +24,15 @@ type catalogGroup struct {
 	registered atomic.Uint64           // catalog index of this start's registration; 0: not yet
 	refused    atomic.Pointer[error]   // why the catalog will never take this node
 	unlike     atomic.Pointer[error]   // nodes whose Expect is another, as last seen; nil: none
+	// leaderless is since when ready has seen no leader, in nanoseconds since the Unix
+	// epoch; 0: it has one. ledOnce tells that it had one before.
+	leaderless atomic.Int64
+	ledOnce    atomic.Bool
 }
+
+// leaderlessGrace is how long a node stays ready while the catalog elects a leader: its
+// queues go on meanwhile, and whoever asks the catalog waits as long (RE-5, RE-6).
+const leaderlessGrace = 5 * time.Second
 
 const (
 	// catalogRetry is the wait between attempts to reach the catalog's leader.
@@ -264,6 +272,17 @@ func (g *catalogGroup) refuse(why error) {
 	g.c.log.Error("this node may not take part", "error", why)
 }
 
+// led tells whether the catalog has a leader, or had one a moment ago.
+func (g *catalogGroup) led(now time.Time) bool {
+	if g.leader() != "" {
+		g.ledOnce.Store(true)
+		g.leaderless.Store(0)
+		return true
+	}
+	g.leaderless.CompareAndSwap(0, now.UnixNano())
+	return g.ledOnce.Load() && now.Sub(time.Unix(0, g.leaderless.Load())) < leaderlessGrace
+}
+
 // ready tells what is missing before this node's view can be relied on.
 func (g *catalogGroup) ready() error {
 	if err := g.refused.Load(); err != nil {
@@ -281,7 +300,7 @@ func (g *catalogGroup) ready() error {
 			"if others run, check that cluster name and key are alike on all, and the addresses to join: %q",
 			g.c.cfg.Node, g.c.cfg.Name, g.c.cfg.Expect, len(seen), seen, g.c.cfg.Join)
 	}
-	if g.leader() == "" {
+	if !g.led(time.Now()) {
 		return errors.New("cluster: catalog group has no leader: waiting for a majority of its nodes")
 	}
 	if want, have := g.registered.Load(), g.c.views.view.Load().Index(); want == 0 || have < want {
