@@ -295,8 +295,13 @@ func TestInstallSurvivesACrashAtEveryStep(t *testing.T) {
 	t.Parallel()
 	stream := leaderStream(t)
 	for _, c := range []installCase{
-		{last: 10}, {last: 13, term: lostTerm}, {last: 25, term: lostTerm}, {last: 16, term: newTerm}, {last: 25, term: newTerm},
-		{last: 13, term: lostTerm, cut: true}, {last: 25, term: lostTerm, cut: true},
+		{last: 10},
+		{last: 13, term: lostTerm},
+		{last: 25, term: lostTerm},
+		{last: 16, term: newTerm},
+		{last: 25, term: newTerm},
+		{last: 13, term: lostTerm, cut: true},
+		{last: 25, term: lostTerm, cut: true},
 	} {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
