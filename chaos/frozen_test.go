@@ -102,6 +102,11 @@ func TestFrozenDisk(t *testing.T) {
 			t.Fatalf("%s: %v", body, err)
 		}
 	}
+	// The probes over HTTP tell of a node's start a moment before those over gRPC, by which
+	// clients choose; this one waits for it.
+	if _, err := others.ClusterStatus(ctx); err != nil {
+		t.Fatal(err)
+	}
 	publish("before")
 	if q, err := others.GetQueue(ctx, "", "q"); err != nil || q.GetLeader() != first.ID {
 		t.Fatalf("led by %q, %v", q.GetLeader(), err)
