@@ -136,8 +136,15 @@ func engineSuites() []engineSuite {
 			{"DiskUse", "disk-MB", "10 million published and acked, 1,000 stay: disk", "MB", goal{}},
 			{"DiskUse", "live-MB", "10 million published and acked, 1,000 stay: live", "MB", goal{}},
 		}},
+		{name: "failover", figures: failoverFigures()},
 		{name: "idle", pkg: "./cluster", pattern: "^BenchmarkGroups$", env: []string{groupsEnv + strconv.Itoa(idleGroups)}, quickEnv: few, figures: []engineFigure{
 			{"Groups", "cpu_awake_%", fmt.Sprintf("%d idle groups of 3: CPU", idleGroups), "% of a core", atMost(0.2)},
+		}},
+		{name: "hibernated", pkg: "./cluster", pattern: "^BenchmarkHibernated$", env: []string{groupsEnv + strconv.Itoa(manyGroups)}, quickEnv: few, figures: []engineFigure{
+			{"Hibernated", "cpu_hibernated_%", many + " hibernate: CPU", "% of a core", goal{}},
+			{"Hibernated", "kb_hibernated", many + " hibernate: memory of a member", "KB", atMost(8)},
+			{"Hibernated", "ready_s", many + " hibernate: restart until ready", "s", atMost(10)},
+			{"Hibernated", "wake_ms", many + " hibernate: wake one", "ms", goal{}},
 		}},
 		{name: "scale", pkg: "./cluster", pattern: "^BenchmarkGroups$", env: []string{groupsEnv + strconv.Itoa(manyGroups)}, quickEnv: few, figures: []engineFigure{
 			{"Groups", "cpu_awake_%", many + ": CPU at rest", "% of a core", atMost(1)},
@@ -146,13 +153,6 @@ func engineSuites() []engineSuite {
 			{"Groups", "restart_s", many + ": restart", "s", atMost(10)},
 			{"Groups", "kill_s", many + ": a node killed, until all have a leader", "s", atMost(5)},
 		}},
-		{name: "hibernated", pkg: "./cluster", pattern: "^BenchmarkHibernated$", env: []string{groupsEnv + strconv.Itoa(manyGroups)}, quickEnv: few, figures: []engineFigure{
-			{"Hibernated", "cpu_hibernated_%", many + " hibernate: CPU", "% of a core", goal{}},
-			{"Hibernated", "kb_hibernated", many + " hibernate: memory of a member", "KB", atMost(8)},
-			{"Hibernated", "ready_s", many + " hibernate: restart until ready", "s", atMost(10)},
-			{"Hibernated", "wake_ms", many + " hibernate: wake one", "ms", goal{}},
-		}},
-		{name: "failover", figures: failoverFigures()},
 	}
 }
 
