@@ -136,7 +136,7 @@ func (n *testNodes) config(i id.NodeID) Config {
 
 func (n *testNodes) close(c *Cluster) {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := c.Close(ctx); err != nil {
 		n.t.Errorf("closing node %s: %v", c.cfg.Node, err)

@@ -180,7 +180,7 @@ func (s *scale) measure(name string) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	s.b.Logf("%s: heap %d MB, stacks %d MB, sys %d MB", name, m.HeapAlloc>>20, m.StackInuse>>20, m.Sys>>20)
-	s.b.ReportMetric(float64(runtime.NumGoroutine()-s.idle)/members, "goroutines_"+name)
+	s.b.ReportMetric(float64(max(0, runtime.NumGoroutine()-s.idle))/members, "goroutines_"+name)
 	s.b.ReportMetric(float64(openFiles(s.b)), "files")
 }
 
