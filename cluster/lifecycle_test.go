@@ -203,9 +203,13 @@ func TestWithoutMajority(t *testing.T) {
 	if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknownOutcome) {
 		t.Errorf("catalog command: %v", err)
 	}
-	if err := a.Ready(); err == nil || !strings.Contains(err.Error(), "no leader") {
-		t.Errorf("ready: %v", err)
-	}
+	// Not at once: an election takes a moment.
+	poll(t, "a is not ready without the catalog's leader", func() error {
+		if err := a.Ready(); err == nil || !strings.Contains(err.Error(), "no leader") {
+			return fmt.Errorf("ready: %w", errors.Join(err, errWaiting))
+		}
+		return nil
+	})
 }
 
 // The catalog's leader stops: commands find the next one (RE-6).
