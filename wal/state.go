@@ -62,6 +62,8 @@ func parseState(r *record) (state, error) {
 	}
 	if b[8]&flagVote != 0 {
 		s.voteFor = append([]byte{}, b[stateBytes:]...)
+	} else if len(b) > stateBytes {
+		return state{}, errMalformed // no state is written so
 	}
 	return s, nil
 }
