@@ -171,7 +171,13 @@ func TestBeatsOfFrozenPeer(t *testing.T) {
 	b.SetPeer("n1", relay1.address)
 	connected(t, a, b)
 	connected(t, b, a)
-	until(t, "the one that is asked is asked", func() bool { d, up := b.Silent("n1"); return up && d <= 0 })
+	until(t, "the one that is asked is asked in this session", func() bool {
+		s, err := b.session("n1")
+		p := b.pulse("n1")
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return err == nil && !p.last.Before(s.began) // before that, nothing is held against the peer
+	})
 	relay1.freeze()
 	relay2.freeze()
 	until(t, "both are told", func() bool { return beats1.lateFrom("n2") && beats2.lateFrom("n1") })
