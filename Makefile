@@ -40,8 +40,15 @@ build: ## bin/node and bin/quoratectl, static
 quickstart: build ## three processes on loopback show the whole idea
 	$(BIN)/node quickstart $(ARGS)
 
+# What .ci/run runs one by one, to run again what failed.
+TESTS := test-main test-plain test-k8s test-bench cases
+
 .PHONY: test
-test: vet test-main test-plain test-k8s test-bench cases ## everything: all tests of all modules, then the numbered cases
+test: vet $(TESTS) ## everything: all tests of all modules, then the numbered cases
+
+.PHONY: test-targets
+test-targets: ## the targets that make test runs after vet
+	@echo $(TESTS)
 
 .PHONY: vet
 vet: ## go vet on the main module
@@ -53,7 +60,7 @@ test-main: build ## all tests of the main module, with real processes
 
 .PHONY: test-plain
 test-plain: ## what only a build without checks of invariants can show
-	$(GO) test $(TESTFLAGS) -run 'AllocatesNothing' ./quorumq
+	$(GO) test -run 'AllocatesNothing' $(TESTFLAGS) ./quorumq
 
 .PHONY: test-k8s
 test-k8s: ## builds the manifests and decodes them strictly
@@ -65,7 +72,7 @@ test-bench: ## builds and tests the bench module
 
 .PHONY: cases
 cases: build ## the numbered black-box cases, a line each
-	@$(GO) test -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' ./internal/cases | $(GO) run ./internal/cases/report
+	@$(GO) test -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' $(TESTFLAGS) ./internal/cases | $(GO) run ./internal/cases/report
 
 ##@ Deeper checks
 

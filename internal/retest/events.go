@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// event is one line of `go test -json`; fields as in `go doc test2json`.
+type event struct {
+	Action      string
+	Package     string
+	Test        string
+	Output      string
+	FailedBuild string
+}
+
+// failure is a test that failed.
+type failure struct {
+	target string
+	pkg    string // import path
+	test   string // top level: a subtest is repeated with its test
+	output []string
+}
+
+func (f failure) String() string { return f.pkg[strings.LastIndexByte(f.pkg, '/')+1:] + "." + f.test }
+
+var (
+	// caseLine is what internal/cases/report prints of a numbered case.
+	caseLine = regexp.MustCompile(`^(T[0-9]{3}) (ok|skip|FAIL) +[0-9.]+s *(.*)$`)
+	// fatal is what no second run excuses, wherever in a package's output it is.
+	fatal = regexp.MustCompile(`^(panic: |fatal error: |\s*(\| )?WARNING: DATA RACE)`)
+	// fatalInTest is the same in what a failed test printed or logged, of processes that it started too.
+	fatalInTest = regexp.MustCompile(`panic: |panicked: |fatal error: |DATA RACE|broken invariant|state is inconsistent`)
+	// logged is what t.Log and t.Skip write.
+	logged = regexp.MustCompile(`^\s+\S+\.go:\d+: (.*)`)
+)
+
+// casesPackage is where the numbered cases are; their target prints no events.
+const casesPackage = "internal/cases"
+
+// collector takes the output of one target. Write it whole lines or parts of them;
+// one goroutine uses it.
+type collector struct {
+	target string
+	show   io.Writer // what a reader wants to see
+
+	ran     bool // a test or case ended
+	passed  int  // top level only
+	failed  []failure
+	skips   []string
+	broken  []string // what failed and is no test: builds, packages
+	reasons []string // why nothing may be repeated
+
+	running map[string]*test  // by package and test, from its first event
+	fatals  map[string]string // first fatal line of a package that still runs
+	failing map[string]int    // failed tests of a package that still runs
+	partial []byte            // of a line
+	inCase  *failure          // whose lines follow
+}
+
+// test is one that runs, with its subtests' output.
+type test struct {
+	output []string
+	last   string // line that was logged last
+}
+
+func newCollector(target string, show io.Writer) *collector {
+	return &collector{
+		target: target, show: show,
+		running: map[string]*test{}, fatals: map[string]string{}, failing: map[string]int{},
+	}
+}
+
+// Write implements io.Writer.
+func (c *collector) Write(p []byte) (int, error) {
+	c.partial = append(c.partial, p...)
+	for {
+		line, rest, found := bytes.Cut(c.partial, []byte("\n"))
+		if !found {
+			return len(p), nil
+		}
+		c.line(string(line))
+		c.partial = rest
+	}
+}
+
+// end takes how the target ended. A target that failed without saying what, or ran
+// nothing, has failed itself.
+func (c *collector) end(err error) {
+	if len(c.partial) > 0 {
+		c.line(string(c.partial))
+		c.partial = nil
+	}
+	c.closeCase()
+	for _, name := range slices.Sorted(maps.Keys(c.running)) {
+		c.broken = append(c.broken, name+" never ended")
+	}
+	switch {
+	case len(c.failed)+len(c.broken) > 0:
+	case err != nil:
+		c.broken = append(c.broken, fmt.Sprintf("make %s: %v", c.target, err))
+	case !c.ran:
+		c.broken = append(c.broken, fmt.Sprintf("make %s: no test ran", c.target))
+	}
+	if len(c.broken) > 0 {
+		c.reasons = append(c.reasons, c.broken[0])
+	}
+}
+
+func (c *collector) line(line string) {
+	var e event
+	if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
+		c.text(line)
+		return
+	}
+	switch {
+	case e.Test != "":
+		c.ofTest(e)
+	case e.Action == "build-output":
+		c.print(e.Output)
+	case e.Action == "output":
+		c.heed(e)
+		if e.Output != "PASS\n" && e.Output != "FAIL\n" && !strings.HasSuffix(e.Output, "[no test files]\n") {
+			c.print(e.Output)
+		}
+	case e.Action == "fail" && e.Package != "":
+		c.packageFailed(e)
+	case e.Action == "pass":
+		delete(c.fatals, e.Package) // of a test that wanted it
+		delete(c.failing, e.Package)
+	}
+}
+
+// ofTest takes an event of a test or of a subtest.
+func (c *collector) ofTest(e event) {
+	top, _, subtest := strings.Cut(e.Test, "/")
+	key := e.Package + " " + top
+	t := c.running[key]
+	if t == nil {
+		t = &test{}
+		c.running[key] = t
+	}
+	switch e.Action {
+	case "output":
+		c.heed(e)
+		t.output = append(t.output, e.Output)
+		if m := logged.FindStringSubmatch(e.Output); m != nil {
+			t.last = m[1]
+		}
+	case "skip":
+		skip := failure{pkg: e.Package, test: e.Test}.String() + ": " + t.last
+		c.skips = append(c.skips, skip)
+		c.print("skipped: " + skip + "\n")
+	}
+	if subtest || e.Action != "pass" && e.Action != "fail" && e.Action != "skip" {
+		return
+	}
+	c.ran = true
+	delete(c.running, key)
+	switch e.Action {
+	case "pass":
+		c.passed++
+	case "fail":
+		c.failing[e.Package]++
+		for _, line := range t.output {
+			c.print(line)
+		}
+		c.fail(failure{target: c.target, pkg: e.Package, test: top, output: t.output})
+	}
+}
+
+// heed notes the first line of a package that no second run excuses.
+func (c *collector) heed(e event) {
+	if c.fatals[e.Package] == "" && fatal.MatchString(e.Output) {
+		c.fatals[e.Package] = strings.TrimSpace(e.Output)
+	}
+}
+
+func (c *collector) fail(f failure) {
+	c.failed = append(c.failed, f)
+	for _, line := range f.output {
+		if fatalInTest.MatchString(line) {
+			c.reasons = append(c.reasons, fmt.Sprintf("%s printed %q", f, strings.TrimSpace(line)))
+			return
+		}
+	}
+}
+
+func (c *collector) packageFailed(e event) {
+	if line := c.fatals[e.Package]; line != "" {
+		c.reasons = append(c.reasons, fmt.Sprintf("%s printed %q", e.Package, line))
+	}
+	for key, t := range c.running {
+		pkg, name, _ := strings.Cut(key, " ")
+		if pkg != e.Package {
+			continue
+		}
+		for _, line := range t.output {
+			c.print(line)
+		}
+		c.broken = append(c.broken, failure{pkg: pkg, test: name}.String()+" never ended")
+		delete(c.running, key)
+		c.failing[e.Package]++
+	}
+	switch {
+	case e.FailedBuild != "":
+		c.broken = append(c.broken, e.Package+" does not build")
+	case c.failing[e.Package] == 0:
+		c.broken = append(c.broken, e.Package+" failed outside of its tests")
+	}
+	delete(c.fatals, e.Package)
+	delete(c.failing, e.Package)
+}
+
+// text takes a line that is no event: of make, of the go command, of a numbered case.
+func (c *collector) text(line string) {
+	c.print(line + "\n")
+	if output, found := strings.CutPrefix(line, "     | "); found && c.inCase != nil {
+		c.inCase.output = append(c.inCase.output, output+"\n")
+		return
+	}
+	c.closeCase()
+	m := caseLine.FindStringSubmatch(line)
+	if m == nil {
+		return
+	}
+	c.ran = true
+	switch m[2] {
+	case "ok":
+		c.passed++
+	case "skip":
+		c.skips = append(c.skips, m[1]+": "+m[3])
+	case "FAIL":
+		c.inCase = &failure{target: c.target, pkg: casesPackage, test: "Test" + m[1], output: []string{line + "\n"}}
+	}
+}
+
+func (c *collector) closeCase() {
+	if c.inCase != nil {
+		c.fail(*c.inCase)
+		c.inCase = nil
+	}
+}
+
+// print shows text; a screen that fails is nothing to act on.
+func (c *collector) print(text string) {
+	_, _ = io.WriteString(c.show, text)
+}
