@@ -20,6 +20,7 @@ func (q *Queue) applyPurge() {
 		q.dropAnnotations(d.annotations())
 	}
 	q.backlog.reset()
+	clear(q.destinations)
 	q.occupied, q.readyN, q.readySize, q.backlogBytes = 0, 0, 0, 0
 	q.readyDue.heap, q.backDue.heap = nil, nil
 }

@@ -103,18 +103,30 @@ func (q *Queue) checkBacklog() error {
 		return err
 	}
 	last, size := Seq(0), uint64(0)
+	moving := make(map[uint16]int)
 	for d := range q.backlog.all() {
 		if d.seq <= last || d.seq >= q.backlogNext {
 			return inv("backlog number %d after %d, next is %d", d.seq, last, q.backlogNext)
 		}
-		if d.reason < ReasonRejected || d.reason > ReasonDeliveryLimit {
-			return inv("backlog number %d has reason %d", d.seq, d.reason)
+		if d.to == 0 && (d.reason < ReasonRejected || d.reason > ReasonDeliveryLimit) || d.to != 0 && d.reason != 0 {
+			return inv("backlog number %d has reason %d and destination %d", d.seq, d.reason, d.to)
+		}
+		if d.to != 0 {
+			moving[d.to]++
 		}
 		last = d.seq
 		size += uint64(d.size)
 	}
 	if size != q.backlogBytes {
 		return inv("backlog has %d bytes, counted %d", size, q.backlogBytes)
+	}
+	for n, d := range q.destinations {
+		if d.id != n || d.count == 0 || d.count != moving[n] {
+			return inv("%d messages are on their way to destination %d, counted %d", moving[n], n, d.count)
+		}
+	}
+	if len(moving) != len(q.destinations) {
+		return inv("messages are on their way to %d destinations, known are %d", len(moving), len(q.destinations))
 	}
 	return nil
 }

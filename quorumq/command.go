@@ -28,6 +28,7 @@ const (
 	kindLead
 	kindRenew
 	kindExtend
+	kindMove
 )
 
 // NewMessage is what the machine must know of a message to be enqueued; the body is
@@ -227,3 +228,4 @@ func (*NodeUp) kind() kind        { return kindNodeUp }
 func (*Lead) kind() kind          { return kindLead }
 func (*Renew) kind() kind         { return kindRenew }
 func (*Extend) kind() kind        { return kindExtend }
+func (*Move) kind() kind          { return kindMove }

@@ -4,32 +4,42 @@ package quorumq
 // queue, as the dead-letter mode in force says (DL-2). The message is no longer
 // accounted for anywhere when discard is called.
 func (q *Queue) discard(h *held, reason Reason) {
-	d := discarded{
-		index: h.index, slot: h.slot, size: h.size,
-		annIndex: h.annIndex, annSlot: h.annSlot,
-		failures: h.failures, acquired: h.acquired,
-		reason: reason, at: q.now,
-	}
 	q.stats.discarded[q.config.DeadLetter][reason]++ // DL-52
 	switch q.config.DeadLetter {
 	case DeadLetterAtLeastOnce:
-		// DL-21: in the same entry, counted, its body kept.
-		d.seq = q.backlogNext
-		q.backlogNext++
-		q.backlog.push(uint64(d.seq), d)
-		q.backlogBytes += uint64(d.size)
-		q.effects.Backlog = true
+		q.intoBacklog(h, reason, 0)
 		return
 	case DeadLetterAtMostOnce:
-		q.effects.Copies = append(q.effects.Copies, d.public()) // DL-11: in this order
+		d := q.record(h, reason, 0)
+		q.effects.Copies = append(q.effects.Copies, q.public(&d)) // DL-11: in this order
 	case DeadLetterDisabled:
 	}
 	q.release(h.body())
 	q.dropAnnotations(h.annotations())
 }
 
-func (d *discarded) public() Discarded {
-	return Discarded{
+// intoBacklog keeps a message in the same entry, counted, with its body (DL-21), until the
+// forwarder has brought it to where it goes.
+func (q *Queue) intoBacklog(h *held, reason Reason, to uint16) {
+	d := q.record(h, reason, to)
+	d.seq = q.backlogNext
+	q.backlogNext++
+	q.backlog.push(uint64(d.seq), d)
+	q.backlogBytes += uint64(d.size)
+	q.effects.Backlog = true
+}
+
+func (q *Queue) record(h *held, reason Reason, to uint16) discarded {
+	return discarded{
+		index: h.index, slot: h.slot, size: h.size,
+		annIndex: h.annIndex, annSlot: h.annSlot,
+		failures: h.failures, acquired: h.acquired,
+		reason: reason, to: to, at: q.now,
+	}
+}
+
+func (q *Queue) public(d *discarded) Discarded {
+	x := Discarded{
 		Seq:           d.seq,
 		Body:          d.body(),
 		Annotations:   d.annotations(),
@@ -38,6 +48,10 @@ func (d *discarded) public() Discarded {
 		AcquiredCount: d.acquired,
 		At:            d.at,
 	}
+	if d.to != 0 {
+		x.To = &q.destinations[d.to].Destination
+	}
+	return x
 }
 
 // Backlog appends up to limit discarded messages with numbers above after, in the order
@@ -50,7 +64,7 @@ func (q *Queue) Backlog(dst []Discarded, after Seq, limit int) []Discarded {
 		if limit <= 0 {
 			break
 		}
-		dst = append(dst, d.public())
+		dst = append(dst, q.public(d))
 		limit--
 	}
 	return dst
@@ -76,7 +90,12 @@ func (q *Queue) applyBacklogSettle(c *BacklogSettle) {
 				break
 			}
 			gone, _ := q.backlog.take(next)
-			q.stats.confirmed++
+			if gone.to != 0 {
+				q.stats.moved++
+				q.arrived(gone.to)
+			} else {
+				q.stats.confirmed++
+			}
 			q.backlogBytes -= uint64(gone.size)
 			q.release(gone.body())
 			q.dropAnnotations(gone.annotations())

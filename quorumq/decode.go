@@ -30,12 +30,14 @@ type Decoder struct {
 	lead          Lead
 	renew         Renew
 	extend        Extend
+	move          Move
 
 	messages  []NewMessage
 	producers []ProducerID
 	letters   []Letter
 	msgIDs    []MsgIDRange
 	seqs      []SeqRange
+	places    []Place
 }
 
 // Decode returns the command; it is valid until the next call. It takes exactly what
@@ -118,6 +120,9 @@ func (d *Decoder) fields(k kind) Command {
 		r.check(d.extend.TimeoutMs > 0, errZero)
 		d.extend.Ranges = d.takeMsgIDRanges()
 		return &d.extend
+	case kindMove:
+		d.move = Move{To: r.destination(), Places: d.takePlaces()}
+		return &d.move
 	case kindRenew:
 		return &d.renew
 	default:
@@ -248,6 +253,17 @@ func (d *Decoder) takeMsgIDRanges() []MsgIDRange {
 		d.msgIDs = append(d.msgIDs, MsgIDRange{First: MsgID(first), Last: MsgID(first + more)})
 	}
 	return d.msgIDs
+}
+
+func (d *Decoder) takePlaces() []Place {
+	r := &d.r
+	d.places = d.places[:0]
+	for range r.count(2) {
+		p := Place{Order: r.u(), Return: r.u()}
+		r.check(p.Number() > 0, errZero)
+		d.places = append(d.places, p)
+	}
+	return d.places
 }
 
 func (d *Decoder) takeSeqRanges() []SeqRange {

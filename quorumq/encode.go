@@ -70,6 +70,8 @@ func AppendCommand(b []byte, c Command) []byte {
 		return putU(putNode(b, c.Node), c.Term)
 	case *Extend:
 		return putMsgIDRanges(putU(putConsumer(b, c.Consumer), uint64(c.TimeoutMs)), c.Ranges)
+	case *Move:
+		return putMove(b, c)
 	default: // Expire, Purge, Renew
 		return b
 	}
@@ -168,6 +170,14 @@ func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool
 		flags |= flagAnnotations
 	}
 	return putMsgIDRanges(append(putConsumer(b, k), flags), rs)
+}
+
+func putMove(b []byte, c *Move) []byte {
+	b = putU(putDestination(b, c.To), uint64(len(c.Places)))
+	for _, p := range c.Places {
+		b = putU(putU(b, p.Order), p.Return)
+	}
+	return b
 }
 
 func putMsgIDRanges(b []byte, rs []MsgIDRange) []byte {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-var codeNames = [...]string{"ok", "gap", "fenced", "unknown consumer", "exclusive", "malformed", "single active"}
+var codeNames = [...]string{"ok", "gap", "fenced", "unknown consumer", "exclusive", "malformed", "single active", "too many"}
 
 // answer writes a reply and its effects as text.
 func answer(r Reply, e Effects) string {
@@ -99,7 +99,11 @@ func formatDiscarded(word string, d Discarded) string {
 	if d.Seq > 0 {
 		s += fmt.Sprintf(" %d", d.Seq)
 	}
-	s += fmt.Sprintf(" body %s %s at %d", ref(d.Body), d.Reason, d.At)
+	why := d.Reason.String()
+	if d.To != nil {
+		why = "moved to " + formatDestination(*d.To)
+	}
+	s += fmt.Sprintf(" body %s %s at %d", ref(d.Body), why, d.At)
 	if d.Annotations != (BodyRef{}) {
 		s += " annotated " + ref(d.Annotations)
 	}
@@ -150,6 +154,9 @@ func show(q *Queue) string {
 		{"dedup", o.Dedup},
 		{"confirmed", o.Confirmed},
 		{"repeats", o.Repeats},
+		{"moving", o.Moving},
+		{"moved", o.Moved},
+		{"removed", o.Removed},
 	} {
 		if c.count > 0 {
 			fmt.Fprintf(&b, "%s %d\n", c.name, c.count)

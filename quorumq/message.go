@@ -102,7 +102,8 @@ type discarded struct {
 	size     uint32
 	failures uint32
 	acquired uint32
-	reason   Reason
+	reason   Reason // 0: moved
+	to       uint16 // number of the destination that it is moved to; 0: a dead letter
 }
 
 func (d *discarded) body() BodyRef        { return BodyRef{Index: d.index, Slot: d.slot} }
@@ -115,7 +116,7 @@ func (d *discarded) put(c *columns, i int) {
 	c[1][i] = uint64(d.slot)
 	c[2][i] = uint64(d.size)
 	c[3][i] = uint64(d.at)
-	c[4][i] = uint64(d.reason)
+	c[4][i] = d.cause()
 	c[5][i] = d.annIndex
 	c[6][i] = uint64(d.annSlot)
 	c[7][i] = uint64(d.failures)
@@ -125,9 +126,10 @@ func (d *discarded) put(c *columns, i int) {
 func (d *discarded) take(c *columns, i int, key, _ uint64) {
 	*d = discarded{
 		seq: Seq(key), index: c[0][i], slot: narrow(c[1][i]), size: narrow(c[2][i]), at: Time(c[3][i]),
-		reason: Reason(min(c[4][i], uint64(ReasonDeliveryLimit)+1)), annIndex: c[5][i], annSlot: narrow(c[6][i]),
+		annIndex: c[5][i], annSlot: narrow(c[6][i]),
 		failures: narrow(c[7][i]), acquired: narrow(c[8][i]),
 	}
+	d.setCause(c[4][i])
 }
 
 func (d *discarded) valid() bool {

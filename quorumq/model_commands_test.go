@@ -47,12 +47,12 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 }
 
 func (q *model) message(body BodyRef, nm NewMessage) *mMessage {
-	q.ord++
-	return &mMessage{body: body, size: nm.Size, at: q.now, ttl: nm.TTLMs, level: min(int(nm.Priority), 31), ord: q.ord}
+	return &mMessage{body: body, size: nm.Size, at: q.now, ttl: nm.TTLMs, level: min(int(nm.Priority), 31), ord: q.ord + 1}
 }
 
 func (q *model) store(m *mMessage) {
 	q.reply.Stored++
+	q.ord++
 	if q.c.Overflow == OverflowDropHead && q.c.MaxLengthBytes >= 0 && int64(m.size) > q.c.MaxLengthBytes {
 		q.discard(m, ReasonMaxLen)
 		return
@@ -60,6 +60,40 @@ func (q *model) store(m *mMessage) {
 	q.ready = append(q.ready, m)
 	q.dropHead()
 	q.assign()
+}
+
+// move takes what stands at the places.
+func (q *model) move(c *Move) {
+	to := c.To
+	known := slices.ContainsFunc(q.backlog, func(d Discarded) bool { return d.To != nil && *d.To == to })
+	others := map[Destination]bool{}
+	for _, d := range q.backlog {
+		if d.To != nil {
+			others[*d.To] = true
+		}
+	}
+	if to.Kind != ToNowhere && !known && len(others) == MaxDestinations {
+		q.reply.Code = CodeTooMany
+		return
+	}
+	for _, p := range c.Places {
+		for _, m := range append(slices.Clone(q.ready), q.back...) {
+			if p != (Place{Order: uint64(m.ord<<5 | m.level), Return: m.number}) {
+				continue
+			}
+			q.remove(m)
+			q.reply.Count++
+			if to.Kind == ToNowhere {
+				continue
+			}
+			q.seq++
+			q.backlog = append(q.backlog, Discarded{
+				Seq: q.seq, Body: m.body, Annotations: m.notes, DeliveryCount: m.fails, AcquiredCount: m.acquired, At: q.now, To: &to,
+			})
+			q.sizes[m.body] = m.size
+			q.e.Backlog = true
+		}
+	}
 }
 
 func (q *model) transfer(m Meta, c *Transfer) {

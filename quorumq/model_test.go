@@ -22,6 +22,7 @@ type model struct {
 	backlog   []Discarded
 	sizes     map[BodyRef]uint32 // of the backlog
 	seq       Seq                // newest of the backlog
+	returns   uint64
 	baseID    MsgID
 	nodes     map[id.NodeID]*mNode
 	sessions  map[SessionKey]MsgID // base of each
@@ -41,6 +42,7 @@ type mMessage struct {
 	at              Time
 	ttl             int64
 	level, ord      int
+	number          uint64 // of the latest return
 	fails, acquired uint32
 }
 
@@ -187,6 +189,8 @@ func (q *model) command(m Meta, c Command) {
 		}
 	case *Get:
 		q.get(c)
+	case *Move:
+		q.move(c)
 	case *Purge:
 		q.reply.Count = uint64(len(q.ready) + len(q.back) + len(q.backlog))
 		q.ready, q.back, q.backlog = nil, nil, nil
@@ -368,6 +372,8 @@ func (q *model) giveBack(m *mMessage, failed bool) {
 	case q.expired(m):
 		q.discard(m, ReasonExpired)
 	default:
+		q.returns++
+		m.number = q.returns
 		q.back = append(q.back, m)
 	}
 }

@@ -22,6 +22,7 @@ type Queue struct {
 	backlog      deque[discarded, *discarded]
 	backlogNext  Seq // number of the next discarded message
 	backlogBytes uint64
+	destinations map[uint16]*destination // that messages of the backlog are moved to, by number
 
 	// annotations counts the messages that share a body of annotations (DEL-11).
 	annotations map[BodyRef]uint32
@@ -58,7 +59,7 @@ type pools struct {
 type stats struct {
 	enqueued, refused, settled, expired, delivered     uint64
 	redelivered, returned, limitHits, dedup, confirmed uint64
-	repeats                                            uint64
+	repeats, moved, removed                            uint64
 	discarded                                          [3][5]uint64 // by DeadLetterMode, then Reason
 }
 
@@ -85,6 +86,8 @@ func New(uid id.QueueUID, c Config) *Queue {
 		sources:     make(map[id.QueueUID]*source),
 		annotations: make(map[BodyRef]uint32),
 		backlogNext: 1,
+
+		destinations: make(map[uint16]*destination),
 	}
 	q.backNext, q.ordNext = 1, 1
 	q.turn = 1
@@ -161,6 +164,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		// Done by every command.
 	case *Purge:
 		q.applyPurge()
+	case *Move:
+		q.applyMove(c)
 	case *Configure:
 		q.applyConfigure(c)
 	case *BacklogSettle:

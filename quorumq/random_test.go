@@ -115,6 +115,9 @@ func figures(q *Queue) string {
 	for _, d := range q.Backlog(nil, 0, 1<<30) {
 		s += formatDiscarded("backlog", d)
 	}
+	for part := PartReady; part <= PartBacklog; part++ {
+		s += formatPeeked(peekAll(q, PeekFrom{Part: part}, 3))
+	}
 	return s + fmt.Sprintln(slices.Collect(q.Live()))
 }
 
@@ -143,7 +146,7 @@ func (q *model) figures() string {
 	}
 	slices.SortFunc(live, compareRefs)
 	return fmt.Sprintf("ready %d %d, unsettled %d, backlog %d %d\n", len(q.ready)+len(q.back), ready, unsettled, len(q.backlog), backlogged) +
-		lines + fmt.Sprintln(live)
+		lines + formatPeeked(q.peekReady()) + formatPeeked(q.peekUnsettled()) + formatPeeked(q.peekBacklog()) + fmt.Sprintln(live)
 }
 
 // generator makes random commands that mostly make sense.
@@ -336,6 +339,8 @@ func (g *generator) command() Command {
 		return &Get{Session: g.session(), AutoAck: g.one(3)}
 	case p < 88:
 		return &Expire{}
+	case p < 89:
+		return g.move()
 	case p < 92:
 		settled := g.q.BacklogSettled()
 		first := max(settled+Seq(g.IntN(6)), 1)
@@ -343,6 +348,31 @@ func (g *generator) command() Command {
 	default:
 		return g.rare(p - 92)
 	}
+}
+
+// move takes some messages that are ready, and some that are not there any more.
+func (g *generator) move() Command {
+	c := &Move{To: Destination{Kind: DestinationKind(g.IntN(5))}}
+	switch c.To.Kind {
+	case ToQueue:
+		c.To.Name = "q"
+	case ToExchange:
+		c.To.Name, c.To.HasKey = "x", g.one(2)
+		if c.To.HasKey {
+			c.To.Key = "k"
+		}
+	default:
+	}
+	page, _, _ := g.q.Peek(nil, PeekFrom{Skip: uint64(g.IntN(6))}, 10*g.scale)
+	for i := range page {
+		if g.one(2) {
+			c.Places = append(c.Places, page[i].Place)
+		}
+	}
+	if g.one(4) {
+		c.Places = append(c.Places, Place{Order: uint64(32 + g.IntN(1000)), Return: uint64(g.IntN(3))})
+	}
+	return c
 }
 
 func (g *generator) rare(p int) Command {

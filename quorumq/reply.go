@@ -14,7 +14,7 @@ type Reply struct {
 	Stored int
 	// Delivery is what Get assigned; nil if the queue has nothing.
 	Delivery *Delivery
-	// Count is what Purge removed or Extend extended, or the ready messages left after Get.
+	// Count is what Purge removed, Move took or Extend extended, or the ready messages left after Get.
 	Count uint64
 	// LastMsgID is the consumer's newest id, after Checkout: it numbers on from there, and
 	// a Credit limit counts from there.
@@ -41,6 +41,8 @@ const (
 	CodeMalformed
 	// CodeSingleActive: Get of a queue with a single active consumer (DEL-5).
 	CodeSingleActive
+	// CodeTooMany: messages are on their way to MaxDestinations others already.
+	CodeTooMany
 )
 
 // Delivery is a message assigned to a consumer.
@@ -63,6 +65,9 @@ type Discarded struct {
 	DeliveryCount uint32
 	AcquiredCount uint32
 	At            Time // when it was discarded
+	// To is where a moved message goes, which is no dead letter and has no Reason; nil for all
+	// others. It never changes.
+	To *Destination
 }
 
 // Effects are what a command wants done outside the machine. Only the leader that
@@ -118,7 +123,8 @@ type Overview struct {
 	Repeats                                                 uint64       // messages that a producer sent again and that were answered from memory
 	DeadLettered                                            [5]uint64    // by Reason; Dropped counts those without dead-lettering
 	Discarded                                               [3][5]uint64 // by DeadLetterMode, then Reason (DL-52)
-	Confirmed                                               uint64       // backlog messages that the forwarder settled (DL-52)
+	Confirmed                                               uint64       // dead letters of the backlog that the forwarder settled (DL-52)
+	Moving, Moved, Removed                                  uint64       // by Move (G-13): in the backlog, gone from it, taken off
 	Full                                                    bool         // not even an empty message would be taken (LEN-7)
 	OldestReady                                             Time         // when the oldest ready message was enqueued; 0 = none
 	Now                                                     Time

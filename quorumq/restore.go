@@ -12,22 +12,27 @@ import (
 // this version, or of a state that no queue can be in, are an error.
 func Restore(b []byte) (*Queue, error) {
 	r := &reader{b: b, nodes: make(map[string]id.NodeID)}
-	v := r.byte()
-	if r.err == nil && v != snapshotVersion && v != snapshotWithoutUse {
+	r.version = r.byte()
+	if v := r.version; r.err == nil && (v < snapshotWithoutUse || v > snapshotVersion) {
 		return nil, fmt.Errorf("quorumq: snapshot has version %d, this node knows %d", v, snapshotVersion)
 	}
 	uid := id.QueueUID(r.u())
 	q := New(uid, r.config())
 	q.now, q.timer = Time(r.i()), Time(r.i())
 	q.used = q.now
-	if r.old = v != snapshotVersion; !r.old {
+	if r.knowsUse() {
 		q.used, q.leaseDue = Time(r.i()), Time(r.i())
 		r.check(q.used <= q.now, errRange)
 	}
 	q.ordNext, q.backNext, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())
 	q.turn, q.baseID = r.u(), MsgID(r.u())
 	r.check(q.ordNext > 0 && q.backNext > 0 && q.backlogNext > 0 && q.turn > 0, errZero)
-	for _, v := range q.stats.all() {
+	all := q.stats.all()
+	known := all[:]
+	if !r.knowsMoves() {
+		known = all[:countersBefore]
+	}
+	for _, v := range known {
 		*v = r.u()
 	}
 	q.takeNodes(r)
@@ -35,6 +40,9 @@ func Restore(b []byte) (*Queue, error) {
 	q.takeProducers(r)
 	q.takeSessions(r)
 	q.takeTurns(r)
+	if r.knowsMoves() {
+		q.takeDestinations(r)
+	}
 	q.takeWindows(r)
 	q.standbys()
 	q.takeReady(r)
@@ -47,6 +55,29 @@ func Restore(b []byte) (*Queue, error) {
 		return nil, fmt.Errorf("restore %v: %w", uid, err)
 	}
 	return q, nil
+}
+
+// knowsUse tells whether a snapshot has times of use and leases.
+func (r *reader) knowsUse() bool { return r.version > snapshotWithoutUse }
+
+func (r *reader) knowsMoves() bool { return r.version > snapshotWithoutMoves }
+
+func (q *Queue) takeDestinations(r *reader) {
+	n := r.count(4)
+	r.check(n <= MaxDestinations, errRange)
+	last := uint64(0)
+	known := make(map[Destination]bool, n)
+	for range n {
+		id := r.upTo(MaxDestinations)
+		d := &destination{id: uint16(id), Destination: r.destination()}
+		r.check(id > last && !known[d.Destination], errUnordered)
+		r.check(d.Kind != ToNowhere, errRange)
+		if r.err != nil {
+			return
+		}
+		q.destinations[d.id] = d
+		known[d.Destination], last = true, id
+	}
 }
 
 func (q *Queue) takeNodes(r *reader) {
@@ -138,7 +169,7 @@ func (q *Queue) takeConsumer(r *reader, s *session) *consumer {
 	c.priority = int32(priority)
 	r.check(int64(c.priority) == priority, errRange)
 	c.last = MsgID(r.u())
-	if !r.old {
+	if r.knowsUse() {
 		q.takeLease(r, c, flags)
 	}
 	if flags&flagActive != 0 {
@@ -215,7 +246,7 @@ func (q *Queue) takeWindow(r *reader, c *consumer) {
 		}
 		a.annIndex, a.annSlot = r.u(), r.u32()
 		a.failures, a.acquired = r.u32(), r.u32()
-		if !r.old {
+		if r.knowsUse() {
 			a.due = prev.due + Time(r.z())
 			r.check(a.due == 0 || a.due > 0 && 0 < c.due && c.due <= a.due, errRange)
 		}
@@ -265,6 +296,9 @@ func (q *Queue) takeBacklog(r *reader) {
 	takeBlocks(r, &q.backlog, func(d *discarded) {
 		q.shareAnnotations(d.annotations())
 		q.backlogBytes += uint64(d.size)
+		if to := q.destinations[d.to]; to != nil {
+			to.count++
+		}
 	})
 }
 

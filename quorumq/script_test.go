@@ -53,6 +53,9 @@ func (s *script) run(d *datadriven.TestData) string {
 		}
 		fmt.Fprintf(&b, "settled up to %d\n", s.one.BacklogSettled())
 		return b.String()
+	case "peek":
+		from := PeekFrom{Part: partArg(d), Skip: uint64(intArg(d, "skip", 0)), Number: uint64(intArg(d, "number", 0))}
+		return formatPeeked(peekAll(s.one, from, int(intArg(d, "page", 3))))
 	case "live":
 		var refs []string
 		for r := range s.one.Live() {
@@ -156,6 +159,8 @@ func parseCommand(d *datadriven.TestData) Command {
 		return &Discard{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d), Failed: d.HasArg("failed"), HasAnnotations: d.HasArg("annotations")}
 	case "get":
 		return &Get{Session: sessionArg(d, "session", "n1.1.1"), AutoAck: d.HasArg("auto-ack")}
+	case "move":
+		return moveArg(d)
 	case "expire":
 		return &Expire{}
 	case "purge":

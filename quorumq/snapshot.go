@@ -6,10 +6,13 @@ import (
 )
 
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 3
+const snapshotVersion = 4
 
-// snapshotWithoutUse is the version before, which does not say when the queue was used last.
-const snapshotWithoutUse = 2
+// Versions that are read too.
+const (
+	snapshotWithoutUse   = 2 // does not say when the queue was used last, nor of leases
+	snapshotWithoutMoves = 3 // does not know of moved messages
+)
 
 // AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
 // the business of whoever stores it.
@@ -31,11 +34,14 @@ func (q *Queue) putRest(b []byte) []byte {
 	b = q.putSources(b)
 	b = q.putProducers(b)
 	b = q.putSessions(b)
-	return q.putTurns(b)
+	return q.putDestinations(q.putTurns(b))
 }
 
 // counters is the number of counters in a snapshot.
-const counters = 23
+const counters = 25
+
+// countersBefore is how many of them snapshots had that did not know of moved messages.
+const countersBefore = 23
 
 // all returns the counters in their stored order.
 func (s *stats) all() (all [counters]*uint64) {
@@ -49,6 +55,7 @@ func (s *stats) all() (all [counters]*uint64) {
 			n++
 		}
 	}
+	all[n], all[n+1] = &s.moved, &s.removed
 	return all
 }
 
@@ -150,6 +157,15 @@ func (q *Queue) putTurns(b []byte) []byte {
 			s, _ := q.searchOrder(c.key.SessionKey)
 			b = putU(putU(b, uint64(s)), uint64(c.key.Tag))
 		}
+	}
+	return b
+}
+
+// putDestinations writes where messages of the backlog are moved to.
+func (q *Queue) putDestinations(b []byte) []byte {
+	b = putU(b, uint64(len(q.destinations)))
+	for _, n := range slices.Sorted(maps.Keys(q.destinations)) {
+		b = putDestination(putU(b, uint64(n)), q.destinations[n].Destination)
 	}
 	return b
 }

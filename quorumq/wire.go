@@ -11,7 +11,7 @@ import (
 // MaxNodeIDBytes bounds the name of a node in stored commands and snapshots.
 const MaxNodeIDBytes = 255
 
-// maxInternedNodes bounds the node names that a reader keeps for reuse.
+// maxInternedNodes bounds the names that a reader keeps for reuse.
 const maxInternedNodes = 1024
 
 var (
@@ -31,7 +31,7 @@ var (
 // reader takes numbers off stored bytes; after the first error it returns zeros.
 type reader struct {
 	b     []byte
-	old   bool // of a snapshot: without times of use and leases
+	version byte // of a snapshot
 	err   error
 	nodes map[string]id.NodeID // interned names; nil: none are kept
 }
@@ -137,6 +137,11 @@ func (r *reader) node() id.NodeID {
 	}
 	name := r.b[:n]
 	r.b = r.b[n:]
+	return r.intern(name)
+}
+
+// intern returns a name of a node, or another one, without allocating if it is known.
+func (r *reader) intern(name []byte) id.NodeID {
 	if known, ok := r.nodes[string(name)]; ok {
 		return known
 	}
@@ -183,6 +188,42 @@ func putSession(b []byte, k SessionKey) []byte {
 
 func (r *reader) session() SessionKey {
 	return SessionKey{Node: r.node(), Epoch: id.Epoch(r.u()), Session: r.u()}
+}
+
+func putDestination(b []byte, d Destination) []byte {
+	b = putText(append(b, byte(d.Kind)), d.Name)
+	if b = putBool(b, d.HasKey); d.HasKey {
+		b = putText(b, d.Key)
+	}
+	return b
+}
+
+// destination takes one, in the one form that each has.
+func (r *reader) destination() Destination {
+	d := Destination{Kind: DestinationKind(r.upTo(uint64(ToOriginExchange))), Name: r.text()}
+	if d.HasKey = r.bool(); d.HasKey {
+		d.Key = r.text()
+	}
+	named := d.Kind == ToQueue || d.Kind == ToExchange
+	r.check((named || d.Name == "") && (d.Kind == ToExchange || !d.HasKey), errRange)
+	return d
+}
+
+// putText writes a name or key of a destination.
+func putText(b []byte, s string) []byte {
+	s = s[:min(len(s), MaxDestinationBytes)]
+	return append(putU(b, uint64(len(s))), s...)
+}
+
+func (r *reader) text() string {
+	n := r.upTo(MaxDestinationBytes)
+	if uint64(len(r.b)) < n {
+		r.fail(errShort)
+		return ""
+	}
+	name := r.b[:n]
+	r.b = r.b[n:]
+	return string(r.intern(name))
 }
 
 func putConsumer(b []byte, k ConsumerKey) []byte {

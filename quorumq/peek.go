@@ -1,0 +1,178 @@
+package quorumq
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Part is one of the places where a queue keeps messages.
+type Part uint8
+
+// The parts.
+const (
+	// PartReady: in the order in which they would be delivered (DEL-1).
+	PartReady Part = iota
+	// PartUnsettled: with consumers, in the order of assignment.
+	PartUnsettled
+	// PartBacklog: on their way to other queues, in the order of their discards.
+	PartBacklog
+)
+
+// PeekFrom is where a page of Peek begins; the zero value is the front of the ready
+// messages.
+type PeekFrom struct {
+	Part Part
+	// Stage and Key are what an earlier page ended with.
+	Stage uint8
+	Key   uint64
+	// Skip is how many messages are left out first.
+	Skip uint64
+	// Number: only messages with this number or a higher one are shown.
+	Number uint64
+}
+
+// Peeked is a message as it stands in the queue.
+type Peeked struct {
+	Place       Place // of ready and unsettled ones
+	Number      uint64
+	Priority    uint8
+	Body        BodyRef
+	Annotations BodyRef
+	Size        uint32
+	At          Time // when it was enqueued; of the backlog, when it was discarded
+	Expires     Time // of ready ones; 0: never
+	// DeliveryCount and AcquiredCount are as in Delivery.
+	DeliveryCount, AcquiredCount uint32
+	Consumer                     ConsumerKey  // of unsettled ones
+	Reason                       Reason       // of dead letters in the backlog
+	To                           *Destination // of moved messages in the backlog
+}
+
+// Peek looks at up to limit messages and appends those that from asks for. more tells that
+// there may be others, at next. It changes nothing.
+func (q *Queue) Peek(dst []Peeked, from PeekFrom, limit int) (out []Peeked, next PeekFrom, more bool) {
+	switch from.Part {
+	case PartReady:
+		return q.peekReady(dst, from, limit)
+	case PartUnsettled:
+		return q.peekUnsettled(dst, from, limit)
+	case PartBacklog:
+		return q.peekBacklog(dst, from, limit)
+	default:
+		return dst, from, false
+	}
+}
+
+// peekReady has a stage for the returned list and one for each level, from the highest.
+func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+	for ; int(from.Stage) <= levels; from.Stage, from.Key = from.Stage+1, 0 {
+		if limit <= 0 {
+			return dst, from, true
+		}
+		if from.Stage == 0 {
+			from.Key, from.Skip = skipped(&q.back, from.Key, from.Skip)
+			for r := range q.back.from(from.Key) {
+				if limit--; limit < 0 {
+					return dst, from, true
+				}
+				from.Key = r.number + 1
+				if r.key() >= from.Number {
+					dst = append(dst, q.peeked(&r.held, r.number))
+				}
+			}
+			continue
+		}
+		level := &q.ready[levels-int(from.Stage)]
+		from.Key, from.Skip = skipped(level, max(from.Key, from.Number), from.Skip)
+		for m := range level.from(from.Key) {
+			if limit--; limit < 0 {
+				return dst, from, true
+			}
+			from.Key = m.key() + 1
+			dst = append(dst, q.peeked(&held{message: *m}, 0))
+		}
+	}
+	return dst, from, false
+}
+
+func (q *Queue) peeked(h *held, number uint64) Peeked {
+	return Peeked{
+		Place: Place{Order: h.ord, Return: number}, Number: h.key(), Priority: uint8(h.level()), Body: h.body(),
+		Annotations: h.annotations(), Size: h.size, At: h.at, Expires: q.expiry(&h.message),
+		DeliveryCount: h.failures, AcquiredCount: h.acquired,
+	}
+}
+
+// peekUnsettled puts what all consumers hold in order: a page costs as much as they hold.
+func (q *Queue) peekUnsettled(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+	type one struct {
+		turn uint64
+		c    *consumer
+		a    *assigned
+	}
+	var all []one
+	for _, s := range q.order {
+		for _, c := range s.consumers {
+			for a := range c.held.all() {
+				if a.turn >= from.Key && a.key() >= from.Number {
+					all = append(all, one{a.turn, c, a})
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b one) int { return cmp.Compare(a.turn, b.turn) })
+	all = all[min(from.Skip, uint64(len(all))):]
+	from.Skip = 0
+	n := min(len(all), max(limit, 0))
+	for _, x := range all[:n] {
+		p := q.peeked(&x.a.held, 0)
+		p.Expires, p.Consumer = 0, x.c.key
+		dst = append(dst, p)
+		from.Key = x.turn + 1
+	}
+	return dst, from, n < len(all)
+}
+
+func (q *Queue) peekBacklog(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+	from.Key, from.Skip = skipped(&q.backlog, max(from.Key, from.Number), from.Skip)
+	for d := range q.backlog.from(from.Key) {
+		if limit--; limit < 0 {
+			return dst, from, true
+		}
+		from.Key = uint64(d.seq) + 1
+		x := q.public(d)
+		dst = append(dst, Peeked{
+			Number: uint64(d.seq), Body: x.Body, Annotations: x.Annotations, Size: d.size, At: d.at,
+			DeliveryCount: d.failures, AcquiredCount: d.acquired, Reason: x.Reason, To: x.To,
+		})
+	}
+	return dst, from, false
+}
+
+// skipped returns the first key from key on behind n records, and how many records more were
+// to be skipped than there are.
+func skipped[T any, P record[T]](d *deque[T, P], key, n uint64) (next, left uint64) {
+	if n == 0 {
+		return key, 0
+	}
+	at, found := d.place(key)
+	i := 0
+	if found {
+		i = int(key % blockLen)
+	}
+	for ; at < len(d.blocks); at++ {
+		b := d.blocks[at]
+		here := uint64(b.live.count() - b.live.rank(min(i, blockLen-1)))
+		if n >= here {
+			n -= here
+			key = (b.id + 1) << blockBits
+			i = 0
+			continue
+		}
+		for ; n > 0; n-- {
+			i = b.live.next(i) + 1
+		}
+		return b.id<<blockBits | uint64(i), 0
+	}
+	return key, n
+}
