@@ -19,7 +19,10 @@ func samples() map[string]catalog.Command {
 	return map[string]catalog.Command{
 		"declare-queue": &catalog.DeclareQueue{
 			VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true, Exclusive: true, AutoDelete: true,
-			Arguments: args, Members: []id.NodeID{"n1", "n2"}, Leader: "n2",
+			Arguments: args, Members: []id.NodeID{"n1", "n2"}, Leader: "n2", Owner: catalog.Owner{Node: "n3", Epoch: 7, Key: "k"},
+		},
+		"declare-transient": &catalog.DeclareQueue{
+			VHost: "/", Name: "t", Type: catalog.QueueClassic, Members: []id.NodeID{"n1"}, Leader: "n1", Home: 300,
 		},
 		"delete-queue": &catalog.DeleteQueue{VHost: "/", Name: "q", UID: 1024},
 		"set-members":  &catalog.SetQueueMembers{UID: 1024, Members: []id.NodeID{"n1"}, Leader: "n1"},

@@ -107,6 +107,16 @@ type DeclareQueue struct {
 	Arguments   message.Table
 	Members     []id.NodeID // registered nodes that shall hold the group
 	Leader      id.NodeID   // preferred leader, one of Members
+	Owner       Owner       // if Exclusive: the connection that it belongs to
+	Home        id.Epoch    // if not Durable: the present epoch of its one member
+}
+
+// Owner names a client's connection: the node that has it, in which of its lives, and a
+// key that nobody can guess. Package broker makes them; the catalog compares them.
+type Owner struct {
+	Node  id.NodeID
+	Epoch id.Epoch
+	Key   string
 }
 
 // DeleteQueue removes a queue and its bindings. A missing queue is fine: Deleted

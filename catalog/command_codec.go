@@ -21,7 +21,41 @@ func (c *DeclareQueue) append(b []byte) []byte {
 	b = appendBool(b, c.AutoDelete)
 	b = appendTable(b, c.Arguments)
 	b = appendNodeIDs(b, c.Members)
-	return appendString(b, c.Leader)
+	b = appendString(b, c.Leader)
+	return appendLife(b, c.Exclusive, c.Owner, c.Durable, c.Home)
+}
+
+// appendLife adds what bounds the life of a queue, as far as something does.
+func appendLife(b []byte, exclusive bool, o Owner, durable bool, home id.Epoch) []byte {
+	if exclusive {
+		b = binary.AppendUvarint(appendString(b, o.Node), uint64(o.Epoch))
+		b = appendString(b, o.Key)
+	}
+	if !durable {
+		b = binary.AppendUvarint(b, uint64(home))
+	}
+	return b
+}
+
+// life reads what appendLife added.
+func (r *reader) life(exclusive, durable bool) (o Owner, home id.Epoch) {
+	if exclusive {
+		o = Owner{Node: id.NodeID(r.string("owner's node")), Epoch: id.Epoch(r.uvarint("owner's epoch")), Key: r.string("owner's key")}
+	}
+	if !durable {
+		home = id.Epoch(r.uvarint("home"))
+	}
+	return o, home
+}
+
+func (r *reader) declareQueue() *DeclareQueue {
+	c := &DeclareQueue{
+		VHost: r.string("vhost"), Name: r.string("name"), Type: QueueType(r.string("type")),
+		Durable: r.bool("durable"), Exclusive: r.bool("exclusive"), AutoDelete: r.bool("auto_delete"),
+		Arguments: r.table("arguments"), Members: r.nodeIDs("members"), Leader: id.NodeID(r.string("leader")),
+	}
+	c.Owner, c.Home = r.life(c.Exclusive, c.Durable)
+	return c
 }
 
 func (c *DeleteQueue) append(b []byte) []byte {
@@ -108,11 +142,7 @@ func CheckCommand(cmd Command) error {
 func (r *reader) command(kind commandKind) Command {
 	switch kind {
 	case kindDeclareQueue:
-		return &DeclareQueue{
-			VHost: r.string("vhost"), Name: r.string("name"), Type: QueueType(r.string("type")),
-			Durable: r.bool("durable"), Exclusive: r.bool("exclusive"), AutoDelete: r.bool("auto_delete"),
-			Arguments: r.table("arguments"), Members: r.nodeIDs("members"), Leader: id.NodeID(r.string("leader")),
-		}
+		return r.declareQueue()
 	case kindDeleteQueue:
 		return &DeleteQueue{
 			VHost: r.string("vhost"), Name: r.string("name"), UID: id.QueueUID(r.uvarint("uid")),

@@ -41,6 +41,9 @@ func (v *View) setQueueMembers(c *SetQueueMembers) (Reply, *Error) {
 	if err := v.checkMembers(e, q.Members, q.Leader); err != nil {
 		return Reply{}, err
 	}
+	if n, ok := v.nodes.get(q.Members[0]); !q.Durable && ok {
+		q.Home = n.Epoch
+	}
 	return v.replaceQueue(&q), nil
 }
 
@@ -86,6 +89,8 @@ func (v *View) cannotChange(q *QueueRecord, c *BeginMemberChange) string {
 	member := slices.Contains(q.Members, c.Join)
 	_, registered := v.nodes.get(c.Join)
 	switch {
+	case !q.Durable:
+		return "it is not durable: it lives on its node alone and ends with that"
 	case c.Join == "" && c.Leave == "":
 		return "nobody shall join or leave: name a node"
 	case c.Leave != "" && !slices.Contains(q.Members, c.Leave):

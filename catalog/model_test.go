@@ -64,9 +64,16 @@ func (r chance) command() catalog.Command {
 	case 20, 21, 22:
 		return r.settings()
 	case 0, 1, 2:
-		return &catalog.DeclareQueue{
+		d := &catalog.DeclareQueue{
 			VHost: "/", Name: r.queue(), Type: catalog.QueueQuorum, Durable: true, Members: members, Leader: members[0],
 		}
+		switch r.IntN(4) {
+		case 0:
+			d.Exclusive, d.Owner = true, catalog.Owner{Node: r.node(), Epoch: id.Epoch(r.IntN(3)), Key: "k"}
+		case 1:
+			d.Durable, d.Members, d.Home = false, members[:1], id.Epoch(r.IntN(3))
+		}
+		return d
 	case 3:
 		return &catalog.DeleteQueue{VHost: "/", Name: r.queue()}
 	case 4:

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -32,6 +33,9 @@ func (v *View) registerNode(c *RegisterNode) (Reply, *Error) {
 			"the node has already registered with epoch %d from %q; "+
 				"a second process with the same id, or an old copy of its data directory, must stop", old.Epoch, old.Address))
 	}
+	if known && c.Epoch > old.Epoch {
+		v.endLives(func(q *QueueRecord) bool { return q.endsWith(c.ID, c.Epoch) })
+	}
 	v.nodes = v.nodes.set(c.ID, &Node{ID: c.ID, Address: c.Address, ClientAddress: c.ClientAddress, Epoch: c.Epoch})
 	return Reply{Created: !known}, nil
 }
@@ -40,7 +44,11 @@ func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
 	if _, known := v.nodes.get(c.ID); !known {
 		return Reply{}, nil
 	}
+	ends := func(q *QueueRecord) bool { return q.endsWith(c.ID, math.MaxUint64) }
 	for q := range v.Queues() {
+		if ends(q) {
+			continue
+		}
 		if q.Holds(c.ID) || q.Change != nil && q.Change.Join == c.ID {
 			return Reply{}, &Error{
 				Code: CodePreconditionFailed, Kind: "node", Name: string(c.ID),
@@ -48,6 +56,7 @@ func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
 			}
 		}
 	}
+	v.endLives(ends)
 	v.nodes = v.nodes.without(c.ID)
 	v.forgotten = v.forgotten.set(c.ID, struct{}{})
 	return Reply{Deleted: true}, nil

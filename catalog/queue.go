@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 )
 
@@ -58,6 +59,9 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	if err := v.checkMembers(e, c.Members, c.Leader); err != nil {
 		return Reply{}, err
 	}
+	if err := v.checkLife(e, c); err != nil {
+		return Reply{}, err
+	}
 	if most := h.rec.MaxQueues; most != Unlimited && int64(h.queues.len()) >= most { // VH-4
 		e.Reason = fmt.Sprintf("the vhost has %d queues and its limit is max-queues = %d; delete some, or raise the limit", h.queues.len(), most)
 		return Reply{}, &e
@@ -67,6 +71,12 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 		Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete,
 		Arguments: c.Arguments, Members: c.Members, Leader: c.Leader,
 		CreatedMs: v.now, Index: v.index,
+	}
+	if q.Exclusive {
+		q.Owner = c.Owner
+	}
+	if !q.Durable {
+		q.Home = c.Home
 	}
 	v.nextUID++
 	v.putQueue(h, q)
@@ -87,6 +97,9 @@ func (q *QueueRecord) equivalent(c *DeclareQueue) *Error {
 		e.Code = CodeResourceLocked
 		return e.inequivalent("exclusive", strconv.FormatBool(c.Exclusive), strconv.FormatBool(q.Exclusive))
 	}
+	if q.Exclusive && c.Owner != q.Owner {
+		return q.Locked()
+	}
 	if c.Durable != q.Durable {
 		return e.inequivalent("durable", strconv.FormatBool(c.Durable), strconv.FormatBool(q.Durable))
 	}
@@ -99,6 +112,58 @@ func (q *QueueRecord) equivalent(c *DeclareQueue) *Error {
 	// The type was compared in its resolved form, so naming the default is no difference.
 	known := func(name string) bool { return name != argQueueType && QueueArgumentKnown(name) }
 	return e.sameArguments(known, c.Arguments, q.Arguments)
+}
+
+// Locked is what anybody but its owner is told of an exclusive queue.
+func (q *QueueRecord) Locked() *Error {
+	return &Error{
+		Code: CodeResourceLocked, Kind: "queue", Name: q.Name, VHost: q.VHost, Arg: "exclusive", Value: "true",
+		Reason: "belongs to another connection, which alone may use it; publish to it through an exchange, or declare a queue of your own",
+	}
+}
+
+// checkLife checks that what a queue shall end with is there: the life of its node, or that
+// of its owner's.
+func (v *View) checkLife(e Error, c *DeclareQueue) *Error {
+	if c.Exclusive {
+		e.Arg, e.Value = "exclusive", "true"
+		n, known := v.nodes.get(c.Owner.Node)
+		switch {
+		case c.Owner.Key == "" || len(c.Owner.Key) > MaxNameBytes:
+			e.Reason = "needs a connection that the queue belongs to"
+			return &e
+		case !known || n.Epoch != c.Owner.Epoch:
+			e.Reason = fmt.Sprintf("the connection that it shall belong to is of an earlier life of node %q; connect again", c.Owner.Node)
+			return &e
+		}
+	}
+	if !c.Durable {
+		e.Arg, e.Value = "durable", "false"
+		if n, _ := v.nodes.get(c.Members[0]); len(c.Members) != 1 || n.Epoch != c.Home {
+			e.Reason = fmt.Sprintf("lives on one node as long as that runs; %q in its life %d are others", c.Members, c.Home)
+			return &e
+		}
+	}
+	return nil
+}
+
+// endLives deletes the queues that end with what is gone.
+func (v *View) endLives(gone func(*QueueRecord) bool) {
+	var ended []*QueueRecord
+	for q := range v.Queues() {
+		if gone(q) {
+			ended = append(ended, q)
+		}
+	}
+	for _, q := range ended {
+		_, _ = v.deleteQueue(&DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID})
+	}
+}
+
+// endsWith tells whether a queue ends with the lives of a node before the epoch.
+func (q *QueueRecord) endsWith(n id.NodeID, before id.Epoch) bool {
+	return q.Exclusive && q.Owner.Node == n && q.Owner.Epoch < before ||
+		!q.Durable && q.Members[0] == n && q.Home < before
 }
 
 // sameArguments compares the known arguments of a redeclaration with the stored ones and

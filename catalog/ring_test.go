@@ -19,7 +19,7 @@ func ringOf(t *testing.T, weights ...int) *catalog.Catalog {
 	for i, w := range weights {
 		name := "q" + strconv.Itoa(i)
 		mustApply(t, c,
-			&catalog.DeclareQueue{VHost: "/", Name: name, Type: catalog.QueueQuorum, Members: []id.NodeID{"n1"}, Leader: "n1"},
+			&catalog.DeclareQueue{VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n1"}, Leader: "n1"},
 			&catalog.Bind{VHost: "/", Source: "ring", Destination: name, Key: strconv.Itoa(w)},
 		)
 	}

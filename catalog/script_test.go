@@ -413,7 +413,10 @@ func command(t *testing.T, tokens []token) catalog.Command {
 		return &catalog.DeclareQueue{
 			VHost: vhost, Name: word(0), Type: catalog.QueueType(f.text("type", "quorum")), Durable: f.bool("durable", true),
 			Exclusive: f.bool("exclusive", false), AutoDelete: f.bool("auto_delete", false), Arguments: f.args,
-			Members: f.members(), Leader: id.NodeID(f.text("leader", "n1")),
+			Members: f.members(), Leader: id.NodeID(f.text("leader", "n1")), Home: id.Epoch(f.number("home")),
+			Owner: catalog.Owner{
+				Node: id.NodeID(f.text("owner", "")), Epoch: id.Epoch(f.number("owner-epoch")), Key: f.text("owner-key", ""),
+			},
 		}
 	case "delete-queue":
 		return &catalog.DeleteQueue{VHost: vhost, Name: word(0), UID: id.QueueUID(f.number("uid"))}

@@ -101,6 +101,7 @@ func appendQueue(b []byte, q *QueueRecord) []byte {
 	b = binary.AppendUvarint(b, q.Index)
 	b = binary.AppendUvarint(b, uint64(q.Size))
 	b = binary.AppendUvarint(b, q.Changed)
+	b = appendLife(b, q.Exclusive, q.Owner, q.Durable, q.Home)
 	b = appendBool(b, q.Change != nil)
 	if g := q.Change; g != nil {
 		b = binary.AppendUvarint(b, g.ID)
@@ -330,6 +331,7 @@ func (r *reader) queue(vhost string) *QueueRecord {
 		Index: r.uvarint("queue index"),
 	}
 	q.Size, q.Changed = r.size("queue size"), r.uvarint("queue changed")
+	q.Owner, q.Home = r.life(q.Exclusive, q.Durable)
 	if r.bool("queue change") {
 		q.Change = &MemberChange{
 			ID: r.uvarint("change"), Join: id.NodeID(r.string("change joins")), Leave: id.NodeID(r.string("change leaves")),

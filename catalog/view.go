@@ -51,6 +51,11 @@ type QueueRecord struct {
 	Leader      id.NodeID // preferred, not necessarily the one that leads
 	CreatedMs   int64     // time of the declare command
 	Index       uint64    // of the command that last changed the record
+	// Owner is the connection that an exclusive queue belongs to; zero for others.
+	Owner Owner
+	// Home is the life of its one node in which a queue was declared that is not durable: it
+	// ends with it. 0 for durable ones.
+	Home id.Epoch
 	// Size is the number of members that an operator has chosen; 0: as the arguments say.
 	Size int
 	// Changed is the index of the command that began the newest change of members. While

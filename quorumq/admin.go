@@ -37,6 +37,7 @@ func (q *Queue) applyConfigure(c *Configure) {
 		q.expireDue(ExpireChunk)
 	}
 	q.setSingleActive(old.SingleActive)
+	q.consumed = q.config.AutoDelete && (q.consumed || q.subscribed())
 	q.dropHead()
 }
 

@@ -36,6 +36,7 @@ func (q *Queue) applyCheckout(c *Checkout) {
 	con.autoAck, con.priority = c.AutoAck, c.Priority
 	con.ownTimeout, con.timeout = c.HasTimeout, c.TimeoutMs
 	q.setExclusive(con, c.Exclusive)
+	q.consumed = q.config.AutoDelete
 	q.reply.LastMsgID = con.last
 	q.wake(con)
 	q.contend(con)

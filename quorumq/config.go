@@ -49,6 +49,7 @@ type Config struct {
 	ExpiresMs             int64 // milliseconds without use after which the queue is to be deleted (QX-1); Unlimited
 	ExpiresIfEmpty        bool  // not while it holds any message (QX-4)
 	SingleActive          bool  // one consumer receives, the others wait (SAC-1)
+	AutoDelete            bool  // to be deleted when its last consumer has gone, if it had one
 }
 
 // DefaultConfig returns the configuration of a queue declared without arguments.

@@ -210,7 +210,7 @@ func (q *Queue) due() Time {
 // to announce each change.
 func (q *Queue) setTimer() {
 	passed := q.timer == 0 || q.timer <= q.now
-	if !passed && !q.more && q.nothingDue(q.timer-1) && q.suspects == 0 && q.config.ExpiresMs < 0 &&
+	if !passed && !q.more && q.nothingDue(q.timer-1) && q.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete &&
 		(q.leaseDue == 0 || q.leaseDue >= q.timer) {
 		return
 	}

@@ -221,6 +221,7 @@ func (q *model) checkout(c *Checkout) {
 		o.joined = q.joined
 	}
 	o.Checkout, o.cancelled = *c, false
+	q.consumed = q.c.AutoDelete
 	q.reply.LastMsgID = o.last
 	was := q.active == o
 	q.elect()

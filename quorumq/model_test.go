@@ -15,6 +15,7 @@ type model struct {
 	now       Time
 	timer     Time
 	used      Time
+	consumed  bool
 	looks     Time // when leases are looked at next
 	ord, turn int
 	ready     []*mMessage // in order of enqueue
@@ -199,6 +200,7 @@ func (q *model) command(m Meta, c Command) {
 		q.c = c.Config.normal()
 		q.expire()
 		q.single(single)
+		q.consumed = q.c.AutoDelete && (q.consumed || slices.ContainsFunc(q.consumers, q.subscribes))
 		q.dropHead()
 	case *BacklogSettle:
 		q.backlog = slices.DeleteFunc(q.backlog, func(d Discarded) bool {
@@ -236,7 +238,12 @@ func (q *model) command(m Meta, c Command) {
 
 // unused is when the queue is to be deleted.
 func (q *model) unused() Time {
-	if q.c.ExpiresMs < 0 || slices.ContainsFunc(q.consumers, q.subscribes) || q.c.ExpiresIfEmpty && len(q.live()) > 0 {
+	switch {
+	case slices.ContainsFunc(q.consumers, q.subscribes):
+		return 0
+	case q.consumed:
+		return max(q.used, 1)
+	case q.c.ExpiresMs < 0 || q.c.ExpiresIfEmpty && len(q.live()) > 0:
 		return 0
 	}
 	return max(q.used+Time(q.c.ExpiresMs), 1)

@@ -30,6 +30,8 @@ type Queue struct {
 	// used is when the queue was used last (QX-1): while it has consumers, that is not looked
 	// at.
 	used Time
+	// consumed tells, with Config.AutoDelete, that there was a consumer under it.
+	consumed bool
 
 	// timer is the newest Effects.Timer that has not come due yet.
 	timer Time

@@ -197,6 +197,7 @@ func (g *generator) config() Config {
 		ExpiresMs:             pick(-1, -1, 5, 40),
 		ExpiresIfEmpty:        g.one(2),
 		SingleActive:          g.one(3),
+		AutoDelete:            g.one(3),
 	}
 }
 

@@ -78,7 +78,7 @@ type Effects struct {
 	Notices []Notice    // to gateways; repaired by Checkout, Lead or Queue.Activity; NoticeRevoked is not
 	Copies  []Discarded // at-most-once dead letters to send now; not repaired, by contract (DL-12)
 	Backlog bool        // the backlog has news for the forwarder; repeated by Lead
-	Unused  bool        // the queue is to be deleted (QX-1); repeated each RepeatUnusedMs, and by Lead
+	Unused  bool        // the queue is to be deleted (QX-1, Q-5); repeated each RepeatUnusedMs, and by Lead
 	Timer   Time        // propose Expire then; replaces the earlier one; 0 = unchanged. Repeated by Lead
 	// Release names the bodies that no member needs any more, repeats and refusals among
 	// the command's own included; repaired by Queue.Live at snapshots. A body may be in

@@ -22,6 +22,7 @@ func Restore(b []byte) (*Queue, error) {
 	q.used = q.now
 	if r.knowsUse() {
 		q.used, q.leaseDue = Time(r.i()), Time(r.i())
+		q.consumed = q.config.AutoDelete && r.bool()
 		r.check(q.used <= q.now, errRange)
 	}
 	q.ordNext, q.backNext, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())

@@ -198,7 +198,7 @@ func configArgs(d *datadriven.TestData, c *Config) {
 	c.DisconnectedTimeoutMs = intArg(d, "disconnected-timeout", c.DisconnectedTimeoutMs)
 	c.ExpiresMs, c.ExpiresIfEmpty = intArg(d, "expires", c.ExpiresMs), d.HasArg("if-empty")
 	c.ConsumerTimeoutMs = intArg(d, "timeout", c.ConsumerTimeoutMs)
-	c.SingleActive = d.HasArg("single-active")
+	c.SingleActive, c.AutoDelete = d.HasArg("single-active"), d.HasArg("auto-delete")
 	if d.HasArg("overflow") {
 		c.Overflow = map[string]Overflow{
 			"drop-head": OverflowDropHead, "reject": OverflowRejectPublish, "reject-dlx": OverflowRejectPublishDLX,

@@ -25,6 +25,9 @@ func (q *Queue) putRest(b []byte) []byte {
 	b = putConfig(b, q.config)
 	b = putU(putU(putU(b, uint64(q.now)), uint64(q.timer)), uint64(q.used))
 	b = putU(b, uint64(q.leaseDue))
+	if q.config.AutoDelete {
+		b = putBool(b, q.consumed)
+	}
 	b = putU(putU(putU(b, q.ordNext), q.backNext), uint64(q.backlogNext))
 	b = putU(putU(b, q.turn), uint64(q.baseID))
 	for _, v := range q.stats.all() {

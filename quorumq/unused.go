@@ -1,23 +1,33 @@
 package quorumq
 
+import "slices"
+
 // RepeatUnusedMs is how often Effects.Unused is repeated while the queue is not deleted, in
 // milliseconds.
 const RepeatUnusedMs = 1000
 
 // unusedAt returns when the queue will have been without use for too long, or was; 0 while
-// that cannot be told (QX-1, QX-4).
+// that cannot be told (QX-1, QX-4). One that is consumed as long as it lives is without use
+// once its last consumer has gone.
 func (q *Queue) unusedAt() Time {
-	if q.config.ExpiresMs < 0 || q.config.ExpiresIfEmpty && q.readyLen()+q.unsettled+q.backlog.len() > 0 {
+	expires := q.config.ExpiresMs > 0 && !(q.config.ExpiresIfEmpty && q.readyLen()+q.unsettled+q.backlog.len() > 0)
+	if !expires && !q.consumed || q.subscribed() {
 		return 0
 	}
-	for _, s := range q.order {
-		for _, c := range s.consumers {
-			if c.subscribes() {
-				return 0
-			}
-		}
+	if q.consumed {
+		return max(q.used, 1)
 	}
 	return max(after(q.used, q.config.ExpiresMs), 1)
+}
+
+// subscribed tells whether there is a consumer.
+func (q *Queue) subscribed() bool {
+	for _, s := range q.order {
+		if slices.ContainsFunc(s.consumers, (*consumer).subscribes) {
+			return true
+		}
+	}
+	return false
 }
 
 // nextUnused returns when that is to be told, 0 for never.
@@ -41,8 +51,8 @@ func (q *Queue) reportUnused(c Command) {
 	}
 }
 
-// Unused tells whether the queue was without use for too long (QX-1), at its own time: it is
-// never ahead of that of its leader.
+// Unused tells whether the queue was without use for too long (QX-1), or has lost its last
+// consumer, at its own time: it is never ahead of that of its leader.
 func (q *Queue) Unused() bool {
 	at := q.unusedAt()
 	return at != 0 && at <= q.now

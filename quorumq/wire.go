@@ -241,7 +241,8 @@ const (
 	flagExpires      = 8 // its time follows
 	flagIfEmpty      = 16
 	flagTimeout      = 32 // the consumer timeout follows
-	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout
+	flagAutoDelete   = 64
+	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout | flagAutoDelete
 )
 
 func configModes(c Config) byte {
@@ -257,6 +258,9 @@ func configModes(c Config) byte {
 	}
 	if c.ConsumerTimeoutMs > 0 {
 		b |= flagTimeout
+	}
+	if c.AutoDelete {
+		b |= flagAutoDelete
 	}
 	return b
 }
@@ -284,6 +288,7 @@ func (r *reader) config() Config {
 	flags := r.flags(modes)
 	c.Overflow = Overflow(flags & overflowMode)
 	c.SingleActive, c.ExpiresIfEmpty = flags&flagSingleActive != 0, flags&flagIfEmpty != 0
+	c.AutoDelete = flags&flagAutoDelete != 0
 	c.MessageTTLMs = r.limit()
 	c.DeadLetter = DeadLetterMode(r.byte())
 	c.DeliveryLimit = r.limit()
