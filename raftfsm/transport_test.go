@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -20,7 +21,8 @@ type beats struct {
 }
 
 func newBeats(addr raft.ServerAddress) *beats {
-	_, inner := raft.NewInmemTransport(addr)
+	// It gives a snapshot ten times as long, and some tests have one stand still.
+	_, inner := raft.NewInmemTransportWithTimeout(addr, 3*time.Second)
 	b := &beats{InmemTransport: inner, requests: make(chan raft.RPC, 1024), closed: make(chan struct{})}
 	go b.sort()
 	return b

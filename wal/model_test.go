@@ -54,10 +54,20 @@ func (m model) String() string {
 			v, ok = w, true
 		}
 		if ok {
-			fmt.Fprintf(&b, " %d=%s", i, short(v))
+			fmt.Fprintf(&b, " %d=%s%s", i, short(v), m.covered(i))
 		}
 	}
 	return b.String()
+}
+
+// covered marks an entry below the log that one which a snapshot brought hides: it shows
+// again if that one is dropped.
+func (m model) covered(i uint64) string {
+	_, left := m.log[i]
+	if _, brought := m.brought[i]; left && brought && (i < m.first || i >= m.next) {
+		return "^"
+	}
+	return ""
 }
 
 func short(s string) string {
@@ -104,11 +114,21 @@ func look(t *testing.T, g *GroupLog) string {
 			t.Fatalf("entry %d is entry %d, %d: %q, %q", i, e.Index, f.Index, short(string(e.Data)), short(string(f.Data)))
 		}
 		m.log[i] = string(f.Data)
-		if in && string(e.Data) != string(f.Data) {
+		switch {
+		case in && string(e.Data) != string(f.Data):
 			m.log[i], m.brought[i] = string(e.Data), string(f.Data)
+		case !in && covered(g, i):
+			m.brought[i] = string(f.Data)
 		}
 	}
 	return m.String()
+}
+
+// covered says whether a snapshot has brought an entry of which the log has left its own.
+func covered(g *GroupLog, i uint64) bool {
+	g.l.mu.Lock()
+	defer g.l.mu.Unlock()
+	return g.ix.get(i).size != 0 && g.rt.get(i).size != 0
 }
 
 // op is an operation on a group, and what it does to the model: the states it goes
