@@ -138,10 +138,12 @@ cover: ## coverage of short tests, by function
 ##@ Generated code and tools
 
 .PHONY: gen
-gen: tools $(BIN)/buf ## formats, lints and generates the wire APIs
+gen: tools $(BIN)/buf ## formats, lints and generates the wire APIs and AMQP's methods
 	$(BIN)/buf format -w
 	$(BIN)/buf lint
 	$(BIN)/buf generate
+	cd tools/amqpgen && $(GO) mod download && $(GO) run . -out ../../amqp/wire/methods.go \
+	  -spec "$$($(GO) list -m -f '{{.Dir}}' github.com/rabbitmq/amqp091-go)/spec/amqp0-9-1.stripped.extended.xml"
 
 .PHONY: tools
 tools: $(BIN)/protoc-gen-go $(BIN)/protoc-gen-go-grpc ## plugins of the generator

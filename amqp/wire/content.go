@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/quorate/quorate/message"
+)
+
+// Bits of a content header: each says that a property is there, in this order. The last one
+// is the cluster id of older versions.
+const (
+	flagContentType uint16 = 1 << (15 - iota)
+	flagContentEncoding
+	flagHeaders
+	flagDeliveryMode
+	flagPriority
+	flagCorrelationID
+	flagReplyTo
+	flagExpiration
+	flagMessageID
+	flagTimestamp
+	flagType
+	flagUserID
+	flagAppID
+	flagClusterID
+)
+
+const contentHead = 12
+
+// ParseContentHeader reads a content header of class basic into properties and headers of
+// m, whose other parts stay as they are, and returns the size of the body in bytes. It
+// allocates one copy of the payload, to which all strings refer, and what headers need; each
+// property that is there is there in m, be it empty (MSG-1). Errors: SyntaxError; FrameError
+// for another class.
+func ParseContentHeader(payload []byte, m *message.Message) (bodySize uint64, err error) {
+	if len(payload) < contentHead+2 {
+		return 0, fault(SyntaxError, "a content header of %d bytes, want at least %d", len(payload), contentHead+2)
+	}
+	if class := binary.BigEndian.Uint16(payload); class != ClassBasic {
+		return 0, fault(FrameError, "a content header of class %d, want %d", class, ClassBasic)
+	}
+	bodySize = binary.BigEndian.Uint64(payload[4:])
+	d := decoder{b: payload, at: contentHead}
+	flags := d.short()
+	if flags&(flagClusterID-1) != 0 {
+		return 0, fault(SyntaxError, "a content header with properties that class basic does not have: flags %#04x", flags)
+	}
+	if flags != 0 {
+		d.text = string(payload)
+	}
+	m.Properties, m.Headers = message.Properties{}, nil
+	d.properties(flags, m)
+	return bodySize, d.end("a content header")
+}
+
+func (d *decoder) properties(flags uint16, m *message.Message) {
+	p := &m.Properties
+	for _, f := range [...]struct {
+		flag uint16
+		has  message.Presence
+		to   *string
+	}{
+		{flagContentType, message.HasContentType, &p.ContentType},
+		{flagContentEncoding, message.HasContentEncoding, &p.ContentEncoding},
+		{flagHeaders, message.HasHeaders, nil},
+		{flagDeliveryMode, message.HasDeliveryMode, nil},
+		{flagPriority, message.HasPriority, nil},
+		{flagCorrelationID, message.HasCorrelationID, &p.CorrelationID},
+		{flagReplyTo, message.HasReplyTo, &p.ReplyTo},
+		{flagExpiration, message.HasExpiration, &p.Expiration},
+		{flagMessageID, message.HasMessageID, &p.MessageID},
+		{flagTimestamp, message.HasTimestamp, nil},
+		{flagType, message.HasType, &p.Type},
+		{flagUserID, message.HasUserID, &p.UserID},
+		{flagAppID, message.HasAppID, &p.AppID},
+	} {
+		if flags&f.flag == 0 {
+			continue
+		}
+		p.Has |= f.has
+		switch f.flag {
+		case flagHeaders:
+			m.Headers = d.table()
+		case flagDeliveryMode:
+			p.DeliveryMode = d.octet()
+		case flagPriority:
+			p.Priority = d.octet()
+		case flagTimestamp:
+			p.Timestamp = d.timestamp()
+		default:
+			*f.to = d.shortstr()
+		}
+	}
+	if flags&flagClusterID != 0 {
+		d.shortstr() // nobody uses it, and no message keeps it
+	}
+}
+
+// AppendContentHeader appends the frame with a message's properties and these headers, which
+// a delivery may have more of than the message, and the size of its body. It allocates
+// nothing beyond b.
+func AppendContentHeader(b []byte, channel uint16, m *message.Message, headers message.Table) []byte {
+	at := len(b)
+	b = AppendFrameHead(b, FrameHeader, channel, 0)
+	b = binary.BigEndian.AppendUint16(b, ClassBasic)
+	b = append(b, 0, 0) // weight, which is not used
+	b = binary.BigEndian.AppendUint64(b, uint64(len(m.Body)))
+	has := m.Properties.Present()
+	if len(headers) > 0 {
+		has |= message.HasHeaders
+	}
+	b = binary.BigEndian.AppendUint16(b, flagsOf(has))
+	b = appendText(b, has, message.HasContentType, m.ContentType)
+	b = appendText(b, has, message.HasContentEncoding, m.ContentEncoding)
+	if has&message.HasHeaders != 0 {
+		b = appendTable(b, headers)
+	}
+	if has&message.HasDeliveryMode != 0 {
+		b = append(b, m.DeliveryMode)
+	}
+	if has&message.HasPriority != 0 {
+		b = append(b, m.Priority)
+	}
+	b = appendText(b, has, message.HasCorrelationID, m.CorrelationID)
+	b = appendText(b, has, message.HasReplyTo, m.ReplyTo)
+	b = appendText(b, has, message.HasExpiration, m.Expiration)
+	b = appendText(b, has, message.HasMessageID, m.MessageID)
+	if has&message.HasTimestamp != 0 {
+		b = appendLonglong(b, m.Timestamp)
+	}
+	b = appendText(b, has, message.HasType, m.Type)
+	b = appendText(b, has, message.HasUserID, m.UserID)
+	b = appendText(b, has, message.HasAppID, m.AppID)
+	return sealFrame(b, at)
+}
+
+// flagsOf turns the set of properties into flags: the same order, from the other end.
+func flagsOf(has message.Presence) uint16 {
+	var flags uint16
+	for bit, flag := message.HasContentType, flagContentType; bit <= message.HasAppID; bit, flag = bit<<1, flag>>1 {
+		if has&bit != 0 {
+			flags |= flag
+		}
+	}
+	return flags
+}
+
+func appendText(b []byte, has, bit message.Presence, s string) []byte {
+	if has&bit == 0 {
+		return b
+	}
+	return appendShortstr(b, s)
+}
+
+// AppendBody appends a body in frames of at most frameMax bytes, 0 for no limit, and nothing
+// for an empty one.
+func AppendBody(b []byte, channel uint16, body []byte, frameMax uint32) []byte {
+	most := len(body)
+	if frameMax > FrameOverhead {
+		most = min(most, int(frameMax-FrameOverhead))
+	}
+	for len(body) > 0 {
+		n := min(most, len(body))
+		b = AppendFrameHead(b, FrameBody, channel, n)
+		b = AppendFrameEnd(append(b, body[:n]...))
+		body = body[n:]
+	}
+	return b
+}

@@ -1,0 +1,113 @@
+package wire
+
+import (
+	"encoding/binary"
+)
+
+// MethodID is the class in the upper 16 bits and the method within it in the lower ones.
+type MethodID uint32
+
+// Class returns the class.
+func (id MethodID) Class() uint16 { return uint16(id >> 16) }
+
+// Method returns the number within the class.
+func (id MethodID) Method() uint16 { return uint16(id & 0xFFFF) } //nolint:gosec // the lower half
+
+// Method is one of the generated structs.
+type Method interface {
+	// ID tells which one it is.
+	ID() MethodID
+	parse(d *decoder)
+	appendFields(b []byte) []byte
+}
+
+const methodHead = 4
+
+// MethodOf returns the id of the method in a payload. Errors: SyntaxError.
+func MethodOf(payload []byte) (MethodID, error) {
+	if len(payload) < methodHead {
+		return 0, fault(SyntaxError, "a method frame of %d bytes, the ids alone have %d", len(payload), methodHead)
+	}
+	return MethodID(binary.BigEndian.Uint32(payload)), nil
+}
+
+// ParseMethod reads any method. Errors: CommandInvalid for an unknown one, SyntaxError.
+func ParseMethod(payload []byte, names *Names) (Method, error) {
+	id, err := MethodOf(payload)
+	if err != nil {
+		return nil, err
+	}
+	m := newMethod(id)
+	if m == nil {
+		return nil, fault(CommandInvalid, "there is no method %d in class %d", id.Method(), id.Class())
+	}
+	return m, parse(m, payload, names)
+}
+
+// ParsePublish reads basic.publish into m and allocates nothing if names has the exchange
+// and the routing key. Errors: SyntaxError.
+func ParsePublish(payload []byte, names *Names, m *BasicPublish) error {
+	d := decoder{b: payload, at: methodHead, names: names}
+	m.parse(&d)
+	return d.end(BasicPublishID.String())
+}
+
+// ParseAck reads basic.ack into m and allocates nothing. Errors: SyntaxError.
+func ParseAck(payload []byte, m *BasicAck) error {
+	d := decoder{b: payload, at: methodHead}
+	m.parse(&d)
+	return d.end(BasicAckID.String())
+}
+
+func parse(m Method, payload []byte, names *Names) error {
+	d := decoder{b: payload, at: methodHead, names: names}
+	m.parse(&d)
+	return d.end(m.ID().String())
+}
+
+// AppendMethod appends a frame with a method. A string that is too long for its field is cut
+// if it is the text of a close, which is all that a peer cannot have chosen.
+func AppendMethod(b []byte, channel uint16, m Method) []byte {
+	at := len(b)
+	b = AppendFrameHead(b, FrameMethod, channel, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(m.ID()))
+	return sealFrame(m.appendFields(b), at)
+}
+
+// AppendDeliver is AppendMethod of basic.deliver, and allocates nothing.
+func AppendDeliver(b []byte, channel uint16, m *BasicDeliver) []byte {
+	at := len(b)
+	b = AppendFrameHead(b, FrameMethod, channel, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(BasicDeliverID))
+	return sealFrame(m.appendFields(b), at)
+}
+
+// AppendAck is AppendMethod of basic.ack, and allocates nothing.
+func AppendAck(b []byte, channel uint16, m *BasicAck) []byte {
+	at := len(b)
+	b = AppendFrameHead(b, FrameMethod, channel, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(BasicAckID))
+	return sealFrame(m.appendFields(b), at)
+}
+
+// maxNames bounds how many strings Names keeps.
+const maxNames = 1024
+
+// Names keeps strings that come again and again in methods, such as exchanges and routing
+// keys, so that each is allocated once. The zero value is ready, a nil one keeps nothing.
+type Names struct{ known map[string]string }
+
+func (n *Names) get(b []byte) string {
+	if n == nil {
+		return string(b)
+	}
+	if s, ok := n.known[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if n.known == nil || len(n.known) >= maxNames { // many that come once push nobody out for long
+		n.known = make(map[string]string)
+	}
+	n.known[s] = s
+	return s
+}
