@@ -161,7 +161,7 @@ func (l *Log) victims() []*segment {
 	var all []*segment
 	for _, s := range l.segs {
 		live += s.live
-		total += max(s.size, s.end)
+		total += s.bytes()
 		if !s.closed || s.freeing {
 			continue
 		}

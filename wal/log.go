@@ -53,6 +53,7 @@ type Log struct {
 	lock   io.Closer
 	secret uint64
 
+	zeros   []byte         // the writer's
 	stop    chan struct{}  // closed when the housekeeper is to end
 	kick    chan struct{}  // wakes the housekeeper
 	workers sync.WaitGroup // writer and housekeeper

@@ -54,6 +54,7 @@ type segment struct {
 
 	end    int64 // of the records
 	size   int64 // of the file once it is sealed
+	full   int64 // of the file before, as far as the writer has written; the writer alone changes it
 	live   int64 // bytes of records that are needed
 	sealed bool  // nothing is appended any more
 	closed bool  // the seal is durable
@@ -64,6 +65,14 @@ type segment struct {
 	stuck   bool     // cannot be compacted
 	dead    bool     // nothing in it is live
 	deadAt  Position // it may go when this is durable
+}
+
+// bytes returns what the segment takes on disk.
+func (s *segment) bytes() int64 {
+	if s.size != 0 {
+		return s.size
+	}
+	return max(s.full, s.end)
 }
 
 func segmentName(seq uint32) string { return fmt.Sprintf("%08x%s", seq, segmentSuffix) }

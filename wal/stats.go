@@ -34,7 +34,7 @@ func (l *Log) Stats() Stats {
 		}
 	}
 	for _, seg := range l.segs {
-		s.DiskBytes += max(seg.size, seg.end)
+		s.DiskBytes += seg.bytes()
 		s.LiveBytes += seg.live
 	}
 	for _, sp := range l.spares {

@@ -16,6 +16,13 @@ const (
 	// wait for that.
 	bufferBytes  = 2 * batchBytes
 	spareBuffers = 3
+	// aheadBytes is how far a file that grows is written with zeros ahead of the records, and
+	// zeroBytes at a time. A sync behind a write within the file has neither a new size nor new
+	// blocks to make durable: it takes half the time and half the processor's. A write of more
+	// than aheadMost would wait longer for its zeros than it gains.
+	aheadBytes = 1 << 20
+	zeroBytes  = 64 << 10
+	aheadMost  = 32 << 10
 )
 
 // write is the writer: whatever has gathered while it wrote is its next batch.
@@ -127,7 +134,11 @@ func (l *Log) writeBatch(b *batch) error {
 			}
 		}
 		if c.hi > c.lo {
-			if _, err := s.file.WriteAt(b.data[c.lo:c.hi], c.off); err != nil {
+			_, err := s.file.WriteAt(b.data[c.lo:c.hi], c.off)
+			if err == nil && !c.seal && c.hi-c.lo <= aheadMost {
+				err = l.extend(s, c.off+int64(c.hi-c.lo))
+			}
+			if err != nil {
 				return fmt.Errorf("write to %s: %w", segmentName(s.seq), err)
 			}
 		}
@@ -145,10 +156,32 @@ func (l *Log) writeBatch(b *batch) error {
 	return nil
 }
 
+// extend writes zeros behind the records if they reach the end of the file. They double a
+// file until they are aheadBytes, so that small logs stay small, and end where the segment
+// will. A crash may leave any part of them: behind the last record nothing is looked at.
+func (l *Log) extend(s *segment, end int64) error {
+	if end < s.full {
+		return nil
+	}
+	full := end + max(0, min(end, aheadBytes, l.c.SegmentBytes-end))
+	if l.zeros == nil {
+		l.zeros = make([]byte, zeroBytes)
+	}
+	for at := end; at < full; at += zeroBytes {
+		if _, err := s.file.WriteAt(l.zeros[:min(zeroBytes, full-at)], at); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.full = full
+	return nil
+}
+
 // create makes a segment's file. Only a file whose header is durable gets a segment's
 // name, and nothing is written to it before the name is durable.
 func (l *Log) create(s *segment) error {
-	f, name, err := l.blank()
+	f, name, full, err := l.blank()
 	if err != nil {
 		return err
 	}
@@ -162,7 +195,7 @@ func (l *Log) create(s *segment) error {
 		err = l.dir.SyncDir()
 	}
 	l.mu.Lock()
-	s.file = f // also after an error, to be closed
+	s.file, s.full = f, full // also after an error, to be closed
 	l.mu.Unlock()
 	if err == nil {
 		l.checkSpace()
@@ -170,21 +203,21 @@ func (l *Log) create(s *segment) error {
 	return err
 }
 
-// blank returns a spare, or a new file.
-func (l *Log) blank() (vfs.File, string, error) {
+// blank returns a spare, which has a size, or a new file.
+func (l *Log) blank() (f vfs.File, name string, size int64, err error) {
 	l.mu.Lock()
-	name := newName
+	name = newName
 	if n := len(l.spares); n > 0 {
-		name = l.spares[n-1].name
+		name, size = l.spares[n-1].name, l.spares[n-1].size
 		l.spares = l.spares[:n-1]
 	}
 	l.mu.Unlock()
 	if name != newName {
-		f, err := l.dir.Open(name)
-		return f, name, err
+		f, err = l.dir.Open(name)
+	} else {
+		f, err = l.dir.Create(name)
 	}
-	f, err := l.dir.Create(name)
-	return f, name, err
+	return f, name, size, err
 }
 
 // seal writes footer and trailer behind the records and cuts off what an earlier
