@@ -186,9 +186,11 @@ func (g *guard) Get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// SetUint64 implements raft.StableStore.
+// SetUint64 implements raft.StableStore. A term may return before it is durable: the vote
+// or the entries by which others rely on it wait for it, as they come behind it.
 func (g *guard) SetUint64(key []byte, value uint64) error {
 	err := g.write("store "+string(key), func() error { return g.to.SetUint64(key, value) })
+	g.disk.wrote()
 	if err != nil && string(key) == keyTerm {
 		g.end()
 	}

@@ -11,8 +11,10 @@ import (
 // Storage keeps one group's log, term and vote. It is the seam behind which a group's
 // log may be a bolt file of its own or a part of the node's shared log.
 //
-// Set, SetUint64 and StoreRetained return only when what they wrote survives a power cut.
-// StoreLogs, DeleteRange and Retain may return as soon as it is in memory, see Notify.
+// Set and StoreRetained return only when what they wrote, and all that was written before,
+// survives a power cut. StoreLogs, DeleteRange, Retain and SetUint64 may return as soon as
+// it is in memory, see Notify. What was written survives in its order: an entry never
+// without the term that was stored before it.
 // After a failed write every further write must fail too: a half-known state on disk is
 // not written over. Methods may be called concurrently as raft.LogStore and raft.StableStore demand;
 // Entry also concurrently with all others.

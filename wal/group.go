@@ -14,9 +14,10 @@ import (
 // raft.StableStore. The slices of entries that it returns must not be changed, and those
 // that it is given must not be changed any more.
 //
-// StoreLog, StoreLogs, DeleteRange and Retain return as soon as what they wrote is in
-// memory: who acknowledges it must ask Durable, or be told by Notify, or call Sync. Votes,
-// terms and StoreRetained return when what they wrote survives a power cut.
+// StoreLog, StoreLogs, DeleteRange, Retain and SetUint64 of a term return as soon as what
+// they wrote is in memory: who acknowledges it must ask Durable, or be told by Notify, or
+// call Sync. Votes and StoreRetained return when what they wrote, and all before it,
+// survives a power cut.
 type GroupLog struct {
 	l  *Log
 	id id.GroupID
@@ -341,7 +342,9 @@ func (g *GroupLog) put(cause Cause) {
 }
 
 // SetUint64 implements raft.StableStore for CurrentTerm and LastVoteTerm. A term that is
-// stored already is not written: raft does so at every start of a group.
+// stored already is not written: raft does so at every start of a group. A term does not
+// wait for the disk: what a member says in it that others rely on, a vote or entries, lies
+// behind the term in the stream and is waited for.
 func (g *GroupLog) SetUint64(key []byte, value uint64) error {
 	switch string(key) {
 	case keyVoteTerm:
@@ -350,7 +353,7 @@ func (g *GroupLog) SetUint64(key []byte, value uint64) error {
 		g.pendingVote = value
 		return g.usable()
 	case keyTerm:
-		return g.change(true, func() error {
+		return g.change(false, func() error {
 			if g.st.term == value {
 				return nil
 			}

@@ -209,7 +209,7 @@ func TestHangingDisk(t *testing.T) {
 	var blocked sync.WaitGroup
 	var errs [2]error
 	blocked.Go(func() { errs[0] = g.StoreLogs(entries(next, 1, 1, 100)) })
-	blocked.Go(func() { errs[1] = h.SetUint64([]byte(keyTerm), 3) })
+	blocked.Go(func() { errs[1] = h.Set([]byte(keyVoteFor), []byte("n3")) })
 	if len(calls) > 0 {
 		t.Error("called although the disk hangs")
 	}
@@ -252,14 +252,14 @@ func TestNotifyTellsOfTheGroup(t *testing.T) {
 	}
 	ok(t, h.StoreLogs(entries(1, 1, 1, 100)))
 	ok(t, h.Sync())
-	ok(t, h.SetUint64([]byte(keyTerm), 1)) // behind the call for the batch before
+	ok(t, h.Set([]byte(keyVoteFor), []byte("n1"))) // behind the call for the batch before
 	if got := told(); len(got) != 1 || got[0] < at {
 		t.Errorf("told of %v, the group's record ends at %d", got, at)
 	}
 	ok(t, g.Close())
 	ok(t, g.StoreLogs(entries(2, 1, 1, 100)))
-	ok(t, h.SetUint64([]byte(keyTerm), 2))
-	ok(t, h.SetUint64([]byte(keyTerm), 3))
+	ok(t, h.Set([]byte(keyVoteFor), []byte("n2")))
+	ok(t, h.Set([]byte(keyVoteFor), []byte("n3")))
 	if got := told(); len(got) != 1 {
 		t.Errorf("told of %v although the group is closed", got)
 	}
@@ -281,7 +281,7 @@ func TestFailureReachesAllWhoWait(t *testing.T) {
 	g.Notify(func(_ Position, err error) { calls <- err })
 	done := make(chan error, 2)
 	go func() { done <- g.Sync() }()
-	go func() { done <- h.SetUint64([]byte(keyTerm), 3) }()
+	go func() { done <- h.Set([]byte(keyVoteFor), []byte("n3")) }()
 	release()
 	for range cap(done) {
 		if err := <-done; !errors.Is(err, broken) {
@@ -468,5 +468,37 @@ func TestNoChangeIsNotWritten(t *testing.T) {
 	again()
 	if n := d.Count(vfs.OpWrite); n != before {
 		t.Errorf("%d writes", n-before)
+	}
+}
+
+// A term is stored without waiting for the disk; a vote waits, and the term that came
+// before it is as safe as the vote.
+func TestTermWaitsWithTheVote(t *testing.T) {
+	for loss := range vfs.Losses {
+		d := vfs.NewMem()
+		l := open(t, d, testConfig())
+		g := groupOf(t, l, 1)
+		stored(t, g, entries(1, 1, 1, 100))
+		hung, release := d.HangAt(vfs.OpSync, 1)
+		ok(t, g.SetUint64([]byte(keyTerm), 5)) // returns, or the test ends here
+		<-hung
+		if g.Durable() >= g.Appended() {
+			t.Error("durable although the disk hangs")
+		}
+		release()
+		ok(t, g.SetUint64([]byte(keyVoteTerm), 5))
+		ok(t, g.Set([]byte(keyVoteFor), []byte("n2")))
+		next := d.Crash(loss, rand.New(rand.NewPCG(1, uint64(loss))))
+		_ = l.Close() // its disk is off
+		l = open(t, next, testConfig())
+		g = groupOf(t, l, 1)
+		term, err := g.GetUint64([]byte(keyTerm))
+		ok(t, err)
+		voted, err := g.Get([]byte(keyVoteFor))
+		ok(t, err)
+		if term != 5 || string(voted) != "n2" {
+			t.Errorf("loss %d: term %d, vote for %q", loss, term, voted)
+		}
+		ok(t, l.Close())
 	}
 }

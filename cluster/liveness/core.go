@@ -16,6 +16,7 @@ type core struct {
 	stalled bool   // this node's own disk hangs
 	ticked  time.Time
 	lenient time.Time // until then silence proves nothing
+	pace    pace
 
 	groups   map[id.GroupID]*member
 	peers    map[id.NodeID]*peer
@@ -40,6 +41,7 @@ type member struct {
 
 	since     time.Time // in need
 	candidate time.Time // since when it is a candidate
+	stood     time.Time // when it was told to stand; zero: that has ended
 	starving  time.Time
 	proving   time.Time // since when it leads without a commit
 	pushAt    time.Time // not before this is it pushed again to prove itself
@@ -54,9 +56,13 @@ type member struct {
 func (m *member) leads() bool            { return m.state == raft.Leader }
 func (m *member) votes(n id.NodeID) bool { return slices.Contains(m.voters, n) }
 func (m *member) majority() int          { return len(m.voters)/2 + 1 }
-func (m *member) settle()                { m.turn, m.tries, m.attempts, m.campaigns = 0, 0, 0, false }
 func (m *member) after(t time.Time) bool { return !t.Before(m.notBefore) }
 func (m *member) wait(until time.Time)   { m.notBefore, m.busy = until, false }
+
+// settle ends what is known of elections.
+func (m *member) settle() {
+	m.turn, m.tries, m.attempts, m.campaigns, m.stood = 0, 0, 0, false, time.Time{}
+}
 
 func newCore(c Config) *core {
 	return &core{
@@ -88,6 +94,10 @@ func (c *core) observe(now time.Time, g id.GroupID, o observed) {
 		m.denied = false
 	}
 	c.prove(now, m, o)
+	if o.state == raft.Leader && !m.stood.IsZero() {
+		c.pace.took(now.Sub(m.stood))
+		m.stood = time.Time{}
+	}
 	if o.state == raft.Candidate && (m.state != raft.Candidate || m.term != o.term) {
 		m.candidate = now
 	}
@@ -263,6 +273,9 @@ func (c *core) tick(now time.Time) actions {
 
 // elect returns the groups to survey, and helps candidates that are stuck.
 func (c *core) elect(now time.Time, a *actions) (survey []id.GroupID) {
+	if len(c.needs) == 0 {
+		c.pace = 0 // it was that of a crowd
+	}
 	elections := 0
 	var due []*member
 	for g, m := range c.needs {
@@ -273,6 +286,8 @@ func (c *core) elect(now time.Time, a *actions) (survey []id.GroupID) {
 				// by rank, with more time.
 				m.busy = true
 				m.attempts++
+				c.pace.gave(now.Sub(m.candidate))
+				m.stood = time.Time{}
 				m.turn = 0
 				a.stepDown = append(a.stepDown, g)
 			}
@@ -324,11 +339,6 @@ func (c *core) canWin(m *member) bool {
 		}
 	}
 	return reached >= m.majority()
-}
-
-// patience is how long an election may take before the candidate is taken for stuck.
-func (c *core) patience(m *member) time.Duration {
-	return min(c.config.TurnAfter<<min(m.attempts, 10), maxWait) + c.jitter(m, c.config.TurnAfter/2)
 }
 
 // jitter is a share of d that differs from group to group, node to node and attempt to attempt.
@@ -390,7 +400,7 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 		m.wait(now.Add(c.patience(m)))
 		return false
 	}
-	m.campaigns = true
+	m.campaigns, m.stood = true, now
 	return true
 }
 

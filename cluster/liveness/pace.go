@@ -1,0 +1,33 @@
+package liveness
+
+import "time"
+
+// pace is how long elections take on this node at present, so that a candidate whose votes
+// wait for slow disks is not taken for one that is stuck: ending its election writes more,
+// and has others stand before it could win. Elections in numbers share the disks and the
+// processors of all nodes, and take far longer than one alone; when no group is in need any
+// more, that is over.
+type pace time.Duration
+
+// paceFactor is how many times the usual length an election may take.
+const paceFactor = 2
+
+// took takes note of an election that was won. The pace follows longer ones soon and
+// shorter ones slowly.
+func (p *pace) took(d time.Duration) {
+	by := pace(min(d, maxWait)) - *p
+	if by > 0 {
+		*p += by / 4
+	} else {
+		*p += by / 16
+	}
+}
+
+// gave takes note of an election that was given up: what it would have taken is longer.
+func (p *pace) gave(up time.Duration) { p.took(2 * up) }
+
+// patience is how long an election may take before the candidate is taken for stuck.
+func (c *core) patience(m *member) time.Duration {
+	usual := min(max(c.config.TurnAfter, paceFactor*time.Duration(c.pace)), maxWait/2)
+	return min(usual<<min(m.attempts, 10), maxWait) + c.jitter(m, c.config.TurnAfter/2)
+}
