@@ -27,6 +27,7 @@ func (b *Broker) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Co
 	c := quorumq.Config{
 		MaxLength:             e.MaxLength,
 		MaxLengthBytes:        e.MaxLengthBytes,
+		MaxLengthTotal:        quorumq.Unlimited,
 		MessageTTLMs:          e.MessageTTLMs,
 		DeliveryLimit:         e.DeliveryLimit,
 		DisconnectedTimeoutMs: e.DisconnectedTimeoutMs,

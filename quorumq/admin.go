@@ -1,9 +1,9 @@
 package quorumq
 
-// applyPurge removes ready messages and the backlog. What the forwarder has read
+// applyPurge removes ready and delayed messages and the backlog. What the forwarder has read
 // of the backlog counts as settled from here on.
 func (q *Queue) applyPurge() {
-	q.reply.Count = uint64(q.readyLen() + q.backlog.len())
+	q.reply.Count = uint64(q.readyLen() + q.delays.set.len() + q.backlog.len())
 	for l := range q.ready {
 		for m := range q.ready[l].all() {
 			q.release(m.body())
@@ -21,8 +21,10 @@ func (q *Queue) applyPurge() {
 	}
 	q.backlog.reset()
 	clear(q.destinations)
-	q.occupied, q.readyN, q.readySize, q.backlogBytes = 0, 0, 0, 0
+	q.occupied, q.mixed, q.readyN, q.readySize, q.backlogBytes = 0, 0, 0, 0, 0
 	q.readyDue.heap, q.backDue.heap = nil, nil
+	q.purgeDelayed()
+	q.rearrange()
 }
 
 // applyConfigure puts a configuration in force. A new message-ttl reaches the
@@ -31,9 +33,11 @@ func (q *Queue) applyPurge() {
 func (q *Queue) applyConfigure(c *Configure) {
 	old := q.config
 	q.config = c.Config.normal()
+	q.rearrange()
 	if q.config.MessageTTLMs != old.MessageTTLMs {
 		q.rebuildReadyExpiries()
 		q.rebuildBackExpiries()
+		q.rebuildDelayedExpiries()
 		q.expireDue(ExpireChunk)
 	}
 	q.setSingleActive(old.SingleActive)

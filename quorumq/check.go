@@ -9,7 +9,7 @@ import (
 // check returns all that is inconsistent in the state. A queue that passes it can be
 // driven by any command. It looks at every message.
 func (q *Queue) check() error {
-	return errors.Join(q.checkReady(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies())
+	return errors.Join(q.checkReady(), q.checkDelays(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies())
 }
 
 // inv is what a broken invariant says.
@@ -33,7 +33,7 @@ func (q *Queue) checkReady() error {
 			switch {
 			case m.level() != l || m.ord <= last || m.ord>>ordBits >= q.ordNext:
 				return inv("ordinal %#x after %#x in level %d, next is %d", m.ord, last, l, q.ordNext)
-			case n > 0 && compareRefs(m.body(), body) <= 0:
+			case n > 0 && q.mixed&(1<<l) == 0 && compareRefs(m.body(), body) <= 0:
 				return inv("body %v after %v in level %d", m.body(), body, l)
 			case m.at > q.now || m.at < 0 || m.ttl < Unlimited:
 				return inv("message %#x enqueued at %d with TTL %d, now %d", m.ord, m.at, m.ttl, q.now)
@@ -301,6 +301,9 @@ func (q *Queue) checkBodies() error {
 		count(r.annotations())
 	}
 	for d := range q.backlog.all() {
+		count(d.annotations())
+	}
+	for d := range q.delays.set.all() {
 		count(d.annotations())
 	}
 	for _, s := range q.order {

@@ -3,7 +3,7 @@ package quorumq
 import "encoding/binary"
 
 // maxColumns is the number of columns of the widest record.
-const maxColumns = 10
+const maxColumns = 11
 
 // columns are the fields of a block's records, one column a field.
 type columns [maxColumns][blockLen]uint64

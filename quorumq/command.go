@@ -29,6 +29,7 @@ const (
 	kindRenew
 	kindExtend
 	kindMove
+	kindRetryDelayed
 )
 
 // NewMessage is what the machine must know of a message to be enqueued; the body is
@@ -40,6 +41,9 @@ type NewMessage struct {
 	TTLMs int64
 	// Priority is 0 to 31; values above count as 31 (PR-1). DefaultPriority if unset.
 	Priority uint8
+	// Delay says when it is to be ready; it is committed and counts at once, its TTL begins when
+	// it is ready (DLY-1). For an Enqueue only.
+	Delay
 	// Producer, if not nil, and ProducerSeq, from 1 and ascending, name the message among
 	// those of its publisher: under a number that the queue has decided about before, it
 	// answers as then and stores nothing. For an Enqueue only; the id must not change.
@@ -130,11 +134,14 @@ type Settle struct {
 // HasAnnotations the command has one body, merged into each message when it is read
 // (DEL-11). It replaces what a message had from an earlier return: whoever returns an
 // annotated message merges the two.
+//
+// Delay says when they are to be ready, before what Config.Retry says (DR-4).
 type Return struct {
 	Consumer       ConsumerKey
 	Ranges         []MsgIDRange
 	Failed         bool
 	HasAnnotations bool
+	Delay
 }
 
 // Discard dead-letters messages with reason rejected, in the order given (DL-11).
@@ -151,14 +158,14 @@ type Get struct {
 	AutoAck bool
 }
 
-// Expire handles what is due: messages (TTL-6) and disconnected consumers (DC-1), at
+// Expire handles what is due: messages (TTL-6), those delayed (DR-3) and disconnected consumers (DC-1), at
 // most ExpireChunk messages; Effects.Timer tells when to come again (TTL-7).
 type Expire struct{}
 
 // ExpireChunk bounds the messages that one Expire handles (TTL-7).
 const ExpireChunk = 4096
 
-// Purge removes ready messages and the backlog.
+// Purge removes ready and delayed messages and the backlog.
 type Purge struct{}
 
 // Configure puts a configuration in force.
@@ -206,6 +213,11 @@ type Extend struct {
 	Ranges    []MsgIDRange
 }
 
+// RetryDelayed makes delayed messages ready at once, those that are due first, at most
+// Limit of them if it is not 0, and at most ExpireChunk (DR-6). Reply.Count tells how many
+// were, Reply.Left how many are still delayed.
+type RetryDelayed struct{ Limit uint64 }
+
 // Renew counts as a use of the queue, as a declare of it is (QX-2).
 type Renew struct{}
 
@@ -228,4 +240,5 @@ func (*NodeUp) kind() kind        { return kindNodeUp }
 func (*Lead) kind() kind          { return kindLead }
 func (*Renew) kind() kind         { return kindRenew }
 func (*Extend) kind() kind        { return kindExtend }
+func (*RetryDelayed) kind() kind  { return kindRetryDelayed }
 func (*Move) kind() kind          { return kindMove }

@@ -50,6 +50,11 @@ type Config struct {
 	ExpiresIfEmpty        bool  // not while it holds any message (QX-4)
 	SingleActive          bool  // one consumer receives, the others wait (SAC-1)
 	AutoDelete            bool  // to be deleted when its last consumer has gone, if it had one
+	MaxLengthTotal        int64 // messages, unsettled ones included (LEN-8); Unlimited
+	Victim                Victim
+	FairPriorities        bool // levels have shares of the deliveries, in place of strict precedence (PR-3)
+	ReturnToPlace         bool // returned messages go back to where they stood
+	Retry                 Retry
 }
 
 // DefaultConfig returns the configuration of a queue declared without arguments.
@@ -57,6 +62,7 @@ func DefaultConfig() Config {
 	return Config{
 		MaxLength:             Unlimited,
 		MaxLengthBytes:        Unlimited,
+		MaxLengthTotal:        Unlimited,
 		MessageTTLMs:          Unlimited,
 		ExpiresMs:             Unlimited,
 		DeliveryLimit:         DefaultDeliveryLimit,
@@ -75,6 +81,7 @@ func (c *Config) Validate() error {
 	}
 	atLeast("MaxLength", c.MaxLength, Unlimited)
 	atLeast("MaxLengthBytes", c.MaxLengthBytes, Unlimited)
+	atLeast("MaxLengthTotal", c.MaxLengthTotal, Unlimited)
 	atLeast("MessageTTLMs", c.MessageTTLMs, Unlimited)
 	if c.ExpiresMs != Unlimited {
 		atLeast("ExpiresMs", c.ExpiresMs, 1)
@@ -84,12 +91,16 @@ func (c *Config) Validate() error {
 	if c.Overflow > OverflowRejectPublishDLX {
 		errs = append(errs, fmt.Errorf("quorumq: Overflow is %d, must be one of the Overflow modes", c.Overflow))
 	}
+	if c.Victim > VictimOldest {
+		errs = append(errs, fmt.Errorf("quorumq: Victim is %d, must be one of the Victims", c.Victim))
+	}
 	if c.DeadLetter > DeadLetterAtLeastOnce {
 		errs = append(errs, fmt.Errorf("quorumq: DeadLetter is %d, must be one of the DeadLetter modes", c.DeadLetter))
 	}
 	if c.DeadLetter == DeadLetterAtLeastOnce && c.Overflow == OverflowDropHead {
 		errs = append(errs, errors.New("quorumq: DeadLetter is at-least-once with Overflow drop-head; resolve it to at-most-once or set a reject overflow (DL-20)"))
 	}
+	errs = append(errs, c.Retry.validate())
 	return errors.Join(errs...)
 }
 
@@ -99,6 +110,7 @@ func (c *Config) Validate() error {
 func (c Config) normal() Config {
 	c.MaxLength = max(c.MaxLength, Unlimited)
 	c.MaxLengthBytes = max(c.MaxLengthBytes, Unlimited)
+	c.MaxLengthTotal = max(c.MaxLengthTotal, Unlimited)
 	c.MessageTTLMs = max(c.MessageTTLMs, Unlimited)
 	c.DeliveryLimit = max(c.DeliveryLimit, Unlimited)
 	c.DisconnectedTimeoutMs = max(c.DisconnectedTimeoutMs, 0)
@@ -109,11 +121,15 @@ func (c Config) normal() Config {
 	if c.Overflow > OverflowRejectPublishDLX {
 		c.Overflow = OverflowDropHead
 	}
+	if c.Victim > VictimOldest {
+		c.Victim = VictimHead
+	}
 	if c.DeadLetter > DeadLetterAtLeastOnce {
 		c.DeadLetter = DeadLetterDisabled
 	}
 	if c.DeadLetter == DeadLetterAtLeastOnce && c.Overflow == OverflowDropHead {
 		c.DeadLetter = DeadLetterAtMostOnce
 	}
+	c.Retry = c.Retry.normal()
 	return c
 }

@@ -30,6 +30,7 @@ type Decoder struct {
 	lead          Lead
 	renew         Renew
 	extend        Extend
+	retryDelayed  RetryDelayed
 	move          Move
 
 	messages  []NewMessage
@@ -81,13 +82,12 @@ func (d *Decoder) fields(k kind) Command {
 		d.settle = Settle{Consumer: r.consumer(), Ranges: d.takeMsgIDRanges()}
 		return &d.settle
 	case kindReturn:
-		d.giveBack = Return{Consumer: r.consumer()}
-		d.giveBack.Failed, d.giveBack.HasAnnotations = r.outcome()
+		d.giveBack = r.giveBack()
 		d.giveBack.Ranges = d.takeMsgIDRanges()
 		return &d.giveBack
 	case kindDiscard:
 		d.discard = Discard{Consumer: r.consumer()}
-		d.discard.Failed, d.discard.HasAnnotations = r.outcome()
+		d.discard.Failed, d.discard.HasAnnotations = outcome(r.flags(outcomeFlags))
 		d.discard.Ranges = d.takeMsgIDRanges()
 		return &d.discard
 	case kindGet:
@@ -125,6 +125,9 @@ func (d *Decoder) fields(k kind) Command {
 		return &d.move
 	case kindRenew:
 		return &d.renew
+	case kindRetryDelayed:
+		d.retryDelayed = RetryDelayed{Limit: r.u()}
+		return &d.retryDelayed
 	default:
 		r.fail(fmt.Errorf("quorumq: kind %d is unknown", k))
 		return nil
@@ -162,7 +165,7 @@ func (d *Decoder) takeTransfer() *Transfer {
 		var flags byte
 		l.NewMessage, flags = r.message()
 		r.check(l.Seq > 0, errZero)
-		r.check(flags&(flagProducer|flagSameProducer) == 0, errFlags)
+		r.check(flags&(flagProducer|flagSameProducer|flagReadyAt|flagReadyAfter) == 0, errFlags)
 		r.check(l.Size != VoidSize, errRange)
 		d.letters = append(d.letters, l)
 		if r.err != nil {
@@ -234,13 +237,34 @@ func (r *reader) message() (NewMessage, byte) {
 		m.Priority = r.byte()
 		r.check(m.Priority != DefaultPriority, errRange)
 	}
+	m.Delay = r.delay(flags&flagReadyAt != 0, flags&flagReadyAfter != 0)
 	return m, flags
 }
 
-// outcome takes the flags of a Return or Discard.
-func (r *reader) outcome() (failed, annotated bool) {
-	flags := r.flags(outcomeFlags)
+func outcome(flags byte) (failed, annotated bool) {
 	return flags&flagFailed != 0, flags&flagAnnotations != 0
+}
+
+// giveBack takes a Return but for its ranges.
+func (r *reader) giveBack() Return {
+	c := Return{Consumer: r.consumer()}
+	flags := r.flags(returnFlags)
+	c.Failed, c.HasAnnotations = outcome(flags)
+	c.Delay = r.delay(flags&flagReturnAt != 0, flags&flagReturnAfter != 0)
+	return c
+}
+
+// delay takes what there is of a delay.
+func (r *reader) delay(at, ms bool) (d Delay) {
+	if at {
+		d.At = Time(r.i())
+		r.check(d.At > 0, errZero)
+	}
+	if ms {
+		d.Ms = r.i()
+		r.check(d.Ms > 0, errZero)
+	}
+	return d
 }
 
 func (d *Decoder) takeMsgIDRanges() []MsgIDRange {

@@ -195,6 +195,16 @@ func (d *deque[T, P]) next(key uint64) (uint64, bool) {
 	return 0, false
 }
 
+// get returns the record with the key; false if it is not there.
+func (d *deque[T, P]) get(key uint64) (v T, ok bool) {
+	at, found := d.place(key)
+	i := int(key % blockLen)
+	if !found || !d.blocks[at].live.has(i) {
+		return v, false
+	}
+	return d.pool.at(d.blocks[at], i, d.tag), true
+}
+
 // take removes the record with the key and returns it; false if it is not there.
 func (d *deque[T, P]) take(key uint64) (v T, ok bool) {
 	at, found := d.place(key)

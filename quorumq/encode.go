@@ -10,7 +10,9 @@ const (
 	flagVoid                     // no size: VoidSize
 	flagProducer                 // a producer's id and number follow
 	flagSameProducer             // a number follows; the producer is that of the message before
-	messageFlags     = flagTTL | flagPriority | flagVoid | flagProducer | flagSameProducer
+	flagReadyAt                  // a time follows
+	flagReadyAfter               // milliseconds follow
+	messageFlags     = flagTTL | flagPriority | flagVoid | flagProducer | flagSameProducer | flagReadyAt | flagReadyAfter
 )
 
 // Flags of a Checkout.
@@ -22,11 +24,14 @@ const (
 	checkoutFlags  = flagCredit | flagAutoAck | flagExclusive | flagOwnTimeout
 )
 
-// Flags of a Return or Discard.
+// Flags of a Return or Discard; the last two of a Return only.
 const (
 	flagFailed = 1 << iota
 	flagAnnotations
+	flagReturnAt
+	flagReturnAfter
 	outcomeFlags = flagFailed | flagAnnotations
+	returnFlags  = outcomeFlags | flagReturnAt | flagReturnAfter
 )
 
 // AppendCommand appends the stored form of a command, without the bodies that belong to
@@ -47,9 +52,9 @@ func AppendCommand(b []byte, c Command) []byte {
 	case *Settle:
 		return putMsgIDRanges(putConsumer(b, c.Consumer), c.Ranges)
 	case *Return:
-		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations)
+		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations, c.Delay)
 	case *Discard:
-		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations)
+		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations, Delay{})
 	case *Get:
 		return putBool(putSession(b, c.Session), c.AutoAck)
 	case *Configure:
@@ -72,6 +77,8 @@ func AppendCommand(b []byte, c Command) []byte {
 		return putMsgIDRanges(putU(putConsumer(b, c.Consumer), uint64(c.TimeoutMs)), c.Ranges)
 	case *Move:
 		return putMove(b, c)
+	case *RetryDelayed:
+		return putU(b, c.Limit)
 	default: // Expire, Purge, Renew
 		return b
 	}
@@ -119,6 +126,12 @@ func putMessage(b []byte, m *NewMessage, before *ProducerID) []byte {
 	default:
 		flags |= flagProducer
 	}
+	if m.At > 0 {
+		flags |= flagReadyAt
+	}
+	if m.Ms > 0 {
+		flags |= flagReadyAfter
+	}
 	b = append(b, flags)
 	if m.Size != VoidSize {
 		b = putU(b, uint64(m.Size))
@@ -129,6 +142,7 @@ func putMessage(b []byte, m *NewMessage, before *ProducerID) []byte {
 	if m.Priority != DefaultPriority {
 		b = append(b, m.Priority)
 	}
+	b = putDelay(b, m.Delay)
 	if flags&flagProducer != 0 {
 		b = append(b, m.Producer[:]...)
 	}
@@ -161,7 +175,18 @@ func putCheckout(b []byte, c *Checkout) []byte {
 	return b
 }
 
-func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool) []byte {
+// putDelay writes what flags say that there is.
+func putDelay(b []byte, d Delay) []byte {
+	if d.At > 0 {
+		b = putU(b, uint64(d.At))
+	}
+	if d.Ms > 0 {
+		b = putU(b, uint64(d.Ms))
+	}
+	return b
+}
+
+func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool, d Delay) []byte {
 	flags := byte(0)
 	if failed {
 		flags |= flagFailed
@@ -169,7 +194,13 @@ func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool
 	if annotated {
 		flags |= flagAnnotations
 	}
-	return putMsgIDRanges(append(putConsumer(b, k), flags), rs)
+	if d.At > 0 {
+		flags |= flagReturnAt
+	}
+	if d.Ms > 0 {
+		flags |= flagReturnAfter
+	}
+	return putMsgIDRanges(putDelay(append(putConsumer(b, k), flags), d), rs)
 }
 
 func putMove(b []byte, c *Move) []byte {

@@ -79,10 +79,16 @@ func (q *Queue) enqueueOne(body BodyRef, nm *NewMessage) bool {
 
 // full tells whether one more message of this size would exceed a limit (LEN-4).
 func (q *Queue) full(size uint32) bool {
-	messages, bytes := q.counted()
+	return q.exceeds(1, uint64(size))
+}
+
+// exceeds tells whether so much more would exceed a limit (LEN-2, LEN-8).
+func (q *Queue) exceeds(messages, size uint64) bool {
+	n, bytes := q.counted()
 	c := &q.config
-	return c.MaxLength >= 0 && messages+1 > uint64(c.MaxLength) ||
-		c.MaxLengthBytes >= 0 && bytes+uint64(size) > uint64(c.MaxLengthBytes)
+	return c.MaxLength >= 0 && n+messages > uint64(c.MaxLength) ||
+		c.MaxLengthBytes >= 0 && bytes+size > uint64(c.MaxLengthBytes) ||
+		c.MaxLengthTotal >= 0 && n+uint64(q.unsettled)+messages > uint64(c.MaxLengthTotal)
 }
 
 func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
@@ -102,7 +108,6 @@ func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
 func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	q.stats.enqueued++
 	m := q.newMessage(body, nm)
-	q.ordNext++
 	if q.config.Overflow == OverflowDropHead {
 		if limit := q.config.MaxLengthBytes; limit >= 0 && int64(m.size) > limit {
 			h := held{message: m} // LEN-2: it is its own victim
@@ -110,24 +115,28 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 			return
 		}
 	}
-	q.pushReady(m)
+	if until := nm.until(q.now); until != 0 {
+		m.ord = uint64(m.level())
+		q.delay(held{message: m}, until)
+	} else {
+		q.ordNext++
+		q.pushReady(m)
+	}
 	q.dropHead()
 	q.assign()
 }
 
-// dropHead removes what would be delivered next while a limit is exceeded (LEN-3).
+// dropHead removes ready messages while a limit is exceeded (LEN-3).
 func (q *Queue) dropHead() {
 	c := &q.config
-	if c.Overflow != OverflowDropHead || c.MaxLength < 0 && c.MaxLengthBytes < 0 {
+	if c.Overflow != OverflowDropHead || c.MaxLength < 0 && c.MaxLengthBytes < 0 && c.MaxLengthTotal < 0 {
 		return
 	}
-	for q.readyLen() > 0 {
-		messages, bytes := q.counted()
-		if (c.MaxLength < 0 || messages <= uint64(c.MaxLength)) &&
-			(c.MaxLengthBytes < 0 || bytes <= uint64(c.MaxLengthBytes)) {
+	for q.exceeds(0, 0) {
+		h, ok := q.takeVictim()
+		if !ok {
 			return
 		}
-		h := q.takeNext()
 		q.discard(&h, ReasonMaxLen)
 	}
 }

@@ -90,6 +90,13 @@ func (q *Queue) tidyExpiries() {
 	if len(q.backDue.heap) > 2*q.back.len()+maxStale {
 		q.rebuildBackExpiries()
 	}
+	d := &q.delays
+	if most := 2*d.set.len() + maxStale; len(d.due.heap) > most || len(d.expiring.heap) > most {
+		q.rebuildDelays()
+	}
+	if most := 2*q.back.len() + maxStale; len(q.victims.heap) > most || q.seats != nil && q.seats.entries > most {
+		q.rearrange()
+	}
 }
 
 func (q *Queue) rebuildReadyExpiries() {
@@ -138,40 +145,91 @@ func (q *Queue) firstBackExpiry() (backExpiry, bool) {
 	return backExpiry{}, false
 }
 
-// nothingDue tells cheaply that no message expires up to t.
-func (q *Queue) nothingDue(t Time) bool {
-	return (len(q.readyDue.heap) == 0 || q.readyDue.heap[0].at > t) &&
-		(len(q.backDue.heap) == 0 || q.backDue.heap[0].at > t)
+func (q *Queue) firstDelayedExpiry() (backExpiry, bool) {
+	for len(q.delays.expiring.heap) > 0 {
+		e := q.delays.expiring.heap[0]
+		if q.delays.set.has(e.number) {
+			return e, true
+		}
+		q.delays.expiring.pop()
+	}
+	return backExpiry{}, false
 }
 
-// expireDue expires up to limit messages whose time has come, in the order of (expiry,
-// enqueue ordinal) wherever they stand (TTL-5, DL-11), and ends sessions of nodes that
-// stayed unreachable for too long (DC-1).
+// nothingDue tells cheaply that no message expires or is to be ready up to t.
+func (q *Queue) nothingDue(t Time) bool {
+	return (len(q.readyDue.heap) == 0 || q.readyDue.heap[0].at > t) &&
+		(len(q.backDue.heap) == 0 || q.backDue.heap[0].at > t) &&
+		(len(q.delays.due.heap) == 0 || q.delays.due.heap[0].at > t) &&
+		(len(q.delays.expiring.heap) == 0 || q.delays.expiring.heap[0].at > t)
+}
+
+// expireDue handles up to limit messages whose time has come, wherever they stand, in the
+// order of their times: those that expire, in that of (expiry, enqueue ordinal) (TTL-5,
+// DL-11), and delayed ones that are to be ready (DR-3); who does both at once expires. It
+// also ends sessions of nodes that stayed unreachable for too long (DC-1).
 func (q *Queue) expireDue(limit int) {
 	q.tidyExpiries()
 	q.timeOutNodes()
 	q.timeOutLeases()
-	for ; limit > 0 && !q.nothingDue(q.now); limit-- {
-		e, readyDue := q.firstReadyExpiry()
-		f, backDue := q.firstBackExpiry()
-		readyDue = readyDue && e.at <= q.now
-		backDue = backDue && f.at <= q.now
-		switch {
-		case readyDue && (!backDue || e.at < f.at || e.at == f.at && e.ord < f.ord):
-			l := int(e.ord & (levels - 1))
-			m, _ := q.ready[l].take(e.ord >> ordBits)
-			q.readyDue.pop()
-			q.left(l, m.size)
-			q.expireOne(&held{message: m})
-		case backDue:
-			r, _ := q.back.take(f.number)
-			q.backDue.pop()
-			q.readySize -= uint64(r.size)
-			q.expireOne(&r.held)
-		default:
-			return
-		}
+	for limit > 0 && !q.nothingDue(q.now) && q.handleFirst() {
+		limit--
 	}
+}
+
+// handleFirst handles what is due first; false if nothing is.
+func (q *Queue) handleFirst() bool {
+	first, from := q.firstExpiry()
+	p, waits := q.firstDelayed()
+	if waits && p.at <= q.now && (from == nowhere || p.at < first.at) {
+		q.promote()
+		return true
+	}
+	if from == nowhere || first.at > q.now {
+		return false
+	}
+	var h held
+	switch from {
+	case inLevels:
+		l := int(first.ord & (levels - 1))
+		h.message, _ = q.ready[l].take(first.ord >> ordBits)
+		q.readyDue.pop()
+		q.left(l, h.size)
+	case inReturned:
+		h = q.pullReturned(first.number)
+		q.backDue.pop()
+	case inDelayed:
+		d := q.takeDelayed(first.number)
+		h = d.held
+		q.delays.expiring.pop()
+	case nowhere:
+	}
+	q.expireOne(&h)
+	return true
+}
+
+// expiryFrom is where a message stands that expires.
+type expiryFrom uint8
+
+const (
+	nowhere expiryFrom = iota
+	inLevels
+	inReturned
+	inDelayed
+)
+
+// firstExpiry returns which message expires first of all.
+func (q *Queue) firstExpiry() (first backExpiry, from expiryFrom) {
+	if e, ok := q.firstReadyExpiry(); ok {
+		first, from = backExpiry{at: e.at, ord: e.ord}, inLevels
+	}
+	if e, ok := q.firstBackExpiry(); ok && (from == nowhere || e.before(first)) {
+		first, from = e, inReturned
+	}
+	if e, ok := q.firstDelayedExpiry(); ok && (from == nowhere || e.before(first)) {
+		first, from = e, inDelayed
+	}
+	return first, from
 }
 
 func (q *Queue) expireOne(h *held) {
@@ -190,12 +248,10 @@ func (q *Queue) due() Time {
 	if q.more {
 		return q.now
 	}
-	first := Time(0)
-	if e, ok := q.firstReadyExpiry(); ok {
-		first = e.at
-	}
-	if e, ok := q.firstBackExpiry(); ok && (first == 0 || e.at < first) {
-		first = e.at
+	e, _ := q.firstExpiry()
+	first := e.at
+	if d, ok := q.firstDelayed(); ok && (first == 0 || d.at < first) {
+		first = d.at
 	}
 	for _, t := range [...]Time{q.nextNodeTimeout(), q.nextUnused(), q.leaseDue} {
 		if t != 0 && (first == 0 || t < first) {

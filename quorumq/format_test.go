@@ -24,6 +24,9 @@ func answer(r Reply, e Effects) string {
 	if r.Count > 0 {
 		fmt.Fprintf(&b, " count %d", r.Count)
 	}
+	if r.Left > 0 {
+		fmt.Fprintf(&b, " left %d", r.Left)
+	}
 	if r.LastMsgID > 0 {
 		fmt.Fprintf(&b, " last id %d", r.LastMsgID)
 	}
@@ -126,6 +129,9 @@ func show(q *Queue) string {
 		fmt.Fprintf(&b, ", returned %d", o.Returned)
 	}
 	fmt.Fprintf(&b, ", unsettled %d (%d bytes), backlog %d (%d bytes)\n", o.Unsettled, o.UnsettledBytes, o.Backlog, o.BacklogBytes)
+	if o.Delayed > 0 {
+		fmt.Fprintf(&b, "delayed %d (%d bytes), next at %d\n", o.Delayed, o.DelayedBytes, o.NextDelayed)
+	}
 	for l, n := range slices.Backward(o.ReadyByPriority[:]) {
 		if n > 0 && uint8(l) != DefaultPriority {
 			fmt.Fprintf(&b, "level %d: %d\n", l, n)

@@ -14,9 +14,11 @@ type Frozen struct {
 	rest     []byte
 	windows  []window // of each consumer, in the order of the sessions
 	occupied uint32
+	mixed    uint32 // levels whose bodies do not ascend
 	ready    [levels][]*block[message]
 	back     []*block[returned]
 	backlog  []*block[discarded]
+	delayed  []*block[delayed]
 	packed   bool // whether all blocks are
 }
 
@@ -25,15 +27,17 @@ type Frozen struct {
 func (q *Queue) Freeze() *Frozen {
 	f := q.share()
 	q.gen++
-	q.pools.ready.gen, q.pools.returned.gen, q.pools.backlog.gen = q.gen, q.gen, q.gen
+	q.pools.ready.gen, q.pools.returned.gen, q.pools.backlog.gen, q.pools.delayed.gen = q.gen, q.gen, q.gen, q.gen
 	return f
 }
 
 // share is Freeze for as long as the queue does not change.
 func (q *Queue) share() *Frozen {
 	f := &Frozen{
-		rest: q.putRest(nil), occupied: q.occupied, back: slices.Clone(q.back.blocks[q.back.first:]),
+		rest: q.putRest(nil), occupied: q.occupied, mixed: q.mixed,
+		back:    slices.Clone(q.back.blocks[q.back.first:]),
 		backlog: slices.Clone(q.backlog.blocks[q.backlog.first:]),
+		delayed: slices.Clone(q.delays.set.blocks[q.delays.set.first:]),
 	}
 	for l := range q.occupiedLevels() {
 		f.ready[l] = slices.Clone(q.ready[l].blocks[q.ready[l].first:])
@@ -60,7 +64,8 @@ func (f *Frozen) AppendSnapshot(b []byte) []byte {
 		}
 	}
 	b = putBlocks(b, f.back)
-	return putBlocks(b, f.backlog)
+	b = putBlocks(b, f.backlog)
+	return putBlocks(b, f.delayed)
 }
 
 func putBlocks[T any](b []byte, blocks []*block[T]) []byte {
@@ -85,6 +90,7 @@ func (f *Frozen) pack() {
 	}
 	f.back = packAll(new(pool[returned, *returned]), f.back, 0)
 	f.backlog = packAll(new(pool[discarded, *discarded]), f.backlog, 0)
+	f.delayed = packAll(new(pool[delayed, *delayed]), f.delayed, 0)
 }
 
 func packAll[T any, P record[T]](p *pool[T, P], blocks []*block[T], tag uint64) []*block[T] {
@@ -109,8 +115,13 @@ func (f *Frozen) Live() iter.Seq[BodyRun] {
 	return func(yield func(BodyRun) bool) {
 		var m merge
 		for l := range f.ready {
-			m.add(&readyRuns{blocks: f.ready[l]})
+			if f.mixed&(1<<l) != 0 {
+				addMixed(&m, f.ready[l])
+			} else {
+				m.add(&blockRuns[message]{blocks: f.ready[l]})
+			}
 		}
+		addMixed(&m, f.delayed)
 		for _, runs := range [...][]BodyRun{f.heldRuns(), f.backRuns(), f.backlogRuns()} {
 			m.add(&listedRuns{inOrder(runs)})
 		}
@@ -130,6 +141,7 @@ func (f *Frozen) heldRuns() []BodyRun {
 	}
 	eachPacked(f.back, 0, func(r *returned) { notes[r.annotations()] = true })
 	eachPacked(f.backlog, 0, func(d *discarded) { notes[d.annotations()] = true })
+	eachPacked(f.delayed, 0, func(d *delayed) { notes[d.annotations()] = true })
 	delete(notes, BodyRef{})
 	for r := range notes {
 		runs = append(runs, oneBody(r))

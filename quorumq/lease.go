@@ -68,7 +68,7 @@ func (q *Queue) timeOutLeases() {
 	for i := range q.moved {
 		h := &q.moved[i].held
 		q.unassign(h)
-		q.giveBack(h, false)
+		q.giveBack(h, false, Delay{})
 	}
 	q.moved = q.moved[:0]
 	q.elect()

@@ -37,7 +37,7 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 			}
 		default:
 			n.next++
-			q.store(q.message(bodiesOf(m, c)[i], nm))
+			q.store(q.message(bodiesOf(m, c)[i], nm), nm.At, nm.Ms)
 			continue
 		}
 		n.next++
@@ -50,14 +50,20 @@ func (q *model) message(body BodyRef, nm NewMessage) *mMessage {
 	return &mMessage{body: body, size: nm.Size, at: q.now, ttl: nm.TTLMs, level: min(int(nm.Priority), 31), ord: q.ord + 1}
 }
 
-func (q *model) store(m *mMessage) {
+func (q *model) store(m *mMessage, at Time, ms int64) {
 	q.reply.Stored++
-	q.ord++
 	if q.c.Overflow == OverflowDropHead && q.c.MaxLengthBytes >= 0 && int64(m.size) > q.c.MaxLengthBytes {
 		q.discard(m, ReasonMaxLen)
 		return
 	}
-	q.ready = append(q.ready, m)
+	switch until := (Delay{At: at, Ms: ms}).until(q.now); until {
+	case 0:
+		q.ord++
+		q.ready = append(q.ready, m)
+	default:
+		m.fresh, m.due = true, until
+		q.delayed = append(q.delayed, m)
+	}
 	q.dropHead()
 	q.assign()
 }
@@ -110,7 +116,7 @@ func (q *model) transfer(m Meta, c *Transfer) {
 			q.reply.Refused = append(q.reply.Refused, l.Seq)
 		default:
 			s.stored[l.Seq] = true
-			q.store(q.message(bodiesOf(m, c)[i], l.NewMessage))
+			q.store(q.message(bodiesOf(m, c)[i], l.NewMessage), 0, 0)
 		}
 	}
 	slices.Sort(q.reply.Refused)
@@ -274,8 +280,7 @@ func (q *model) assign() {
 		if taker == nil {
 			return
 		}
-		q.remove(m)
-		q.e.Deliver = append(q.e.Deliver, q.give(taker, m))
+		q.e.Deliver = append(q.e.Deliver, q.give(taker, q.takeNext()))
 		q.wake(taker)
 	}
 }
@@ -321,8 +326,7 @@ func (q *model) get(c *Get) {
 	if m := q.next(); m != nil {
 		o := q.register(ConsumerKey{SessionKey: c.Session})
 		o.AutoAck, o.cancelled = c.AutoAck, false
-		q.remove(m)
-		d := q.give(o, m)
+		d := q.give(o, q.takeNext())
 		q.reply.Delivery = &d
 	}
 	q.reply.Count = uint64(len(q.ready) + len(q.back))
@@ -343,7 +347,7 @@ func (q *model) cancel(c *Cancel) {
 	q.leave(o)
 	if c.Requeue {
 		for _, h := range q.take(o, MsgIDRange{First: 1, Last: o.last}) {
-			q.giveBack(h.m, false)
+			q.giveBack(h.m, false, Delay{})
 		}
 		q.dropHead()
 	}
@@ -398,7 +402,7 @@ func (q *model) closeSessions(failed bool, which func(SessionKey) bool) {
 	}
 	slices.SortFunc(held, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
 	for _, h := range held {
-		q.giveBack(h.m, failed)
+		q.giveBack(h.m, failed, Delay{})
 	}
 	if q.active != nil && gone(q.active) {
 		q.active = nil
@@ -521,7 +525,7 @@ func (q *model) revoke() {
 	}
 	slices.SortFunc(back, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
 	for _, h := range back {
-		q.giveBack(h.m, false)
+		q.giveBack(h.m, false, Delay{})
 	}
 	if len(back) > 0 {
 		q.elect()

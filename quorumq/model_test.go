@@ -20,6 +20,9 @@ type model struct {
 	ord, turn int
 	ready     []*mMessage // in order of enqueue
 	back      []*mMessage // in order of return
+	delayed   []*mMessage // in order of delay
+	level     int         // whose turn it is, with fair priorities, for so many more
+	left      int
 	backlog   []Discarded
 	sizes     map[BodyRef]uint32 // of the backlog
 	seq       Seq                // newest of the backlog
@@ -45,6 +48,8 @@ type mMessage struct {
 	level, ord      int
 	number          uint64 // of the latest return
 	fails, acquired uint32
+	due             Time
+	fresh           bool // delayed, and never ready
 }
 
 type mHeld struct {
@@ -169,7 +174,7 @@ func (q *model) command(m Meta, c Command) {
 			for _, r := range rs {
 				for _, h := range q.take(o, r) {
 					q.annotate(m, h.m, c.HasAnnotations)
-					q.giveBack(h.m, c.Failed)
+					q.giveBack(h.m, c.Failed, c.Delay)
 				}
 			}
 			q.answer(o, c.Ranges)
@@ -193,11 +198,14 @@ func (q *model) command(m Meta, c Command) {
 	case *Move:
 		q.move(c)
 	case *Purge:
-		q.reply.Count = uint64(len(q.ready) + len(q.back) + len(q.backlog))
-		q.ready, q.back, q.backlog = nil, nil, nil
+		q.reply.Count = uint64(len(q.ready) + len(q.back) + len(q.delayed) + len(q.backlog))
+		q.ready, q.back, q.delayed, q.backlog = nil, nil, nil, nil
 	case *Configure:
 		single := q.c.SingleActive
 		q.c = c.Config.normal()
+		if !q.c.FairPriorities {
+			q.level, q.left = 0, 0
+		}
 		q.expire()
 		q.single(single)
 		q.consumed = q.c.AutoDelete && (q.consumed || slices.ContainsFunc(q.consumers, q.subscribes))
@@ -233,6 +241,12 @@ func (q *model) command(m Meta, c Command) {
 		}
 	case *Renew:
 		q.used = q.now
+	case *RetryDelayed:
+		for len(q.delayed) > 0 && (c.Limit == 0 || q.reply.Count < c.Limit) {
+			q.promote(q.firstDelayed())
+			q.reply.Count++
+		}
+		q.reply.Left = uint64(len(q.delayed))
 	}
 }
 
@@ -254,7 +268,7 @@ func (q *model) expiryOf(m *mMessage) Time {
 	if q.c.MessageTTLMs >= 0 && (ttl < 0 || q.c.MessageTTLMs < ttl) {
 		ttl = q.c.MessageTTLMs
 	}
-	if ttl < 0 {
+	if ttl < 0 || m.fresh {
 		return 0
 	}
 	return m.at + Time(max(ttl, 1))
@@ -289,18 +303,17 @@ func (q *model) expire() {
 	q.closeSessions(false, func(k SessionKey) bool { return late[k] })
 
 	q.revoke()
-	var due []*mMessage
-	for _, m := range append(slices.Clone(q.ready), q.back...) {
-		if q.expired(m) {
-			due = append(due, m)
+	for {
+		late, delayed := q.firstExpired(), q.firstDelayed()
+		switch {
+		case delayed != nil && delayed.due <= q.now && (late == nil || delayed.due < q.expiryOf(late)):
+			q.promote(delayed)
+		case late != nil:
+			q.remove(late)
+			q.discard(late, ReasonExpired)
+		default:
+			return
 		}
-	}
-	slices.SortFunc(due, func(a, b *mMessage) int {
-		return cmp.Or(cmp.Compare(q.expiryOf(a), q.expiryOf(b)), cmp.Compare(a.ord, b.ord))
-	})
-	for _, m := range due {
-		q.remove(m)
-		q.discard(m, ReasonExpired)
 	}
 }
 
@@ -308,45 +321,7 @@ func (q *model) remove(m *mMessage) {
 	same := func(o *mMessage) bool { return o == m }
 	q.ready = slices.DeleteFunc(q.ready, same)
 	q.back = slices.DeleteFunc(q.back, same)
-}
-
-func (q *model) next() *mMessage {
-	if len(q.back) > 0 {
-		return q.back[0]
-	}
-	var best *mMessage
-	for _, m := range q.ready {
-		if best == nil || m.level > best.level {
-			best = m
-		}
-	}
-	return best
-}
-
-func (q *model) counted() (messages, size int64) {
-	for _, m := range append(slices.Clone(q.ready), q.back...) {
-		messages++
-		size += int64(m.size)
-	}
-	for _, d := range q.backlog {
-		messages++
-		size += int64(q.sizes[d.Body])
-	}
-	return messages, size
-}
-
-func (q *model) over(moreMessages, moreBytes int64) bool {
-	messages, size := q.counted()
-	return q.c.MaxLength >= 0 && messages+moreMessages > q.c.MaxLength ||
-		q.c.MaxLengthBytes >= 0 && size+moreBytes > q.c.MaxLengthBytes
-}
-
-func (q *model) dropHead() {
-	for q.c.Overflow == OverflowDropHead && q.over(0, 0) && q.next() != nil {
-		m := q.next()
-		q.remove(m)
-		q.discard(m, ReasonMaxLen)
-	}
+	q.delayed = slices.DeleteFunc(q.delayed, same)
 }
 
 func (q *model) discard(m *mMessage, r Reason) {
@@ -371,7 +346,7 @@ func (m *mMessage) count(failed bool) {
 	}
 }
 
-func (q *model) giveBack(m *mMessage, failed bool) {
+func (q *model) giveBack(m *mMessage, failed bool, d Delay) {
 	m.count(failed)
 	switch {
 	case failed && q.c.DeliveryLimit >= 0 && int64(m.fails) > q.c.DeliveryLimit:
@@ -379,9 +354,11 @@ func (q *model) giveBack(m *mMessage, failed bool) {
 	case q.expired(m):
 		q.discard(m, ReasonExpired)
 	default:
-		q.returns++
-		m.number = q.returns
-		q.back = append(q.back, m)
+		if m.due = q.until(m, failed, d); m.due > 0 {
+			q.delayed = append(q.delayed, m)
+		} else {
+			q.putBack(m)
+		}
 	}
 }
 
@@ -394,7 +371,7 @@ func (q *model) annotate(m Meta, msg *mMessage, annotated bool) {
 // live returns every body that something refers to.
 func (q *model) live() map[BodyRef]bool {
 	refs := make(map[BodyRef]bool)
-	all := append(slices.Clone(q.ready), q.back...)
+	all := q.all()
 	for _, c := range q.consumers {
 		for _, h := range c.held {
 			all = append(all, h.m)
@@ -417,8 +394,11 @@ func (q *model) setTimer() {
 			due = t
 		}
 	}
-	for _, m := range append(slices.Clone(q.ready), q.back...) {
+	for _, m := range q.all() {
 		earlier(q.expiryOf(m))
+	}
+	for _, m := range q.delayed {
+		earlier(m.due)
 	}
 	for _, n := range q.nodes {
 		earlier(n.deadline)

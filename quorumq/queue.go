@@ -1,10 +1,6 @@
 package quorumq
 
-import (
-	"math/bits"
-
-	"github.com/quorate/quorate/id"
-)
+import "github.com/quorate/quorate/id"
 
 // Queue is one queue's state. The zero value is not usable; see New and Restore. It is
 // owned by one goroutine at a time.
@@ -47,6 +43,7 @@ type Queue struct {
 	more      bool // assignments are left for the next Apply
 	ranges    []MsgIDRange
 	moved     []assigned
+	seen      message
 	closing   []*session
 	pools     pools
 }
@@ -55,6 +52,7 @@ type pools struct {
 	ready    pool[message, *message]
 	returned pool[returned, *returned]
 	backlog  pool[discarded, *discarded]
+	delayed  pool[delayed, *delayed]
 }
 
 // stats counts since the creation of the queue (ST-1, DL-52).
@@ -70,6 +68,7 @@ type stats struct {
 type store struct {
 	ready     [levels]deque[message, *message]
 	occupied  uint32 // bit per level with messages
+	mixed     uint32 // of these, those whose bodies may not ascend
 	back      deque[returned, *returned]
 	backNext  uint64 // number of the next returned message
 	ordNext   uint64 // ordinal of the next enqueued message
@@ -78,6 +77,11 @@ type store struct {
 
 	readyDue expiries[readyExpiry]
 	backDue  expiries[backExpiry]
+
+	delays  delays
+	rota    rota
+	victims expiries[backExpiry] // of the returned list, where it is not the head
+	seats   *seats               // nil where returned messages come first
 }
 
 // New returns an empty queue under the configuration c.
@@ -91,7 +95,7 @@ func New(uid id.QueueUID, c Config) *Queue {
 
 		destinations: make(map[uint16]*destination),
 	}
-	q.backNext, q.ordNext = 1, 1
+	q.backNext, q.ordNext, q.delays.next = 1, 1, 1
 	q.turn = 1
 	q.producers.byID = make(map[ProducerID]*producer)
 	q.nodes = make(map[id.NodeID]*node)
@@ -101,6 +105,8 @@ func New(uid id.QueueUID, c Config) *Queue {
 	}
 	q.back.pool = &q.pools.returned
 	q.backlog.pool = &q.pools.backlog
+	q.delays.set.pool = &q.pools.delayed
+	q.rearrange()
 	return q
 }
 
@@ -184,6 +190,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyExtend(c)
 	case *Renew:
 		q.used = q.now
+	case *RetryDelayed:
+		q.applyRetryDelayed(c)
 	default:
 		q.reply.Code = CodeMalformed
 	}
@@ -224,7 +232,7 @@ func (q *Queue) readyLen() int { return q.readyN + q.back.len() }
 
 // counted returns what the length limits count (LEN-1).
 func (q *Queue) counted() (messages, size uint64) {
-	return uint64(q.readyLen() + q.backlog.len()), q.readySize + q.backlogBytes
+	return uint64(q.readyLen() + q.delays.set.len() + q.backlog.len()), q.readySize + q.delays.size + q.backlogBytes
 }
 
 // pushReady appends a message to its level.
@@ -245,45 +253,17 @@ func (q *Queue) pushBack(h held) {
 	q.backNext++
 	q.back.push(r.number, r)
 	q.readySize += uint64(h.size)
+	q.arrange(&r)
 	if at := q.expiry(&h.message); at != 0 {
 		q.backDue.push(backExpiry{at: at, ord: h.ord, number: r.number})
 	}
 }
 
-// next returns the message that would be delivered next, nil if none is ready: returned
-// ones first, then the highest level, the oldest first (DEL-1).
-func (q *Queue) next() *message {
-	if r := q.back.front(); r != nil {
-		return &r.message
-	}
-	if q.occupied == 0 {
-		return nil
-	}
-	return q.ready[q.top()].front()
-}
-
-// takeNext removes what next returned.
-func (q *Queue) takeNext() held {
-	if r := q.back.front(); r != nil {
-		h := r.held
-		q.back.pop()
-		q.readySize -= uint64(h.size)
-		return h
-	}
-	l := q.top()
-	h := held{message: *q.ready[l].front()}
-	q.ready[l].pop()
-	q.left(l, h.size)
-	return h
-}
-
-// top returns the highest level that holds messages.
-func (q *Queue) top() int { return bits.Len32(q.occupied) - 1 }
-
 // left accounts for a message that has left a level.
 func (q *Queue) left(level int, size uint32) {
 	if q.ready[level].len() == 0 {
 		q.occupied &^= 1 << level
+		q.mixed &^= 1 << level
 	}
 	q.readyN--
 	q.readySize -= uint64(size)

@@ -106,7 +106,8 @@ func comparable(r Reply, e Effects) string {
 // figures writes what can be asked of a queue.
 func figures(q *Queue) string {
 	o := q.Overview()
-	s := fmt.Sprintf("ready %d %d, unsettled %d, backlog %d %d\n", o.Ready, o.ReadyBytes, o.Unsettled, o.Backlog, o.BacklogBytes)
+	s := fmt.Sprintf("ready %d %d, unsettled %d, backlog %d %d, delayed %d %d until %d\n",
+		o.Ready, o.ReadyBytes, o.Unsettled, o.Backlog, o.BacklogBytes, o.Delayed, o.DelayedBytes, o.NextDelayed)
 	for _, session := range q.order {
 		for _, c := range session.consumers {
 			s += formatLines("", q.Assigned(nil, c.key, 0))
@@ -122,9 +123,14 @@ func figures(q *Queue) string {
 }
 
 func (q *model) figures() string {
-	var ready, unsettled, backlogged uint64
+	var ready, unsettled, backlogged, delayed uint64
+	var due Time
 	for _, m := range append(slices.Clone(q.ready), q.back...) {
 		ready += uint64(m.size)
+	}
+	for _, m := range q.delayed {
+		delayed += uint64(m.size)
+		due = sooner(due, m.due)
 	}
 	for _, d := range q.backlog {
 		backlogged += uint64(q.sizes[d.Body])
@@ -145,7 +151,8 @@ func (q *model) figures() string {
 		live = append(live, r)
 	}
 	slices.SortFunc(live, compareRefs)
-	return fmt.Sprintf("ready %d %d, unsettled %d, backlog %d %d\n", len(q.ready)+len(q.back), ready, unsettled, len(q.backlog), backlogged) +
+	return fmt.Sprintf("ready %d %d, unsettled %d, backlog %d %d, delayed %d %d until %d\n",
+		len(q.ready)+len(q.back), ready, unsettled, len(q.backlog), backlogged, len(q.delayed), delayed, due) +
 		lines + formatPeeked(q.peekReady()) + formatPeeked(q.peekUnsettled()) + formatPeeked(q.peekBacklog()) + fmt.Sprintln(live)
 }
 
@@ -198,7 +205,34 @@ func (g *generator) config() Config {
 		ExpiresIfEmpty:        g.one(2),
 		SingleActive:          g.one(3),
 		AutoDelete:            g.one(3),
+		MaxLengthTotal:        pick(-1, -1, -1, 6, 20),
+		Victim:                Victim(g.IntN(3)),
+		FairPriorities:        g.one(3),
+		ReturnToPlace:         g.one(3),
+		Retry:                 g.retry(),
 	}
+}
+
+func (g *generator) retry() Retry {
+	r := Retry{
+		Type: RetryType(g.IntN(5)), Backoff: Backoff(g.IntN(3)), JitterPercent: uint8(g.IntN(3) * 50),
+		MinMs: int64(1 + g.IntN(10)), MaxMs: int64(g.IntN(60)), Steps: uint8(g.IntN(4)),
+	}
+	for i := range r.Steps {
+		r.StepsMs[i] = int64(g.IntN(40))
+	}
+	return r
+}
+
+// delay is none mostly.
+func (g *generator) delay() (d Delay) {
+	switch g.IntN(12) {
+	case 0:
+		d.Ms = int64(1 + g.IntN(40*g.scale))
+	case 1:
+		d.At = max(g.now+Time(g.IntN(50*g.scale)-5), 0)
+	}
+	return d
 }
 
 func (g *generator) node() (id.NodeID, id.Epoch) {
@@ -283,6 +317,7 @@ func (g *generator) enqueue() Command {
 		c.Answered = next - back - 1
 	}
 	for i := range c.Messages {
+		c.Messages[i].Delay = g.delay()
 		if g.one(25) {
 			c.Messages[i].Size = VoidSize
 		}
@@ -332,7 +367,7 @@ func (g *generator) command() Command {
 		return &Settle{Consumer: k, Ranges: g.ranges(last)}
 	case p < 73:
 		k, last := g.consumer()
-		return &Return{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4)}
+		return &Return{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4), Delay: g.delay()}
 	case p < 78:
 		k, last := g.consumer()
 		return &Discard{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4)}
@@ -395,6 +430,9 @@ func (g *generator) rare(p int) Command {
 		}
 		if g.one(4) {
 			return &Renew{}
+		}
+		if g.one(2) {
+			return &RetryDelayed{Limit: uint64(g.IntN(4 * g.scale))}
 		}
 		return &Expire{}
 	case 5:

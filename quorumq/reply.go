@@ -14,8 +14,11 @@ type Reply struct {
 	Stored int
 	// Delivery is what Get assigned; nil if the queue has nothing.
 	Delivery *Delivery
-	// Count is what Purge removed, Move took or Extend extended, or the ready messages left after Get.
+	// Count is what Purge removed, Move took, Extend extended or RetryDelayed made ready, or the
+	// ready messages left after Get.
 	Count uint64
+	// Left is how many messages are still delayed, after RetryDelayed.
+	Left uint64
 	// LastMsgID is the consumer's newest id, after Checkout: it numbers on from there, and
 	// a Credit limit counts from there.
 	LastMsgID MsgID
@@ -114,8 +117,8 @@ type Notice struct {
 
 // Overview is the queue's state in figures (ST-1).
 type Overview struct {
-	Ready, Returned, Unsettled, Backlog                     uint64 // messages; Ready includes Returned
-	ReadyBytes, UnsettledBytes, BacklogBytes                uint64
+	Ready, Returned, Unsettled, Backlog, Delayed            uint64 // messages; Ready includes Returned
+	ReadyBytes, UnsettledBytes, BacklogBytes, DelayedBytes  uint64
 	Consumers, Sessions, Enqueuers                          int
 	ReadyByPriority                                         [32]uint64
 	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64       // since creation
@@ -127,6 +130,7 @@ type Overview struct {
 	Moving, Moved, Removed                                  uint64       // by Move (G-13): in the backlog, gone from it, taken off
 	Full                                                    bool         // not even an empty message would be taken (LEN-7)
 	OldestReady                                             Time         // when the oldest ready message was enqueued; 0 = none
+	NextDelayed                                             Time         // when the first delayed message is due (DR-3); 0 = none
 	Now                                                     Time
 	Config                                                  Config
 }

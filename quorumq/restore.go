@@ -26,8 +26,13 @@ func Restore(b []byte) (*Queue, error) {
 		r.check(q.used <= q.now, errRange)
 	}
 	q.ordNext, q.backNext, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())
+	if r.knowsDelays() {
+		q.delays.next = r.u()
+		q.rota = rota{level: r.byte(), left: r.byte()}
+		r.check(q.rota.level < levels && q.rota.left <= q.rota.level && (q.config.FairPriorities || q.rota == rota{}), errRange)
+	}
 	q.turn, q.baseID = r.u(), MsgID(r.u())
-	r.check(q.ordNext > 0 && q.backNext > 0 && q.backlogNext > 0 && q.turn > 0, errZero)
+	r.check(q.ordNext > 0 && q.backNext > 0 && q.backlogNext > 0 && q.delays.next > 0 && q.turn > 0, errZero)
 	all := q.stats.all()
 	known := all[:]
 	if !r.knowsMoves() {
@@ -49,6 +54,7 @@ func Restore(b []byte) (*Queue, error) {
 	q.takeReady(r)
 	q.takeReturned(r)
 	q.takeBacklog(r)
+	q.takeDelays(r)
 	if err := r.end(); err != nil {
 		return nil, fmt.Errorf("restore %v: %w", uid, err)
 	}
@@ -60,6 +66,8 @@ func Restore(b []byte) (*Queue, error) {
 
 // knowsUse tells whether a snapshot has times of use and leases.
 func (r *reader) knowsUse() bool { return r.version > snapshotWithoutUse }
+
+func (r *reader) knowsDelays() bool { return r.version > snapshotWithoutDelay }
 
 func (r *reader) knowsMoves() bool { return r.version > snapshotWithoutMoves }
 
@@ -269,7 +277,12 @@ func (q *Queue) takeReady(r *reader) {
 		if occupied&(1<<l) == 0 {
 			continue
 		}
+		var last BodyRef
 		takeBlocks(r, &q.ready[l], func(m *message) {
+			if compareRefs(last, m.body()) > 0 {
+				q.mixed |= 1 << l
+			}
+			last = m.body()
 			q.readyN++
 			q.readySize += uint64(m.size)
 			if at := q.expiry(m); at != 0 {
@@ -291,6 +304,18 @@ func (q *Queue) takeReturned(r *reader) {
 		q.readySize += uint64(m.size)
 	})
 	q.rebuildBackExpiries()
+	q.rearrange()
+}
+
+func (q *Queue) takeDelays(r *reader) {
+	if !r.knowsDelays() {
+		return
+	}
+	takeBlocks(r, &q.delays.set, func(d *delayed) {
+		q.shareAnnotations(d.annotations())
+		q.delays.size += uint64(d.size)
+	})
+	q.rebuildDelays()
 }
 
 func (q *Queue) takeBacklog(r *reader) {

@@ -262,7 +262,7 @@ func (q *Queue) closeSessions(failed bool, ss []*session) {
 	for i := range q.moved {
 		h := &q.moved[i].held
 		q.unassign(h)
-		q.giveBack(h, failed)
+		q.giveBack(h, failed, Delay{})
 	}
 	q.moved = q.moved[:0]
 	q.elect()

@@ -109,14 +109,42 @@ type runSource interface {
 	next() (BodyRun, bool)
 }
 
-// readyRuns are the bodies of a level, which ascend.
-type readyRuns struct {
-	blocks []*block[message]
+// blockRuns are the bodies of blocks in which they ascend.
+type blockRuns[T any] struct {
+	blocks []*block[T]
 	runs   []BodyRun
 	at     int
 }
 
-func (s *readyRuns) next() (BodyRun, bool) {
+// addMixed adds the bodies of blocks in which they mostly ascend: the blocks where they do
+// not are set apart, and their bodies sorted.
+func addMixed[T any](m *merge, blocks []*block[T]) {
+	var ascending []*block[T]
+	var rest, runs []BodyRun
+	var last BodyRef
+	for _, b := range blocks {
+		runs = appendRuns(runs[:0], b.packed)
+		if compareRefs(last, runs[0].first()) < 0 && ascends(runs) {
+			ascending, last = append(ascending, b), runs[len(runs)-1].last()
+		} else {
+			rest = append(rest, runs...)
+		}
+	}
+	m.add(&blockRuns[T]{blocks: ascending})
+	m.add(&listedRuns{inOrder(rest)})
+}
+
+// ascends tells whether each run ends before the next begins.
+func ascends(runs []BodyRun) bool {
+	for i := 1; i < len(runs); i++ {
+		if compareRefs(runs[i-1].last(), runs[i].first()) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *blockRuns[T]) next() (BodyRun, bool) {
 	for s.at == len(s.runs) {
 		if len(s.blocks) == 0 {
 			return BodyRun{}, false

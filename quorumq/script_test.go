@@ -154,7 +154,7 @@ func parseCommand(d *datadriven.TestData) Command {
 	case "settle":
 		return &Settle{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d)}
 	case "return":
-		return &Return{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d), Failed: d.HasArg("failed"), HasAnnotations: d.HasArg("annotations")}
+		return &Return{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d), Failed: d.HasArg("failed"), HasAnnotations: d.HasArg("annotations"), Delay: Delay{At: Time(intArg(d, "at", 0)), Ms: intArg(d, "delay", 0)}}
 	case "discard":
 		return &Discard{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d), Failed: d.HasArg("failed"), HasAnnotations: d.HasArg("annotations")}
 	case "get":
@@ -181,6 +181,8 @@ func parseCommand(d *datadriven.TestData) Command {
 		return &NodeUp{Node: n.Node, Epoch: n.Epoch}
 	case "extend":
 		return &Extend{Consumer: consumerArg(d), TimeoutMs: intArg(d, "timeout", 1), Ranges: rangesArg[MsgIDRange, MsgID](d)}
+	case "retry-delayed":
+		return &RetryDelayed{Limit: uint64(intArg(d, "limit", 0))}
 	case "renew":
 		return &Renew{}
 	case "lead":
@@ -199,6 +201,28 @@ func configArgs(d *datadriven.TestData, c *Config) {
 	c.ExpiresMs, c.ExpiresIfEmpty = intArg(d, "expires", c.ExpiresMs), d.HasArg("if-empty")
 	c.ConsumerTimeoutMs = intArg(d, "timeout", c.ConsumerTimeoutMs)
 	c.SingleActive, c.AutoDelete = d.HasArg("single-active"), d.HasArg("auto-delete")
+	c.MaxLengthTotal = intArg(d, "max-length-total", c.MaxLengthTotal)
+	c.FairPriorities, c.ReturnToPlace = d.HasArg("fair"), d.HasArg("to-place")
+	c.Victim = map[string]Victim{
+		"": VictimHead, "lowest": VictimLowestPriority, "oldest": VictimOldest,
+	}[textArg(d, "victim", "")]
+	c.Retry = Retry{
+		Type: map[string]RetryType{
+			"": RetryDisabled, "all": RetryAll, "failed": RetryFailed, "returned": RetryReturned,
+		}[textArg(d, "retry", "")],
+		Backoff:       map[string]Backoff{"": BackoffLinear, "exponential": BackoffExponential}[textArg(d, "backoff", "")],
+		JitterPercent: uint8(intArg(d, "jitter", 0)),
+		MinMs:         intArg(d, "retry-min", 0), MaxMs: intArg(d, "retry-max", 0),
+	}
+	for _, a := range d.CmdArgs {
+		if a.Key == "steps" {
+			c.Retry.Backoff = BackoffSteps
+			for i, v := range a.Vals {
+				c.Retry.StepsMs[i], _ = strconv.ParseInt(v, 10, 64)
+				c.Retry.Steps++
+			}
+		}
+	}
 	if d.HasArg("overflow") {
 		c.Overflow = map[string]Overflow{
 			"drop-head": OverflowDropHead, "reject": OverflowRejectPublish, "reject-dlx": OverflowRejectPublishDLX,
@@ -245,6 +269,10 @@ func messageLine(d *datadriven.TestData, line string) []NewMessage {
 			m.Size = uint32(n)
 		case name == "ttl":
 			m.TTLMs = n
+		case name == "at":
+			m.At = Time(n)
+		case name == "delay":
+			m.Ms = n
 		case name == "prio":
 			m.Priority = uint8(n)
 		case name == "producer":

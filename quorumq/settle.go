@@ -52,7 +52,7 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 		return
 	}
 	for _, r := range q.ascending(c.Ranges) {
-		q.takeBack(con, r, c.Failed, notes)
+		q.takeBack(con, r, c.Failed, notes, c.Delay)
 	}
 	q.answerLate(con, c.Ranges)
 	q.outcomeDone(con, notes)
@@ -60,12 +60,12 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 }
 
 // takeBack returns what a consumer holds of a range.
-func (q *Queue) takeBack(c *consumer, r MsgIDRange, failed bool, notes BodyRef) {
+func (q *Queue) takeBack(c *consumer, r MsgIDRange, failed bool, notes BodyRef, d Delay) {
 	w := &c.held
 	for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 		if a := &w.items[i]; !a.isRemoved() {
 			h := q.takeHeld(w, a, notes)
-			q.giveBack(&h, failed)
+			q.giveBack(&h, failed, d)
 		}
 	}
 }
@@ -140,8 +140,8 @@ func (h *held) count(failed bool) {
 }
 
 // giveBack puts a message that its consumer held into the returned list, unless it has
-// failed too often (DEL-9) or its time is over (TTL-3).
-func (q *Queue) giveBack(h *held, failed bool) {
+// failed too often (DEL-9), its time is over (TTL-3), or it is to wait (DR-1, DR-4, DR-5).
+func (q *Queue) giveBack(h *held, failed bool, d Delay) {
 	h.count(failed)
 	switch limit := q.config.DeliveryLimit; {
 	case failed && limit >= 0 && int64(h.failures) > limit:
@@ -151,7 +151,15 @@ func (q *Queue) giveBack(h *held, failed bool) {
 		q.expireOne(h)
 	default:
 		q.stats.returned++
-		q.pushBack(*h)
+		until := d.until(q.now)
+		if r := &q.config.Retry; until == 0 && r.applies(failed) {
+			until = after(q.now, r.wait(h.failures, h.seed()))
+		}
+		if until > q.now {
+			q.delay(*h, until)
+		} else {
+			q.pushBack(*h)
+		}
 	}
 }
 

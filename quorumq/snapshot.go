@@ -6,12 +6,13 @@ import (
 )
 
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 4
+const snapshotVersion = 5
 
 // Versions that are read too.
 const (
 	snapshotWithoutUse   = 2 // does not say when the queue was used last, nor of leases
 	snapshotWithoutMoves = 3 // does not know of moved messages
+	snapshotWithoutDelay = 4 // does not know of delayed messages
 )
 
 // AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
@@ -28,7 +29,8 @@ func (q *Queue) putRest(b []byte) []byte {
 	if q.config.AutoDelete {
 		b = putBool(b, q.consumed)
 	}
-	b = putU(putU(putU(b, q.ordNext), q.backNext), uint64(q.backlogNext))
+	b = putU(putU(putU(putU(b, q.ordNext), q.backNext), uint64(q.backlogNext)), q.delays.next)
+	b = append(b, q.rota.level, q.rota.left)
 	b = putU(putU(b, q.turn), uint64(q.baseID))
 	for _, v := range q.stats.all() {
 		b = putU(b, *v)

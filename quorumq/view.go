@@ -17,6 +17,8 @@ func (q *Queue) Overview() Overview {
 		ReadyBytes:        q.readySize,
 		UnsettledBytes:    q.unsettledBytes,
 		BacklogBytes:      q.backlogBytes,
+		Delayed:           uint64(q.delays.set.len()),
+		DelayedBytes:      q.delays.size,
 		Sessions:          len(q.order),
 		Enqueued:          s.enqueued,
 		Refused:           s.refused,
@@ -36,6 +38,9 @@ func (q *Queue) Overview() Overview {
 		Full:              q.config.Overflow != OverflowDropHead && q.full(0),
 		Now:               q.now,
 		Config:            q.config,
+	}
+	if e, ok := q.firstDelayed(); ok {
+		o.NextDelayed = e.at
 	}
 	for r := range o.DeadLettered {
 		o.Dropped += s.discarded[DeadLetterDisabled][r]

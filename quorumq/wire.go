@@ -30,10 +30,10 @@ var (
 
 // reader takes numbers off stored bytes; after the first error it returns zeros.
 type reader struct {
-	b     []byte
+	b       []byte
 	version byte // of a snapshot
-	err   error
-	nodes map[string]id.NodeID // interned names; nil: none are kept
+	err     error
+	nodes   map[string]id.NodeID // interned names; nil: none are kept
 }
 
 func (r *reader) fail(err error) {
@@ -242,7 +242,8 @@ const (
 	flagIfEmpty      = 16
 	flagTimeout      = 32 // the consumer timeout follows
 	flagAutoDelete   = 64
-	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout | flagAutoDelete
+	flagMore         = 128 // more modes follow, last
+	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout | flagAutoDelete | flagMore
 )
 
 func configModes(c Config) byte {
@@ -262,6 +263,9 @@ func configModes(c Config) byte {
 	if c.AutoDelete {
 		b |= flagAutoDelete
 	}
+	if moreModes(c) != 0 {
+		b |= flagMore
+	}
 	return b
 }
 
@@ -280,11 +284,14 @@ func putConfig(b []byte, c Config) []byte {
 	if c.ConsumerTimeoutMs > 0 {
 		b = putU(b, uint64(c.ConsumerTimeoutMs))
 	}
+	if more := moreModes(c); more != 0 {
+		return putMore(b, c, more)
+	}
 	return b
 }
 
 func (r *reader) config() Config {
-	c := Config{MaxLength: r.limit(), MaxLengthBytes: r.limit(), ExpiresMs: Unlimited}
+	c := Config{MaxLength: r.limit(), MaxLengthBytes: r.limit(), MaxLengthTotal: Unlimited, ExpiresMs: Unlimited}
 	flags := r.flags(modes)
 	c.Overflow = Overflow(flags & overflowMode)
 	c.SingleActive, c.ExpiresIfEmpty = flags&flagSingleActive != 0, flags&flagIfEmpty != 0
@@ -300,6 +307,9 @@ func (r *reader) config() Config {
 	if flags&flagTimeout != 0 {
 		c.ConsumerTimeoutMs = r.i()
 		r.check(c.ConsumerTimeoutMs > 0, errZero)
+	}
+	if flags&flagMore != 0 {
+		r.more(&c)
 	}
 	r.check(c == c.normal(), errRange)
 	return c

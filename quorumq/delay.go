@@ -1,0 +1,210 @@
+package quorumq
+
+// Delay says when a message is to be ready: at a time, else after some milliseconds, else
+// by what the queue's configuration says. A time that has passed says nothing (DR-4).
+type Delay struct {
+	At Time
+	Ms int64
+}
+
+// until returns the time that a delay names, 0 for none.
+func (d Delay) until(now Time) Time {
+	switch {
+	case d.At > now:
+		return d.At
+	case d.Ms > 0:
+		return after(now, d.Ms)
+	}
+	return 0
+}
+
+// delayed is a message that is to be ready at a later time. One that no consumer had yet
+// (DLY-1) has no enqueue ordinal: it gets one when it is ready, as if it came then.
+type delayed struct {
+	held
+	number uint64 // in the order in which messages were delayed
+	due    Time
+}
+
+// fresh tells that the message was never ready.
+func (d *delayed) fresh() bool { return d.key() == 0 }
+
+func (*delayed) width() int { return 11 }
+
+func (d *delayed) put(c *columns, i int) {
+	d.message.put(c, i)
+	c[5][i] = d.ord
+	c[6][i] = d.annIndex
+	c[7][i] = uint64(d.annSlot)
+	c[8][i] = uint64(d.failures)
+	c[9][i] = uint64(d.acquired)
+	c[10][i] = uint64(d.due)
+}
+
+func (d *delayed) take(c *columns, i int, key, _ uint64) {
+	d.message.take(c, i, 0, 0)
+	d.number, d.ord = key, c[5][i]
+	d.annIndex, d.annSlot = c[6][i], narrow(c[7][i])
+	d.failures, d.acquired = narrow(c[8][i]), narrow(c[9][i])
+	d.due = Time(c[10][i])
+}
+
+func (d *delayed) valid() bool {
+	return d.slot != outOfRange && d.size != outOfRange && d.annSlot != outOfRange &&
+		d.failures != outOfRange && d.acquired != outOfRange && d.due > 0
+}
+
+// delays holds the delayed messages, in the order in which they were delayed, and when
+// they are due. Those that expire before have an entry for that as well.
+type delays struct {
+	set  deque[delayed, *delayed]
+	next uint64 // number of the next delayed message
+	size uint64 // bytes
+
+	due      expiries[delayEntry]
+	expiring expiries[backExpiry]
+}
+
+// delayEntry is when a delayed message is due.
+type delayEntry struct {
+	at     Time
+	number uint64
+}
+
+func (a delayEntry) before(b delayEntry) bool {
+	return a.at < b.at || a.at == b.at && a.number < b.number
+}
+
+// delay puts a message aside until a time.
+func (q *Queue) delay(h held, until Time) {
+	d := delayed{held: h, number: q.delays.next, due: until}
+	q.delays.next++
+	q.delays.set.push(d.number, d)
+	q.delays.size += uint64(h.size)
+	q.delays.due.push(delayEntry{at: until, number: d.number})
+	if e, ok := q.delayedExpiry(&d); ok {
+		q.delays.expiring.push(e)
+	}
+}
+
+// delayedExpiry returns when a message expires while it is delayed. The TTL of one that
+// was never ready has not begun (DLY-1).
+func (q *Queue) delayedExpiry(d *delayed) (backExpiry, bool) {
+	if d.fresh() {
+		return backExpiry{}, false
+	}
+	at := q.expiry(&d.message)
+	return backExpiry{at: at, ord: d.ord, number: d.number}, at != 0 && at <= d.due
+}
+
+// firstDelayed returns the entry of the message that is due first; it drops those in
+// front that have none.
+func (q *Queue) firstDelayed() (delayEntry, bool) {
+	for len(q.delays.due.heap) > 0 {
+		e := q.delays.due.heap[0]
+		if q.delays.set.has(e.number) {
+			return e, true
+		}
+		q.delays.due.pop()
+	}
+	return delayEntry{}, false
+}
+
+// takeDelayed takes a message out of the delayed ones.
+func (q *Queue) takeDelayed(number uint64) delayed {
+	d, _ := q.delays.set.take(number)
+	q.delays.size -= uint64(d.size)
+	return d
+}
+
+// promote makes the message ready that is due first: in the returned list (DR-3), or as a
+// new one of its level (DLY-1).
+func (q *Queue) promote() {
+	d := q.takeDelayed(q.delays.due.heap[0].number)
+	q.delays.due.pop()
+	if !d.fresh() {
+		q.pushBack(d.held)
+		return
+	}
+	m := d.message
+	m.ord |= q.ordNext << ordBits
+	m.at = q.now
+	q.ordNext++
+	if q.ready[m.level()].len() > 0 { // its body is older than theirs
+		q.mixed |= 1 << m.level()
+	}
+	q.pushReady(m)
+}
+
+// applyRetryDelayed makes delayed messages ready, those that are due first, before they
+// are (DR-6).
+func (q *Queue) applyRetryDelayed(c *RetryDelayed) {
+	limit := uint64(ExpireChunk)
+	if c.Limit > 0 {
+		limit = min(limit, c.Limit)
+	}
+	for q.reply.Count < limit {
+		if _, ok := q.firstDelayed(); !ok {
+			break
+		}
+		q.promote()
+		q.reply.Count++
+	}
+	q.reply.Left = uint64(q.delays.set.len())
+}
+
+// purgeDelayed removes all of them.
+func (q *Queue) purgeDelayed() {
+	for d := range q.delays.set.all() {
+		q.release(d.body())
+		q.dropAnnotations(d.annotations())
+	}
+	q.delays.set.reset()
+	q.delays.size = 0
+	q.delays.due.heap, q.delays.expiring.heap = nil, nil
+}
+
+// rebuildDelays makes the heaps anew from the messages.
+func (q *Queue) rebuildDelays() {
+	q.delays.due.heap = q.delays.due.heap[:0]
+	for d := range q.delays.set.all() {
+		q.delays.due.heap = append(q.delays.due.heap, delayEntry{at: d.due, number: d.number})
+	}
+	q.delays.due.order()
+	q.rebuildDelayedExpiries()
+}
+
+func (q *Queue) rebuildDelayedExpiries() {
+	q.delays.expiring.heap = q.delays.expiring.heap[:0]
+	for d := range q.delays.set.all() {
+		if e, ok := q.delayedExpiry(d); ok {
+			q.delays.expiring.heap = append(q.delays.expiring.heap, e)
+		}
+	}
+	q.delays.expiring.order()
+}
+
+func (q *Queue) checkDelays() error {
+	if err := checkBlocks(&q.delays.set); err != nil {
+		return err
+	}
+	last, size := uint64(0), uint64(0)
+	for d := range q.delays.set.all() {
+		switch {
+		case d.number <= last || d.number >= q.delays.next:
+			return inv("delayed number %d after %d, next is %d", d.number, last, q.delays.next)
+		case !d.fresh():
+			if err := q.checkHeld(&d.held); err != nil {
+				return err
+			}
+		case d.at > q.now || d.at < 0 || d.ttl < Unlimited || d.acquired > 0 || d.failures > 0 || d.annotations() != (BodyRef{}) || d.ord >= levels:
+			return inv("delayed number %d was never ready, at %d with TTL %d, acquired %d, failed %d, now %d", d.number, d.at, d.ttl, d.acquired, d.failures, q.now)
+		}
+		last = d.number
+		size += uint64(d.size)
+	}
+	if size != q.delays.size {
+		return inv("delayed are %d bytes, counted %d", size, q.delays.size)
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package quorumq
+
+import (
+	"cmp"
+	"slices"
+)
+
+// all returns what no consumer has and is not in the backlog.
+func (q *model) all() []*mMessage { return slices.Concat(q.ready, q.back, q.delayed) }
+
+func least(all []*mMessage, compare func(a, b *mMessage) int) *mMessage {
+	if len(all) == 0 {
+		return nil
+	}
+	return slices.MinFunc(all, compare)
+}
+
+func (q *model) firstDelayed() *mMessage {
+	return least(q.delayed, func(a, b *mMessage) int { return cmp.Compare(a.due, b.due) })
+}
+
+func (q *model) firstExpired() *mMessage {
+	expired := slices.DeleteFunc(q.all(), func(m *mMessage) bool { return !q.expired(m) })
+	return least(expired, func(a, b *mMessage) int {
+		return cmp.Or(cmp.Compare(q.expiryOf(a), q.expiryOf(b)), cmp.Compare(a.ord, b.ord))
+	})
+}
+
+// promote makes a delayed message ready.
+func (q *model) promote(m *mMessage) {
+	q.remove(m)
+	if !m.fresh {
+		q.putBack(m)
+		return
+	}
+	q.ord++
+	m.fresh, m.at, m.ord = false, q.now, q.ord
+	q.ready = append(q.ready, m)
+}
+
+func (q *model) putBack(m *mMessage) {
+	q.returns++
+	m.number = q.returns
+	q.back = append(q.back, m)
+}
+
+// until is for how long a message waits that is given back, 0 if it does not.
+func (q *model) until(m *mMessage, failed bool, d Delay) Time {
+	r := q.c.Retry
+	switch {
+	case d.At > q.now:
+		return d.At
+	case d.Ms > 0:
+		return q.now + Time(d.Ms)
+	case r.Type == RetryDisabled, r.Type == RetryFailed && !failed, r.Type == RetryReturned && failed:
+		return 0
+	}
+	ms := r.MinMs
+	for n := uint32(1); n < m.fails && ms < r.MaxMs; n++ {
+		if r.Backoff == BackoffExponential {
+			ms *= 2
+		} else {
+			ms += r.MinMs
+		}
+	}
+	if r.Backoff == BackoffSteps {
+		ms = r.StepsMs[min(max(int(m.fails), 1), int(r.Steps))-1]
+	}
+	ms = min(max(ms, r.MinMs), r.MaxMs)
+	if most := ms * int64(r.JitterPercent) / 100; most > 0 {
+		h := held{message: message{index: m.body.Index, slot: m.body.Slot}, acquired: m.acquired}
+		ms += int64(scatter(h.seed()) % uint64(most+1))
+	}
+	return q.now + Time(ms)
+}
+
+// inLine returns those that are looked at for the next delivery.
+func (q *model) inLine() []*mMessage {
+	if q.c.ReturnToPlace {
+		return slices.Concat(q.ready, q.back)
+	}
+	return q.ready
+}
+
+func (q *model) next() *mMessage {
+	if len(q.back) > 0 && !q.c.ReturnToPlace {
+		return q.back[0]
+	}
+	in := make(map[int][]*mMessage)
+	for _, m := range q.inLine() {
+		in[m.level] = append(in[m.level], m)
+	}
+	oldest := func(l int) *mMessage {
+		return least(in[l], func(a, b *mMessage) int { return cmp.Compare(a.ord, b.ord) })
+	}
+	if q.c.FairPriorities && q.left > 0 && len(in[q.level]) > 0 {
+		return oldest(q.level)
+	}
+	from := 0 // the level above the highest
+	if q.c.FairPriorities {
+		from = q.level
+	}
+	for i := 1; i <= levels; i++ {
+		if l := (from - i + levels) % levels; len(in[l]) > 0 {
+			return oldest(l)
+		}
+	}
+	return nil
+}
+
+// takeNext removes it.
+func (q *model) takeNext() *mMessage {
+	m := q.next()
+	if fromBack := slices.Contains(q.back, m); q.c.FairPriorities && (!fromBack || q.c.ReturnToPlace) {
+		if q.left > 0 && q.level == m.level {
+			q.left--
+		} else {
+			q.level, q.left = m.level, m.level
+		}
+	}
+	q.remove(m)
+	return m
+}
+
+func (q *model) counted() (messages, size int64) {
+	for _, m := range q.all() {
+		messages++
+		size += int64(m.size)
+	}
+	for _, d := range q.backlog {
+		messages++
+		size += int64(q.sizes[d.Body])
+	}
+	return messages, size
+}
+
+func (q *model) over(moreMessages, moreBytes int64) bool {
+	messages, size := q.counted()
+	total := messages
+	for _, c := range q.consumers {
+		total += int64(len(c.held))
+	}
+	return q.c.MaxLength >= 0 && messages+moreMessages > q.c.MaxLength ||
+		q.c.MaxLengthBytes >= 0 && size+moreBytes > q.c.MaxLengthBytes ||
+		q.c.MaxLengthTotal >= 0 && total+moreMessages > q.c.MaxLengthTotal
+}
+
+func (q *model) dropHead() {
+	for q.c.Overflow == OverflowDropHead && q.over(0, 0) {
+		m := q.victim()
+		if m == nil {
+			return
+		}
+		q.remove(m)
+		q.discard(m, ReasonMaxLen)
+	}
+}
+
+func (q *model) victim() *mMessage {
+	readyOnes := slices.Concat(q.ready, q.back)
+	switch {
+	case len(readyOnes) == 0:
+		return q.firstDelayed()
+	case q.c.Victim == VictimHead:
+		return q.takeNext()
+	}
+	return least(readyOnes, func(a, b *mMessage) int {
+		if q.c.Victim == VictimOldest {
+			return cmp.Compare(a.ord, b.ord)
+		}
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.ord, b.ord))
+	})
+}

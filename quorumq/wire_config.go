@@ -1,0 +1,77 @@
+package quorumq
+
+// The second byte of modes: the victim in its low bits, then flags.
+const (
+	victimMode   = 3
+	flagFair     = 4
+	flagToPlace  = 8
+	flagMaxTotal = 16 // the limit follows
+	flagRetry    = 32 // what is delayed follows
+	furtherModes = victimMode | flagFair | flagToPlace | flagMaxTotal | flagRetry
+)
+
+func moreModes(c Config) byte {
+	b := byte(c.Victim)
+	for _, m := range [...]struct {
+		set  bool
+		flag byte
+	}{
+		{c.FairPriorities, flagFair},
+		{c.ReturnToPlace, flagToPlace},
+		{c.MaxLengthTotal >= 0, flagMaxTotal},
+		{c.Retry.Type != RetryDisabled, flagRetry},
+	} {
+		if m.set {
+			b |= m.flag
+		}
+	}
+	return b
+}
+
+func putMore(b []byte, c Config, modes byte) []byte {
+	b = append(b, modes)
+	if c.MaxLengthTotal >= 0 {
+		b = putU(b, uint64(c.MaxLengthTotal))
+	}
+	r := &c.Retry
+	if r.Type == RetryDisabled {
+		return b
+	}
+	b = append(b, byte(r.Type), byte(r.Backoff), r.JitterPercent)
+	b = putU(putU(b, uint64(r.MinMs)), uint64(r.MaxMs))
+	if r.Backoff != BackoffSteps {
+		return b
+	}
+	b = append(b, r.Steps)
+	for _, ms := range r.StepsMs[:r.Steps] {
+		b = putU(b, uint64(ms))
+	}
+	return b
+}
+
+// more takes what putMore writes; what is out of range is found by who compares the
+// configuration with its normal form.
+func (r *reader) more(c *Config) {
+	modes := r.flags(furtherModes)
+	r.check(modes != 0, errZero)
+	c.Victim = Victim(modes & victimMode)
+	c.FairPriorities, c.ReturnToPlace = modes&flagFair != 0, modes&flagToPlace != 0
+	if modes&flagMaxTotal != 0 {
+		c.MaxLengthTotal = r.i()
+	}
+	if modes&flagRetry == 0 {
+		return
+	}
+	t := &c.Retry
+	t.Type, t.Backoff, t.JitterPercent = RetryType(r.byte()), Backoff(r.byte()), r.byte()
+	r.check(t.Type != RetryDisabled, errZero)
+	t.MinMs, t.MaxMs = r.i(), r.i()
+	if t.Backoff != BackoffSteps {
+		return
+	}
+	t.Steps = r.byte()
+	r.check(t.Steps <= MaxRetrySteps, errRange)
+	for i := range min(t.Steps, MaxRetrySteps) {
+		t.StepsMs[i] = r.i()
+	}
+}
