@@ -4,7 +4,7 @@ package quorumq
 // of the backlog counts as settled from here on.
 func (q *Queue) applyPurge() {
 	q.reply.Count = uint64(q.readyLen() + q.delays.set.len() + q.backlog.len())
-	for l := range q.ready {
+	for l := range q.occupiedLevels() {
 		for m := range q.ready[l].all() {
 			q.release(m.body())
 		}

@@ -18,7 +18,7 @@ func TestMarksAreBounded(t *testing.T) {
 	for i := range uint64(count/ExpireChunk + 2) {
 		q.Apply(Meta{Index: count + i, Now: 10}, &Expire{})
 	}
-	d := &q.ready[0]
+	d := q.level(0)
 	if d.len() != count/1000 {
 		t.Fatalf("%d messages are left", d.len())
 	}
@@ -133,7 +133,7 @@ func TestQueueThatNeverEmpties(t *testing.T) {
 		limit += benchBatch
 		q.Apply(Meta{Index: length + 2*i + 3}, &Credit{Consumer: k, Limit: limit})
 	}
-	d := &q.ready[DefaultPriority]
+	d := q.level(int(DefaultPriority))
 	if d.len() < length || len(d.blocks) > 4*length/blockLen {
 		t.Errorf("%d messages, %d blocks", d.len(), len(d.blocks))
 	}

@@ -20,7 +20,13 @@ func inv(format string, args ...any) error {
 func (q *Queue) checkReady() error {
 	count, size := 0, uint64(0)
 	for l := range q.ready {
-		d := &q.ready[l]
+		d := q.ready[l]
+		if d == nil && q.occupied&(1<<l) == 0 {
+			continue
+		}
+		if d == nil {
+			return inv("level %d has no messages against bits %#x", l, q.occupied)
+		}
 		if (d.len() > 0) != (q.occupied&(1<<l) != 0) {
 			return inv("level %d holds %d messages against bits %#x", l, d.len(), q.occupied)
 		}

@@ -28,7 +28,13 @@ type deque[T any, P record[T]] struct {
 	empty  int // blocks without records
 }
 
-func (d *deque[T, P]) len() int { return d.live }
+// len and front are also for a deque that is not there: it is empty.
+func (d *deque[T, P]) len() int {
+	if d == nil {
+		return 0
+	}
+	return d.live
+}
 
 func (d *deque[T, P]) push(key uint64, v T) {
 	b := d.tail(key >> blockBits)
@@ -100,7 +106,7 @@ func (d *deque[T, P]) ownOpen(i int) *block[T] {
 // front returns the first record, nil if there is none. It is for reading until the
 // deque changes.
 func (d *deque[T, P]) front() P {
-	if d.live == 0 {
+	if d.len() == 0 {
 		return nil
 	}
 	return &d.blocks[d.first].open[d.head]

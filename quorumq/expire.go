@@ -101,7 +101,7 @@ func (q *Queue) tidyExpiries() {
 
 func (q *Queue) rebuildReadyExpiries() {
 	q.readyDue.heap = q.readyDue.heap[:0]
-	for l := range q.ready {
+	for l := range q.occupiedLevels() {
 		for m := range q.ready[l].all() {
 			if at := q.expiry(m); at != 0 {
 				q.readyDue.heap = append(q.readyDue.heap, readyExpiry{at: at, ord: m.ord})
@@ -126,7 +126,7 @@ func (q *Queue) rebuildBackExpiries() {
 func (q *Queue) firstReadyExpiry() (readyExpiry, bool) {
 	for len(q.readyDue.heap) > 0 {
 		e := q.readyDue.heap[0]
-		if q.ready[e.ord&(levels-1)].has(e.ord >> ordBits) {
+		if q.level(int(e.ord & (levels - 1))).has(e.ord >> ordBits) {
 			return e, true
 		}
 		q.readyDue.pop()
@@ -192,7 +192,7 @@ func (q *Queue) handleFirst() bool {
 	switch from {
 	case inLevels:
 		l := int(first.ord & (levels - 1))
-		h.message, _ = q.ready[l].take(first.ord >> ordBits)
+		h.message, _ = q.level(l).take(first.ord >> ordBits)
 		q.readyDue.pop()
 		q.left(l, h.size)
 	case inReturned:

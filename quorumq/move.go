@@ -141,7 +141,7 @@ func (q *Queue) moving() (n uint64) {
 func (q *Queue) takeAt(p Place) (held, bool) {
 	level := int(p.Order & (levels - 1))
 	if p.Return == 0 {
-		m, ok := q.ready[level].take(p.Number())
+		m, ok := q.level(level).take(p.Number())
 		if ok {
 			q.left(level, m.size)
 		}

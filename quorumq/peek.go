@@ -82,7 +82,11 @@ func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, Pee
 			}
 			continue
 		}
-		level := &q.ready[levels-int(from.Stage)]
+		l := levels - int(from.Stage)
+		if q.occupied&(1<<l) == 0 {
+			continue
+		}
+		level := q.ready[l]
 		from.Key, from.Skip = skipped(level, max(from.Key, from.Number), from.Skip)
 		for m := range level.from(from.Key) {
 			if limit--; limit < 0 {

@@ -66,9 +66,9 @@ type stats struct {
 // store holds the ready messages: one deque per priority level and the returned list,
 // and what is known of their expiries.
 type store struct {
-	ready     [levels]deque[message, *message]
-	occupied  uint32 // bit per level with messages
-	mixed     uint32 // of these, those whose bodies may not ascend
+	ready     [levels]*deque[message, *message] // see level: most queues use one of them
+	occupied  uint32                            // bit per level with messages
+	mixed     uint32                            // of these, those whose bodies may not ascend
 	back      deque[returned, *returned]
 	backNext  uint64 // number of the next returned message
 	ordNext   uint64 // ordinal of the next enqueued message
@@ -100,9 +100,6 @@ func New(uid id.QueueUID, c Config) *Queue {
 	q.producers.byID = make(map[ProducerID]*producer)
 	q.nodes = make(map[id.NodeID]*node)
 	q.sessions = make(map[SessionKey]*session)
-	for i := range q.ready {
-		q.ready[i].pool, q.ready[i].tag = &q.pools.ready, uint64(i)
-	}
 	q.back.pool = &q.pools.returned
 	q.backlog.pool = &q.pools.backlog
 	q.delays.set.pool = &q.pools.delayed
@@ -227,6 +224,14 @@ func (q *Queue) dropAnnotations(r BodyRef) {
 	q.release(r)
 }
 
+// level returns the deque of a priority level.
+func (q *Queue) level(l int) *deque[message, *message] {
+	if q.ready[l] == nil {
+		q.ready[l] = &deque[message, *message]{pool: &q.pools.ready, tag: uint64(l)}
+	}
+	return q.ready[l]
+}
+
 // readyLen returns the number of ready messages, returned ones included.
 func (q *Queue) readyLen() int { return q.readyN + q.back.len() }
 
@@ -238,7 +243,7 @@ func (q *Queue) counted() (messages, size uint64) {
 // pushReady appends a message to its level.
 func (q *Queue) pushReady(m message) {
 	l := m.level()
-	q.ready[l].push(m.key(), m)
+	q.level(l).push(m.key(), m)
 	q.occupied |= 1 << l
 	q.readyN++
 	q.readySize += uint64(m.size)

@@ -278,7 +278,7 @@ func (q *Queue) takeReady(r *reader) {
 			continue
 		}
 		var last BodyRef
-		takeBlocks(r, &q.ready[l], func(m *message) {
+		takeBlocks(r, q.level(l), func(m *message) {
 			if compareRefs(last, m.body()) > 0 {
 				q.mixed |= 1 << l
 			}

@@ -58,7 +58,7 @@ func (q *Queue) Overview() Overview {
 			o.Enqueuers++
 		}
 	}
-	for l := range q.ready {
+	for l := range q.occupiedLevels() {
 		o.ReadyByPriority[l] = uint64(q.ready[l].len())
 		if m := q.ready[l].front(); m != nil {
 			o.older(m)
