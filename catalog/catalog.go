@@ -61,6 +61,10 @@ func New() *Catalog {
 	return &Catalog{view: v}
 }
 
+// From returns a catalog that goes on from a view, which stays as it is: for trying out what
+// commands would do.
+func From(v *View) *Catalog { return &Catalog{view: v} }
+
 // View returns the state after the last applied command.
 func (c *Catalog) View() *View { return c.view }
 

@@ -71,14 +71,18 @@ func (v *View) putVHost(c *PutVHost) (Reply, *Error) {
 		return Reply{Created: true}, nil
 	}
 	if rec.VHostLimits = h.rec.VHostLimits; c.OnlyNew {
-		return Reply{}, e.onlyNew(rec.equal(h.rec))
+		return Reply{}, e.onlyNew(rec.Equal(h.rec))
 	}
 	h.rec = &rec
 	v.vhosts = v.vhosts.set(c.Name, h)
 	return Reply{}, nil
 }
 
-func (x *VHost) equal(y *VHost) bool {
+// Pristine tells whether the vhost is the one that every cluster begins with, as it was then.
+func (x *VHost) Pristine() bool { return x.Name == DefaultVHost && x.Equal(newVHostRecord(DefaultVHost)) }
+
+// Equal tells whether two vhosts have the same settings and limits.
+func (x *VHost) Equal(y *VHost) bool {
 	a, b := *x, *y
 	a.Tags, b.Tags = nil, nil
 	return slices.Equal(x.Tags, y.Tags) && fmt.Sprint(a) == fmt.Sprint(b)

@@ -213,6 +213,15 @@ func (v *View) BindingsTo(vhost string, kind DestinationKind, name string) iter.
 	}
 }
 
+// BindingsBetween goes over the bindings of one key between an exchange and a destination;
+// they differ in their arguments.
+func (v *View) BindingsBetween(vhost, source string, kind DestinationKind, destination, key string) iter.Seq[*Binding] {
+	return func(yield func(*Binding) bool) {
+		h, _ := v.vhosts.get(vhost)
+		withPrefix(h.bindings, sourcePrefix(source)+destinationPrefix(kind, destination)+keyPart(key), yield)
+	}
+}
+
 func withPrefix(t tree[string, *Binding], prefix string, yield func(*Binding) bool) {
 	t.from(prefix, func(k string, b *Binding) bool {
 		return strings.HasPrefix(k, prefix) && yield(b)

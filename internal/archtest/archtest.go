@@ -30,6 +30,7 @@ func Table() []Package {
 		{Path: "quorumq", Pure: true, Imports: []string{"id", "internal/invariants"}},
 		{Path: "quorumq/session", Pure: true, Imports: []string{"id", "quorumq"}},
 		{Path: "catalog", Pure: true, Imports: []string{"id", "message", "internal/invariants"}},
+		{Path: "definitions", Pure: true, Imports: []string{"id", "message", "catalog"}},
 		{Path: "amqp/wire", Pure: true, Imports: []string{"message"}},
 		{Path: "cluster/placement", Pure: true, Imports: []string{"id"}},
 		{Path: "internal/invariants", Pure: true},
@@ -57,7 +58,7 @@ func Table() []Package {
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "deadletter",
-			"internal/password", "internal/pattern",
+			"definitions", "internal/password", "internal/pattern",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message"}},
 		{
@@ -111,7 +112,7 @@ func Modules() map[string]string {
 // sockets, locks or chance. Of package time only types and constants may be used.
 func PureStd() []string {
 	return []string{
-		"bytes", "cmp", "container/heap", "encoding/binary", "errors", "fmt", "hash", "hash/crc32", "iter",
+		"bytes", "cmp", "container/heap", "encoding/binary", "encoding/json", "errors", "fmt", "hash", "hash/crc32", "io", "iter",
 		"maps", "math", "math/bits", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
 	}
 }

@@ -1,0 +1,126 @@
+// Package definitions reads and writes the one JSON document that holds all a cluster has
+// besides messages: users, vhosts, permissions, parameters, policies, queues, exchanges and
+// bindings, under the names that RabbitMQ gives them (VH-9, ST-4).
+//
+// Parse checks the form of a whole document and returns all faults at once, each with its
+// JSON path; Plan says what an import would do, by trying each object on a copy of the
+// catalog; Append writes what a catalog holds. The package only computes; all functions may
+// be called concurrently.
+package definitions
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// Limits of a document.
+const (
+	// MaxBytes bounds a document, in bytes.
+	MaxBytes = 128 << 20
+	// MaxDepth bounds lists and objects within one another.
+	MaxDepth = 40
+	// maxMembers bounds the members of one object.
+	maxMembers = 10_000
+	// maxFaults bounds the faults that an error names; the rest is counted.
+	maxFaults = 50
+)
+
+// The formats of a document, as RabbitMQ names them.
+const (
+	// FormatCluster is a document of all vhosts.
+	FormatCluster = "cluster"
+	// FormatVHost is a document of one vhost, whose objects name none.
+	FormatVHost = "single_virtual_host"
+)
+
+// Kind is a kind of object.
+type Kind uint8
+
+// The kinds, in the order in which an import makes them: what comes later may need what
+// came before, and queues find their policies in force.
+const (
+	KindVHost Kind = iota
+	KindVHostLimits
+	KindUser
+	KindGlobalParameter
+	KindParameter
+	KindPolicy
+	KindExchange
+	KindQueue
+	KindBinding
+	KindPermission
+	KindTopicPermission
+
+	// KindCount is the number of kinds.
+	KindCount
+)
+
+// String returns the kind's name, such as "topic permission".
+func (k Kind) String() string {
+	names := [...]string{
+		"vhost", "vhost limits", "user", "global parameter", "parameter", "policy", "exchange", "queue", "binding",
+		"permission", "topic permission",
+	}
+	if int(k) >= len(names) {
+		return "kind " + strconv.Itoa(int(k))
+	}
+	return names[k]
+}
+
+// Object is one entry of a document.
+type Object struct {
+	Kind Kind
+	Path string // in the document, such as $.queues[3]
+	// VHost is empty for users, vhosts and global parameters.
+	VHost, Name string
+	// Command makes the object. That of a queue lacks the members, which the importer places.
+	Command catalog.Command
+	// Password is that of a user without a hash; the importer hashes it.
+	Password string
+	// skip says why an import passes the object over.
+	skip string
+}
+
+// Document is a document whose form is right.
+type Document struct {
+	Format string // FormatCluster or FormatVHost
+	// Objects are sorted by kind, within a kind as the document has them.
+	Objects []Object
+}
+
+// Has tells whether the document has an object of a kind.
+func (d *Document) Has(k Kind) bool {
+	for i := range d.Objects {
+		if d.Objects[i].Kind == k {
+			return true
+		}
+	}
+	return false
+}
+
+// Fault is one thing that is wrong with a document.
+type Fault struct{ Path, Reason string }
+
+// Faults is the error of a document of which nothing can be used.
+type Faults struct {
+	List  []Fault // the first ones
+	Total int
+}
+
+// Error returns the faults in a line.
+func (f *Faults) Error() string {
+	var b strings.Builder
+	for i, x := range f.List {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(x.Path + " " + x.Reason)
+	}
+	if more := f.Total - len(f.List); more > 0 {
+		fmt.Fprintf(&b, "; and %d more", more)
+	}
+	return b.String()
+}

@@ -1,0 +1,396 @@
+package definitions
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/message"
+)
+
+// RabbitVersion is the release of RabbitMQ whose documents ours are like; importers look at
+// it.
+const RabbitVersion = "4.3.0"
+
+// Origin says where a document comes from.
+type Origin struct{ Cluster, Version string }
+
+// head is what a document says of itself.
+type head struct {
+	RabbitVersion   string `json:"rabbit_version"`
+	RabbitMQVersion string `json:"rabbitmq_version"`
+	ProductName     string `json:"product_name"`
+	ProductVersion  string `json:"product_version"`
+	Format          string `json:"rabbitmq_definition_format"`
+	Cluster         string `json:"original_cluster_name,omitempty"`
+	VHost           string `json:"original_vhost_name,omitempty"`
+	Explanation     string `json:"explanation"`
+}
+
+// The documents as they are written; names and their order are RabbitMQ's.
+type (
+	clusterDocument struct {
+		head
+		Users            []jsonUser            `json:"users"`
+		VHosts           []jsonVHost           `json:"vhosts"`
+		Permissions      []jsonPermission      `json:"permissions"`
+		TopicPermissions []jsonTopicPermission `json:"topic_permissions"`
+		Parameters       []jsonParameter       `json:"parameters"`
+		GlobalParameters []jsonGlobal          `json:"global_parameters"`
+		objects
+	}
+	vhostDocument struct {
+		head
+		Description      string          `json:"description"`
+		DefaultQueueType string          `json:"default_queue_type"`
+		Metadata         metadata        `json:"metadata"`
+		Limits           any             `json:"limits"`
+		Parameters       []jsonParameter `json:"parameters"`
+		objects
+	}
+	objects struct {
+		Policies  []jsonPolicy   `json:"policies"`
+		Queues    []jsonQueue    `json:"queues"`
+		Exchanges []jsonExchange `json:"exchanges"`
+		Bindings  []jsonBinding  `json:"bindings"`
+	}
+	jsonUser struct {
+		Name         string           `json:"name"`
+		PasswordHash string           `json:"password_hash"`
+		Algorithm    string           `json:"hashing_algorithm"`
+		Tags         []string         `json:"tags"`
+		Limits       map[string]int64 `json:"limits"`
+	}
+	metadata struct {
+		Description      string   `json:"description"`
+		Tags             []string `json:"tags"`
+		DefaultQueueType string   `json:"default_queue_type"`
+		Protected        bool     `json:"protected_from_deletion,omitempty"`
+		Tracing          bool     `json:"tracing,omitempty"`
+		MergePolicies    bool     `json:"merge_policies,omitempty"`
+		DelayedPublish   bool     `json:"delayed_publish,omitempty"`
+		ImportDeaths     bool     `json:"import_deaths,omitempty"`
+	}
+	jsonVHost struct {
+		Name             string   `json:"name"`
+		Description      string   `json:"description"`
+		Metadata         metadata `json:"metadata"`
+		Tags             []string `json:"tags"`
+		DefaultQueueType string   `json:"default_queue_type"`
+		Limits           any      `json:"limits"`
+	}
+	jsonPermission struct {
+		User      string `json:"user"`
+		VHost     string `json:"vhost"`
+		Configure string `json:"configure"`
+		Write     string `json:"write"`
+		Read      string `json:"read"`
+	}
+	jsonTopicPermission struct {
+		User     string `json:"user"`
+		VHost    string `json:"vhost"`
+		Exchange string `json:"exchange"`
+		Write    string `json:"write"`
+		Read     string `json:"read"`
+	}
+	jsonParameter struct {
+		Value     any    `json:"value"`
+		VHost     string `json:"vhost,omitempty"`
+		Component string `json:"component"`
+		Name      string `json:"name"`
+	}
+	jsonGlobal struct {
+		Name  string          `json:"name"`
+		Value json.RawMessage `json:"value"`
+	}
+	jsonPolicy struct {
+		VHost      string `json:"vhost,omitempty"`
+		Name       string `json:"name"`
+		Pattern    string `json:"pattern"`
+		ApplyTo    string `json:"apply-to"`
+		Definition table  `json:"definition"`
+		Priority   int64  `json:"priority"`
+	}
+	operatorPolicy struct {
+		Pattern    string `json:"pattern"`
+		Definition table  `json:"definition"`
+		Priority   int64  `json:"priority"`
+		ApplyTo    string `json:"apply-to"`
+	}
+	jsonQueue struct {
+		Name       string `json:"name"`
+		VHost      string `json:"vhost,omitempty"`
+		Type       string `json:"type"`
+		Durable    bool   `json:"durable"`
+		AutoDelete bool   `json:"auto_delete"`
+		Arguments  table  `json:"arguments"`
+	}
+	jsonExchange struct {
+		Name       string `json:"name"`
+		VHost      string `json:"vhost,omitempty"`
+		Type       string `json:"type"`
+		Durable    bool   `json:"durable"`
+		AutoDelete bool   `json:"auto_delete"`
+		Internal   bool   `json:"internal"`
+		Arguments  table  `json:"arguments"`
+	}
+	jsonBinding struct {
+		Source          string `json:"source"`
+		VHost           string `json:"vhost,omitempty"`
+		Destination     string `json:"destination"`
+		DestinationType string `json:"destination_type"`
+		RoutingKey      string `json:"routing_key"`
+		Arguments       table  `json:"arguments"`
+	}
+)
+
+// Append appends the document of a catalog, or of one vhost unless that is "". Exclusive
+// queues, pre-declared exchanges and what the broker keeps for itself are left out. The
+// vhost must exist.
+func Append(b []byte, v *catalog.View, vhost string, from Origin) ([]byte, error) {
+	var document any
+	h := head{
+		RabbitVersion: RabbitVersion, RabbitMQVersion: RabbitVersion, ProductName: "Quorate", ProductVersion: from.Version,
+		Format: FormatCluster, Cluster: from.Cluster, Explanation: fmt.Sprintf("Definitions of cluster '%s'", from.Cluster),
+	}
+	if vhost == "" {
+		document = wholeDocument(v, h)
+	} else {
+		rec, ok := v.VHost(vhost)
+		if !ok {
+			return b, fmt.Errorf("definitions: vhost %q does not exist", vhost)
+		}
+		h.Format, h.Cluster, h.VHost, h.Explanation = FormatVHost, "", vhost, fmt.Sprintf("Definitions of virtual host '%s'", vhost)
+		m := metadataOf(rec)
+		document = &vhostDocument{
+			head: h, Description: m.Description, DefaultQueueType: m.DefaultQueueType, Metadata: m, Limits: limitsOf(rec),
+			Parameters: parametersOf(v, rec, ""), objects: objectsOf(v, vhost),
+		}
+	}
+	out := bytes.NewBuffer(b)
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(document); err != nil {
+		return b, fmt.Errorf("definitions: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func wholeDocument(v *catalog.View, h head) *clusterDocument {
+	d := &clusterDocument{
+		head: h, Users: []jsonUser{}, VHosts: []jsonVHost{}, Permissions: []jsonPermission{},
+		TopicPermissions: []jsonTopicPermission{}, Parameters: []jsonParameter{}, GlobalParameters: []jsonGlobal{},
+		objects: objectsOf(v, ""),
+	}
+	for u := range v.Users() {
+		d.Users = append(d.Users, jsonUser{
+			Name: u.Name, PasswordHash: u.PasswordHash, Algorithm: u.Algorithm, Tags: list(u.Tags),
+			Limits: set(map[string]int64{"max-connections": u.MaxConnections, "max-channels": u.MaxChannels}),
+		})
+	}
+	for rec := range v.VHosts() {
+		m := metadataOf(rec)
+		d.VHosts = append(d.VHosts, jsonVHost{
+			Name: rec.Name, Description: m.Description, Metadata: m, Tags: m.Tags, DefaultQueueType: m.DefaultQueueType, Limits: limitsOf(rec),
+		})
+		for p := range v.Permissions(rec.Name) {
+			d.Permissions = append(d.Permissions, jsonPermission{p.User, p.VHost, p.Configure, p.Write, p.Read})
+		}
+		for p := range v.TopicPermissions(rec.Name) {
+			d.TopicPermissions = append(d.TopicPermissions, jsonTopicPermission{p.User, p.VHost, p.Exchange, p.Write, p.Read})
+		}
+		d.Parameters = append(d.Parameters, parametersOf(v, rec, rec.Name)...)
+	}
+	for p := range v.Parameters("") {
+		if p.Component == "" { // all others are the broker's own
+			d.GlobalParameters = append(d.GlobalParameters, jsonGlobal{p.Name, json.RawMessage(p.Value)})
+		}
+	}
+	return d
+}
+
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
+}
+
+// set leaves out limits that are none.
+func set(limits map[string]int64) map[string]int64 {
+	for name, n := range limits {
+		if n == catalog.Unlimited {
+			delete(limits, name)
+		}
+	}
+	return limits
+}
+
+func metadataOf(h *catalog.VHost) metadata {
+	return metadata{
+		Description: h.Description, Tags: list(h.Tags), DefaultQueueType: string(h.DefaultQueueType), Protected: h.Protected,
+		Tracing: h.Tracing, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, ImportDeaths: h.ImportDeaths,
+	}
+}
+
+// limitsOf is an empty list without limits, as RabbitMQ writes it.
+func limitsOf(h *catalog.VHost) any {
+	if l := vhostLimitsOf(h); len(l) > 0 {
+		return l
+	}
+	return []int{}
+}
+
+func vhostLimitsOf(h *catalog.VHost) map[string]int64 {
+	return set(map[string]int64{"max-connections": h.MaxConnections, "max-queues": h.MaxQueues})
+}
+
+// parametersOf are a vhost's parameters, operators' policies and limits among them; named
+// is "" where the document names no vhost.
+func parametersOf(v *catalog.View, h *catalog.VHost, named string) []jsonParameter {
+	out := []jsonParameter{}
+	if l := vhostLimitsOf(h); len(l) > 0 {
+		out = append(out, jsonParameter{l, named, componentVHostLimits, "limits"})
+	}
+	for p := range v.Policies(h.Name, true) {
+		value := operatorPolicy{p.Pattern, table(p.Definition), p.Priority, string(p.ApplyTo)}
+		out = append(out, jsonParameter{value, named, componentOperatorPolicy, p.Name})
+	}
+	for p := range v.Parameters(h.Name) {
+		out = append(out, jsonParameter{json.RawMessage(p.Value), named, p.Component, p.Name})
+	}
+	return out
+}
+
+func objectsOf(v *catalog.View, only string) objects {
+	o := objects{[]jsonPolicy{}, []jsonQueue{}, []jsonExchange{}, []jsonBinding{}}
+	wanted := func(vhost string) bool { return only == "" || vhost == only }
+	named := func(vhost string) string {
+		if only != "" {
+			return ""
+		}
+		return vhost
+	}
+	for h := range v.VHosts() {
+		if !wanted(h.Name) {
+			continue
+		}
+		for p := range v.Policies(h.Name, false) {
+			o.Policies = append(o.Policies, jsonPolicy{named(h.Name), p.Name, p.Pattern, string(p.ApplyTo), table(p.Definition), p.Priority})
+		}
+	}
+	for q := range v.Queues() {
+		if wanted(q.VHost) && !q.Exclusive {
+			o.Queues = append(o.Queues, jsonQueue{q.Name, named(q.VHost), string(q.Type), q.Durable, q.AutoDelete, withType(q)})
+		}
+	}
+	for x := range v.Exchanges() {
+		if wanted(x.VHost) && !x.Predeclared {
+			o.Exchanges = append(o.Exchanges, jsonExchange{
+				x.Name, named(x.VHost), string(x.Type), x.Durable, x.AutoDelete, x.Internal, table(x.Arguments),
+			})
+		}
+	}
+	for x := range v.Bindings() {
+		if q, ok := v.Queue(x.VHost, x.Destination); !wanted(x.VHost) || x.DestinationKind == catalog.ToQueue && ok && q.Exclusive {
+			continue
+		}
+		o.Bindings = append(o.Bindings, jsonBinding{
+			x.Source, named(x.VHost), x.Destination, x.DestinationKind.String(), x.Key, table(x.Arguments),
+		})
+	}
+	return o
+}
+
+// withType are a queue's arguments, with the type that importers look for.
+func withType(q *catalog.QueueRecord) table {
+	if _, named := q.Arguments.Get(argQueueType); named {
+		return table(q.Arguments)
+	}
+	return append(table{{Name: argQueueType, Value: message.String(string(q.Type))}}, q.Arguments...)
+}
+
+// table is a table as a JSON object. What JSON has no type for becomes what is nearest, as
+// RabbitMQ does it.
+type table message.Table
+
+// MarshalJSON writes the fields in their order.
+func (t table) MarshalJSON() ([]byte, error) { return appendTable(nil, message.Table(t)), nil }
+
+func appendTable(b []byte, t message.Table) []byte {
+	b = append(b, '{')
+	for i, f := range t {
+		if slices.ContainsFunc(t[:i], func(g message.Field) bool { return g.Name == f.Name }) {
+			continue // the first one counts
+		}
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendValue(append(appendText(b, f.Name), ':'), f.Value)
+	}
+	return append(b, '}')
+}
+
+func appendValue(b []byte, v message.Value) []byte {
+	if x, ok := v.AsBool(); ok {
+		return strconv.AppendBool(b, x)
+	}
+	if n, ok := v.AsInt(); ok {
+		return strconv.AppendInt(b, n, 10)
+	}
+	if n, ok := v.AsUint(); ok { // beyond int64, and timestamps
+		return strconv.AppendUint(b, n, 10)
+	}
+	if f, ok := v.AsFloat(); ok {
+		return appendFloat(b, f)
+	}
+	if scale, n, ok := v.AsDecimal(); ok {
+		return appendFloat(b, float64(n)/math.Pow10(int(scale)))
+	}
+	if s, ok := v.AsString(); ok {
+		return appendText(b, s)
+	}
+	if s, ok := v.AsBytes(); ok {
+		return appendText(b, s)
+	}
+	if t, ok := v.AsTable(); ok {
+		return appendTable(b, t)
+	}
+	if a, ok := v.AsArray(); ok {
+		b = append(b, '[')
+		for i, x := range a {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendValue(b, x)
+		}
+		return append(b, ']')
+	}
+	return append(b, "null"...)
+}
+
+// appendFloat writes a number that is read as no integer; JSON has none for infinity.
+func appendFloat(b []byte, f float64) []byte {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return append(b, "null"...)
+	}
+	text := strconv.FormatFloat(f, 'g', -1, 64)
+	if !strings.ContainsAny(text, ".e") {
+		text += ".0"
+	}
+	return append(b, text...)
+}
+
+func appendText(b []byte, s string) []byte {
+	out := bytes.NewBuffer(b)
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always can
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}

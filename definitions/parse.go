@@ -1,0 +1,344 @@
+package definitions
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// Names of RabbitMQ's.
+const (
+	componentOperatorPolicy = "operator_policy"
+	componentVHostLimits    = "vhost-limits"
+	namesOfBroker           = "amq."
+	argQueueType            = "x-queue-type"
+)
+
+// Parse reads a document. With vhost, only what lies in that vhost is taken, and all of a
+// document of FormatVHost goes there. The error is *Faults: then nothing can be used.
+func Parse(text []byte, vhost string) (*Document, error) {
+	faults := &Faults{}
+	if len(text) > MaxBytes {
+		faults.add("$", fmt.Sprintf("has %d bytes, the limit is %d", len(text), MaxBytes))
+		return nil, faults
+	}
+	v, ok := decode(text, faults)
+	if !ok {
+		return nil, faults
+	}
+	top := entry{faults: faults, path: "$"}
+	if top.object, ok = v.(object); !ok {
+		faults.add("$", "is "+kindOf(v)+"; want an object")
+		return nil, faults
+	}
+	p := parser{vhost: vhost, doc: &Document{Format: top.text("rabbitmq_definition_format", FormatCluster)}}
+	p.read(&top)
+	if faults.Total > 0 {
+		return nil, faults
+	}
+	slices.SortStableFunc(p.doc.Objects, func(a, b Object) int { return cmp.Compare(a.Kind, b.Kind) })
+	return p.doc, nil
+}
+
+type parser struct {
+	vhost string // the only one; "": all
+	doc   *Document
+}
+
+func (p *parser) read(top *entry) {
+	if p.doc.Format == FormatVHost && p.vhost == "" {
+		top.fault("rabbitmq_definition_format", "is "+FormatVHost+": its objects name no vhost; say into which one to import them")
+	}
+	for _, list := range []struct {
+		name string
+		read func(*entry)
+	}{
+		{"users", p.user},
+		{"vhosts", p.vhostOf},
+		{"permissions", p.permission},
+		{"topic_permissions", p.topicPermission},
+		{"parameters", p.parameter},
+		{"global_parameters", p.globalParameter},
+		{"policies", p.policy},
+		{"queues", p.queue},
+		{"exchanges", p.exchange},
+		{"bindings", p.binding},
+	} {
+		p.each(top, list.name, list.read)
+	}
+	slices.SortFunc(top.faults.List, func(a, b Fault) int { return comparePaths(a.Path, b.Path) })
+}
+
+// comparePaths orders by list, then by number.
+func comparePaths(a, b string) int {
+	listA, restA, _ := strings.Cut(a, "[")
+	listB, restB, _ := strings.Cut(b, "[")
+	nA, _ := strconv.Atoi(restA[:max(0, strings.IndexByte(restA, ']'))])
+	nB, _ := strconv.Atoi(restB[:max(0, strings.IndexByte(restB, ']'))])
+	return cmp.Or(cmp.Compare(listA, listB), cmp.Compare(nA, nB), cmp.Compare(a, b))
+}
+
+func (p *parser) each(top *entry, name string, read func(*entry)) {
+	v, ok := top.get(name)
+	if !ok {
+		return
+	}
+	list, is := v.([]any)
+	if !is {
+		top.wrong(name, "a list", v)
+		return
+	}
+	for i, x := range list {
+		e := entry{faults: top.faults, path: "$." + name + "[" + strconv.Itoa(i) + "]"}
+		if e.object, is = x.(object); !is {
+			top.faults.add(e.path, "is "+kindOf(x)+"; want an object")
+			continue
+		}
+		read(&e)
+	}
+}
+
+// in returns the vhost of an object, and whether it is wanted.
+func (p *parser) in(e *entry) (vhost string, wanted bool) {
+	if p.doc.Format == FormatVHost {
+		return p.vhost, true
+	}
+	vhost = e.need("vhost")
+	return vhost, p.vhost == "" || vhost == p.vhost
+}
+
+// add appends an object.
+func (p *parser) add(e *entry, o Object) {
+	o.Path = e.path
+	p.doc.Objects = append(p.doc.Objects, o)
+}
+
+func (p *parser) user(e *entry) {
+	limits := e.within("limits")
+	u := catalog.User{
+		Name: e.need("name"), PasswordHash: e.text("password_hash", ""), Algorithm: e.text("hashing_algorithm", ""),
+		Tags: e.texts("tags"),
+		UserLimits: catalog.UserLimits{
+			MaxConnections: limits.integer("max-connections", catalog.Unlimited),
+			MaxChannels:    limits.integer("max-channels", catalog.Unlimited),
+		},
+	}
+	if u.PasswordHash == "" {
+		u.Algorithm = ""
+	}
+	o := Object{Kind: KindUser, Name: u.Name, Command: &catalog.PutUser{User: u, OnlyNew: true}}
+	if u.PasswordHash == "" {
+		o.Password = e.text("password", "")
+	}
+	if p.vhost == "" {
+		p.add(e, o)
+	}
+}
+
+// vhostOf reads a vhost, whose settings are in its metadata, or beside its name.
+func (p *parser) vhostOf(e *entry) {
+	meta := e.within("metadata")
+	name := e.need("name")
+	if p.vhost != "" && name != p.vhost {
+		return
+	}
+	tags := e.texts("tags")
+	if _, has := e.get("tags"); !has {
+		tags = meta.texts("tags")
+	}
+	h := catalog.VHost{
+		Name: name, Tags: tags,
+		Description:      e.text("description", meta.text("description", "")),
+		DefaultQueueType: catalog.QueueType(e.text("default_queue_type", meta.text("default_queue_type", ""))),
+		Tracing:          e.boolean("tracing", meta.boolean("tracing", false)),
+		Protected:        e.boolean("protected_from_deletion", meta.boolean("protected_from_deletion", false)),
+		MergePolicies:    meta.boolean("merge_policies", false),
+		DelayedPublish:   meta.boolean("delayed_publish", false),
+		ImportDeaths:     meta.boolean("import_deaths", false),
+		VHostLimits:      noLimits(),
+	}
+	if h.DefaultQueueType == "" || h.DefaultQueueType == "undefined" {
+		h.DefaultQueueType = catalog.QueueQuorum
+	}
+	p.add(e, Object{Kind: KindVHost, Name: name, Command: &catalog.PutVHost{VHost: h, OnlyNew: true}})
+	if l := vhostLimits(e, "limits"); l != noLimits() {
+		p.limits(e, name, l)
+	}
+}
+
+func noLimits() catalog.VHostLimits {
+	return catalog.VHostLimits{MaxConnections: catalog.Unlimited, MaxQueues: catalog.Unlimited}
+}
+
+func (p *parser) limits(e *entry, vhost string, l catalog.VHostLimits) {
+	p.add(e, Object{Kind: KindVHostLimits, Name: vhost, Command: &catalog.SetVHostLimits{VHost: vhost, Limits: l}})
+}
+
+// vhostLimits reads limits as an object, or as a list of objects with name and value.
+func vhostLimits(e *entry, name string) catalog.VHostLimits {
+	l := noLimits()
+	set := func(e *entry, name, value string) {
+		switch name {
+		case "max-connections":
+			l.MaxConnections = e.integer(value, catalog.Unlimited)
+		case "max-queues":
+			l.MaxQueues = e.integer(value, catalog.Unlimited)
+		}
+	}
+	v, _ := e.get(name)
+	list, is := v.([]any)
+	if !is {
+		inner := e.within(name)
+		set(&inner, "max-connections", "max-connections")
+		set(&inner, "max-queues", "max-queues")
+		return l
+	}
+	for i, x := range list {
+		inner := entry{faults: e.faults, path: e.path + "." + name + "[" + strconv.Itoa(i) + "]"}
+		if inner.object, is = x.(object); !is {
+			e.wrong(name+"["+strconv.Itoa(i)+"]", "an object", x)
+			continue
+		}
+		set(&inner, inner.need("name"), "value")
+	}
+	return l
+}
+
+func (p *parser) permission(e *entry) {
+	x := catalog.Permission{User: e.need("user"), Configure: e.need("configure"), Write: e.need("write"), Read: e.need("read")}
+	var wanted bool
+	if x.VHost, wanted = p.in(e); wanted {
+		p.add(e, Object{Kind: KindPermission, VHost: x.VHost, Name: x.User, Command: &catalog.SetPermission{Permission: x, OnlyNew: true}})
+	}
+}
+
+func (p *parser) topicPermission(e *entry) {
+	x := catalog.TopicPermission{User: e.need("user"), Exchange: e.need("exchange"), Write: e.need("write"), Read: e.need("read")}
+	var wanted bool
+	if x.VHost, wanted = p.in(e); wanted {
+		p.add(e, Object{
+			Kind: KindTopicPermission, VHost: x.VHost, Name: x.User + " at " + x.Exchange,
+			Command: &catalog.SetTopicPermission{TopicPermission: x, OnlyNew: true},
+		})
+	}
+}
+
+// parameter reads what RabbitMQ keeps as parameters; two components stand for more.
+func (p *parser) parameter(e *entry) {
+	x := catalog.Parameter{Component: e.need("component"), Name: e.need("name")}
+	var wanted bool
+	if x.VHost, wanted = p.in(e); !wanted {
+		return
+	}
+	switch x.Component {
+	case componentOperatorPolicy:
+		inner := e.within("value")
+		p.putPolicy(&inner, x.VHost, x.Name, true)
+		p.doc.Objects[len(p.doc.Objects)-1].Path = e.path
+	case componentVHostLimits:
+		p.limits(e, x.VHost, vhostLimits(e, "value"))
+	default:
+		value, _ := e.object.get("value")
+		x.Value = string(appendJSON(nil, value))
+		p.add(e, Object{Kind: KindParameter, VHost: x.VHost, Name: x.Component + " " + x.Name, Command: &catalog.PutParameter{Parameter: x, OnlyNew: true}})
+	}
+}
+
+func (p *parser) globalParameter(e *entry) {
+	name := e.need("name")
+	value, _ := e.object.get("value")
+	o := Object{Kind: KindGlobalParameter, Name: name, Command: &catalog.PutParameter{
+		Parameter: catalog.Parameter{Name: name, Value: string(appendJSON(nil, value))}, OnlyNew: true,
+	}}
+	if strings.HasPrefix(name, "internal") || strings.HasPrefix(name, "imported_definition") {
+		o.skip = "belongs to the broker that it comes from"
+	}
+	if p.vhost == "" {
+		p.add(e, o)
+	}
+}
+
+func (p *parser) policy(e *entry) {
+	name := e.need("name")
+	if vhost, wanted := p.in(e); wanted {
+		p.putPolicy(e, vhost, name, false)
+	}
+}
+
+func (p *parser) putPolicy(e *entry, vhost, name string, operator bool) {
+	x := catalog.Policy{
+		VHost: vhost, Name: name, Operator: operator, Pattern: e.need("pattern"),
+		ApplyTo: catalog.ApplyTo(e.text("apply-to", string(catalog.ApplyToAll))), Priority: e.integer("priority", 0),
+		Definition: e.table("definition"),
+	}
+	p.add(e, Object{Kind: KindPolicy, VHost: vhost, Name: name, Command: &catalog.PutPolicy{Policy: x, OnlyNew: true}})
+}
+
+func (p *parser) queue(e *entry) {
+	x := catalog.DeclareQueue{
+		Name: e.need("name"), Type: catalog.QueueType(e.text("type", "")),
+		Durable: e.boolean("durable", true), AutoDelete: e.boolean("auto_delete", false), Arguments: e.table("arguments"),
+	}
+	var wanted bool
+	if x.VHost, wanted = p.in(e); !wanted {
+		return
+	}
+	o := Object{Kind: KindQueue, VHost: x.VHost, Name: x.Name, Command: &x}
+	if x.Type == "" {
+		if v, named := x.Arguments.Get(argQueueType); named {
+			if s, is := v.AsString(); is {
+				x.Type = catalog.QueueType(s)
+			}
+		}
+	}
+	if strings.HasPrefix(x.Name, namesOfBroker) {
+		o.skip = "queues whose names begin with " + namesOfBroker + " come and go with their clients"
+	}
+	p.add(e, o)
+}
+
+func (p *parser) exchange(e *entry) {
+	x := catalog.DeclareExchange{
+		Name: e.need("name"), Type: catalog.ExchangeType(e.need("type")), Durable: e.boolean("durable", true),
+		AutoDelete: e.boolean("auto_delete", false), Internal: e.boolean("internal", false), Arguments: e.table("arguments"),
+	}
+	var wanted bool
+	if x.VHost, wanted = p.in(e); !wanted {
+		return
+	}
+	o := Object{Kind: KindExchange, VHost: x.VHost, Name: x.Name, Command: &x}
+	if x.Name == "" || strings.HasPrefix(x.Name, namesOfBroker) {
+		o.skip = "exchanges of the broker itself are in every vhost"
+	}
+	p.add(e, o)
+}
+
+func (p *parser) binding(e *entry) {
+	x := catalog.Bind{
+		Source: e.need("source"), Destination: e.need("destination"), Key: e.text("routing_key", ""), Arguments: e.table("arguments"),
+	}
+	switch to := e.need("destination_type"); to {
+	case "queue", "":
+	case "exchange":
+		x.DestinationKind = catalog.ToExchange
+	default:
+		e.fault("destination_type", "is "+strconv.Quote(to)+`; want "queue" or "exchange"`)
+	}
+	var wanted bool
+	if x.VHost, wanted = p.in(e); !wanted {
+		return
+	}
+	o := Object{Kind: KindBinding, VHost: x.VHost, Name: bindingName(&x), Command: &x}
+	if x.Source == "" {
+		o.skip = "the default exchange leads to every queue by itself"
+	}
+	p.add(e, o)
+}
+
+func bindingName(x *catalog.Bind) string {
+	return x.Source + " → " + x.Destination + " by " + strconv.Quote(x.Key)
+}

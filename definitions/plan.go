@@ -1,0 +1,189 @@
+package definitions
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// Action says what an import does with an object.
+type Action uint8
+
+// The actions.
+const (
+	// Create: it is not there, and is made.
+	Create Action = iota
+	// Keep: it is there already, just so.
+	Keep
+	// Differ: one of its name is there and is left as it is.
+	Differ
+	// Refuse: it cannot be made.
+	Refuse
+	// Skip: it is nothing that an import makes.
+	Skip
+)
+
+// Step is what becomes of one object.
+type Step struct {
+	Object
+	Action Action
+	Reason string // with Differ, Refuse and Skip
+}
+
+// Plan returns a step for each object of a document, in the order in which they are to be
+// carried out. vet says what the catalog does not check; nil: nothing.
+//
+// Every object is tried on a copy of the catalog, after those before it. So the plan says
+// what will happen as long as nobody else changes anything in between.
+func Plan(d *Document, v *catalog.View, vet func(*Object) error) []Step {
+	p := planner{before: v, trial: catalog.From(v), vet: vet}
+	for n := range v.Nodes() {
+		p.holder = n.ID
+		break
+	}
+	steps := make([]Step, len(d.Objects))
+	for i := range d.Objects {
+		s := &steps[i]
+		s.Object = d.Objects[i]
+		s.Action, s.Reason = p.plan(&s.Object)
+	}
+	return steps
+}
+
+type planner struct {
+	before *catalog.View
+	trial  *catalog.Catalog
+	vet    func(*Object) error
+	holder id.NodeID // stands for the members of queues: the importer places them
+}
+
+func (p *planner) plan(o *Object) (Action, string) {
+	if o.skip != "" {
+		return Skip, o.skip
+	}
+	p.resolve(o)
+	if p.vet != nil && !p.exists(o) {
+		if err := p.vet(o); err != nil {
+			return Refuse, err.Error()
+		}
+	}
+	if differs := p.limitsDiffer(o); differs != "" {
+		return Differ, differs
+	}
+	if l, is := o.Command.(*catalog.SetVHostLimits); is {
+		if h, ok := p.trial.View().VHost(l.VHost); ok && h.VHostLimits == l.Limits {
+			return Keep, ""
+		}
+	}
+	if p.hasBinding(o) {
+		return Keep, ""
+	}
+	existed := p.exists(o)
+	command := o.Command
+	if q, is := command.(*catalog.DeclareQueue); is {
+		placed := *q
+		placed.Members, placed.Leader = []id.NodeID{p.holder}, p.holder
+		command = &placed
+	}
+	v := p.trial.View()
+	switch r := p.trial.Apply(v.Index(), v.Now(), command); {
+	case r.Err != nil && existed:
+		return Differ, r.Err.Error()
+	case r.Err != nil:
+		return Refuse, r.Err.Error()
+	case existed && !adopts(o):
+		return Keep, ""
+	}
+	return Create, ""
+}
+
+// resolve completes what depends on the vhost: the type of a queue, and whether "/"
+// is still as a cluster begins with, which nobody has made: then it takes the document's
+// settings.
+func (p *planner) resolve(o *Object) {
+	v := p.trial.View()
+	switch c := o.Command.(type) {
+	case *catalog.DeclareQueue:
+		if c.Type != "" {
+			return
+		}
+		typed := *c
+		typed.Type = catalog.QueueClassic
+		if h, ok := v.VHost(c.VHost); c.Durable && !c.AutoDelete && (!ok || h.DefaultQueueType != catalog.QueueClassic) {
+			typed.Type = catalog.QueueQuorum
+		}
+		o.Command = &typed
+	case *catalog.PutVHost:
+		if h, ok := v.VHost(c.Name); ok && h.Pristine() && !c.VHost.Equal(h) {
+			o.Command = &catalog.PutVHost{VHost: c.VHost}
+		}
+	}
+}
+
+func adopts(o *Object) bool {
+	c, is := o.Command.(*catalog.PutVHost)
+	return is && !c.OnlyNew
+}
+
+// exists tells whether something of the object's name is there.
+func (p *planner) exists(o *Object) bool {
+	v := p.trial.View()
+	ok := false
+	switch c := o.Command.(type) {
+	case *catalog.PutVHost:
+		_, ok = v.VHost(c.Name)
+	case *catalog.PutUser:
+		_, ok = v.User(c.Name)
+	case *catalog.PutParameter:
+		_, ok = v.Parameter(c.VHost, c.Component, c.Name)
+	case *catalog.PutPolicy:
+		_, ok = v.Policy(c.VHost, c.Name, c.Operator)
+	case *catalog.DeclareExchange:
+		_, ok = v.Exchange(c.VHost, c.Name)
+	case *catalog.DeclareQueue:
+		_, ok = v.Queue(c.VHost, c.Name)
+	case *catalog.SetPermission:
+		_, ok = v.Permission(c.User, c.VHost)
+	case *catalog.SetTopicPermission:
+		_, ok = v.TopicPermission(c.User, c.VHost, c.Exchange)
+	}
+	return ok
+}
+
+// limitsDiffer compares what the catalog leaves out of its comparisons.
+func (p *planner) limitsDiffer(o *Object) string {
+	switch c := o.Command.(type) {
+	case *catalog.PutUser:
+		if u, ok := p.trial.View().User(c.Name); ok && u.UserLimits != c.UserLimits {
+			return limitsText("max-connections", u.MaxConnections, c.MaxConnections, "max-channels", u.MaxChannels, c.MaxChannels)
+		}
+	case *catalog.SetVHostLimits:
+		// Limits that nobody has set before the import are no difference.
+		if h, ok := p.before.VHost(c.VHost); ok && h.VHostLimits != c.Limits && h.VHostLimits != noLimits() {
+			return limitsText("max-connections", h.MaxConnections, c.Limits.MaxConnections, "max-queues", h.MaxQueues, c.Limits.MaxQueues)
+		}
+	}
+	return ""
+}
+
+func limitsText(a string, haveA, givenA int64, b string, haveB, givenB int64) string {
+	return fmt.Sprintf("has the limits %s = %d and %s = %d, the document says %d and %d; set them by themselves", a, haveA, b, haveB, givenA, givenB)
+}
+
+// hasBinding tells whether a binding is there whose arguments look the same in JSON, which
+// has fewer types than AMQP: one that was exported is not made a second time.
+func (p *planner) hasBinding(o *Object) bool {
+	c, is := o.Command.(*catalog.Bind)
+	if !is {
+		return false
+	}
+	v := p.trial.View()
+	for b := range v.BindingsBetween(c.VHost, c.Source, c.DestinationKind, c.Destination, c.Key) {
+		if b.Arguments.EqualClass(c.Arguments) || slices.Equal(appendTable(nil, b.Arguments), appendTable(nil, c.Arguments)) {
+			return true
+		}
+	}
+	return false
+}
