@@ -41,6 +41,8 @@ type Config struct {
 	DefaultUser, DefaultPassword string
 	// LoopbackUsers may log in from this host alone.
 	LoopbackUsers []string
+	// Definitions is imported when the node starts, before the default user is made.
+	Definitions BootImport
 	// DeadLetter bounds the forwarders.
 	DeadLetter deadletter.Config
 	Logger     *slog.Logger // nil: nothing is logged
@@ -61,7 +63,7 @@ func (c *Config) Validate() error {
 	if c.GroupSize < 0 || c.GroupSize > catalog.MaxMembers {
 		errs = append(errs, fmt.Errorf("broker: GroupSize = %d: want 0 (default) to %d", c.GroupSize, catalog.MaxMembers))
 	}
-	return errors.Join(append(errs, c.DeadLetter.Validate())...)
+	return errors.Join(append(errs, c.Definitions.validate(), c.DeadLetter.Validate())...)
 }
 
 // Broker is one node's broker. All methods may be called concurrently.
@@ -77,6 +79,7 @@ type Broker struct {
 	policies  policy.Book
 	grants    grants
 	logins    *logins
+	imported  atomic.Bool     // the definitions of the configuration
 	life      context.Context // ends with Close
 	end       context.CancelFunc
 	running   sync.WaitGroup
@@ -119,9 +122,14 @@ func New(c Config) *Broker {
 func (b *Broker) Attach(c *cluster.Cluster) {
 	b.cluster.Store(c)
 	b.leaders.attached(b)
-	if b.cfg.Authenticate {
-		b.running.Go(func() { b.found(b.life) })
-	}
+	b.running.Go(func() {
+		if b.cfg.Definitions.Document != nil {
+			b.importAtStart(b.life)
+		}
+		if b.cfg.Authenticate {
+			b.found(b.life)
+		}
+	})
 }
 
 // Close ends the forwarders; consumers and publishes end with the cluster.
@@ -140,10 +148,16 @@ func (b *Broker) Ready() error {
 	case c.Draining():
 		return errors.New("broker: the node is drained; use another node")
 	}
-	if err := c.Ready(); err != nil || !b.cfg.Authenticate || founded(c.View()) {
+	err := c.Ready()
+	switch {
+	case err != nil:
 		return err
+	case b.cfg.Definitions.Document != nil && !b.imported.Load():
+		return errors.New("broker: the definitions of the configuration are being imported")
+	case b.cfg.Authenticate && !founded(c.View()):
+		return errors.New("broker: the cluster's first user is being made")
 	}
-	return errors.New("broker: the cluster's first user is being made")
+	return nil
 }
 
 // MaxBodyBytes returns the limit of a message's body (MSG-2).

@@ -79,7 +79,9 @@ func (v *View) putVHost(c *PutVHost) (Reply, *Error) {
 }
 
 // Pristine tells whether the vhost is the one that every cluster begins with, as it was then.
-func (x *VHost) Pristine() bool { return x.Name == DefaultVHost && x.Equal(newVHostRecord(DefaultVHost)) }
+func (x *VHost) Pristine() bool {
+	return x.Name == DefaultVHost && x.Equal(newVHostRecord(DefaultVHost))
+}
 
 // Equal tells whether two vhosts have the same settings and limits.
 func (x *VHost) Equal(y *VHost) bool {

@@ -29,6 +29,7 @@ type node struct {
 	broker   brokerv1.BrokerClient
 	policies brokerv1.PoliciesClient
 	access   brokerv1.AccessClient
+	defs     brokerv1.DefinitionsClient
 	admin    brokerv1.AdminClient
 	health   healthv1.HealthClient
 
@@ -185,6 +186,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	n := &node{
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
 		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), access: brokerv1.NewAccessClient(conn),
+		defs:   brokerv1.NewDefinitionsClient(conn),
 		health: healthv1.NewHealthClient(conn),
 	}
 	n.life, n.end = context.WithCancelCause(context.Background())

@@ -198,3 +198,6 @@ func (c *Cluster) confirmLeads(ctx context.Context, n id.NodeID, q id.QueueUID) 
 	}
 	return nil
 }
+
+// Name returns the cluster's name and this node's version.
+func (c *Cluster) Name() (name, version string) { return c.cfg.Name, c.cfg.Version }

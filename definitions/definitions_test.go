@@ -227,7 +227,8 @@ func TestRefusals(t *testing.T) {
 		}
 		return nil
 	})))
-	if u := d.Objects[0]; u.Password != "secret" || len(u.Command.(*catalog.PutUser).Tags) != 2 {
+	u := d.Objects[0]
+	if c, is := u.Command.(*catalog.PutUser); !is || u.Password != "secret" || len(c.Tags) != 2 {
 		t.Errorf("the user is %+v", u)
 	}
 }

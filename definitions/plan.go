@@ -116,7 +116,7 @@ func (p *planner) resolve(o *Object) {
 		}
 		o.Command = &typed
 	case *catalog.PutVHost:
-		if h, ok := v.VHost(c.Name); ok && h.Pristine() && !c.VHost.Equal(h) {
+		if h, ok := v.VHost(c.Name); ok && h.Pristine() && !c.Equal(h) {
 			o.Command = &catalog.PutVHost{VHost: c.VHost}
 		}
 	}

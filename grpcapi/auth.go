@@ -141,6 +141,8 @@ func rules() map[string]rule {
 	add(name, putsPolicy, "PutPolicy")
 	add(name, deletesPolicy, "DeletePolicy")
 	add(name, ofVhost, "ListPolicies")
+	name = brokerv1.Definitions_ServiceDesc.ServiceName
+	add(name, administrator, "ExportDefinitions", "ImportDefinitions")
 	name = brokerv1.Access_ServiceDesc.ServiceName
 	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "DeleteUser", "ListUsers", "SetUserLimits",
 		"SetPermission", "ClearPermission", "ListPermissions", "SetTopicPermission", "ClearTopicPermission", "ListTopicPermissions")

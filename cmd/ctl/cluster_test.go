@@ -76,6 +76,8 @@ func TestAgainstCluster(t *testing.T) {
 	ctl(0, "^{username}", "topic-permission list -o json")
 	ctl(0, "deleted true", "user delete app")
 
+	definitionsAgainst(t, ctl)
+
 	hold := make(chan struct{})
 	op, err := c.Cluster(1).StartOperation("test", "holds on", func(ctx context.Context, report func(operation.Progress)) error {
 		report(operation.Progress{Phase: "hold", Done: 1, Total: 4, Unit: "queues", Detail: "waits"})

@@ -45,7 +45,8 @@ type Cluster struct {
 	dir   string
 	nodes []*node
 	// authority issues the nodes' certificates; nil: no TLS between them.
-	authority *authority.Authority
+	authority   *authority.Authority
+	definitions broker.BootImport
 }
 
 // node is one node's settings, and what runs while it does.
@@ -63,7 +64,13 @@ type node struct {
 // Start starts n nodes, waits until all are ready, and stops them at the test's end.
 func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
-	return start(t, n, nil)
+	return start(t, n, nil, broker.BootImport{})
+}
+
+// StartDefined is Start with definitions that every node imports when it starts.
+func StartDefined(t testing.TB, n int, d broker.BootImport) *Cluster {
+	t.Helper()
+	return start(t, n, nil, d)
 }
 
 // StartTLS is Start with TLS between the nodes.
@@ -73,12 +80,12 @@ func StartTLS(t testing.TB, n int) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, n, a)
+	return start(t, n, a, broker.BootImport{})
 }
 
-func start(t testing.TB, n int, a *authority.Authority) *Cluster {
+func start(t testing.TB, n int, a *authority.Authority, d broker.BootImport) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, dir: t.TempDir(), authority: a}
+	c := &Cluster{t: t, dir: t.TempDir(), authority: a, definitions: d}
 	for i := range n {
 		c.nodes = append(c.nodes, &node{
 			name: id.NodeID("node-" + strconv.Itoa(i)), gossip: freeAddr(t), peers: freeAddr(t), clients: freeAddr(t),
@@ -219,7 +226,7 @@ func (c *Cluster) launch(i int) {
 			join = append(join, m.gossip)
 		}
 	}
-	n.broker = broker.New(broker.Config{Logger: log, Authenticate: true})
+	n.broker = broker.New(broker.Config{Logger: log, Authenticate: true, Definitions: c.definitions})
 	started, err := cluster.Start(c.t.Context(), cluster.Config{
 		Name: clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,

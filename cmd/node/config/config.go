@@ -58,6 +58,10 @@ type Config struct {
 		DefaultPasswordFile string   `koanf:"default_password_file"`
 		LoopbackUsers       []string `koanf:"loopback_users"`
 	} `koanf:"auth"`
+	Definitions struct {
+		File            string `koanf:"file"`
+		SkipIfUnchanged bool   `koanf:"skip_if_unchanged"`
+	} `koanf:"definitions"`
 	Log struct {
 		Level  string `koanf:"level"`
 		Format string `koanf:"format"`
@@ -199,6 +203,18 @@ func (c *Config) Level() (slog.Level, error) {
 	var l slog.Level
 	err := l.UnmarshalText([]byte(c.Log.Level))
 	return l, err
+}
+
+// ReadDefinitions reads the document to be imported; nil if there is none.
+func (c *Config) ReadDefinitions() ([]byte, error) {
+	if c.Definitions.File == "" {
+		return nil, nil
+	}
+	document, err := os.ReadFile(c.Definitions.File)
+	if err != nil {
+		return nil, fmt.Errorf("config: definitions.file: %w: name a file that user %d may read", err, os.Getuid())
+	}
+	return document, nil
 }
 
 // GossipKey reads the key file; nil if there is none.

@@ -48,6 +48,8 @@ func Keys() []Key {
 		{"auth.default_password", "guest", "its password at the founding"},
 		{"auth.default_password_file", "", "file with that password; empty: auth.default_password counts"},
 		{"auth.loopback_users", []string{"guest"}, "users that may log in from the nodes' own hosts alone"},
+		{"definitions.file", "", "JSON document that is imported when the node starts, as definitions export or RabbitMQ writes it; empty: none"},
+		{"definitions.skip_if_unchanged", true, "not if the cluster has imported the same document last; else what was deleted since is made again at every start"},
 		{"log.level", "info", "debug, info, warn or error"},
 		{"log.format", "auto", "text, json, or auto: coloured on a terminal, else text"},
 		{"limits.max_message_bytes", 16 << 20, "largest body of a message"},

@@ -94,7 +94,12 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
+	document, err := n.cfg.ReadDefinitions()
+	if err != nil {
+		return err
+	}
 	b := broker.Config{
+		Definitions:  broker.BootImport{Document: document, Always: !n.cfg.Definitions.SkipIfUnchanged},
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
 		LoopbackUsers: n.cfg.Auth.LoopbackUsers,

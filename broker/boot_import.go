@@ -1,0 +1,158 @@
+package broker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+)
+
+// Global parameters about the definitions that nodes import when they start.
+const (
+	definitionsComponent = "definitions"
+	importBarrier        = "barrier"
+	importedName         = "imported"  // the hash of the document that was imported last
+	importingName        = "importing" // hash and node of the import that goes on
+)
+
+const (
+	// importRetry is the time between two tries to import at the start.
+	importRetry = 500 * time.Millisecond
+	// maxImportLines bounds the log lines about objects of one import.
+	maxImportLines = 100
+)
+
+// BootImport is a document that a node imports when it starts (VH-9).
+type BootImport struct {
+	Document []byte // nil: none
+	// Always imports it at every start, even if the cluster has imported the same before: what
+	// was deleted since is made again.
+	Always bool
+}
+
+func (i *BootImport) validate() error {
+	if i.Document == nil {
+		return nil
+	}
+	if err := CheckDefinitions(i.Document); err != nil {
+		return fmt.Errorf("broker: Definitions: %w", err)
+	}
+	return nil
+}
+
+func (i *BootImport) hash() string {
+	sum := sha256.Sum256(i.Document)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// importAtStart imports the document of the configuration, and tries again until the
+// cluster can take it. A document that the cluster has imported is passed over; while
+// another node that lives imports the same one, this one waits for it.
+func (b *Broker) importAtStart(ctx context.Context) {
+	tick := time.NewTicker(importRetry)
+	defer tick.Stop()
+	told := false
+	for {
+		done, err := b.tryImport(ctx)
+		if done {
+			b.imported.Store(true)
+			return
+		}
+		if err != nil && ctx.Err() == nil && !told {
+			told = true
+			b.log.Info("definitions cannot be imported yet", "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (b *Broker) tryImport(ctx context.Context) (done bool, err error) {
+	hash := b.cfg.Definitions.hash()
+	if err := b.setDefinitions(ctx, importBarrier, "1"); err != nil {
+		return false, err // else the view is as new as the log from here on
+	}
+	c, err := b.attachedCluster()
+	if err != nil {
+		return false, err
+	}
+	v := c.View()
+	if last, ok := v.Parameter("", definitionsComponent, importedName); ok && last.Value == hash && !b.cfg.Definitions.Always {
+		b.log.Info("definitions are unchanged since they were imported", "hash", hash)
+		return true, nil
+	}
+	status, err := c.Status(ctx)
+	if err != nil {
+		return false, err
+	}
+	mine := hash + " " + lifeOf(string(status.Node), uint64(status.Epoch))
+	if claim, ok := v.Parameter("", definitionsComponent, importingName); ok && claim.Value != mine && claimLives(claim.Value, hash, &status) {
+		return false, nil
+	}
+	if err := b.setDefinitions(ctx, importingName, mine); err != nil {
+		return false, err
+	}
+	if err := b.importHere(ctx, hash); err != nil {
+		return false, err
+	}
+	return true, b.setDefinitions(ctx, importedName, hash)
+}
+
+// lifeOf names a life of a node.
+func lifeOf(node string, epoch uint64) string { return node + " " + strconv.FormatUint(epoch, 10) }
+
+// claimLives tells whether a node that lives imports the document of that hash.
+func claimLives(claim, hash string, s *cluster.Status) bool {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Alive && claim == hash+" "+lifeOf(string(n.ID), uint64(n.Epoch)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *Broker) setDefinitions(ctx context.Context, name, value string) error {
+	_, err := b.propose(ctx, Error{Kind: "parameter", Name: name}, &catalog.PutParameter{Parameter: catalog.Parameter{
+		Component: definitionsComponent, Name: name, Value: value,
+	}}, nil)
+	return err
+}
+
+func (b *Broker) importHere(ctx context.Context, hash string) error {
+	lines := 0
+	summary, err := b.ImportDefinitions(ctx, Import{Document: b.cfg.Definitions.Document}, func(done []Imported, _ int) {
+		for i := range done {
+			o := &done[i]
+			if o.Outcome != ImportDifferent && o.Outcome != ImportRefused && o.Outcome != ImportFailed {
+				continue
+			}
+			if lines++; lines <= maxImportLines {
+				b.log.Warn("an object of the definitions is not imported", "kind", o.Kind, "vhost", o.VHost, "name", o.Name,
+					"path", o.Path, "reason", o.Reason)
+			}
+		}
+	})
+	n := summary.Counts
+	level := slog.LevelInfo
+	if lines > 0 {
+		level = slog.LevelWarn
+	}
+	if err == nil {
+		b.log.Log(ctx, level, "definitions are imported", "hash", hash, "created", n[ImportCreated], "unchanged", n[ImportUnchanged],
+			"different", n[ImportDifferent], "refused", n[ImportRefused], "skipped", n[ImportSkipped], "failed", n[ImportFailed])
+	}
+	if err == nil && n[ImportFailed] > 0 {
+		err = &Error{Class: Unavailable, Kind: "definitions", RetryAfter: retryAfter, Reason: strconv.Itoa(n[ImportFailed]) + " objects could not be made for now"}
+	}
+	return err
+}

@@ -1,0 +1,368 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/definitions"
+	"github.com/quorate/quorate/internal/password"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
+)
+
+const (
+	// importWorkers bounds how many objects of an import are made at once.
+	importWorkers = 16
+	// maxImportFailures is the number of objects that could not be made for now, after which
+	// an import is given up.
+	maxImportFailures = 32
+)
+
+// MaxDefinitionsBytes bounds the document of an import, in bytes.
+const MaxDefinitionsBytes = definitions.MaxBytes
+
+// Import says how to import definitions.
+type Import struct {
+	Document []byte
+	VHost    string // only what lies in it; "": all
+	DryRun   bool   // only plan
+}
+
+// ImportOutcome is what became of an object of an import, or would.
+type ImportOutcome uint8
+
+// The outcomes.
+const (
+	ImportCreated   ImportOutcome = iota
+	ImportUnchanged               // there already, just so
+	ImportDifferent               // there with other properties, and left
+	ImportRefused                 // cannot be made
+	ImportSkipped                 // nothing that an import makes
+	ImportFailed                  // could not be made for now
+	importOutcomes
+)
+
+// Imported is what became of one object.
+type Imported struct {
+	Kind        string
+	VHost, Name string
+	Path        string // in the document
+	Outcome     ImportOutcome
+	Reason      string
+}
+
+// ImportSummary counts objects by ImportOutcome.
+type ImportSummary struct {
+	Total  int
+	Counts [importOutcomes]int
+}
+
+// ExportDefinitions returns the document of all that the cluster has besides messages, or
+// of one vhost unless that is "" (VH-9, ST-4).
+func (b *Broker) ExportDefinitions(vhost string) ([]byte, error) {
+	v, err := b.viewOf(vhost)
+	if err != nil {
+		return nil, err
+	}
+	c, err := b.attachedCluster()
+	if err != nil {
+		return nil, err
+	}
+	name, version := c.Name()
+	return definitions.Append(nil, v, vhost, definitions.Origin{Cluster: name, Version: version})
+}
+
+// ImportDefinitions makes what a document describes and is not there (VH-9). told gets the
+// objects as they are done, in batches, one call at a time; total is the number of all.
+// Nothing is taken of a document with a fault of form. An error after the first batch says
+// why the import was given up; a repeat goes on where it was.
+func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done []Imported, total int)) (ImportSummary, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return ImportSummary{}, err
+	}
+	if _, err := b.viewOf(i.VHost); err != nil {
+		return ImportSummary{}, err
+	}
+	doc, err := definitions.Parse(i.Document, i.VHost)
+	if err != nil {
+		return ImportSummary{}, faultyDocument(err)
+	}
+	v := c.View()
+	run := importing{b: b, c: c, steps: definitions.Plan(doc, v, b.vet), told: told}
+	run.summary.Total = len(run.steps)
+	if i.DryRun {
+		for j := range run.steps {
+			run.add(b.planned(v, &run.steps[j]), nil)
+		}
+		run.flush()
+		return run.summary, nil
+	}
+	err = run.all(ctx, v)
+	return run.summary, err
+}
+
+func faultyDocument(err error) error {
+	e := &Error{Class: PreconditionFailed, Kind: "definitions", Reason: "nothing is imported: " + err.Error(), cause: err}
+	var faults *definitions.Faults
+	if errors.As(err, &faults) && len(faults.List) > 0 {
+		e.Arg = faults.List[0].Path
+	}
+	return e
+}
+
+// CheckDefinitions says what is wrong with the form of a document.
+func CheckDefinitions(document []byte) error {
+	_, err := definitions.Parse(document, "")
+	return err
+}
+
+// vet checks of a new object what the catalog does not.
+func (b *Broker) vet(o *definitions.Object) error {
+	switch c := o.Command.(type) {
+	case *catalog.PutVHost:
+		return checkPlainName(c.Name, "", aboutVHost(c.Name))
+	case *catalog.PutUser:
+		if err := checkPlainName(c.Name, ":", aboutUser(c.Name)); err != nil {
+			return err
+		}
+		u := PutUser{Name: c.Name, Password: o.Password, Hash: c.PasswordHash, Algorithm: c.Algorithm}
+		return u.check(aboutUser(c.Name))
+	case *catalog.SetPermission:
+		return checkPatterns(aboutPermission(c.VHost, c.User),
+			namedPattern{"configure", c.Configure}, namedPattern{"write", c.Write}, namedPattern{"read", c.Read})
+	case *catalog.SetTopicPermission:
+		return checkPatterns(aboutTopicPermission(c.VHost, c.User), namedPattern{"write", c.Write}, namedPattern{"read", c.Read})
+	case *catalog.PutPolicy:
+		if err := policy.Check(&c.Policy); err != nil {
+			return fromArgument(err, Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
+		}
+	case *catalog.DeclareExchange:
+		return checkName(c.Name, Error{VHost: c.VHost, Kind: "exchange", Name: c.Name})
+	case *catalog.DeclareQueue:
+		_, err := resolveImported(c)
+		return err
+	case *catalog.Bind:
+		x := Binding{VHost: c.VHost, Source: c.Source, Destination: c.Destination, RoutingKey: c.Key}
+		return x.check()
+	case *catalog.PutParameter:
+		if c.VHost == "" && c.Component != "" { // those are the broker's own
+			return &Error{Class: AccessRefused, Kind: "parameter", Name: c.Name, Reason: "is the broker's own"}
+		}
+	}
+	return nil
+}
+
+// resolveImported checks a queue of a document, whose type is known.
+func resolveImported(c *catalog.DeclareQueue) (policy.Effective, error) {
+	about := Error{VHost: c.VHost, Kind: "queue", Name: c.Name}
+	if err := checkName(c.Name, about); err != nil {
+		return policy.Effective{}, err
+	}
+	args := c.Arguments
+	if _, named := args.Get("x-queue-type"); !named {
+		args = append(message.Table{{Name: "x-queue-type", Value: message.String(string(c.Type))}}, args...)
+	}
+	e, err := policy.ResolveDeclaration(policy.Declaration{
+		Name: c.Name, Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete, Arguments: args,
+	}, c.Type)
+	if err != nil {
+		return e, fromArgument(err, about)
+	}
+	return e, nil
+}
+
+// planned is what a step without an error in carrying it out comes to.
+func (b *Broker) planned(v *catalog.View, s *definitions.Step) Imported {
+	out := Imported{Kind: s.Kind.String(), VHost: s.VHost, Name: s.Name, Path: s.Path, Reason: s.Reason}
+	switch s.Action {
+	case definitions.Create:
+		out.Outcome = ImportCreated
+	case definitions.Keep:
+		out.Outcome = ImportUnchanged
+	case definitions.Differ:
+		if out.Outcome = ImportDifferent; samePassword(v, s) {
+			out.Outcome, out.Reason = ImportUnchanged, ""
+		}
+	case definitions.Refuse:
+		out.Outcome = ImportRefused
+	case definitions.Skip:
+		out.Outcome = ImportSkipped
+	}
+	return out
+}
+
+// samePassword tells whether a user that differs does so only in that the document has its
+// password, and the cluster the hash of it.
+func samePassword(v *catalog.View, s *definitions.Step) bool {
+	c, is := s.Command.(*catalog.PutUser)
+	if !is || s.Password == "" {
+		return false
+	}
+	u, ok := v.User(c.Name)
+	if !ok || !slices.Equal(u.Tags, c.Tags) || u.UserLimits != c.UserLimits {
+		return false
+	}
+	same, err := password.Matches(s.Password, u.PasswordHash, password.Algorithm(u.Algorithm))
+	return err == nil && same
+}
+
+// importing is one import. Workers share it under mu.
+type importing struct {
+	b     *Broker
+	c     *cluster.Cluster
+	steps []definitions.Step
+	told  func([]Imported, int)
+
+	mu      sync.Mutex
+	summary ImportSummary
+	done    []Imported
+	failed  error // the last one
+}
+
+// maxUntold bounds the objects that a batch tells.
+const maxUntold = 256
+
+// all carries the steps out, kind by kind.
+func (m *importing) all(ctx context.Context, v *catalog.View) error {
+	for from := 0; from < len(m.steps); {
+		to := from
+		for to < len(m.steps) && m.steps[to].Kind == m.steps[from].Kind {
+			to++
+		}
+		if err := m.phase(ctx, v, m.steps[from:to]); err != nil {
+			m.flush()
+			return err
+		}
+		from = to
+	}
+	m.flush()
+	return nil
+}
+
+// phase carries out steps that do not need one another.
+func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definitions.Step) error {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, importWorkers)
+	for i := range steps {
+		s := &steps[i]
+		if s.Action != definitions.Create {
+			m.add(m.b.planned(v, s), nil)
+			continue
+		}
+		slots <- struct{}{}
+		if err := m.stopped(ctx); err != nil {
+			wg.Wait()
+			return err
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			created, err := m.create(ctx, s)
+			out := m.b.planned(v, s)
+			if !created {
+				out.Outcome = ImportUnchanged // somebody else made it meanwhile
+			}
+			m.add(m.judged(out, err), err)
+		})
+	}
+	wg.Wait()
+	return m.stopped(ctx)
+}
+
+// stopped tells why the import is given up.
+func (m *importing) stopped(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.summary.Counts[ImportFailed] >= maxImportFailures {
+		return m.failed
+	}
+	return nil
+}
+
+// judged is what an error makes of an object that was to be created.
+func (m *importing) judged(out Imported, err error) Imported {
+	if err == nil {
+		return out
+	}
+	out.Outcome, out.Reason = ImportFailed, err.Error()
+	var e *Error
+	if !errors.As(err, &e) {
+		return out
+	}
+	switch e.Class {
+	case PreconditionFailed, ResourceLocked:
+		out.Outcome = ImportRefused
+		if e.State { // somebody else made it meanwhile
+			out.Outcome = ImportDifferent
+		}
+	case NotFound, AccessRefused, NotAllowed, NotImplemented:
+		out.Outcome = ImportRefused
+	case ResourceExhausted, Unavailable, Internal:
+	}
+	return out
+}
+
+func (m *importing) add(o Imported, err error) {
+	m.mu.Lock()
+	m.done = append(m.done, o)
+	m.summary.Counts[o.Outcome]++
+	if o.Outcome == ImportFailed {
+		m.failed = err
+	}
+	full := len(m.done) >= maxUntold
+	m.mu.Unlock()
+	if full {
+		m.flush()
+	}
+}
+
+// flush tells what is done.
+func (m *importing) flush() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.done) > 0 && m.told != nil {
+		m.told(m.done, m.summary.Total)
+	}
+	m.done = nil
+}
+
+// create makes an object and tells whether it is new.
+func (m *importing) create(ctx context.Context, s *definitions.Step) (created bool, err error) {
+	about := Error{VHost: s.VHost, Kind: s.Kind.String(), Name: s.Name}
+	command, sets := s.Command, false
+	switch c := command.(type) {
+	case *catalog.SetVHostLimits:
+		sets = true
+	case *catalog.PutVHost:
+		sets = !c.OnlyNew
+	case *catalog.DeclareQueue:
+		e, err := resolveImported(c)
+		if err != nil {
+			return false, err
+		}
+		// Who imports is no client of the queues: their leaders are spread unless they say otherwise.
+		_, chosen := c.Arguments.Get("x-queue-leader-locator")
+		reply, err := m.c.DeclareQueue(ctx, *c, m.b.groupSize(c.Arguments, e), !chosen || e.LeaderLocator == policy.Balanced)
+		return reply.Created, asState(translate(err, about))
+	case *catalog.PutUser:
+		if s.Password == "" {
+			break
+		}
+		hash, a, err := password.Hash(s.Password)
+		if err != nil {
+			return false, translate(err, about)
+		}
+		u := *c
+		u.PasswordHash, u.Algorithm = hash, string(a)
+		command = &u
+	}
+	reply, err := m.c.ProposeCatalog(ctx, command)
+	return reply.Created || sets, asState(translate(err, about))
+}

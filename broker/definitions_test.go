@@ -1,0 +1,77 @@
+package broker_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// defined is a document with n queues, each bound, and a user.
+func defined(n int) []byte {
+	var queues, bindings []string
+	for i := range n {
+		queues = append(queues, fmt.Sprintf(`{"name":"q%d","vhost":"shop","type":"quorum","durable":true,"auto_delete":false,"arguments":{"x-queue-type":"quorum"}}`, i))
+		bindings = append(bindings, fmt.Sprintf(`{"source":"x","vhost":"shop","destination":"q%d","destination_type":"queue","routing_key":"k","arguments":{}}`, i))
+	}
+	return fmt.Appendf(nil, `{"users":[{"name":"chief","password":"secret","tags":["administrator"],"limits":{}}],
+		"vhosts":[{"name":"shop"}],"permissions":[{"user":"chief","vhost":"shop","configure":".*","write":".*","read":".*"}],
+		"policies":[{"vhost":"shop","name":"p","pattern":"^q","apply-to":"queues","definition":{"max-length":5},"priority":0}],
+		"exchanges":[{"name":"x","vhost":"shop","type":"fanout","durable":true,"auto_delete":false,"internal":false,"arguments":{}}],
+		"queues":[%s],"bindings":[%s]}`, strings.Join(queues, ","), strings.Join(bindings, ","))
+}
+
+func counts(s broker.ImportSummary) string {
+	n := s.Counts
+	return fmt.Sprintf("%d: %d created, %d unchanged, %d different, %d refused, %d skipped, %d failed", s.Total, n[broker.ImportCreated],
+		n[broker.ImportUnchanged], n[broker.ImportDifferent], n[broker.ImportRefused], n[broker.ImportSkipped], n[broker.ImportFailed])
+}
+
+// VH-9: nodes import what their configuration names before they serve; a fresh cluster has
+// the document's users and no other. What is deleted later stays so until the document
+// changes.
+func TestImportAtStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes: not in short mode")
+	}
+	const queues = 3
+	c := testcluster.StartDefined(t, 3, broker.BootImport{Document: defined(queues)})
+	for i := range 3 {
+		found, _, err := c.Broker(i).ListQueues(t.Context(), "shop", 0, "", false)
+		if err != nil || len(found) != queues || found[0].Policy != "p" {
+			t.Errorf("node %d has %+v, %v", i, found, err)
+		}
+		if _, err := c.Broker(i).Login(t.Context(), "chief", "secret", false); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+		if _, err := c.Broker(i).Login(t.Context(), "guest", "guest", true); err == nil {
+			t.Errorf("node %d has the user guest", i)
+		}
+	}
+	chief, err := c.Broker(0).Login(t.Context(), "chief", "secret", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := broker.WithIdentity(t.Context(), chief)
+	if _, err := c.Broker(0).DeleteQueue(ctx, "shop", "q1", false, false); err != nil {
+		t.Fatal(err)
+	}
+	c.Kill(1)
+	c.Restart(1)
+	c.AwaitReady(1)
+	if found, _, err := c.Broker(1).ListQueues(ctx, "shop", 0, "", false); err != nil || len(found) != queues-1 {
+		t.Errorf("after a restart with the same document: %+v, %v", found, err)
+	}
+
+	again := func(want string) {
+		t.Helper()
+		s, err := c.Broker(1).ImportDefinitions(ctx, broker.Import{Document: defined(queues)}, nil)
+		if got := counts(s); err != nil || got != want {
+			t.Errorf("%s, want %s; %v", got, want, err)
+		}
+	}
+	again("11: 2 created, 9 unchanged, 0 different, 0 refused, 0 skipped, 0 failed")
+	again("11: 0 created, 11 unchanged, 0 different, 0 refused, 0 skipped, 0 failed")
+}

@@ -1,0 +1,100 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// definitionPieceBytes is the size of the pieces that a document is sent in.
+const definitionPieceBytes = 256 << 10
+
+// ExportDefinitions returns all that the cluster has besides messages, or what one vhost
+// has unless that is "", as one JSON document with the names that RabbitMQ uses (VH-9).
+func (c *Client) ExportDefinitions(ctx context.Context, vhost string) ([]byte, error) {
+	var document []byte
+	err := c.call(ctx, func(ctx context.Context, n *node) error {
+		document = nil
+		stream, err := n.defs.ExportDefinitions(ctx, &brokerv1.ExportDefinitionsRequest{Vhost: vhost})
+		if err != nil {
+			return err
+		}
+		for {
+			r, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			document = append(document, r.GetPiece()...)
+		}
+	})
+	return document, err
+}
+
+// ImportDefinitions makes what a document describes and the cluster does not have, and
+// returns how many objects came to what. seen gets them as they are done; total is the
+// number of all. What exists with other properties is left. Nothing is taken of a document
+// whose form is wrong. An import that was cut off is completed by a repeat. ctx alone bounds
+// the call.
+func (c *Client) ImportDefinitions(ctx context.Context, document []byte, o *brokerv1.ImportOptions, seen func(done []*brokerv1.ImportedObject, total int)) (*brokerv1.ImportSummary, error) {
+	begun := false
+	for retry := (backoff{}); ; {
+		var summary *brokerv1.ImportSummary
+		err := c.try(ctx, func(ctx context.Context, n *node) error {
+			stream, err := n.defs.ImportDefinitions(ctx)
+			if err != nil {
+				return err
+			}
+			if err := sendDocument(stream, document, o); err != nil {
+				return err
+			}
+			for {
+				r, err := stream.Recv()
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				begun = true
+				if summary = r.GetSummary(); len(r.GetObjects()) > 0 {
+					seen(r.GetObjects(), int(r.GetTotal()))
+				}
+			}
+		})
+		switch {
+		case err == nil:
+			return summary, nil
+		case c.ctx.Err() != nil:
+			return nil, ErrClosed
+		case ctx.Err() != nil:
+			return nil, gaveUp(ctx, err)
+		case begun || !passing(err):
+			return nil, fromGRPC(err)
+		case !retry.wait(ctx):
+			return nil, gaveUp(ctx, err)
+		}
+	}
+}
+
+// sendDocument sends options and document. A server that has ended the stream says why when
+// it is read.
+func sendDocument(stream brokerv1.Definitions_ImportDefinitionsClient, document []byte, o *brokerv1.ImportOptions) error {
+	if o == nil {
+		o = &brokerv1.ImportOptions{}
+	}
+	err := stream.Send(&brokerv1.ImportDefinitionsRequest{Kind: &brokerv1.ImportDefinitionsRequest_Options{Options: o}})
+	for err == nil && len(document) > 0 {
+		n := min(len(document), definitionPieceBytes)
+		err = stream.Send(&brokerv1.ImportDefinitionsRequest{Kind: &brokerv1.ImportDefinitionsRequest_Piece{Piece: document[:n]}})
+		document = document[n:]
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return stream.CloseSend()
+}

@@ -1,0 +1,105 @@
+package grpcapi
+
+import (
+	"errors"
+	"io"
+	"strconv"
+
+	"google.golang.org/grpc"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// pieceBytes is the size of the pieces that an export is sent in.
+const pieceBytes = 256 << 10
+
+type definitionsServer struct {
+	brokerv1.UnimplementedDefinitionsServer
+	b *broker.Broker
+}
+
+// ExportDefinitions sends the document in pieces.
+func (s *definitionsServer) ExportDefinitions(req *brokerv1.ExportDefinitionsRequest, stream grpc.ServerStreamingServer[brokerv1.ExportDefinitionsResponse]) error {
+	document, err := s.b.ExportDefinitions(req.GetVhost())
+	if err != nil {
+		return err
+	}
+	for len(document) > 0 {
+		n := min(len(document), pieceBytes)
+		if err := stream.Send(&brokerv1.ExportDefinitionsResponse{Piece: document[:n]}); err != nil {
+			return err
+		}
+		document = document[n:]
+	}
+	return nil
+}
+
+// ImportDefinitions takes options and document and tells what becomes of each object.
+func (s *definitionsServer) ImportDefinitions(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsRequest, brokerv1.ImportDefinitionsResponse]) error {
+	options, document, err := receiveDocument(stream)
+	if err != nil {
+		return err
+	}
+	var lost error // the caller cannot be told any more
+	summary, err := s.b.ImportDefinitions(stream.Context(), broker.Import{
+		Document: document, VHost: options.GetVhost(), DryRun: options.GetDryRun(),
+	}, func(done []broker.Imported, total int) {
+		if lost == nil {
+			lost = stream.Send(&brokerv1.ImportDefinitionsResponse{Objects: toImported(done), Total: uint32(total)})
+		}
+	})
+	if err == nil {
+		err = lost
+	}
+	if err != nil {
+		return err
+	}
+	n := &summary.Counts
+	return stream.Send(&brokerv1.ImportDefinitionsResponse{Total: uint32(summary.Total), Summary: &brokerv1.ImportSummary{
+		Created: uint32(n[broker.ImportCreated]), Unchanged: uint32(n[broker.ImportUnchanged]), Different: uint32(n[broker.ImportDifferent]),
+		Refused: uint32(n[broker.ImportRefused]), Skipped: uint32(n[broker.ImportSkipped]), Failed: uint32(n[broker.ImportFailed]),
+	}})
+}
+
+func receiveDocument(stream grpc.BidiStreamingServer[brokerv1.ImportDefinitionsRequest, brokerv1.ImportDefinitionsResponse]) (*brokerv1.ImportOptions, []byte, error) {
+	first, err := stream.Recv()
+	if err != nil {
+		return nil, nil, err
+	}
+	if first.GetOptions() == nil {
+		return nil, nil, invalid("definitions", "options", "", "must come first, in a request of their own")
+	}
+	var document []byte
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return first.GetOptions(), document, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if document = append(document, r.GetPiece()...); len(document) > broker.MaxDefinitionsBytes {
+			return nil, nil, invalid("definitions", "piece", "", "the document has more than "+strconv.Itoa(broker.MaxDefinitionsBytes)+" bytes; import it in parts")
+		}
+	}
+}
+
+func toImported(done []broker.Imported) []*brokerv1.ImportedObject {
+	outcomes := map[broker.ImportOutcome]brokerv1.ImportOutcome{
+		broker.ImportCreated:   brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED,
+		broker.ImportUnchanged: brokerv1.ImportOutcome_IMPORT_OUTCOME_UNCHANGED,
+		broker.ImportDifferent: brokerv1.ImportOutcome_IMPORT_OUTCOME_DIFFERENT,
+		broker.ImportRefused:   brokerv1.ImportOutcome_IMPORT_OUTCOME_REFUSED,
+		broker.ImportSkipped:   brokerv1.ImportOutcome_IMPORT_OUTCOME_SKIPPED,
+		broker.ImportFailed:    brokerv1.ImportOutcome_IMPORT_OUTCOME_FAILED,
+	}
+	out := make([]*brokerv1.ImportedObject, len(done))
+	for i := range done {
+		o := &done[i]
+		out[i] = &brokerv1.ImportedObject{
+			Kind: o.Kind, Vhost: o.VHost, Name: o.Name, Path: o.Path, Outcome: outcomes[o.Outcome], Reason: o.Reason,
+		}
+	}
+	return out
+}
