@@ -262,7 +262,7 @@ func TestLossyArguments(t *testing.T) {
 func TestExportLeavesOut(t *testing.T) {
 	c := cluster(t)
 	apply(t, c, &catalog.PutParameter{Parameter: catalog.Parameter{Component: "access-token", Name: "secret", Value: `"hash"`}})
-	apply(t, c, &catalog.DeclareQueue{VHost: "/", Name: "secret", Type: catalog.QueueClassic, Exclusive: true, Members: []id.NodeID{"n1"}, Leader: "n1"})
+	apply(t, c, &catalog.DeclareQueue{VHost: "/", Name: "secret", Type: catalog.QueueClassic, Durable: true, Exclusive: true, Owner: catalog.Owner{Node: "n1", Epoch: 1, Key: "k"}, Members: []id.NodeID{"n1"}, Leader: "n1"})
 	apply(t, c, &catalog.Bind{VHost: "/", Source: "amq.fanout", Destination: "secret"})
 	if text := export(t, c.View(), ""); bytes.Contains(text, []byte("secret")) {
 		t.Errorf("exported:\n%s", text)

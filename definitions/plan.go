@@ -40,7 +40,7 @@ type Step struct {
 func Plan(d *Document, v *catalog.View, vet func(*Object) error) []Step {
 	p := planner{before: v, trial: catalog.From(v), vet: vet}
 	for n := range v.Nodes() {
-		p.holder = n.ID
+		p.holder = *n
 		break
 	}
 	steps := make([]Step, len(d.Objects))
@@ -56,7 +56,7 @@ type planner struct {
 	before *catalog.View
 	trial  *catalog.Catalog
 	vet    func(*Object) error
-	holder id.NodeID // stands for the members of queues: the importer places them
+	holder catalog.Node // stands for the members of queues: the importer places them
 }
 
 func (p *planner) plan(o *Object) (Action, string) {
@@ -84,7 +84,10 @@ func (p *planner) plan(o *Object) (Action, string) {
 	command := o.Command
 	if q, is := command.(*catalog.DeclareQueue); is {
 		placed := *q
-		placed.Members, placed.Leader = []id.NodeID{p.holder}, p.holder
+		placed.Members, placed.Leader = []id.NodeID{p.holder.ID}, p.holder.ID
+		if !q.Durable {
+			placed.Home = p.holder.Epoch
+		}
 		command = &placed
 	}
 	v := p.trial.View()
