@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -22,14 +23,22 @@ type flight[R any] struct {
 	term, seq uint64
 	items     []item[R]
 	bytes     int64
+	left      time.Time
 	future    raft.ApplyFuture // set once raft has the entry
 	lead      bool             // carries the Lead command
+}
+
+// limits are Config's of entries.
+type limits struct {
+	flights, commands int
+	bytes             int64
 }
 
 // proposer gathers commands into entries. A goroutine takes turns only while there is
 // something to do: groups at rest have none. What is below mu is guarded by it; turns alone
 // move items from the queue into flights.
 type proposer[R any] struct {
+	limits   limits
 	begin    func()        // starts the goroutine that takes turns
 	asked    atomic.Uint32 // how often a turn was asked for since the goroutine started; 0: none runs
 	news     atomic.Bool   // raft told of another leader or state
@@ -37,6 +46,8 @@ type proposer[R any] struct {
 
 	mu       sync.Mutex
 	queue    []item[R]
+	queued   int64 // bytes in queue
+	gather   gathering
 	flights  []*flight[R] // in the order in which raft got them
 	pending  int64        // bytes in queue and flights
 	term     uint64       // term whose Lead command was proposed; 0: not leader
@@ -108,19 +119,14 @@ func (g *Group[R, E]) enqueue(it item[R]) {
 	p := &g.proposer
 	p.mu.Lock()
 	err := g.admit(it.bytes)
-	first := false
-	if err == nil {
-		p.queue = append(p.queue, it)
-		p.pending += it.bytes
-		first = len(p.queue) == 1
-	}
+	wake := err == nil && p.add(it)
 	p.mu.Unlock()
 	if err != nil {
 		var none R
 		it.done(none, err)
 		return
 	}
-	if first { // else a turn was asked for, or will be when a place among the flights is free
+	if wake {
 		p.signal()
 	}
 }
@@ -197,7 +203,7 @@ func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
 		return
 	}
 	for {
-		f := p.next(g.c.MaxInFlight, g.c.MaxBatchCommands, int64(g.c.MaxBatchBytes))
+		f := p.next()
 		if f == nil {
 			return
 		}
@@ -218,21 +224,69 @@ func leaderTerm(r *raft.Raft) uint64 {
 	return term
 }
 
-// next makes a flight of what waits, nil if nothing does or too many entries are on
-// their way.
-func (p *proposer[R]) next(maxFlights, maxCommands int, maxBytes int64) *flight[R] {
+// add queues a command and tells whether that takes a turn: else one was asked for, or will
+// be when more has gathered or a place among the flights is free. It is called with the lock
+// held.
+func (p *proposer[R]) add(it item[R]) (wake bool) {
+	p.queue = append(p.queue, it)
+	p.pending += it.bytes
+	p.queued += it.bytes
+	p.gather.messages += weight(&it.command)
+	switch {
+	case p.gather.waits:
+		p.gather.came = time.Now()
+		return p.full()
+	case len(p.queue) > 1:
+		return false
+	default:
+		return !p.hold(time.Now())
+	}
+}
+
+// full tells whether the queue has all that an entry takes.
+func (p *proposer[R]) full() bool {
+	return len(p.queue) >= p.limits.commands || p.queued >= p.limits.bytes
+}
+
+// hold tells whether more is to be gathered before the next entry; then a turn will be
+// asked for. It is called with the lock held.
+func (p *proposer[R]) hold(now time.Time) bool {
+	wait := p.gather.hold(now)
+	if wait <= 0 || p.full() {
+		return false
+	}
+	if !p.gather.waits {
+		p.gather.waits = true
+		time.AfterFunc(wait, func() {
+			p.mu.Lock()
+			p.gather.waits = false
+			p.mu.Unlock()
+			p.signal()
+		})
+	}
+	return true
+}
+
+// next makes a flight of what waits, nil if nothing does, too many entries are on their
+// way, or more is to be gathered first.
+func (p *proposer[R]) next() *flight[R] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) == 0 || len(p.flights) >= maxFlights || p.paused > 0 || p.closed {
+	if len(p.queue) == 0 || len(p.flights) >= p.limits.flights || p.paused > 0 || p.closed {
 		return nil
 	}
-	n, bytes := 0, int64(0)
-	for n < len(p.queue) && n < maxCommands {
-		more := p.queue[n].bytes
-		if n > 0 && entryHeadBytes+bytes+more > maxBytes {
+	now := time.Now()
+	if p.hold(now) {
+		return nil
+	}
+	n, bytes, messages := 0, int64(0), 0
+	for n < len(p.queue) && n < p.limits.commands {
+		it := &p.queue[n]
+		if n > 0 && entryHeadBytes+bytes+it.bytes > p.limits.bytes {
 			break
 		}
-		bytes += more
+		bytes += it.bytes
+		messages += weight(&it.command)
 		n++
 	}
 	f := &flight[R]{term: p.term, bytes: bytes, items: p.queue[:n:n]}
@@ -240,14 +294,16 @@ func (p *proposer[R]) next(maxFlights, maxCommands int, maxBytes int64) *flight[
 	if p.queue = p.queue[n:]; len(p.queue) == 0 {
 		p.queue = nil
 	}
-	p.depart(f)
+	p.queued -= bytes
+	p.gather.leaves(messages, now)
+	p.depart(f, now)
 	return f
 }
 
 // depart is called with the lock held.
-func (p *proposer[R]) depart(f *flight[R]) {
+func (p *proposer[R]) depart(f *flight[R], now time.Time) {
 	p.seq++
-	f.seq = p.seq
+	f.seq, f.left = p.seq, now
 	p.flights = append(p.flights, f)
 }
 
@@ -267,7 +323,7 @@ func (g *Group[R, E]) proposeLead(r *raft.Raft, term uint64, commands *[]Command
 		return
 	}
 	p.pending += f.bytes
-	p.depart(f)
+	p.depart(f, time.Now())
 	p.mu.Unlock()
 	g.hand(r, f, commands)
 }
@@ -312,6 +368,7 @@ func (p *proposer[R]) land(term, seq uint64) *flight[R] {
 	for i, f := range p.flights {
 		if f.term == term && f.seq == seq {
 			p.remove(i)
+			p.gather.took = time.Since(f.left)
 			return f
 		}
 	}
@@ -335,7 +392,7 @@ func (p *proposer[R]) remove(i int) {
 		close(p.drained)
 		p.drained = nil
 	}
-	if len(p.queue) > 0 {
+	if len(p.queue) > 0 && (!p.gather.waits || p.full()) {
 		p.signal()
 	}
 }

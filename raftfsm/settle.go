@@ -20,7 +20,7 @@ func (g *Group[R, E]) refuseQueue(err error) {
 	p := &g.proposer
 	p.mu.Lock()
 	queue := p.queue
-	p.queue = nil
+	p.queue, p.queued, p.gather.messages = nil, 0, 0
 	for _, it := range queue {
 		p.pending -= it.bytes
 	}
