@@ -18,12 +18,14 @@ import (
 // host holds this node's members of queue groups. The set of groups belongs to the
 // reconcile loop, which alone opens and closes them; mu guards the map for all others.
 type host struct {
-	c       *Cluster
-	bodies  *raftfsm.BodyCache
-	workers *workers
-	timers  *timers
-	unused  *unused
-	peers   *peers
+	c      *Cluster
+	bodies *raftfsm.BodyCache
+
+	decoders decoders
+	workers  *workers
+	timers   *timers
+	unused   *unused
+	peers    *peers
 
 	maxHeldBytes int // the limit of this name; smaller in tests
 	// answer sends on the link that a gateway opened, as transport.Mux does.

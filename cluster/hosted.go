@@ -49,7 +49,7 @@ const bootstrapGrace = 4
 func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	q := &hosted{h: h, uid: r.UID, first: r.Members}
 	q.ctx, q.stop = context.WithCancel(context.Background())
-	q.machine = newQueueMachine(r.UID, q.spoke)
+	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
 	q.box.workers, q.box.act = h.workers, q.carryOut
 	dir := h.c.dir.queue(r.UID)
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }

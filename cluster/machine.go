@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
@@ -12,14 +13,26 @@ import (
 
 // queueMachine runs a queue in a group. The group serialises all calls.
 type queueMachine struct {
-	queue   *quorumq.Queue
-	decoder quorumq.Decoder
+	queue    *quorumq.Queue
+	decoders *decoders
 	// spoke tells that a command of a session was applied; it must not block.
 	spoke func(id.NodeID)
 }
 
-func newQueueMachine(uid id.QueueUID, spoke func(id.NodeID)) *queueMachine {
+// decoders are shared by the machines of a node: each is used for one command, and an idle
+// queue has none.
+type decoders struct{ free sync.Pool }
+
+func (d *decoders) get() *quorumq.Decoder {
+	if free, ok := d.free.Get().(*quorumq.Decoder); ok {
+		return free
+	}
+	return new(quorumq.Decoder)
+}
+
+func newQueueMachine(uid id.QueueUID, d *decoders, spoke func(id.NodeID)) *queueMachine {
 	return &queueMachine{
+		decoders: d,
 		// What is in force comes by Configure, so that all members start alike.
 		queue: quorumq.New(uid, quorumq.DefaultConfig()),
 		spoke: spoke,
@@ -28,7 +41,9 @@ func newQueueMachine(uid id.QueueUID, spoke func(id.NodeID)) *queueMachine {
 
 // Apply carries out a queue command. What cannot be read is answered so and changes nothing.
 func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quorumq.Reply, quorumq.Effects) {
-	c, err := m.decoder.Decode(header)
+	d := m.decoders.get()
+	defer m.decoders.free.Put(d) // what the queue keeps or returns is its own
+	c, err := d.Decode(header)
 	if err != nil || bodiesOf(c) != bodies {
 		return quorumq.Reply{Code: quorumq.CodeMalformed}, quorumq.Effects{}
 	}

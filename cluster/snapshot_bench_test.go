@@ -48,7 +48,7 @@ type benchQueue struct {
 func openBenchQueue(b *testing.B, change func(*raftfsm.Config[quorumq.Reply, quorumq.Effects])) *benchQueue {
 	b.Helper()
 	const uid = id.FirstQueueUID
-	q := &benchQueue{dir: b.TempDir(), machine: &timedMachine{queueMachine: newQueueMachine(uid, func(id.NodeID) {})}}
+	q := &benchQueue{dir: b.TempDir(), machine: &timedMachine{queueMachine: newQueueMachine(uid, &decoders{}, func(id.NodeID) {})}}
 	q.enqueue = quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "n1", Epoch: 1}, First: 1}
 	dir, err := vfs.OS(filepath.Join(q.dir, "wal"))
 	if err == nil {
