@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -32,6 +33,16 @@ type gate struct {
 	stop      <-chan struct{}
 	rpcs      chan raft.RPC // to raft; nil if no answer has to wait
 	snapshots atomic.Int32  // being sent
+
+	one     sync.Mutex            // around a call whose answer has to wait
+	answers chan raft.RPCResponse // of raft, to that call; nil before the first
+}
+
+// receiver is a transport that hands calls to a function, which does not return before raft
+// has the call, or its answer. False: done was closed before that. With others a group needs
+// a goroutine that waits for calls.
+type receiver interface {
+	Receive(hand func(rpc raft.RPC, done <-chan struct{}) bool)
 }
 
 // openGate are gates that a test leaves open.
@@ -49,8 +60,17 @@ func newGate(t raft.Transport, d *durability, open openGate, shut func() bool, s
 	g := &gate{Transport: t, disk: d, open: open, shut: shut, stop: stop}
 	if d.later {
 		g.rpcs = make(chan raft.RPC)
+		if r, can := t.(receiver); can {
+			r.Receive(g.hand)
+		}
 	}
 	return g
+}
+
+// waits tells whether serve has to run.
+func (t *gate) waits() bool {
+	_, can := t.Transport.(receiver)
+	return t.rpcs != nil && !can
 }
 
 // Consumer implements raft.Transport.
@@ -61,40 +81,57 @@ func (t *gate) Consumer() <-chan raft.RPC {
 	return t.Transport.Consumer()
 }
 
-// serve hands calls to raft until the group stops. Raft serves one at a time, so that
-// what the log has when an answer comes belongs to that answer and to those before.
+// serve hands calls to raft until the group stops.
 func (t *gate) serve() {
-	answers := make(chan raft.RPCResponse, 1)
 	for {
-		var rpc raft.RPC
 		select {
-		case rpc = <-t.Transport.Consumer():
+		case rpc := <-t.Transport.Consumer():
+			t.hand(rpc, nil)
 		case <-t.stop:
-			return
-		}
-		call := rpc
-		a, is := rpc.Command.(*raft.AppendEntriesRequest)
-		wait := is && len(a.Entries) > 0
-		if wait {
-			call.RespChan = answers
-		}
-		select {
-		case t.rpcs <- call:
-		case <-t.stop:
-			give(rpc.RespChan, failed(errShut))
-			return
-		}
-		if !wait {
-			continue
-		}
-		select {
-		case answer := <-answers:
-			t.answer(rpc.RespChan, answer)
-		case <-t.stop:
-			give(rpc.RespChan, failed(errShut))
 			return
 		}
 	}
+}
+
+// hand gives raft a call; see receiver. Of calls whose answers have to wait it gives one at
+// a time, so that what the log has when an answer comes belongs to that answer and to those
+// before.
+func (t *gate) hand(rpc raft.RPC, done <-chan struct{}) bool {
+	call := rpc
+	a, is := rpc.Command.(*raft.AppendEntriesRequest)
+	wait := is && len(a.Entries) > 0
+	if wait {
+		t.one.Lock()
+		defer t.one.Unlock()
+		if t.answers == nil {
+			t.answers = make(chan raft.RPCResponse, 1)
+		}
+		call.RespChan = t.answers
+	}
+	select {
+	case <-t.stop: // an answer that nobody has read may be left
+		give(rpc.RespChan, failed(errShut))
+		return true
+	default:
+	}
+	select {
+	case t.rpcs <- call:
+	case <-t.stop:
+		give(rpc.RespChan, failed(errShut))
+		return true
+	case <-done:
+		return false
+	}
+	if !wait {
+		return true
+	}
+	select {
+	case answer := <-t.answers:
+		t.answer(rpc.RespChan, answer)
+	case <-t.stop:
+		give(rpc.RespChan, failed(errShut))
+	}
+	return true
 }
 
 // answer lets raft's answer to entries go as soon as it may.

@@ -101,7 +101,7 @@ func Open[R, E any](c Config[R, E]) (*Group[R, E], error) {
 	if g.Failed() != nil { // by an entry that was applied before the line above
 		g.stopRaft()
 	}
-	if g.disk.later {
+	if g.out.waits() {
 		g.spawn(g.out.serve)
 	}
 	g.proposer.signal() // what raft told before it was observed

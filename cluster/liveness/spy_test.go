@@ -20,6 +20,7 @@ type groupTransport interface {
 	raft.WithClose
 	AppendEntriesNow(n raft.ServerID, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error
 	Inject(ctx context.Context, command any) (any, error)
+	Receive(hand func(rpc raft.RPC, done <-chan struct{}) bool)
 }
 
 func (s spy) AppendEntries(n raft.ServerID, to raft.ServerAddress, a *raft.AppendEntriesRequest, r *raft.AppendEntriesResponse) error {

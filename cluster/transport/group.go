@@ -18,6 +18,8 @@ type group struct {
 	m        *Mux
 	id       id.GroupID
 	consumer chan raft.RPC
+	received chan struct{} // closed when hand is set
+	hand     func(rpc raft.RPC, done <-chan struct{}) bool
 	ctx      context.Context // ends with done
 	done     <-chan struct{}
 	cancel   context.CancelFunc
@@ -37,7 +39,7 @@ var (
 
 func newGroup(m *Mux, g id.GroupID) *group {
 	n := &group{
-		m: m, id: g, consumer: make(chan raft.RPC),
+		m: m, id: g, consumer: make(chan raft.RPC), received: make(chan struct{}),
 		pipelines: map[*pipeline]struct{}{},
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
@@ -50,6 +52,40 @@ func newGroup(m *Mux, g id.GroupID) *group {
 
 // Consumer implements raft.Transport.
 func (g *group) Consumer() <-chan raft.RPC { return g.consumer }
+
+// Receive lets calls go to a function instead of the Consumer, each from a goroutine that
+// is there only while calls are. hand returns when raft has the call or, if that has to
+// wait, raft's answer; false if done was closed before raft had the call. It is called once.
+func (g *group) Receive(hand func(rpc raft.RPC, done <-chan struct{}) bool) {
+	g.hand = hand
+	close(g.received)
+}
+
+// receives tells whether calls go to hand.
+func (g *group) receives() bool {
+	select {
+	case <-g.received:
+		return true
+	default:
+		return false
+	}
+}
+
+// deliver gives a call to raft; false if done was closed, or the group, before raft had it.
+func (g *group) deliver(rpc raft.RPC, done <-chan struct{}) bool {
+	if !g.receives() {
+		select {
+		case g.consumer <- rpc:
+			return true
+		case <-g.received:
+		case <-g.done:
+			return false
+		case <-done:
+			return false
+		}
+	}
+	return g.hand(rpc, done)
+}
 
 // LocalAddr implements raft.Transport.
 func (g *group) LocalAddr() raft.ServerAddress { return raft.ServerAddress(g.m.config.Node) }

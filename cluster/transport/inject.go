@@ -11,12 +11,8 @@ import (
 // returns raft's response.
 func (g *group) Inject(ctx context.Context, command any) (any, error) {
 	answer := make(chan raft.RPCResponse, 1)
-	select {
-	case g.consumer <- raft.RPC{Command: command, RespChan: answer}:
-	case <-g.done:
+	if !g.deliver(raft.RPC{Command: command, RespChan: answer}, ctx.Done()) && ctx.Err() == nil {
 		return nil, fmt.Errorf("%w: group %s", ErrClosed, g.id)
-	case <-ctx.Done():
-		return nil, fmt.Errorf("transport: %T to the member of group %s here: %w", command, g.id, ctx.Err())
 	}
 	select {
 	case r := <-answer:

@@ -100,16 +100,27 @@ func (g *group) serveBeats() {
 	}
 }
 
-// serveCalls hands calls to raft one behind the other and sends answers as they come,
-// in order: raft need not wait for this goroutine between two calls.
+// serveCalls hands calls to raft one behind the other and sends answers as they come, in
+// order. Raft need not wait for this goroutine between two calls, but where each goes through
+// a function that waits for raft's answer itself.
 func (g *group) serveCalls() {
 	var open []inboundCall // handed to raft, oldest first
 	next, has := g.calls.take(false)
 	for has || len(open) > 0 {
+		if has && g.receives() {
+			if !g.hand(raft.RPC{Command: next.rpc, RespChan: next.done}, g.done) {
+				g.refuse(open, next, has)
+				return
+			}
+			open = sendReady(append(open, next))
+			next, has = g.calls.take(len(open) == 0)
+			continue
+		}
 		var give chan raft.RPC
+		var received chan struct{}
 		var rpc raft.RPC
 		if has {
-			give, rpc = g.consumer, raft.RPC{Command: next.rpc, RespChan: next.done}
+			give, received, rpc = g.consumer, g.received, raft.RPC{Command: next.rpc, RespChan: next.done}
 		}
 		var answered chan raft.RPCResponse
 		if len(open) > 0 {
@@ -119,6 +130,8 @@ func (g *group) serveCalls() {
 		case give <- rpc:
 			open = append(open, next)
 			next, has = g.calls.take(false)
+		case <-received:
+			continue
 		case r := <-answered:
 			open[0].link.answer(open[0].request, r.Response, r.Error)
 			open = open[1:]
@@ -131,6 +144,20 @@ func (g *group) serveCalls() {
 			next, has = g.calls.take(len(open) == 0)
 		}
 	}
+}
+
+// sendReady sends the answers that are there, in order, and returns the calls without.
+func sendReady(open []inboundCall) []inboundCall {
+	for len(open) > 0 {
+		select {
+		case r := <-open[0].done:
+			open[0].link.answer(open[0].request, r.Response, r.Error)
+			open = open[1:]
+		default:
+			return open
+		}
+	}
+	return nil
 }
 
 // refuse answers all that will not be served: the group ended here. The lane stays in

@@ -112,12 +112,11 @@ func (s service) InstallSnapshot(
 	}
 	done := make(chan raft.RPCResponse, 1)
 	rpc := raft.RPC{Command: snapshotRequestOf(h), Reader: &snapshotReader{stream: stream, rest: m.GetChunk()}, RespChan: done}
-	select {
-	case g.consumer <- rpc:
-	case <-g.done:
+	if !g.deliver(rpc, stream.Context().Done()) {
+		if err := stream.Context().Err(); err != nil {
+			return status.FromContextError(err).Err()
+		}
 		return status.Error(codes.NotFound, s.m.noGroup(g.id).Error())
-	case <-stream.Context().Done():
-		return status.FromContextError(stream.Context().Err()).Err()
 	}
 	// The reader fails when the stream does, so raft always comes to an end.
 	select {
