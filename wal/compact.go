@@ -51,7 +51,8 @@ func (l *Log) housekeep() {
 	}
 }
 
-// tidy frees and compacts until there is nothing to do.
+// tidy frees and compacts until there is nothing to do. The housekeeper alone calls it;
+// in a log with manual set there is none at work, and a test calls it instead.
 func (l *Log) tidy() error {
 	for {
 		freed, err := l.freeDead()

@@ -381,13 +381,19 @@ func TestDiskIsBounded(t *testing.T) {
 	close(stop)
 	readers.Wait()
 	ok(t, groupOf(t, l, 3).Sync())
-	ok(t, l.tidy())
-	s := l.Stats()
-	if s.DiskBytes > 3*s.LiveBytes+2*c.SegmentBytes || uint64(s.DiskBytes) > d.Used()+uint64(c.SegmentBytes) {
-		t.Errorf("%d bytes on disk (files: %d), %d are live, a segment has %d", s.DiskBytes, d.Used(), s.LiveBytes, c.SegmentBytes)
+	// The housekeeper alone tidies: a second one beside it would keep a spare of its own.
+	bounded := func(s Stats) bool {
+		return s.DiskBytes <= 3*s.LiveBytes+2*c.SegmentBytes && uint64(s.DiskBytes) <= d.Used()+uint64(c.SegmentBytes)
 	}
-	if s.Carried == 0 || s.Spares != 1 {
-		t.Errorf("nothing was compacted: %+v", s)
+	s := l.Stats()
+	for deadline := time.Now().Add(time.Minute); !bounded(s); s = l.Stats() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d bytes on disk (files: %d), %d are live, a segment has %d", s.DiskBytes, d.Used(), s.LiveBytes, c.SegmentBytes)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if s.Carried == 0 || s.Spares > 1 {
+		t.Errorf("nothing was compacted, or too much is spared: %+v", s)
 	}
 	t.Logf("appended %d, carried %d, live %d, disk %d", s.Appended, s.Carried, s.LiveBytes, s.DiskBytes)
 	for k := range live {
