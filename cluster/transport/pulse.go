@@ -209,15 +209,33 @@ func (p *pulse) overdue() {
 	if err != nil {
 		return
 	}
-	p.mu.Lock()
-	beats := p.asks || !p.last.Before(s.began) // a peer that never asked may have no way here
-	p.mu.Unlock()
 	switch {
-	case !beats:
+	case !p.judges(s):
 	case p.owed(time.Now(), s.began) >= p.m.config.PingTimeout:
+		p.giveUp()
 		s.fail(s.silent())
 	default:
 		p.due.Reset(lateAfter)
+	}
+}
+
+// judges tells whether silence counts against the peer of a session. One that has to ask
+// and never did may have no way here; with the connection of its process it has one,
+// although the first beat of this session may never come.
+func (p *pulse) judges(s *session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.asks || !p.last.Before(s.began) || p.conn != nil && p.epoch == s.remote.Epoch
+}
+
+// giveUp ends a connection on which all is silent: it proves no longer that the peer has a
+// way here.
+func (p *pulse) giveUp() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conn != nil {
+		_ = p.conn.Close() // its reader tells
+		p.conn = nil
 	}
 }
 

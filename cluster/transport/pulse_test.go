@@ -192,6 +192,73 @@ func TestBeatsOfFrozenPeer(t *testing.T) {
 	connected(t, b, a)
 }
 
+// A peer that falls silent after its last beat and before the first one of a session is
+// found, without the session's own pings.
+func TestBeatsThatNeverCome(t *testing.T) {
+	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
+	conf1.BeatEvery, conf1.PingEvery = time.Hour, time.Hour // it asks once per connection
+	conf2.BeatEvery, conf2.PingTimeout, conf2.PingEvery = 20*time.Millisecond, 300*time.Millisecond, time.Hour
+	a, b := start(t, conf1), start(t, conf2)
+	a.SetPeer("n2", b.address)
+	p := b.pulse("n1")
+	until(t, "the one that is asked is asked", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.conn != nil && p.number == 1
+	})
+	p.mu.Lock()
+	last := p.last
+	p.mu.Unlock()
+	b.SetPeer("n1", a.address)
+	connected(t, b, a)
+	var s *session
+	until(t, "there is a session", func() (up bool) {
+		var err error
+		s, err = b.session("n1")
+		return err == nil
+	})
+	if !last.Before(s.began) {
+		t.Fatal("the session began before the beat")
+	}
+	select {
+	case <-s.ctx.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the silence is never noticed")
+	}
+	if err := context.Cause(s.ctx); !strings.Contains(err.Error(), "did not answer within") {
+		t.Errorf("the session ended for another reason: %v", err)
+	}
+}
+
+// Nothing is held against a peer that has never asked: it may have no way here.
+func TestBeatsOfPeerWithoutWay(t *testing.T) {
+	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
+	conf2.BeatEvery, conf2.PingTimeout, conf2.PingEvery = time.Millisecond, time.Millisecond, time.Hour
+	a, b := start(t, conf1), start(t, conf2)
+	b.SetPeer("n1", a.address)
+	connected(t, b, a)
+	s, err := b.session("n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := b.pulse("n1")
+	until(t, "a beat is owed for too long", func() bool { return p.owed(time.Now(), s.began) > conf2.PingTimeout })
+	p.overdue()
+	if err := s.ctx.Err(); err != nil {
+		t.Errorf("the session ended: %v", context.Cause(s.ctx))
+	}
+	// The connection of another process, which is gone, proves nothing either.
+	one, other := net.Pipe()
+	t.Cleanup(func() { _, _ = one.Close(), other.Close() })
+	p.mu.Lock()
+	p.conn, p.epoch = one, 0
+	p.mu.Unlock()
+	p.overdue()
+	if err := s.ctx.Err(); err != nil {
+		t.Errorf("the session ended for the connection of an older process: %v", context.Cause(s.ctx))
+	}
+}
+
 // Whoever cannot open a link cannot open a connection for beats.
 func TestBeatsRefused(t *testing.T) {
 	ca, other := newAuthority(t, "ca"), newAuthority(t, "other ca")
