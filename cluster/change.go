@@ -282,8 +282,14 @@ func (q *hosted) catchUp(ctx context.Context, s *changeState, g *catalog.MemberC
 	m := q.h.c.changes
 	target := q.group.Stats().CommitIndex
 	begun := time.Now()
+	answered := false // by the member, the last time that it was asked
 	for {
 		applied, err := q.joining(ctx, g)
+		if err == nil && !answered {
+			// It may have opened after raft's calls were refused, which repeats none.
+			q.group.Push()
+		}
+		answered = err == nil
 		if err == nil && applied > s.applied {
 			s.applied, s.moved, begun = applied, time.Now(), time.Now()
 		}

@@ -154,7 +154,7 @@ func (n *testNodes) stop(ids ...id.NodeID) {
 // poll waits until f returns nil.
 func poll(t testing.TB, what string, f func() error) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		err := f()
 		if err == nil {
@@ -174,7 +174,7 @@ func steady(c *Config) { c.HeartbeatTimeout, c.SuspectAfter = 10*time.Second, 10
 var errWaiting = errors.New("not yet")
 
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -59,9 +58,6 @@ func TestDrainTogether(t *testing.T) {
 // A node drains while a member joins its queue, and one that leads is taken out: its
 // leadership goes, and the change is finished by the next leader.
 func TestDrainWithinChange(t *testing.T) {
-	if os.Getenv("QUORATE_TEST_DRAIN") == "" {
-		t.Skip("a change of members that meets a drain was once in six runs not confirmed within 20 s, cause unknown; QUORATE_TEST_DRAIN=1 runs this test")
-	}
 	t.Parallel()
 	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")

@@ -31,7 +31,8 @@ type core struct {
 type member struct {
 	group    id.GroupID
 	voters   []id.NodeID
-	self     bool // this node is one of the voters
+	others   []id.NodeID // receive the log without a vote
+	self     bool        // this node is one of the voters
 	state    raft.RaftState
 	leader   id.NodeID
 	term     uint64
@@ -55,6 +56,9 @@ type member struct {
 
 func (m *member) leads() bool            { return m.state == raft.Leader }
 func (m *member) votes(n id.NodeID) bool { return slices.Contains(m.voters, n) }
+func (m *member) follows(n id.NodeID) bool {
+	return m.votes(n) || slices.Contains(m.others, n)
+}
 func (m *member) majority() int          { return len(m.voters)/2 + 1 }
 func (m *member) after(t time.Time) bool { return !t.Before(m.notBefore) }
 func (m *member) wait(until time.Time)   { m.notBefore, m.busy = until, false }
@@ -74,12 +78,13 @@ func newCore(c Config) *core {
 
 // observed is what a member is at the moment.
 type observed struct {
-	voters []id.NodeID
-	state  raft.RaftState
-	leader id.NodeID
-	term   uint64
-	proven bool // it leads, and has committed in its term
-	active bool
+	voters    []id.NodeID
+	nonvoters []id.NodeID
+	state     raft.RaftState
+	leader    id.NodeID
+	term      uint64
+	proven    bool // it leads, and has committed in its term
+	active    bool
 }
 
 // observe takes what a member is now.
@@ -101,7 +106,7 @@ func (c *core) observe(now time.Time, g id.GroupID, o observed) {
 	if o.state == raft.Candidate && (m.state != raft.Candidate || m.term != o.term) {
 		m.candidate = now
 	}
-	m.voters, m.state, m.leader, m.term, m.active = o.voters, o.state, o.leader, o.term, o.active
+	m.voters, m.others, m.state, m.leader, m.term, m.active = o.voters, o.nonvoters, o.state, o.leader, o.term, o.active
 	if m.self = m.votes(c.config.Node); m.self {
 		delete(c.outside, g)
 	} else {

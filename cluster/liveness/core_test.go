@@ -442,6 +442,27 @@ func TestPushAfterReturn(t *testing.T) {
 	}
 }
 
+// A member without a vote that was away has missed calls as well as one with a vote:
+// raft repeats none, so that it would wait for the next entry, for ever if none comes.
+func TestPushAfterReturnOfNonvoter(t *testing.T) {
+	k := newTestCore("a")
+	now := start()
+	o := leads("a", 1)
+	o.nonvoters = []id.NodeID{"d"}
+	k.observe(now, 1, o)
+	k.observe(now, 2, leads("a", 1))
+	for _, up := range []bool{true, false} {
+		k.judge(now, "d", !up)
+		want := []id.GroupID{1}
+		if !up {
+			want = nil
+		}
+		if got := k.tick(now).push; !slices.Equal(got, want) {
+			t.Errorf("link is up: %v: groups %v are pushed, want %v", up, got, want)
+		}
+	}
+}
+
 func TestConfigFaults(t *testing.T) {
 	_, err := New(Config{Tick: -1, MaxElections: -2})
 	for _, want := range []string{"Node is empty", "Links is nil", "Tick is -1ns", "MaxElections is -2"} {

@@ -34,7 +34,7 @@ import (
 type Group interface {
 	State() raft.RaftState
 	Leader() (leader id.NodeID, term uint64)
-	Members() (voters []id.NodeID, err error)
+	Servers() (voters, nonvoters []id.NodeID, err error)
 	Position() (lastTerm, lastIndex uint64, err error)
 	Active() bool
 	Leading() bool // it leads and has committed in its term

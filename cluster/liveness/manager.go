@@ -101,13 +101,13 @@ func (m *Manager) observe(now time.Time, g id.GroupID) {
 	}
 	o := observed{state: member.State(), active: member.Active(), proven: member.Leading()}
 	o.leader, o.term = member.Leader()
-	voters, err := member.Members()
+	voters, nonvoters, err := member.Servers()
 	if err != nil || member.Failed() != nil {
 		m.disk(g, false)
 		m.core.forget(g) // it stopped
 		return
 	}
-	o.voters = voters
+	o.voters, o.nonvoters = voters, nonvoters
 	m.disk(g, member.Stalled())
 	m.core.observe(now, g, o)
 }

@@ -118,14 +118,14 @@ func (c *core) beat(now time.Time, n id.NodeID, b transport.Beat) {
 // review looks at all groups after the judgement of a node changed.
 func (c *core) review(now time.Time, n id.NodeID, back bool) {
 	for _, m := range c.groups {
-		if m.leader != n && !m.votes(n) {
-			continue
-		}
-		if m.leads() {
+		switch {
+		case m.leads() && m.follows(n):
 			c.starve(now, m)
 			if back {
 				c.pushes = append(c.pushes, m.group)
 			}
+			continue
+		case m.leads(), m.leader != n && !m.votes(n):
 			continue
 		}
 		c.assess(now, m)
