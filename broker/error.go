@@ -131,6 +131,8 @@ func classify(err error, about Error) error {
 		about.Reason = "the consumer, or its hold on the message, has ended and the message is back in the queue; consume or get again"
 	case errors.Is(err, cluster.ErrNoSpace):
 		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), spaceRetryAfter
+	case errors.Is(err, cluster.ErrTooManyMoves):
+		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), retryAfter
 	case errors.Is(err, cluster.ErrClosed):
 		about.Class, about.RetryAfter = Unavailable, retryAfter
 		about.Reason = "this node is stopping; use another node"

@@ -251,6 +251,13 @@ func (p pageStart) before(q *catalog.QueueRecord) bool {
 	return p.name < q.Name
 }
 
+func badPageToken(token string) error {
+	return &Error{
+		Class: PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
+		Reason: "is not one that a page before gave; send next_page_token back unchanged, or leave it empty",
+	}
+}
+
 func encodePage(q *catalog.QueueRecord) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(q.VHost + "\x00" + q.Name))
 }
@@ -262,10 +269,7 @@ func decodePage(token string) (pageStart, error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	vhost, name, ok := strings.Cut(string(b), "\x00")
 	if err != nil || !ok {
-		return pageStart{}, &Error{
-			Class: PreconditionFailed, Kind: "page", Arg: "page_token", Value: token,
-			Reason: "is not one that a list gave; send next_page_token back unchanged, or leave it empty",
-		}
+		return pageStart{}, badPageToken(token)
 	}
 	return pageStart{set: true, vhost: vhost, name: name}, nil
 }

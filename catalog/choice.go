@@ -32,7 +32,7 @@ func (x *exchange) takeLocal(p *Publication, w *walk) {
 		return
 	}
 	left := p.Chance % local
-	x.all.each(func(_ string, t target) bool {
+	x.all.each(func(binding string, t target) bool {
 		if !p.Local(t.uid) {
 			return true
 		}
@@ -40,7 +40,7 @@ func (x *exchange) takeLocal(p *Publication, w *walk) {
 			left--
 			return true
 		}
-		w.add(t)
+		w.add(binding, t)
 		return false
 	})
 }

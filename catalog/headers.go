@@ -136,9 +136,9 @@ func (x headerIndex) without(ident string) headerIndex {
 }
 
 func (x headerIndex) route(headers message.Table, w *walk) {
-	add := func(_ string, r *headerRule) bool {
+	add := func(binding string, r *headerRule) bool {
 		if r.matches(headers) {
-			w.add(r.to)
+			w.add(binding, r.to)
 		}
 		return true
 	}

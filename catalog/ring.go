@@ -99,9 +99,9 @@ func (r hashRing) take(h uint64, w *walk) {
 	}
 	p, ok := r.places.ceiling(h)
 	if !ok {
-		p = r.places.at(0)
+		_, p = r.places.at(0)
 	}
-	w.add(p.to)
+	w.add(p.ident, p.to)
 }
 
 // hashWeight reads the weight that stands in a binding key.

@@ -14,6 +14,7 @@ type walk struct {
 	exchanges []string            // visited and to be visited, breadth-first; empty while it is only the first
 	seen      map[string]struct{} // same, once there are many
 	found     int                 // destinations of the exchange that is being visited
+	trace     *trace              // of an explanation; nil: nobody asks why
 }
 
 // manyExchanges is the number of exchanges in one walk above which looking through the
@@ -66,24 +67,33 @@ func (v *View) Route(vhost, exchange string, p *Publication, dst []id.QueueUID) 
 	}
 	start := len(dst)
 	w := walk{dst: dst, first: exchange}
-	for i := 0; ; {
-		w.found = 0
-		x.route(&h, p, &w)
-		if w.found == 0 {
-			if ae, has := p.alternate(v, x.rec); has {
-				w.visit(ae)
-			}
-		}
-		if i, x = w.following(&h, i); x == nil {
-			break
-		}
-	}
+	w.run(v, &h, x, p)
 	routed := w.dst[start:]
 	if len(routed) > 1 {
 		slices.Sort(routed)
 		routed = slices.Compact(routed)
 	}
 	return w.dst[:start+len(routed)], nil
+}
+
+// run visits the exchange and all that it leads to.
+func (w *walk) run(v *View, h *vhost, x *exchange, p *Publication) {
+	for i := 0; x != nil; i, x = w.following(h, i) {
+		w.found = 0
+		if w.trace != nil {
+			w.trace.enter(x)
+		}
+		x.route(h, p, w)
+		if w.found > 0 {
+			continue
+		}
+		if ae, has := p.alternate(v, x.rec); has {
+			if w.trace != nil {
+				w.trace.alternate(ae)
+			}
+			w.visit(ae)
+		}
+	}
 }
 
 // following returns the next exchange of the walk that exists, nil at the end.
@@ -102,7 +112,7 @@ func (x *exchange) route(h *vhost, p *Publication, w *walk) {
 		for _, k := range p.Keys {
 			if x.rec.Name == "" { // EX-3
 				if q, ok := h.queues.get(k); ok {
-					w.add(target{uid: q.UID})
+					w.add("", target{uid: q.UID})
 				}
 				continue
 			}
@@ -130,14 +140,18 @@ func (x *exchange) route(h *vhost, p *Publication, w *walk) {
 }
 
 func (w *walk) addAll(d destinations) {
-	d.each(func(_ string, t target) bool {
-		w.add(t)
+	d.each(func(binding string, t target) bool {
+		w.add(binding, t)
 		return true
 	})
 }
 
-func (w *walk) add(t target) {
+// add takes a target; binding is what its exchange knows the binding by.
+func (w *walk) add(binding string, t target) {
 	w.found++
+	if w.trace != nil {
+		w.trace.take(binding, t)
+	}
 	if t.uid != 0 {
 		w.dst = append(w.dst, t.uid)
 		return

@@ -44,8 +44,8 @@ func (n *treeNode[K, V]) count() {
 	}
 }
 
-// at returns the value of the i-th key in ascending order, from 0; i is less than len.
-func (t tree[K, V]) at(i int) V {
+// at returns the i-th key in ascending order, from 0, and its value; i is less than len.
+func (t tree[K, V]) at(i int) (K, V) {
 	n := t.root
 	for n.kids != nil {
 		at := 0
@@ -54,7 +54,7 @@ func (t tree[K, V]) at(i int) V {
 		}
 		n = n.kids[at]
 	}
-	return n.vals[i]
+	return n.keys[i], n.vals[i]
 }
 
 // ceiling returns the value of the first key from k on.

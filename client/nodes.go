@@ -31,6 +31,7 @@ type node struct {
 	access   brokerv1.AccessClient
 	defs     brokerv1.DefinitionsClient
 	admin    brokerv1.AdminClient
+	messages brokerv1.MessagesClient
 	health   healthv1.HealthClient
 
 	mu       sync.Mutex
@@ -186,8 +187,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	n := &node{
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
 		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), access: brokerv1.NewAccessClient(conn),
-		defs:   brokerv1.NewDefinitionsClient(conn),
-		health: healthv1.NewHealthClient(conn),
+		defs: brokerv1.NewDefinitionsClient(conn), messages: brokerv1.NewMessagesClient(conn), health: healthv1.NewHealthClient(conn),
 	}
 	n.life, n.end = context.WithCancelCause(context.Background())
 	ns.all[address] = n

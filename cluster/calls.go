@@ -90,16 +90,22 @@ func withOverview(out *nodev1.QueueStatusResponse, o *quorumq.Overview) (*nodev1
 // overview reads the queue's figures so that they are not stale. It fails unless this
 // member leads and a configuration is in force in its term.
 func (q *hosted) overview(ctx context.Context) (quorumq.Overview, error) {
-	if l := q.led.Load(); l == nil || !l.configured.Load() {
-		leader, _ := q.group.Leader()
-		return quorumq.Overview{}, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
-	}
-	if err := q.group.Barrier(ctx); err != nil {
+	if err := q.barrier(ctx); err != nil {
 		return quorumq.Overview{}, err
 	}
 	var o quorumq.Overview
 	q.group.Read(func() { o = q.machine.queue.Overview() })
 	return o, nil
+}
+
+// barrier makes sure that what is read next is not stale; it fails unless this member leads
+// and a configuration is in force in its term.
+func (q *hosted) barrier(ctx context.Context) error {
+	if l := q.led.Load(); l == nil || !l.configured.Load() {
+		leader, _ := q.group.Leader()
+		return &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
+	}
+	return q.group.Barrier(ctx)
 }
 
 func groupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatus {

@@ -109,6 +109,8 @@ var (
 	ErrExclusive = errors.New("cluster: exclusive access")
 	// ErrSingleActive: Get of a queue with a single active consumer (DEL-5).
 	ErrSingleActive = errors.New("cluster: queue has a single active consumer")
+	// ErrTooManyMoves: messages of the queue are on their way to too many destinations.
+	ErrTooManyMoves = errors.New("cluster: messages are moved to too many destinations at once")
 	// ErrConsumerGone: the consumer was cancelled or closed.
 	ErrConsumerGone = errors.New("cluster: consumer is gone")
 	// ErrNodeUnreachable: another node was asked, and does not answer.

@@ -193,6 +193,16 @@ func (q *Queue) Purge(ctx context.Context) (uint64, error) {
 	return r.Count, err
 }
 
+// Move takes ready messages off the queue, to where the command says (G-13), and returns how
+// many. Where the answer of a first try was lost, those that it had taken do not count.
+func (q *Queue) Move(ctx context.Context, m *quorumq.Move) (uint64, error) {
+	r, _, err := q.do(ctx, m, op{})
+	if err == nil && r.Code == quorumq.CodeTooMany {
+		err = fmt.Errorf("queue %s: %w: wait until some of them have arrived", q.uid, ErrTooManyMoves)
+	}
+	return r.Count, err
+}
+
 // Renew counts as a use of the queue (QX-2).
 func (q *Queue) Renew(ctx context.Context) error {
 	_, _, err := q.do(ctx, &quorumq.Renew{}, op{})

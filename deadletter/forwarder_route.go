@@ -15,6 +15,7 @@ import (
 type routed struct {
 	msg     message.Message // rewritten
 	targets []id.QueueUID   // without cyclic ones; ascending
+	cyclic  []id.QueueUID   // those left out (DL-41)
 	cause   Cause           // why there are no targets
 	text    string          // same, for people
 	key     string          // names what a warning is given once for
@@ -29,28 +30,52 @@ func route(v *catalog.View, rt Router, src Source, d *quorumq.Discarded, dst []i
 		return routed{cause: CauseDisabled, text: "the source queue is being deleted"}
 	}
 	rule := rt.Rule(rec)
-	if !rule.Enabled {
-		return routed{cause: CauseDisabled, text: "the queue has no dead-letter exchange any more"}
-	}
-	if _, ok := v.Exchange(rec.VHost, rule.Exchange); !ok {
-		return routed{
-			cause: CauseNoExchange, key: rule.Exchange,
-			text: fmt.Sprintf("the dead-letter exchange %q does not exist; declare it", rule.Exchange),
-		}
+	if cause, text := barred(v, rec, rule, d); cause != CauseNone {
+		return routed{cause: cause, key: rule.Exchange, text: text}
 	}
 	m, size, err := read(src, d)
 	if err != nil {
 		return routed{cause: CauseUnreadable, text: "a stored message cannot be read: " + err.Error()}
 	}
-	r := routed{bytes: size, msg: Rewrite(m, Discard{
+	r := routeMessage(v, rt, rec, rule, d, m, dst)
+	r.bytes = size
+	return r
+}
+
+// barred tells why no message can go on, whatever it is.
+func barred(v *catalog.View, rec *catalog.QueueRecord, rule Rule, d *quorumq.Discarded) (Cause, string) {
+	if d.To != nil {
+		return CauseNone, ""
+	}
+	if !rule.Enabled {
+		return CauseDisabled, "the queue has no dead-letter exchange any more"
+	}
+	if _, ok := v.Exchange(rec.VHost, rule.Exchange); !ok {
+		return CauseNoExchange, fmt.Sprintf("the dead-letter exchange %q does not exist; declare it", rule.Exchange)
+	}
+	return CauseNone, ""
+}
+
+// routeMessage finds the targets of a message that was read.
+func routeMessage(
+	v *catalog.View, rt Router, rec *catalog.QueueRecord, rule Rule, d *quorumq.Discarded, m *message.Message, dst []id.QueueUID,
+) routed {
+	if d.To != nil {
+		return routeMoved(v, rt, rec, d, m, dst)
+	}
+	return routeDead(v, rt, rec, rule, d, m, dst)
+}
+
+// routeDead rewrites a dead letter and finds its targets.
+func routeDead(
+	v *catalog.View, rt Router, rec *catalog.QueueRecord, rule Rule, d *quorumq.Discarded, m *message.Message, dst []id.QueueUID,
+) routed {
+	r := routed{msg: Rewrite(m, Discard{
 		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At), DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
 		Exchange: rule.Exchange, RoutingKey: rule.RoutingKey, HasRoutingKey: rule.HasRoutingKey,
 	})}
-	headers := r.msg.Headers.Merged(message.DeathHeaders(&r.msg)) // EX-10
-	r.targets, err = v.Route(rec.VHost, rule.Exchange, &catalog.Publication{
-		Keys: r.msg.RoutingKeys, Headers: headers, Properties: &r.msg.Properties, Chance: chance(src.UID(), d.Body),
-		Alternate: rt.AlternateExchange,
-	}, dst)
+	var err error
+	r.targets, err = v.Route(rec.VHost, rule.Exchange, Publication(rt, rec, d, &r.msg), dst)
 	if err != nil || len(r.targets) == 0 {
 		r.cause, r.key = CauseUnroutable, rule.Exchange+"\x00"+r.msg.PrimaryKey()
 		r.text = fmt.Sprintf("the dead-letter exchange %q routes key %q to no queue; bind one", rule.Exchange, r.msg.PrimaryKey())
@@ -58,7 +83,11 @@ func route(v *catalog.View, rt Router, src Source, d *quorumq.Discarded, dst []i
 	}
 	r.targets = slices.DeleteFunc(r.targets, func(uid id.QueueUID) bool {
 		q, ok := v.QueueByUID(uid)
-		return !ok || Cyclic(r.msg.Deaths, q.Name)
+		if ok && Cyclic(r.msg.Deaths, q.Name) {
+			r.cyclic = append(r.cyclic, uid)
+			return true
+		}
+		return !ok
 	})
 	if len(r.targets) == 0 {
 		r.cause, r.key = CauseCycle, deathQueues(r.msg.Deaths)
@@ -66,6 +95,14 @@ func route(v *catalog.View, rt Router, src Source, d *quorumq.Discarded, dst []i
 			"its deaths: %s", rule.Exchange, r.key)
 	}
 	return r
+}
+
+// Publication is what routing looks at in a message that goes on, as it will arrive.
+func Publication(rt Router, rec *catalog.QueueRecord, d *quorumq.Discarded, m *message.Message) *catalog.Publication {
+	return &catalog.Publication{
+		Keys: m.RoutingKeys, Headers: m.Headers.Merged(message.DeathHeaders(m)), // EX-10
+		Properties: &m.Properties, Chance: chance(rec.UID, d.Body), Alternate: rt.AlternateExchange,
+	}
 }
 
 // chance decides where the letter goes when an exchange takes any of its bindings. It is
@@ -117,8 +154,8 @@ func deathQueues(deaths []message.Death) string {
 	return b.String()
 }
 
-// encode returns the stored form and what the target's machine is told. The message has
-// no TTL of its own any more (DL-35).
+// encode returns the stored form and what the target's machine is told. A dead letter has
+// no TTL of its own any more (DL-35); a moved message has.
 func (r *routed) encode() (quorumq.NewMessage, []byte) {
 	const deathBytes = 256 // a guess for one more death; too small costs a copy
 	priority := quorumq.DefaultPriority
@@ -126,5 +163,8 @@ func (r *routed) encode() (quorumq.NewMessage, []byte) {
 		priority = min(r.msg.Priority, 31) // PR-1
 	}
 	nm := quorumq.NewMessage{Size: uint32(len(r.msg.Body)), TTLMs: quorumq.Unlimited, Priority: priority}
+	if ms, err := message.ParseExpiration(r.msg.Expiration); err == nil {
+		nm.TTLMs = ms
+	}
 	return nm, message.Append(make([]byte, 0, r.bytes+deathBytes), &r.msg)
 }

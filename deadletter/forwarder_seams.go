@@ -75,6 +75,7 @@ const (
 	CauseUnavailable       // the target has no leader, or did not answer
 	CauseTargetGone        // the target was deleted on the way
 	CauseUnreadable        // the stored message could not be read
+	CauseNoQueue           // the queue that it is moved to does not exist
 	CauseOverflow          // more copies than MaxCopies waited
 
 	causes
@@ -83,7 +84,8 @@ const (
 // String returns the word used in logs and metrics.
 func (c Cause) String() string {
 	words := [causes]string{
-		"none", "disabled", "no_exchange", "unroutable", "cycle", "full", "unavailable", "target_gone", "unreadable", "overflow",
+		"none", "disabled", "no_exchange", "unroutable", "cycle", "full", "unavailable", "target_gone", "unreadable", "no_queue",
+		"overflow",
 	}
 	if c >= causes {
 		return "unknown"

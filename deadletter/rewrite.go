@@ -40,13 +40,16 @@ func Rewrite(m *message.Message, d Discard) message.Message {
 
 	out.Exchange = d.Exchange
 	if d.HasRoutingKey {
-		// DL-36, DL-37, D-1: the keys are replaced, so CC would name queues that the
-		// message no longer goes to, and no key is a BCC one any more.
-		out.RoutingKeys = []string{d.RoutingKey}
-		out.BCCCount = 0
-		out.Headers = out.Headers.Without("CC", "BCC")
+		replaceKeys(&out, d.RoutingKey)
 	}
 	return out
+}
+
+// replaceKeys gives a message one key for all that it has (DL-36, DL-37, D-1): CC would name
+// queues that it no longer goes to, and no key is a BCC one any more.
+func replaceKeys(m *message.Message, key string) {
+	m.RoutingKeys, m.BCCCount = []string{key}, 0
+	m.Headers = m.Headers.Without("CC", "BCC")
 }
 
 // recordDeath returns the new list of deaths, newest first, one per queue and reason

@@ -100,6 +100,12 @@ func ofVhost(ctx context.Context, b *broker.Broker, req any) error {
 	return b.RequireVHost(ctx, r.GetVhost(), broker.TagMonitoring)
 }
 
+// inVhost is ofVhost where no vhost means the one that is there from the start.
+func inVhost(ctx context.Context, b *broker.Broker, req any) error {
+	r, _ := req.(interface{ GetVhost() string })
+	return b.RequireVHost(ctx, vhostOf(r.GetVhost()), broker.TagMonitoring)
+}
+
 func putsPolicy(ctx context.Context, b *broker.Broker, req any) error {
 	r, _ := req.(*brokerv1.PutPolicyRequest)
 	return b.RequirePolicies(ctx, vhostOf(r.GetPolicy().GetVhost()), r.GetPolicy().GetOperator())
@@ -143,6 +149,9 @@ func rules() map[string]rule {
 	add(name, ofVhost, "ListPolicies")
 	name = brokerv1.Definitions_ServiceDesc.ServiceName
 	add(name, administrator, "ExportDefinitions", "ImportDefinitions")
+	name = brokerv1.Messages_ServiceDesc.ServiceName
+	add(name, anybody, "Peek", "DeleteMessages", "MoveMessages", "RedriveMessages", "ExplainDeadLetter")
+	add(name, inVhost, "ExplainRouting")
 	name = brokerv1.Access_ServiceDesc.ServiceName
 	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "DeleteUser", "ListUsers", "SetUserLimits",
 		"SetPermission", "ClearPermission", "ListPermissions", "SetTopicPermission", "ClearTopicPermission", "ListTopicPermissions")

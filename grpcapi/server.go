@@ -136,6 +136,7 @@ func New(c Config) *Server {
 	brokerv1.RegisterAdminServer(s.grpc, &adminServer{b: c.Broker})
 	brokerv1.RegisterPoliciesServer(s.grpc, &policyServer{b: c.Broker})
 	brokerv1.RegisterDefinitionsServer(s.grpc, &definitionsServer{b: c.Broker})
+	brokerv1.RegisterMessagesServer(s.grpc, &messagesServer{b: c.Broker})
 	brokerv1.RegisterAccessServer(s.grpc, &accessServer{b: c.Broker})
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	if c.Reflection {

@@ -29,6 +29,10 @@ type PeekFrom struct {
 	Skip uint64
 	// Number: only messages with this number or a higher one are shown.
 	Number uint64
+	// Below and Returns, of ready messages, are the numbers that the next message and the next
+	// return had when the first page was read: what came later is not shown, so that the
+	// pages have an end.
+	Below, Returns uint64
 }
 
 // Peeked is a message as it stands in the queue.
@@ -46,6 +50,24 @@ type Peeked struct {
 	Consumer                     ConsumerKey  // of unsettled ones
 	Reason                       Reason       // of dead letters in the backlog
 	To                           *Destination // of moved messages in the backlog
+
+	turn uint64 // of unsettled ones
+}
+
+// After returns where a page begins whose last message is p.
+func (f PeekFrom) After(p *Peeked) PeekFrom {
+	f.Skip = 0
+	switch {
+	case f.Part == PartUnsettled:
+		f.Key = p.turn + 1
+	case f.Part == PartReady && p.Place.Return > 0:
+		f.Stage, f.Key = 0, p.Place.Return+1
+	case f.Part == PartReady:
+		f.Stage, f.Key = levels-p.Priority, p.Number+1
+	default:
+		f.Key = p.Number + 1
+	}
+	return f
 }
 
 // Peek looks at up to limit messages and appends those that from asks for. more tells that
@@ -65,6 +87,9 @@ func (q *Queue) Peek(dst []Peeked, from PeekFrom, limit int) (out []Peeked, next
 
 // peekReady has a stage for the returned list and one for each level, from the highest.
 func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+	if from.Below == 0 {
+		from.Below, from.Returns = q.ordNext, q.backNext
+	}
 	for ; int(from.Stage) <= levels; from.Stage, from.Key = from.Stage+1, 0 {
 		if limit <= 0 {
 			return dst, from, true
@@ -72,6 +97,9 @@ func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, Pee
 		if from.Stage == 0 {
 			from.Key, from.Skip = skipped(&q.back, from.Key, from.Skip)
 			for r := range q.back.from(from.Key) {
+				if r.number >= from.Returns {
+					break
+				}
 				if limit--; limit < 0 {
 					return dst, from, true
 				}
@@ -89,6 +117,9 @@ func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, Pee
 		level := q.ready[l]
 		from.Key, from.Skip = skipped(level, max(from.Key, from.Number), from.Skip)
 		for m := range level.from(from.Key) {
+			if m.key() >= from.Below {
+				break
+			}
 			if limit--; limit < 0 {
 				return dst, from, true
 			}
@@ -130,7 +161,7 @@ func (q *Queue) peekUnsettled(dst []Peeked, from PeekFrom, limit int) ([]Peeked,
 	n := min(len(all), max(limit, 0))
 	for _, x := range all[:n] {
 		p := q.peeked(&x.a.held, 0)
-		p.Expires, p.Consumer = 0, x.c.key
+		p.Expires, p.Consumer, p.turn = 0, x.c.key, x.turn
 		dst = append(dst, p)
 		from.Key = x.turn + 1
 	}

@@ -6,9 +6,49 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
 	"github.com/cockroachdb/datadriven"
 )
+
+// What comes after the first page was read is not shown by the others.
+func TestPeekEnds(t *testing.T) {
+	q := New(1024, DefaultConfig())
+	index := uint64(0)
+	apply := func(c Command) Reply {
+		index++
+		r, _ := q.Apply(Meta{Index: index, Now: 1}, c)
+		return r
+	}
+	node := EnqueuerKey{Node: "n", Epoch: 1}
+	one := []NewMessage{{Size: 1, TTLMs: Unlimited, Priority: DefaultPriority}}
+	session := SessionKey{Node: "n", Epoch: 1, Session: 1}
+	giveBack := func() {
+		d := apply(&Get{Session: session}).Delivery
+		apply(&Return{Consumer: d.Consumer, Ranges: []MsgIDRange{{d.MsgID, d.MsgID}}})
+	}
+	for i := range 10 {
+		apply(&Enqueue{Enqueuer: node, First: Seq(i + 1), Messages: one})
+	}
+	giveBack()
+	page, from, more := q.Peek(nil, PeekFrom{}, 1)
+	if len(page) != 1 || !more {
+		t.Fatalf("%d messages, more %t", len(page), more)
+	}
+	shown := 1
+	for i := 0; more; i++ {
+		if i > 100 {
+			t.Fatal("the pages have no end")
+		}
+		apply(&Enqueue{Enqueuer: node, First: Seq(i + 11), Messages: one})
+		giveBack()
+		page, from, more = q.Peek(page[:0], from, 1)
+		shown += len(page)
+	}
+	if shown != 10 {
+		t.Errorf("%d messages were shown, there were 10", shown)
+	}
+}
 
 // peekAll pages through what from asks for.
 func peekAll(q *Queue, from PeekFrom, page int) []Peeked {
@@ -17,6 +57,10 @@ func peekAll(q *Queue, from PeekFrom, page int) []Peeked {
 		n := len(all)
 		if all, from, more = q.Peek(all, from, page); len(all)-n > page {
 			panic(fmt.Sprintf("a page of %d holds %d", page, len(all)-n))
+		}
+		if len(all)-n > 1 { // one that is given up after its first message
+			all = all[:n+1]
+			from, more = from.After(&all[n]), true
 		}
 	}
 	return all

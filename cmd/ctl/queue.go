@@ -16,6 +16,7 @@ func newQueue(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "Declare, show, move and remove queues"}
 	cmd.AddCommand(newQueueDeclare(s), newQueueList(s), newQueueShow(s), newQueueDelete(s), newQueuePurge(s))
 	cmd.AddCommand(newQueueMembers(s)...)
+	cmd.AddCommand(newQueueMessages(s)...)
 	return cmd
 }
 

@@ -144,7 +144,7 @@ func (x DiskState_Pressure) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiskState_Pressure.Descriptor instead.
 func (DiskState_Pressure) EnumDescriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{37, 0}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{42, 0}
 }
 
 // LinkRequest carries what gathered at the opener, in order.
@@ -2536,6 +2536,558 @@ func (*AwaitCatalogResponse) Descriptor() ([]byte, []int) {
 	return file_node_v1_node_proto_rawDescGZIP(), []int{30}
 }
 
+// PeekQueueRequest asks for a page of messages.
+type PeekQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Queue uint64                 `protobuf:"varint,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	From  *PeekCursor            `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
+	// Limit of the messages that are returned.
+	Limit  uint32      `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Filter *PeekFilter `protobuf:"bytes,4,opt,name=filter,proto3" json:"filter,omitempty"`
+	// Detail: 0 where they stand, 1 and where they died first, 2 all but bodies, 3 all.
+	Detail        uint32 `protobuf:"varint,5,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeekQueueRequest) Reset() {
+	*x = PeekQueueRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeekQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeekQueueRequest) ProtoMessage() {}
+
+func (x *PeekQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeekQueueRequest.ProtoReflect.Descriptor instead.
+func (*PeekQueueRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *PeekQueueRequest) GetQueue() uint64 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
+func (x *PeekQueueRequest) GetFrom() *PeekCursor {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *PeekQueueRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *PeekQueueRequest) GetFilter() *PeekFilter {
+	if x != nil {
+		return x.Filter
+	}
+	return nil
+}
+
+func (x *PeekQueueRequest) GetDetail() uint32 {
+	if x != nil {
+		return x.Detail
+	}
+	return 0
+}
+
+// PeekCursor is where a page begins.
+type PeekCursor struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Part          uint32                 `protobuf:"varint,1,opt,name=part,proto3" json:"part,omitempty"`
+	Stage         uint32                 `protobuf:"varint,2,opt,name=stage,proto3" json:"stage,omitempty"`
+	Key           uint64                 `protobuf:"varint,3,opt,name=key,proto3" json:"key,omitempty"`
+	Skip          uint64                 `protobuf:"varint,4,opt,name=skip,proto3" json:"skip,omitempty"`
+	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"`
+	Below         uint64                 `protobuf:"varint,6,opt,name=below,proto3" json:"below,omitempty"`
+	Returns       uint64                 `protobuf:"varint,7,opt,name=returns,proto3" json:"returns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeekCursor) Reset() {
+	*x = PeekCursor{}
+	mi := &file_node_v1_node_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeekCursor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeekCursor) ProtoMessage() {}
+
+func (x *PeekCursor) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeekCursor.ProtoReflect.Descriptor instead.
+func (*PeekCursor) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *PeekCursor) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *PeekCursor) GetStage() uint32 {
+	if x != nil {
+		return x.Stage
+	}
+	return 0
+}
+
+func (x *PeekCursor) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
+func (x *PeekCursor) GetSkip() uint64 {
+	if x != nil {
+		return x.Skip
+	}
+	return 0
+}
+
+func (x *PeekCursor) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PeekCursor) GetBelow() uint64 {
+	if x != nil {
+		return x.Below
+	}
+	return 0
+}
+
+func (x *PeekCursor) GetReturns() uint64 {
+	if x != nil {
+		return x.Returns
+	}
+	return 0
+}
+
+// PeekFilter chooses messages.
+type PeekFilter struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Numbers    []uint64               `protobuf:"varint,1,rep,packed,name=numbers,proto3" json:"numbers,omitempty"`
+	MessageIds []string               `protobuf:"bytes,2,rep,name=message_ids,json=messageIds,proto3" json:"message_ids,omitempty"`
+	// Headers in stored form; empty: any.
+	Headers       []byte `protobuf:"bytes,3,opt,name=headers,proto3" json:"headers,omitempty"`
+	DeathQueue    string `protobuf:"bytes,4,opt,name=death_queue,json=deathQueue,proto3" json:"death_queue,omitempty"`
+	DeathReason   string `protobuf:"bytes,5,opt,name=death_reason,json=deathReason,proto3" json:"death_reason,omitempty"`
+	DeathExchange string `protobuf:"bytes,6,opt,name=death_exchange,json=deathExchange,proto3" json:"death_exchange,omitempty"`
+	Dead          bool   `protobuf:"varint,7,opt,name=dead,proto3" json:"dead,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeekFilter) Reset() {
+	*x = PeekFilter{}
+	mi := &file_node_v1_node_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeekFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeekFilter) ProtoMessage() {}
+
+func (x *PeekFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeekFilter.ProtoReflect.Descriptor instead.
+func (*PeekFilter) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *PeekFilter) GetNumbers() []uint64 {
+	if x != nil {
+		return x.Numbers
+	}
+	return nil
+}
+
+func (x *PeekFilter) GetMessageIds() []string {
+	if x != nil {
+		return x.MessageIds
+	}
+	return nil
+}
+
+func (x *PeekFilter) GetHeaders() []byte {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *PeekFilter) GetDeathQueue() string {
+	if x != nil {
+		return x.DeathQueue
+	}
+	return ""
+}
+
+func (x *PeekFilter) GetDeathReason() string {
+	if x != nil {
+		return x.DeathReason
+	}
+	return ""
+}
+
+func (x *PeekFilter) GetDeathExchange() string {
+	if x != nil {
+		return x.DeathExchange
+	}
+	return ""
+}
+
+func (x *PeekFilter) GetDead() bool {
+	if x != nil {
+		return x.Dead
+	}
+	return false
+}
+
+// PeekQueueResponse is a page of messages.
+type PeekQueueResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Leads is false when the receiver does not lead; then it names who does, if it knows.
+	Leads         bool             `protobuf:"varint,1,opt,name=leads,proto3" json:"leads,omitempty"`
+	Leader        string           `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`
+	Messages      []*PeekedMessage `protobuf:"bytes,3,rep,name=messages,proto3" json:"messages,omitempty"`
+	Next          *PeekCursor      `protobuf:"bytes,4,opt,name=next,proto3" json:"next,omitempty"`
+	More          bool             `protobuf:"varint,5,opt,name=more,proto3" json:"more,omitempty"`
+	Looked        uint64           `protobuf:"varint,6,opt,name=looked,proto3" json:"looked,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeekQueueResponse) Reset() {
+	*x = PeekQueueResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeekQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeekQueueResponse) ProtoMessage() {}
+
+func (x *PeekQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeekQueueResponse.ProtoReflect.Descriptor instead.
+func (*PeekQueueResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PeekQueueResponse) GetLeads() bool {
+	if x != nil {
+		return x.Leads
+	}
+	return false
+}
+
+func (x *PeekQueueResponse) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *PeekQueueResponse) GetMessages() []*PeekedMessage {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *PeekQueueResponse) GetNext() *PeekCursor {
+	if x != nil {
+		return x.Next
+	}
+	return nil
+}
+
+func (x *PeekQueueResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *PeekQueueResponse) GetLooked() uint64 {
+	if x != nil {
+		return x.Looked
+	}
+	return 0
+}
+
+// PeekedMessage is a message as it stands in its queue.
+type PeekedMessage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         uint64                 `protobuf:"varint,1,opt,name=order,proto3" json:"order,omitempty"`
+	Return        uint64                 `protobuf:"varint,2,opt,name=return,proto3" json:"return,omitempty"`
+	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	Priority      uint32                 `protobuf:"varint,4,opt,name=priority,proto3" json:"priority,omitempty"`
+	Size          uint32                 `protobuf:"varint,5,opt,name=size,proto3" json:"size,omitempty"`
+	At            int64                  `protobuf:"varint,6,opt,name=at,proto3" json:"at,omitempty"`
+	Expires       int64                  `protobuf:"varint,7,opt,name=expires,proto3" json:"expires,omitempty"`
+	DeliveryCount uint32                 `protobuf:"varint,8,opt,name=delivery_count,json=deliveryCount,proto3" json:"delivery_count,omitempty"`
+	AcquiredCount uint32                 `protobuf:"varint,9,opt,name=acquired_count,json=acquiredCount,proto3" json:"acquired_count,omitempty"`
+	ConsumerNode  string                 `protobuf:"bytes,10,opt,name=consumer_node,json=consumerNode,proto3" json:"consumer_node,omitempty"`
+	Reason        uint32                 `protobuf:"varint,11,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Moved messages of the backlog have a destination.
+	Moved    bool   `protobuf:"varint,12,opt,name=moved,proto3" json:"moved,omitempty"`
+	ToKind   uint32 `protobuf:"varint,13,opt,name=to_kind,json=toKind,proto3" json:"to_kind,omitempty"`
+	ToName   string `protobuf:"bytes,14,opt,name=to_name,json=toName,proto3" json:"to_name,omitempty"`
+	ToKey    string `protobuf:"bytes,15,opt,name=to_key,json=toKey,proto3" json:"to_key,omitempty"`
+	ToHasKey bool   `protobuf:"varint,16,opt,name=to_has_key,json=toHasKey,proto3" json:"to_has_key,omitempty"`
+	// Message in stored form, perhaps without its body, and its annotations.
+	Message     []byte `protobuf:"bytes,17,opt,name=message,proto3" json:"message,omitempty"`
+	Annotations []byte `protobuf:"bytes,18,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// OriginQueue and origin_exchange are those of its first death.
+	OriginQueue    string `protobuf:"bytes,19,opt,name=origin_queue,json=originQueue,proto3" json:"origin_queue,omitempty"`
+	OriginExchange string `protobuf:"bytes,20,opt,name=origin_exchange,json=originExchange,proto3" json:"origin_exchange,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PeekedMessage) Reset() {
+	*x = PeekedMessage{}
+	mi := &file_node_v1_node_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeekedMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeekedMessage) ProtoMessage() {}
+
+func (x *PeekedMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeekedMessage.ProtoReflect.Descriptor instead.
+func (*PeekedMessage) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *PeekedMessage) GetOrder() uint64 {
+	if x != nil {
+		return x.Order
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetReturn() uint64 {
+	if x != nil {
+		return x.Return
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetPriority() uint32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetExpires() int64 {
+	if x != nil {
+		return x.Expires
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetDeliveryCount() uint32 {
+	if x != nil {
+		return x.DeliveryCount
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetAcquiredCount() uint32 {
+	if x != nil {
+		return x.AcquiredCount
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetConsumerNode() string {
+	if x != nil {
+		return x.ConsumerNode
+	}
+	return ""
+}
+
+func (x *PeekedMessage) GetReason() uint32 {
+	if x != nil {
+		return x.Reason
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetMoved() bool {
+	if x != nil {
+		return x.Moved
+	}
+	return false
+}
+
+func (x *PeekedMessage) GetToKind() uint32 {
+	if x != nil {
+		return x.ToKind
+	}
+	return 0
+}
+
+func (x *PeekedMessage) GetToName() string {
+	if x != nil {
+		return x.ToName
+	}
+	return ""
+}
+
+func (x *PeekedMessage) GetToKey() string {
+	if x != nil {
+		return x.ToKey
+	}
+	return ""
+}
+
+func (x *PeekedMessage) GetToHasKey() bool {
+	if x != nil {
+		return x.ToHasKey
+	}
+	return false
+}
+
+func (x *PeekedMessage) GetMessage() []byte {
+	if x != nil {
+		return x.Message
+	}
+	return nil
+}
+
+func (x *PeekedMessage) GetAnnotations() []byte {
+	if x != nil {
+		return x.Annotations
+	}
+	return nil
+}
+
+func (x *PeekedMessage) GetOriginQueue() string {
+	if x != nil {
+		return x.OriginQueue
+	}
+	return ""
+}
+
+func (x *PeekedMessage) GetOriginExchange() string {
+	if x != nil {
+		return x.OriginExchange
+	}
+	return ""
+}
+
 // QueueStatusRequest names a queue by its UID.
 type QueueStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2548,7 +3100,7 @@ type QueueStatusRequest struct {
 
 func (x *QueueStatusRequest) Reset() {
 	*x = QueueStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +3112,7 @@ func (x *QueueStatusRequest) String() string {
 func (*QueueStatusRequest) ProtoMessage() {}
 
 func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +3125,7 @@ func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusRequest.ProtoReflect.Descriptor instead.
 func (*QueueStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *QueueStatusRequest) GetQueue() uint64 {
@@ -2617,7 +3169,7 @@ type QueueStatusResponse struct {
 
 func (x *QueueStatusResponse) Reset() {
 	*x = QueueStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +3181,7 @@ func (x *QueueStatusResponse) String() string {
 func (*QueueStatusResponse) ProtoMessage() {}
 
 func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +3194,7 @@ func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusResponse.ProtoReflect.Descriptor instead.
 func (*QueueStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *QueueStatusResponse) GetHasOverview() bool {
@@ -2724,7 +3276,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2736,7 +3288,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2749,7 +3301,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MemberChange) GetId() uint64 {
@@ -2805,7 +3357,7 @@ type NodeStatusRequest struct {
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2817,7 +3369,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2830,7 +3382,7 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *NodeStatusRequest) GetBrief() bool {
@@ -2870,7 +3422,7 @@ type NodeStatusResponse struct {
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2882,7 +3434,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2895,7 +3447,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *NodeStatusResponse) GetNode() string {
@@ -3001,7 +3553,7 @@ type LostMember struct {
 
 func (x *LostMember) Reset() {
 	*x = LostMember{}
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3013,7 +3565,7 @@ func (x *LostMember) String() string {
 func (*LostMember) ProtoMessage() {}
 
 func (x *LostMember) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3026,7 +3578,7 @@ func (x *LostMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostMember.ProtoReflect.Descriptor instead.
 func (*LostMember) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *LostMember) GetQueue() uint64 {
@@ -3065,7 +3617,7 @@ type DiskState struct {
 
 func (x *DiskState) Reset() {
 	*x = DiskState{}
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3077,7 +3629,7 @@ func (x *DiskState) String() string {
 func (*DiskState) ProtoMessage() {}
 
 func (x *DiskState) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3090,7 +3642,7 @@ func (x *DiskState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskState.ProtoReflect.Descriptor instead.
 func (*DiskState) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DiskState) GetPressure() DiskState_Pressure {
@@ -3168,7 +3720,7 @@ type TellDiskRequest struct {
 
 func (x *TellDiskRequest) Reset() {
 	*x = TellDiskRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3180,7 +3732,7 @@ func (x *TellDiskRequest) String() string {
 func (*TellDiskRequest) ProtoMessage() {}
 
 func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3193,7 +3745,7 @@ func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskRequest.ProtoReflect.Descriptor instead.
 func (*TellDiskRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TellDiskRequest) GetNumber() uint64 {
@@ -3219,7 +3771,7 @@ type TellDiskResponse struct {
 
 func (x *TellDiskResponse) Reset() {
 	*x = TellDiskResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3231,7 +3783,7 @@ func (x *TellDiskResponse) String() string {
 func (*TellDiskResponse) ProtoMessage() {}
 
 func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3244,7 +3796,7 @@ func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskResponse.ProtoReflect.Descriptor instead.
 func (*TellDiskResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
 }
 
 // GroupStatus is one group member's state.
@@ -3266,7 +3818,7 @@ type GroupStatus struct {
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3278,7 +3830,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3291,7 +3843,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -3369,7 +3921,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3933,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3946,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -3420,7 +3972,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3432,7 +3984,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3445,7 +3997,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
 }
 
 // HibernateRequest names groups at rest.
@@ -3458,7 +4010,7 @@ type HibernateRequest struct {
 
 func (x *HibernateRequest) Reset() {
 	*x = HibernateRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3470,7 +4022,7 @@ func (x *HibernateRequest) String() string {
 func (*HibernateRequest) ProtoMessage() {}
 
 func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3483,7 +4035,7 @@ func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateRequest.ProtoReflect.Descriptor instead.
 func (*HibernateRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *HibernateRequest) GetGroups() []*RestingGroup {
@@ -3509,7 +4061,7 @@ type RestingGroup struct {
 
 func (x *RestingGroup) Reset() {
 	*x = RestingGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3521,7 +4073,7 @@ func (x *RestingGroup) String() string {
 func (*RestingGroup) ProtoMessage() {}
 
 func (x *RestingGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3534,7 +4086,7 @@ func (x *RestingGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestingGroup.ProtoReflect.Descriptor instead.
 func (*RestingGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RestingGroup) GetGroup() uint64 {
@@ -3576,7 +4128,7 @@ type HibernateResponse struct {
 
 func (x *HibernateResponse) Reset() {
 	*x = HibernateResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3588,7 +4140,7 @@ func (x *HibernateResponse) String() string {
 func (*HibernateResponse) ProtoMessage() {}
 
 func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3601,7 +4153,7 @@ func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateResponse.ProtoReflect.Descriptor instead.
 func (*HibernateResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *HibernateResponse) GetClosed() []bool {
@@ -3621,7 +4173,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3633,7 +4185,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3646,7 +4198,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -3668,7 +4220,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3680,7 +4232,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3693,7 +4245,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -3727,7 +4279,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3739,7 +4291,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3752,7 +4304,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -3782,7 +4334,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +4346,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +4359,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -3865,7 +4417,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3877,7 +4429,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3890,7 +4442,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -3931,7 +4483,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3943,7 +4495,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3956,7 +4508,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DrainRequest) GetTimeoutMs() int64 {
@@ -3976,7 +4528,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3988,7 +4540,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4001,7 +4553,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -4036,7 +4588,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4048,7 +4600,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4061,7 +4613,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *Operation) GetId() string {
@@ -4178,7 +4730,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4190,7 +4742,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4203,7 +4755,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
 }
 
 // ListOperationsResponse lists operations, oldest first.
@@ -4216,7 +4768,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4228,7 +4780,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4241,7 +4793,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -4262,7 +4814,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4274,7 +4826,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4287,7 +4839,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -4314,7 +4866,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +4878,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +4891,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -4359,7 +4911,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4371,7 +4923,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4384,7 +4936,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -4404,7 +4956,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4416,7 +4968,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4429,7 +4981,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -4636,7 +5188,63 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\"+\n" +
 	"\x13AwaitCatalogRequest\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\"\x16\n" +
-	"\x14AwaitCatalogResponse\">\n" +
+	"\x14AwaitCatalogResponse\"\xbc\x01\n" +
+	"\x10PeekQueueRequest\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12/\n" +
+	"\x04from\x18\x02 \x01(\v2\x1b.quorate.node.v1.PeekCursorR\x04from\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x123\n" +
+	"\x06filter\x18\x04 \x01(\v2\x1b.quorate.node.v1.PeekFilterR\x06filter\x12\x16\n" +
+	"\x06detail\x18\x05 \x01(\rR\x06detail\"\xa4\x01\n" +
+	"\n" +
+	"PeekCursor\x12\x12\n" +
+	"\x04part\x18\x01 \x01(\rR\x04part\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\rR\x05stage\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\x04R\x03key\x12\x12\n" +
+	"\x04skip\x18\x04 \x01(\x04R\x04skip\x12\x16\n" +
+	"\x06number\x18\x05 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05below\x18\x06 \x01(\x04R\x05below\x12\x18\n" +
+	"\areturns\x18\a \x01(\x04R\areturns\"\xe0\x01\n" +
+	"\n" +
+	"PeekFilter\x12\x18\n" +
+	"\anumbers\x18\x01 \x03(\x04R\anumbers\x12\x1f\n" +
+	"\vmessage_ids\x18\x02 \x03(\tR\n" +
+	"messageIds\x12\x18\n" +
+	"\aheaders\x18\x03 \x01(\fR\aheaders\x12\x1f\n" +
+	"\vdeath_queue\x18\x04 \x01(\tR\n" +
+	"deathQueue\x12!\n" +
+	"\fdeath_reason\x18\x05 \x01(\tR\vdeathReason\x12%\n" +
+	"\x0edeath_exchange\x18\x06 \x01(\tR\rdeathExchange\x12\x12\n" +
+	"\x04dead\x18\a \x01(\bR\x04dead\"\xda\x01\n" +
+	"\x11PeekQueueResponse\x12\x14\n" +
+	"\x05leads\x18\x01 \x01(\bR\x05leads\x12\x16\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader\x12:\n" +
+	"\bmessages\x18\x03 \x03(\v2\x1e.quorate.node.v1.PeekedMessageR\bmessages\x12/\n" +
+	"\x04next\x18\x04 \x01(\v2\x1b.quorate.node.v1.PeekCursorR\x04next\x12\x12\n" +
+	"\x04more\x18\x05 \x01(\bR\x04more\x12\x16\n" +
+	"\x06looked\x18\x06 \x01(\x04R\x06looked\"\xbf\x04\n" +
+	"\rPeekedMessage\x12\x14\n" +
+	"\x05order\x18\x01 \x01(\x04R\x05order\x12\x16\n" +
+	"\x06return\x18\x02 \x01(\x04R\x06return\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\x12\x1a\n" +
+	"\bpriority\x18\x04 \x01(\rR\bpriority\x12\x12\n" +
+	"\x04size\x18\x05 \x01(\rR\x04size\x12\x0e\n" +
+	"\x02at\x18\x06 \x01(\x03R\x02at\x12\x18\n" +
+	"\aexpires\x18\a \x01(\x03R\aexpires\x12%\n" +
+	"\x0edelivery_count\x18\b \x01(\rR\rdeliveryCount\x12%\n" +
+	"\x0eacquired_count\x18\t \x01(\rR\racquiredCount\x12#\n" +
+	"\rconsumer_node\x18\n" +
+	" \x01(\tR\fconsumerNode\x12\x16\n" +
+	"\x06reason\x18\v \x01(\rR\x06reason\x12\x14\n" +
+	"\x05moved\x18\f \x01(\bR\x05moved\x12\x17\n" +
+	"\ato_kind\x18\r \x01(\rR\x06toKind\x12\x17\n" +
+	"\ato_name\x18\x0e \x01(\tR\x06toName\x12\x15\n" +
+	"\x06to_key\x18\x0f \x01(\tR\x05toKey\x12\x1c\n" +
+	"\n" +
+	"to_has_key\x18\x10 \x01(\bR\btoHasKey\x12\x18\n" +
+	"\amessage\x18\x11 \x01(\fR\amessage\x12 \n" +
+	"\vannotations\x18\x12 \x01(\fR\vannotations\x12!\n" +
+	"\forigin_queue\x18\x13 \x01(\tR\voriginQueue\x12'\n" +
+	"\x0forigin_exchange\x18\x14 \x01(\tR\x0eoriginExchange\">\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x12\n" +
 	"\x04kept\x18\x02 \x01(\bR\x04kept\"\xd0\x02\n" +
@@ -4785,13 +5393,15 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x16CancelOperationRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"S\n" +
 	"\x17CancelOperationResponse\x128\n" +
-	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation2\xfb\t\n" +
+	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation2\xcf\n" +
+	"\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
 	"\x0eProposeCatalog\x12&.quorate.node.v1.ProposeCatalogRequest\x1a'.quorate.node.v1.ProposeCatalogResponse\x12[\n" +
 	"\fAwaitCatalog\x12$.quorate.node.v1.AwaitCatalogRequest\x1a%.quorate.node.v1.AwaitCatalogResponse\x12X\n" +
-	"\vQueueStatus\x12#.quorate.node.v1.QueueStatusRequest\x1a$.quorate.node.v1.QueueStatusResponse\x12U\n" +
+	"\vQueueStatus\x12#.quorate.node.v1.QueueStatusRequest\x1a$.quorate.node.v1.QueueStatusResponse\x12R\n" +
+	"\tPeekQueue\x12!.quorate.node.v1.PeekQueueRequest\x1a\".quorate.node.v1.PeekQueueResponse\x12U\n" +
 	"\n" +
 	"NodeStatus\x12\".quorate.node.v1.NodeStatusRequest\x1a#.quorate.node.v1.NodeStatusResponse\x12I\n" +
 	"\x06Survey\x12\x1e.quorate.node.v1.SurveyRequest\x1a\x1f.quorate.node.v1.SurveyResponse\x12R\n" +
@@ -4816,7 +5426,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 61)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
@@ -4851,36 +5461,41 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*ProposeCatalogResponse)(nil),     // 30: quorate.node.v1.ProposeCatalogResponse
 	(*AwaitCatalogRequest)(nil),        // 31: quorate.node.v1.AwaitCatalogRequest
 	(*AwaitCatalogResponse)(nil),       // 32: quorate.node.v1.AwaitCatalogResponse
-	(*QueueStatusRequest)(nil),         // 33: quorate.node.v1.QueueStatusRequest
-	(*QueueStatusResponse)(nil),        // 34: quorate.node.v1.QueueStatusResponse
-	(*MemberChange)(nil),               // 35: quorate.node.v1.MemberChange
-	(*NodeStatusRequest)(nil),          // 36: quorate.node.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),         // 37: quorate.node.v1.NodeStatusResponse
-	(*LostMember)(nil),                 // 38: quorate.node.v1.LostMember
-	(*DiskState)(nil),                  // 39: quorate.node.v1.DiskState
-	(*TellDiskRequest)(nil),            // 40: quorate.node.v1.TellDiskRequest
-	(*TellDiskResponse)(nil),           // 41: quorate.node.v1.TellDiskResponse
-	(*GroupStatus)(nil),                // 42: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 43: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 44: quorate.node.v1.TransferLeadershipResponse
-	(*HibernateRequest)(nil),           // 45: quorate.node.v1.HibernateRequest
-	(*RestingGroup)(nil),               // 46: quorate.node.v1.RestingGroup
-	(*HibernateResponse)(nil),          // 47: quorate.node.v1.HibernateResponse
-	(*SurveyRequest)(nil),              // 48: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 49: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 50: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 51: quorate.node.v1.SurveyAnswer
-	(*StartProgress)(nil),              // 52: quorate.node.v1.StartProgress
-	(*DrainRequest)(nil),               // 53: quorate.node.v1.DrainRequest
-	(*DrainResponse)(nil),              // 54: quorate.node.v1.DrainResponse
-	(*Operation)(nil),                  // 55: quorate.node.v1.Operation
-	(*ListOperationsRequest)(nil),      // 56: quorate.node.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 57: quorate.node.v1.ListOperationsResponse
-	(*AwaitOperationRequest)(nil),      // 58: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 59: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 60: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 61: quorate.node.v1.CancelOperationResponse
-	nil,                                // 62: quorate.node.v1.BeatHello.IdentityEntry
+	(*PeekQueueRequest)(nil),           // 33: quorate.node.v1.PeekQueueRequest
+	(*PeekCursor)(nil),                 // 34: quorate.node.v1.PeekCursor
+	(*PeekFilter)(nil),                 // 35: quorate.node.v1.PeekFilter
+	(*PeekQueueResponse)(nil),          // 36: quorate.node.v1.PeekQueueResponse
+	(*PeekedMessage)(nil),              // 37: quorate.node.v1.PeekedMessage
+	(*QueueStatusRequest)(nil),         // 38: quorate.node.v1.QueueStatusRequest
+	(*QueueStatusResponse)(nil),        // 39: quorate.node.v1.QueueStatusResponse
+	(*MemberChange)(nil),               // 40: quorate.node.v1.MemberChange
+	(*NodeStatusRequest)(nil),          // 41: quorate.node.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),         // 42: quorate.node.v1.NodeStatusResponse
+	(*LostMember)(nil),                 // 43: quorate.node.v1.LostMember
+	(*DiskState)(nil),                  // 44: quorate.node.v1.DiskState
+	(*TellDiskRequest)(nil),            // 45: quorate.node.v1.TellDiskRequest
+	(*TellDiskResponse)(nil),           // 46: quorate.node.v1.TellDiskResponse
+	(*GroupStatus)(nil),                // 47: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 48: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 49: quorate.node.v1.TransferLeadershipResponse
+	(*HibernateRequest)(nil),           // 50: quorate.node.v1.HibernateRequest
+	(*RestingGroup)(nil),               // 51: quorate.node.v1.RestingGroup
+	(*HibernateResponse)(nil),          // 52: quorate.node.v1.HibernateResponse
+	(*SurveyRequest)(nil),              // 53: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 54: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 55: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 56: quorate.node.v1.SurveyAnswer
+	(*StartProgress)(nil),              // 57: quorate.node.v1.StartProgress
+	(*DrainRequest)(nil),               // 58: quorate.node.v1.DrainRequest
+	(*DrainResponse)(nil),              // 59: quorate.node.v1.DrainResponse
+	(*Operation)(nil),                  // 60: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 61: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 62: quorate.node.v1.ListOperationsResponse
+	(*AwaitOperationRequest)(nil),      // 63: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 64: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 65: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 66: quorate.node.v1.CancelOperationResponse
+	nil,                                // 67: quorate.node.v1.BeatHello.IdentityEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -4893,7 +5508,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	27, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
 	28, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
 	5,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
-	62, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
+	67, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
 	11, // 11: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	13, // 12: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	15, // 13: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -4919,54 +5534,60 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	26, // 33: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
 	0,  // 34: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
 	26, // 35: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	42, // 36: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	35, // 37: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
-	42, // 38: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	38, // 39: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	52, // 40: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
-	39, // 41: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	1,  // 42: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
-	39, // 43: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	46, // 44: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
-	49, // 45: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	51, // 46: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	55, // 47: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	55, // 48: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	55, // 49: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	55, // 50: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	2,  // 51: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	19, // 52: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	29, // 53: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	31, // 54: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	33, // 55: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	36, // 56: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	48, // 57: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	45, // 58: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	43, // 59: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	53, // 60: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	56, // 61: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	58, // 62: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	60, // 63: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	40, // 64: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	3,  // 65: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	21, // 66: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	30, // 67: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	32, // 68: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	34, // 69: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	37, // 70: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	50, // 71: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	47, // 72: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	44, // 73: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	54, // 74: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	57, // 75: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	59, // 76: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	61, // 77: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	41, // 78: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	65, // [65:79] is the sub-list for method output_type
-	51, // [51:65] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	34, // 36: quorate.node.v1.PeekQueueRequest.from:type_name -> quorate.node.v1.PeekCursor
+	35, // 37: quorate.node.v1.PeekQueueRequest.filter:type_name -> quorate.node.v1.PeekFilter
+	37, // 38: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
+	34, // 39: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
+	47, // 40: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	40, // 41: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
+	47, // 42: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	43, // 43: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	57, // 44: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	44, // 45: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
+	1,  // 46: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
+	44, // 47: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	51, // 48: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	54, // 49: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	56, // 50: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	60, // 51: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	60, // 52: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	60, // 53: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	60, // 54: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	2,  // 55: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	19, // 56: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	29, // 57: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	31, // 58: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	38, // 59: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	33, // 60: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	41, // 61: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	53, // 62: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	50, // 63: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	48, // 64: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	58, // 65: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	61, // 66: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	63, // 67: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	65, // 68: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	45, // 69: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	3,  // 70: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	21, // 71: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	30, // 72: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	32, // 73: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	39, // 74: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	36, // 75: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	42, // 76: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	55, // 77: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	52, // 78: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	49, // 79: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	59, // 80: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	62, // 81: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	64, // 82: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	66, // 83: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	46, // 84: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	70, // [70:85] is the sub-list for method output_type
+	55, // [55:70] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -5002,7 +5623,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   61,
+			NumMessages:   66,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	Node_ProposeCatalog_FullMethodName     = "/quorate.node.v1.Node/ProposeCatalog"
 	Node_AwaitCatalog_FullMethodName       = "/quorate.node.v1.Node/AwaitCatalog"
 	Node_QueueStatus_FullMethodName        = "/quorate.node.v1.Node/QueueStatus"
+	Node_PeekQueue_FullMethodName          = "/quorate.node.v1.Node/PeekQueue"
 	Node_NodeStatus_FullMethodName         = "/quorate.node.v1.Node/NodeStatus"
 	Node_Survey_FullMethodName             = "/quorate.node.v1.Node/Survey"
 	Node_Hibernate_FullMethodName          = "/quorate.node.v1.Node/Hibernate"
@@ -58,6 +59,8 @@ type NodeClient interface {
 	AwaitCatalog(ctx context.Context, in *AwaitCatalogRequest, opts ...grpc.CallOption) (*AwaitCatalogResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(ctx context.Context, in *QueueStatusRequest, opts ...grpc.CallOption) (*QueueStatusResponse, error)
+	// PeekQueue looks at messages of a queue; linearizable on the leader.
+	PeekQueue(ctx context.Context, in *PeekQueueRequest, opts ...grpc.CallOption) (*PeekQueueResponse, error)
 	// NodeStatus reads what a node hosts and how it fares.
 	NodeStatus(ctx context.Context, in *NodeStatusRequest, opts ...grpc.CallOption) (*NodeStatusResponse, error)
 	// Survey asks what the receiver knows of groups that the sender finds without a leader.
@@ -139,6 +142,16 @@ func (c *nodeClient) QueueStatus(ctx context.Context, in *QueueStatusRequest, op
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(QueueStatusResponse)
 	err := c.cc.Invoke(ctx, Node_QueueStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) PeekQueue(ctx context.Context, in *PeekQueueRequest, opts ...grpc.CallOption) (*PeekQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PeekQueueResponse)
+	err := c.cc.Invoke(ctx, Node_PeekQueue_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -255,6 +268,8 @@ type NodeServer interface {
 	AwaitCatalog(context.Context, *AwaitCatalogRequest) (*AwaitCatalogResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error)
+	// PeekQueue looks at messages of a queue; linearizable on the leader.
+	PeekQueue(context.Context, *PeekQueueRequest) (*PeekQueueResponse, error)
 	// NodeStatus reads what a node hosts and how it fares.
 	NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error)
 	// Survey asks what the receiver knows of groups that the sender finds without a leader.
@@ -300,6 +315,9 @@ func (UnimplementedNodeServer) AwaitCatalog(context.Context, *AwaitCatalogReques
 }
 func (UnimplementedNodeServer) QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method QueueStatus not implemented")
+}
+func (UnimplementedNodeServer) PeekQueue(context.Context, *PeekQueueRequest) (*PeekQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PeekQueue not implemented")
 }
 func (UnimplementedNodeServer) NodeStatus(context.Context, *NodeStatusRequest) (*NodeStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method NodeStatus not implemented")
@@ -413,6 +431,24 @@ func _Node_QueueStatus_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(NodeServer).QueueStatus(ctx, req.(*QueueStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_PeekQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PeekQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).PeekQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_PeekQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).PeekQueue(ctx, req.(*PeekQueueRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -597,6 +633,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "QueueStatus",
 			Handler:    _Node_QueueStatus_Handler,
+		},
+		{
+			MethodName: "PeekQueue",
+			Handler:    _Node_PeekQueue_Handler,
 		},
 		{
 			MethodName: "NodeStatus",

@@ -1,0 +1,262 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/deadletter"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Setting tells where a setting in force comes from.
+type Setting = policy.Source
+
+// RoutedQueue is a queue that a message would go to.
+type RoutedQueue struct {
+	Name                   string
+	Path                   []string // the bindings by which it gets there, the first one first
+	Policy, OperatorPolicy string   // in force; "": none
+	Settings               []Setting
+}
+
+// RoutingStep is an exchange that a message comes by.
+type RoutingStep struct {
+	Exchange, Type string
+	Via            string // what led here; "" for the first
+	Missing        bool   // there is no such exchange
+	Taken          []string
+	Misses         []RoutingMiss // the nearest first, at most catalog.MaxMisses
+	MissCount      int
+}
+
+// RoutingMiss is a binding that does not match.
+type RoutingMiss struct{ Binding, Why string }
+
+// Explained tells where a message would go (G-20).
+type Explained struct {
+	Queues []RoutedQueue
+	Steps  []RoutingStep
+}
+
+// ExplainRouting tells where a message published like this would go now, and why not
+// elsewhere. Exchanges that take any of their bindings are shown with one that they may take.
+func (b *Broker) ExplainRouting(vhost, exchange string, keys []string, headers message.Table) (Explained, error) {
+	v, err := b.viewOf(vhost)
+	if err != nil {
+		return Explained{}, err
+	}
+	return b.explain(v, vhost, exchange, &catalog.Publication{
+		Keys: keys, Headers: headers, Properties: &message.Properties{}, Local: b.leads, Alternate: b.alternate,
+	})
+}
+
+func (b *Broker) explain(v *catalog.View, vhost, exchange string, p *catalog.Publication) (Explained, error) {
+	e, err := v.Explain(vhost, exchange, p)
+	if err != nil {
+		return Explained{}, translate(err, Error{})
+	}
+	out := Explained{Queues: b.routedQueues(v, &e, e.Queues)}
+	for i := range e.Steps {
+		out.Steps = append(out.Steps, step(&e, &e.Steps[i]))
+	}
+	return out, nil
+}
+
+func (b *Broker) routedQueues(v *catalog.View, e *catalog.Explanation, uids []id.QueueUID) (out []RoutedQueue) {
+	for _, uid := range uids {
+		q, ok := v.QueueByUID(uid)
+		if !ok {
+			continue
+		}
+		user, operator := b.policies.Queue(v, q)
+		r := RoutedQueue{
+			Name: q.Name, Policy: policyName(user), OperatorPolicy: policyName(operator),
+			Settings: policy.Sources(q.Arguments, user, operator),
+		}
+		for _, x := range e.Path(q.Name) {
+			r.Path = append(r.Path, bindingText(x))
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func step(e *catalog.Explanation, s *catalog.RouteStep) RoutingStep {
+	out := RoutingStep{Exchange: s.Name, Missing: s.Exchange == nil, MissCount: s.MissCount}
+	if s.Exchange != nil {
+		out.Type = string(s.Exchange.Type)
+	}
+	switch {
+	case s.Binding != nil:
+		out.Via = bindingText(s.Binding)
+	case s.From >= 0:
+		out.Via = fmt.Sprintf("alternate exchange of %q", e.Steps[s.From].Name)
+	}
+	for _, x := range s.Taken {
+		out.Taken = append(out.Taken, bindingText(x))
+	}
+	for _, m := range s.Misses {
+		out.Misses = append(out.Misses, RoutingMiss{bindingText(m.Binding), m.Why})
+	}
+	return out
+}
+
+// bindingText shows a binding in a line.
+func bindingText(x *catalog.Binding) string {
+	s := fmt.Sprintf("exchange %q → ", x.Source)
+	if x.DestinationKind == catalog.ToExchange {
+		s += "exchange "
+	} else {
+		s += "queue "
+	}
+	s += fmt.Sprintf("%q, key %q", x.Destination, x.Key)
+	for _, a := range x.Arguments {
+		s += fmt.Sprintf(", %s = %s", a.Name, a.Value)
+	}
+	return s
+}
+
+// DeadLetterQuestion names a queue, and perhaps a message in it.
+type DeadLetterQuestion struct {
+	VHost, Queue string
+	Number       uint64 // of a message, as Peek shows it; 0: one with Keys
+	Part         Part   // where it is
+	Reason       string // "": rejected; a message of the backlog has its own
+	Keys         []string
+}
+
+// DeadLetterAnswer tells where a dead letter would go, or why nowhere.
+type DeadLetterAnswer struct {
+	Strategy   string // disabled, at-most-once or at-least-once
+	Exchange   string
+	Keys       []string
+	Targets    []RoutedQueue
+	Cyclic     []string
+	Cause, Why string // cause is none if there are targets
+	Settings   []Setting
+	Steps      []RoutingStep
+	Warnings   []string
+}
+
+// ExplainDeadLetter tells where a message of the queue would go now if it died (G-20): as
+// the queue's forwarder routes it.
+func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (DeadLetterAnswer, error) {
+	q, about, err := b.queueToRead(ctx, d.VHost, d.Queue)
+	if err != nil {
+		return DeadLetterAnswer{}, err
+	}
+	c := b.cluster.Load()
+	v := c.View()
+	rec, err := lookUp(v, d.VHost, d.Queue)
+	if err != nil {
+		return DeadLetterAnswer{}, err
+	}
+	m, left, err := b.mortal(ctx, c, q, d, about)
+	if err != nil {
+		return DeadLetterAnswer{}, err
+	}
+	x := deadletter.Explain(v, forwardRouter{b}, rec, m, left)
+	out := b.deadLetterSettings(v, rec)
+	out.Exchange, out.Keys = x.Rule.Exchange, x.Message.RoutingKeys
+	out.Cause, out.Why = x.Cause.String(), x.Why
+	for _, uid := range x.Cyclic {
+		if t, ok := v.QueueByUID(uid); ok {
+			out.Cyclic = append(out.Cyclic, t.Name)
+		}
+	}
+	if left.To != nil { // a moved message goes by no exchange of the queue's
+		out.Targets = b.routedQueues(v, &catalog.Explanation{}, x.Targets)
+		return out, nil
+	}
+	if !x.Rule.Enabled {
+		return out, nil
+	}
+	if _, ok := v.Exchange(d.VHost, x.Rule.Exchange); !ok {
+		return out, nil
+	}
+	e, err := v.Explain(d.VHost, x.Rule.Exchange, deadletter.Publication(forwardRouter{b}, rec, &left, &x.Message))
+	if err != nil {
+		return out, translate(err, about)
+	}
+	out.Targets = b.routedQueues(v, &e, x.Targets)
+	for i := range e.Steps {
+		out.Steps = append(out.Steps, step(&e, &e.Steps[i]))
+	}
+	return out, nil
+}
+
+// mortal returns the message that is asked about, and how it would leave its queue.
+func (b *Broker) mortal(
+	ctx context.Context, c *cluster.Cluster, q *cluster.Queue, d DeadLetterQuestion, about Error,
+) (*message.Message, quorumq.Discarded, error) {
+	left := quorumq.Discarded{At: quorumq.Time(c.View().Now()), Reason: quorumq.ReasonRejected}
+	if d.Reason != "" {
+		if left.Reason = reasonOf(d.Reason); left.Reason == 0 {
+			about.Class, about.Arg, about.Value = PreconditionFailed, "reason", quoted(d.Reason)
+			about.Reason = "want rejected, expired, maxlen or delivery_limit"
+			return nil, left, &about
+		}
+	}
+	if d.Number == 0 {
+		if len(d.Keys) == 0 {
+			d.Keys = []string{d.Queue}
+		}
+		return &message.Message{RoutingKeys: d.Keys}, left, nil
+	}
+	ask := cluster.Peek{From: quorumq.PeekFrom{Part: d.Part, Number: d.Number}, Limit: 1, Numbers: []uint64{d.Number}, Detail: cluster.PeekHeads}
+	for looked, more := 0, true; more && looked < MaxPeekLooked; {
+		page, err := c.PeekQueue(ctx, q.UID(), ask)
+		if err != nil {
+			return nil, left, translate(err, about)
+		}
+		if len(page.Messages) == 0 {
+			ask.From, more = page.Next, page.More
+			looked += page.Looked
+			continue
+		}
+		p, err := peeked(&page.Messages[0])
+		if err != nil {
+			return nil, left, translate(err, about)
+		}
+		left.To, left.DeliveryCount, left.AcquiredCount = page.Messages[0].To, p.DeliveryCount, p.AcquiredCount
+		if d.Part == PartBacklog {
+			left.Reason, left.At = page.Messages[0].Reason, page.Messages[0].At
+		}
+		return &p.Message, left, nil
+	}
+	about.Class, about.Arg, about.Value = NotFound, "number", fmt.Sprint(d.Number)
+	about.Reason = "has no message with this number there, or not any more; peek shows what it has"
+	return nil, left, &about
+}
+
+func reasonOf(word string) quorumq.Reason {
+	for r := quorumq.ReasonRejected; r <= quorumq.ReasonDeliveryLimit; r++ {
+		if r.String() == word {
+			return r
+		}
+	}
+	return 0
+}
+
+// deadLetterSettings tells what is in force of dead-lettering, and where it comes from.
+func (b *Broker) deadLetterSettings(v *catalog.View, rec *catalog.QueueRecord) DeadLetterAnswer {
+	out := DeadLetterAnswer{Strategy: "disabled"}
+	e := b.effective(v, rec)
+	if s, ok := e.EffectiveStrategy(); ok {
+		out.Strategy = string(s)
+	}
+	out.Warnings = e.Warnings
+	user, operator := b.policies.Queue(v, rec)
+	for _, s := range policy.Sources(rec.Arguments, user, operator) {
+		if strings.HasPrefix(s.Arg, "x-dead-letter-") || s.Arg == "x-overflow" {
+			out.Settings = append(out.Settings, s)
+		}
+	}
+	return out
+}

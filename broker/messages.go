@@ -1,0 +1,140 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// The kinds of operation on chosen messages (G-13).
+const (
+	kindDeleteMessages  operation.Kind = "delete-messages"
+	kindMoveMessages    operation.Kind = "move-messages"
+	kindRedriveMessages operation.Kind = "redrive-messages"
+)
+
+// MessageJob bounds an operation on chosen ready messages.
+type MessageJob struct {
+	VHost, Queue string
+	Filter       MessageFilter
+	Limit        uint64 // messages; 0: all that are there when it begins
+	Rate         uint32 // messages in a second; 0: as many as it can
+	DryRun       bool   // only count, and show some
+}
+
+// MoveTarget is where messages are moved to: a queue, or through an exchange.
+type MoveTarget struct {
+	Queue    string // "": through the exchange
+	Exchange string
+	Key      string // with HasKey; else each message's own keys
+	HasKey   bool
+}
+
+// DeleteMessages starts to take messages off a queue; nothing dead-letters them.
+func (b *Broker) DeleteMessages(ctx context.Context, j MessageJob) (Operation, Plan, error) {
+	return b.startMoving(ctx, kindDeleteMessages, j, quorumq.Destination{}, nil)
+}
+
+// MoveMessages starts to move messages to where t says. Each gets there once, also when
+// leaders change on the way (DL-25).
+func (b *Broker) MoveMessages(ctx context.Context, j MessageJob, t MoveTarget) (Operation, Plan, error) {
+	to := quorumq.Destination{Kind: quorumq.ToExchange, Name: t.Exchange, Key: t.Key, HasKey: t.HasKey}
+	if t.Queue != "" {
+		to = quorumq.Destination{Kind: quorumq.ToQueue, Name: t.Queue}
+	}
+	return b.startMoving(ctx, kindMoveMessages, j, to, func(v *catalog.View, rec *catalog.QueueRecord) error {
+		if t.Queue != "" {
+			return b.permitQueueTarget(ctx, v, rec, t.Queue)
+		}
+		return b.permitExchangeTarget(ctx, v, rec.VHost, t)
+	})
+}
+
+// RedriveMessages starts to move dead letters back to the queue that they died in first, or
+// with exchange to the exchange by which they had come there. What has not died, or whose
+// queue or exchange is gone, stays.
+func (b *Broker) RedriveMessages(ctx context.Context, j MessageJob, exchange bool) (Operation, Plan, error) {
+	to := quorumq.Destination{Kind: quorumq.ToOrigin}
+	if exchange {
+		to.Kind = quorumq.ToOriginExchange
+	}
+	j.Filter.Dead = true
+	return b.startMoving(ctx, kindRedriveMessages, j, to, func(_ *catalog.View, rec *catalog.QueueRecord) error {
+		if exchange {
+			return nil // asked for with each exchange
+		}
+		return b.permit(ctx, exchangeOf(rec.VHost, ""), write)
+	})
+}
+
+func (b *Broker) permitQueueTarget(ctx context.Context, v *catalog.View, from *catalog.QueueRecord, name string) error {
+	to, err := lookUp(v, from.VHost, name)
+	if err != nil {
+		return err
+	}
+	if to.UID == from.UID {
+		return &Error{
+			Class: PreconditionFailed, VHost: from.VHost, Kind: "queue", Name: name, Arg: "to_queue", Value: name,
+			Reason: "is the queue that the messages are in; name another",
+		}
+	}
+	return b.permit(ctx, exchangeOf(from.VHost, ""), write) // as for publishing to it (EX-3)
+}
+
+func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
+	x, err := checkExchange(v, vhost, t.Exchange)
+	if err != nil {
+		return err
+	}
+	if err := b.permit(ctx, exchangeOf(vhost, t.Exchange), write); err != nil {
+		return err
+	}
+	who, err := b.Who(ctx)
+	if err != nil || who == nil || x.Type != catalog.ExchangeTopic {
+		return err
+	}
+	// VH-8: of the messages' own keys nothing is known here.
+	if g := b.topicPermission(v, who.User(), vhost, t.Exchange); g != nil && (!t.HasKey || !b.matches(g, write, t.Key)) {
+		return exchangeOf(vhost, t.Exchange).refusedKey(who.User(), write, t.Key)
+	}
+	return nil
+}
+
+// startMoving checks a job and starts it as an operation of this node, or plans it.
+func (b *Broker) startMoving(
+	ctx context.Context, kind operation.Kind, j MessageJob, to quorumq.Destination,
+	check func(*catalog.View, *catalog.QueueRecord) error,
+) (Operation, Plan, error) {
+	q, about, err := b.queueToRead(ctx, j.VHost, j.Queue)
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	c := b.cluster.Load()
+	rec, err := lookUp(c.View(), j.VHost, j.Queue)
+	if err == nil && check != nil {
+		err = check(c.View(), rec)
+	}
+	if err == nil {
+		err = j.Filter.Validate()
+	}
+	if err != nil {
+		return Operation{}, Plan{}, translate(err, about)
+	}
+	m := &mover{
+		b: b, c: c, q: q, vhost: j.VHost, job: j, to: to, about: about, origins: make(map[string]error),
+		may: func(exchange string) error {
+			return b.permit(context.WithoutCancel(ctx), exchangeOf(j.VHost, exchange), write)
+		},
+	}
+	if j.DryRun {
+		err := m.run(ctx, func(operation.Progress) {})
+		return Operation{}, m.plan, translate(err, about)
+	}
+	op, err := b.start(c, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
+		return translate(m.run(ctx, report), about)
+	})
+	return op, Plan{}, err
+}

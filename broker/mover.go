@@ -1,0 +1,248 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Bounds of a mover.
+const (
+	maxMoveBatch = 512 // messages of one command
+	// maxMoving is how many moved messages may be on their way: where the target takes none,
+	// the rest stays in the queue.
+	maxMoving = 1024
+	// movePoll is the time between two looks at how many are on their way.
+	movePoll = 50 * time.Millisecond
+	// maxReasons bounds the reasons that are named why messages stay.
+	maxReasons = 5
+)
+
+// The phases of an operation on chosen messages.
+const (
+	phaseChoose = "choose" // looks at messages and takes those that are chosen
+	phaseArrive = "arrive" // waits until those that were taken have arrived
+)
+
+// mover carries out one operation on chosen messages (G-13). It keeps nothing that matters:
+// what it has taken is in the queue's backlog, and one that starts over finds the rest.
+type mover struct {
+	b     *Broker
+	c     *cluster.Cluster
+	q     *cluster.Queue
+	vhost string
+	job   MessageJob
+	to    quorumq.Destination
+	about Error
+	may   func(exchange string) error // whether who asked may write to it
+
+	origins map[string]error // by name of queue or exchange: why nothing goes there
+	plan    Plan
+	looked  uint64
+	total   uint64 // ready messages when it began
+	taken   uint64
+	skipped map[string]uint64 // messages that stay, by why
+	began   time.Time
+}
+
+func (m *mover) run(ctx context.Context, report func(operation.Progress)) error {
+	s, err := m.c.QueueStatus(ctx, m.q.UID())
+	if err != nil {
+		return err
+	}
+	m.total, m.began, m.skipped = s.Overview.Ready, time.Now(), make(map[string]uint64)
+	ask := cluster.Peek{Limit: maxMoveBatch, Filter: m.job.Filter.Filter, Numbers: m.job.Filter.Numbers, Detail: m.detail()}
+	for more := true; more && m.left() > 0; {
+		m.report(report, "")
+		ask.Limit = int(min(m.left(), m.batch()))
+		page, err := m.c.PeekQueue(ctx, m.q.UID(), ask)
+		if err != nil {
+			return err
+		}
+		m.looked += uint64(page.Looked)
+		ask.From, more = page.Next, page.More
+		if err := m.take(ctx, page.Messages, report); err != nil {
+			return err
+		}
+	}
+	m.report(report, "")
+	if m.job.DryRun || m.to.Kind == quorumq.ToNowhere {
+		return nil
+	}
+	return m.arrive(ctx, 0, report)
+}
+
+func (m *mover) detail() cluster.PeekDetail {
+	switch {
+	case m.job.DryRun:
+		return cluster.PeekHeads
+	case m.to.Kind == quorumq.ToOrigin || m.to.Kind == quorumq.ToOriginExchange:
+		return cluster.PeekOrigin
+	}
+	return cluster.PeekPlaces
+}
+
+// left is how many messages may still be taken.
+func (m *mover) left() uint64 {
+	taken := m.taken + uint64(m.plan.Total)
+	if m.job.Limit == 0 {
+		return maxMoveBatch
+	}
+	return m.job.Limit - min(taken, m.job.Limit)
+}
+
+// batch is the size of one command: with a rate a tenth of a second's worth.
+func (m *mover) batch() uint64 {
+	if m.job.Rate == 0 || m.job.DryRun {
+		return maxMoveBatch
+	}
+	return min(max(uint64(m.job.Rate)/10, 1), maxMoveBatch)
+}
+
+// take moves the messages of a page, no faster than the rate allows.
+func (m *mover) take(ctx context.Context, page []cluster.PeekedMessage, report func(operation.Progress)) error {
+	places := make([]quorumq.Place, 0, len(page))
+	for i := range page {
+		p := &page[i]
+		if why, err := m.stays(p); err != nil {
+			return err
+		} else if why != "" {
+			m.skipped[why]++
+			continue
+		}
+		if m.job.DryRun {
+			m.sample(p)
+			continue
+		}
+		places = append(places, p.Place)
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	if m.to.Kind != quorumq.ToNowhere {
+		if err := m.arrive(ctx, maxMoving-maxMoveBatch, report); err != nil {
+			return err
+		}
+	}
+	n, err := m.q.Move(ctx, &quorumq.Move{To: m.to, Places: places})
+	if m.taken += n; err != nil || m.job.Rate == 0 {
+		return err
+	}
+	due := m.began.Add(time.Duration(float64(m.taken) / float64(m.job.Rate) * float64(time.Second)))
+	return sleep(ctx, time.Until(due))
+}
+
+// stays tells why a chosen message cannot be moved; "": it can.
+func (m *mover) stays(p *cluster.PeekedMessage) (string, error) {
+	v := m.c.View()
+	switch m.to.Kind {
+	case quorumq.ToOrigin:
+		if _, ok := v.Queue(m.vhost, p.OriginQueue); !ok {
+			return fmt.Sprintf("queue %q does not exist", p.OriginQueue), nil
+		}
+	case quorumq.ToOriginExchange:
+		if _, ok := v.Exchange(m.vhost, p.OriginExchange); !ok {
+			return fmt.Sprintf("exchange %q does not exist", p.OriginExchange), nil
+		}
+		err, known := m.origins[p.OriginExchange]
+		if !known {
+			err = m.may(p.OriginExchange)
+			m.origins[p.OriginExchange] = err
+		}
+		return "", err
+	default:
+	}
+	return "", nil
+}
+
+// sample tells of a message that would be taken.
+func (m *mover) sample(p *cluster.PeekedMessage) {
+	line := fmt.Sprintf("message %d, %d bytes", p.Number, p.Size)
+	if d, err := peeked(p); err == nil && d.Message.MessageID != "" {
+		line += fmt.Sprintf(", id %q", d.Message.MessageID)
+	}
+	switch m.to.Kind {
+	case quorumq.ToNowhere:
+		line += ": deleted"
+	case quorumq.ToOrigin:
+		line += fmt.Sprintf(": to queue %q", p.OriginQueue)
+	case quorumq.ToOriginExchange:
+		line += fmt.Sprintf(": to exchange %q", p.OriginExchange)
+	default:
+		line += ": to " + destinationText(&m.to)
+	}
+	m.plan.add("%s", line)
+}
+
+// arrive waits until at most so many messages are on their way.
+func (m *mover) arrive(ctx context.Context, most uint64, report func(operation.Progress)) error {
+	for {
+		s, err := m.c.QueueStatus(ctx, m.q.UID())
+		switch {
+		case errors.Is(err, cluster.ErrUnavailable) && ctx.Err() == nil:
+			m.report(report, err.Error())
+		case err != nil:
+			return err
+		case most > 0:
+			m.report(report, s.BacklogTrouble)
+		default:
+			report(operation.Progress{
+				Phase: phaseArrive, Done: int64(m.taken - min(m.taken, s.Overview.Moving)), Total: int64(m.taken), Unit: "messages",
+				Detail: cmp.Or(s.BacklogTrouble, strings.TrimPrefix(m.staying(), "; ")),
+			})
+		}
+		if err == nil && s.Overview.Moving <= most {
+			return nil
+		}
+		if err := sleep(ctx, movePoll); err != nil {
+			return err
+		}
+	}
+}
+
+// report tells how far the choice is.
+func (m *mover) report(report func(operation.Progress), trouble string) {
+	detail := fmt.Sprintf("%d taken", m.taken) + m.staying()
+	if trouble != "" {
+		detail += "; " + trouble
+	}
+	report(operation.Progress{
+		Phase: phaseChoose, Done: int64(min(m.looked, m.total)), Total: int64(m.total), Unit: "messages looked at", Detail: detail,
+	})
+}
+
+// staying tells of chosen messages that cannot be moved.
+func (m *mover) staying() (detail string) {
+	for i, why := range slices.Sorted(maps.Keys(m.skipped)) {
+		if i == maxReasons {
+			detail += fmt.Sprintf("; others stay for %d other reasons", len(m.skipped)-i)
+			break
+		}
+		detail += fmt.Sprintf("; %d stay: %s", m.skipped[why], why)
+	}
+	return detail
+}
+
+// sleep waits, or returns the error of ctx when that ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

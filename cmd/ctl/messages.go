@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// newQueueMessages returns the commands about single messages of a queue.
+func newQueueMessages(s *session) []*cobra.Command {
+	return []*cobra.Command{newPeek(s), newDeleteMessages(s), newMove(s), newRedrive(s)}
+}
+
+// filterOptions are the flags that choose messages.
+type filterOptions struct {
+	client.Filter
+	numbers []uint
+	headers []string
+}
+
+func (f *filterOptions) flags(cmd *cobra.Command) {
+	cmd.Flags().UintSliceVar(&f.numbers, "number", nil, "messages with these numbers, as peek shows them")
+	cmd.Flags().StringSliceVar(&f.MessageIDs, "id", nil, "messages with these message ids")
+	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "name=value that must be among the headers, or a name alone; repeatable")
+	cmd.Flags().StringVar(&f.DeathQueue, "death-queue", "", "messages that died in this queue")
+	cmd.Flags().StringVar(&f.DeathReason, "death-reason", "", "messages that died for this reason: rejected, expired, maxlen or delivery_limit")
+	cmd.Flags().StringVar(&f.DeathExchange, "death-exchange", "", "messages that had come through this exchange when they died")
+}
+
+// complete fills the filter from its flags.
+func (f *filterOptions) complete() error {
+	for _, n := range f.numbers {
+		f.Numbers = append(f.Numbers, uint64(n))
+	}
+	for _, h := range f.headers {
+		if f.Headers == nil {
+			f.Headers = client.Table{}
+		}
+		name, value, given := strings.Cut(h, "=")
+		if name == "" {
+			return usageError{fmt.Errorf("--header %q has no name", h)}
+		}
+		f.Headers[name] = nil
+		if given {
+			f.Headers[name] = parseValue(value)
+		}
+	}
+	return nil
+}
+
+// empty tells that all messages are chosen.
+func (f *filterOptions) empty() bool {
+	return len(f.numbers)+len(f.MessageIDs)+len(f.headers) == 0 && f.DeathQueue+f.DeathReason+f.DeathExchange == ""
+}
+
+func newPeek(s *session) *cobra.Command {
+	r := &client.PeekRequest{}
+	f := &filterOptions{}
+	part, all := "ready", false
+	cmd := &cobra.Command{
+		Use: "peek QUEUE", Short: "Show messages without taking them", Args: exactArgs("QUEUE"),
+		Example: "  quoratectl queue peek dead --limit 20 --death-reason rejected --bodies",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.complete(); err != nil {
+				return err
+			}
+			var err error
+			if r.Part, err = parsePart(part); err != nil {
+				return err
+			}
+			r.Vhost, r.Queue = s.vhost, args[0]
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				for {
+					page, next, err := c.Peek(ctx, r, f.Filter)
+					if err != nil {
+						return err
+					}
+					if err := s.printPeeked(cmd, page, r.GetWithBodies()); err != nil {
+						return err
+					}
+					if next == "" {
+						return nil
+					}
+					if !all && len(page) > 0 {
+						printf(cmd.ErrOrStderr(), "there may be more: --page-token %s\n", next)
+						return nil
+					}
+					r.PageToken = next
+				}
+			})
+		},
+	}
+	f.flags(cmd)
+	cmd.Flags().StringVar(&part, "part", part, "ready, unsettled or backlog")
+	cmd.Flags().Uint32Var(&r.Limit, "limit", 10, "messages of a page, at most 1000")
+	cmd.Flags().Uint64Var(&r.Skip, "skip", 0, "leave out so many messages first")
+	cmd.Flags().Uint64Var(&r.FromNumber, "from-number", 0, "only messages with this number or a higher one")
+	cmd.Flags().BoolVar(&r.WithBodies, "bodies", false, "show bodies too")
+	cmd.Flags().StringVar(&r.PageToken, "page-token", "", "go on where an earlier page ended")
+	cmd.Flags().BoolVar(&all, "all", false, "all pages")
+	return cmd
+}
+
+func parsePart(word string) (brokerv1.QueuePart, error) {
+	part, known := brokerv1.QueuePart_value["QUEUE_PART_"+strings.ToUpper(word)]
+	if !known || part == 0 {
+		return 0, usageError{fmt.Errorf("--part is %q: use ready, unsettled or backlog", word)}
+	}
+	return brokerv1.QueuePart(part), nil
+}
+
+func (s *session) printPeeked(cmd *cobra.Command, page []client.Peeked, bodies bool) error {
+	header := []string{"number", "age", "bytes", "exchange", "key", "id", "deliveries", "deaths", "state"}
+	if bodies {
+		header = append(header, "body")
+	}
+	rows, messages := make([][]string, 0, len(page)), make([]proto.Message, 0, len(page))
+	for _, p := range page {
+		var deaths []string
+		for _, d := range p.Deaths {
+			deaths = append(deaths, fmt.Sprintf("%s %s %d", d.Queue, d.Reason, d.Count))
+		}
+		state := p.State.GetReason() + p.State.GetDestination()
+		if n := p.State.GetConsumerNode(); n != "" {
+			state = "with a client of " + n
+		}
+		age := time.Since(time.UnixMilli(p.State.GetAtMs())).Round(time.Second)
+		row := []string{
+			fmt.Sprint(p.State.GetNumber()), age.String(), fmt.Sprint(p.State.GetBodyBytes()), p.Exchange, p.RoutingKey, p.MessageID,
+			fmt.Sprintf("%d, %d failed", p.AcquiredCount, p.DeliveryCount), strings.Join(deaths, ", "), state,
+		}
+		if bodies {
+			row = append(row, fmt.Sprintf("%q", p.Body))
+		}
+		rows, messages = append(rows, row), append(messages, p.State)
+	}
+	return s.printRows(cmd.OutOrStdout(), header, rows, messages)
+}
+
+// choice holds the flags of commands on chosen messages.
+type choice struct {
+	*job
+	filter filterOptions
+	all    bool
+	r      *brokerv1.MessageJob
+}
+
+func newChoice(s *session, cmd *cobra.Command) *choice {
+	c := &choice{job: newJob(s, cmd, true), r: &brokerv1.MessageJob{}}
+	c.filter.flags(cmd)
+	cmd.Flags().BoolVar(&c.all, "all", false, "all messages: needed where no other flag chooses")
+	cmd.Flags().Uint64Var(&c.r.Limit, "limit", 0, "at most so many messages; 0: all that are there")
+	cmd.Flags().Uint32Var(&c.r.Rate, "rate", 0, "at most so many messages in a second; 0: as many as it can")
+	return c
+}
+
+// start fills the request and runs the operation.
+func (c *choice) start(cmd *cobra.Command, queue string, start func(context.Context, *client.Client) (*brokerv1.StartOperationResponse, error)) error {
+	if c.filter.empty() != c.all {
+		return usageError{errors.New("choose messages with --number, --id, --header or --death-..., or take --all")}
+	}
+	if err := c.filter.complete(); err != nil {
+		return err
+	}
+	var err error
+	if c.r.Filter, err = c.filter.Proto(); err != nil {
+		return usageError{err}
+	}
+	c.r.Vhost, c.r.Queue, c.r.DryRun = c.s.vhost, queue, c.dryRun
+	return c.run(cmd, start)
+}
+
+func newDeleteMessages(s *session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete-messages QUEUE", Short: "Take chosen ready messages off a queue", Args: exactArgs("QUEUE"),
+		Example: "  quoratectl queue delete-messages dead --header tenant=acme --dry-run",
+	}
+	c := newChoice(s, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (*brokerv1.StartOperationResponse, error) {
+			return x.DeleteMessages(ctx, &brokerv1.DeleteMessagesRequest{Job: c.r})
+		})
+	}
+	return cmd
+}
+
+func newMove(s *session) *cobra.Command {
+	var toQueue, exchange, key string
+	cmd := &cobra.Command{
+		Use: "move QUEUE", Short: "Move chosen ready messages to another queue or through an exchange, each once", Args: exactArgs("QUEUE"),
+		Example: "  quoratectl queue move dead --to parking --all --rate 100",
+	}
+	c := newChoice(s, cmd)
+	cmd.Flags().StringVar(&toQueue, "to", "", "queue")
+	cmd.Flags().StringVar(&exchange, "to-exchange", "", "exchange")
+	cmd.Flags().StringVar(&key, "routing-key", "", "for --to-exchange; default: each message's own keys")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r := &brokerv1.MoveMessagesRequest{Job: c.r, ToQueue: toQueue}
+		if cmd.Flags().Changed("to-exchange") {
+			r.ToExchange = &exchange
+		}
+		if cmd.Flags().Changed("routing-key") {
+			r.RoutingKey = &key
+		}
+		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (*brokerv1.StartOperationResponse, error) {
+			return x.MoveMessages(ctx, r)
+		})
+	}
+	return cmd
+}
+
+func newRedrive(s *session) *cobra.Command {
+	toExchange := false
+	cmd := &cobra.Command{
+		Use: "redrive QUEUE", Short: "Move chosen dead letters back to the queues that they died in first, each once", Args: exactArgs("QUEUE"),
+		Example: "  quoratectl queue redrive dead --death-queue orders --rate 50",
+	}
+	c := newChoice(s, cmd)
+	cmd.Flags().BoolVar(&toExchange, "to-exchange", false, "through the exchanges that they came from, instead of straight to the queues")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.start(cmd, args[0], func(ctx context.Context, x *client.Client) (*brokerv1.StartOperationResponse, error) {
+			return x.RedriveMessages(ctx, &brokerv1.RedriveMessagesRequest{Job: c.r, ToExchange: toExchange})
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,29 @@
+package deadletter
+
+import (
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Explanation tells where a message that leaves its queue would go (G-20).
+type Explanation struct {
+	Rule    Rule            // in force for the queue
+	Message message.Message // as it would arrive; zero where there is no rule or exchange
+	Targets []id.QueueUID   // ascending
+	Cyclic  []id.QueueUID   // routed to and left out (DL-41)
+	Cause   Cause           // why there are no targets; CauseNone: there are some
+	Why     string          // the same, for people
+}
+
+// Explain routes a message of the queue by the view as the Forwarder would, had it left the
+// queue as d says; d.Body only decides where an exchange takes any of its bindings.
+func Explain(v *catalog.View, rt Router, rec *catalog.QueueRecord, m *message.Message, d quorumq.Discarded) Explanation {
+	rule := rt.Rule(rec)
+	if cause, text := barred(v, rec, rule, &d); cause != CauseNone {
+		return Explanation{Rule: rule, Cause: cause, Why: text}
+	}
+	r := routeMessage(v, rt, rec, rule, &d, m, nil)
+	return Explanation{Rule: rule, Message: r.msg, Targets: r.targets, Cyclic: r.cyclic, Cause: r.cause, Why: r.text}
+}

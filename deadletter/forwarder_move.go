@@ -1,0 +1,72 @@
+package deadletter
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// routeMoved finds where a moved message goes (G-13). It dies no death, so that there are
+// no cycles, and is as it was but for exchange and keys where those are what it is moved to.
+func routeMoved(v *catalog.View, rt Router, rec *catalog.QueueRecord, d *quorumq.Discarded, m *message.Message, dst []id.QueueUID) routed {
+	r := routed{msg: *m}
+	switch d.To.Kind {
+	case quorumq.ToQueue:
+		return r.toQueue(v, rec.VHost, d.To.Name, dst)
+	case quorumq.ToExchange:
+		r.msg.Exchange = d.To.Name
+		if d.To.HasKey {
+			replaceKeys(&r.msg, d.To.Key)
+		}
+	case quorumq.ToOrigin, quorumq.ToOriginExchange:
+		if len(m.Deaths) == 0 {
+			r.cause, r.text = CauseUnroutable, "the message has not died anywhere: it has no queue to go back to"
+			return r
+		}
+		asBefore(&r.msg)
+		if d.To.Kind == quorumq.ToOrigin {
+			return r.toQueue(v, rec.VHost, m.FirstDeath.Queue, dst)
+		}
+	default:
+		r.cause, r.text = CauseUnroutable, "the message is moved to what this version does not know"
+		return r
+	}
+	if _, ok := v.Exchange(rec.VHost, r.msg.Exchange); !ok {
+		r.cause, r.key = CauseNoExchange, r.msg.Exchange
+		r.text = fmt.Sprintf("exchange %q, to which messages are moved, does not exist; declare it", r.msg.Exchange)
+		return r
+	}
+	var err error
+	r.targets, err = v.Route(rec.VHost, r.msg.Exchange, Publication(rt, rec, d, &r.msg), dst)
+	if err != nil || len(r.targets) == 0 {
+		r.cause, r.key = CauseUnroutable, r.msg.Exchange+"\x00"+r.msg.PrimaryKey()
+		r.text = fmt.Sprintf("exchange %q routes key %q to no queue; bind one", r.msg.Exchange, r.msg.PrimaryKey())
+	}
+	return r
+}
+
+// toQueue sends the message straight to a queue.
+func (r routed) toQueue(v *catalog.View, vhost, name string, dst []id.QueueUID) routed {
+	q, ok := v.Queue(vhost, name)
+	if !ok {
+		r.cause, r.key = CauseNoQueue, name
+		r.text = fmt.Sprintf("queue %q, where messages are moved to, does not exist; declare it", name)
+		return r
+	}
+	r.targets = append(dst, q.UID)
+	return r
+}
+
+// asBefore gives a dead letter the exchange and keys that it had before it died first. The
+// first death may be forgotten, as those of MaxDeaths queues are kept: then the keys stay.
+func asBefore(m *message.Message) {
+	m.Exchange = m.FirstDeath.Exchange
+	for i := range m.Deaths {
+		if d := &m.Deaths[i]; d.Queue == m.FirstDeath.Queue && d.Reason == m.FirstDeath.Reason {
+			m.RoutingKeys, m.BCCCount = d.RoutingKeys, 0
+		}
+	}
+}
