@@ -22,6 +22,7 @@ const (
 	rounds    = 3
 	roundTime = 1500 * time.Millisecond
 	heldTime  = 4 * time.Second
+	loadTime  = time.Second // of the load alone
 )
 
 func lengthOf(d time.Duration) time.Duration {
@@ -139,28 +140,38 @@ func (q *queue) Restore(state []byte) (err error) {
 	return err
 }
 
-// BenchmarkHeld offers 300,000 messages a second to one queue, in commands of 64, and
-// leaves the making of entries to the group. Messages stay in the queue.
-func BenchmarkHeld(b *testing.B) {
-	const perSecond, each = 300_000, 64
-	w := newWorld(b, worldConfig[uint64, struct{}]{store: shared, groups: 1, machine: func() raftfsm.Machine[uint64, struct{}] {
-		return &queue{Queue: quorumq.New(firstGroup, quorumq.DefaultConfig())}
-	}})
+// enqueues makes commands of one publisher that enqueue so many messages each.
+func enqueues(each int) func(int) raftfsm.Command {
 	body := command(each).Bodies
 	enqueue := &quorumq.Enqueue{Enqueuer: quorumq.EnqueuerKey{Node: "n1", Epoch: 1}, First: 1}
 	for range each {
 		enqueue.Messages = append(enqueue.Messages, quorumq.NewMessage{Size: bodyBytes, TTLMs: quorumq.Unlimited, Priority: quorumq.DefaultPriority})
 	}
-	next := func(int) raftfsm.Command {
+	return func(int) raftfsm.Command {
 		c := raftfsm.Command{Header: quorumq.AppendCommand(nil, enqueue), Bodies: body}
-		enqueue.First += each
+		enqueue.First += quorumq.Seq(each)
 		return c
 	}
-	var reached, p50, p99, cores []float64
+}
+
+// BenchmarkHeld offers 300,000 messages a second to one queue, in commands of 64, and
+// leaves the making of entries to the group. Messages stay in the queue. The processor time
+// is that of members and load together; the load alone is measured in turns with it.
+func BenchmarkHeld(b *testing.B) {
+	const perSecond, each = 300_000, 64
+	w := newWorld(b, worldConfig[uint64, struct{}]{store: shared, groups: 1, machine: func() raftfsm.Machine[uint64, struct{}] {
+		return &queue{Queue: quorumq.New(firstGroup, quorumq.DefaultConfig())}
+	}})
+	next, unused := enqueues(each), enqueues(each)
+	var reached, p50, p99, cores, ofLoad, entries, syncs []float64
 	for range b.N {
 		for range rounds {
-			h := hold(w, next, each, float64(perSecond)/each, lengthOf(heldTime))
+			entriesBefore, syncsBefore := w.work()
+			h := hold(w, w.leaders[0].Submit, next, each, float64(perSecond)/each, lengthOf(heldTime))
+			e, s := w.work()
+			entries, syncs = append(entries, (e-entriesBefore)/h.elapsed), append(syncs, (s-syncsBefore)/h.elapsed)
 			reached, cores = append(reached, h.reached), append(cores, h.cores)
+			ofLoad = append(ofLoad, hold(w, nobody, unused, each, float64(perSecond)/each, lengthOf(loadTime)).cores)
 			p50, p99 = append(p50, float64(h.p50.Microseconds())/1e3), append(p99, float64(h.p99.Microseconds())/1e3)
 		}
 	}
@@ -168,6 +179,9 @@ func BenchmarkHeld(b *testing.B) {
 	b.ReportMetric(median(p50), "ms-p50")
 	b.ReportMetric(median(p99), "ms-p99")
 	b.ReportMetric(median(cores), "cores")
+	b.ReportMetric(median(ofLoad), "load-cores")
+	b.ReportMetric(median(entries), "entries/s")
+	b.ReportMetric(median(syncs), "syncs/s")
 	for _, n := range w.nodes {
 		if err := n.log.Failed(); err != nil {
 			b.Fatal(err)

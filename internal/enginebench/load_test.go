@@ -114,12 +114,21 @@ func (w *world[R, E]) await(work *sync.WaitGroup) {
 type held struct {
 	offered, reached float64 // messages per second
 	p50, p99         time.Duration
-	cores            float64
+	cores, elapsed   float64 // of the whole process; seconds
+}
+
+// submitter takes a command and answers it some time: a group, or nobody.
+type submitter[R any] func(c raftfsm.Command, done func(R, error))
+
+// nobody answers at once, to see what the load itself costs.
+func nobody[R any](_ raftfsm.Command, done func(R, error)) {
+	var none R
+	done(none, nil)
 }
 
 // hold offers commands on the clock, whatever became of those before. A commit's time
 // counts from when its command was due.
-func hold[R, E any](w *world[R, E], next func(i int) raftfsm.Command, each int, perSecond float64, during time.Duration) held {
+func hold[R, E any](w *world[R, E], to submitter[R], next func(i int) raftfsm.Command, each int, perSecond float64, during time.Duration) held {
 	w.b.Helper()
 	count := int(perSecond * during.Seconds())
 	took := make([]time.Duration, count)
@@ -133,7 +142,7 @@ func hold[R, E any](w *world[R, E], next func(i int) raftfsm.Command, each int, 
 			time.Sleep(wait)
 		}
 		work.Add(1)
-		w.leaders[0].Submit(next(i), func(_ R, err error) {
+		to(next(i), func(_ R, err error) {
 			switch {
 			case errors.Is(err, raftfsm.ErrBusy):
 				refused.Add(1)
@@ -154,8 +163,17 @@ func hold[R, E any](w *world[R, E], next func(i int) raftfsm.Command, each int, 
 		offered: perSecond * float64(each),
 		reached: float64(count-int(refused.Load())) * float64(each) / elapsed,
 		p50:     took[count/2], p99: took[count*99/100],
-		cores: cpu.Seconds() / elapsed,
+		cores: cpu.Seconds() / elapsed, elapsed: elapsed,
 	}
+}
+
+// work counts what the world has done so far: entries of the first group, and syncs of a
+// node's log, on average.
+func (w *world[R, E]) work() (entries, syncs float64) {
+	for _, n := range w.nodes {
+		syncs += float64(n.log.Stats().Syncs) / float64(len(w.nodes))
+	}
+	return float64(w.leaders[0].Stats().Entries), syncs
 }
 
 func median(of []float64) float64 {
