@@ -119,13 +119,22 @@ func TestMachineWithoutLeadCommand(t *testing.T) {
 
 func TestSubmitKeepsOrder(t *testing.T) {
 	t.Parallel()
-	const n = 3000
 	c := newCluster(t, 3, func(_ *member, config *Config[reply, string]) {
 		config.MaxBatchCommands, config.MaxInFlight = 7, 5
 	})
+	// On a busy machine the lead may be lost on the way, which is not what is looked at.
+	until(t, "a leader that answers all", func() bool { return keepsOrder(t, c) })
+}
+
+// keepsOrder submits commands to the leader and checks the order of replies and log. It
+// returns false if the leader has not kept its lead.
+func keepsOrder(t *testing.T, c *testCluster) bool {
+	t.Helper()
+	const n = 3000
 	g := c.leader().group
 	var mu sync.Mutex
 	var order []string
+	kept := true
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Add(1)
@@ -133,19 +142,26 @@ func TestSubmitKeepsOrder(t *testing.T) {
 			defer wg.Done()
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
+			var lost *NotLeaderError
+			if errors.Is(err, ErrUnknownOutcome) || errors.As(err, &lost) {
+				kept = false
+			} else if err != nil {
 				t.Errorf("command %d: %v", i, err)
 			}
 			order = append(order, r.Header)
 		})
 	}
 	wg.Wait()
+	if !kept {
+		return false
+	}
 	if len(order) != n || !slices.IsSortedFunc(order, func(a, b string) int { return len(a)*10 - len(b)*10 + strings.Compare(a, b) }) {
 		t.Errorf("%d replies out of order", len(order))
 	}
-	if got := c.leader().headers(); !slices.Equal(got, order) {
+	if got := c.leader().headers(); len(got) < n || !slices.Equal(got[len(got)-n:], order) {
 		t.Error("log order differs from the order of replies")
 	}
+	return true
 }
 
 func TestBackPressure(t *testing.T) {
