@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/placement"
@@ -20,6 +22,9 @@ const maxParallelMoves = 4
 // balanceRounds bounds how often leaders are looked at while they are balanced: some may
 // be unknown for a moment, or move by themselves.
 const balanceRounds = 3
+
+// leaderWait bounds the wait for the leaders of queues that were moved.
+const leaderWait = 10 * time.Second
 
 // placementState returns what plans are made from: all queues, those movable that the
 // filter chooses and that do not change just now. Nodes that drain, or do not answer, get
@@ -48,6 +53,22 @@ func (c *Cluster) placementState(movable func(*catalog.QueueRecord) bool, lost m
 		})
 	}
 	return s
+}
+
+// ledState is placementState once the leaders of the queues that were moved are known: a
+// queue between two leaders counts for neither, and the plan would move others in its
+// place. After leaderWait it is planned without those that have none yet.
+func (c *Cluster) ledState(ctx context.Context, f QueueFilter, moved []placement.Move) placement.State {
+	begun := time.Now()
+	for {
+		s := c.placementState(f.Matches, nil)
+		between := slices.ContainsFunc(s.Groups, func(g placement.Group) bool {
+			return g.Leader == "" && slices.ContainsFunc(moved, func(m placement.Move) bool { return m.Group == g.UID })
+		})
+		if !between || time.Since(begun) > leaderWait || pause(ctx, joinTick) != nil {
+			return s
+		}
+	}
 }
 
 // askNodes asks the registered nodes, this one included, what they host; those that answer.
@@ -117,17 +138,18 @@ func (c *Cluster) Rebalance(ctx context.Context, f QueueFilter, report func(Prog
 	if err := c.checkOperation(f); err != nil {
 		return err
 	}
-	err := c.move(ctx, placement.Spread(c.placementState(f.Matches, nil)), report,
+	moves := placement.Spread(c.placementState(f.Matches, nil))
+	err := c.move(ctx, moves, report,
 		func(ctx context.Context, m placement.Move, report func(Progress)) error {
 			return c.ReplaceMember(ctx, m.Group, m.Leave, m.Join, report)
 		})
 	// Members that moved have let leadership go wherever it went.
 	for range balanceRounds {
-		transfers := placement.Balance(c.placementState(f.Matches, nil))
+		transfers := placement.Balance(c.ledState(ctx, f, moves))
 		if len(transfers) == 0 || ctx.Err() != nil {
 			break
 		}
-		moves := make([]placement.Move, len(transfers))
+		moves = make([]placement.Move, len(transfers))
 		for i, t := range transfers {
 			moves[i] = placement.Move{Group: t.Group, Join: t.To, Leave: t.From}
 		}
