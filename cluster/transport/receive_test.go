@@ -58,8 +58,8 @@ func TestReceive(t *testing.T) {
 		all = append(all, <-held) // although none was answered
 	}
 	select {
-	case <-results:
-		t.Error("a call ended before it was answered")
+	case err := <-results:
+		t.Errorf("a call ended before it was answered: %v", err)
 	case <-to.Consumer():
 		t.Error("a call went to the Consumer")
 	default:
