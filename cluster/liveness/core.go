@@ -241,11 +241,16 @@ func (c *core) calm() bool {
 	return true
 }
 
-// doubtful returns the groups that are not as they should be.
-func (c *core) doubtful() []id.GroupID {
+// doubtful returns groups that are not as they should be: all, or up to a number of each kind,
+// others each time.
+func (c *core) doubtful(most int) []id.GroupID {
 	var all []id.GroupID
 	for _, set := range []map[id.GroupID]*member{c.needs, c.starved, c.unproven} {
+		n := 0
 		for g := range set {
+			if n++; n > most {
+				break
+			}
 			all = append(all, g)
 		}
 	}

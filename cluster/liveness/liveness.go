@@ -111,6 +111,11 @@ const (
 	// again, and members without a configuration, should a change have gone unnoticed. At rest
 	// it is Config.Rest.
 	checkEvery = 400 * time.Millisecond
+	// maxChecked bounds how many of each kind of these are looked at each time: after a start
+	// thousands are in need, and a look at each of them is half of what the node could do.
+	maxChecked = 512
+	// maxLocked bounds the groups of a survey that are answered without letting others in.
+	maxLocked = 64
 	// sweepChecks is in how many such checks all other groups are looked at once.
 	sweepChecks = 60
 )

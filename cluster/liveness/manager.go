@@ -149,19 +149,25 @@ func (m *Manager) HandleBeat(from transport.Peer, b transport.Beat) {
 // Answer answers a peer's survey. A group that is led here tells its followers so.
 func (m *Manager) Answer(groups []Surveyed) []Answer {
 	answers := make([]Answer, len(groups))
-	for i, s := range groups {
+	members := make([]Group, len(groups))
+	for from := 0; from < len(groups); from += maxLocked {
+		to := min(from+maxLocked, len(groups))
 		m.mu.Lock()
-		member, now := m.groups[s.Group], time.Now()
-		m.observe(now, s.Group)
-		answers[i] = m.core.answer(now, s.Group)
+		now := time.Now()
+		for i, s := range groups[from:to] {
+			m.observe(now, s.Group)
+			members[from+i], answers[from+i] = m.groups[s.Group], m.core.answer(now, s.Group)
+		}
 		m.mu.Unlock()
+	}
+	for i, s := range groups {
 		a := &answers[i]
 		if a.Leads && s.LastIndex > 0 { // without a log it asks for the answer alone
-			member.Push()
+			members[i].Push()
 		}
 		if a.Votes {
 			var err error
-			a.LastTerm, a.LastIndex, err = member.Position()
+			a.LastTerm, a.LastIndex, err = members[i].Position()
 			a.Votes = err == nil
 		}
 	}
@@ -254,7 +260,7 @@ func (m *Manager) check(now time.Time) {
 		return
 	}
 	m.checked = now
-	for _, g := range m.core.doubtful() {
+	for _, g := range m.core.doubtful(maxChecked) {
 		m.observe(now, g)
 	}
 	for g := range m.core.outside {

@@ -86,3 +86,26 @@ func TestPatienceAfterFailures(t *testing.T) {
 		t.Errorf("after 40 that were ended the next one is ended after %v", last)
 	}
 }
+
+// Where thousands are in need, a look takes some of them, and by and by all.
+func TestDoubtfulAreLookedAtInTurn(t *testing.T) {
+	const groups, most = 300, 20
+	k := newTestCore("a")
+	for g := range id.GroupID(groups) {
+		k.observe(start(), g, follower("b", 5)) // b was never seen
+	}
+	seen := map[id.GroupID]bool{}
+	for range 100_000 {
+		some := k.doubtful(most)
+		if len(some) != most {
+			t.Fatalf("%d of %d groups at once, want %d", len(some), groups, most)
+		}
+		for _, g := range some {
+			seen[g] = true
+		}
+		if len(seen) == groups {
+			return
+		}
+	}
+	t.Errorf("%d of %d groups were never looked at", groups-len(seen), groups)
+}

@@ -50,24 +50,27 @@ func (m *Manager) survey(ctx context.Context, r round) {
 		})
 	}
 	all.Wait()
+	for _, i := range m.conclude(r.groups, mine, answers) {
+		m.act(ctx, r.groups[i], r.members[i].Campaign)
+	}
+}
+
+// conclude returns which of the groups, by their places, shall campaign. It takes the lock once:
+// a crowd of others wants it too.
+func (m *Manager) conclude(groups []id.GroupID, mine map[id.GroupID]Surveyed, answers map[id.GroupID]map[id.NodeID]Answer) []int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	now := time.Now()
-	for i, g := range r.groups {
-		at, readable := mine[g]
-		m.mu.Lock()
-		campaign := false
-		if readable {
-			campaign = m.core.conclude(now, at, answers[g])
-		} else {
+	var campaign []int
+	for i, g := range groups {
+		if at, readable := mine[g]; !readable {
 			m.core.acted(now, g)
-		}
-		if campaign {
+		} else if m.core.conclude(now, at, answers[g]) {
 			m.stats.Campaigns++
-		}
-		m.mu.Unlock()
-		if campaign {
-			m.act(ctx, g, r.members[i].Campaign)
+			campaign = append(campaign, i)
 		}
 	}
+	return campaign
 }
 
 // askAbout asks a node about groups. One that does not answer in time has no answers.
