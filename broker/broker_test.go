@@ -32,7 +32,7 @@ func TestNotAttached(t *testing.T) {
 		"consume": func() error { _, err := b.Consume(ctx, Consume{VHost: "/", Queue: "q"}); return err },
 		"get":     func() error { _, err := b.Get(ctx, "/", "q", true); return err },
 		"settle": func() error {
-			return b.SettleToken(ctx, encodeToken(cluster.ConsumerToken{Queue: 1024}), Ack, false, nil)
+			return b.SettleToken(ctx, encodeToken(cluster.ConsumerToken{Queue: 1024}), Ack, false, nil, Delay{})
 		},
 		"exchange":        func() error { _, err := b.DeclareExchange(ctx, Exchange{VHost: "/", Name: "x"}, false); return err },
 		"delete exchange": func() error { return b.DeleteExchange(ctx, "/", "x", false) },
@@ -275,14 +275,49 @@ func TestDecision(t *testing.T) {
 	}{
 		{Ack, false, nil, ""},
 		{Return, true, ann, ""},
+		{Return, false, message.Table{{Name: "x-opt-delivery-time", Value: message.Int64(5)}}, ""},
+		{Return, false, message.Table{{Name: "x-opt-delivery-time", Value: message.Int64(-5)}}, "x-opt-delivery-time = -5: want an integer"},
+		{Return, false, message.Table{{Name: "x-opt-delivery-time", Value: message.String("soon")}}, "want an integer"},
 		{Discard, false, ann, ""},
 		{0, false, nil, "outcome: not set"},
 		{Ack, true, nil, "an ack carries neither"},
 		{Return, false, message.Table{{Name: "why"}}, `annotations = why: names must start with "x-"`},
 	} {
-		_, err := decision(row.o, row.failed, row.ann, Error{Kind: "queue", Name: "q"})
+		_, err := decision(row.o, row.failed, row.ann, Delay{}, Error{Kind: "queue", Name: "q"})
 		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
 			t.Errorf("%+v: %v", row, err)
+		}
+	}
+}
+
+// DR-4: a return may say when, by a time, by a delay, or by an annotation.
+func TestDecisionDelay(t *testing.T) {
+	annotated := message.Table{{Name: annotationDeliveryTime, Value: message.Int64(7000)}}
+	for _, row := range []struct {
+		o     Outcome
+		delay Delay
+		ann   message.Table
+		want  quorumq.Delay
+		fault string
+	}{
+		{Return, Delay{}, nil, quorumq.Delay{}, ""},
+		{Return, Delay{AtMs: 5000}, nil, quorumq.Delay{At: 5000}, ""},
+		{Return, Delay{AfterMs: 5}, annotated, quorumq.Delay{Ms: 5}, ""},
+		{Return, Delay{}, annotated, quorumq.Delay{At: 7000}, ""},
+		{Discard, Delay{}, annotated, quorumq.Delay{}, ""},
+		{Discard, Delay{AfterMs: 5}, nil, quorumq.Delay{}, "only a return can be delayed"},
+		{Ack, Delay{AfterMs: 5}, nil, quorumq.Delay{}, "an ack carries neither"},
+		{Return, Delay{AfterMs: 5, AtMs: 5000}, nil, quorumq.Delay{}, "deliver_at = 5000: comes with a delay as well"},
+		{Return, Delay{AfterMs: -1}, nil, quorumq.Delay{}, "delay = -1: want 0 to 315360000000 milliseconds"},
+		{Return, Delay{AfterMs: MaxDelayMs + 1}, nil, quorumq.Delay{}, "want 0 to"},
+		{Return, Delay{AtMs: -1}, nil, quorumq.Delay{}, "deliver_at = -1: want milliseconds"},
+	} {
+		d, err := decision(row.o, false, row.ann, row.delay, Error{Kind: "queue", Name: "q"})
+		if row.fault == "" && err != nil || row.fault != "" && (err == nil || !strings.Contains(err.Error(), row.fault)) {
+			t.Errorf("%+v: %v", row, err)
+		}
+		if err == nil && d.Delay != row.want {
+			t.Errorf("%+v: delay %+v", row, d.Delay)
 		}
 	}
 }

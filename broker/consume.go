@@ -53,6 +53,7 @@ type Settlement struct {
 	Outcome     Outcome
 	Failed      bool
 	Annotations message.Table // names start with "x-" (DEL-11)
+	Delay       Delay         // with Return only
 }
 
 // MaxSettlementIDs bounds Settlement.IDs.
@@ -355,7 +356,7 @@ func (c *Consumer) AddCredit(n uint32) error {
 // Settle takes decisions and returns the ids that were not this consumer's to decide:
 // never delivered, or decided before (DEL-6). It does not wait: see Flush.
 func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
-	d, err := decision(s.Outcome, s.Failed, s.Annotations, c.about)
+	d, err := decision(s.Outcome, s.Failed, s.Annotations, s.Delay, c.about)
 	if err != nil {
 		return nil, err
 	}
@@ -423,7 +424,7 @@ func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 func (c *Consumer) Close() { c.c.Close() }
 
 // decision checks and converts what a client decided.
-func decision(o Outcome, failed bool, annotations message.Table, about Error) (cluster.Decision, error) {
+func decision(o Outcome, failed bool, annotations message.Table, delay Delay, about Error) (cluster.Decision, error) {
 	about.Class = PreconditionFailed
 	var d cluster.Decision
 	switch o {
@@ -438,13 +439,16 @@ func decision(o Outcome, failed bool, annotations message.Table, about Error) (c
 		return d, &about
 	}
 	if o == Ack {
-		if failed || len(annotations) > 0 {
-			about.Arg, about.Reason = "outcome", "an ack carries neither failed nor annotations; the message is gone"
+		if failed || len(annotations) > 0 || delay != (Delay{}) {
+			about.Arg, about.Reason = "outcome", "an ack carries neither failed, annotations nor delay; the message is gone"
 			return d, &about
 		}
 		return d, nil
 	}
 	d.Failed = failed
+	if d.Delay, about.Arg, about.Value, about.Reason = delay.of(o, annotations); about.Reason != "" {
+		return d, &about
+	}
 	if len(annotations) == 0 {
 		return d, nil
 	}

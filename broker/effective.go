@@ -27,7 +27,10 @@ func (b *Broker) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Co
 	c := quorumq.Config{
 		MaxLength:             e.MaxLength,
 		MaxLengthBytes:        e.MaxLengthBytes,
-		MaxLengthTotal:        quorumq.Unlimited,
+		MaxLengthTotal:        e.MaxLengthTotal,
+		FairPriorities:        e.FairPriorities,
+		ReturnToPlace:         e.ReturnToPlace,
+		Retry:                 retryConfig(&e.Retry),
 		MessageTTLMs:          e.MessageTTLMs,
 		DeliveryLimit:         e.DeliveryLimit,
 		DisconnectedTimeoutMs: e.DisconnectedTimeoutMs,
@@ -44,11 +47,43 @@ func (b *Broker) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Co
 	case policy.RejectPublishDLX:
 		c.Overflow = quorumq.OverflowRejectPublishDLX
 	}
+	switch e.OverflowVictim {
+	case policy.VictimHead:
+		c.Victim = quorumq.VictimHead
+	case policy.VictimLowestPriority:
+		c.Victim = quorumq.VictimLowestPriority
+	case policy.VictimOldest:
+		c.Victim = quorumq.VictimOldest
+	}
 	if s, ok := e.EffectiveStrategy(); ok { // DL-2, DL-20
 		c.DeadLetter = quorumq.DeadLetterAtMostOnce
 		if s == policy.AtLeastOnce {
 			c.DeadLetter = quorumq.DeadLetterAtLeastOnce
 		}
+	}
+	return c
+}
+
+func retryConfig(r *policy.Retry) quorumq.Retry {
+	c := quorumq.Retry{
+		JitterPercent: uint8(r.JitterPercent), MinMs: r.MinMs, MaxMs: r.MaxMs, Steps: uint8(len(r.StepsMs)),
+	}
+	copy(c.StepsMs[:], r.StepsMs)
+	switch r.Type {
+	case policy.RetryDisabled:
+		return quorumq.Retry{}
+	case policy.RetryAll:
+		c.Type = quorumq.RetryAll
+	case policy.RetryFailed:
+		c.Type = quorumq.RetryFailed
+	case policy.RetryReturned:
+		c.Type = quorumq.RetryReturned
+	}
+	switch {
+	case c.Steps > 0:
+		c.Backoff = quorumq.BackoffSteps
+	case r.Exponential:
+		c.Backoff = quorumq.BackoffExponential
 	}
 	return c
 }

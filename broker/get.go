@@ -45,7 +45,7 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 }
 
 // SettleToken decides about a message that Get took, on whatever node (AM-8).
-func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, failed bool, annotations message.Table) error {
+func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, failed bool, annotations message.Table, delay Delay) error {
 	about := Error{Kind: "message", Arg: "settle_token"}
 	t, err := decodeToken(token)
 	if err != nil {
@@ -67,7 +67,7 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 	if err := b.permit(ctx, queueOf(about.VHost, about.Name), read); err != nil {
 		return err
 	}
-	d, err := decision(o, failed, annotations, about)
+	d, err := decision(o, failed, annotations, delay, about)
 	if err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ type Publish struct {
 	// recognise a repeat; nil: repeats are not recognised. The id must never change.
 	Producer    *ProducerID
 	ProducerSeq uint64
+	// Delay says when it is to be ready in its queues (DLY-1).
+	Delay Delay
 	// Token comes back in the Result.
 	Token uint64
 	// Sender is who publishes; nil is nobody, which is enough where nobody logs in.
@@ -92,6 +94,7 @@ type publishing struct {
 	msg     message.Message
 	keys    []string
 	uids    []id.QueueUID
+	later   quorumq.Delay
 	targets []*publishTarget
 	waiting atomic.Int32
 }
@@ -126,6 +129,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	b.counters.published.Add(1)
 	stored := message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
 	nm := newMessage(m, ttl)
+	nm.Delay = p.later
 	for len(p.targets) < n {
 		p.targets = append(p.targets, newPublishTarget(p))
 	}
@@ -208,6 +212,9 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 		if err := message.CheckLimits(&p.msg, p.b.cfg.MaxBodyBytes); err != nil {
 			return 0, translate(err, aboutMessage(m))
 		}
+	}
+	if p.later, err = p.delay(m); err != nil {
+		return 0, err
 	}
 	p.uids, err = v.Route(m.VHost, m.Exchange, &catalog.Publication{
 		Keys: p.msg.RoutingKeys, Headers: p.msg.Headers, Properties: &p.msg.Properties,

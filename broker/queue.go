@@ -200,7 +200,7 @@ func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, a
 
 // Deleted tells what was lost with a queue.
 type Deleted struct {
-	Ready, Unsettled, Backlog uint64
+	Ready, Unsettled, Delayed, Backlog uint64
 }
 
 // DeleteQueue removes a queue; a missing one is fine. With ifUnused it must have no
@@ -227,7 +227,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, ifUnused, 
 	switch {
 	case err == nil:
 		o := &s.Overview
-		gone = Deleted{Ready: o.Ready, Unsettled: o.Unsettled, Backlog: o.Backlog}
+		gone = Deleted{Ready: o.Ready, Unsettled: o.Unsettled, Delayed: o.Delayed, Backlog: o.Backlog}
 		if err := deletable(o, ifUnused, ifEmpty, about); err != nil {
 			return Deleted{}, err
 		}
@@ -241,7 +241,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, ifUnused, 
 
 func deletable(o *quorumq.Overview, ifUnused, ifEmpty bool, about Error) error {
 	about.Class, about.State, about.Value = PreconditionFailed, true, "true"
-	messages := o.Ready + o.Unsettled + o.Backlog
+	messages := o.Ready + o.Unsettled + o.Delayed + o.Backlog
 	switch {
 	case ifUnused && o.Consumers > 0:
 		about.Arg = "if_unused"
@@ -249,7 +249,8 @@ func deletable(o *quorumq.Overview, ifUnused, ifEmpty bool, about Error) error {
 	case ifEmpty && messages > 0:
 		about.Arg = "if_empty"
 		about.Reason = "holds " + strconv.FormatUint(messages, 10) + " messages (ready " + strconv.FormatUint(o.Ready, 10) +
-			", unacknowledged " + strconv.FormatUint(o.Unsettled, 10) + ", waiting to be dead-lettered " +
+			", unacknowledged " + strconv.FormatUint(o.Unsettled, 10) + ", delayed " + strconv.FormatUint(o.Delayed, 10) +
+			", waiting to be dead-lettered " +
 			strconv.FormatUint(o.Backlog, 10) + "); purge it, or delete it without if_empty"
 	default:
 		return nil
@@ -257,7 +258,18 @@ func deletable(o *quorumq.Overview, ifUnused, ifEmpty bool, about Error) error {
 	return &about
 }
 
-// PurgeQueue removes ready messages and the dead-letter backlog, and returns how many
+// RetryDelayed makes up to limit of a queue's delayed messages ready at once, those that are
+// due first; 0 stands for all. It returns how many (DR-6).
+func (b *Broker) RetryDelayed(ctx context.Context, vhost, name string, limit uint64) (uint64, error) {
+	q, about, err := b.queueToRead(ctx, vhost, catalog.StripName(name))
+	if err != nil {
+		return 0, err
+	}
+	n, err := q.RetryDelayed(ctx, limit)
+	return n, translate(err, about)
+}
+
+// PurgeQueue removes ready and delayed messages and the dead-letter backlog, and returns how many
 //
 func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, error) {
 	q, about, err := b.queueToRead(ctx, vhost, catalog.StripName(name))

@@ -44,6 +44,8 @@ type Queue struct {
 type QueueStats struct {
 	Ready, Returned, Unsettled, Backlog       uint64
 	ReadyBytes, UnsettledBytes, BacklogBytes  uint64
+	Delayed, DelayedBytes                     uint64
+	NextDelayedAtMs                           int64 // when the first delayed message is due; 0: none (DR-3)
 	Consumers                                 int
 	ReadyByPriority                           [32]uint64
 	OldestMessageAgeMs                        uint64 // of ready messages; 0: none
@@ -153,7 +155,8 @@ func runningMembers(ctx context.Context, c *cluster.Cluster, members []id.NodeID
 
 func queueStats(o *quorumq.Overview) *QueueStats {
 	s := &QueueStats{
-		Ready: o.Ready, Returned: o.Returned, Unsettled: o.Unsettled, Backlog: o.Backlog,
+		Ready: o.Ready, Returned: o.Returned, Unsettled: o.Unsettled, Backlog: o.Backlog, Delayed: o.Delayed,
+		DelayedBytes: o.DelayedBytes, NextDelayedAtMs: int64(o.NextDelayed),
 		ReadyBytes: o.ReadyBytes, UnsettledBytes: o.UnsettledBytes, BacklogBytes: o.BacklogBytes,
 		Consumers: o.Consumers, ReadyByPriority: o.ReadyByPriority,
 		Enqueued: o.Enqueued, Refused: o.Refused, Delivered: o.Delivered, Redelivered: o.Redelivered,

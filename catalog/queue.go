@@ -25,7 +25,8 @@ func QueueArgumentKnown(name string) bool {
 	switch name {
 	case argQueueType, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires", "x-expires-if-empty",
 		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-delivery-limit",
-		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-single-active-consumer",
+		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-delayed-retry-backoff", "x-delayed-retry-jitter",
+		"x-max-length-total", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
 		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",
 		"x-quorum-target-group-size", "x-queue-leader-locator", "x-max-in-memory-length", "x-max-in-memory-bytes",
 		"x-max-priority", "x-queue-mode", "x-queue-version", "x-max-age", "x-initial-cluster-size":

@@ -83,7 +83,17 @@ func (c *Client) DeleteQueue(ctx context.Context, r *brokerv1.DeleteQueueRequest
 	})
 }
 
-// PurgeQueue removes ready messages and the dead-letter backlog, and tells how many.
+// RetryDelayed makes up to limit of a queue's delayed messages ready at once, those that are
+// due first; 0 stands for all. It tells how many (DR-6).
+func (c *Client) RetryDelayed(ctx context.Context, vhost, name string, limit uint64) (uint64, error) {
+	r := &brokerv1.RetryDelayedRequest{Vhost: vhost, Name: name, Limit: limit}
+	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.RetryDelayedRequest) (*brokerv1.RetryDelayedResponse, error) {
+		return n.admin.RetryDelayed(ctx, r)
+	})
+	return out.GetMessages(), err
+}
+
+// PurgeQueue removes ready and delayed messages and the dead-letter backlog, and tells how many.
 func (c *Client) PurgeQueue(ctx context.Context, vhost, name string) (uint64, error) {
 	r := &brokerv1.PurgeQueueRequest{Vhost: vhost, Name: name}
 	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.PurgeQueueRequest) (*brokerv1.PurgeQueueResponse, error) {

@@ -243,9 +243,13 @@ func (s *Consumer) take() []*brokerv1.ConsumeRequest {
 	var last *brokerv1.Settlement
 	for i, d := range decided {
 		joins := i > 0 && last != nil && d.annotations == nil && last.GetAnnotations() == nil &&
-			last.GetOutcome() == d.Kind.proto() && last.GetFailed() == d.Failed && len(last.GetDeliveryIds()) < maxSettlementIDs
+			last.GetOutcome() == d.Kind.proto() && last.GetFailed() == d.Failed &&
+			last.GetDeliverAtMs() == atMs(d.DeliverAt) && last.GetDelayMs() == delayMs(d.DeliverAt, d.Delay) && len(last.GetDeliveryIds()) < maxSettlementIDs
 		if !joins {
-			last = &brokerv1.Settlement{Outcome: d.Kind.proto(), Failed: d.Failed, Annotations: d.annotations}
+			last = &brokerv1.Settlement{
+				Outcome: d.Kind.proto(), Failed: d.Failed, Annotations: d.annotations,
+				DeliverAtMs: atMs(d.DeliverAt), DelayMs: delayMs(d.DeliverAt, d.Delay),
+			}
 			out = append(out, &brokerv1.ConsumeRequest{Kind: &brokerv1.ConsumeRequest_Settlement{Settlement: last}})
 		}
 		last.DeliveryIds = append(last.DeliveryIds, d.id)

@@ -57,6 +57,10 @@ type Decision struct {
 	Failed bool
 	// Annotations are merged into the message; names must start with "x-".
 	Annotations Table
+	// DeliverAt, or else Delay, both in whole milliseconds, says when a returned message is to be
+	// ready again, whatever the queue's delayed retry says (DR-4); for Return only.
+	DeliverAt time.Time
+	Delay     time.Duration
 }
 
 // Delivery is a message handed to a consumer.
@@ -73,6 +77,11 @@ func (d *Delivery) Ack() error { return d.Decide(Decision{Kind: Ack}) }
 
 // Return gives the message back, as a failed delivery if failed is set (DEL-9).
 func (d *Delivery) Return(failed bool) error { return d.Decide(Decision{Kind: Return, Failed: failed}) }
+
+// ReturnAfter gives the message back, to be ready again after so long (DR-4).
+func (d *Delivery) ReturnAfter(failed bool, delay time.Duration) error {
+	return d.Decide(Decision{Kind: Return, Failed: failed, Delay: delay})
+}
 
 // Discard has the message dead-lettered with reason rejected.
 func (d *Delivery) Discard() error { return d.Decide(Decision{Kind: Discard, Failed: true}) }

@@ -34,7 +34,7 @@ func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 	if err != nil {
 		return err
 	}
-	r := &brokerv1.SettleRequest{SettleToken: token, Outcome: d.Kind.proto(), Failed: d.Failed, Annotations: annotations}
+	r := &brokerv1.SettleRequest{SettleToken: token, Outcome: d.Kind.proto(), Failed: d.Failed, Annotations: annotations, DeliverAtMs: atMs(d.DeliverAt), DelayMs: delayMs(d.DeliverAt, d.Delay)}
 	_, err = do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.SettleRequest) (*brokerv1.SettleResponse, error) {
 		return n.broker.Settle(ctx, r)
 	})

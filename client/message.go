@@ -18,6 +18,10 @@ type Message struct {
 	Body []byte
 	// Mandatory asks for the outcome Returned when no queue is routed to (PUB-3).
 	Mandatory bool
+	// DeliverAt, or else Delay, both in whole milliseconds, says when the message is to be ready in
+	// its queues: it is confirmed at once and its TTL begins when it is ready (DLY-1). Zero: at once.
+	DeliverAt time.Time
+	Delay     time.Duration
 }
 
 // Properties are AMQP's basic properties (MSG-1); a zero value is an absent property.
@@ -52,7 +56,24 @@ func (m *Message) proto() (*brokerv1.Message, error) {
 	return &brokerv1.Message{
 		Vhost: m.Vhost, Exchange: m.Exchange, RoutingKey: m.RoutingKey,
 		Properties: p, Body: m.Body, Mandatory: m.Mandatory,
+		DeliverAtMs: atMs(m.DeliverAt), DelayMs: delayMs(m.DeliverAt, m.Delay),
 	}, nil
+}
+
+// atMs returns a time as the API has it; 0: none.
+func atMs(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// delayMs returns a delay as the API has it, where no time goes before it.
+func delayMs(at time.Time, d time.Duration) int64 {
+	if !at.IsZero() || d == 0 {
+		return 0
+	}
+	return (d + time.Millisecond - 1).Milliseconds()
 }
 
 func (p *Properties) proto() (*brokerv1.Properties, error) {

@@ -66,6 +66,8 @@ type Decision struct {
 	Failed bool // counts as a failed delivery; not for Ack
 	// Annotations is the stored form of a table to be merged into the message; nil: none.
 	Annotations []byte
+	// Delay says when the messages are to be ready; for Return only (DR-4).
+	Delay quorumq.Delay
 }
 
 // Consumer is a consumer of this node's client. All methods may be called concurrently.
@@ -148,7 +150,7 @@ func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 	case Ack:
 		n = c.book.Settle(r)
 	case Return:
-		n = c.book.Return(r, d.Failed, d.Annotations)
+		n = c.book.Return(r, d.Failed, d.Annotations, d.Delay)
 	case Discard:
 		n = c.book.Discard(r, d.Failed, d.Annotations)
 	}

@@ -104,7 +104,7 @@ func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	case Ack:
 		cmd, bodies = &quorumq.Settle{Consumer: t.Consumer, Ranges: ranges}, nil
 	case Return:
-		cmd = &quorumq.Return{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil}
+		cmd = &quorumq.Return{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil, Delay: d.Delay}
 	case Discard:
 		cmd = &quorumq.Discard{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil}
 	default:

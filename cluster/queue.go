@@ -203,6 +203,30 @@ func (q *Queue) Move(ctx context.Context, m *quorumq.Move) (uint64, error) {
 	return r.Count, err
 }
 
+// RetryDelayed makes up to limit of the delayed messages ready, those that are due first; 0
+// stands for all that are delayed when it begins. It returns how many; with an error that
+// is how many were until then (DR-6).
+func (q *Queue) RetryDelayed(ctx context.Context, limit uint64) (uint64, error) {
+	done := uint64(0)
+	for {
+		ask := uint64(0)
+		if limit > 0 {
+			ask = limit - done
+		}
+		r, _, err := q.do(ctx, &quorumq.RetryDelayed{Limit: ask}, op{repeat: once})
+		if err != nil {
+			return done, err
+		}
+		done += r.Count
+		if limit == 0 {
+			limit = done + r.Left
+		}
+		if r.Count == 0 || done >= limit {
+			return done, nil
+		}
+	}
+}
+
 // Renew counts as a use of the queue (QX-2).
 func (q *Queue) Renew(ctx context.Context) error {
 	_, _, err := q.do(ctx, &quorumq.Renew{}, op{})

@@ -39,10 +39,19 @@ func (a *adminServer) DeleteQueue(ctx context.Context, req *brokerv1.DeleteQueue
 	if err != nil {
 		return nil, err
 	}
-	return &brokerv1.DeleteQueueResponse{Ready: d.Ready, Unsettled: d.Unsettled, Backlog: d.Backlog}, nil
+	return &brokerv1.DeleteQueueResponse{Ready: d.Ready, Unsettled: d.Unsettled, Backlog: d.Backlog, Delayed: d.Delayed}, nil
 }
 
-// PurgeQueue removes ready messages and the dead-letter backlog.
+// RetryDelayed makes delayed messages ready at once.
+func (a *adminServer) RetryDelayed(ctx context.Context, req *brokerv1.RetryDelayedRequest) (*brokerv1.RetryDelayedResponse, error) {
+	n, err := a.b.RetryDelayed(ctx, vhostOf(req.GetVhost()), req.GetName(), req.GetLimit())
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.RetryDelayedResponse{Messages: n}, nil
+}
+
+// PurgeQueue removes ready and delayed messages and the dead-letter backlog.
 func (a *adminServer) PurgeQueue(ctx context.Context, req *brokerv1.PurgeQueueRequest) (*brokerv1.PurgeQueueResponse, error) {
 	n, err := a.b.PurgeQueue(ctx, vhostOf(req.GetVhost()), req.GetName())
 	if err != nil {
@@ -94,9 +103,10 @@ func toQueue(q *broker.Queue) *brokerv1.Queue {
 
 func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
 	out := &brokerv1.QueueStats{
-		Messages:      s.Ready + s.Unsettled + s.Backlog,
+		Messages:      s.Ready + s.Unsettled + s.Delayed + s.Backlog,
 		MessagesReady: s.Ready, MessagesReadyReturned: s.Returned, MessagesUnacknowledged: s.Unsettled, MessagesDlx: s.Backlog,
-		MessageBytes:      s.ReadyBytes + s.UnsettledBytes + s.BacklogBytes,
+		MessagesDelayed: s.Delayed, MessageBytesDelayed: s.DelayedBytes, NextDelayedAtMs: s.NextDelayedAtMs,
+		MessageBytes:      s.ReadyBytes + s.UnsettledBytes + s.DelayedBytes + s.BacklogBytes,
 		MessageBytesReady: s.ReadyBytes, MessageBytesUnacknowledged: s.UnsettledBytes, MessageBytesDlx: s.BacklogBytes,
 		Consumers: uint32(s.Consumers), MessagesByPriority: make(map[uint32]uint64), OldestMessageAgeMs: s.OldestMessageAgeMs,
 		Published: s.Enqueued, Rejected: s.Refused, Delivered: s.Delivered, Redelivered: s.Redelivered, Acked: s.Settled,

@@ -137,7 +137,7 @@ func rules() map[string]rule {
 	name := brokerv1.Broker_ServiceDesc.ServiceName
 	add(name, anybody, "Publish", "PublishOne", "Consume", "Get", "Settle")
 	name = brokerv1.Admin_ServiceDesc.ServiceName
-	add(name, anybody, "DeclareQueue", "DeleteQueue", "PurgeQueue", "GetQueue", "DeclareExchange", "DeleteExchange", "Bind", "Unbind")
+	add(name, anybody, "DeclareQueue", "DeleteQueue", "PurgeQueue", "RetryDelayed", "GetQueue", "DeclareExchange", "DeleteExchange", "Bind", "Unbind")
 	add(name, ofVhost, "ListQueues", "ListExchanges", "ListBindings")
 	add(name, clusterStatus, "ClusterStatus")
 	add(name, monitoring, "ListOperations", "GetOperation", "WatchOperation")

@@ -144,6 +144,7 @@ func (x *consumeStream) settle(s *brokerv1.Settlement) (*brokerv1.Settled, error
 	}
 	unknown, err := x.c.Settle(&broker.Settlement{
 		IDs: s.GetDeliveryIds(), UpTo: s.GetUpTo(), Outcome: outcome(s.GetOutcome()), Failed: s.GetFailed(), Annotations: annotations,
+		Delay: broker.Delay{AtMs: s.GetDeliverAtMs(), AfterMs: s.GetDelayMs()},
 	})
 	if err != nil || s.GetRequest() == 0 {
 		return nil, err
@@ -326,7 +327,8 @@ func (x *brokerServer) Settle(ctx context.Context, req *brokerv1.SettleRequest) 
 	if err != nil {
 		return nil, err
 	}
-	err = x.s.b.SettleToken(ctx, req.GetSettleToken(), outcome(req.GetOutcome()), req.GetFailed(), annotations)
+	err = x.s.b.SettleToken(ctx, req.GetSettleToken(), outcome(req.GetOutcome()), req.GetFailed(), annotations,
+		broker.Delay{AtMs: req.GetDeliverAtMs(), AfterMs: req.GetDelayMs()})
 	if err != nil {
 		return nil, err
 	}

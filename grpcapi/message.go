@@ -24,6 +24,7 @@ func setPublish(out *broker.Publish, m *brokerv1.Message) error {
 	*out = broker.Publish{
 		VHost: vhostOf(m.GetVhost()), Exchange: m.GetExchange(), RoutingKey: m.GetRoutingKey(),
 		Body: m.GetBody(), Mandatory: m.GetMandatory(),
+		Delay: broker.Delay{AtMs: m.GetDeliverAtMs(), AfterMs: m.GetDelayMs()},
 	}
 	if p == nil {
 		return nil

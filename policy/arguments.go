@@ -12,18 +12,21 @@ import (
 )
 
 const (
-	argType        = "x-queue-type"
-	argDLX         = "x-dead-letter-exchange"
-	argDLK         = "x-dead-letter-routing-key"
-	argStrategy    = "x-dead-letter-strategy"
-	argRetryType   = "x-delayed-retry-type"
-	argRetryMin    = "x-delayed-retry-min"
-	argRetryMax    = "x-delayed-retry-max"
-	argSAC         = "x-single-active-consumer"
-	argMaxPriority = "x-max-priority"
-	maxGroupSize   = catalog.MaxMembers
-	maxDLKBytes    = message.MaxNameBytes
-	maxPriority    = 255
+	argType         = "x-queue-type"
+	argDLX          = "x-dead-letter-exchange"
+	argDLK          = "x-dead-letter-routing-key"
+	argStrategy     = "x-dead-letter-strategy"
+	argRetryType    = "x-delayed-retry-type"
+	argRetryMin     = "x-delayed-retry-min"
+	argRetryMax     = "x-delayed-retry-max"
+	argRetryBackoff = "x-delayed-retry-backoff"
+	argRetryJitter  = "x-delayed-retry-jitter"
+	argMaxTotal     = "x-max-length-total"
+	argSAC          = "x-single-active-consumer"
+	argMaxPriority  = "x-max-priority"
+	maxGroupSize    = catalog.MaxMembers
+	maxDLKBytes     = message.MaxNameBytes
+	maxPriority     = 255
 )
 
 // Resolve checks the arguments of a declare against every row of the table and returns
@@ -45,7 +48,8 @@ func resolve(args message.Table, absent catalog.QueueType) (Effective, error) {
 	a.deadLettering(&e)
 	a.replication(&e)
 	a.consumers(&e)
-	a.delayedRetry()
+	a.delayedRetry(&e)
+	a.order(&e)
 	a.notForType(e.QueueType)
 	a.noEffectYet(&e)
 	_, strategySet := args.Get(argStrategy)
@@ -143,6 +147,9 @@ func (a *arguments) limits(e *Effective) {
 	if n, ok := a.integer("x-max-length-bytes", 0, math.MaxInt64); ok {
 		e.MaxLengthBytes = n
 	}
+	if n, ok := a.integer(argMaxTotal, 0, math.MaxInt64); ok {
+		e.MaxLengthTotal = n
+	}
 	if s, ok := a.oneOf("x-overflow", string(DropHead), string(RejectPublish), string(RejectPublishDLX)); ok {
 		e.Overflow = Overflow(s)
 	}
@@ -201,21 +208,15 @@ func (a *arguments) consumers(e *Effective) {
 	}
 }
 
-// delayedRetry checks what the reference leaves unchecked (Q-10).
-func (a *arguments) delayedRetry() {
-	kind, hasKind := a.oneOf(argRetryType, "disabled", "all", "failed", "returned")
-	low, hasLow := a.integer(argRetryMin, 1, math.MaxInt64)
-	high, hasHigh := a.integer(argRetryMax, 1, math.MaxInt64)
-	if hasLow && hasHigh && high < low {
-		a.fault(argRetryMax, strconv.FormatInt(high, 10), fmt.Sprintf("below %s = %d", argRetryMin, low))
+// order reads which message goes first, in deliveries and as the victim of a limit.
+func (a *arguments) order(e *Effective) {
+	if s, ok := a.oneOf("x-overflow-victim", string(VictimHead), string(VictimLowestPriority), string(VictimOldest)); ok {
+		e.OverflowVictim = Victim(s)
 	}
-	if !hasKind || kind == "disabled" {
-		return
-	}
-	if _, present := a.table.Get(argRetryMin); !present {
-		a.fault(argRetryType, strconv.Quote(kind), "needs the argument "+argRetryMin+" as well")
-	}
-	a.unsupported(argRetryType, strconv.Quote(kind), `leave the argument out, or set it to "disabled"`)
+	mode, _ := a.oneOf("x-priority-mode", "strict", "fair")
+	e.FairPriorities = mode == "fair"
+	position, _ := a.oneOf("x-return-position", "returns", "original")
+	e.ReturnToPlace = position == "original"
 }
 
 // notForType refuses arguments that the queue type cannot have (D-2).
@@ -249,7 +250,7 @@ func (a *arguments) noEffectYet(e *Effective) {
 	for _, f := range a.table {
 		switch f.Name {
 		case "x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops",
-			"x-on-delete", "x-overflow-victim", "x-max-length-total", "x-delayed-retry-backoff":
+			"x-on-delete":
 			e.Warnings = append(e.Warnings, f.Name+" is stored and has no effect in this version")
 		}
 	}

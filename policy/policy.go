@@ -21,6 +21,16 @@ const (
 	RejectPublishDLX Overflow = "reject-publish-dlx"
 )
 
+// Victim says which ready message drop-head removes (LEN-3).
+type Victim string
+
+// The victims.
+const (
+	VictimHead           Victim = "head"
+	VictimLowestPriority Victim = "lowest-priority"
+	VictimOldest         Victim = "oldest"
+)
+
 // Strategy is how discarded messages are handed on (DL-10, DL-20).
 type Strategy string
 
@@ -57,7 +67,12 @@ type Effective struct {
 	QueueType             catalog.QueueType
 	MaxLength             int64 // messages, or Unlimited
 	MaxLengthBytes        int64 // bytes of bodies, or Unlimited
+	MaxLengthTotal        int64 // messages, unsettled ones included, or Unlimited (LEN-8)
 	Overflow              Overflow
+	OverflowVictim        Victim
+	FairPriorities        bool // shares in place of strict precedence (PR-3)
+	ReturnToPlace         bool // returned messages go back to where they stood
+	Retry                 Retry
 	MessageTTLMs          int64  // milliseconds, or Unlimited
 	ExpiresMs             int64  // milliseconds, or Unlimited
 	ExpiresIfEmpty        bool   // not while the queue holds messages (QX-4)
@@ -86,7 +101,10 @@ func Default() Effective {
 		QueueType:             catalog.QueueQuorum,
 		MaxLength:             Unlimited,
 		MaxLengthBytes:        Unlimited,
+		MaxLengthTotal:        Unlimited,
 		Overflow:              DropHead,
+		OverflowVictim:        VictimHead,
+		Retry:                 Retry{Type: RetryDisabled},
 		MessageTTLMs:          Unlimited,
 		ExpiresMs:             Unlimited,
 		DeadLetterStrategy:    AtMostOnce,

@@ -95,7 +95,31 @@ func TestResolveAccepts(t *testing.T) {
 		"delivery-limit -7":     {table("x-delivery-limit", message.Int8(-7)), func(e *policy.Effective) { e.DeliveryLimit = policy.Unlimited }},
 		"delivery-limit lowest": {table("x-delivery-limit", math.MinInt64), func(e *policy.Effective) { e.DeliveryLimit = policy.Unlimited }},
 		"retry disabled":        {table("x-delayed-retry-type", "disabled", "x-delayed-retry-min", 1), func(*policy.Effective) {}},
-		"sac false":             {table("x-single-active-consumer", false), func(*policy.Effective) {}},
+		"retry": {table("x-delayed-retry-type", "all", "x-delayed-retry-min", 5, "x-delayed-retry-max", 9, "x-delayed-retry-jitter", 20), func(e *policy.Effective) {
+			e.Retry = policy.Retry{Type: policy.RetryAll, MinMs: 5, MaxMs: 9, JitterPercent: 20}
+		}},
+		"retry returned": {table("x-delayed-retry-type", "returned", "x-delayed-retry-min", 5, "x-delayed-retry-backoff", "linear"), func(e *policy.Effective) {
+			e.Retry = policy.Retry{Type: policy.RetryReturned, MinMs: 5, MaxMs: 5}
+		}},
+		"retry exponential": {table("x-delayed-retry-type", "all", "x-delayed-retry-min", 5, "x-delayed-retry-max", 9, "x-delayed-retry-backoff", "exponential"), func(e *policy.Effective) {
+			e.Retry = policy.Retry{Type: policy.RetryAll, MinMs: 5, MaxMs: 9, Exponential: true}
+		}},
+		"retry list": {table("x-delayed-retry-type", "failed", "x-delayed-retry-backoff", "1s, 5ms,1m30s"), func(e *policy.Effective) {
+			e.Retry = policy.Retry{Type: policy.RetryFailed, MinMs: 5, MaxMs: 90_000, StepsMs: []int64{1000, 5, 90_000}}
+		}},
+		"retry list bounded": {table("x-delayed-retry-type", "failed", "x-delayed-retry-backoff", "1s,5s", "x-delayed-retry-max", 100), func(e *policy.Effective) {
+			e.Retry = policy.Retry{Type: policy.RetryFailed, MinMs: 100, MaxMs: 100, StepsMs: []int64{1000, 5000}}
+		}},
+		"D-8: constant": {table("x-delayed-retry-type", "failed", "x-delayed-retry-min", 300), func(e *policy.Effective) {
+			e.Retry = policy.Retry{Type: policy.RetryFailed, MinMs: 300, MaxMs: 300}
+			e.Warnings = []string{`x-delayed-retry-type "failed" without x-delayed-retry-max: every wait is x-delayed-retry-min; set a maximum for waits to grow`}
+		}},
+		"total":     {table("x-max-length-total", 5), func(e *policy.Effective) { e.MaxLengthTotal = 5 }},
+		"victim":    {table("x-overflow-victim", "oldest"), func(e *policy.Effective) { e.OverflowVictim = policy.VictimOldest }},
+		"fair":      {table("x-priority-mode", "fair"), func(e *policy.Effective) { e.FairPriorities = true }},
+		"strict":    {table("x-priority-mode", "strict", "x-return-position", "returns"), func(*policy.Effective) {}},
+		"to place":  {table("x-return-position", "original"), func(e *policy.Effective) { e.ReturnToPlace = true }},
+		"sac false": {table("x-single-active-consumer", false), func(*policy.Effective) {}},
 		"expires": {table("x-expires", 1, "x-expires-if-empty", true), func(e *policy.Effective) {
 			e.ExpiresMs, e.ExpiresIfEmpty = 1, true
 		}},
@@ -165,9 +189,26 @@ func TestResolveRefuses(t *testing.T) {
 		{table("x-delivery-limit", message.Uint64(math.MaxUint64)), []string{"x-delivery-limit"}},
 		{table("x-delayed-retry-type", "bogus"), []string{"x-delayed-retry-type"}},
 		{table("x-delayed-retry-type", 1), []string{"x-delayed-retry-type"}},
-		{table("x-delayed-retry-type", "all"), []string{"x-delayed-retry-type", "x-delayed-retry-type?"}},
-		{table("x-delayed-retry-type", "failed", "x-delayed-retry-min", 5), []string{"x-delayed-retry-type?"}},
-		{table("x-delayed-retry-type", "returned", "x-delayed-retry-min", 5), []string{"x-delayed-retry-type?"}},
+		{table("x-delayed-retry-type", "all"), []string{"x-delayed-retry-type"}},
+		{table("x-delayed-retry-type", "all", "x-delayed-retry-min", 0), []string{"x-delayed-retry-min"}},
+		{table("x-delayed-retry-backoff", "bogus"), []string{"x-delayed-retry-backoff"}},
+		{table("x-delayed-retry-backoff", ""), []string{"x-delayed-retry-backoff"}},
+		{table("x-delayed-retry-backoff", "1s,,5s"), []string{"x-delayed-retry-backoff"}},
+		{table("x-delayed-retry-backoff", "1s,-5s"), []string{"x-delayed-retry-backoff"}},
+		{table("x-delayed-retry-backoff", "1us"), []string{"x-delayed-retry-backoff"}},
+		{table("x-delayed-retry-backoff", "200000h"), []string{"x-delayed-retry-backoff"}},
+		{table("x-delayed-retry-backoff", "1s"+strings.Repeat(",1s", 16)), []string{"x-delayed-retry-backoff"}},
+		{table("x-delayed-retry-backoff", 5), []string{"x-delayed-retry-backoff"}},
+		{table("x-delayed-retry-jitter", -1), []string{"x-delayed-retry-jitter"}},
+		{table("x-delayed-retry-jitter", 101), []string{"x-delayed-retry-jitter"}},
+		{table("x-delayed-retry-jitter", "5"), []string{"x-delayed-retry-jitter"}},
+		{table("x-max-length-total", -1), []string{"x-max-length-total"}},
+		{table("x-overflow-victim", "tail"), []string{"x-overflow-victim"}},
+		{table("x-overflow-victim", 1), []string{"x-overflow-victim"}},
+		{table("x-priority-mode", "unfair"), []string{"x-priority-mode"}},
+		{table("x-priority-mode", true), []string{"x-priority-mode"}},
+		{table("x-return-position", "head"), []string{"x-return-position"}},
+		{table("x-return-position", message.Null()), []string{"x-return-position"}},
 		{table("x-delayed-retry-min", 0), []string{"x-delayed-retry-min"}},
 		{table("x-delayed-retry-min", -3), []string{"x-delayed-retry-min"}},
 		{table("x-delayed-retry-min", 5, "x-delayed-retry-max", 4), []string{"x-delayed-retry-max"}},
@@ -209,7 +250,8 @@ func TestCatalogKnowsTheSameArguments(t *testing.T) {
 	for _, name := range []string{
 		"x-queue-type", "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires",
 		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-delivery-limit",
-		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-single-active-consumer",
+		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-delayed-retry-backoff", "x-delayed-retry-jitter",
+		"x-max-length-total", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
 		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",
 		"x-quorum-target-group-size", "x-queue-leader-locator", "x-max-in-memory-length", "x-max-in-memory-bytes",
 		"x-max-priority", "x-queue-mode", "x-queue-version", "x-max-age", "x-initial-cluster-size", "x-stream-offset",

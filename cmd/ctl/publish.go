@@ -18,6 +18,7 @@ import (
 type publishFlags struct {
 	exchange  string
 	ttl       time.Duration
+	delay     time.Duration
 	priority  int
 	headers   []string
 	mandatory bool
@@ -37,8 +38,8 @@ func newPublish(s *session) *cobra.Command {
 			if len(args) < 1 || len(args) > 2 {
 				return usageError{fmt.Errorf("publish takes ROUTING-KEY and at most one BODY, got %d arguments", len(args))}
 			}
-			if f.priority < -1 || f.priority > 255 || f.count < 1 {
-				return usageError{errors.New("--priority is 0 to 255, --count at least 1")}
+			if f.priority < -1 || f.priority > 255 || f.count < 1 || f.delay < 0 {
+				return usageError{errors.New("--priority is 0 to 255, --count at least 1, --delay not below 0")}
 			}
 			return nil
 		},
@@ -54,6 +55,7 @@ func newPublish(s *session) *cobra.Command {
 			if cmd.Flags().Changed("ttl") {
 				m.Expiration = client.TTL(f.ttl)
 			}
+			m.Delay = f.delay
 			if f.priority >= 0 {
 				m.Priority = client.Priority(uint8(f.priority))
 			}
@@ -69,6 +71,7 @@ func newPublish(s *session) *cobra.Command {
 	}
 	cmd.Flags().StringVarP(&f.exchange, "exchange", "e", "", "exchange; empty: ROUTING-KEY is the queue's name")
 	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "expires after this")
+	cmd.Flags().DurationVar(&f.delay, "delay", 0, "is ready in its queues after this; its time to live begins then")
 	cmd.Flags().IntVar(&f.priority, "priority", -1, "0 to 255; -1: none")
 	cmd.Flags().StringSliceVar(&f.headers, "header", nil, "name=value, repeatable")
 	cmd.Flags().BoolVar(&f.mandatory, "mandatory", false, "fail when the exchange routes to no queue; a queue named by ROUTING-KEY must exist anyway")

@@ -14,7 +14,7 @@ import (
 
 func newQueue(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "queue", Aliases: []string{"queues"}, Short: "Declare, show, move and remove queues"}
-	cmd.AddCommand(newQueueDeclare(s), newQueueList(s), newQueueShow(s), newQueueDelete(s), newQueuePurge(s))
+	cmd.AddCommand(newQueueDeclare(s), newQueueList(s), newQueueShow(s), newQueueDelete(s), newQueuePurge(s), newQueueRetryDelayed(s))
 	cmd.AddCommand(newQueueMembers(s)...)
 	cmd.AddCommand(newQueueMessages(s)...)
 	return cmd
@@ -53,7 +53,7 @@ func queueRow(q *brokerv1.Queue) []string {
 	n := q.GetStats()
 	return []string{
 		q.GetVhost(), q.GetName(), q.GetState(), q.GetLeader(), strings.Join(q.GetOnline(), ","), fmt.Sprint(n.GetMessagesReady()),
-		fmt.Sprint(n.GetMessagesUnacknowledged()), fmt.Sprint(n.GetMessagesDlx()), fmt.Sprint(n.GetConsumers()),
+		fmt.Sprint(n.GetMessagesUnacknowledged()), fmt.Sprint(n.GetMessagesDelayed()), fmt.Sprint(n.GetMessagesDlx()), fmt.Sprint(n.GetConsumers()),
 	}
 }
 
@@ -62,7 +62,7 @@ func (s *session) printQueues(cmd *cobra.Command, queues []*brokerv1.Queue) erro
 	for _, q := range queues {
 		rows, messages = append(rows, queueRow(q)), append(messages, q)
 	}
-	header := []string{"vhost", "queue", "state", "leader", "online", "ready", "unacked", "backlog", "consumers"}
+	header := []string{"vhost", "queue", "state", "leader", "online", "ready", "unacked", "delayed", "backlog", "consumers"}
 	return s.printRows(cmd.OutOrStdout(), header, rows, messages)
 }
 
@@ -107,8 +107,8 @@ func newQueueDelete(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				row := []string{fmt.Sprint(out.GetReady()), fmt.Sprint(out.GetUnsettled()), fmt.Sprint(out.GetBacklog())}
-				return s.printRows(cmd.OutOrStdout(), []string{"ready", "unacked", "backlog"}, [][]string{row}, []proto.Message{out})
+				row := []string{fmt.Sprint(out.GetReady()), fmt.Sprint(out.GetUnsettled()), fmt.Sprint(out.GetDelayed()), fmt.Sprint(out.GetBacklog())}
+				return s.printRows(cmd.OutOrStdout(), []string{"ready", "unacked", "delayed", "backlog"}, [][]string{row}, []proto.Message{out})
 			})
 		},
 	}
@@ -119,7 +119,7 @@ func newQueueDelete(s *session) *cobra.Command {
 
 func newQueuePurge(s *session) *cobra.Command {
 	return &cobra.Command{
-		Use: "purge QUEUE", Short: "Remove ready messages and the dead-letter backlog", Args: exactArgs("QUEUE"),
+		Use: "purge QUEUE", Short: "Remove ready and delayed messages and the dead-letter backlog", Args: exactArgs("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				n, err := c.PurgeQueue(ctx, s.vhost, args[0])
@@ -131,4 +131,26 @@ func newQueuePurge(s *session) *cobra.Command {
 			})
 		},
 	}
+}
+
+func newQueueRetryDelayed(s *session) *cobra.Command {
+	limit := uint64(0)
+	cmd := &cobra.Command{
+		Use:     "retry-delayed QUEUE",
+		Short:   "Make delayed messages ready at once, those that are due first",
+		Example: "  quoratectl queue retry-delayed orders --limit 100",
+		Args:    exactArgs("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				n, err := c.RetryDelayed(ctx, s.vhost, args[0], limit)
+				if err != nil {
+					return err
+				}
+				out := &brokerv1.RetryDelayedResponse{Messages: n}
+				return s.printRows(cmd.OutOrStdout(), []string{"ready"}, [][]string{{fmt.Sprint(n)}}, []proto.Message{out})
+			})
+		},
+	}
+	cmd.Flags().Uint64Var(&limit, "limit", 0, "how many at most; 0: all that are delayed now")
+	return cmd
 }

@@ -32,6 +32,7 @@ func newVhostPut(s *session) *cobra.Command {
 	f.StringArrayVar(&h.Tags, "tag", nil, "a tag; repeatable")
 	f.StringVar(&h.DefaultQueueType, "default-queue-type", "quorum", "of durable queues that name none: quorum or classic")
 	f.BoolVar(&h.Protected, "protected", false, "cannot be deleted until it is put again without")
+	f.BoolVar(&h.DelayedPublish, "delayed-publish", false, "the header x-delay of a message says for how many milliseconds it waits in its queues")
 	f.BoolVar(&h.MergePolicies, "merge-policies", false, "all policies that match count, not only the first")
 	return put
 }

@@ -101,7 +101,7 @@ func TestT150(t *testing.T) {
 
 // RE-7.
 func TestT152(t *testing.T) {
-	k := alone(t, "kill -9 of all nodes keeps messages, backlog and counts")
+	k := alone(t, "kill -9 of all nodes keeps messages, delayed ones, backlog and counts")
 	q := k.queue("q", dlx(k.name("nowhere"), alo()))
 	k.publish(q, numbers(1, 100)...)
 	for range 2 {
@@ -109,6 +109,7 @@ func TestT152(t *testing.T) {
 	}
 	k.settle(k.get(q, false), fail)
 	k.get(q, false) // unacked
+	k.settle(k.get(q, false), client.Decision{Kind: client.Return, Delay: time.Hour})
 	k.cluster.Kill()
 	k.must(k.cluster.Start(k.ctx))
 	k.eventually("all is there", func() error {
@@ -116,11 +117,15 @@ func TestT152(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if s := state.GetStats(); s.GetMessagesDlx() != 2 || s.GetMessagesReady()+s.GetMessagesUnacknowledged() != 98 {
-			return fmt.Errorf("ready %d, unacked %d, backlog %d", s.GetMessagesReady(), s.GetMessagesUnacknowledged(), s.GetMessagesDlx())
+		if s := state.GetStats(); s.GetMessagesDlx() != 2 || s.GetMessagesReady()+s.GetMessagesUnacknowledged() != 97 || s.GetMessagesDelayed() != 1 {
+			return fmt.Errorf("ready %d, unacked %d, delayed %d, backlog %d",
+				s.GetMessagesReady(), s.GetMessagesUnacknowledged(), s.GetMessagesDelayed(), s.GetMessagesDlx())
 		}
 		return nil
 	})
+	n, err := k.client.RetryDelayed(k.ctx, "", q, 0)
+	k.must(err)
+	k.same("made ready", n, 1)
 	k.ready(q, 98)
 	m := k.get(q, true)
 	k.same("first", fmt.Sprint(string(m.Body), " acquired ", m.AcquiredCount), "3 acquired 2")

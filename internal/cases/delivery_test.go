@@ -134,6 +134,7 @@ func TestT131(t *testing.T) {
 		k.must(err)
 	}
 	k.same("order", k.bodies(q, 8), []string{"31", "40", "255", "5", "-1", "4", "3", "0"})
+	t.Run("orders", orders)
 }
 
 // DEL-2.

@@ -291,7 +291,7 @@ func (c *consumer) decide() {
 	decided := 0
 	switch {
 	case p < 2:
-		decided = c.book.Return(r, p == 0, w.note())
+		decided = c.book.Return(r, p == 0, w.note(), w.delay())
 	case p < 4:
 		decided = c.book.Discard(r, p == 2, w.note())
 	default:

@@ -25,6 +25,7 @@ type meta struct {
 	ttl     int64
 	source  *copied // what died, with atMostOnce and transferred
 	note    int64   // number of the annotation in it; 0: none (DEL-11)
+	delayed bool    // its publisher wanted it later (DLY-1)
 }
 
 type metaKind uint8
@@ -77,8 +78,9 @@ type copied struct {
 	at       quorumq.Time
 	acquired uint32
 	failures uint32
-	rejected bool // discarded by a consumer
-	refused  bool // never in the queue: refused into its backlog (LEN-5)
+	due      quorumq.Time // not ready before; 0: it does not wait
+	rejected bool         // discarded by a consumer
+	refused  bool         // never in the queue: refused into its backlog (LEN-5)
 	released bool
 	dead     quorumq.Discarded
 	notes    quorumq.BodyRef // of annotations
@@ -143,6 +145,7 @@ type ledger struct {
 	lettersUpTo   quorumq.Seq
 	page          []quorumq.Discarded
 	fresh         []*copied // stored or rejected by this command
+	waiting       []*copied // not ready before their time
 	goneNotes     []quorumq.BodyRef
 	notes         map[quorumq.BodyRef]int               // bodies of annotations, and how many copies have them
 	limit         map[quorumq.ConsumerKey]quorumq.MsgID // with credit
@@ -192,6 +195,9 @@ func (l *ledger) annotate(c *copied, notes quorumq.BodyRef) {
 func (l *ledger) due(c *copied) bool { return l.dueBy(c, l.ttl[0]) || l.dueBy(c, l.ttl[1]) }
 
 func (l *ledger) dueBy(c *copied, queueTTL int64) bool {
+	if c.due > 0 && c.acquired == 0 { // its time to live has not begun (DLY-1)
+		return false
+	}
 	for _, ttl := range [...]int64{c.meta.ttl, queueTTL} {
 		if ttl >= 0 && c.at+quorumq.Time(max(ttl, 1)) <= l.now {
 			return true

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
@@ -26,7 +27,7 @@ func (m *machine) apply(index uint64, e *entry) (quorumq.Command, quorumq.Reply,
 		return nil, quorumq.Reply{}, quorumq.Effects{}
 	}
 	m.spoil(index, e.restores, c)
-	r, eff := m.q.Apply(quorumq.Meta{Index: index, Now: e.now}, c)
+	r, eff := m.q.Apply(quorumq.Meta{Index: index, Now: e.now}, m.forget(e.restores, c))
 	return c, r, eff
 }
 
@@ -53,6 +54,27 @@ func (m *machine) spoil(index, restores uint64, c quorumq.Command) {
 			}
 		}
 	}
+}
+
+// forget plants FaultForgetfulDelays: what the queue is told is not what was asked for.
+func (m *machine) forget(restores uint64, c quorumq.Command) quorumq.Command {
+	if m.w.cfg.Fault != FaultForgetfulDelays || restores == 0 {
+		return c
+	}
+	switch c := c.(type) {
+	case *quorumq.Return:
+		d := *c
+		d.Delay = quorumq.Delay{}
+		return &d
+	case *quorumq.Enqueue:
+		d := *c
+		d.Messages = slices.Clone(c.Messages)
+		for i := range d.Messages {
+			d.Messages[i].Delay = quorumq.Delay{}
+		}
+		return &d
+	}
+	return c
 }
 
 // restore replaces the queue by what a snapshot says.

@@ -15,6 +15,7 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	l.now = max(l.now, e.now)
 	l.fresh = l.fresh[:0]
 	l.ttl[0] = l.ttl[1]
+	l.comeDue()
 	l.timeOut()
 	if down, is := c.(*quorumq.NodeDown); is {
 		l.down(down)
@@ -77,12 +78,15 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		l.outcome(c.Consumer, c.Ranges, r, func(h *copied) {
 			l.noted(h, c.HasAnnotations, index)
 			l.back(h, c.Failed)
+			if until := l.until(c.Delay); until > 0 {
+				l.holdBack(h, until)
+			}
 		})
 	case *quorumq.Discard:
 		l.outcome(c.Consumer, c.Ranges, r, func(h *copied) {
 			l.noted(h, c.HasAnnotations, index)
 			l.back(h, c.Failed)
-			h.rejected = true
+			h.rejected, h.due = true, 0
 			l.fresh = append(l.fresh, h)
 		})
 	case *quorumq.SessionClosed:
@@ -190,6 +194,7 @@ func (l *ledger) back(c *copied, failed bool) {
 	if failed {
 		c.failures++
 	}
+	l.holdBack(c, l.retried(c, failed))
 }
 
 func (l *ledger) settled(c *copied) { l.move(c, settled) }
@@ -252,6 +257,7 @@ func (l *ledger) enqueued(index uint64, c *quorumq.Enqueue, r *quorumq.Reply) {
 		case !no:
 			n++
 			l.store(ref, false)
+			l.holdBack(l.copies[ref], l.until(m.Delay))
 		case m.Size != quorumq.VoidSize && l.config.Overflow == quorumq.OverflowRejectPublishDLX:
 			l.store(ref, true)
 		}
@@ -303,6 +309,8 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 		return
 	case c.state != ready || c.rejected:
 		l.broke("DEL-1", "body %v is delivered in state %d", d.Body, c.state)
+	case c.due > 0:
+		l.broke("DR-3", "body %v is delivered at %d, it is due at %d", d.Body, l.now, c.due)
 	case c.notes != d.Annotations:
 		l.broke("DEL-11", "body %v is delivered with annotations %v, not %v", d.Body, d.Annotations, c.notes)
 	case c.acquired != d.AcquiredCount || c.failures != d.DeliveryCount:
@@ -317,7 +325,7 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 	}
 	l.last[d.Consumer] = d.MsgID
 	l.gifts[giftKey{d.Consumer, d.MsgID}] = &gift{copy: c, acquired: c.acquired, failures: c.failures, notes: c.notes}
-	if c.acquired == 0 && c.meta.kind == published {
+	if c.acquired == 0 && c.meta.kind == published && !c.meta.delayed {
 		k := orderKey{c.meta.channel, c.meta.level}
 		if c.meta.seq <= l.deliveredUpTo[k] {
 			l.broke("PUB-6", "number %d of channel %d is first delivered after number %d", c.meta.seq, k.channel, l.deliveredUpTo[k])

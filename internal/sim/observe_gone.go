@@ -141,9 +141,12 @@ func (l *ledger) settleFresh() {
 // compareCounts holds the ledger against the queue's figures (ST-1).
 func (l *ledger) compareCounts() {
 	o := l.g.truth.q.Overview()
-	if int(o.Ready) != l.count[ready] || int(o.Unsettled) != l.count[assigned] || int(o.Backlog) != l.count[backlog] {
-		l.broke("conserved", "the queue has %d ready, %d unsettled, %d in the backlog; there must be %d, %d, %d",
-			o.Ready, o.Unsettled, o.Backlog, l.count[ready], l.count[assigned], l.count[backlog])
+	if have, want := int(o.Delayed), l.delayedCount(); have != want {
+		l.broke("DR-3", "the queue has %d delayed messages, there must be %d", have, want)
+	}
+	if int(o.Ready+o.Delayed) != l.count[ready] || int(o.Unsettled) != l.count[assigned] || int(o.Backlog) != l.count[backlog] {
+		l.broke("conserved", "the queue has %d ready or delayed, %d unsettled, %d in the backlog; there must be %d, %d, %d",
+			o.Ready+o.Delayed, o.Unsettled, o.Backlog, l.count[ready], l.count[assigned], l.count[backlog])
 	}
 	if o.Now != l.now {
 		l.broke("C-6", "the queue's time is %d, the newest stamp %d", o.Now, l.now)

@@ -91,7 +91,7 @@ func (p *producer) publish() {
 	}
 	p.next++
 	m := &publishing{msg: len(w.msgs), new: quorumq.NewMessage{
-		TTLMs: quorumq.Unlimited, Priority: quorumq.DefaultPriority, Producer: p.id,
+		TTLMs: quorumq.Unlimited, Priority: quorumq.DefaultPriority, Producer: p.id, Delay: w.delay(),
 	}}
 	w.msgs = append(w.msgs, clientMessage{})
 	w.result.Messages++
@@ -109,6 +109,7 @@ func (p *producer) publish() {
 	m.new.Size = uint32(len(body))
 	m.body = w.tagged(meta{
 		kind: published, msg: m.msg, channel: p.channel, seq: p.next, level: m.new.Priority, ttl: m.new.TTLMs,
+		delayed: m.new.Delay != quorumq.Delay{},
 	}, &message.Message{RoutingKeys: []string{g.name}, Body: body})
 	w.event("publish message queue node", int64(m.msg), int64(g.uid), int64(p.node))
 	p.pending = append(p.pending, m)

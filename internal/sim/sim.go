@@ -66,6 +66,8 @@ const (
 	FaultOpenSession
 	// FaultForgetfulProducers: a queue forgets its producers when it is restored.
 	FaultForgetfulProducers
+	// FaultForgetfulDelays: a queue forgets when messages are due when it is restored.
+	FaultForgetfulDelays
 
 	faults
 )

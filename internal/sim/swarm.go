@@ -28,7 +28,8 @@ type swarm struct {
 	credit     bool
 	gets       bool
 	batch      int
-	forwarding int // letters that a forwarder has in its window
+	delays     bool // clients ask for some
+	forwarding int  // letters that a forwarder has in its window
 	static     bool
 }
 
@@ -54,6 +55,7 @@ func drawSwarm(r *rand.Rand) swarm {
 	if r.IntN(3) == 0 {
 		s.ttl = 1 + r.Int64N(3000)
 	}
+	s.delays = r.IntN(3) == 0
 	if r.IntN(6) == 0 { // leaders that do not last
 		s.elect, s.carry = 100+r.IntN(500), 300+r.IntN(900)
 	}
@@ -88,6 +90,9 @@ func drawQueue(r *rand.Rand, place int, cycle bool) quorumq.Config {
 	}
 	if r.IntN(3) == 0 {
 		c.MaxLength = int64(2 + r.IntN(30))
+	}
+	if r.IntN(3) == 0 {
+		c.Retry = quorumq.Retry{Type: quorumq.RetryAll + quorumq.RetryType(r.IntN(3)), MinMs: 1 + r.Int64N(500), MaxMs: 500 + r.Int64N(1500)}
 	}
 	if r.IntN(5) == 0 {
 		c.MaxLengthBytes = int64(60 + r.IntN(900))

@@ -41,6 +41,7 @@ type Consumer struct {
 type outcome struct {
 	kind        outcomeKind
 	failed      bool
+	delay       quorumq.Delay
 	ranges      []quorumq.MsgIDRange
 	annotations []byte
 	answered    bool
@@ -132,9 +133,9 @@ func (c *Consumer) Settle(r quorumq.MsgIDRange) int {
 }
 
 // Return records that the client gives r back (DEL-8). Annotations, if not nil, are
-// merged into each message (DEL-11).
-func (c *Consumer) Return(r quorumq.MsgIDRange, failed bool, annotations []byte) int {
-	return c.decide(outcome{kind: returned, failed: failed, annotations: annotations}, r)
+// merged into each message (DEL-11); the delay says when they are to be ready (DR-4).
+func (c *Consumer) Return(r quorumq.MsgIDRange, failed bool, annotations []byte, delay quorumq.Delay) int {
+	return c.decide(outcome{kind: returned, failed: failed, annotations: annotations, delay: delay}, r)
 }
 
 // Discard records that the client rejected r for good; the order of calls is the order
@@ -165,7 +166,7 @@ func (c *Consumer) merge(o outcome, r quorumq.MsgIDRange) bool {
 		return false
 	}
 	l := &c.outcomes[i]
-	if l.kind != o.kind || l.failed != o.failed || l.annotations != nil {
+	if l.kind != o.kind || l.failed != o.failed || l.delay != o.delay || l.annotations != nil {
 		return false
 	}
 	end := &l.ranges[len(l.ranges)-1]
@@ -198,7 +199,7 @@ func (c *Consumer) Next() (cmd quorumq.Command, number uint64, body []byte, ok b
 	c.given = max(c.given, c.sent)
 	switch o.kind {
 	case returned:
-		cmd = &quorumq.Return{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil}
+		cmd = &quorumq.Return{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil, Delay: o.delay}
 	case discarded:
 		cmd = &quorumq.Discard{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil}
 	case settled:

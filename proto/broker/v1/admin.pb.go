@@ -399,6 +399,7 @@ type DeleteQueueResponse struct {
 	Ready         uint64                 `protobuf:"varint,1,opt,name=ready,proto3" json:"ready,omitempty"`
 	Unsettled     uint64                 `protobuf:"varint,2,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
 	Backlog       uint64                 `protobuf:"varint,3,opt,name=backlog,proto3" json:"backlog,omitempty"`
+	Delayed       uint64                 `protobuf:"varint,4,opt,name=delayed,proto3" json:"delayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +455,121 @@ func (x *DeleteQueueResponse) GetBacklog() uint64 {
 	return 0
 }
 
+func (x *DeleteQueueResponse) GetDelayed() uint64 {
+	if x != nil {
+		return x.Delayed
+	}
+	return 0
+}
+
+// RetryDelayedRequest names the queue.
+type RetryDelayedRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Vhost defaults to "/".
+	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Name  string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Limit is how many at most; 0 is all that are delayed now.
+	Limit         uint64 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryDelayedRequest) Reset() {
+	*x = RetryDelayedRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryDelayedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryDelayedRequest) ProtoMessage() {}
+
+func (x *RetryDelayedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryDelayedRequest.ProtoReflect.Descriptor instead.
+func (*RetryDelayedRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RetryDelayedRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *RetryDelayedRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RetryDelayedRequest) GetLimit() uint64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// RetryDelayedResponse tells how many messages became ready.
+type RetryDelayedResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Messages      uint64                 `protobuf:"varint,1,opt,name=messages,proto3" json:"messages,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RetryDelayedResponse) Reset() {
+	*x = RetryDelayedResponse{}
+	mi := &file_broker_v1_admin_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RetryDelayedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RetryDelayedResponse) ProtoMessage() {}
+
+func (x *RetryDelayedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RetryDelayedResponse.ProtoReflect.Descriptor instead.
+func (*RetryDelayedResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RetryDelayedResponse) GetMessages() uint64 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
 // PurgeQueueRequest names the queue.
 type PurgeQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -466,7 +582,7 @@ type PurgeQueueRequest struct {
 
 func (x *PurgeQueueRequest) Reset() {
 	*x = PurgeQueueRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[4]
+	mi := &file_broker_v1_admin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +594,7 @@ func (x *PurgeQueueRequest) String() string {
 func (*PurgeQueueRequest) ProtoMessage() {}
 
 func (x *PurgeQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[4]
+	mi := &file_broker_v1_admin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +607,7 @@ func (x *PurgeQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeQueueRequest.ProtoReflect.Descriptor instead.
 func (*PurgeQueueRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{4}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PurgeQueueRequest) GetVhost() string {
@@ -518,7 +634,7 @@ type PurgeQueueResponse struct {
 
 func (x *PurgeQueueResponse) Reset() {
 	*x = PurgeQueueResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[5]
+	mi := &file_broker_v1_admin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +646,7 @@ func (x *PurgeQueueResponse) String() string {
 func (*PurgeQueueResponse) ProtoMessage() {}
 
 func (x *PurgeQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[5]
+	mi := &file_broker_v1_admin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +659,7 @@ func (x *PurgeQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeQueueResponse.ProtoReflect.Descriptor instead.
 func (*PurgeQueueResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{5}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PurgeQueueResponse) GetMessages() uint64 {
@@ -565,7 +681,7 @@ type GetQueueRequest struct {
 
 func (x *GetQueueRequest) Reset() {
 	*x = GetQueueRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[6]
+	mi := &file_broker_v1_admin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +693,7 @@ func (x *GetQueueRequest) String() string {
 func (*GetQueueRequest) ProtoMessage() {}
 
 func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[6]
+	mi := &file_broker_v1_admin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +706,7 @@ func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{6}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetQueueRequest) GetVhost() string {
@@ -617,7 +733,7 @@ type GetQueueResponse struct {
 
 func (x *GetQueueResponse) Reset() {
 	*x = GetQueueResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[7]
+	mi := &file_broker_v1_admin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -629,7 +745,7 @@ func (x *GetQueueResponse) String() string {
 func (*GetQueueResponse) ProtoMessage() {}
 
 func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[7]
+	mi := &file_broker_v1_admin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -642,7 +758,7 @@ func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{7}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetQueueResponse) GetQueue() *Queue {
@@ -679,7 +795,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_broker_v1_admin_proto_msgTypes[8]
+	mi := &file_broker_v1_admin_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -691,7 +807,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[8]
+	mi := &file_broker_v1_admin_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -704,7 +820,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{8}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Queue) GetVhost() string {
@@ -815,7 +931,7 @@ func (x *Queue) GetEffectiveArguments() *Table {
 // QueueStats are a queue's counts, exact on the leader when read.
 type QueueStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Messages is ready + unacknowledged + dlx.
+	// Messages is ready + unacknowledged + delayed + dlx.
 	Messages               uint64 `protobuf:"varint,1,opt,name=messages,proto3" json:"messages,omitempty"`
 	MessagesReady          uint64 `protobuf:"varint,2,opt,name=messages_ready,json=messagesReady,proto3" json:"messages_ready,omitempty"`
 	MessagesReadyReturned  uint64 `protobuf:"varint,3,opt,name=messages_ready_returned,json=messagesReadyReturned,proto3" json:"messages_ready_returned,omitempty"`
@@ -848,13 +964,19 @@ type QueueStats struct {
 	DeadLetterConfirmed uint64 `protobuf:"varint,24,opt,name=dead_letter_confirmed,json=deadLetterConfirmed,proto3" json:"dead_letter_confirmed,omitempty"`
 	// LastDeadLetterError tells why the backlog waits; empty if it does not.
 	LastDeadLetterError string `protobuf:"bytes,25,opt,name=last_dead_letter_error,json=lastDeadLetterError,proto3" json:"last_dead_letter_error,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// MessagesDelayed are neither ready nor with a consumer until their time has come.
+	MessagesDelayed     uint64 `protobuf:"varint,26,opt,name=messages_delayed,json=messagesDelayed,proto3" json:"messages_delayed,omitempty"`
+	MessageBytesDelayed uint64 `protobuf:"varint,27,opt,name=message_bytes_delayed,json=messageBytesDelayed,proto3" json:"message_bytes_delayed,omitempty"`
+	// NextDelayedAtMs is when the first of them is due, in milliseconds since the Unix epoch; 0 if
+	// there is none.
+	NextDelayedAtMs int64 `protobuf:"varint,28,opt,name=next_delayed_at_ms,json=nextDelayedAtMs,proto3" json:"next_delayed_at_ms,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *QueueStats) Reset() {
 	*x = QueueStats{}
-	mi := &file_broker_v1_admin_proto_msgTypes[9]
+	mi := &file_broker_v1_admin_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +988,7 @@ func (x *QueueStats) String() string {
 func (*QueueStats) ProtoMessage() {}
 
 func (x *QueueStats) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[9]
+	mi := &file_broker_v1_admin_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1001,7 @@ func (x *QueueStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStats.ProtoReflect.Descriptor instead.
 func (*QueueStats) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{9}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *QueueStats) GetMessages() uint64 {
@@ -1057,6 +1179,27 @@ func (x *QueueStats) GetLastDeadLetterError() string {
 	return ""
 }
 
+func (x *QueueStats) GetMessagesDelayed() uint64 {
+	if x != nil {
+		return x.MessagesDelayed
+	}
+	return 0
+}
+
+func (x *QueueStats) GetMessageBytesDelayed() uint64 {
+	if x != nil {
+		return x.MessageBytesDelayed
+	}
+	return 0
+}
+
+func (x *QueueStats) GetNextDelayedAtMs() int64 {
+	if x != nil {
+		return x.NextDelayedAtMs
+	}
+	return 0
+}
+
 // RaftStats are the queue's Raft figures on its leader.
 type RaftStats struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1071,7 +1214,7 @@ type RaftStats struct {
 
 func (x *RaftStats) Reset() {
 	*x = RaftStats{}
-	mi := &file_broker_v1_admin_proto_msgTypes[10]
+	mi := &file_broker_v1_admin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1226,7 @@ func (x *RaftStats) String() string {
 func (*RaftStats) ProtoMessage() {}
 
 func (x *RaftStats) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[10]
+	mi := &file_broker_v1_admin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1239,7 @@ func (x *RaftStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftStats.ProtoReflect.Descriptor instead.
 func (*RaftStats) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{10}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RaftStats) GetTerm() uint64 {
@@ -1151,7 +1294,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[11]
+	mi := &file_broker_v1_admin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1163,7 +1306,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[11]
+	mi := &file_broker_v1_admin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1176,7 +1319,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{11}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListQueuesRequest) GetVhost() string {
@@ -1219,7 +1362,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[12]
+	mi := &file_broker_v1_admin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1374,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[12]
+	mi := &file_broker_v1_admin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1387,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{12}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*Queue {
@@ -1282,7 +1425,7 @@ type DeclareExchangeRequest struct {
 
 func (x *DeclareExchangeRequest) Reset() {
 	*x = DeclareExchangeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[13]
+	mi := &file_broker_v1_admin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1437,7 @@ func (x *DeclareExchangeRequest) String() string {
 func (*DeclareExchangeRequest) ProtoMessage() {}
 
 func (x *DeclareExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[13]
+	mi := &file_broker_v1_admin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1450,7 @@ func (x *DeclareExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeclareExchangeRequest.ProtoReflect.Descriptor instead.
 func (*DeclareExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{13}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeclareExchangeRequest) GetVhost() string {
@@ -1376,7 +1519,7 @@ type DeclareExchangeResponse struct {
 
 func (x *DeclareExchangeResponse) Reset() {
 	*x = DeclareExchangeResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[14]
+	mi := &file_broker_v1_admin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1388,7 +1531,7 @@ func (x *DeclareExchangeResponse) String() string {
 func (*DeclareExchangeResponse) ProtoMessage() {}
 
 func (x *DeclareExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[14]
+	mi := &file_broker_v1_admin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1401,7 +1544,7 @@ func (x *DeclareExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeclareExchangeResponse.ProtoReflect.Descriptor instead.
 func (*DeclareExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{14}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeclareExchangeResponse) GetCreated() bool {
@@ -1425,7 +1568,7 @@ type DeleteExchangeRequest struct {
 
 func (x *DeleteExchangeRequest) Reset() {
 	*x = DeleteExchangeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[15]
+	mi := &file_broker_v1_admin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1580,7 @@ func (x *DeleteExchangeRequest) String() string {
 func (*DeleteExchangeRequest) ProtoMessage() {}
 
 func (x *DeleteExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[15]
+	mi := &file_broker_v1_admin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1593,7 @@ func (x *DeleteExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteExchangeRequest.ProtoReflect.Descriptor instead.
 func (*DeleteExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{15}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteExchangeRequest) GetVhost() string {
@@ -1483,7 +1626,7 @@ type DeleteExchangeResponse struct {
 
 func (x *DeleteExchangeResponse) Reset() {
 	*x = DeleteExchangeResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[16]
+	mi := &file_broker_v1_admin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1495,7 +1638,7 @@ func (x *DeleteExchangeResponse) String() string {
 func (*DeleteExchangeResponse) ProtoMessage() {}
 
 func (x *DeleteExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[16]
+	mi := &file_broker_v1_admin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1508,7 +1651,7 @@ func (x *DeleteExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteExchangeResponse.ProtoReflect.Descriptor instead.
 func (*DeleteExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{16}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{18}
 }
 
 // ListExchangesRequest asks for the exchanges of a vhost.
@@ -1522,7 +1665,7 @@ type ListExchangesRequest struct {
 
 func (x *ListExchangesRequest) Reset() {
 	*x = ListExchangesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[17]
+	mi := &file_broker_v1_admin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1677,7 @@ func (x *ListExchangesRequest) String() string {
 func (*ListExchangesRequest) ProtoMessage() {}
 
 func (x *ListExchangesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[17]
+	mi := &file_broker_v1_admin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1690,7 @@ func (x *ListExchangesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExchangesRequest.ProtoReflect.Descriptor instead.
 func (*ListExchangesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{17}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListExchangesRequest) GetVhost() string {
@@ -1567,7 +1710,7 @@ type ListExchangesResponse struct {
 
 func (x *ListExchangesResponse) Reset() {
 	*x = ListExchangesResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[18]
+	mi := &file_broker_v1_admin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1579,7 +1722,7 @@ func (x *ListExchangesResponse) String() string {
 func (*ListExchangesResponse) ProtoMessage() {}
 
 func (x *ListExchangesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[18]
+	mi := &file_broker_v1_admin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1592,7 +1735,7 @@ func (x *ListExchangesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListExchangesResponse.ProtoReflect.Descriptor instead.
 func (*ListExchangesResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{18}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListExchangesResponse) GetExchanges() []*Exchange {
@@ -1618,7 +1761,7 @@ type Exchange struct {
 
 func (x *Exchange) Reset() {
 	*x = Exchange{}
-	mi := &file_broker_v1_admin_proto_msgTypes[19]
+	mi := &file_broker_v1_admin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1773,7 @@ func (x *Exchange) String() string {
 func (*Exchange) ProtoMessage() {}
 
 func (x *Exchange) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[19]
+	mi := &file_broker_v1_admin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1786,7 @@ func (x *Exchange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exchange.ProtoReflect.Descriptor instead.
 func (*Exchange) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{19}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Exchange) GetVhost() string {
@@ -1711,7 +1854,7 @@ type Binding struct {
 
 func (x *Binding) Reset() {
 	*x = Binding{}
-	mi := &file_broker_v1_admin_proto_msgTypes[20]
+	mi := &file_broker_v1_admin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1866,7 @@ func (x *Binding) String() string {
 func (*Binding) ProtoMessage() {}
 
 func (x *Binding) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[20]
+	mi := &file_broker_v1_admin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1879,7 @@ func (x *Binding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Binding.ProtoReflect.Descriptor instead.
 func (*Binding) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{20}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Binding) GetVhost() string {
@@ -1791,7 +1934,7 @@ type BindRequest struct {
 
 func (x *BindRequest) Reset() {
 	*x = BindRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[21]
+	mi := &file_broker_v1_admin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1946,7 @@ func (x *BindRequest) String() string {
 func (*BindRequest) ProtoMessage() {}
 
 func (x *BindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[21]
+	mi := &file_broker_v1_admin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1959,7 @@ func (x *BindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindRequest.ProtoReflect.Descriptor instead.
 func (*BindRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{21}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BindRequest) GetBinding() *Binding {
@@ -1835,7 +1978,7 @@ type BindResponse struct {
 
 func (x *BindResponse) Reset() {
 	*x = BindResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[22]
+	mi := &file_broker_v1_admin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1847,7 +1990,7 @@ func (x *BindResponse) String() string {
 func (*BindResponse) ProtoMessage() {}
 
 func (x *BindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[22]
+	mi := &file_broker_v1_admin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1860,7 +2003,7 @@ func (x *BindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BindResponse.ProtoReflect.Descriptor instead.
 func (*BindResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{22}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{24}
 }
 
 // UnbindRequest holds the binding.
@@ -1873,7 +2016,7 @@ type UnbindRequest struct {
 
 func (x *UnbindRequest) Reset() {
 	*x = UnbindRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[23]
+	mi := &file_broker_v1_admin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2028,7 @@ func (x *UnbindRequest) String() string {
 func (*UnbindRequest) ProtoMessage() {}
 
 func (x *UnbindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[23]
+	mi := &file_broker_v1_admin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2041,7 @@ func (x *UnbindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbindRequest.ProtoReflect.Descriptor instead.
 func (*UnbindRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{23}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UnbindRequest) GetBinding() *Binding {
@@ -1917,7 +2060,7 @@ type UnbindResponse struct {
 
 func (x *UnbindResponse) Reset() {
 	*x = UnbindResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[24]
+	mi := &file_broker_v1_admin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2072,7 @@ func (x *UnbindResponse) String() string {
 func (*UnbindResponse) ProtoMessage() {}
 
 func (x *UnbindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[24]
+	mi := &file_broker_v1_admin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2085,7 @@ func (x *UnbindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbindResponse.ProtoReflect.Descriptor instead.
 func (*UnbindResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{24}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{26}
 }
 
 // ListBindingsRequest asks for the bindings of a vhost.
@@ -1956,7 +2099,7 @@ type ListBindingsRequest struct {
 
 func (x *ListBindingsRequest) Reset() {
 	*x = ListBindingsRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[25]
+	mi := &file_broker_v1_admin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1968,7 +2111,7 @@ func (x *ListBindingsRequest) String() string {
 func (*ListBindingsRequest) ProtoMessage() {}
 
 func (x *ListBindingsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[25]
+	mi := &file_broker_v1_admin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1981,7 +2124,7 @@ func (x *ListBindingsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBindingsRequest.ProtoReflect.Descriptor instead.
 func (*ListBindingsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{25}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListBindingsRequest) GetVhost() string {
@@ -2001,7 +2144,7 @@ type ListBindingsResponse struct {
 
 func (x *ListBindingsResponse) Reset() {
 	*x = ListBindingsResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[26]
+	mi := &file_broker_v1_admin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2156,7 @@ func (x *ListBindingsResponse) String() string {
 func (*ListBindingsResponse) ProtoMessage() {}
 
 func (x *ListBindingsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[26]
+	mi := &file_broker_v1_admin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2169,7 @@ func (x *ListBindingsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBindingsResponse.ProtoReflect.Descriptor instead.
 func (*ListBindingsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{26}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListBindingsResponse) GetBindings() []*Binding {
@@ -2047,7 +2190,7 @@ type ClusterStatusRequest struct {
 
 func (x *ClusterStatusRequest) Reset() {
 	*x = ClusterStatusRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[27]
+	mi := &file_broker_v1_admin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2202,7 @@ func (x *ClusterStatusRequest) String() string {
 func (*ClusterStatusRequest) ProtoMessage() {}
 
 func (x *ClusterStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[27]
+	mi := &file_broker_v1_admin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2215,7 @@ func (x *ClusterStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatusRequest.ProtoReflect.Descriptor instead.
 func (*ClusterStatusRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{27}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ClusterStatusRequest) GetDetails() bool {
@@ -2097,7 +2240,7 @@ type ClusterStatusResponse struct {
 
 func (x *ClusterStatusResponse) Reset() {
 	*x = ClusterStatusResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[28]
+	mi := &file_broker_v1_admin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2109,7 +2252,7 @@ func (x *ClusterStatusResponse) String() string {
 func (*ClusterStatusResponse) ProtoMessage() {}
 
 func (x *ClusterStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[28]
+	mi := &file_broker_v1_admin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2122,7 +2265,7 @@ func (x *ClusterStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatusResponse.ProtoReflect.Descriptor instead.
 func (*ClusterStatusResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{28}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ClusterStatusResponse) GetCluster() string {
@@ -2187,7 +2330,7 @@ type ClusterNode struct {
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_broker_v1_admin_proto_msgTypes[29]
+	mi := &file_broker_v1_admin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2342,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[29]
+	mi := &file_broker_v1_admin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2355,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{29}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ClusterNode) GetId() string {
@@ -2315,7 +2458,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2327,7 +2470,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[30]
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2340,7 +2483,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{30}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DiskStatus) GetPressure() string {
@@ -2425,7 +2568,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_broker_v1_admin_proto_msgTypes[31]
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2437,7 +2580,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[31]
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2450,7 +2593,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{31}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -2502,7 +2645,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2514,7 +2657,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2527,7 +2670,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *TransferLeadershipRequest) GetVhost() string {
@@ -2560,7 +2703,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2572,7 +2715,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2585,7 +2728,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 // DrainRequest asks a node to give up leadership.
@@ -2604,7 +2747,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2759,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2772,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DrainRequest) GetNode() string {
@@ -2663,7 +2806,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2818,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2831,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -2734,7 +2877,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2889,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2902,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Operation) GetId() string {
@@ -2878,7 +3021,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +3033,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3046,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListOperationsRequest) GetRunning() bool {
@@ -2925,7 +3068,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +3080,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +3093,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -2977,7 +3120,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2989,7 +3132,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3002,7 +3145,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetOperationRequest) GetId() string {
@@ -3022,7 +3165,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3034,7 +3177,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3047,7 +3190,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -3067,7 +3210,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3079,7 +3222,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3092,7 +3235,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WatchOperationRequest) GetId() string {
@@ -3112,7 +3255,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3124,7 +3267,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3137,7 +3280,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -3157,7 +3300,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3169,7 +3312,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3182,7 +3325,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -3202,7 +3345,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3214,7 +3357,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3227,7 +3370,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -3252,7 +3395,7 @@ type StartOperationResponse struct {
 
 func (x *StartOperationResponse) Reset() {
 	*x = StartOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3264,7 +3407,7 @@ func (x *StartOperationResponse) String() string {
 func (*StartOperationResponse) ProtoMessage() {}
 
 func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3277,7 +3420,7 @@ func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResponse.ProtoReflect.Descriptor instead.
 func (*StartOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *StartOperationResponse) GetOperation() *Operation {
@@ -3314,7 +3457,7 @@ type QueueFilter struct {
 
 func (x *QueueFilter) Reset() {
 	*x = QueueFilter{}
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3326,7 +3469,7 @@ func (x *QueueFilter) String() string {
 func (*QueueFilter) ProtoMessage() {}
 
 func (x *QueueFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3339,7 +3482,7 @@ func (x *QueueFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueFilter.ProtoReflect.Descriptor instead.
 func (*QueueFilter) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *QueueFilter) GetVhost() string {
@@ -3371,7 +3514,7 @@ type GrowQueuesRequest struct {
 
 func (x *GrowQueuesRequest) Reset() {
 	*x = GrowQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3383,7 +3526,7 @@ func (x *GrowQueuesRequest) String() string {
 func (*GrowQueuesRequest) ProtoMessage() {}
 
 func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3396,7 +3539,7 @@ func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowQueuesRequest.ProtoReflect.Descriptor instead.
 func (*GrowQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *GrowQueuesRequest) GetNode() string {
@@ -3442,7 +3585,7 @@ type ShrinkNodeRequest struct {
 
 func (x *ShrinkNodeRequest) Reset() {
 	*x = ShrinkNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3454,7 +3597,7 @@ func (x *ShrinkNodeRequest) String() string {
 func (*ShrinkNodeRequest) ProtoMessage() {}
 
 func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3467,7 +3610,7 @@ func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkNodeRequest.ProtoReflect.Descriptor instead.
 func (*ShrinkNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ShrinkNodeRequest) GetNode() string {
@@ -3508,7 +3651,7 @@ type RebalanceQueuesRequest struct {
 
 func (x *RebalanceQueuesRequest) Reset() {
 	*x = RebalanceQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3520,7 +3663,7 @@ func (x *RebalanceQueuesRequest) String() string {
 func (*RebalanceQueuesRequest) ProtoMessage() {}
 
 func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3533,7 +3676,7 @@ func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceQueuesRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RebalanceQueuesRequest) GetQueues() *QueueFilter {
@@ -3556,7 +3699,7 @@ type AddMemberRequest struct {
 
 func (x *AddMemberRequest) Reset() {
 	*x = AddMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3568,7 +3711,7 @@ func (x *AddMemberRequest) String() string {
 func (*AddMemberRequest) ProtoMessage() {}
 
 func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3581,7 +3724,7 @@ func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddMemberRequest.ProtoReflect.Descriptor instead.
 func (*AddMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *AddMemberRequest) GetVhost() string {
@@ -3620,7 +3763,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3632,7 +3775,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3645,7 +3788,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RemoveMemberRequest) GetVhost() string {
@@ -3693,7 +3836,7 @@ type ReplaceMemberRequest struct {
 
 func (x *ReplaceMemberRequest) Reset() {
 	*x = ReplaceMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3705,7 +3848,7 @@ func (x *ReplaceMemberRequest) String() string {
 func (*ReplaceMemberRequest) ProtoMessage() {}
 
 func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3718,7 +3861,7 @@ func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceMemberRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ReplaceMemberRequest) GetVhost() string {
@@ -3771,7 +3914,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[53]
+	mi := &file_broker_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3783,7 +3926,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[53]
+	mi := &file_broker_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3796,7 +3939,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -3847,11 +3990,18 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
 	"\tif_unused\x18\x03 \x01(\bR\bifUnused\x12\x19\n" +
-	"\bif_empty\x18\x04 \x01(\bR\aifEmpty\"c\n" +
+	"\bif_empty\x18\x04 \x01(\bR\aifEmpty\"}\n" +
 	"\x13DeleteQueueResponse\x12\x14\n" +
 	"\x05ready\x18\x01 \x01(\x04R\x05ready\x12\x1c\n" +
 	"\tunsettled\x18\x02 \x01(\x04R\tunsettled\x12\x18\n" +
-	"\abacklog\x18\x03 \x01(\x04R\abacklog\"=\n" +
+	"\abacklog\x18\x03 \x01(\x04R\abacklog\x12\x18\n" +
+	"\adelayed\x18\x04 \x01(\x04R\adelayed\"U\n" +
+	"\x13RetryDelayedRequest\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x04R\x05limit\"2\n" +
+	"\x14RetryDelayedResponse\x12\x1a\n" +
+	"\bmessages\x18\x01 \x01(\x04R\bmessages\"=\n" +
 	"\x11PurgeQueueRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"0\n" +
@@ -3878,7 +4028,8 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x04raft\x18\f \x01(\v2\x1c.quorate.broker.v1.RaftStatsR\x04raft\x12\x16\n" +
 	"\x06policy\x18\r \x01(\tR\x06policy\x12'\n" +
 	"\x0foperator_policy\x18\x0e \x01(\tR\x0eoperatorPolicy\x12I\n" +
-	"\x13effective_arguments\x18\x0f \x01(\v2\x18.quorate.broker.v1.TableR\x12effectiveArguments\"\xec\t\n" +
+	"\x13effective_arguments\x18\x0f \x01(\v2\x18.quorate.broker.v1.TableR\x12effectiveArguments\"\xf8\n" +
+	"\n" +
 	"\n" +
 	"QueueStats\x12\x1a\n" +
 	"\bmessages\x18\x01 \x01(\x04R\bmessages\x12%\n" +
@@ -3906,7 +4057,10 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\rdead_lettered\x18\x16 \x03(\v2/.quorate.broker.v1.QueueStats.DeadLetteredEntryR\fdeadLettered\x123\n" +
 	"\x16dead_letter_dedup_hits\x18\x17 \x01(\x04R\x13deadLetterDedupHits\x122\n" +
 	"\x15dead_letter_confirmed\x18\x18 \x01(\x04R\x13deadLetterConfirmed\x123\n" +
-	"\x16last_dead_letter_error\x18\x19 \x01(\tR\x13lastDeadLetterError\x1aE\n" +
+	"\x16last_dead_letter_error\x18\x19 \x01(\tR\x13lastDeadLetterError\x12)\n" +
+	"\x10messages_delayed\x18\x1a \x01(\x04R\x0fmessagesDelayed\x122\n" +
+	"\x15message_bytes_delayed\x18\x1b \x01(\x04R\x13messageBytesDelayed\x12+\n" +
+	"\x12next_delayed_at_ms\x18\x1c \x01(\x03R\x0fnextDelayedAtMs\x1aE\n" +
 	"\x17MessagesByPriorityEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a?\n" +
@@ -4117,10 +4271,11 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x17OPERATION_STATE_RUNNING\x10\x01\x12\x18\n" +
 	"\x14OPERATION_STATE_DONE\x10\x02\x12\x1a\n" +
 	"\x16OPERATION_STATE_FAILED\x10\x03\x12\x1d\n" +
-	"\x19OPERATION_STATE_CANCELLED\x10\x042\xe8\x12\n" +
+	"\x19OPERATION_STATE_CANCELLED\x10\x042\xc9\x13\n" +
 	"\x05Admin\x12_\n" +
 	"\fDeclareQueue\x12&.quorate.broker.v1.DeclareQueueRequest\x1a'.quorate.broker.v1.DeclareQueueResponse\x12\\\n" +
-	"\vDeleteQueue\x12%.quorate.broker.v1.DeleteQueueRequest\x1a&.quorate.broker.v1.DeleteQueueResponse\x12Y\n" +
+	"\vDeleteQueue\x12%.quorate.broker.v1.DeleteQueueRequest\x1a&.quorate.broker.v1.DeleteQueueResponse\x12_\n" +
+	"\fRetryDelayed\x12&.quorate.broker.v1.RetryDelayedRequest\x1a'.quorate.broker.v1.RetryDelayedResponse\x12Y\n" +
 	"\n" +
 	"PurgeQueue\x12$.quorate.broker.v1.PurgeQueueRequest\x1a%.quorate.broker.v1.PurgeQueueResponse\x12S\n" +
 	"\bGetQueue\x12\".quorate.broker.v1.GetQueueRequest\x1a#.quorate.broker.v1.GetQueueResponse\x12Y\n" +
@@ -4163,7 +4318,7 @@ func file_broker_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
+var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 58)
 var file_broker_v1_admin_proto_goTypes = []any{
 	(DestinationType)(0),               // 0: quorate.broker.v1.DestinationType
 	(OperationState)(0),                // 1: quorate.broker.v1.OperationState
@@ -4171,144 +4326,148 @@ var file_broker_v1_admin_proto_goTypes = []any{
 	(*DeclareQueueResponse)(nil),       // 3: quorate.broker.v1.DeclareQueueResponse
 	(*DeleteQueueRequest)(nil),         // 4: quorate.broker.v1.DeleteQueueRequest
 	(*DeleteQueueResponse)(nil),        // 5: quorate.broker.v1.DeleteQueueResponse
-	(*PurgeQueueRequest)(nil),          // 6: quorate.broker.v1.PurgeQueueRequest
-	(*PurgeQueueResponse)(nil),         // 7: quorate.broker.v1.PurgeQueueResponse
-	(*GetQueueRequest)(nil),            // 8: quorate.broker.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),           // 9: quorate.broker.v1.GetQueueResponse
-	(*Queue)(nil),                      // 10: quorate.broker.v1.Queue
-	(*QueueStats)(nil),                 // 11: quorate.broker.v1.QueueStats
-	(*RaftStats)(nil),                  // 12: quorate.broker.v1.RaftStats
-	(*ListQueuesRequest)(nil),          // 13: quorate.broker.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),         // 14: quorate.broker.v1.ListQueuesResponse
-	(*DeclareExchangeRequest)(nil),     // 15: quorate.broker.v1.DeclareExchangeRequest
-	(*DeclareExchangeResponse)(nil),    // 16: quorate.broker.v1.DeclareExchangeResponse
-	(*DeleteExchangeRequest)(nil),      // 17: quorate.broker.v1.DeleteExchangeRequest
-	(*DeleteExchangeResponse)(nil),     // 18: quorate.broker.v1.DeleteExchangeResponse
-	(*ListExchangesRequest)(nil),       // 19: quorate.broker.v1.ListExchangesRequest
-	(*ListExchangesResponse)(nil),      // 20: quorate.broker.v1.ListExchangesResponse
-	(*Exchange)(nil),                   // 21: quorate.broker.v1.Exchange
-	(*Binding)(nil),                    // 22: quorate.broker.v1.Binding
-	(*BindRequest)(nil),                // 23: quorate.broker.v1.BindRequest
-	(*BindResponse)(nil),               // 24: quorate.broker.v1.BindResponse
-	(*UnbindRequest)(nil),              // 25: quorate.broker.v1.UnbindRequest
-	(*UnbindResponse)(nil),             // 26: quorate.broker.v1.UnbindResponse
-	(*ListBindingsRequest)(nil),        // 27: quorate.broker.v1.ListBindingsRequest
-	(*ListBindingsResponse)(nil),       // 28: quorate.broker.v1.ListBindingsResponse
-	(*ClusterStatusRequest)(nil),       // 29: quorate.broker.v1.ClusterStatusRequest
-	(*ClusterStatusResponse)(nil),      // 30: quorate.broker.v1.ClusterStatusResponse
-	(*ClusterNode)(nil),                // 31: quorate.broker.v1.ClusterNode
-	(*DiskStatus)(nil),                 // 32: quorate.broker.v1.DiskStatus
-	(*StartProgress)(nil),              // 33: quorate.broker.v1.StartProgress
-	(*TransferLeadershipRequest)(nil),  // 34: quorate.broker.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 35: quorate.broker.v1.TransferLeadershipResponse
-	(*DrainRequest)(nil),               // 36: quorate.broker.v1.DrainRequest
-	(*DrainResponse)(nil),              // 37: quorate.broker.v1.DrainResponse
-	(*Operation)(nil),                  // 38: quorate.broker.v1.Operation
-	(*ListOperationsRequest)(nil),      // 39: quorate.broker.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 40: quorate.broker.v1.ListOperationsResponse
-	(*GetOperationRequest)(nil),        // 41: quorate.broker.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),       // 42: quorate.broker.v1.GetOperationResponse
-	(*WatchOperationRequest)(nil),      // 43: quorate.broker.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),     // 44: quorate.broker.v1.WatchOperationResponse
-	(*CancelOperationRequest)(nil),     // 45: quorate.broker.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 46: quorate.broker.v1.CancelOperationResponse
-	(*StartOperationResponse)(nil),     // 47: quorate.broker.v1.StartOperationResponse
-	(*QueueFilter)(nil),                // 48: quorate.broker.v1.QueueFilter
-	(*GrowQueuesRequest)(nil),          // 49: quorate.broker.v1.GrowQueuesRequest
-	(*ShrinkNodeRequest)(nil),          // 50: quorate.broker.v1.ShrinkNodeRequest
-	(*RebalanceQueuesRequest)(nil),     // 51: quorate.broker.v1.RebalanceQueuesRequest
-	(*AddMemberRequest)(nil),           // 52: quorate.broker.v1.AddMemberRequest
-	(*RemoveMemberRequest)(nil),        // 53: quorate.broker.v1.RemoveMemberRequest
-	(*ReplaceMemberRequest)(nil),       // 54: quorate.broker.v1.ReplaceMemberRequest
-	(*ForgetNodeRequest)(nil),          // 55: quorate.broker.v1.ForgetNodeRequest
-	nil,                                // 56: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	nil,                                // 57: quorate.broker.v1.QueueStats.DeadLetteredEntry
-	(*Table)(nil),                      // 58: quorate.broker.v1.Table
+	(*RetryDelayedRequest)(nil),        // 6: quorate.broker.v1.RetryDelayedRequest
+	(*RetryDelayedResponse)(nil),       // 7: quorate.broker.v1.RetryDelayedResponse
+	(*PurgeQueueRequest)(nil),          // 8: quorate.broker.v1.PurgeQueueRequest
+	(*PurgeQueueResponse)(nil),         // 9: quorate.broker.v1.PurgeQueueResponse
+	(*GetQueueRequest)(nil),            // 10: quorate.broker.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),           // 11: quorate.broker.v1.GetQueueResponse
+	(*Queue)(nil),                      // 12: quorate.broker.v1.Queue
+	(*QueueStats)(nil),                 // 13: quorate.broker.v1.QueueStats
+	(*RaftStats)(nil),                  // 14: quorate.broker.v1.RaftStats
+	(*ListQueuesRequest)(nil),          // 15: quorate.broker.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),         // 16: quorate.broker.v1.ListQueuesResponse
+	(*DeclareExchangeRequest)(nil),     // 17: quorate.broker.v1.DeclareExchangeRequest
+	(*DeclareExchangeResponse)(nil),    // 18: quorate.broker.v1.DeclareExchangeResponse
+	(*DeleteExchangeRequest)(nil),      // 19: quorate.broker.v1.DeleteExchangeRequest
+	(*DeleteExchangeResponse)(nil),     // 20: quorate.broker.v1.DeleteExchangeResponse
+	(*ListExchangesRequest)(nil),       // 21: quorate.broker.v1.ListExchangesRequest
+	(*ListExchangesResponse)(nil),      // 22: quorate.broker.v1.ListExchangesResponse
+	(*Exchange)(nil),                   // 23: quorate.broker.v1.Exchange
+	(*Binding)(nil),                    // 24: quorate.broker.v1.Binding
+	(*BindRequest)(nil),                // 25: quorate.broker.v1.BindRequest
+	(*BindResponse)(nil),               // 26: quorate.broker.v1.BindResponse
+	(*UnbindRequest)(nil),              // 27: quorate.broker.v1.UnbindRequest
+	(*UnbindResponse)(nil),             // 28: quorate.broker.v1.UnbindResponse
+	(*ListBindingsRequest)(nil),        // 29: quorate.broker.v1.ListBindingsRequest
+	(*ListBindingsResponse)(nil),       // 30: quorate.broker.v1.ListBindingsResponse
+	(*ClusterStatusRequest)(nil),       // 31: quorate.broker.v1.ClusterStatusRequest
+	(*ClusterStatusResponse)(nil),      // 32: quorate.broker.v1.ClusterStatusResponse
+	(*ClusterNode)(nil),                // 33: quorate.broker.v1.ClusterNode
+	(*DiskStatus)(nil),                 // 34: quorate.broker.v1.DiskStatus
+	(*StartProgress)(nil),              // 35: quorate.broker.v1.StartProgress
+	(*TransferLeadershipRequest)(nil),  // 36: quorate.broker.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 37: quorate.broker.v1.TransferLeadershipResponse
+	(*DrainRequest)(nil),               // 38: quorate.broker.v1.DrainRequest
+	(*DrainResponse)(nil),              // 39: quorate.broker.v1.DrainResponse
+	(*Operation)(nil),                  // 40: quorate.broker.v1.Operation
+	(*ListOperationsRequest)(nil),      // 41: quorate.broker.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 42: quorate.broker.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),        // 43: quorate.broker.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),       // 44: quorate.broker.v1.GetOperationResponse
+	(*WatchOperationRequest)(nil),      // 45: quorate.broker.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),     // 46: quorate.broker.v1.WatchOperationResponse
+	(*CancelOperationRequest)(nil),     // 47: quorate.broker.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 48: quorate.broker.v1.CancelOperationResponse
+	(*StartOperationResponse)(nil),     // 49: quorate.broker.v1.StartOperationResponse
+	(*QueueFilter)(nil),                // 50: quorate.broker.v1.QueueFilter
+	(*GrowQueuesRequest)(nil),          // 51: quorate.broker.v1.GrowQueuesRequest
+	(*ShrinkNodeRequest)(nil),          // 52: quorate.broker.v1.ShrinkNodeRequest
+	(*RebalanceQueuesRequest)(nil),     // 53: quorate.broker.v1.RebalanceQueuesRequest
+	(*AddMemberRequest)(nil),           // 54: quorate.broker.v1.AddMemberRequest
+	(*RemoveMemberRequest)(nil),        // 55: quorate.broker.v1.RemoveMemberRequest
+	(*ReplaceMemberRequest)(nil),       // 56: quorate.broker.v1.ReplaceMemberRequest
+	(*ForgetNodeRequest)(nil),          // 57: quorate.broker.v1.ForgetNodeRequest
+	nil,                                // 58: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	nil,                                // 59: quorate.broker.v1.QueueStats.DeadLetteredEntry
+	(*Table)(nil),                      // 60: quorate.broker.v1.Table
 }
 var file_broker_v1_admin_proto_depIdxs = []int32{
-	58, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
-	10, // 1: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
-	58, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
-	11, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
-	12, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
-	58, // 5: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
-	56, // 6: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	57, // 7: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
-	10, // 8: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	58, // 9: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
-	21, // 10: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	58, // 11: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	60, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
+	12, // 1: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
+	60, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
+	13, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
+	14, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
+	60, // 5: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
+	58, // 6: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	59, // 7: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
+	12, // 8: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
+	60, // 9: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	23, // 10: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
+	60, // 11: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
 	0,  // 12: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	58, // 13: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
-	22, // 14: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
-	22, // 15: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
-	22, // 16: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
-	31, // 17: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
-	32, // 18: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
-	33, // 19: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
-	32, // 20: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
-	38, // 21: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	60, // 13: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	24, // 14: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
+	24, // 15: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
+	24, // 16: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
+	33, // 17: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
+	34, // 18: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
+	35, // 19: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
+	34, // 20: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
+	40, // 21: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
 	1,  // 22: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
-	38, // 23: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
-	38, // 24: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	38, // 25: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	38, // 26: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	38, // 27: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	48, // 28: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	48, // 29: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	48, // 30: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	40, // 23: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	40, // 24: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	40, // 25: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	40, // 26: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	40, // 27: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	50, // 28: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	50, // 29: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	50, // 30: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
 	2,  // 31: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
 	4,  // 32: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	6,  // 33: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	8,  // 34: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	13, // 35: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	15, // 36: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	17, // 37: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	19, // 38: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	23, // 39: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	25, // 40: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	27, // 41: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	29, // 42: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	34, // 43: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	36, // 44: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	39, // 45: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	41, // 46: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	43, // 47: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	45, // 48: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	49, // 49: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	50, // 50: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	51, // 51: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	52, // 52: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	53, // 53: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	54, // 54: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	55, // 55: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	3,  // 56: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 57: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 58: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	9,  // 59: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	14, // 60: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	16, // 61: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	18, // 62: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	20, // 63: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	24, // 64: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	26, // 65: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	28, // 66: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	30, // 67: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	35, // 68: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	37, // 69: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	40, // 70: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	42, // 71: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	44, // 72: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	46, // 73: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	47, // 74: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 75: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 76: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 77: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 78: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 79: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	47, // 80: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	56, // [56:81] is the sub-list for method output_type
-	31, // [31:56] is the sub-list for method input_type
+	6,  // 33: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
+	8,  // 34: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	10, // 35: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	15, // 36: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	17, // 37: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	19, // 38: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	21, // 39: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	25, // 40: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	27, // 41: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	29, // 42: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	31, // 43: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	36, // 44: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	38, // 45: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	41, // 46: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	43, // 47: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	45, // 48: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	47, // 49: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	51, // 50: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	52, // 51: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	53, // 52: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	54, // 53: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	55, // 54: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	56, // 55: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	57, // 56: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	3,  // 57: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 58: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 59: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
+	9,  // 60: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	11, // 61: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	16, // 62: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	18, // 63: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	20, // 64: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	22, // 65: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	26, // 66: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	28, // 67: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	30, // 68: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	32, // 69: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	37, // 70: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	39, // 71: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	42, // 72: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	44, // 73: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	46, // 74: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	48, // 75: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	49, // 76: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	49, // 77: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	49, // 78: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	49, // 79: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	49, // 80: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	49, // 81: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	49, // 82: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	57, // [57:83] is the sub-list for method output_type
+	31, // [31:57] is the sub-list for method input_type
 	31, // [31:31] is the sub-list for extension type_name
 	31, // [31:31] is the sub-list for extension extendee
 	0,  // [0:31] is the sub-list for field type_name
@@ -4321,14 +4480,14 @@ func file_broker_v1_admin_proto_init() {
 	}
 	file_broker_v1_broker_proto_init()
 	file_broker_v1_admin_proto_msgTypes[0].OneofWrappers = []any{}
-	file_broker_v1_admin_proto_msgTypes[13].OneofWrappers = []any{}
+	file_broker_v1_admin_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_admin_proto_rawDesc), len(file_broker_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   56,
+			NumMessages:   58,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

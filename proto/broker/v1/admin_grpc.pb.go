@@ -23,6 +23,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Admin_DeclareQueue_FullMethodName       = "/quorate.broker.v1.Admin/DeclareQueue"
 	Admin_DeleteQueue_FullMethodName        = "/quorate.broker.v1.Admin/DeleteQueue"
+	Admin_RetryDelayed_FullMethodName       = "/quorate.broker.v1.Admin/RetryDelayed"
 	Admin_PurgeQueue_FullMethodName         = "/quorate.broker.v1.Admin/PurgeQueue"
 	Admin_GetQueue_FullMethodName           = "/quorate.broker.v1.Admin/GetQueue"
 	Admin_ListQueues_FullMethodName         = "/quorate.broker.v1.Admin/ListQueues"
@@ -59,7 +60,9 @@ type AdminClient interface {
 	DeclareQueue(ctx context.Context, in *DeclareQueueRequest, opts ...grpc.CallOption) (*DeclareQueueResponse, error)
 	// DeleteQueue removes a queue and its messages; a missing one is not an error.
 	DeleteQueue(ctx context.Context, in *DeleteQueueRequest, opts ...grpc.CallOption) (*DeleteQueueResponse, error)
-	// PurgeQueue removes ready messages and the dead-letter backlog.
+	// RetryDelayed makes delayed messages ready at once, those that are due first.
+	RetryDelayed(ctx context.Context, in *RetryDelayedRequest, opts ...grpc.CallOption) (*RetryDelayedResponse, error)
+	// PurgeQueue removes ready and delayed messages and the dead-letter backlog.
 	PurgeQueue(ctx context.Context, in *PurgeQueueRequest, opts ...grpc.CallOption) (*PurgeQueueResponse, error)
 	// GetQueue shows a queue with figures from its leader.
 	GetQueue(ctx context.Context, in *GetQueueRequest, opts ...grpc.CallOption) (*GetQueueResponse, error)
@@ -129,6 +132,16 @@ func (c *adminClient) DeleteQueue(ctx context.Context, in *DeleteQueueRequest, o
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteQueueResponse)
 	err := c.cc.Invoke(ctx, Admin_DeleteQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) RetryDelayed(ctx context.Context, in *RetryDelayedRequest, opts ...grpc.CallOption) (*RetryDelayedResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RetryDelayedResponse)
+	err := c.cc.Invoke(ctx, Admin_RetryDelayed_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -385,7 +398,9 @@ type AdminServer interface {
 	DeclareQueue(context.Context, *DeclareQueueRequest) (*DeclareQueueResponse, error)
 	// DeleteQueue removes a queue and its messages; a missing one is not an error.
 	DeleteQueue(context.Context, *DeleteQueueRequest) (*DeleteQueueResponse, error)
-	// PurgeQueue removes ready messages and the dead-letter backlog.
+	// RetryDelayed makes delayed messages ready at once, those that are due first.
+	RetryDelayed(context.Context, *RetryDelayedRequest) (*RetryDelayedResponse, error)
+	// PurgeQueue removes ready and delayed messages and the dead-letter backlog.
 	PurgeQueue(context.Context, *PurgeQueueRequest) (*PurgeQueueResponse, error)
 	// GetQueue shows a queue with figures from its leader.
 	GetQueue(context.Context, *GetQueueRequest) (*GetQueueResponse, error)
@@ -446,6 +461,9 @@ func (UnimplementedAdminServer) DeclareQueue(context.Context, *DeclareQueueReque
 }
 func (UnimplementedAdminServer) DeleteQueue(context.Context, *DeleteQueueRequest) (*DeleteQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteQueue not implemented")
+}
+func (UnimplementedAdminServer) RetryDelayed(context.Context, *RetryDelayedRequest) (*RetryDelayedResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RetryDelayed not implemented")
 }
 func (UnimplementedAdminServer) PurgeQueue(context.Context, *PurgeQueueRequest) (*PurgeQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PurgeQueue not implemented")
@@ -569,6 +587,24 @@ func _Admin_DeleteQueue_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AdminServer).DeleteQueue(ctx, req.(*DeleteQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_RetryDelayed_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RetryDelayedRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).RetryDelayed(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_RetryDelayed_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).RetryDelayed(ctx, req.(*RetryDelayedRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -994,6 +1030,10 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteQueue",
 			Handler:    _Admin_DeleteQueue_Handler,
+		},
+		{
+			MethodName: "RetryDelayed",
+			Handler:    _Admin_RetryDelayed_Handler,
 		},
 		{
 			MethodName: "PurgeQueue",

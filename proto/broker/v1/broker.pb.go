@@ -279,7 +279,13 @@ type Message struct {
 	Properties *Properties `protobuf:"bytes,4,opt,name=properties,proto3" json:"properties,omitempty"`
 	Body       []byte      `protobuf:"bytes,5,opt,name=body,proto3" json:"body,omitempty"`
 	// Mandatory asks for RESULT_RETURNED when no queue is routed to.
-	Mandatory     bool `protobuf:"varint,6,opt,name=mandatory,proto3" json:"mandatory,omitempty"`
+	Mandatory bool `protobuf:"varint,6,opt,name=mandatory,proto3" json:"mandatory,omitempty"`
+	// DeliverAtMs, in milliseconds since the Unix epoch, says when the message is to be ready in
+	// its queues. It is stored and confirmed at once, counts toward limits, and its TTL begins
+	// when it is ready. A time that has passed counts as none.
+	DeliverAtMs int64 `protobuf:"varint,7,opt,name=deliver_at_ms,json=deliverAtMs,proto3" json:"deliver_at_ms,omitempty"`
+	// DelayMs says instead after how many milliseconds, counted from when a queue stores it.
+	DelayMs       int64 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -354,6 +360,20 @@ func (x *Message) GetMandatory() bool {
 		return x.Mandatory
 	}
 	return false
+}
+
+func (x *Message) GetDeliverAtMs() int64 {
+	if x != nil {
+		return x.DeliverAtMs
+	}
+	return 0
+}
+
+func (x *Message) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
 }
 
 // Properties are AMQP's basic properties; what is not set is absent.
@@ -1787,7 +1807,13 @@ type Settlement struct {
 	// Annotations are merged into the message; names must start with "x-".
 	Annotations *Table `protobuf:"bytes,5,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	// Request, if not 0, asks for a Settled with the same number once it is committed.
-	Request       uint64 `protobuf:"varint,6,opt,name=request,proto3" json:"request,omitempty"`
+	Request uint64 `protobuf:"varint,6,opt,name=request,proto3" json:"request,omitempty"`
+	// DeliverAtMs, in milliseconds since the Unix epoch, says with OUTCOME_RETURN when the
+	// message is to be ready again, whatever the queue's delayed retry says. A time that has
+	// passed counts as none.
+	DeliverAtMs int64 `protobuf:"varint,7,opt,name=deliver_at_ms,json=deliverAtMs,proto3" json:"deliver_at_ms,omitempty"`
+	// DelayMs says instead after how many milliseconds.
+	DelayMs       int64 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1860,6 +1886,20 @@ func (x *Settlement) GetAnnotations() *Table {
 func (x *Settlement) GetRequest() uint64 {
 	if x != nil {
 		return x.Request
+	}
+	return 0
+}
+
+func (x *Settlement) GetDeliverAtMs() int64 {
+	if x != nil {
+		return x.DeliverAtMs
+	}
+	return 0
+}
+
+func (x *Settlement) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
 	}
 	return 0
 }
@@ -2665,11 +2705,14 @@ func (x *GetResponse) GetReady() uint64 {
 
 // SettleRequest decides about a message taken by Get.
 type SettleRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	SettleToken   string                 `protobuf:"bytes,1,opt,name=settle_token,json=settleToken,proto3" json:"settle_token,omitempty"`
-	Outcome       Outcome                `protobuf:"varint,2,opt,name=outcome,proto3,enum=quorate.broker.v1.Outcome" json:"outcome,omitempty"`
-	Failed        bool                   `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	Annotations   *Table                 `protobuf:"bytes,4,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	SettleToken string                 `protobuf:"bytes,1,opt,name=settle_token,json=settleToken,proto3" json:"settle_token,omitempty"`
+	Outcome     Outcome                `protobuf:"varint,2,opt,name=outcome,proto3,enum=quorate.broker.v1.Outcome" json:"outcome,omitempty"`
+	Failed      bool                   `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	Annotations *Table                 `protobuf:"bytes,4,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// DeliverAtMs and DelayMs are as in Settlement.
+	DeliverAtMs   int64 `protobuf:"varint,5,opt,name=deliver_at_ms,json=deliverAtMs,proto3" json:"deliver_at_ms,omitempty"`
+	DelayMs       int64 `protobuf:"varint,6,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2732,6 +2775,20 @@ func (x *SettleRequest) GetAnnotations() *Table {
 	return nil
 }
 
+func (x *SettleRequest) GetDeliverAtMs() int64 {
+	if x != nil {
+		return x.DeliverAtMs
+	}
+	return 0
+}
+
+func (x *SettleRequest) GetDelayMs() int64 {
+	if x != nil {
+		return x.DelayMs
+	}
+	return 0
+}
+
 // SettleResponse is empty.
 type SettleResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2777,7 +2834,7 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x0ePublishRequest\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
 	"\amessage\x18\x02 \x01(\v2\x1a.quorate.broker.v1.MessageR\amessage\x12\x1a\n" +
-	"\bproducer\x18\x03 \x01(\fR\bproducer\"\xcd\x01\n" +
+	"\bproducer\x18\x03 \x01(\fR\bproducer\"\x8c\x02\n" +
 	"\aMessage\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x1a\n" +
 	"\bexchange\x18\x02 \x01(\tR\bexchange\x12\x1f\n" +
@@ -2787,7 +2844,9 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"properties\x18\x04 \x01(\v2\x1d.quorate.broker.v1.PropertiesR\n" +
 	"properties\x12\x12\n" +
 	"\x04body\x18\x05 \x01(\fR\x04body\x12\x1c\n" +
-	"\tmandatory\x18\x06 \x01(\bR\tmandatory\"\x9f\x05\n" +
+	"\tmandatory\x18\x06 \x01(\bR\tmandatory\x12\"\n" +
+	"\rdeliver_at_ms\x18\a \x01(\x03R\vdeliverAtMs\x12\x19\n" +
+	"\bdelay_ms\x18\b \x01(\x03R\adelayMs\"\x9f\x05\n" +
 	"\n" +
 	"Properties\x12&\n" +
 	"\fcontent_type\x18\x01 \x01(\tH\x00R\vcontentType\x88\x01\x01\x12.\n" +
@@ -2916,7 +2975,7 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\arequeue\x18\x01 \x01(\bR\arequeue\"T\n" +
 	"\vExtendLease\x12!\n" +
 	"\fdelivery_ids\x18\x01 \x03(\x04R\vdeliveryIds\x12\"\n" +
-	"\fmilliseconds\x18\x02 \x01(\x03R\fmilliseconds\"\xe8\x01\n" +
+	"\fmilliseconds\x18\x02 \x01(\x03R\fmilliseconds\"\xa7\x02\n" +
 	"\n" +
 	"Settlement\x12!\n" +
 	"\fdelivery_ids\x18\x01 \x03(\x04R\vdeliveryIds\x12\x13\n" +
@@ -2924,7 +2983,9 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x1a.quorate.broker.v1.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\bR\x06failed\x12:\n" +
 	"\vannotations\x18\x05 \x01(\v2\x18.quorate.broker.v1.TableR\vannotations\x12\x18\n" +
-	"\arequest\x18\x06 \x01(\x04R\arequest\"\x8d\x03\n" +
+	"\arequest\x18\x06 \x01(\x04R\arequest\x12\"\n" +
+	"\rdeliver_at_ms\x18\a \x01(\x03R\vdeliverAtMs\x12\x19\n" +
+	"\bdelay_ms\x18\b \x01(\x03R\adelayMs\"\x8d\x03\n" +
 	"\x0fConsumeResponse\x12:\n" +
 	"\x06opened\x18\x01 \x01(\v2 .quorate.broker.v1.ConsumeOpenedH\x00R\x06opened\x12?\n" +
 	"\n" +
@@ -2989,12 +3050,14 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\vGetResponse\x127\n" +
 	"\bdelivery\x18\x01 \x01(\v2\x1b.quorate.broker.v1.DeliveryR\bdelivery\x12!\n" +
 	"\fsettle_token\x18\x02 \x01(\tR\vsettleToken\x12\x14\n" +
-	"\x05ready\x18\x03 \x01(\x04R\x05ready\"\xbc\x01\n" +
+	"\x05ready\x18\x03 \x01(\x04R\x05ready\"\xfb\x01\n" +
 	"\rSettleRequest\x12!\n" +
 	"\fsettle_token\x18\x01 \x01(\tR\vsettleToken\x124\n" +
 	"\aoutcome\x18\x02 \x01(\x0e2\x1a.quorate.broker.v1.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06failed\x18\x03 \x01(\bR\x06failed\x12:\n" +
-	"\vannotations\x18\x04 \x01(\v2\x18.quorate.broker.v1.TableR\vannotations\"\x10\n" +
+	"\vannotations\x18\x04 \x01(\v2\x18.quorate.broker.v1.TableR\vannotations\x12\"\n" +
+	"\rdeliver_at_ms\x18\x05 \x01(\x03R\vdeliverAtMs\x12\x19\n" +
+	"\bdelay_ms\x18\x06 \x01(\x03R\adelayMs\"\x10\n" +
 	"\x0eSettleResponse*\\\n" +
 	"\aOutcome\x12\x17\n" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0f\n" +
