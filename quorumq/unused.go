@@ -10,7 +10,7 @@ const RepeatUnusedMs = 1000
 // that cannot be told (QX-1, QX-4). One that is consumed as long as it lives is without use
 // once its last consumer has gone.
 func (q *Queue) unusedAt() Time {
-	expires := q.config.ExpiresMs > 0 && !(q.config.ExpiresIfEmpty && q.readyLen()+q.unsettled+q.delays.set.len()+q.backlog.len() > 0)
+	expires := q.config.ExpiresMs > 0 && (!q.config.ExpiresIfEmpty || q.readyLen()+q.unsettled+q.delays.set.len()+q.backlog.len() == 0)
 	if !expires && !q.consumed || q.subscribed() {
 		return 0
 	}
