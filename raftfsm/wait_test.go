@@ -7,7 +7,7 @@ import (
 )
 
 // deadline bounds every wait for a condition.
-const deadline = 20 * time.Second
+const deadline = 90 * time.Second
 
 // until polls a condition.
 func until(t testing.TB, what string, cond func() bool) {
