@@ -27,6 +27,7 @@ const (
 	PartReady     = quorumq.PartReady
 	PartUnsettled = quorumq.PartUnsettled
 	PartBacklog   = quorumq.PartBacklog
+	PartDelayed   = quorumq.PartDelayed
 )
 
 // Part is one of the places where a queue keeps messages.
@@ -71,6 +72,7 @@ type Peeked struct {
 	Priority     uint8
 	AtMs         int64
 	ExpiresMs    int64  // 0: never
+	DueMs        int64  // of delayed ones: when it will be ready
 	ConsumerNode string // of unsettled ones
 	Reason       string // of dead letters in the backlog
 	Destination  string // of moved messages in the backlog
@@ -128,7 +130,7 @@ func peeked(m *cluster.PeekedMessage) (Peeked, error) {
 	})
 	out := Peeked{
 		Delivery: d, Number: m.Number, BodyBytes: m.Size, Priority: m.Priority, AtMs: int64(m.At), ExpiresMs: int64(m.Expires),
-		ConsumerNode: string(m.Consumer.Node),
+		ConsumerNode: string(m.Consumer.Node), DueMs: int64(m.Due),
 	}
 	if m.Reason != 0 {
 		out.Reason = m.Reason.String()

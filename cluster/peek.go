@@ -217,7 +217,7 @@ func wirePeeked(p *quorumq.Peeked) *nodev1.PeekedMessage {
 	out := &nodev1.PeekedMessage{
 		Order: p.Place.Order, Return: p.Place.Return, Number: p.Number, Priority: uint32(p.Priority), Size: p.Size,
 		At: int64(p.At), Expires: int64(p.Expires), DeliveryCount: p.DeliveryCount, AcquiredCount: p.AcquiredCount,
-		ConsumerNode: string(p.Consumer.Node), Reason: uint32(p.Reason),
+		ConsumerNode: string(p.Consumer.Node), Reason: uint32(p.Reason), Due: int64(p.Due),
 	}
 	if p.To != nil {
 		out.Moved, out.ToKind, out.ToName, out.ToKey, out.ToHasKey = true, uint32(p.To.Kind), p.To.Name, p.To.Key, p.To.HasKey
@@ -232,7 +232,7 @@ func fromWirePage(r *nodev1.PeekQueueResponse) PeekPage {
 			Peeked: quorumq.Peeked{
 				Place: quorumq.Place{Order: m.GetOrder(), Return: m.GetReturn()}, Number: m.GetNumber(), Priority: uint8(m.GetPriority()),
 				Size: m.GetSize(), At: quorumq.Time(m.GetAt()), Expires: quorumq.Time(m.GetExpires()),
-				DeliveryCount: m.GetDeliveryCount(), AcquiredCount: m.GetAcquiredCount(), Reason: quorumq.Reason(m.GetReason()),
+				DeliveryCount: m.GetDeliveryCount(), AcquiredCount: m.GetAcquiredCount(), Reason: quorumq.Reason(m.GetReason()), Due: quorumq.Time(m.GetDue()),
 			},
 			OriginQueue: m.GetOriginQueue(), OriginExchange: m.GetOriginExchange(),
 			Message: m.GetMessage(), Annotations: m.GetAnnotations(),

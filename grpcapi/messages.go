@@ -40,7 +40,7 @@ func (s *messagesServer) Peek(ctx context.Context, req *brokerv1.PeekRequest) (*
 func toPeeked(p *broker.Peeked) *brokerv1.PeekedMessage {
 	out := &brokerv1.PeekedMessage{
 		Number: p.Number, Message: &brokerv1.Delivery{}, BodyBytes: uint64(p.BodyBytes), AtMs: p.AtMs, ExpiresMs: p.ExpiresMs,
-		Priority: uint32(p.Priority), ConsumerNode: p.ConsumerNode, Reason: p.Reason, Destination: valid(p.Destination),
+		Priority: uint32(p.Priority), ConsumerNode: p.ConsumerNode, Reason: p.Reason, Destination: valid(p.Destination), DueMs: p.DueMs,
 	}
 	setDelivery(out.Message, &brokerv1.Properties{}, &p.Delivery)
 	return out
@@ -54,8 +54,10 @@ func fromPart(p brokerv1.QueuePart) (broker.Part, error) {
 		return broker.PartUnsettled, nil
 	case brokerv1.QueuePart_QUEUE_PART_BACKLOG:
 		return broker.PartBacklog, nil
+	case brokerv1.QueuePart_QUEUE_PART_DELAYED:
+		return broker.PartDelayed, nil
 	}
-	return 0, invalid("queue", "part", p.String(), "is not known; want ready, unsettled or backlog")
+	return 0, invalid("queue", "part", p.String(), "is not known; want ready, unsettled, backlog or delayed")
 }
 
 func fromMessageFilter(f *brokerv1.MessageFilter) (broker.MessageFilter, error) {

@@ -16,6 +16,8 @@ const (
 	PartUnsettled
 	// PartBacklog: on their way to other queues, in the order of their discards.
 	PartBacklog
+	// PartDelayed: held back until their time, in the order in which they were delayed.
+	PartDelayed
 )
 
 // PeekFrom is where a page of Peek begins; the zero value is the front of the ready
@@ -51,6 +53,7 @@ type Peeked struct {
 	Reason                       Reason       // of dead letters in the backlog
 	To                           *Destination // of moved messages in the backlog
 
+	Due  Time   // of delayed ones: when it will be ready
 	turn uint64 // of unsettled ones
 }
 
@@ -80,6 +83,8 @@ func (q *Queue) Peek(dst []Peeked, from PeekFrom, limit int) (out []Peeked, next
 		return q.peekUnsettled(dst, from, limit)
 	case PartBacklog:
 		return q.peekBacklog(dst, from, limit)
+	case PartDelayed:
+		return q.peekDelayed(dst, from, limit)
 	default:
 		return dst, from, false
 	}
@@ -180,6 +185,24 @@ func (q *Queue) peekBacklog(dst []Peeked, from PeekFrom, limit int) ([]Peeked, P
 			Number: uint64(d.seq), Body: x.Body, Annotations: x.Annotations, Size: d.size, At: d.at,
 			DeliveryCount: d.failures, AcquiredCount: d.acquired, Reason: x.Reason, To: x.To,
 		})
+	}
+	return dst, from, false
+}
+
+// peekDelayed numbers messages by the order in which they were delayed.
+func (q *Queue) peekDelayed(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+	from.Key, from.Skip = skipped(&q.delays.set, max(from.Key, from.Number), from.Skip)
+	for d := range q.delays.set.from(from.Key) {
+		if limit--; limit < 0 {
+			return dst, from, true
+		}
+		from.Key = d.number + 1
+		p := q.peeked(&d.held, 0)
+		p.Place, p.Number, p.Due, p.Expires = Place{}, d.number, d.due, 0
+		if e, ok := q.delayedExpiry(d); ok {
+			p.Expires = e.at
+		}
+		dst = append(dst, p)
 	}
 	return dst, from, false
 }

@@ -80,6 +80,9 @@ func formatPeeked(ps []Peeked) string {
 		if p.Expires > 0 {
 			fmt.Fprintf(&b, " until %d", p.Expires)
 		}
+		if p.Due > 0 {
+			fmt.Fprintf(&b, " due %d", p.Due)
+		}
 		if p.Consumer.Node != "" {
 			b.WriteString(" with " + consumerName(p.Consumer))
 		}
@@ -112,7 +115,7 @@ func formatDestination(d Destination) string {
 }
 
 func partArg(d *datadriven.TestData) Part {
-	return map[string]Part{"ready": PartReady, "unsettled": PartUnsettled, "backlog": PartBacklog}[textArg(d, "part", "ready")]
+	return map[string]Part{"ready": PartReady, "unsettled": PartUnsettled, "backlog": PartBacklog, "delayed": PartDelayed}[textArg(d, "part", "ready")]
 }
 
 // moveArg reads to=exchange name=x key=k places=(7,8.4,9r2): a number, with its level if it

@@ -99,7 +99,7 @@ func newPeek(s *session) *cobra.Command {
 		},
 	}
 	f.flags(cmd)
-	cmd.Flags().StringVar(&part, "part", part, "ready, unsettled or backlog")
+	cmd.Flags().StringVar(&part, "part", part, "ready, unsettled, backlog or delayed")
 	cmd.Flags().Uint32Var(&r.Limit, "limit", 10, "messages of a page, at most 1000")
 	cmd.Flags().Uint64Var(&r.Skip, "skip", 0, "leave out so many messages first")
 	cmd.Flags().Uint64Var(&r.FromNumber, "from-number", 0, "only messages with this number or a higher one")
@@ -112,7 +112,7 @@ func newPeek(s *session) *cobra.Command {
 func parsePart(word string) (brokerv1.QueuePart, error) {
 	part, known := brokerv1.QueuePart_value["QUEUE_PART_"+strings.ToUpper(word)]
 	if !known || part == 0 {
-		return 0, usageError{fmt.Errorf("--part is %q: use ready, unsettled or backlog", word)}
+		return 0, usageError{fmt.Errorf("--part is %q: use ready, unsettled, backlog or delayed", word)}
 	}
 	return brokerv1.QueuePart(part), nil
 }
@@ -131,6 +131,9 @@ func (s *session) printPeeked(cmd *cobra.Command, page []client.Peeked, bodies b
 		state := p.State.GetReason() + p.State.GetDestination()
 		if n := p.State.GetConsumerNode(); n != "" {
 			state = "with a client of " + n
+		}
+		if due := p.State.GetDueMs(); due > 0 {
+			state = "ready at " + time.UnixMilli(due).Format(time.RFC3339)
 		}
 		age := time.Since(time.UnixMilli(p.State.GetAtMs())).Round(time.Second)
 		row := []string{

@@ -36,6 +36,8 @@ const (
 	QueuePart_QUEUE_PART_UNSETTLED QueuePart = 2
 	// Dead letters and moved messages on their way to other queues.
 	QueuePart_QUEUE_PART_BACKLOG QueuePart = 3
+	// Messages that are held back until their time, in the order in which they were.
+	QueuePart_QUEUE_PART_DELAYED QueuePart = 4
 )
 
 // Enum value maps for QueuePart.
@@ -45,12 +47,14 @@ var (
 		1: "QUEUE_PART_READY",
 		2: "QUEUE_PART_UNSETTLED",
 		3: "QUEUE_PART_BACKLOG",
+		4: "QUEUE_PART_DELAYED",
 	}
 	QueuePart_value = map[string]int32{
 		"QUEUE_PART_UNSPECIFIED": 0,
 		"QUEUE_PART_READY":       1,
 		"QUEUE_PART_UNSETTLED":   2,
 		"QUEUE_PART_BACKLOG":     3,
+		"QUEUE_PART_DELAYED":     4,
 	}
 )
 
@@ -377,7 +381,9 @@ type PeekedMessage struct {
 	// Reason of the discard, of dead letters in the backlog.
 	Reason string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Destination of moved messages in the backlog.
-	Destination   string `protobuf:"bytes,9,opt,name=destination,proto3" json:"destination,omitempty"`
+	Destination string `protobuf:"bytes,9,opt,name=destination,proto3" json:"destination,omitempty"`
+	// DueMs is when it will be ready, of delayed ones.
+	DueMs         int64 `protobuf:"varint,10,opt,name=due_ms,json=dueMs,proto3" json:"due_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -473,6 +479,13 @@ func (x *PeekedMessage) GetDestination() string {
 		return x.Destination
 	}
 	return ""
+}
+
+func (x *PeekedMessage) GetDueMs() int64 {
+	if x != nil {
+		return x.DueMs
+	}
+	return 0
 }
 
 // MessageJob bounds an operation on chosen messages.
@@ -1395,7 +1408,7 @@ const file_broker_v1_messages_proto_rawDesc = "" +
 	"\fPeekResponse\x12<\n" +
 	"\bmessages\x18\x01 \x03(\v2 .quorate.broker.v1.PeekedMessageR\bmessages\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x16\n" +
-	"\x06looked\x18\x03 \x01(\x04R\x06looked\"\xac\x02\n" +
+	"\x06looked\x18\x03 \x01(\x04R\x06looked\"\xc3\x02\n" +
 	"\rPeekedMessage\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x125\n" +
 	"\amessage\x18\x02 \x01(\v2\x1b.quorate.broker.v1.DeliveryR\amessage\x12\x1d\n" +
@@ -1407,7 +1420,9 @@ const file_broker_v1_messages_proto_rawDesc = "" +
 	"\bpriority\x18\x06 \x01(\rR\bpriority\x12#\n" +
 	"\rconsumer_node\x18\a \x01(\tR\fconsumerNode\x12\x16\n" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12 \n" +
-	"\vdestination\x18\t \x01(\tR\vdestination\"\xb5\x01\n" +
+	"\vdestination\x18\t \x01(\tR\vdestination\x12\x15\n" +
+	"\x06due_ms\x18\n" +
+	" \x01(\x03R\x05dueMs\"\xb5\x01\n" +
 	"\n" +
 	"MessageJob\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
@@ -1478,12 +1493,13 @@ const file_broker_v1_messages_proto_rawDesc = "" +
 	"\bsettings\x18\b \x03(\v2 .quorate.broker.v1.SettingSourceR\bsettings\x124\n" +
 	"\x05steps\x18\t \x03(\v2\x1e.quorate.broker.v1.RoutingStepR\x05steps\x12\x1a\n" +
 	"\bwarnings\x18\n" +
-	" \x03(\tR\bwarnings*o\n" +
+	" \x03(\tR\bwarnings*\x87\x01\n" +
 	"\tQueuePart\x12\x1a\n" +
 	"\x16QUEUE_PART_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10QUEUE_PART_READY\x10\x01\x12\x18\n" +
 	"\x14QUEUE_PART_UNSETTLED\x10\x02\x12\x16\n" +
-	"\x12QUEUE_PART_BACKLOG\x10\x032\xdd\x04\n" +
+	"\x12QUEUE_PART_BACKLOG\x10\x03\x12\x16\n" +
+	"\x12QUEUE_PART_DELAYED\x10\x042\xdd\x04\n" +
 	"\bMessages\x12G\n" +
 	"\x04Peek\x12\x1e.quorate.broker.v1.PeekRequest\x1a\x1f.quorate.broker.v1.PeekResponse\x12e\n" +
 	"\x0eDeleteMessages\x12(.quorate.broker.v1.DeleteMessagesRequest\x1a).quorate.broker.v1.StartOperationResponse\x12a\n" +

@@ -2914,8 +2914,10 @@ type PeekedMessage struct {
 	// OriginQueue and origin_exchange are those of its first death.
 	OriginQueue    string `protobuf:"bytes,19,opt,name=origin_queue,json=originQueue,proto3" json:"origin_queue,omitempty"`
 	OriginExchange string `protobuf:"bytes,20,opt,name=origin_exchange,json=originExchange,proto3" json:"origin_exchange,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Due is when a delayed message will be ready.
+	Due           int64 `protobuf:"varint,21,opt,name=due,proto3" json:"due,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PeekedMessage) Reset() {
@@ -3086,6 +3088,13 @@ func (x *PeekedMessage) GetOriginExchange() string {
 		return x.OriginExchange
 	}
 	return ""
+}
+
+func (x *PeekedMessage) GetDue() int64 {
+	if x != nil {
+		return x.Due
+	}
+	return 0
 }
 
 // QueueStatusRequest names a queue by its UID.
@@ -5221,7 +5230,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\bmessages\x18\x03 \x03(\v2\x1e.quorate.node.v1.PeekedMessageR\bmessages\x12/\n" +
 	"\x04next\x18\x04 \x01(\v2\x1b.quorate.node.v1.PeekCursorR\x04next\x12\x12\n" +
 	"\x04more\x18\x05 \x01(\bR\x04more\x12\x16\n" +
-	"\x06looked\x18\x06 \x01(\x04R\x06looked\"\xbf\x04\n" +
+	"\x06looked\x18\x06 \x01(\x04R\x06looked\"\xd1\x04\n" +
 	"\rPeekedMessage\x12\x14\n" +
 	"\x05order\x18\x01 \x01(\x04R\x05order\x12\x16\n" +
 	"\x06return\x18\x02 \x01(\x04R\x06return\x12\x16\n" +
@@ -5244,7 +5253,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\amessage\x18\x11 \x01(\fR\amessage\x12 \n" +
 	"\vannotations\x18\x12 \x01(\fR\vannotations\x12!\n" +
 	"\forigin_queue\x18\x13 \x01(\tR\voriginQueue\x12'\n" +
-	"\x0forigin_exchange\x18\x14 \x01(\tR\x0eoriginExchange\">\n" +
+	"\x0forigin_exchange\x18\x14 \x01(\tR\x0eoriginExchange\x12\x10\n" +
+	"\x03due\x18\x15 \x01(\x03R\x03due\">\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x12\n" +
 	"\x04kept\x18\x02 \x01(\bR\x04kept\"\xd0\x02\n" +
