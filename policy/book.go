@@ -21,6 +21,7 @@ type Book struct {
 
 	mu     sync.Mutex
 	vhosts map[string]*shelf
+	kept   int // vhosts after the last look at which are gone
 }
 
 // shelf holds the policies of one vhost, those that count first in front (PO-3).
@@ -80,7 +81,25 @@ func (b *Book) shelf(v *catalog.View, vhost string) *shelf {
 		b.vhosts = map[string]*shelf{}
 	}
 	b.vhosts[vhost] = s
+	b.forget(v)
 	return s
+}
+
+// minForget is how many vhosts are kept before it is looked which of them are gone.
+const minForget = 16
+
+// forget drops what is kept of vhosts that are gone, once it is twice what was kept after
+// the last time. mu is held.
+func (b *Book) forget(v *catalog.View) {
+	if len(b.vhosts) < max(minForget, 2*b.kept) {
+		return
+	}
+	for name := range b.vhosts {
+		if _, exists := v.VHost(name); !exists {
+			delete(b.vhosts, name)
+		}
+	}
+	b.kept = len(b.vhosts)
 }
 
 func entries(v *catalog.View, vhost string, operator bool) (all []*entry) {
