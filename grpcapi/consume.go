@@ -53,7 +53,7 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	}
 	st := &consumeStream{
 		s: x.s, stream: stream, c: c,
-		news: make(chan struct{}, 1), tasks: make(chan task, maxTasks), read: make(chan error, 1),
+		notices: make(chan notices), tasks: make(chan task, maxTasks), read: make(chan error, 1),
 	}
 	return st.run()
 }
@@ -66,15 +66,17 @@ type consumeStream struct {
 	stream consumeServer
 	c      *broker.Consumer
 
-	news  chan struct{} // holds a token when there are notices
-	tasks chan task     // what waits for commits, in order
-	read  chan error    // why the reader ended
-
-	mu      sync.Mutex
-	notices []*brokerv1.ConsumeResponse
-	failed  error // a task's error: the stream ends with it
+	notices chan notices // for the writer
+	tasks   chan task    // what waits for commits, in order
+	read    chan error   // why the reader ended
 
 	batch []broker.Delivery // of the writer
+}
+
+// notices are what became of tasks.
+type notices struct {
+	told   []*brokerv1.ConsumeResponse
+	failed error // of a task: the stream ends with it
 }
 
 // task is what the third goroutine does.
@@ -152,9 +154,10 @@ func (x *consumeStream) settle(s *brokerv1.Settlement) (*brokerv1.Settled, error
 	return &brokerv1.Settled{Request: s.GetRequest(), Unknown: unknown}, nil
 }
 
-// work waits for commits; one wait serves all settlements that have gathered.
+// work waits for commits; one wait serves all settlements that have gathered. What became
+// of them waits for the writer: a client that settles and reads nothing is not read either,
+// once its tasks are as many as may be.
 func (x *consumeStream) work(ctx context.Context) {
-	var gathered []*brokerv1.ConsumeResponse
 	for {
 		var t task
 		select {
@@ -162,40 +165,48 @@ func (x *consumeStream) work(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		gathered = gathered[:0]
-		var err error
-		for more := true; more && err == nil; {
-			switch {
-			case t.extend != nil:
-				err = x.c.ExtendLease(ctx, t.extend.GetDeliveryIds(), t.extend.GetMilliseconds())
-			case t.cancel:
-				if err = x.c.Cancel(ctx, t.requeue); err == nil {
-					gathered = append(gathered, cancelled("client"))
-				}
-			default:
-				gathered = append(gathered, &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Settled{Settled: t.settled}})
-			}
-			select {
-			case t = <-x.tasks:
-			default:
-				more = false
-			}
+		n := x.carryOut(ctx, t)
+		select {
+		case x.notices <- n:
+		case <-ctx.Done():
+			return
 		}
-		if err == nil {
-			err = x.c.Flush(ctx)
-		}
-		x.mu.Lock()
-		if err == nil {
-			x.notices = append(x.notices, gathered...)
-		} else if x.failed == nil {
-			x.failed = err
-		}
-		x.mu.Unlock()
-		signal(x.news)
-		if err != nil {
+		if n.failed != nil {
 			return
 		}
 	}
+}
+
+// carryOut carries a task out, and those that wait behind it.
+func (x *consumeStream) carryOut(ctx context.Context, t task) (n notices) {
+	var err error
+	for more := true; more && err == nil; {
+		switch {
+		case t.extend != nil:
+			err = x.c.ExtendLease(ctx, t.extend.GetDeliveryIds(), t.extend.GetMilliseconds())
+		case t.cancel:
+			if err = x.c.Cancel(ctx, t.requeue); err == nil {
+				n.told = append(n.told, cancelled("client"))
+			}
+		default:
+			n.told = append(n.told, &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Settled{Settled: t.settled}})
+		}
+		if more = len(n.told) < maxTasks; !more {
+			break
+		}
+		select {
+		case t = <-x.tasks:
+		default:
+			more = false
+		}
+	}
+	if err == nil {
+		err = x.c.Flush(ctx)
+	}
+	if err != nil {
+		return notices{failed: err}
+	}
+	return n
 }
 
 func cancelled(cause string) *brokerv1.ConsumeResponse {
@@ -211,8 +222,8 @@ func (x *consumeStream) write() error {
 			if ended || err != nil {
 				return err
 			}
-		case <-x.news:
-			if err := x.notify(); err != nil {
+		case n := <-x.notices:
+			if err := x.notify(n); err != nil {
 				return err
 			}
 		case err := <-x.read:
@@ -294,17 +305,13 @@ func (x *consumeStream) consumerEnded(err error) (ended bool, _ error) {
 	return true, x.stream.Send(cancelled(cause))
 }
 
-func (x *consumeStream) notify() error {
-	x.mu.Lock()
-	notices, failed := x.notices, x.failed
-	x.notices = nil
-	x.mu.Unlock()
-	for _, n := range notices {
-		if err := x.stream.Send(n); err != nil {
+func (x *consumeStream) notify(n notices) error {
+	for _, r := range n.told {
+		if err := x.stream.Send(r); err != nil {
 			return err
 		}
 	}
-	return failed
+	return n.failed
 }
 
 // Get takes one message, if there is one.
