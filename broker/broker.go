@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -43,6 +44,12 @@ type Config struct {
 	LoopbackUsers []string
 	// Definitions is imported when the node starts, before the default user is made.
 	Definitions BootImport
+	// ConnectionTimeout is for how long a node must be out of reach before its clients'
+	// connections are taken for ended; 0: 10 s.
+	ConnectionTimeout time.Duration
+	// RelaxedTypeCheck takes the types quorum and classic for equal when a queue is declared
+	// again.
+	RelaxedTypeCheck bool
 	// DeadLetter bounds the forwarders.
 	DeadLetter deadletter.Config
 	Logger     *slog.Logger // nil: nothing is logged
@@ -63,6 +70,9 @@ func (c *Config) Validate() error {
 	if c.GroupSize < 0 || c.GroupSize > catalog.MaxMembers {
 		errs = append(errs, fmt.Errorf("broker: GroupSize = %d: want 0 (default) to %d", c.GroupSize, catalog.MaxMembers))
 	}
+	if c.ConnectionTimeout < 0 {
+		errs = append(errs, fmt.Errorf("broker: ConnectionTimeout = %v: want 0 (default) or more", c.ConnectionTimeout))
+	}
 	return errors.Join(append(errs, c.Definitions.validate(), c.DeadLetter.Validate())...)
 }
 
@@ -75,14 +85,15 @@ type Broker struct {
 	open    func(id.QueueUID) (enqueuer, error)
 	leads   func(id.QueueUID) bool // whether this node leads a queue
 	// alternate returns an exchange's alternate exchange (EX-12).
-	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
-	policies  policy.Book
-	grants    grants
-	logins    *logins
-	imported  atomic.Bool     // the definitions of the configuration
-	life      context.Context // ends with Close
-	end       context.CancelFunc
-	running   sync.WaitGroup
+	alternate   func(*catalog.View, *catalog.Exchange) (string, bool)
+	policies    policy.Book
+	grants      grants
+	logins      *logins
+	connections *connections
+	imported    atomic.Bool     // the definitions of the configuration
+	life        context.Context // ends with Close
+	end         context.CancelFunc
+	running     sync.WaitGroup
 
 	publishes sync.Pool // *publishing
 	handles   handles
@@ -98,13 +109,16 @@ func New(c Config) *Broker {
 	if c.GroupSize == 0 {
 		c.GroupSize = DefaultGroupSize
 	}
+	if c.ConnectionTimeout == 0 {
+		c.ConnectionTimeout = DefaultConnectionTimeout
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.DefaultUser == "" {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
-	b := &Broker{cfg: c, log: c.Logger, logins: newLogins()}
+	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections()}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.view = b.clusterView
 	b.open = b.clusterQueue
@@ -122,6 +136,7 @@ func New(c Config) *Broker {
 func (b *Broker) Attach(c *cluster.Cluster) {
 	b.cluster.Store(c)
 	b.leaders.attached(b)
+	b.running.Go(func() { b.endOwned(b.life, c) })
 	b.running.Go(func() {
 		if b.cfg.Definitions.Document != nil {
 			b.importAtStart(b.life)

@@ -37,7 +37,7 @@ func TestImportAtStart(t *testing.T) {
 		t.Skip("starts three nodes: not in short mode")
 	}
 	const queues = 3
-	c := testcluster.StartDefined(t, 3, broker.BootImport{Document: defined(queues)})
+	c := testcluster.StartWith(t, 3, broker.Config{Definitions: broker.BootImport{Document: defined(queues)}})
 	for i := range 3 {
 		found, _, err := c.Broker(i).ListQueues(t.Context(), "shop", 0, "", false)
 		if err != nil || len(found) != queues || found[0].Policy != "p" {

@@ -13,7 +13,7 @@ import (
 // version refuses, left by another version, have no effect.
 func (b *Broker) effective(v *catalog.View, q *catalog.QueueRecord) policy.Effective {
 	user, operator := b.policies.Queue(v, q)
-	e, err := policy.Resolve(policy.Merge(q.Arguments, user, operator))
+	e, err := policy.ResolveAs(policy.Merge(q.Arguments, user, operator), q.Type)
 	if err != nil {
 		return policy.Default()
 	}
@@ -38,6 +38,7 @@ func (b *Broker) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Co
 		ExpiresMs:             e.ExpiresMs,
 		ExpiresIfEmpty:        e.ExpiresMs > 0 && e.ExpiresIfEmpty,
 		SingleActive:          e.SingleActiveConsumer,
+		AutoDelete:            q.AutoDelete,
 	}
 	switch e.Overflow {
 	case policy.DropHead:

@@ -170,6 +170,11 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 	if err := b.permitBinding(ctx, x); err != nil {
 		return err
 	}
+	if rec, ok := c.View().Queue(x.VHost, x.Destination); ok && !x.ToExchange {
+		if err := b.permitOwner(ctx, rec); err != nil {
+			return err
+		}
+	}
 	_, err = c.ProposeCatalog(ctx, cmd)
 	return translate(err, Error{VHost: x.VHost, Kind: "binding", Name: x.Source + " → " + x.Destination})
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -20,38 +21,49 @@ type enqueuer interface {
 type handles struct {
 	mu sync.Mutex // held to replace byUID
 	// byUID is replaced, never changed.
-	byUID atomic.Pointer[map[id.QueueUID]enqueuer]
+	byUID atomic.Pointer[map[id.QueueUID]handle]
 }
 
-func (h *handles) get(uid id.QueueUID) enqueuer {
+// handle is the end of a queue with what never changes about it.
+type handle struct {
+	enqueuer
+	priorities catalog.Priorities // PR-1
+}
+
+func (h *handles) get(uid id.QueueUID) (handle, bool) {
 	if m := h.byUID.Load(); m != nil {
-		return (*m)[uid]
+		q, ok := (*m)[uid]
+		return q, ok
 	}
-	return nil
+	return handle{}, false
 }
 
 // put adds an entry and forgets those of queues that are gone, as alive tells.
-func (h *handles) put(uid id.QueueUID, q enqueuer, alive func(id.QueueUID) bool) {
+func (h *handles) put(uid id.QueueUID, q handle, alive func(id.QueueUID) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	next := make(map[id.QueueUID]enqueuer)
+	next := make(map[id.QueueUID]handle)
 	if m := h.byUID.Load(); m != nil {
 		maps.Copy(next, *m)
-		maps.DeleteFunc(next, func(uid id.QueueUID, _ enqueuer) bool { return !alive(uid) })
+		maps.DeleteFunc(next, func(uid id.QueueUID, _ handle) bool { return !alive(uid) })
 	}
 	next[uid] = q
 	h.byUID.Store(&next)
 }
 
-func (b *Broker) queueHandle(uid id.QueueUID) (enqueuer, error) {
-	if q := b.handles.get(uid); q != nil {
+func (b *Broker) queueHandle(uid id.QueueUID) (handle, error) {
+	if q, ok := b.handles.get(uid); ok {
 		return q, nil
 	}
-	q, err := b.open(uid)
+	end, err := b.open(uid)
 	if err != nil {
-		return nil, err
+		return handle{}, err
 	}
 	v := b.view()
+	q := handle{enqueuer: end}
+	if rec, ok := v.QueueByUID(uid); ok {
+		q.priorities = rec.Priorities()
+	}
 	b.handles.put(uid, q, func(uid id.QueueUID) bool {
 		_, ok := v.QueueByUID(uid)
 		return ok

@@ -128,7 +128,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	}
 	b.counters.published.Add(1)
 	stored := message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
-	nm := newMessage(m, ttl)
+	nm, asked := newMessage(m, ttl), m.Properties.AskedPriority()
 	nm.Delay = p.later
 	for len(p.targets) < n {
 		p.targets = append(p.targets, newPublishTarget(p))
@@ -139,6 +139,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		t, uid := p.targets[i], p.uids[i]
 		q, err := b.queueHandle(uid)
 		if err == nil {
+			nm.Priority = q.priorities.Level(asked)
 			err = q.Enqueue(ctx, nm, stored, t.answered)
 		}
 		if err != nil {
@@ -147,13 +148,12 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	}
 }
 
-// newMessage is what the queue's machine is told of a message: the only place where a
-// publish's TTL, priority and producer reach the machine.
+// newMessage is what a queue's machine is told of a message: the only place where a
+// publish's TTL and producer reach the machine. Its level is each queue's own matter.
 func newMessage(m *Publish, ttlMs int64) quorumq.NewMessage {
 	return quorumq.NewMessage{
-		Size:     uint32(len(m.Body)), // D-5
-		TTLMs:    ttlMs,
-		Priority: level(&m.Properties),
+		Size:  uint32(len(m.Body)), // D-5
+		TTLMs: ttlMs,
 
 		Producer:    (*quorumq.ProducerID)(m.Producer),
 		ProducerSeq: m.ProducerSeq,
@@ -170,14 +170,6 @@ func (m *Publish) chance() uint64 {
 	h := binary.LittleEndian.Uint64(m.Producer[:8]) ^ m.ProducerSeq*odd
 	h = (h ^ h>>32) * odd
 	return h ^ h>>29
-}
-
-// level is the priority level of a message (PR-1).
-func level(p *message.Properties) uint8 {
-	if p.Priority == 0 && p.Has&message.HasPriority == 0 {
-		return quorumq.DefaultPriority
-	}
-	return min(p.Priority, 31)
 }
 
 // prepare checks the message in the order of PUB-1, fills msg, and routes.

@@ -13,6 +13,8 @@ import (
 type Sender struct {
 	b       *Broker
 	who     *Identity // nil: it may do everything
+	enter   func(vhost string) error
+	entered string // the vhost that the connection was counted in last
 	decided map[sendTo]sendRight
 }
 
@@ -35,7 +37,7 @@ func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{b: b, who: who}, nil
+	return &Sender{b: b, who: who, enter: func(vhost string) error { return b.EnterVHost(ctx, vhost) }}, nil
 }
 
 // right returns what the sender may do at an exchange. It allocates only for what it has
@@ -85,6 +87,12 @@ func (p *publishing) permitPublish(v *catalog.View, m *Publish) (*grant, error) 
 			return nil, unauthenticated("nobody is logged in; send user and password, or a token")
 		}
 		return nil, nil //nolint:nilnil // nothing bounds the keys
+	}
+	if m.VHost != s.entered { // VH-4
+		if err := s.enter(m.VHost); err != nil {
+			return nil, err
+		}
+		s.entered = m.VHost
 	}
 	if s.who == nil {
 		return nil, nil //nolint:nilnil // nothing bounds the keys

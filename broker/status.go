@@ -27,6 +27,8 @@ type Queue struct {
 	UID         uint64
 	Type        string
 	Durable     bool
+	Exclusive   bool
+	AutoDelete  bool
 	Arguments   message.Table
 	// Policy and OperatorPolicy are in force, "" for none; Effective are the arguments with
 	// what they give (PO-3, PO-7).
@@ -88,6 +90,7 @@ func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 	return Queue{
 		Policy: policyName(user), OperatorPolicy: policyName(operator), Effective: policy.Merge(rec.Arguments, user, operator),
 		VHost: rec.VHost, Name: rec.Name, UID: uint64(rec.UID), Type: string(rec.Type), Durable: rec.Durable,
+		Exclusive: rec.Exclusive, AutoDelete: rec.AutoDelete,
 		Arguments: rec.Arguments, Members: nodeNames(rec.Members),
 	}
 }

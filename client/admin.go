@@ -6,11 +6,18 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// Queue describes a queue to declare. Queues are durable quorum queues.
+// Queue describes a queue to declare. What a quorum queue cannot be makes it a classic one
+//
 type Queue struct {
 	Vhost     string // "": "/"
-	Name      string
-	Arguments Table // such as x-max-length or x-dead-letter-exchange
+	Name      string // "": the broker makes one up, and answers with it
+	Arguments Table  // such as x-max-length or x-dead-letter-exchange
+	// Transient queues end with the process of the node that is asked.
+	Transient bool
+	// Exclusive queues are the client's alone, and end with it: see ConnectionLost.
+	Exclusive bool
+	// AutoDelete queues end when their last consumer has gone.
+	AutoDelete bool
 	// Passive only asks whether the queue exists.
 	Passive bool
 }
@@ -70,7 +77,17 @@ func (c *Client) DeclareQueue(ctx context.Context, q Queue) (*brokerv1.DeclareQu
 	if err != nil {
 		return nil, err
 	}
-	r := &brokerv1.DeclareQueueRequest{Vhost: q.Vhost, Name: q.Name, Arguments: args, Passive: q.Passive}
+	if q.Exclusive && !q.Passive {
+		if err := c.connect(ctx); err != nil {
+			return nil, err
+		}
+	}
+	r := &brokerv1.DeclareQueueRequest{
+		Vhost: q.Vhost, Name: q.Name, Arguments: args, Passive: q.Passive, Exclusive: q.Exclusive, AutoDelete: q.AutoDelete,
+	}
+	if q.Transient {
+		r.Durable = new(bool)
+	}
 	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeclareQueueRequest) (*brokerv1.DeclareQueueResponse, error) {
 		return n.admin.DeclareQueue(ctx, r)
 	})

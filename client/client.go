@@ -18,11 +18,12 @@ const refreshInterval = 10 * time.Second
 
 // Client is a connection to a cluster, over all its nodes.
 type Client struct {
-	cfg   Config
-	nodes *nodes
-	ctx   context.Context // ends with Close
-	stop  context.CancelFunc
-	done  sync.WaitGroup
+	cfg        Config
+	nodes      *nodes
+	connection connection
+	ctx        context.Context // ends with Close
+	stop       context.CancelFunc
+	done       sync.WaitGroup
 }
 
 // New makes a client without talking to the cluster; see Dial.
@@ -38,7 +39,8 @@ func New(cfg Config) (*Client, error) {
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	c := &Client{cfg: cfg, nodes: newNodes(cfg), ctx: ctx, stop: stop}
+	c := &Client{cfg: cfg, ctx: ctx, stop: stop}
+	c.nodes = newNodes(cfg, credential{login: cfg.login(), connection: &c.connection})
 	c.done.Go(c.watch)
 	return c, nil
 }

@@ -26,13 +26,23 @@ func (c *Config) login() login {
 	return login{"authorization": value}
 }
 
+// credential is what calls and streams carry: the login, and the connection if there is
+// one.
+type credential struct {
+	login      login
+	connection *connection
+}
+
 // GetRequestMetadata returns the credential.
-func (l login) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return l, nil
+func (c credential) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	if with := c.connection.metadata.Load(); with != nil {
+		return *with, nil
+	}
+	return c.login, nil
 }
 
 // RequireTransportSecurity returns false: a cluster without TLS is the operator's choice.
-func (login) RequireTransportSecurity() bool { return false }
+func (credential) RequireTransportSecurity() bool { return false }
 
 // WhoAmI tells as whom the client is logged in.
 func (c *Client) WhoAmI(ctx context.Context) (*brokerv1.WhoAmIResponse, error) {

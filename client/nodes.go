@@ -98,7 +98,8 @@ func (n *node) probe(ctx context.Context, timeout time.Duration) (serving bool, 
 
 // nodes are all addresses that a client knows.
 type nodes struct {
-	cfg Config
+	cfg  Config
+	with credential
 
 	mu      sync.Mutex
 	all     map[string]*node
@@ -107,8 +108,8 @@ type nodes struct {
 	closed  bool
 }
 
-func newNodes(cfg Config) *nodes {
-	ns := &nodes{cfg: cfg, all: map[string]*node{}, order: slices.Clone(cfg.Addresses)}
+func newNodes(cfg Config, with credential) *nodes {
+	ns := &nodes{cfg: cfg, with: with, all: map[string]*node{}, order: slices.Clone(cfg.Addresses)}
 	ns.current = rand.IntN(len(ns.order)) // many clients spread over the nodes
 	return ns
 }
@@ -171,7 +172,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	}
 	opts := append([]grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithPerRPCCredentials(ns.cfg.login()),
+		grpc.WithPerRPCCredentials(ns.with),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           grpcbackoff.Config{BaseDelay: baseRetry, Multiplier: 1.6, Jitter: 0.5, MaxDelay: maxRetry},
 			MinConnectTimeout: ns.cfg.ProbeTimeout,

@@ -12,7 +12,7 @@ import (
 )
 
 // DeclareQueue places a new queue on size nodes, this one among them if it can be
-// (RE-1), and returns when it has a leader with its configuration in force. If the queue
+// (RE-1), on this one alone if it is not durable, and returns when it has a leader with its configuration in force. If the queue
 // exists, the catalog decides about equivalence. A queue that gets no leader in time is
 // deleted again (RE-1).
 func (c *Cluster) DeclareQueue(ctx context.Context, d catalog.DeclareQueue, size int, balanced bool) (catalog.Reply, error) {
@@ -52,6 +52,9 @@ func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error 
 		d.Members, d.Leader = old.Members, old.Leader
 		return nil
 	}
+	if !d.Durable {
+		return c.placeHere(d)
+	}
 	nodes := c.candidates()
 	if len(nodes) == 0 {
 		return fmt.Errorf("%w: queue %q cannot be placed: no node is registered in the catalog yet", ErrUnavailable, d.Name)
@@ -71,6 +74,18 @@ func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error 
 	if err != nil {
 		return fmt.Errorf("placing queue %q: %w", d.Name, err)
 	}
+	return nil
+}
+
+// placeHere places a queue that lives as long as this process.
+func (c *Cluster) placeHere(d *catalog.DeclareQueue) error {
+	if n, registered := c.View().Node(c.cfg.Node); !registered || n.Epoch != c.epoch {
+		return fmt.Errorf("%w: queue %q cannot be placed: this node is not registered in the catalog yet", ErrUnavailable, d.Name)
+	}
+	if !c.disks.fine(c.cfg.Node) {
+		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", ErrNoSpace, d.Name, d.VHost, c.disks.shortage())
+	}
+	d.Members, d.Leader, d.Home = []id.NodeID{c.cfg.Node}, c.cfg.Node, c.epoch
 	return nil
 }
 

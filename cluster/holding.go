@@ -41,6 +41,10 @@ func (h *host) current(v *catalog.View) bool {
 	return at > 0 && v.Index() >= at
 }
 
+// past tells whether a queue ended with this node's life before: the node's registration
+// deletes it.
+func (h *host) past(r *catalog.QueueRecord) bool { return !r.Durable && r.Home < h.c.epoch }
+
 // due says what to do about a queue of the view. The reconcile loop calls it.
 func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 	q, closed := h.queue(r.UID), h.keptClosed(r.UID)
@@ -51,6 +55,7 @@ func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 		if held && current {
 			return dutyDrop
 		}
+	case h.past(r):
 	case g == nil:
 		// A node whose directory was lost must not vote in groups that it has forgotten: it
 		// opens none anew until the catalog has taken it.

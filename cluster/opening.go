@@ -24,7 +24,7 @@ func (h *host) open(r *catalog.QueueRecord) error {
 	// Whoever removes the queue waits for the claim from here on, or has removed it
 	// because the view has it no more, or as another node's.
 	r, exists := h.c.View().QueueByUID(uid)
-	if !exists || !r.Holds(h.c.cfg.Node) {
+	if !exists || !r.Holds(h.c.cfg.Node) || h.past(r) {
 		return nil
 	}
 	q, err := openHosted(h, r)
@@ -78,7 +78,7 @@ func (h *host) wake(uid id.QueueUID) bool {
 	v := h.c.View()
 	r, exists := v.QueueByUID(uid)
 	// A member that joins is opened by the reconcile loop, in the right order.
-	if !exists || !r.Holds(h.c.cfg.Node) || joins(r, h.c.cfg.Node) != nil || !h.current(v) && !h.c.stored(uid) {
+	if !exists || !r.Holds(h.c.cfg.Node) || h.past(r) || joins(r, h.c.cfg.Node) != nil || !h.current(v) && !h.c.stored(uid) {
 		return false
 	}
 	h.mu.Lock()

@@ -26,7 +26,7 @@ const balanceRounds = 3
 // leaderWait bounds the wait for the leaders of queues that were moved.
 const leaderWait = 10 * time.Second
 
-// placementState returns what plans are made from: all queues, those movable that the
+// placementState returns what plans are made from: all durable queues, those movable that the
 // filter chooses and that do not change just now. Nodes that drain, or do not answer, get
 // nothing.
 func (c *Cluster) placementState(movable func(*catalog.QueueRecord) bool, lost map[id.NodeID]bool) placement.State {
@@ -47,6 +47,9 @@ func (c *Cluster) placementState(movable func(*catalog.QueueRecord) bool, lost m
 		n.Alive = answered && !a.GetDraining()
 	}
 	for r := range c.View().Queues() {
+		if !r.Durable {
+			continue // it stays on its node
+		}
 		s.Groups = append(s.Groups, placement.Group{
 			UID: r.UID, Members: r.Members, Leader: leaders[r.UID],
 			Fixed: r.Change != nil || !movable(r),

@@ -108,6 +108,7 @@ func (x *Copier) send(d *quorumq.Discarded, uids []id.QueueUID) []id.QueueUID {
 	}
 	nm, body := way.encode()
 	for _, uid := range way.targets {
+		nm.Priority = levelAt(x.router.View(), uid, way.msg.AskedPriority())
 		ctx, cancel := context.WithTimeout(x.ctx, copyWait)
 		if err := x.sender.Enqueue(ctx, uid, nm, body, func(err error) { x.answered(uid, err) }); err != nil {
 			x.answered(uid, err)

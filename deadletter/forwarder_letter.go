@@ -24,6 +24,7 @@ type letter struct {
 	held bool // msg and body are set, and counted; the body may be with a Transfer
 	size int  // of the body while held
 	msg  quorumq.NewMessage
+	prio int16 // that it asks for
 	body []byte
 }
 

@@ -305,6 +305,7 @@ func (r *forwarding) hold(l *letter, way *routed) {
 	}
 	r.release(l)
 	l.msg, l.body = way.encode()
+	l.prio = way.msg.AskedPriority()
 	l.held, l.size = true, len(l.body)
 	r.held++
 	r.heldBytes += l.size

@@ -155,16 +155,22 @@ func deathQueues(deaths []message.Death) string {
 }
 
 // encode returns the stored form and what the target's machine is told. A dead letter has
-// no TTL of its own any more (DL-35); a moved message has.
+// no TTL of its own any more (DL-35); a moved message has. Its level is each target's own
+// matter: see levelAt.
 func (r *routed) encode() (quorumq.NewMessage, []byte) {
 	const deathBytes = 256 // a guess for one more death; too small costs a copy
-	priority := quorumq.DefaultPriority
-	if r.msg.Priority != 0 || r.msg.Has&message.HasPriority != 0 {
-		priority = min(r.msg.Priority, 31) // PR-1
-	}
-	nm := quorumq.NewMessage{Size: uint32(len(r.msg.Body)), TTLMs: quorumq.Unlimited, Priority: priority}
+	nm := quorumq.NewMessage{Size: uint32(len(r.msg.Body)), TTLMs: quorumq.Unlimited}
 	if ms, err := message.ParseExpiration(r.msg.Expiration); err == nil {
 		nm.TTLMs = ms
 	}
 	return nm, message.Append(make([]byte, 0, r.bytes+deathBytes), &r.msg)
+}
+
+// levelAt returns the level of a letter that asks for a priority in a target (PR-1).
+func levelAt(v *catalog.View, target id.QueueUID, asked int16) uint8 {
+	q, ok := v.QueueByUID(target)
+	if !ok {
+		return quorumq.DefaultPriority
+	}
+	return q.Priorities().Level(asked)
 }

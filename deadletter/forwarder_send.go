@@ -52,6 +52,7 @@ func (r *forwarding) send(n *lane) (started, ok bool) {
 	for i, l := range n.flight {
 		l.target(n.uid).flying = true
 		t.Letters[i] = quorumq.Letter{Seq: l.d.Seq, NewMessage: l.msg}
+		t.Letters[i].Priority = levelAt(r.view, n.uid, l.prio)
 		bodies[i] = l.body
 	}
 	for _, l := range n.flight {

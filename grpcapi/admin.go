@@ -85,8 +85,9 @@ func (a *adminServer) ListQueues(ctx context.Context, req *brokerv1.ListQueuesRe
 
 func toQueue(q *broker.Queue) *brokerv1.Queue {
 	out := &brokerv1.Queue{
-		Vhost: q.VHost, Name: q.Name, Uid: q.UID, Type: q.Type, Durable: q.Durable, Arguments: toTable(q.Arguments),
-		Policy: q.Policy, OperatorPolicy: q.OperatorPolicy, EffectiveArguments: toTable(q.Effective),
+		Vhost: q.VHost, Name: q.Name, Uid: q.UID, Type: q.Type, Durable: q.Durable, Exclusive: q.Exclusive, AutoDelete: q.AutoDelete,
+		Arguments: toTable(q.Arguments),
+		Policy:    q.Policy, OperatorPolicy: q.OperatorPolicy, EffectiveArguments: toTable(q.Effective),
 		State: q.State, Leader: q.Leader, Members: q.Members, Online: q.Online,
 	}
 	if q.Stats != nil {

@@ -135,7 +135,7 @@ func rules() map[string]rule {
 	}
 	administrator, monitoring := tagged(broker.TagAdministrator), tagged(broker.TagMonitoring)
 	name := brokerv1.Broker_ServiceDesc.ServiceName
-	add(name, anybody, "Publish", "PublishOne", "Consume", "Get", "Settle")
+	add(name, anybody, "Publish", "PublishOne", "Consume", "Get", "Settle", "Connect")
 	name = brokerv1.Admin_ServiceDesc.ServiceName
 	add(name, anybody, "DeclareQueue", "DeleteQueue", "PurgeQueue", "RetryDelayed", "GetQueue", "DeclareExchange", "DeleteExchange", "Bind", "Unbind")
 	add(name, ofVhost, "ListQueues", "ListExchanges", "ListBindings")
@@ -166,9 +166,21 @@ func (s *Server) authorize(ctx context.Context, method string, req any) (context
 	if err != nil || isOpen(method) {
 		return ctx, err
 	}
+	if ctx, err = withConnection(ctx); err != nil {
+		return ctx, err
+	}
+	if err := s.b.EnterUser(ctx); err != nil {
+		return ctx, err
+	}
 	r, known := s.rules[method]
 	if !known {
 		return ctx, &broker.Error{Class: broker.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
 	}
-	return ctx, r(ctx, s.b, req)
+	if err := r(ctx, s.b, req); err != nil {
+		return ctx, err
+	}
+	if vhost := vhostOfRequest(req); vhost != "" {
+		return ctx, s.b.EnterVHost(ctx, vhost)
+	}
+	return ctx, nil
 }

@@ -23,6 +23,11 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	if err := x.s.b.Admit(); err != nil {
 		return err
 	}
+	closed, err := x.s.b.OpenChannel(stream.Context())
+	if err != nil {
+		return err
+	}
+	defer closed()
 	req, err := stream.Recv()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
@@ -33,6 +38,9 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	open := req.GetOpen()
 	if open == nil {
 		return invalid("stream", "open", "", "the first request must open a consumer")
+	}
+	if err := x.s.b.EnterVHost(stream.Context(), vhostOf(open.GetVhost())); err != nil {
+		return err
 	}
 	c, err := x.s.b.Consume(stream.Context(), broker.Consume{
 		VHost: vhostOf(open.GetVhost()), Queue: open.GetQueue(), Prefetch: open.GetPrefetch(), AutoAck: open.GetAutoAck(),

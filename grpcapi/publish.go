@@ -54,6 +54,11 @@ func (x *brokerServer) Publish(stream grpc.BidiStreamingServer[brokerv1.PublishR
 	if err := x.s.b.Admit(); err != nil {
 		return err
 	}
+	closed, err := x.s.b.OpenChannel(stream.Context())
+	if err != nil {
+		return err
+	}
+	defer closed()
 	sender, err := x.s.b.NewSender(stream.Context())
 	if err != nil {
 		return err

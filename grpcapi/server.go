@@ -121,7 +121,7 @@ func New(c Config) *Server {
 		creds = credentials.NewTLS(c.TLS)
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(creds),
+		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker}),
 		grpc.MaxConcurrentStreams(c.MaxStreams),
 		grpc.MaxRecvMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes),
 		grpc.MaxSendMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes+c.DeliveryBytes),

@@ -151,3 +151,11 @@ type Death struct {
 type DeathOrigin struct {
 	Queue, Reason, Exchange string
 }
+
+// AskedPriority returns the priority, or -1 for a message without.
+func (p *Properties) AskedPriority() int16 {
+	if p.Priority == 0 && p.Has&HasPriority == 0 {
+		return -1
+	}
+	return int16(p.Priority)
+}

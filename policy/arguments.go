@@ -34,10 +34,11 @@ const (
 // faults are returned at once, joined, each an *ArgumentError. Names that the table does
 // not know have no effect.
 func Resolve(args message.Table) (Effective, error) {
-	return resolve(args, catalog.QueueQuorum)
+	return ResolveAs(args, catalog.QueueQuorum)
 }
 
-func resolve(args message.Table, absent catalog.QueueType) (Effective, error) {
+// ResolveAs is Resolve for a queue whose type, if the arguments name none, is absent.
+func ResolveAs(args message.Table, absent catalog.QueueType) (Effective, error) {
 	e := Default()
 	e.QueueType = absent
 	a := arguments{table: args}
@@ -221,13 +222,8 @@ func (a *arguments) order(e *Effective) {
 
 // notForType refuses arguments that the queue type cannot have (D-2).
 func (a *arguments) notForType(t catalog.QueueType) {
-	if n, ok := a.integer(argMaxPriority, 0, maxPriority); ok {
-		value := strconv.FormatInt(n, 10)
-		if t == catalog.QueueQuorum {
-			a.fault(argMaxPriority, value, "not for quorum queues; leave the argument out")
-		} else {
-			a.unsupported(argMaxPriority, value, "leave the argument out")
-		}
+	if n, ok := a.integer(argMaxPriority, 0, maxPriority); ok && t == catalog.QueueQuorum {
+		a.fault(argMaxPriority, strconv.FormatInt(n, 10), "not for quorum queues; leave the argument out")
 	}
 	if t != catalog.QueueQuorum {
 		return

@@ -23,7 +23,7 @@ type Declaration struct {
 // name none and are fit for it; "" means quorum. All faults are returned at once, joined,
 // each an *ArgumentError.
 func ResolveDeclaration(d Declaration, vhostDefault catalog.QueueType) (Effective, error) {
-	e, err := resolve(d.Arguments, DefaultType(d, vhostDefault))
+	e, err := ResolveAs(d.Arguments, DefaultType(d, vhostDefault))
 	var faults []error
 	if err != nil {
 		faults = append(faults, err)
@@ -39,7 +39,7 @@ func ResolveDeclaration(d Declaration, vhostDefault catalog.QueueType) (Effectiv
 
 // DefaultType is the type of a declaration that names none (Q-3).
 func DefaultType(d Declaration, vhostDefault catalog.QueueType) catalog.QueueType {
-	if d.Durable && !d.Exclusive && !d.AutoDelete && vhostDefault != catalog.QueueClassic {
+	if d.Name != "" && d.Durable && !d.Exclusive && !d.AutoDelete && vhostDefault != catalog.QueueClassic {
 		return catalog.QueueQuorum
 	}
 	return catalog.QueueClassic
@@ -56,29 +56,27 @@ func requestedType(d Declaration, vhostDefault catalog.QueueType) (t catalog.Que
 	return t, t == catalog.QueueQuorum || t == catalog.QueueClassic
 }
 
+// checkProperties names what a quorum queue cannot be (Q-4); a classic one can be all.
 func (d *Declaration) checkProperties(t catalog.QueueType) []error {
+	if t != catalog.QueueQuorum {
+		return nil
+	}
 	a := arguments{}
 	for _, p := range [...]struct {
-		name    string
-		value   bool
-		allowed bool // the only value that this version can honour
+		name         string
+		value, wants bool
 	}{
 		{"durable", d.Durable, true},
 		{"exclusive", d.Exclusive, false},
 		{"auto_delete", d.AutoDelete, false},
 	} {
-		switch {
-		case p.value == p.allowed:
-		case t == catalog.QueueQuorum: // Q-4
-			a.fault(p.name, strconv.FormatBool(p.value),
-				"quorum queues need "+p.name+" = "+strconv.FormatBool(p.allowed))
-		default:
-			a.unsupported(p.name, strconv.FormatBool(p.value),
-				"classic queues need "+p.name+" = "+strconv.FormatBool(p.allowed)+" in this version")
+		if p.value != p.wants {
+			a.fault(p.name, strconv.FormatBool(p.value), "quorum queues need "+p.name+" = "+strconv.FormatBool(p.wants)+
+				"; or make it a classic queue, with x-queue-type")
 		}
 	}
-	if d.Name == "" && t == catalog.QueueQuorum { // Q-4
-		a.fault("name", `""`, "quorum queues need a name")
+	if d.Name == "" {
+		a.fault("name", `""`, "quorum queues need a name; classic ones may be named by the broker")
 	}
 	return a.faults
 }

@@ -136,6 +136,9 @@ func TestResolveAccepts(t *testing.T) {
 		"locator least-leaders": {table("x-queue-leader-locator", "least-leaders"), func(e *policy.Effective) { e.LeaderLocator = policy.Balanced }},
 		"in memory":             {table("x-max-in-memory-length", 5, "x-max-in-memory-bytes", 0), func(*policy.Effective) {}},
 		"unknown name":          {table("x-foo", "bar", "y", message.Null()), func(*policy.Effective) {}},
+		"priorities on classic": {table("x-queue-type", "classic", "x-max-priority", 255), func(e *policy.Effective) {
+			e.QueueType = catalog.QueueClassic
+		}},
 		"mode on classic": {table("x-queue-type", "classic", "x-queue-mode", "lazy"), func(e *policy.Effective) {
 			e.QueueType = catalog.QueueClassic
 		}},
@@ -227,7 +230,8 @@ func TestResolveRefuses(t *testing.T) {
 		{table("x-max-in-memory-bytes", "1"), []string{"x-max-in-memory-bytes"}},
 		{table("x-max-priority", 5), []string{"x-max-priority"}},
 		{table("x-max-priority", 256), []string{"x-max-priority"}},
-		{table("x-max-priority", 5, "x-queue-type", "classic"), []string{"x-max-priority?"}},
+		{table("x-max-priority", 256, "x-queue-type", "classic"), []string{"x-max-priority"}},
+		{table("x-max-priority", "5", "x-queue-type", "classic"), []string{"x-max-priority"}},
 		{table("x-max-priority", -1, "x-queue-type", "classic"), []string{"x-max-priority"}},
 		{table("x-queue-mode", "lazy"), []string{"x-queue-mode"}},
 		{table("x-queue-version", 2), []string{"x-queue-version"}},
@@ -342,15 +346,19 @@ func TestResolveDeclaration(t *testing.T) {
 		"quorum all wrong": {
 			d: named("quorum", policy.Declaration{Exclusive: true, AutoDelete: true}), want: []string{"durable", "exclusive", "auto_delete", "name"},
 		},
-		"exclusive becomes classic": {d: policy.Declaration{Name: "q", Durable: true, Exclusive: true}, want: []string{"exclusive?"}},
-		"classic not durable":       {d: named("classic", policy.Declaration{Name: "q"}), want: []string{"durable?"}},
-		"classic auto_delete":       {d: named("classic", policy.Declaration{Name: "q", Durable: true, AutoDelete: true}), want: []string{"auto_delete?"}},
-		"classic without name":      {d: named("classic", policy.Declaration{Durable: true}), kind: catalog.QueueClassic},
-		"bad type":                  {d: named("stream", good), want: []string{"x-queue-type"}},
-		"bad type, not durable":     {d: named("stream", policy.Declaration{Name: "q"}), want: []string{"x-queue-type"}},
+		"exclusive is classic":   {d: policy.Declaration{Name: "q", Durable: true, Exclusive: true}, kind: catalog.QueueClassic},
+		"auto_delete is classic": {d: policy.Declaration{Name: "q", Durable: true, AutoDelete: true}, kind: catalog.QueueClassic},
+		"not durable is classic": {d: policy.Declaration{Name: "q"}, kind: catalog.QueueClassic},
+		"nameless is classic":    {d: policy.Declaration{Durable: true}, kind: catalog.QueueClassic},
+		"classic may be all": {
+			d: named("classic", policy.Declaration{Exclusive: true, AutoDelete: true}), kind: catalog.QueueClassic,
+		},
+		"classic without name":  {d: named("classic", policy.Declaration{Durable: true}), kind: catalog.QueueClassic},
+		"bad type":              {d: named("stream", good), want: []string{"x-queue-type"}},
+		"bad type, not durable": {d: named("stream", policy.Declaration{Name: "q"}), want: []string{"x-queue-type"}},
 		"bad argument and property": {
 			d:    policy.Declaration{Name: "q", Exclusive: true, Durable: true, Arguments: table("x-max-length", -1)},
-			want: []string{"x-max-length", "exclusive?"},
+			want: []string{"x-max-length"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/client"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -30,6 +34,13 @@ func TestT001(t *testing.T) {
 	k.class("consume", err, client.NotFound)
 	_, err = k.client.PublishOne(k.ctx, client.Message{Vhost: k.name("nov"), RoutingKey: "q"})
 	k.class("publish", err, client.NotFound)
+	stream, err := k.broker.Connect(k.ctx, &brokerv1.ConnectRequest{Vhost: k.name("nov")})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "NOT_ALLOWED") {
+		k.Errorf("a connection to it: %v", err)
+	}
 }
 
 // VH-4.
@@ -58,16 +69,16 @@ func TestT037(t *testing.T) {
 	q, err := k.client.GetQueue(k.ctx, v, "durable")
 	k.must(err)
 	k.same("type", q.GetType(), "quorum")
-	// Classic queues that are exclusive or transient are refused in this version.
-	off := false
-	for _, r := range []*brokerv1.DeclareQueueRequest{
-		{Vhost: v, Name: "exclusive", Exclusive: true}, {Vhost: v, Name: "transient", Durable: &off},
+	for _, q := range []client.Queue{
+		{Vhost: v, Name: "exclusive", Exclusive: true}, {Vhost: v, Name: "transient", Transient: true}, {Vhost: v, Name: "auto", AutoDelete: true},
 	} {
-		if _, err := k.admin.DeclareQueue(k.ctx, r); err == nil {
-			if q, err := k.client.GetQueue(k.ctx, v, r.GetName()); err != nil || q.GetType() != "classic" {
-				k.Errorf("%s: type %s, %v; want classic", r.GetName(), q.GetType(), err)
-			}
+		for range 2 {
+			_, err := k.client.DeclareQueue(k.ctx, q)
+			k.must(err)
 		}
+		got, err := k.client.GetQueue(k.ctx, v, q.Name)
+		k.must(err)
+		k.same("type of "+q.Name, got.GetType(), "classic")
 	}
 }
 

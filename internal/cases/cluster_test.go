@@ -132,3 +132,52 @@ func TestT152(t *testing.T) {
 	k.queue("nowhere", nil)
 	k.same("dead letters", k.bodies(k.name("nowhere"), 2), []string{"1", "2"})
 }
+
+// EX-14.
+func TestT023(t *testing.T) {
+	k := alone(t, "a key always takes the same queue of x-modulus-hash, also after kill -9 of all nodes")
+	x := k.exchange("x", "x-modulus-hash", client.Exchange{})
+	var queues []string
+	for i := range 3 {
+		q := k.queue(fmt.Sprint("q", i), nil)
+		k.bind(x, q, "")
+		queues = append(queues, q)
+	}
+	// took publishes to each of 30 keys and returns which queue took which.
+	took := func(times int) map[string]string {
+		for range times {
+			for key := range 30 {
+				_, err := k.try(fmt.Sprint("key", key), fmt.Sprint("key", key), via(x))
+				k.must(err)
+			}
+		}
+		out, n := map[string]string{}, 0
+		for _, q := range queues {
+			for {
+				m, err := k.client.Get(k.ctx, "", q, true)
+				k.must(err)
+				if m == nil {
+					break
+				}
+				if before, known := out[string(m.Body)]; known && before != q {
+					k.Errorf("%s is in %s and in %s", m.Body, before, q)
+				}
+				out[string(m.Body)], n = q, n+1
+			}
+		}
+		k.same("messages", n, 30*times)
+		return out
+	}
+	before := took(10)
+	k.cluster.Kill()
+	k.must(k.cluster.Start(k.ctx))
+	k.eventually("the queues answer", func() error {
+		for _, q := range queues {
+			if _, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: q, Passive: true}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	k.same("after the restart", took(1), before)
+}

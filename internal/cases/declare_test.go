@@ -131,6 +131,56 @@ func TestT030(t *testing.T) {
 	k.must(err)
 }
 
+//
+func TestT031(t *testing.T) {
+	k := begin(t, "an exclusive queue is its connection's alone and ends with it")
+	one, err := client.Dial(k.ctx, client.Config{Addresses: k.cluster.Addresses()})
+	k.must(err)
+	defer one.Close()
+	e := k.name("e")
+	_, err = one.DeclareQueue(k.ctx, client.Queue{Name: e, Exclusive: true})
+	k.must(err)
+	passive := func() error {
+		_, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: e, Passive: true})
+		return err
+	}
+	k.class("passive declare", passive(), client.ResourceLocked)
+	_, err = k.client.Get(k.ctx, "", e, true)
+	k.class("get", err, client.ResourceLocked)
+	k.publish(e, "to e")
+	m, err := one.Get(k.ctx, "", e, true)
+	k.must(err)
+	if m == nil || string(m.Body) != "to e" {
+		k.Errorf("the owner got %v", m)
+	}
+	one.Close()
+	k.eventually("the queue is gone", func() error {
+		if err := passive(); client.ClassOf(err) != client.NotFound {
+			return fmt.Errorf("it answers %w", err)
+		}
+		return nil
+	})
+}
+
+//
+func TestT032(t *testing.T) {
+	k := begin(t, "an auto-delete queue goes with its last consumer")
+	q := k.name("q")
+	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: q, AutoDelete: true})
+	k.must(err)
+	k.publish(q, "a")
+	s := k.consume(q, 1)
+	k.receive(s, 1)
+	k.must(s.Cancel(k.ctx, false))
+	k.eventually("the queue is gone", func() error {
+		_, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: q, Passive: true})
+		if client.ClassOf(err) != client.NotFound {
+			return fmt.Errorf("it answers %w", err)
+		}
+		return nil
+	})
+}
+
 //
 func TestT033(t *testing.T) {
 	k := begin(t, "message_count counts ready messages only")

@@ -69,7 +69,7 @@ func testBadAdmin(t *testing.T, p peer) {
 		class string
 		want  string
 	}{
-		{declare(""), codes.InvalidArgument, "PRECONDITION_FAILED", "name: is empty"},
+		{declare("", text("x-queue-type", "quorum")), codes.InvalidArgument, "PRECONDITION_FAILED", "name: is empty"},
 		{declare("amq.x"), codes.PermissionDenied, "ACCESS_REFUSED", `"amq.x"`},
 		{declare("n", text("x-max-length", "5")), codes.InvalidArgument, "PRECONDITION_FAILED", `x-max-length = "5": want an integer`},
 		{

@@ -45,8 +45,8 @@ type Cluster struct {
 	dir   string
 	nodes []*node
 	// authority issues the nodes' certificates; nil: no TLS between them.
-	authority   *authority.Authority
-	definitions broker.BootImport
+	broker    broker.Config
+	authority *authority.Authority
 }
 
 // node is one node's settings, and what runs while it does.
@@ -64,13 +64,14 @@ type node struct {
 // Start starts n nodes, waits until all are ready, and stops them at the test's end.
 func Start(t testing.TB, n int) *Cluster {
 	t.Helper()
-	return start(t, n, nil, broker.BootImport{})
+	return start(t, n, nil, broker.Config{})
 }
 
-// StartDefined is Start with definitions that every node imports when it starts.
-func StartDefined(t testing.TB, n int, d broker.BootImport) *Cluster {
+// StartWith is Start with settings of the brokers; those that have one of their own here
+// stay as they are.
+func StartWith(t testing.TB, n int, cfg broker.Config) *Cluster {
 	t.Helper()
-	return start(t, n, nil, d)
+	return start(t, n, nil, cfg)
 }
 
 // StartTLS is Start with TLS between the nodes.
@@ -80,12 +81,12 @@ func StartTLS(t testing.TB, n int) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, n, a, broker.BootImport{})
+	return start(t, n, a, broker.Config{})
 }
 
-func start(t testing.TB, n int, a *authority.Authority, d broker.BootImport) *Cluster {
+func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, dir: t.TempDir(), authority: a, definitions: d}
+	c := &Cluster{t: t, dir: t.TempDir(), authority: a, broker: cfg}
 	for i := range n {
 		c.nodes = append(c.nodes, &node{
 			name: id.NodeID("node-" + strconv.Itoa(i)), gossip: freeAddr(t), peers: freeAddr(t), clients: freeAddr(t),
@@ -226,12 +227,14 @@ func (c *Cluster) launch(i int) {
 			join = append(join, m.gossip)
 		}
 	}
-	n.broker = broker.New(broker.Config{Logger: log, Authenticate: true, Definitions: c.definitions})
+	cfg := c.broker
+	cfg.Logger, cfg.Authenticate = log, true
+	n.broker = broker.New(cfg)
 	started, err := cluster.Start(c.t.Context(), cluster.Config{
 		Name: clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
-		QueueConfig: n.broker.QueueConfig, Leaders: n.broker, GroupSize: n.broker.TargetSize,
+		QueueConfig: n.broker.QueueConfig, Leaders: n.broker, GroupSize: n.broker.TargetSize, Usage: n.broker.Usage,
 		HeartbeatTimeout: heartbeatTimeout, TLS: c.material(n.name),
 	})
 	if err != nil {

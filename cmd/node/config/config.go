@@ -71,6 +71,9 @@ type Config struct {
 		BodyCacheBytes  int64 `koanf:"body_cache_bytes"`
 		PublishWindow   int   `koanf:"publish_window"`
 	} `koanf:"limits"`
+	Queue struct {
+		RelaxedTypeCheck bool `koanf:"relaxed_type_check"`
+	} `koanf:"queue"`
 	Timeouts struct {
 		Confirm   time.Duration `koanf:"confirm"`
 		Command   time.Duration `koanf:"command"`
@@ -79,6 +82,8 @@ type Config struct {
 		Hibernate time.Duration `koanf:"hibernate"`
 		Drain     time.Duration `koanf:"drain"`
 		DiskHang  time.Duration `koanf:"disk_hang"`
+		// Connections is when those of a node that does not answer are taken for ended.
+		Connections time.Duration `koanf:"connections"`
 	} `koanf:"timeouts"`
 }
 
@@ -194,6 +199,7 @@ func (c *Config) validateNumbers() []error {
 		durations("timeouts.hibernate", c.Timeouts.Hibernate, time.Second, 30*24*time.Hour)
 	}
 	durations("timeouts.drain", c.Timeouts.Drain, time.Second, time.Hour)
+	durations("timeouts.connections", c.Timeouts.Connections, time.Second, time.Hour)
 	durations("timeouts.disk_hang", c.Timeouts.DiskHang, 3*time.Second, time.Hour)
 	return errs
 }

@@ -55,11 +55,13 @@ func Keys() []Key {
 		{"limits.max_message_bytes", 16 << 20, "largest body of a message"},
 		{"limits.body_cache_bytes", 256 << 20, "recent message bodies kept in memory"},
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
+		{"queue.relaxed_type_check", false, "a queue that exists may be declared again as quorum or classic, whichever it is; the same on every node"},
 		{"timeouts.confirm", 60 * time.Second, "a queue without a leader: a publish is given up after this; 0: never"},
 		{"timeouts.command", 5 * time.Second, "a queue without a leader: any other call fails after this"},
 		{"timeouts.suspect", 400 * time.Millisecond, "a node that does not answer for this long is lost, and the queues that it led elect other leaders"},
 		{"timeouts.heartbeat", 500 * time.Millisecond, "the catalog's leader is taken for lost after about this long without a word"},
 		{"timeouts.hibernate", time.Duration(0), "a queue without consumers that nobody uses for this long is closed on all its nodes until somebody asks for it; 0: never; the same on every node"},
+		{"timeouts.connections", 10 * time.Second, "clients' connections to a node that does not answer for this long are taken for ended, and their exclusive queues deleted"},
 		{"timeouts.drain", 60 * time.Second, "moving leadership away before the node stops"},
 		{"timeouts.disk_hang", 10 * time.Second, "a write to the disk does not come back: the process ends with code 75; its leaders are silent after 1.5 s"},
 	}

@@ -102,14 +102,15 @@ func (n *node) start(ctx context.Context, version string) error {
 		Definitions:  broker.BootImport{Document: document, Always: !n.cfg.Definitions.SkipIfUnchanged},
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
-		LoopbackUsers: n.cfg.Auth.LoopbackUsers,
+		LoopbackUsers: n.cfg.Auth.LoopbackUsers, ConnectionTimeout: n.cfg.Timeouts.Connections,
+		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck,
 	}
 	if err := b.Validate(); err != nil {
 		return err
 	}
 	n.watchTLS()
 	n.broker = broker.New(b)
-	c.Leaders, c.QueueConfig, c.GroupSize = n.broker, n.broker.QueueConfig, n.broker.TargetSize
+	c.Leaders, c.QueueConfig, c.GroupSize, c.Usage = n.broker, n.broker.QueueConfig, n.broker.TargetSize, n.broker.Usage
 	if n.part, err = cluster.Start(ctx, c); err != nil {
 		_ = c.Peers.Close() // an error of Start is what matters
 		return err

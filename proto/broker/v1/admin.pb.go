@@ -142,11 +142,16 @@ type DeclareQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Vhost defaults to "/".
 	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
-	Name  string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Durable, exclusive and auto_delete as in AMQP; a quorum queue is durable only.
-	Durable    *bool `protobuf:"varint,3,opt,name=durable,proto3,oneof" json:"durable,omitempty"`
-	Exclusive  bool  `protobuf:"varint,4,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
-	AutoDelete bool  `protobuf:"varint,5,opt,name=auto_delete,json=autoDelete,proto3" json:"auto_delete,omitempty"`
+	// Name may be empty for a classic queue: the broker makes one up.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Durable is true if it is not set. A quorum queue is durable, not exclusive and not
+	// auto-delete; a declaration that is otherwise, and names no type, is of a classic queue.
+	// One that is not durable lives on the node that was asked, as long as that runs.
+	Durable *bool `protobuf:"varint,3,opt,name=durable,proto3,oneof" json:"durable,omitempty"`
+	// Exclusive binds the queue to the caller's connection: see Broker.Connect.
+	Exclusive bool `protobuf:"varint,4,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
+	// AutoDelete deletes the queue when its last consumer goes.
+	AutoDelete bool `protobuf:"varint,5,opt,name=auto_delete,json=autoDelete,proto3" json:"auto_delete,omitempty"`
 	// Arguments such as x-max-length or x-dead-letter-exchange.
 	Arguments *Table `protobuf:"bytes,6,opt,name=arguments,proto3" json:"arguments,omitempty"`
 	// Passive only asks whether the queue exists.
@@ -789,6 +794,8 @@ type Queue struct {
 	OperatorPolicy string `protobuf:"bytes,14,opt,name=operator_policy,json=operatorPolicy,proto3" json:"operator_policy,omitempty"`
 	// EffectiveArguments are the arguments with what the policies give.
 	EffectiveArguments *Table `protobuf:"bytes,15,opt,name=effective_arguments,json=effectiveArguments,proto3" json:"effective_arguments,omitempty"`
+	Exclusive          bool   `protobuf:"varint,16,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
+	AutoDelete         bool   `protobuf:"varint,17,opt,name=auto_delete,json=autoDelete,proto3" json:"auto_delete,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -926,6 +933,20 @@ func (x *Queue) GetEffectiveArguments() *Table {
 		return x.EffectiveArguments
 	}
 	return nil
+}
+
+func (x *Queue) GetExclusive() bool {
+	if x != nil {
+		return x.Exclusive
+	}
+	return false
+}
+
+func (x *Queue) GetAutoDelete() bool {
+	if x != nil {
+		return x.AutoDelete
+	}
+	return false
 }
 
 // QueueStats are a queue's counts, exact on the leader when read.
@@ -4011,7 +4032,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"B\n" +
 	"\x10GetQueueResponse\x12.\n" +
-	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\xfc\x03\n" +
+	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\xbb\x04\n" +
 	"\x05Queue\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -4028,7 +4049,10 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x04raft\x18\f \x01(\v2\x1c.quorate.broker.v1.RaftStatsR\x04raft\x12\x16\n" +
 	"\x06policy\x18\r \x01(\tR\x06policy\x12'\n" +
 	"\x0foperator_policy\x18\x0e \x01(\tR\x0eoperatorPolicy\x12I\n" +
-	"\x13effective_arguments\x18\x0f \x01(\v2\x18.quorate.broker.v1.TableR\x12effectiveArguments\"\xf8\n" +
+	"\x13effective_arguments\x18\x0f \x01(\v2\x18.quorate.broker.v1.TableR\x12effectiveArguments\x12\x1c\n" +
+	"\texclusive\x18\x10 \x01(\bR\texclusive\x12\x1f\n" +
+	"\vauto_delete\x18\x11 \x01(\bR\n" +
+	"autoDelete\"\xf8\n" +
 	"\n" +
 	"\n" +
 	"QueueStats\x12\x1a\n" +

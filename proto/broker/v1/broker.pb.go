@@ -138,7 +138,7 @@ func (x PublishResult_Result) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PublishResult_Result.Descriptor instead.
 func (PublishResult_Result) EnumDescriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{9, 0}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{11, 0}
 }
 
 // Cause of the rejection.
@@ -200,7 +200,100 @@ func (x Rejection_Cause) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Rejection_Cause.Descriptor instead.
 func (Rejection_Cause) EnumDescriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{10, 0}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{12, 0}
+}
+
+// ConnectRequest opens a connection.
+type ConnectRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Vhost, if it is not empty, must exist and be one that the caller may use, or the stream
+	// ends with NOT_ALLOWED.
+	Vhost         string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectRequest) Reset() {
+	*x = ConnectRequest{}
+	mi := &file_broker_v1_broker_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectRequest) ProtoMessage() {}
+
+func (x *ConnectRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_broker_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectRequest.ProtoReflect.Descriptor instead.
+func (*ConnectRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *ConnectRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+// ConnectResponse tells that the connection is open.
+type ConnectResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Connection is its id, a secret of the client.
+	Connection    string `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConnectResponse) Reset() {
+	*x = ConnectResponse{}
+	mi := &file_broker_v1_broker_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConnectResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConnectResponse) ProtoMessage() {}
+
+func (x *ConnectResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_broker_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConnectResponse.ProtoReflect.Descriptor instead.
+func (*ConnectResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ConnectResponse) GetConnection() string {
+	if x != nil {
+		return x.Connection
+	}
+	return ""
 }
 
 // PublishRequest is one message, or the opening of a stream.
@@ -219,7 +312,7 @@ type PublishRequest struct {
 
 func (x *PublishRequest) Reset() {
 	*x = PublishRequest{}
-	mi := &file_broker_v1_broker_proto_msgTypes[0]
+	mi := &file_broker_v1_broker_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -231,7 +324,7 @@ func (x *PublishRequest) String() string {
 func (*PublishRequest) ProtoMessage() {}
 
 func (x *PublishRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[0]
+	mi := &file_broker_v1_broker_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -244,7 +337,7 @@ func (x *PublishRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishRequest.ProtoReflect.Descriptor instead.
 func (*PublishRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{0}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *PublishRequest) GetSequence() uint64 {
@@ -292,7 +385,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_broker_v1_broker_proto_msgTypes[1]
+	mi := &file_broker_v1_broker_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -304,7 +397,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[1]
+	mi := &file_broker_v1_broker_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -317,7 +410,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{1}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Message) GetVhost() string {
@@ -402,7 +495,7 @@ type Properties struct {
 
 func (x *Properties) Reset() {
 	*x = Properties{}
-	mi := &file_broker_v1_broker_proto_msgTypes[2]
+	mi := &file_broker_v1_broker_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -414,7 +507,7 @@ func (x *Properties) String() string {
 func (*Properties) ProtoMessage() {}
 
 func (x *Properties) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[2]
+	mi := &file_broker_v1_broker_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -427,7 +520,7 @@ func (x *Properties) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Properties.ProtoReflect.Descriptor instead.
 func (*Properties) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{2}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Properties) GetContentType() string {
@@ -531,7 +624,7 @@ type Table struct {
 
 func (x *Table) Reset() {
 	*x = Table{}
-	mi := &file_broker_v1_broker_proto_msgTypes[3]
+	mi := &file_broker_v1_broker_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +636,7 @@ func (x *Table) String() string {
 func (*Table) ProtoMessage() {}
 
 func (x *Table) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[3]
+	mi := &file_broker_v1_broker_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +649,7 @@ func (x *Table) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Table.ProtoReflect.Descriptor instead.
 func (*Table) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{3}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Table) GetFields() []*Field {
@@ -577,7 +670,7 @@ type Field struct {
 
 func (x *Field) Reset() {
 	*x = Field{}
-	mi := &file_broker_v1_broker_proto_msgTypes[4]
+	mi := &file_broker_v1_broker_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +682,7 @@ func (x *Field) String() string {
 func (*Field) ProtoMessage() {}
 
 func (x *Field) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[4]
+	mi := &file_broker_v1_broker_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +695,7 @@ func (x *Field) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Field.ProtoReflect.Descriptor instead.
 func (*Field) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{4}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Field) GetName() string {
@@ -629,7 +722,7 @@ type Array struct {
 
 func (x *Array) Reset() {
 	*x = Array{}
-	mi := &file_broker_v1_broker_proto_msgTypes[5]
+	mi := &file_broker_v1_broker_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +734,7 @@ func (x *Array) String() string {
 func (*Array) ProtoMessage() {}
 
 func (x *Array) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[5]
+	mi := &file_broker_v1_broker_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +747,7 @@ func (x *Array) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Array.ProtoReflect.Descriptor instead.
 func (*Array) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{5}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Array) GetValues() []*Value {
@@ -694,7 +787,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_broker_v1_broker_proto_msgTypes[6]
+	mi := &file_broker_v1_broker_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -706,7 +799,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[6]
+	mi := &file_broker_v1_broker_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -719,7 +812,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{6}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Value) GetKind() isValue_Kind {
@@ -1017,7 +1110,7 @@ type Decimal struct {
 
 func (x *Decimal) Reset() {
 	*x = Decimal{}
-	mi := &file_broker_v1_broker_proto_msgTypes[7]
+	mi := &file_broker_v1_broker_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1122,7 @@ func (x *Decimal) String() string {
 func (*Decimal) ProtoMessage() {}
 
 func (x *Decimal) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[7]
+	mi := &file_broker_v1_broker_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1135,7 @@ func (x *Decimal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decimal.ProtoReflect.Descriptor instead.
 func (*Decimal) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{7}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Decimal) GetScale() uint32 {
@@ -1070,7 +1163,7 @@ type PublishResponse struct {
 
 func (x *PublishResponse) Reset() {
 	*x = PublishResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[8]
+	mi := &file_broker_v1_broker_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1175,7 @@ func (x *PublishResponse) String() string {
 func (*PublishResponse) ProtoMessage() {}
 
 func (x *PublishResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[8]
+	mi := &file_broker_v1_broker_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1188,7 @@ func (x *PublishResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishResponse.ProtoReflect.Descriptor instead.
 func (*PublishResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{8}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PublishResponse) GetSequence() uint64 {
@@ -1127,7 +1220,7 @@ type PublishResult struct {
 
 func (x *PublishResult) Reset() {
 	*x = PublishResult{}
-	mi := &file_broker_v1_broker_proto_msgTypes[9]
+	mi := &file_broker_v1_broker_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1139,7 +1232,7 @@ func (x *PublishResult) String() string {
 func (*PublishResult) ProtoMessage() {}
 
 func (x *PublishResult) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[9]
+	mi := &file_broker_v1_broker_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1152,7 +1245,7 @@ func (x *PublishResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishResult.ProtoReflect.Descriptor instead.
 func (*PublishResult) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{9}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PublishResult) GetResult() PublishResult_Result {
@@ -1196,7 +1289,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_broker_v1_broker_proto_msgTypes[10]
+	mi := &file_broker_v1_broker_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1301,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[10]
+	mi := &file_broker_v1_broker_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1314,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{10}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Rejection) GetQueue() string {
@@ -1258,7 +1351,7 @@ type ErrorDetail struct {
 
 func (x *ErrorDetail) Reset() {
 	*x = ErrorDetail{}
-	mi := &file_broker_v1_broker_proto_msgTypes[11]
+	mi := &file_broker_v1_broker_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1363,7 @@ func (x *ErrorDetail) String() string {
 func (*ErrorDetail) ProtoMessage() {}
 
 func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[11]
+	mi := &file_broker_v1_broker_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1376,7 @@ func (x *ErrorDetail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorDetail.ProtoReflect.Descriptor instead.
 func (*ErrorDetail) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{11}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ErrorDetail) GetClass() string {
@@ -1317,7 +1410,7 @@ type PublishOneRequest struct {
 
 func (x *PublishOneRequest) Reset() {
 	*x = PublishOneRequest{}
-	mi := &file_broker_v1_broker_proto_msgTypes[12]
+	mi := &file_broker_v1_broker_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1422,7 @@ func (x *PublishOneRequest) String() string {
 func (*PublishOneRequest) ProtoMessage() {}
 
 func (x *PublishOneRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[12]
+	mi := &file_broker_v1_broker_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1435,7 @@ func (x *PublishOneRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOneRequest.ProtoReflect.Descriptor instead.
 func (*PublishOneRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{12}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PublishOneRequest) GetMessage() *Message {
@@ -1362,7 +1455,7 @@ type PublishOneResponse struct {
 
 func (x *PublishOneResponse) Reset() {
 	*x = PublishOneResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[13]
+	mi := &file_broker_v1_broker_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1467,7 @@ func (x *PublishOneResponse) String() string {
 func (*PublishOneResponse) ProtoMessage() {}
 
 func (x *PublishOneResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[13]
+	mi := &file_broker_v1_broker_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1480,7 @@ func (x *PublishOneResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishOneResponse.ProtoReflect.Descriptor instead.
 func (*PublishOneResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{13}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PublishOneResponse) GetResult() *PublishResult {
@@ -1414,7 +1507,7 @@ type ConsumeRequest struct {
 
 func (x *ConsumeRequest) Reset() {
 	*x = ConsumeRequest{}
-	mi := &file_broker_v1_broker_proto_msgTypes[14]
+	mi := &file_broker_v1_broker_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1519,7 @@ func (x *ConsumeRequest) String() string {
 func (*ConsumeRequest) ProtoMessage() {}
 
 func (x *ConsumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[14]
+	mi := &file_broker_v1_broker_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1532,7 @@ func (x *ConsumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeRequest.ProtoReflect.Descriptor instead.
 func (*ConsumeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{14}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ConsumeRequest) GetKind() isConsumeRequest_Kind {
@@ -1555,7 +1648,7 @@ type ConsumeOpen struct {
 
 func (x *ConsumeOpen) Reset() {
 	*x = ConsumeOpen{}
-	mi := &file_broker_v1_broker_proto_msgTypes[15]
+	mi := &file_broker_v1_broker_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1567,7 +1660,7 @@ func (x *ConsumeOpen) String() string {
 func (*ConsumeOpen) ProtoMessage() {}
 
 func (x *ConsumeOpen) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[15]
+	mi := &file_broker_v1_broker_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1580,7 +1673,7 @@ func (x *ConsumeOpen) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeOpen.ProtoReflect.Descriptor instead.
 func (*ConsumeOpen) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{15}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ConsumeOpen) GetVhost() string {
@@ -1657,7 +1750,7 @@ type ConsumeCredit struct {
 
 func (x *ConsumeCredit) Reset() {
 	*x = ConsumeCredit{}
-	mi := &file_broker_v1_broker_proto_msgTypes[16]
+	mi := &file_broker_v1_broker_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1669,7 +1762,7 @@ func (x *ConsumeCredit) String() string {
 func (*ConsumeCredit) ProtoMessage() {}
 
 func (x *ConsumeCredit) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[16]
+	mi := &file_broker_v1_broker_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1682,7 +1775,7 @@ func (x *ConsumeCredit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeCredit.ProtoReflect.Descriptor instead.
 func (*ConsumeCredit) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{16}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ConsumeCredit) GetAdd() uint32 {
@@ -1703,7 +1796,7 @@ type ConsumeCancel struct {
 
 func (x *ConsumeCancel) Reset() {
 	*x = ConsumeCancel{}
-	mi := &file_broker_v1_broker_proto_msgTypes[17]
+	mi := &file_broker_v1_broker_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +1808,7 @@ func (x *ConsumeCancel) String() string {
 func (*ConsumeCancel) ProtoMessage() {}
 
 func (x *ConsumeCancel) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[17]
+	mi := &file_broker_v1_broker_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +1821,7 @@ func (x *ConsumeCancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeCancel.ProtoReflect.Descriptor instead.
 func (*ConsumeCancel) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{17}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ConsumeCancel) GetRequeue() bool {
@@ -1752,7 +1845,7 @@ type ExtendLease struct {
 
 func (x *ExtendLease) Reset() {
 	*x = ExtendLease{}
-	mi := &file_broker_v1_broker_proto_msgTypes[18]
+	mi := &file_broker_v1_broker_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1764,7 +1857,7 @@ func (x *ExtendLease) String() string {
 func (*ExtendLease) ProtoMessage() {}
 
 func (x *ExtendLease) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[18]
+	mi := &file_broker_v1_broker_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1777,7 +1870,7 @@ func (x *ExtendLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtendLease.ProtoReflect.Descriptor instead.
 func (*ExtendLease) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{18}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ExtendLease) GetDeliveryIds() []uint64 {
@@ -1820,7 +1913,7 @@ type Settlement struct {
 
 func (x *Settlement) Reset() {
 	*x = Settlement{}
-	mi := &file_broker_v1_broker_proto_msgTypes[19]
+	mi := &file_broker_v1_broker_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1832,7 +1925,7 @@ func (x *Settlement) String() string {
 func (*Settlement) ProtoMessage() {}
 
 func (x *Settlement) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[19]
+	mi := &file_broker_v1_broker_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1845,7 +1938,7 @@ func (x *Settlement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settlement.ProtoReflect.Descriptor instead.
 func (*Settlement) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{19}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Settlement) GetDeliveryIds() []uint64 {
@@ -1922,7 +2015,7 @@ type ConsumeResponse struct {
 
 func (x *ConsumeResponse) Reset() {
 	*x = ConsumeResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[20]
+	mi := &file_broker_v1_broker_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1934,7 +2027,7 @@ func (x *ConsumeResponse) String() string {
 func (*ConsumeResponse) ProtoMessage() {}
 
 func (x *ConsumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[20]
+	mi := &file_broker_v1_broker_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1947,7 +2040,7 @@ func (x *ConsumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeResponse.ProtoReflect.Descriptor instead.
 func (*ConsumeResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{20}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ConsumeResponse) GetKind() isConsumeResponse_Kind {
@@ -2064,7 +2157,7 @@ type ConsumeOpened struct {
 
 func (x *ConsumeOpened) Reset() {
 	*x = ConsumeOpened{}
-	mi := &file_broker_v1_broker_proto_msgTypes[21]
+	mi := &file_broker_v1_broker_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2169,7 @@ func (x *ConsumeOpened) String() string {
 func (*ConsumeOpened) ProtoMessage() {}
 
 func (x *ConsumeOpened) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[21]
+	mi := &file_broker_v1_broker_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2182,7 @@ func (x *ConsumeOpened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeOpened.ProtoReflect.Descriptor instead.
 func (*ConsumeOpened) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{21}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ConsumeOpened) GetTag() string {
@@ -2110,7 +2203,7 @@ type Revoked struct {
 
 func (x *Revoked) Reset() {
 	*x = Revoked{}
-	mi := &file_broker_v1_broker_proto_msgTypes[22]
+	mi := &file_broker_v1_broker_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2215,7 @@ func (x *Revoked) String() string {
 func (*Revoked) ProtoMessage() {}
 
 func (x *Revoked) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[22]
+	mi := &file_broker_v1_broker_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2228,7 @@ func (x *Revoked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
 func (*Revoked) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{22}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Revoked) GetDeliveryIds() []uint64 {
@@ -2155,7 +2248,7 @@ type ConsumeActivity struct {
 
 func (x *ConsumeActivity) Reset() {
 	*x = ConsumeActivity{}
-	mi := &file_broker_v1_broker_proto_msgTypes[23]
+	mi := &file_broker_v1_broker_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2167,7 +2260,7 @@ func (x *ConsumeActivity) String() string {
 func (*ConsumeActivity) ProtoMessage() {}
 
 func (x *ConsumeActivity) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[23]
+	mi := &file_broker_v1_broker_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2180,7 +2273,7 @@ func (x *ConsumeActivity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeActivity.ProtoReflect.Descriptor instead.
 func (*ConsumeActivity) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{23}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ConsumeActivity) GetActive() bool {
@@ -2200,7 +2293,7 @@ type Deliveries struct {
 
 func (x *Deliveries) Reset() {
 	*x = Deliveries{}
-	mi := &file_broker_v1_broker_proto_msgTypes[24]
+	mi := &file_broker_v1_broker_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2305,7 @@ func (x *Deliveries) String() string {
 func (*Deliveries) ProtoMessage() {}
 
 func (x *Deliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[24]
+	mi := &file_broker_v1_broker_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2318,7 @@ func (x *Deliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliveries.ProtoReflect.Descriptor instead.
 func (*Deliveries) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{24}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Deliveries) GetDeliveries() []*Delivery {
@@ -2247,7 +2340,7 @@ type Settled struct {
 
 func (x *Settled) Reset() {
 	*x = Settled{}
-	mi := &file_broker_v1_broker_proto_msgTypes[25]
+	mi := &file_broker_v1_broker_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2259,7 +2352,7 @@ func (x *Settled) String() string {
 func (*Settled) ProtoMessage() {}
 
 func (x *Settled) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[25]
+	mi := &file_broker_v1_broker_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2272,7 +2365,7 @@ func (x *Settled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settled.ProtoReflect.Descriptor instead.
 func (*Settled) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{25}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Settled) GetRequest() uint64 {
@@ -2300,7 +2393,7 @@ type ConsumeCancelled struct {
 
 func (x *ConsumeCancelled) Reset() {
 	*x = ConsumeCancelled{}
-	mi := &file_broker_v1_broker_proto_msgTypes[26]
+	mi := &file_broker_v1_broker_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2405,7 @@ func (x *ConsumeCancelled) String() string {
 func (*ConsumeCancelled) ProtoMessage() {}
 
 func (x *ConsumeCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[26]
+	mi := &file_broker_v1_broker_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2418,7 @@ func (x *ConsumeCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumeCancelled.ProtoReflect.Descriptor instead.
 func (*ConsumeCancelled) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{26}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ConsumeCancelled) GetCause() string {
@@ -2359,7 +2452,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_broker_v1_broker_proto_msgTypes[27]
+	mi := &file_broker_v1_broker_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2371,7 +2464,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[27]
+	mi := &file_broker_v1_broker_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2384,7 +2477,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{27}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Delivery) GetDeliveryId() uint64 {
@@ -2479,7 +2572,7 @@ type Death struct {
 
 func (x *Death) Reset() {
 	*x = Death{}
-	mi := &file_broker_v1_broker_proto_msgTypes[28]
+	mi := &file_broker_v1_broker_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2491,7 +2584,7 @@ func (x *Death) String() string {
 func (*Death) ProtoMessage() {}
 
 func (x *Death) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[28]
+	mi := &file_broker_v1_broker_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2504,7 +2597,7 @@ func (x *Death) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Death.ProtoReflect.Descriptor instead.
 func (*Death) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{28}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Death) GetQueue() string {
@@ -2590,7 +2683,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_broker_v1_broker_proto_msgTypes[29]
+	mi := &file_broker_v1_broker_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2695,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[29]
+	mi := &file_broker_v1_broker_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2708,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{29}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetRequest) GetVhost() string {
@@ -2654,7 +2747,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[30]
+	mi := &file_broker_v1_broker_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2666,7 +2759,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[30]
+	mi := &file_broker_v1_broker_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2679,7 +2772,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{30}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetResponse) GetDelivery() *Delivery {
@@ -2719,7 +2812,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_broker_v1_broker_proto_msgTypes[31]
+	mi := &file_broker_v1_broker_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2731,7 +2824,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[31]
+	mi := &file_broker_v1_broker_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2744,7 +2837,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{31}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SettleRequest) GetSettleToken() string {
@@ -2798,7 +2891,7 @@ type SettleResponse struct {
 
 func (x *SettleResponse) Reset() {
 	*x = SettleResponse{}
-	mi := &file_broker_v1_broker_proto_msgTypes[32]
+	mi := &file_broker_v1_broker_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2810,7 +2903,7 @@ func (x *SettleResponse) String() string {
 func (*SettleResponse) ProtoMessage() {}
 
 func (x *SettleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_broker_proto_msgTypes[32]
+	mi := &file_broker_v1_broker_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2823,14 +2916,20 @@ func (x *SettleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleResponse.ProtoReflect.Descriptor instead.
 func (*SettleResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_broker_proto_rawDescGZIP(), []int{32}
+	return file_broker_v1_broker_proto_rawDescGZIP(), []int{34}
 }
 
 var File_broker_v1_broker_proto protoreflect.FileDescriptor
 
 const file_broker_v1_broker_proto_rawDesc = "" +
 	"\n" +
-	"\x16broker/v1/broker.proto\x12\x11quorate.broker.v1\"~\n" +
+	"\x16broker/v1/broker.proto\x12\x11quorate.broker.v1\"&\n" +
+	"\x0eConnectRequest\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\"1\n" +
+	"\x0fConnectResponse\x12\x1e\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\tR\n" +
+	"connection\"~\n" +
 	"\x0ePublishRequest\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
 	"\amessage\x18\x02 \x01(\v2\x1a.quorate.broker.v1.MessageR\amessage\x12\x1a\n" +
@@ -3063,14 +3162,15 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vOUTCOME_ACK\x10\x01\x12\x12\n" +
 	"\x0eOUTCOME_RETURN\x10\x02\x12\x13\n" +
-	"\x0fOUTCOME_DISCARD\x10\x032\xa4\x03\n" +
+	"\x0fOUTCOME_DISCARD\x10\x032\xf8\x03\n" +
 	"\x06Broker\x12T\n" +
 	"\aPublish\x12!.quorate.broker.v1.PublishRequest\x1a\".quorate.broker.v1.PublishResponse(\x010\x01\x12Y\n" +
 	"\n" +
 	"PublishOne\x12$.quorate.broker.v1.PublishOneRequest\x1a%.quorate.broker.v1.PublishOneResponse\x12T\n" +
 	"\aConsume\x12!.quorate.broker.v1.ConsumeRequest\x1a\".quorate.broker.v1.ConsumeResponse(\x010\x01\x12D\n" +
 	"\x03Get\x12\x1d.quorate.broker.v1.GetRequest\x1a\x1e.quorate.broker.v1.GetResponse\x12M\n" +
-	"\x06Settle\x12 .quorate.broker.v1.SettleRequest\x1a!.quorate.broker.v1.SettleResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
+	"\x06Settle\x12 .quorate.broker.v1.SettleRequest\x1a!.quorate.broker.v1.SettleResponse\x12R\n" +
+	"\aConnect\x12!.quorate.broker.v1.ConnectRequest\x1a\".quorate.broker.v1.ConnectResponse0\x01B5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
 
 var (
 	file_broker_v1_broker_proto_rawDescOnce sync.Once
@@ -3085,96 +3185,100 @@ func file_broker_v1_broker_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_broker_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_broker_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_broker_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_broker_v1_broker_proto_goTypes = []any{
 	(Outcome)(0),               // 0: quorate.broker.v1.Outcome
 	(PublishResult_Result)(0),  // 1: quorate.broker.v1.PublishResult.Result
 	(Rejection_Cause)(0),       // 2: quorate.broker.v1.Rejection.Cause
-	(*PublishRequest)(nil),     // 3: quorate.broker.v1.PublishRequest
-	(*Message)(nil),            // 4: quorate.broker.v1.Message
-	(*Properties)(nil),         // 5: quorate.broker.v1.Properties
-	(*Table)(nil),              // 6: quorate.broker.v1.Table
-	(*Field)(nil),              // 7: quorate.broker.v1.Field
-	(*Array)(nil),              // 8: quorate.broker.v1.Array
-	(*Value)(nil),              // 9: quorate.broker.v1.Value
-	(*Decimal)(nil),            // 10: quorate.broker.v1.Decimal
-	(*PublishResponse)(nil),    // 11: quorate.broker.v1.PublishResponse
-	(*PublishResult)(nil),      // 12: quorate.broker.v1.PublishResult
-	(*Rejection)(nil),          // 13: quorate.broker.v1.Rejection
-	(*ErrorDetail)(nil),        // 14: quorate.broker.v1.ErrorDetail
-	(*PublishOneRequest)(nil),  // 15: quorate.broker.v1.PublishOneRequest
-	(*PublishOneResponse)(nil), // 16: quorate.broker.v1.PublishOneResponse
-	(*ConsumeRequest)(nil),     // 17: quorate.broker.v1.ConsumeRequest
-	(*ConsumeOpen)(nil),        // 18: quorate.broker.v1.ConsumeOpen
-	(*ConsumeCredit)(nil),      // 19: quorate.broker.v1.ConsumeCredit
-	(*ConsumeCancel)(nil),      // 20: quorate.broker.v1.ConsumeCancel
-	(*ExtendLease)(nil),        // 21: quorate.broker.v1.ExtendLease
-	(*Settlement)(nil),         // 22: quorate.broker.v1.Settlement
-	(*ConsumeResponse)(nil),    // 23: quorate.broker.v1.ConsumeResponse
-	(*ConsumeOpened)(nil),      // 24: quorate.broker.v1.ConsumeOpened
-	(*Revoked)(nil),            // 25: quorate.broker.v1.Revoked
-	(*ConsumeActivity)(nil),    // 26: quorate.broker.v1.ConsumeActivity
-	(*Deliveries)(nil),         // 27: quorate.broker.v1.Deliveries
-	(*Settled)(nil),            // 28: quorate.broker.v1.Settled
-	(*ConsumeCancelled)(nil),   // 29: quorate.broker.v1.ConsumeCancelled
-	(*Delivery)(nil),           // 30: quorate.broker.v1.Delivery
-	(*Death)(nil),              // 31: quorate.broker.v1.Death
-	(*GetRequest)(nil),         // 32: quorate.broker.v1.GetRequest
-	(*GetResponse)(nil),        // 33: quorate.broker.v1.GetResponse
-	(*SettleRequest)(nil),      // 34: quorate.broker.v1.SettleRequest
-	(*SettleResponse)(nil),     // 35: quorate.broker.v1.SettleResponse
-	nil,                        // 36: quorate.broker.v1.ErrorDetail.MetadataEntry
+	(*ConnectRequest)(nil),     // 3: quorate.broker.v1.ConnectRequest
+	(*ConnectResponse)(nil),    // 4: quorate.broker.v1.ConnectResponse
+	(*PublishRequest)(nil),     // 5: quorate.broker.v1.PublishRequest
+	(*Message)(nil),            // 6: quorate.broker.v1.Message
+	(*Properties)(nil),         // 7: quorate.broker.v1.Properties
+	(*Table)(nil),              // 8: quorate.broker.v1.Table
+	(*Field)(nil),              // 9: quorate.broker.v1.Field
+	(*Array)(nil),              // 10: quorate.broker.v1.Array
+	(*Value)(nil),              // 11: quorate.broker.v1.Value
+	(*Decimal)(nil),            // 12: quorate.broker.v1.Decimal
+	(*PublishResponse)(nil),    // 13: quorate.broker.v1.PublishResponse
+	(*PublishResult)(nil),      // 14: quorate.broker.v1.PublishResult
+	(*Rejection)(nil),          // 15: quorate.broker.v1.Rejection
+	(*ErrorDetail)(nil),        // 16: quorate.broker.v1.ErrorDetail
+	(*PublishOneRequest)(nil),  // 17: quorate.broker.v1.PublishOneRequest
+	(*PublishOneResponse)(nil), // 18: quorate.broker.v1.PublishOneResponse
+	(*ConsumeRequest)(nil),     // 19: quorate.broker.v1.ConsumeRequest
+	(*ConsumeOpen)(nil),        // 20: quorate.broker.v1.ConsumeOpen
+	(*ConsumeCredit)(nil),      // 21: quorate.broker.v1.ConsumeCredit
+	(*ConsumeCancel)(nil),      // 22: quorate.broker.v1.ConsumeCancel
+	(*ExtendLease)(nil),        // 23: quorate.broker.v1.ExtendLease
+	(*Settlement)(nil),         // 24: quorate.broker.v1.Settlement
+	(*ConsumeResponse)(nil),    // 25: quorate.broker.v1.ConsumeResponse
+	(*ConsumeOpened)(nil),      // 26: quorate.broker.v1.ConsumeOpened
+	(*Revoked)(nil),            // 27: quorate.broker.v1.Revoked
+	(*ConsumeActivity)(nil),    // 28: quorate.broker.v1.ConsumeActivity
+	(*Deliveries)(nil),         // 29: quorate.broker.v1.Deliveries
+	(*Settled)(nil),            // 30: quorate.broker.v1.Settled
+	(*ConsumeCancelled)(nil),   // 31: quorate.broker.v1.ConsumeCancelled
+	(*Delivery)(nil),           // 32: quorate.broker.v1.Delivery
+	(*Death)(nil),              // 33: quorate.broker.v1.Death
+	(*GetRequest)(nil),         // 34: quorate.broker.v1.GetRequest
+	(*GetResponse)(nil),        // 35: quorate.broker.v1.GetResponse
+	(*SettleRequest)(nil),      // 36: quorate.broker.v1.SettleRequest
+	(*SettleResponse)(nil),     // 37: quorate.broker.v1.SettleResponse
+	nil,                        // 38: quorate.broker.v1.ErrorDetail.MetadataEntry
 }
 var file_broker_v1_broker_proto_depIdxs = []int32{
-	4,  // 0: quorate.broker.v1.PublishRequest.message:type_name -> quorate.broker.v1.Message
-	5,  // 1: quorate.broker.v1.Message.properties:type_name -> quorate.broker.v1.Properties
-	6,  // 2: quorate.broker.v1.Properties.headers:type_name -> quorate.broker.v1.Table
-	7,  // 3: quorate.broker.v1.Table.fields:type_name -> quorate.broker.v1.Field
-	9,  // 4: quorate.broker.v1.Field.value:type_name -> quorate.broker.v1.Value
-	9,  // 5: quorate.broker.v1.Array.values:type_name -> quorate.broker.v1.Value
-	10, // 6: quorate.broker.v1.Value.decimal:type_name -> quorate.broker.v1.Decimal
-	6,  // 7: quorate.broker.v1.Value.table:type_name -> quorate.broker.v1.Table
-	8,  // 8: quorate.broker.v1.Value.array:type_name -> quorate.broker.v1.Array
-	12, // 9: quorate.broker.v1.PublishResponse.result:type_name -> quorate.broker.v1.PublishResult
+	6,  // 0: quorate.broker.v1.PublishRequest.message:type_name -> quorate.broker.v1.Message
+	7,  // 1: quorate.broker.v1.Message.properties:type_name -> quorate.broker.v1.Properties
+	8,  // 2: quorate.broker.v1.Properties.headers:type_name -> quorate.broker.v1.Table
+	9,  // 3: quorate.broker.v1.Table.fields:type_name -> quorate.broker.v1.Field
+	11, // 4: quorate.broker.v1.Field.value:type_name -> quorate.broker.v1.Value
+	11, // 5: quorate.broker.v1.Array.values:type_name -> quorate.broker.v1.Value
+	12, // 6: quorate.broker.v1.Value.decimal:type_name -> quorate.broker.v1.Decimal
+	8,  // 7: quorate.broker.v1.Value.table:type_name -> quorate.broker.v1.Table
+	10, // 8: quorate.broker.v1.Value.array:type_name -> quorate.broker.v1.Array
+	14, // 9: quorate.broker.v1.PublishResponse.result:type_name -> quorate.broker.v1.PublishResult
 	1,  // 10: quorate.broker.v1.PublishResult.result:type_name -> quorate.broker.v1.PublishResult.Result
-	13, // 11: quorate.broker.v1.PublishResult.rejections:type_name -> quorate.broker.v1.Rejection
-	14, // 12: quorate.broker.v1.PublishResult.error:type_name -> quorate.broker.v1.ErrorDetail
+	15, // 11: quorate.broker.v1.PublishResult.rejections:type_name -> quorate.broker.v1.Rejection
+	16, // 12: quorate.broker.v1.PublishResult.error:type_name -> quorate.broker.v1.ErrorDetail
 	2,  // 13: quorate.broker.v1.Rejection.cause:type_name -> quorate.broker.v1.Rejection.Cause
-	36, // 14: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
-	4,  // 15: quorate.broker.v1.PublishOneRequest.message:type_name -> quorate.broker.v1.Message
-	12, // 16: quorate.broker.v1.PublishOneResponse.result:type_name -> quorate.broker.v1.PublishResult
-	18, // 17: quorate.broker.v1.ConsumeRequest.open:type_name -> quorate.broker.v1.ConsumeOpen
-	19, // 18: quorate.broker.v1.ConsumeRequest.credit:type_name -> quorate.broker.v1.ConsumeCredit
-	22, // 19: quorate.broker.v1.ConsumeRequest.settlement:type_name -> quorate.broker.v1.Settlement
-	20, // 20: quorate.broker.v1.ConsumeRequest.cancel:type_name -> quorate.broker.v1.ConsumeCancel
-	21, // 21: quorate.broker.v1.ConsumeRequest.extend_lease:type_name -> quorate.broker.v1.ExtendLease
+	38, // 14: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
+	6,  // 15: quorate.broker.v1.PublishOneRequest.message:type_name -> quorate.broker.v1.Message
+	14, // 16: quorate.broker.v1.PublishOneResponse.result:type_name -> quorate.broker.v1.PublishResult
+	20, // 17: quorate.broker.v1.ConsumeRequest.open:type_name -> quorate.broker.v1.ConsumeOpen
+	21, // 18: quorate.broker.v1.ConsumeRequest.credit:type_name -> quorate.broker.v1.ConsumeCredit
+	24, // 19: quorate.broker.v1.ConsumeRequest.settlement:type_name -> quorate.broker.v1.Settlement
+	22, // 20: quorate.broker.v1.ConsumeRequest.cancel:type_name -> quorate.broker.v1.ConsumeCancel
+	23, // 21: quorate.broker.v1.ConsumeRequest.extend_lease:type_name -> quorate.broker.v1.ExtendLease
 	0,  // 22: quorate.broker.v1.Settlement.outcome:type_name -> quorate.broker.v1.Outcome
-	6,  // 23: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
-	24, // 24: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
-	27, // 25: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
-	28, // 26: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
-	29, // 27: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
-	26, // 28: quorate.broker.v1.ConsumeResponse.activity:type_name -> quorate.broker.v1.ConsumeActivity
-	25, // 29: quorate.broker.v1.ConsumeResponse.revoked:type_name -> quorate.broker.v1.Revoked
-	30, // 30: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
-	5,  // 31: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
-	31, // 32: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
-	6,  // 33: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
-	30, // 34: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
+	8,  // 23: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
+	26, // 24: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
+	29, // 25: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
+	30, // 26: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
+	31, // 27: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
+	28, // 28: quorate.broker.v1.ConsumeResponse.activity:type_name -> quorate.broker.v1.ConsumeActivity
+	27, // 29: quorate.broker.v1.ConsumeResponse.revoked:type_name -> quorate.broker.v1.Revoked
+	32, // 30: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
+	7,  // 31: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
+	33, // 32: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
+	8,  // 33: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
+	32, // 34: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
 	0,  // 35: quorate.broker.v1.SettleRequest.outcome:type_name -> quorate.broker.v1.Outcome
-	6,  // 36: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
-	3,  // 37: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
-	15, // 38: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
-	17, // 39: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
-	32, // 40: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
-	34, // 41: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
-	11, // 42: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
-	16, // 43: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
-	23, // 44: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
-	33, // 45: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
-	35, // 46: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
-	42, // [42:47] is the sub-list for method output_type
-	37, // [37:42] is the sub-list for method input_type
+	8,  // 36: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
+	5,  // 37: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
+	17, // 38: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
+	19, // 39: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
+	34, // 40: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
+	36, // 41: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
+	3,  // 42: quorate.broker.v1.Broker.Connect:input_type -> quorate.broker.v1.ConnectRequest
+	13, // 43: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
+	18, // 44: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
+	25, // 45: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
+	35, // 46: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
+	37, // 47: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
+	4,  // 48: quorate.broker.v1.Broker.Connect:output_type -> quorate.broker.v1.ConnectResponse
+	43, // [43:49] is the sub-list for method output_type
+	37, // [37:43] is the sub-list for method input_type
 	37, // [37:37] is the sub-list for extension type_name
 	37, // [37:37] is the sub-list for extension extendee
 	0,  // [0:37] is the sub-list for field type_name
@@ -3185,8 +3289,8 @@ func file_broker_v1_broker_proto_init() {
 	if File_broker_v1_broker_proto != nil {
 		return
 	}
-	file_broker_v1_broker_proto_msgTypes[2].OneofWrappers = []any{}
-	file_broker_v1_broker_proto_msgTypes[6].OneofWrappers = []any{
+	file_broker_v1_broker_proto_msgTypes[4].OneofWrappers = []any{}
+	file_broker_v1_broker_proto_msgTypes[8].OneofWrappers = []any{
 		(*Value_Void)(nil),
 		(*Value_Boolean)(nil),
 		(*Value_Int64)(nil),
@@ -3206,15 +3310,15 @@ func file_broker_v1_broker_proto_init() {
 		(*Value_Table)(nil),
 		(*Value_Array)(nil),
 	}
-	file_broker_v1_broker_proto_msgTypes[14].OneofWrappers = []any{
+	file_broker_v1_broker_proto_msgTypes[16].OneofWrappers = []any{
 		(*ConsumeRequest_Open)(nil),
 		(*ConsumeRequest_Credit)(nil),
 		(*ConsumeRequest_Settlement)(nil),
 		(*ConsumeRequest_Cancel)(nil),
 		(*ConsumeRequest_ExtendLease)(nil),
 	}
-	file_broker_v1_broker_proto_msgTypes[15].OneofWrappers = []any{}
-	file_broker_v1_broker_proto_msgTypes[20].OneofWrappers = []any{
+	file_broker_v1_broker_proto_msgTypes[17].OneofWrappers = []any{}
+	file_broker_v1_broker_proto_msgTypes[22].OneofWrappers = []any{
 		(*ConsumeResponse_Opened)(nil),
 		(*ConsumeResponse_Deliveries)(nil),
 		(*ConsumeResponse_Settled)(nil),
@@ -3222,14 +3326,14 @@ func file_broker_v1_broker_proto_init() {
 		(*ConsumeResponse_Activity)(nil),
 		(*ConsumeResponse_Revoked)(nil),
 	}
-	file_broker_v1_broker_proto_msgTypes[28].OneofWrappers = []any{}
+	file_broker_v1_broker_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_broker_proto_rawDesc), len(file_broker_v1_broker_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

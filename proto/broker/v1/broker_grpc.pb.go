@@ -26,6 +26,7 @@ const (
 	Broker_Consume_FullMethodName    = "/quorate.broker.v1.Broker/Consume"
 	Broker_Get_FullMethodName        = "/quorate.broker.v1.Broker/Get"
 	Broker_Settle_FullMethodName     = "/quorate.broker.v1.Broker/Settle"
+	Broker_Connect_FullMethodName    = "/quorate.broker.v1.Broker/Connect"
 )
 
 // BrokerClient is the client API for Broker service.
@@ -51,6 +52,12 @@ type BrokerClient interface {
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
 	// Settle decides about a message taken by Get; any node may be asked.
 	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
+	// Connect opens a connection for exclusive queues to belong to. The first response names
+	// it; the connection, and its exclusive queues, end with the stream. Calls, on whatever
+	// node, come by the connection if their metadata has its id under quorate-connection.
+	// Without, they come by the client's HTTP/2 connection, whose exclusive queues no other
+	// sees.
+	Connect(ctx context.Context, in *ConnectRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ConnectResponse], error)
 }
 
 type brokerClient struct {
@@ -117,6 +124,25 @@ func (c *brokerClient) Settle(ctx context.Context, in *SettleRequest, opts ...gr
 	return out, nil
 }
 
+func (c *brokerClient) Connect(ctx context.Context, in *ConnectRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ConnectResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Broker_ServiceDesc.Streams[2], Broker_Connect_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ConnectRequest, ConnectResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Broker_ConnectClient = grpc.ServerStreamingClient[ConnectResponse]
+
 // BrokerServer is the server API for Broker service.
 // All implementations must embed UnimplementedBrokerServer
 // for forward compatibility.
@@ -140,6 +166,12 @@ type BrokerServer interface {
 	Get(context.Context, *GetRequest) (*GetResponse, error)
 	// Settle decides about a message taken by Get; any node may be asked.
 	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
+	// Connect opens a connection for exclusive queues to belong to. The first response names
+	// it; the connection, and its exclusive queues, end with the stream. Calls, on whatever
+	// node, come by the connection if their metadata has its id under quorate-connection.
+	// Without, they come by the client's HTTP/2 connection, whose exclusive queues no other
+	// sees.
+	Connect(*ConnectRequest, grpc.ServerStreamingServer[ConnectResponse]) error
 	mustEmbedUnimplementedBrokerServer()
 }
 
@@ -164,6 +196,9 @@ func (UnimplementedBrokerServer) Get(context.Context, *GetRequest) (*GetResponse
 }
 func (UnimplementedBrokerServer) Settle(context.Context, *SettleRequest) (*SettleResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Settle not implemented")
+}
+func (UnimplementedBrokerServer) Connect(*ConnectRequest, grpc.ServerStreamingServer[ConnectResponse]) error {
+	return status.Error(codes.Unimplemented, "method Connect not implemented")
 }
 func (UnimplementedBrokerServer) mustEmbedUnimplementedBrokerServer() {}
 func (UnimplementedBrokerServer) testEmbeddedByValue()                {}
@@ -254,6 +289,17 @@ func _Broker_Settle_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Broker_Connect_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ConnectRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(BrokerServer).Connect(m, &grpc.GenericServerStream[ConnectRequest, ConnectResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Broker_ConnectServer = grpc.ServerStreamingServer[ConnectResponse]
+
 // Broker_ServiceDesc is the grpc.ServiceDesc for Broker service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -286,6 +332,11 @@ var Broker_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Broker_Consume_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Connect",
+			Handler:       _Broker_Connect_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "broker/v1/broker.proto",

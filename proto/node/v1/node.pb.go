@@ -5000,6 +5000,120 @@ func (x *CancelOperationResponse) GetOperation() *Operation {
 	return nil
 }
 
+// UsageRequest names what is asked for; empty: nothing.
+type UsageRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Vhost         string                 `protobuf:"bytes,2,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageRequest) Reset() {
+	*x = UsageRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageRequest) ProtoMessage() {}
+
+func (x *UsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
+func (*UsageRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *UsageRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *UsageRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+// UsageResponse has what this node's clients have open.
+type UsageResponse struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	UserConnections  int64                  `protobuf:"varint,1,opt,name=user_connections,json=userConnections,proto3" json:"user_connections,omitempty"`
+	UserChannels     int64                  `protobuf:"varint,2,opt,name=user_channels,json=userChannels,proto3" json:"user_channels,omitempty"`
+	VhostConnections int64                  `protobuf:"varint,3,opt,name=vhost_connections,json=vhostConnections,proto3" json:"vhost_connections,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *UsageResponse) Reset() {
+	*x = UsageResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageResponse) ProtoMessage() {}
+
+func (x *UsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
+func (*UsageResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *UsageResponse) GetUserConnections() int64 {
+	if x != nil {
+		return x.UserConnections
+	}
+	return 0
+}
+
+func (x *UsageResponse) GetUserChannels() int64 {
+	if x != nil {
+		return x.UserChannels
+	}
+	return 0
+}
+
+func (x *UsageResponse) GetVhostConnections() int64 {
+	if x != nil {
+		return x.VhostConnections
+	}
+	return 0
+}
+
 var File_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_node_v1_node_proto_rawDesc = "" +
@@ -5403,8 +5517,14 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x16CancelOperationRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"S\n" +
 	"\x17CancelOperationResponse\x128\n" +
-	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation2\xcf\n" +
-	"\n" +
+	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation\"8\n" +
+	"\fUsageRequest\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
+	"\x05vhost\x18\x02 \x01(\tR\x05vhost\"\x8c\x01\n" +
+	"\rUsageResponse\x12)\n" +
+	"\x10user_connections\x18\x01 \x01(\x03R\x0fuserConnections\x12#\n" +
+	"\ruser_channels\x18\x02 \x01(\x03R\fuserChannels\x12+\n" +
+	"\x11vhost_connections\x18\x03 \x01(\x03R\x10vhostConnections2\x97\v\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
@@ -5421,7 +5541,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0eListOperations\x12&.quorate.node.v1.ListOperationsRequest\x1a'.quorate.node.v1.ListOperationsResponse\x12a\n" +
 	"\x0eAwaitOperation\x12&.quorate.node.v1.AwaitOperationRequest\x1a'.quorate.node.v1.AwaitOperationResponse\x12d\n" +
 	"\x0fCancelOperation\x12'.quorate.node.v1.CancelOperationRequest\x1a(.quorate.node.v1.CancelOperationResponse\x12O\n" +
-	"\bTellDisk\x12 .quorate.node.v1.TellDiskRequest\x1a!.quorate.node.v1.TellDiskResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
+	"\bTellDisk\x12 .quorate.node.v1.TellDiskRequest\x1a!.quorate.node.v1.TellDiskResponse\x12F\n" +
+	"\x05Usage\x12\x1d.quorate.node.v1.UsageRequest\x1a\x1e.quorate.node.v1.UsageResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
 
 var (
 	file_node_v1_node_proto_rawDescOnce sync.Once
@@ -5436,7 +5557,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 66)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 68)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
@@ -5505,7 +5626,9 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*AwaitOperationResponse)(nil),     // 64: quorate.node.v1.AwaitOperationResponse
 	(*CancelOperationRequest)(nil),     // 65: quorate.node.v1.CancelOperationRequest
 	(*CancelOperationResponse)(nil),    // 66: quorate.node.v1.CancelOperationResponse
-	nil,                                // 67: quorate.node.v1.BeatHello.IdentityEntry
+	(*UsageRequest)(nil),               // 67: quorate.node.v1.UsageRequest
+	(*UsageResponse)(nil),              // 68: quorate.node.v1.UsageResponse
+	nil,                                // 69: quorate.node.v1.BeatHello.IdentityEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -5518,7 +5641,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	27, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
 	28, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
 	5,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
-	67, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
+	69, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
 	11, // 11: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	13, // 12: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	15, // 13: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -5578,23 +5701,25 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	63, // 67: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
 	65, // 68: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
 	45, // 69: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	3,  // 70: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	21, // 71: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	30, // 72: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	32, // 73: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	39, // 74: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	36, // 75: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	42, // 76: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	55, // 77: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	52, // 78: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	49, // 79: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	59, // 80: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	62, // 81: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	64, // 82: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	66, // 83: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	46, // 84: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	70, // [70:85] is the sub-list for method output_type
-	55, // [55:70] is the sub-list for method input_type
+	67, // 70: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	3,  // 71: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	21, // 72: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	30, // 73: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	32, // 74: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	39, // 75: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	36, // 76: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	42, // 77: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	55, // 78: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	52, // 79: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	49, // 80: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	59, // 81: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	62, // 82: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	64, // 83: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	66, // 84: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	46, // 85: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	68, // 86: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	71, // [71:87] is the sub-list for method output_type
+	55, // [55:71] is the sub-list for method input_type
 	55, // [55:55] is the sub-list for extension type_name
 	55, // [55:55] is the sub-list for extension extendee
 	0,  // [0:55] is the sub-list for field type_name
@@ -5633,7 +5758,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   66,
+			NumMessages:   68,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

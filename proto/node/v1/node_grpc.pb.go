@@ -37,6 +37,7 @@ const (
 	Node_AwaitOperation_FullMethodName     = "/quorate.node.v1.Node/AwaitOperation"
 	Node_CancelOperation_FullMethodName    = "/quorate.node.v1.Node/CancelOperation"
 	Node_TellDisk_FullMethodName           = "/quorate.node.v1.Node/TellDisk"
+	Node_Usage_FullMethodName              = "/quorate.node.v1.Node/Usage"
 )
 
 // NodeClient is the client API for Node service.
@@ -82,6 +83,8 @@ type NodeClient interface {
 	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
 	// comes up, and now and then.
 	TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error)
+	// Usage tells how many connections and channels of a user and a vhost this node has.
+	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (*UsageResponse, error)
 }
 
 type nodeClient struct {
@@ -248,6 +251,16 @@ func (c *nodeClient) TellDisk(ctx context.Context, in *TellDiskRequest, opts ...
 	return out, nil
 }
 
+func (c *nodeClient) Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (*UsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UsageResponse)
+	err := c.cc.Invoke(ctx, Node_Usage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -291,6 +304,8 @@ type NodeServer interface {
 	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
 	// comes up, and now and then.
 	TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error)
+	// Usage tells how many connections and channels of a user and a vhost this node has.
+	Usage(context.Context, *UsageRequest) (*UsageResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -345,6 +360,9 @@ func (UnimplementedNodeServer) CancelOperation(context.Context, *CancelOperation
 }
 func (UnimplementedNodeServer) TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TellDisk not implemented")
+}
+func (UnimplementedNodeServer) Usage(context.Context, *UsageRequest) (*UsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Usage not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -615,6 +633,24 @@ func _Node_TellDisk_Handler(srv interface{}, ctx context.Context, dec func(inter
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Usage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Usage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Usage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Usage(ctx, req.(*UsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -673,6 +709,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "TellDisk",
 			Handler:    _Node_TellDisk_Handler,
+		},
+		{
+			MethodName: "Usage",
+			Handler:    _Node_Usage_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,170 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// Connection is a client's connection, as a listener sees it: exclusive queues belong to
+// it and are deleted once it has ended, and limits count it (VH-4). What a client
+// does by it has a context of WithConnection or WithConnectionID. All methods may be
+// called concurrently.
+type Connection struct {
+	b   *Broker
+	key string
+
+	entering sync.Mutex // held while it is counted towards something
+
+	mu     sync.Mutex
+	ended  bool
+	counts map[countOf]bool // what it counts towards
+}
+
+// connections are those of this node that have not ended.
+type connections struct {
+	mu    sync.Mutex
+	live  map[string]*Connection // by key
+	count map[countOf]int64      // see limits.go
+	ended chan struct{}          // of capacity 1: one has ended
+}
+
+func newConnections() *connections {
+	return &connections{live: map[string]*Connection{}, count: map[countOf]int64{}, ended: make(chan struct{}, 1)}
+}
+
+// Connect begins a connection to this node. It lasts until Close, or as long as this
+// process.
+func (b *Broker) Connect() *Connection {
+	c := &Connection{b: b, key: rand.Text(), counts: map[countOf]bool{}}
+	s := b.connections
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.live[c.key] = c
+	return c
+}
+
+// Close ends the connection: its exclusive queues are deleted soon after.
+func (c *Connection) Close() {
+	c.mu.Lock()
+	counts := c.counts
+	c.counts, c.ended = nil, true
+	c.mu.Unlock()
+	s := c.b.connections
+	s.mu.Lock()
+	delete(s.live, c.key)
+	for k := range counts {
+		s.addLocked(k, -1)
+	}
+	s.mu.Unlock()
+	select {
+	case s.ended <- struct{}{}:
+	default:
+	}
+}
+
+// alive tells whether a key is that of a connection of this process that has not ended.
+func (s *connections) alive(key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[key] != nil
+}
+
+// ID names the connection on all nodes, for WithConnectionID. Who knows it may use what
+// belongs to the connection; it cannot be guessed. Error: Unavailable while the node starts.
+func (c *Connection) ID() (string, error) {
+	o, err := c.owner()
+	if err != nil {
+		return "", err
+	}
+	return strconv.FormatUint(uint64(o.Epoch), 10) + "." + o.Key + "." + string(o.Node), nil
+}
+
+func (c *Connection) owner() (catalog.Owner, error) {
+	cl, err := c.b.attachedCluster()
+	if err != nil {
+		return catalog.Owner{}, err
+	}
+	node, epoch := cl.Self()
+	return catalog.Owner{Node: node, Epoch: epoch, Key: c.key}, nil
+}
+
+type (
+	connectionKey struct{}
+	ownerKey      struct{}
+)
+
+// WithConnection returns a context whose calls come by the connection.
+func WithConnection(ctx context.Context, c *Connection) context.Context {
+	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// WithConnectionID returns a context whose calls own what the connection of this ID owns,
+// whichever node has it; limits go on counting the one of WithConnection.
+func WithConnectionID(ctx context.Context, text string) (context.Context, error) {
+	epoch, rest, _ := strings.Cut(text, ".")
+	key, node, ok := strings.Cut(rest, ".")
+	n, err := strconv.ParseUint(epoch, 10, 64)
+	if !ok || err != nil || key == "" || node == "" {
+		return ctx, &Error{
+			Class: PreconditionFailed, Kind: "connection", Arg: "connection", Value: strconv.Quote(text),
+			Reason: "is not an id that Connect gave; send it back unchanged",
+		}
+	}
+	return context.WithValue(ctx, ownerKey{}, catalog.Owner{Node: id.NodeID(node), Epoch: id.Epoch(n), Key: key}), nil
+}
+
+func connectionOf(ctx context.Context) *Connection {
+	c, _ := ctx.Value(connectionKey{}).(*Connection)
+	return c
+}
+
+// ownerOf returns whom exclusive queues of a context's calls belong to; zero: nobody.
+func (b *Broker) ownerOf(ctx context.Context) (catalog.Owner, error) {
+	if o, ok := ctx.Value(ownerKey{}).(catalog.Owner); ok {
+		return o, nil
+	}
+	if c := connectionOf(ctx); c != nil {
+		return c.owner()
+	}
+	return catalog.Owner{}, nil
+}
+
+// newOwner is ownerOf for a queue that is to be made: the connection must not have ended,
+// as far as this node can know.
+func (b *Broker) newOwner(ctx context.Context, about Error) (catalog.Owner, error) {
+	o, err := b.ownerOf(ctx)
+	if err != nil {
+		return o, err
+	}
+	cl, err := b.attachedCluster()
+	if err != nil {
+		return o, err
+	}
+	if node, epoch := cl.Self(); o.Node == node && o.Epoch == epoch && !b.connections.alive(o.Key) {
+		about.Class, about.State, about.Arg, about.Value = PreconditionFailed, true, "exclusive", "true"
+		about.Reason = "the connection that it shall belong to has ended; connect again"
+		return o, &about
+	}
+	return o, nil
+}
+
+// permitOwner refuses who is not the owner of an exclusive queue.
+func (b *Broker) permitOwner(ctx context.Context, q *catalog.QueueRecord) error {
+	if q == nil || !q.Exclusive {
+		return nil
+	}
+	o, err := b.ownerOf(ctx)
+	if err != nil {
+		return err
+	}
+	if o != q.Owner {
+		return fromCatalog(q.Locked())
+	}
+	return nil
+}

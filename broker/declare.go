@@ -1,0 +1,221 @@
+package broker
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
+)
+
+// DeclareQueue asks for a queue.
+type DeclareQueue struct {
+	VHost, Name string
+	Durable     bool
+	Exclusive   bool
+	AutoDelete  bool
+	Arguments   message.Table
+	Passive     bool // only asks whether it exists
+}
+
+func (d *DeclareQueue) declaration() policy.Declaration {
+	return policy.Declaration{
+		Name: d.Name, Durable: d.Durable, Exclusive: d.Exclusive, AutoDelete: d.AutoDelete, Arguments: d.Arguments,
+	}
+}
+
+// Declared tells what a declared queue holds (Q-6).
+type Declared struct {
+	Name      string // without CR and LF; made up if it was empty (Q-5)
+	UID       uint64
+	Created   bool
+	Ready     uint64
+	Consumers int
+	// Warnings name arguments that are accepted and not what they look like.
+	Warnings []string
+}
+
+// checkName checks the name of a thing that is to be made (C-3).
+func checkName(name string, about Error) error {
+	about.Class, about.Arg = PreconditionFailed, "name"
+	switch {
+	case name == "":
+		about.Reason = "is empty; choose a name"
+	case len(name) > catalog.MaxNameBytes:
+		about.Name, about.Value = name[:catalog.MaxNameBytes], strconv.Itoa(len(name))+" bytes"
+		about.Reason = "the limit is " + strconv.Itoa(catalog.MaxNameBytes) + " bytes; choose a shorter name"
+	case strings.ContainsRune(name, 0):
+		about.Reason = "contains a NUL byte; choose a name without"
+	case strings.ToValidUTF8(name, "") != name:
+		about.Reason = "is not valid UTF-8"
+	case reserved(name):
+		return refusedName(about)
+	default:
+		return nil
+	}
+	return &about
+}
+
+func reserved(name string) bool { return strings.HasPrefix(name, "amq.") }
+
+func refusedName(about Error) error {
+	about.Class, about.Arg = AccessRefused, ""
+	about.Reason = `names that start with "amq." are reserved; choose another`
+	return &about
+}
+
+// DeclareQueue makes a queue unless an equivalent one exists (Q-3 to Q-13). An exclusive one
+// belongs to the context's connection.
+func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Declared{}, err
+	}
+	d.Name = catalog.StripName(d.Name)
+	if d.Passive {
+		return b.declarePassive(ctx, c, &d)
+	}
+	wanted, byDefault := d.declaration(), vhostDefault(c.View(), d.VHost)
+	kind := requestedType(wanted, byDefault)
+	made := d.Name == "" && kind == catalog.QueueClassic
+	if made {
+		d.Name = madeUpName()
+	}
+	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
+	if err := b.permit(ctx, queueOf(d.VHost, d.Name), configure); err != nil {
+		return Declared{}, err
+	}
+	if !made && reserved(d.Name) {
+		return Declared{}, refusedName(about)
+	}
+	rec, _ := lookUp(c.View(), d.VHost, d.Name)
+	if err := b.permitOwner(ctx, rec); err != nil {
+		return Declared{}, err
+	}
+	cmd := catalog.DeclareQueue{
+		VHost: d.VHost, Name: d.Name, Durable: d.Durable, Exclusive: d.Exclusive, AutoDelete: d.AutoDelete,
+		Arguments: d.Arguments, Type: kind,
+	}
+	if d.Exclusive {
+		if cmd.Owner, err = b.newOwner(ctx, about); err != nil {
+			return Declared{}, err
+		}
+	}
+	var e policy.Effective
+	switch {
+	case rec == nil:
+		if e, err = b.checkNew(ctx, &d, wanted, byDefault); err != nil {
+			return Declared{}, err
+		}
+	case b.cfg.RelaxedTypeCheck && (kind == catalog.QueueQuorum || kind == catalog.QueueClassic):
+		cmd.Type = rec.Type // Q-13: what exists is only compared, not checked
+	}
+	reply, err := c.DeclareQueue(ctx, cmd, b.groupSize(d.Arguments, e), e.LeaderLocator == policy.Balanced)
+	if err != nil {
+		err = translate(err, about)
+		if _, exists := c.View().Queue(d.VHost, d.Name); exists {
+			err = asState(err)
+		}
+		return Declared{}, err
+	}
+	out := Declared{Name: d.Name, UID: uint64(reply.UID), Created: reply.Created, Warnings: e.Warnings}
+	if reply.Created {
+		return out, nil
+	}
+	return b.declared(ctx, c, out, about)
+}
+
+// declarePassive tells of a queue that exists (Q-6).
+func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *DeclareQueue) (Declared, error) {
+	if err := b.permitAny(ctx, queueOf(d.VHost, d.Name)); err != nil {
+		return Declared{}, err
+	}
+	rec, err := lookUp(c.View(), d.VHost, d.Name)
+	if err == nil {
+		err = b.permitOwner(ctx, rec)
+	}
+	if err != nil {
+		return Declared{}, err
+	}
+	return b.declared(ctx, c, Declared{Name: d.Name, UID: uint64(rec.UID)}, Error{VHost: d.VHost, Kind: "queue", Name: d.Name})
+}
+
+// checkNew finds what is in force for a queue that is to be made, and whether the caller
+// may make it. d has its name even if wanted leaves that to the broker.
+func (b *Broker) checkNew(
+	ctx context.Context, d *DeclareQueue, wanted policy.Declaration, byDefault catalog.QueueType,
+) (policy.Effective, error) {
+	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
+	if d.Name == wanted.Name {
+		if err := checkName(d.Name, about); err != nil {
+			return policy.Effective{}, err
+		}
+	}
+	e, err := policy.ResolveDeclaration(wanted, byDefault)
+	if err != nil {
+		return e, fromArgument(err, about)
+	}
+	return e, b.permitNew(ctx, queueOf(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
+}
+
+// madeUpChars is how much of a made-up name is random: 5 bits each.
+const madeUpChars = 22
+
+// madeUpName is the name of a queue whose client leaves it to the broker (Q-5).
+func madeUpName() string { return "amq.gen-" + rand.Text()[:madeUpChars] }
+
+// TargetSize returns how many members a queue should have if no operator has chosen
+// (RE-4); for cluster.Config.GroupSize.
+func (b *Broker) TargetSize(v *catalog.View, q *catalog.QueueRecord) int {
+	if !q.Durable {
+		return 1 // Q-5
+	}
+	e := b.effective(v, q)
+	if e.TargetGroupSize > 0 {
+		return e.TargetGroupSize
+	}
+	return b.groupSize(q.Arguments, e)
+}
+
+func (b *Broker) groupSize(args message.Table, e policy.Effective) int {
+	if _, asked := args.Get("x-quorum-initial-group-size"); asked && e.GroupSize > 0 {
+		return e.GroupSize
+	}
+	return b.cfg.GroupSize
+}
+
+// requestedType is the type that a redeclare means (Q-3).
+func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.QueueType {
+	if v, ok := d.Arguments.Get("x-queue-type"); ok {
+		s, _ := v.AsString()
+		return catalog.QueueType(s)
+	}
+	return policy.DefaultType(d, byDefault)
+}
+
+// declared adds the counts of an existing queue (Q-6), for which a declare is a use (QX-2).
+func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, about Error) (Declared, error) {
+	rec, err := lookUp(c.View(), about.VHost, about.Name)
+	if err != nil {
+		return Declared{}, err
+	}
+	if e := b.effective(c.View(), rec); e.ExpiresMs > 0 {
+		q, err := c.Queue(rec.UID)
+		if err == nil {
+			err = q.Renew(ctx)
+		}
+		if err != nil {
+			return Declared{}, translate(err, about)
+		}
+	}
+	s, err := c.QueueStatus(ctx, rec.UID)
+	if err != nil {
+		return Declared{}, translate(err, about)
+	}
+	d.Ready, d.Consumers = s.Overview.Ready, s.Overview.Consumers
+	return d, nil
+}

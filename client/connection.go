@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// connectionHeader is the metadata that names the connection that a call comes by.
+const connectionHeader = "quorate-connection"
+
+// connection is what the client's exclusive queues belong to: a stream to one node that
+// all calls name. It is opened when the first exclusive queue is declared.
+type connection struct {
+	opening sync.Mutex // held while one is opened
+	mu      sync.Mutex
+	lost    chan struct{} // closed when it has ended; nil: never opened
+
+	// metadata goes with every call and stream.
+	metadata atomic.Pointer[map[string]string]
+}
+
+// ConnectionLost returns a channel that is closed when the connection that the client's
+// exclusive queues belong to has ended, and they with it: its node was lost, or the client
+// was closed. It is nil before the first exclusive queue was declared. To declare one again
+// opens another connection.
+func (c *Client) ConnectionLost() <-chan struct{} {
+	c.connection.mu.Lock()
+	defer c.connection.mu.Unlock()
+	return c.connection.lost
+}
+
+func (x *connection) open() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.lost == nil {
+		return false
+	}
+	select {
+	case <-x.lost:
+		return false
+	default:
+		return true
+	}
+}
+
+// connect opens the connection unless there is one.
+func (c *Client) connect(ctx context.Context) error {
+	x := &c.connection
+	x.opening.Lock()
+	defer x.opening.Unlock()
+	if x.open() {
+		return nil
+	}
+	return c.call(ctx, func(call context.Context, n *node) error {
+		stream, opened, err := c.openConnection(call, n)
+		if err != nil {
+			return err
+		}
+		lost := make(chan struct{})
+		x.mu.Lock()
+		x.lost = lost
+		x.mu.Unlock()
+		with := maps.Clone(map[string]string(c.cfg.login()))
+		with[connectionHeader] = opened
+		x.metadata.Store(&with)
+		c.done.Go(func() {
+			defer close(lost)
+			defer stream.end()
+			for {
+				if _, err := stream.Recv(); err != nil {
+					break
+				}
+			}
+			x.metadata.CompareAndSwap(&with, nil)
+		})
+		return nil
+	})
+}
+
+// heldStream is a Connect stream that outlives the call that opened it.
+type heldStream struct {
+	brokerv1.Broker_ConnectClient
+	end func()
+}
+
+// openConnection opens the stream; call bounds the opening alone.
+func (c *Client) openConnection(call context.Context, n *node) (*heldStream, string, error) {
+	life, end := context.WithCancel(c.ctx)
+	use, release, err := n.use(life)
+	if err != nil {
+		end()
+		return nil, "", err
+	}
+	stop := context.AfterFunc(call, end)
+	s := &heldStream{end: func() { end(); release() }}
+	s.Broker_ConnectClient, err = n.broker.Connect(use, &brokerv1.ConnectRequest{})
+	var first *brokerv1.ConnectResponse
+	if err == nil {
+		first, err = s.Recv()
+	}
+	if err == nil && !stop() {
+		err = call.Err()
+	}
+	if err != nil {
+		s.end()
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, "", err
+	}
+	return s, first.GetConnection(), nil
+}
