@@ -389,6 +389,10 @@ func (c *core) conclude(now time.Time, mine Surveyed, answers map[id.NodeID]Answ
 		switch {
 		case a.Leads, a.Campaigning:
 			m.wait(soon)
+			if a.Leads && n == m.leader { // what it denied, while its disk hung, is so no more
+				m.denied = false
+				c.assess(now, m)
+			}
 			return false
 		case a.Content || !a.Votes:
 			continue

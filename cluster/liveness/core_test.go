@@ -471,3 +471,21 @@ func TestConfigFaults(t *testing.T) {
 		}
 	}
 }
+
+// A leader that denied it while its disk hung, and says that it leads when it is asked
+// again, is believed: nothing else would tell its followers, as its term is the same.
+func TestDenialIsTakenBack(t *testing.T) {
+	k := newTestCore("a")
+	now := start()
+	k.judge(now, "b", false)
+	k.judge(now, "c", false)
+	k.observe(now, 1, follower("b", 5))
+	k.deny(now, "b", belief{1, 5})
+	mine := Surveyed{1, 5, 10}
+	if k.needs[1] == nil || k.conclude(now, mine, map[id.NodeID]Answer{"c": {Votes: true, Campaigning: true}}) || k.needs[1] == nil {
+		t.Fatal("not in need after the leader denied it")
+	}
+	if k.conclude(now, mine, map[id.NodeID]Answer{"b": {Leads: true}}) || k.needs[1] != nil {
+		t.Error("in need although the leader leads")
+	}
+}
