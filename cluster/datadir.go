@@ -39,7 +39,7 @@ type dataDir struct {
 // openDataDir creates the directory if need be, locks it, and makes sure that it
 // belongs to this node of this cluster.
 func openDataDir(path, cluster string, node id.NodeID) (*dataDir, error) {
-	if err := os.MkdirAll(path, dirMode); err != nil {
+	if err := makeDurably(path); err != nil {
 		return nil, fmt.Errorf("cluster: making data directory %q: %w", path, err)
 	}
 	lock, err := lockDir(path)
@@ -51,6 +51,22 @@ func openDataDir(path, cluster string, node id.NodeID) (*dataDir, error) {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil
+}
+
+// makeDurably makes a directory and those above it that are missing, so that a power cut
+// does not take them away with what was stored in them since.
+func makeDurably(path string) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(path)
+	if err := makeDurably(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(parent)
 }
 
 // own writes the node's name at the first start and compares it later.

@@ -156,3 +156,24 @@ func FuzzUnseal(f *testing.F) {
 		}
 	})
 }
+
+// A data directory whose parents are missing is made with them; one that is there is taken
+// as it is, and a file in its way is told.
+func TestMakeDurably(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a", "b", "data")
+	for range 2 {
+		if err := makeDurably(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err := os.Stat(path); err != nil || !s.IsDir() || s.Mode().Perm() != dirMode {
+		t.Errorf("%v, %v", s, err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeDurably(filepath.Join(file, "data")); err == nil {
+		t.Error("a directory was made below a file")
+	}
+}
