@@ -59,8 +59,14 @@ func (b *Broker) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Co
 	if s, ok := e.EffectiveStrategy(); ok { // DL-2, DL-20
 		c.DeadLetter = quorumq.DeadLetterAtMostOnce
 		if s == policy.AtLeastOnce {
-			c.DeadLetter = quorumq.DeadLetterAtLeastOnce
+			c.DeadLetter, c.BacklogLimit = quorumq.DeadLetterAtLeastOnce, e.DeadLetterBacklogLimit
 		}
+	}
+	switch e.DeadLetterOnSwitch {
+	case policy.SwitchDrain:
+		c.OnSwitch = quorumq.SwitchDrain
+	case policy.SwitchDrop:
+		c.OnSwitch = quorumq.SwitchDrop
 	}
 	return c
 }

@@ -29,6 +29,7 @@ func (r forwardRouter) Rule(q *catalog.QueueRecord) deadletter.Rule {
 	return deadletter.Rule{
 		Enabled: e.HasDeadLetterExchange, Exchange: e.DeadLetterExchange,
 		RoutingKey: e.DeadLetterRoutingKey, HasRoutingKey: e.HasDeadLetterRoutingKey,
+		AllowCycles: e.DeadLetterCycles, MaxHops: uint64(e.DeadLetterMaxHops),
 	}
 }
 

@@ -23,6 +23,8 @@ func StripName(name string) string {
 // ignored.
 func QueueArgumentKnown(name string) bool {
 	switch name {
+	case "x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops":
+		return true
 	case argQueueType, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires", "x-expires-if-empty",
 		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-delivery-limit",
 		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-delayed-retry-backoff", "x-delayed-retry-jitter",

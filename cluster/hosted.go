@@ -254,12 +254,17 @@ func (q *hosted) configure() {
 		l.configured.Store(true)
 		return
 	}
-	q.propose(&quorumq.Configure{Config: want}, func(err error) {
-		if err == nil {
-			l.configured.Store(true)
+	configure := raftfsm.Command{Header: quorumq.AppendCommand(nil, &quorumq.Configure{Config: want})}
+	q.group.Submit(configure, func(r quorumq.Reply, err error) {
+		if err != nil {
+			q.again(func() { l.asked = nil; q.configure() })
 			return
 		}
-		q.again(func() { l.asked = nil; q.configure() })
+		l.configured.Store(true)
+		if r.Count > 0 { // DL-27
+			q.h.c.log.Warn("the dead letters of a queue's backlog were dropped: at-least-once ended, x-dead-letter-on-switch is drop",
+				"queue", q.uid.String(), "messages", r.Count)
+		}
 	})
 }
 

@@ -10,6 +10,8 @@ import (
 // was recorded, newest first, as Rewrite returns it. A message that a consumer rejected
 // is never cyclic; one that came back to target is, unless somewhere on the way round a
 // consumer rejected it.
+//
+// It is one of two guards; see Hops for the other.
 func Cyclic(deaths []message.Death, target string) bool {
 	rejected := quorumq.ReasonRejected.String()
 	for i := range deaths {
@@ -21,4 +23,13 @@ func Cyclic(deaths []message.Death, target string) bool {
 		}
 	}
 	return false
+}
+
+// Hops counts how often a message has died (DL-43). Of a message with deaths by more pairs of
+// queue and reason than message.MaxDeaths only the newest count.
+func Hops(deaths []message.Death) (n uint64) {
+	for i := range deaths {
+		n += deaths[i].Count
+	}
+	return n
 }

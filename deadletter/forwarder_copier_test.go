@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -36,6 +37,18 @@ func TestCopier(t *testing.T) {
 		x.Add(copies)
 		synctest.Wait()
 		if s := x.Stats(); s.Lost[CauseNoExchange] != 3 {
+			t.Errorf("stats are %+v", s)
+		}
+		w.mu.Lock()
+		w.rules["source"] = Rule{Enabled: true, Exchange: "dlx", MaxHops: 1}
+		w.mu.Unlock()
+		old := &message.Message{RoutingKeys: []string{"k"}, Body: []byte("a"), Deaths: []message.Death{{Queue: "before", Reason: "expired", Count: 1}}}
+		w.mu.Lock()
+		w.machines[source].bodies[copies[0].Body] = message.Append(nil, old)
+		w.mu.Unlock()
+		x.Add(copies[:1])
+		synctest.Wait()
+		if s := x.Stats(); s.Lost[CauseMaxHops] != 1 || len(w.take(target, 9)) != 0 { // DL-43
 			t.Errorf("stats are %+v", s)
 		}
 		x.Close()

@@ -74,6 +74,11 @@ func routeDead(
 		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At), DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
 		Exchange: rule.Exchange, RoutingKey: rule.RoutingKey, HasRoutingKey: rule.HasRoutingKey,
 	})}
+	if n := Hops(r.msg.Deaths); rule.MaxHops > 0 && n > rule.MaxHops {
+		r.cause = CauseMaxHops
+		r.text = fmt.Sprintf("the message has died %d times, x-dead-letter-max-hops is %d; raise it, or purge the backlog", n, rule.MaxHops)
+		return r
+	}
 	var err error
 	r.targets, err = v.Route(rec.VHost, rule.Exchange, Publication(rt, rec, d, &r.msg), dst)
 	if err != nil || len(r.targets) == 0 {
@@ -83,7 +88,7 @@ func routeDead(
 	}
 	r.targets = slices.DeleteFunc(r.targets, func(uid id.QueueUID) bool {
 		q, ok := v.QueueByUID(uid)
-		if ok && Cyclic(r.msg.Deaths, q.Name) {
+		if ok && !rule.AllowCycles && Cyclic(r.msg.Deaths, q.Name) {
 			r.cyclic = append(r.cyclic, uid)
 			return true
 		}
@@ -92,7 +97,7 @@ func routeDead(
 	if len(r.targets) == 0 {
 		r.cause, r.key = CauseCycle, deathQueues(r.msg.Deaths)
 		r.text = fmt.Sprintf("every target of exchange %q would make the message go round without a consumer; "+
-			"its deaths: %s", rule.Exchange, r.key)
+			"its deaths: %s; x-dead-letter-cycle = allow lets it", rule.Exchange, r.key)
 	}
 	return r
 }

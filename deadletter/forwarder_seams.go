@@ -28,6 +28,8 @@ type Rule struct {
 	Exchange      string
 	RoutingKey    string // valid when HasRoutingKey
 	HasRoutingKey bool
+	AllowCycles   bool   // letters may go round (DL-43)
+	MaxHops       uint64 // deaths after which a message goes nowhere (DL-43); 0: no limit
 }
 
 // Router tells where dead letters go. Its methods may be called concurrently and do not
@@ -77,6 +79,7 @@ const (
 	CauseUnreadable        // the stored message could not be read
 	CauseNoQueue           // the queue that it is moved to does not exist
 	CauseOverflow          // more copies than MaxCopies waited
+	CauseMaxHops           // the message has died more often than the source allows (DL-43)
 
 	causes
 )
@@ -85,7 +88,7 @@ const (
 func (c Cause) String() string {
 	words := [causes]string{
 		"none", "disabled", "no_exchange", "unroutable", "cycle", "full", "unavailable", "target_gone", "unreadable", "no_queue",
-		"overflow",
+		"overflow", "max_hops",
 	}
 	if c >= causes {
 		return "unknown"

@@ -332,6 +332,53 @@ func TestForwarderCycle(t *testing.T) {
 	})
 }
 
+// DL-43: cycles can be allowed, and bounded by the number of deaths; what has died too often
+// waits, and goes on when more is allowed.
+func TestForwarderHops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.exchange(catalog.ExchangeFanout)
+		source := w.declare("source", func(c *quorumq.Config) { atLeastOnce(c); c.MessageTTLMs = 10 })
+		w.bind("source", "")
+		rule := Rule{Enabled: true, Exchange: "dlx", AllowCycles: true, MaxHops: 4}
+		w.rules["source"] = rule
+		w.discard(source, quorumq.ReasonExpired, "k", "a")
+		f, _ := w.start(source, Config{})
+		synctest.Wait()
+		round := func() {
+			t.Helper()
+			time.Sleep(20 * time.Millisecond)
+			if _, err := w.apply(source, &quorumq.Expire{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			f.Wake()
+			synctest.Wait()
+		}
+		for hops := 1; hops <= 4; hops++ {
+			if n := w.backlog(source); n != 0 {
+				t.Fatalf("after %d deaths %d letters wait: %s", hops, n, f.Stats().LastError)
+			}
+			round()
+		}
+		if s := f.Stats(); s.Waiting[CauseMaxHops] != 1 || !strings.Contains(s.LastError, "died 5 times") {
+			t.Fatalf("stats are %+v", s)
+		}
+		w.mu.Lock()
+		rule.MaxHops = 5
+		w.rules["source"] = rule
+		w.mu.Unlock()
+		w.configure("source", atLeastOnce) // what comes back now stays
+		w.declare("another", nil)          // a change of the view
+		time.Sleep(time.Second)
+		got := w.take(source, 9)
+		if len(got) != 1 || got[0].Deaths[0].Count != 5 || Hops(got[0].Deaths) != 5 || w.backlog(source) != 0 {
+			t.Errorf("the source has %d messages, its backlog %d: %s", len(got), w.backlog(source), f.Stats().LastError)
+		}
+		f.Close()
+		f.Wait()
+	})
+}
+
 func TestConfigValidate(t *testing.T) {
 	c := Config{Prefetch: MaxPrefetch + 1, MinBackoff: time.Second, MaxBackoff: time.Millisecond, MaxCopies: -1}
 	err := c.Validate()

@@ -169,23 +169,6 @@ func (a *arguments) limits(e *Effective) {
 	a.integer("x-max-in-memory-bytes", 0, math.MaxInt64)
 }
 
-func (a *arguments) deadLettering(e *Effective) {
-	e.DeadLetterExchange, e.HasDeadLetterExchange = a.text(argDLX)
-	if n := len(e.DeadLetterExchange); n > catalog.MaxNameBytes {
-		a.fault(argDLX, strconv.Itoa(n)+" bytes", fmt.Sprintf("the limit is %d bytes", catalog.MaxNameBytes))
-	}
-	e.DeadLetterRoutingKey, e.HasDeadLetterRoutingKey = a.text(argDLK)
-	if n := len(e.DeadLetterRoutingKey); n > maxDLKBytes {
-		a.fault(argDLK, strconv.Itoa(n)+" bytes", fmt.Sprintf("the limit is %d bytes", maxDLKBytes))
-	}
-	if _, hasDLX := a.table.Get(argDLX); e.HasDeadLetterRoutingKey && !hasDLX {
-		a.fault(argDLK, strconv.Quote(e.DeadLetterRoutingKey), "needs the argument "+argDLX+" as well")
-	}
-	if s, ok := a.oneOf(argStrategy, string(AtMostOnce), string(AtLeastOnce)); ok {
-		e.DeadLetterStrategy = Strategy(s)
-	}
-}
-
 func (a *arguments) replication(e *Effective) {
 	if n, ok := a.integer("x-quorum-initial-group-size", 1, math.MaxInt64); ok {
 		e.GroupSize = int(min(n, maxGroupSize))
@@ -245,8 +228,7 @@ func (a *arguments) notForType(t catalog.QueueType) {
 func (a *arguments) noEffectYet(e *Effective) {
 	for _, f := range a.table {
 		switch f.Name {
-		case "x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops",
-			"x-on-delete":
+		case "x-on-delete":
 			e.Warnings = append(e.Warnings, f.Name+" is stored and has no effect in this version")
 		}
 	}

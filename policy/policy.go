@@ -86,6 +86,13 @@ type Effective struct {
 	TargetGroupSize       int   // members that the queue should have when there are nodes for them (RE-4); 0: GroupSize
 	LeaderLocator         LeaderLocator
 
+	// DeadLetterBacklogLimit, in messages, lets at-least-once go together with drop-head
+	// (DL-20); 0: it does not.
+	DeadLetterBacklogLimit int64
+	DeadLetterOnSwitch     OnSwitch // "": nobody says (DL-27)
+	DeadLetterCycles       bool     // letters may go round (DL-43)
+	DeadLetterMaxHops      int64    // deaths of a message above which it goes nowhere (DL-43); 0: no limit
+
 	HasDeadLetterExchange   bool
 	HasDeadLetterRoutingKey bool
 	SingleActiveConsumer    bool
@@ -117,13 +124,13 @@ func Default() Effective {
 }
 
 // EffectiveStrategy is the strategy that holds: at-least-once needs a dead-letter exchange
-// and an overflow mode that refuses publishes, else it is at-most-once (DL-20). ok is
-// false when dead-lettering is disabled (DL-2).
+// and an overflow mode that refuses publishes, or a limit of the backlog, else it is
+// at-most-once (DL-20). ok is false when dead-lettering is disabled (DL-2).
 func (e *Effective) EffectiveStrategy() (s Strategy, ok bool) {
 	if !e.HasDeadLetterExchange {
 		return "", false
 	}
-	if e.DeadLetterStrategy == AtLeastOnce && e.Overflow != DropHead {
+	if e.DeadLetterStrategy == AtLeastOnce && (e.Overflow != DropHead || e.DeadLetterBacklogLimit > 0) {
 		return AtLeastOnce, true
 	}
 	return AtMostOnce, true
@@ -135,10 +142,10 @@ func (e *Effective) warn(strategySet bool) {
 	case strategySet && !e.HasDeadLetterExchange:
 		e.Warnings = append(e.Warnings, fmt.Sprintf(
 			"x-dead-letter-strategy %q without x-dead-letter-exchange: dead-lettering stays disabled", e.DeadLetterStrategy))
-	case e.HasDeadLetterExchange && e.DeadLetterStrategy == AtLeastOnce && e.Overflow == DropHead: // DL-20
+	case e.HasDeadLetterExchange && e.DeadLetterStrategy == AtLeastOnce && e.Overflow == DropHead && e.DeadLetterBacklogLimit == 0: // DL-20
 		e.Warnings = append(e.Warnings, fmt.Sprintf(
-			"x-dead-letter-strategy %q with x-overflow %q: works as %q; set x-overflow to %q or %q",
-			AtLeastOnce, DropHead, AtMostOnce, RejectPublish, RejectPublishDLX))
+			"x-dead-letter-strategy %q with x-overflow %q: works as %q; set x-overflow to %q or %q, or set %s",
+			AtLeastOnce, DropHead, AtMostOnce, RejectPublish, RejectPublishDLX, argBacklogLimit))
 	}
 }
 

@@ -91,6 +91,11 @@ func TestResolveAccepts(t *testing.T) {
 				e.DeadLetterStrategy, e.Overflow = policy.AtLeastOnce, policy.RejectPublish
 			},
 		},
+		"backlog limit":         {table("x-dead-letter-backlog-limit", 1), func(e *policy.Effective) { e.DeadLetterBacklogLimit = 1 }},
+		"on switch":             {table("x-dead-letter-on-switch", "drop"), func(e *policy.Effective) { e.DeadLetterOnSwitch = policy.SwitchDrop }},
+		"cycle allow":           {table("x-dead-letter-cycle", "allow"), func(e *policy.Effective) { e.DeadLetterCycles = true }},
+		"cycle detect":          {table("x-dead-letter-cycle", "detect"), func(*policy.Effective) {}},
+		"max hops":              {table("x-dead-letter-max-hops", 3), func(e *policy.Effective) { e.DeadLetterMaxHops = 3 }},
 		"delivery-limit 0":      {table("x-delivery-limit", 0), func(e *policy.Effective) { e.DeliveryLimit = 0 }},
 		"delivery-limit -7":     {table("x-delivery-limit", message.Int8(-7)), func(e *policy.Effective) { e.DeliveryLimit = policy.Unlimited }},
 		"delivery-limit lowest": {table("x-delivery-limit", math.MinInt64), func(e *policy.Effective) { e.DeliveryLimit = policy.Unlimited }},
@@ -190,6 +195,12 @@ func TestResolveRefuses(t *testing.T) {
 		{table("x-delivery-limit", "abc"), []string{"x-delivery-limit"}},
 		{table("x-delivery-limit", "2"), []string{"x-delivery-limit"}},
 		{table("x-delivery-limit", message.Uint64(math.MaxUint64)), []string{"x-delivery-limit"}},
+		{table("x-dead-letter-backlog-limit", 0), []string{"x-dead-letter-backlog-limit"}},
+		{table("x-dead-letter-on-switch", "keep"), []string{"x-dead-letter-on-switch"}},
+		{table("x-dead-letter-cycle", true), []string{"x-dead-letter-cycle"}},
+		{table("x-dead-letter-cycle", "forbid"), []string{"x-dead-letter-cycle"}},
+		{table("x-dead-letter-max-hops", 0), []string{"x-dead-letter-max-hops"}},
+		{table("x-dead-letter-max-hops", "3"), []string{"x-dead-letter-max-hops"}},
 		{table("x-delayed-retry-type", "bogus"), []string{"x-delayed-retry-type"}},
 		{table("x-delayed-retry-type", 1), []string{"x-delayed-retry-type"}},
 		{table("x-delayed-retry-type", "all"), []string{"x-delayed-retry-type"}},
@@ -254,6 +265,7 @@ func TestCatalogKnowsTheSameArguments(t *testing.T) {
 	for _, name := range []string{
 		"x-queue-type", "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires",
 		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-delivery-limit",
+		"x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops",
 		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-delayed-retry-backoff", "x-delayed-retry-jitter",
 		"x-max-length-total", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
 		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",
@@ -268,7 +280,7 @@ func TestCatalogKnowsTheSameArguments(t *testing.T) {
 			t.Errorf("%s: a nested table was accepted", name)
 		}
 	}
-	for _, name := range []string{"x-foo", "", "max-length", "x-dead-letter-cycle"} {
+	for _, name := range []string{"x-foo", "", "max-length", "x-on-delete"} {
 		if catalog.QueueArgumentKnown(name) {
 			t.Errorf("%s: known to the catalog", name)
 		}
@@ -291,6 +303,10 @@ func TestWarnings(t *testing.T) {
 			args: table("x-dead-letter-exchange", "d", "x-dead-letter-strategy", "at-least-once"),
 			want: []string{`works as "at-most-once"`}, strategy: policy.AtMostOnce, enabled: true,
 		},
+		"DL-20: a backlog of its own": {
+			args:     table("x-dead-letter-exchange", "d", "x-dead-letter-strategy", "at-least-once", "x-dead-letter-backlog-limit", 5),
+			strategy: policy.AtLeastOnce, enabled: true,
+		},
 		"whole": {
 			args:     table("x-dead-letter-exchange", "d", "x-dead-letter-strategy", "at-least-once", "x-overflow", "reject-publish-dlx"),
 			strategy: policy.AtLeastOnce, enabled: true,
@@ -299,7 +315,7 @@ func TestWarnings(t *testing.T) {
 			args: table("x-dead-letter-exchange", "", "x-overflow", "reject-publish"), strategy: policy.AtMostOnce, enabled: true,
 		},
 		"no effect yet": {
-			args: table("x-dead-letter-cycle", "allow"), want: []string{"x-dead-letter-cycle is stored and has no effect"},
+			args: table("x-on-delete", "dead-letter"), want: []string{"x-on-delete is stored and has no effect"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

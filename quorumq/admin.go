@@ -29,10 +29,11 @@ func (q *Queue) applyPurge() {
 
 // applyConfigure puts a configuration in force. A new message-ttl reaches the
 // messages that are here (PO-9) from the next command on; a lower limit drops heads at
-// once. An existing backlog stays and is forwarded (DL-27).
+// once. An existing backlog stays and is forwarded, unless it is to be dropped (DL-27).
 func (q *Queue) applyConfigure(c *Configure) {
 	old := q.config
 	q.config = c.Config.normal()
+	q.abandon(&old)
 	q.rearrange()
 	if q.config.MessageTTLMs != old.MessageTTLMs {
 		q.rebuildReadyExpiries()

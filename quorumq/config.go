@@ -55,6 +55,27 @@ type Config struct {
 	FairPriorities        bool // levels have shares of the deliveries, in place of strict precedence (PR-3)
 	ReturnToPlace         bool // returned messages go back to where they stood
 	Retry                 Retry
+	// BacklogLimit lets at-least-once go together with drop-head (DL-20): the backlog does not
+	// count towards the other limits then, and while it holds this many messages nothing is
+	// dropped for another, which is refused instead. 0: they do not go together.
+	BacklogLimit int64
+	OnSwitch     OnSwitch
+}
+
+// OnSwitch says what becomes of the dead letters in the backlog when at-least-once ends for a
+// queue (DL-27).
+type OnSwitch uint8
+
+// The ways. Where the new configuration does not say, what was in force before counts.
+const (
+	SwitchUnset OnSwitch = iota
+	SwitchDrain          // they are still forwarded; also if nobody ever said
+	SwitchDrop
+)
+
+// apart tells whether the backlog has a limit of its own.
+func (c *Config) apart() bool {
+	return c.DeadLetter == DeadLetterAtLeastOnce && c.Overflow == OverflowDropHead
 }
 
 // DefaultConfig returns the configuration of a queue declared without arguments.
@@ -97,8 +118,12 @@ func (c *Config) Validate() error {
 	if c.DeadLetter > DeadLetterAtLeastOnce {
 		errs = append(errs, fmt.Errorf("quorumq: DeadLetter is %d, must be one of the DeadLetter modes", c.DeadLetter))
 	}
-	if c.DeadLetter == DeadLetterAtLeastOnce && c.Overflow == OverflowDropHead {
-		errs = append(errs, errors.New("quorumq: DeadLetter is at-least-once with Overflow drop-head; resolve it to at-most-once or set a reject overflow (DL-20)"))
+	if c.apart() && c.BacklogLimit <= 0 {
+		errs = append(errs, errors.New("quorumq: DeadLetter is at-least-once with Overflow drop-head and no BacklogLimit; resolve it to at-most-once, or set a limit or a reject overflow (DL-20)"))
+	}
+	atLeast("BacklogLimit", c.BacklogLimit, 0)
+	if c.OnSwitch > SwitchDrop {
+		errs = append(errs, fmt.Errorf("quorumq: OnSwitch is %d, must be one of the ways", c.OnSwitch))
 	}
 	errs = append(errs, c.Retry.validate())
 	return errors.Join(errs...)
@@ -106,7 +131,8 @@ func (c *Config) Validate() error {
 
 // normal returns the configuration in the one form that is kept and stored: any
 // negative limit is Unlimited, unknown modes are the default, and at-least-once with
-// drop-head, where a victim would go on counting, is at-most-once (DL-20).
+// drop-head, where a victim would go on counting, is at-most-once unless the backlog has a
+// limit of its own (DL-20).
 func (c Config) normal() Config {
 	c.MaxLength = max(c.MaxLength, Unlimited)
 	c.MaxLengthBytes = max(c.MaxLengthBytes, Unlimited)
@@ -127,8 +153,12 @@ func (c Config) normal() Config {
 	if c.DeadLetter > DeadLetterAtLeastOnce {
 		c.DeadLetter = DeadLetterDisabled
 	}
-	if c.DeadLetter == DeadLetterAtLeastOnce && c.Overflow == OverflowDropHead {
+	c.BacklogLimit = max(c.BacklogLimit, 0)
+	if c.apart() && c.BacklogLimit == 0 {
 		c.DeadLetter = DeadLetterAtMostOnce
+	}
+	if c.OnSwitch > SwitchDrop {
+		c.OnSwitch = SwitchUnset
 	}
 	c.Retry = c.Retry.normal()
 	return c

@@ -102,3 +102,32 @@ func (q *Queue) applyBacklogSettle(c *BacklogSettle) {
 		}
 	}
 }
+
+// abandon drops the dead letters of the backlog when at-least-once has ended and that is what
+// was asked for; messages that are moved stay (DL-27).
+func (q *Queue) abandon(old *Config) {
+	way := q.config.OnSwitch
+	if way == SwitchUnset {
+		way = old.OnSwitch
+	}
+	if way != SwitchDrop || old.DeadLetter != DeadLetterAtLeastOnce || q.config.DeadLetter == DeadLetterAtLeastOnce {
+		return
+	}
+	for at := uint64(0); ; {
+		next, ok := q.backlog.next(at)
+		if !ok {
+			return
+		}
+		at = next + 1
+		if d, _ := q.backlog.get(next); d.to != 0 {
+			continue
+		}
+		gone, _ := q.backlog.take(next)
+		q.reply.Count++
+		q.stats.abandoned++
+		q.stats.abandonedBytes += uint64(gone.size)
+		q.backlogBytes -= uint64(gone.size)
+		q.release(gone.body())
+		q.dropAnnotations(gone.annotations())
+	}
+}

@@ -63,7 +63,7 @@ func (q *Queue) enqueueOne(body BodyRef, nm *NewMessage) bool {
 		q.release(body)
 		return false
 	}
-	if q.config.Overflow != OverflowDropHead && q.full(nm.Size) {
+	if q.refuses() && q.full(nm.Size) {
 		q.stats.refused++
 		if q.config.Overflow == OverflowRejectPublishDLX { // LEN-5
 			h := held{message: q.newMessage(body, nm)}
@@ -75,6 +75,12 @@ func (q *Queue) enqueueOne(body BodyRef, nm *NewMessage) bool {
 	}
 	q.admit(body, nm)
 	return true
+}
+
+// refuses tells whether what would exceed a limit is refused, instead of making room for it.
+func (q *Queue) refuses() bool {
+	c := &q.config
+	return c.Overflow != OverflowDropHead || c.apart() && int64(q.backlog.len()) >= c.BacklogLimit // DL-20
 }
 
 // full tells whether one more message of this size would exceed a limit (LEN-4).
@@ -108,7 +114,7 @@ func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
 func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	q.stats.enqueued++
 	m := q.newMessage(body, nm)
-	if q.config.Overflow == OverflowDropHead {
+	if !q.refuses() {
 		if limit := q.config.MaxLengthBytes; limit >= 0 && int64(m.size) > limit {
 			h := held{message: m} // LEN-2: it is its own victim
 			q.discard(&h, ReasonMaxLen)
@@ -129,10 +135,10 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 // dropHead removes ready messages while a limit is exceeded (LEN-3).
 func (q *Queue) dropHead() {
 	c := &q.config
-	if c.Overflow != OverflowDropHead || c.MaxLength < 0 && c.MaxLengthBytes < 0 && c.MaxLengthTotal < 0 {
+	if c.MaxLength < 0 && c.MaxLengthBytes < 0 && c.MaxLengthTotal < 0 {
 		return
 	}
-	for q.exceeds(0, 0) {
+	for !q.refuses() && q.exceeds(0, 0) {
 		h, ok := q.takeVictim()
 		if !ok {
 			return

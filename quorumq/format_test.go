@@ -163,6 +163,8 @@ func show(q *Queue) string {
 		{"moving", o.Moving},
 		{"moved", o.Moved},
 		{"removed", o.Removed},
+		{"abandoned", o.Abandoned},
+		{"abandoned bytes", o.AbandonedBytes},
 	} {
 		if c.count > 0 {
 			fmt.Fprintf(&b, "%s %d\n", c.name, c.count)

@@ -31,7 +31,7 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 			}
 			continue
 		case nm.Size == VoidSize:
-		case q.c.Overflow != OverflowDropHead && q.over(1, int64(nm.Size)):
+		case q.refuses() && q.over(1, int64(nm.Size)):
 			if q.c.Overflow == OverflowRejectPublishDLX {
 				q.discard(q.message(bodiesOf(m, c)[i], nm), ReasonMaxLen)
 			}
@@ -52,7 +52,7 @@ func (q *model) message(body BodyRef, nm NewMessage) *mMessage {
 
 func (q *model) store(m *mMessage, at Time, ms int64) {
 	q.reply.Stored++
-	if q.c.Overflow == OverflowDropHead && q.c.MaxLengthBytes >= 0 && int64(m.size) > q.c.MaxLengthBytes {
+	if !q.refuses() && q.c.MaxLengthBytes >= 0 && int64(m.size) > q.c.MaxLengthBytes {
 		q.discard(m, ReasonMaxLen)
 		return
 	}
@@ -112,7 +112,7 @@ func (q *model) transfer(m Meta, c *Transfer) {
 	for i, l := range c.Letters {
 		switch {
 		case l.Seq <= s.settled || s.stored[l.Seq]:
-		case q.c.Overflow != OverflowDropHead && q.over(1, int64(l.Size)):
+		case q.refuses() && q.over(1, int64(l.Size)):
 			q.reply.Refused = append(q.reply.Refused, l.Seq)
 		default:
 			s.stored[l.Seq] = true

@@ -128,10 +128,20 @@ func (q *model) counted() (messages, size int64) {
 		size += int64(m.size)
 	}
 	for _, d := range q.backlog {
-		messages++
-		size += int64(q.sizes[d.Body])
+		if !q.apart() {
+			messages++
+			size += int64(q.sizes[d.Body])
+		}
 	}
 	return messages, size
+}
+
+func (q *model) apart() bool {
+	return q.c.DeadLetter == DeadLetterAtLeastOnce && q.c.Overflow == OverflowDropHead
+}
+
+func (q *model) refuses() bool {
+	return q.c.Overflow != OverflowDropHead || q.apart() && len(q.backlog) >= int(q.c.BacklogLimit)
 }
 
 func (q *model) over(moreMessages, moreBytes int64) bool {
@@ -146,7 +156,7 @@ func (q *model) over(moreMessages, moreBytes int64) bool {
 }
 
 func (q *model) dropHead() {
-	for q.c.Overflow == OverflowDropHead && q.over(0, 0) {
+	for !q.refuses() && q.over(0, 0) {
 		m := q.victim()
 		if m == nil {
 			return
@@ -170,4 +180,15 @@ func (q *model) victim() *mMessage {
 		}
 		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.ord, b.ord))
 	})
+}
+
+// abandon drops dead letters when at-least-once has ended (DL-27).
+func (q *model) abandon(old Config) {
+	if old.DeadLetter != DeadLetterAtLeastOnce || q.c.DeadLetter == DeadLetterAtLeastOnce ||
+		q.c.OnSwitch == SwitchDrain || q.c.OnSwitch == SwitchUnset && old.OnSwitch != SwitchDrop {
+		return
+	}
+	n := len(q.backlog)
+	q.backlog = slices.DeleteFunc(q.backlog, func(d Discarded) bool { return d.To == nil })
+	q.reply.Count = uint64(n - len(q.backlog))
 }

@@ -201,8 +201,9 @@ func (q *model) command(m Meta, c Command) {
 		q.reply.Count = uint64(len(q.ready) + len(q.back) + len(q.delayed) + len(q.backlog))
 		q.ready, q.back, q.delayed, q.backlog = nil, nil, nil, nil
 	case *Configure:
-		single := q.c.SingleActive
+		single, old := q.c.SingleActive, q.c
 		q.c = c.Config.normal()
+		q.abandon(old)
 		if !q.c.FairPriorities {
 			q.level, q.left = 0, 0
 		}

@@ -59,7 +59,7 @@ type pools struct {
 type stats struct {
 	enqueued, refused, settled, expired, delivered     uint64
 	redelivered, returned, limitHits, dedup, confirmed uint64
-	repeats, moved, removed                            uint64
+	repeats, moved, removed, abandoned, abandonedBytes uint64
 	discarded                                          [3][5]uint64 // by DeadLetterMode, then Reason
 }
 
@@ -235,9 +235,13 @@ func (q *Queue) level(l int) *deque[message, *message] {
 // readyLen returns the number of ready messages, returned ones included.
 func (q *Queue) readyLen() int { return q.readyN + q.back.len() }
 
-// counted returns what the length limits count (LEN-1).
+// counted returns what the length limits count (LEN-1, DL-20).
 func (q *Queue) counted() (messages, size uint64) {
-	return uint64(q.readyLen() + q.delays.set.len() + q.backlog.len()), q.readySize + q.delays.size + q.backlogBytes
+	messages, size = uint64(q.readyLen()+q.delays.set.len()), q.readySize+q.delays.size
+	if q.config.apart() {
+		return messages, size
+	}
+	return messages + uint64(q.backlog.len()), size + q.backlogBytes
 }
 
 // pushReady appends a message to its level.

@@ -210,6 +210,8 @@ func (g *generator) config() Config {
 		FairPriorities:        g.one(3),
 		ReturnToPlace:         g.one(3),
 		Retry:                 g.retry(),
+		BacklogLimit:          pick(0, 1, 5),
+		OnSwitch:              OnSwitch(g.IntN(3)),
 	}
 }
 

@@ -14,7 +14,7 @@ type Reply struct {
 	Stored int
 	// Delivery is what Get assigned; nil if the queue has nothing.
 	Delivery *Delivery
-	// Count is what Purge removed, Move took, Extend extended or RetryDelayed made ready, or the
+	// Count is what Purge removed, Move took, Configure dropped of the backlog (DL-27), Extend extended or RetryDelayed made ready, or the
 	// ready messages left after Get.
 	Count uint64
 	// Left is how many messages are still delayed, after RetryDelayed.
@@ -128,8 +128,10 @@ type Overview struct {
 	Discarded                                               [3][5]uint64 // by DeadLetterMode, then Reason (DL-52)
 	Confirmed                                               uint64       // dead letters of the backlog that the forwarder settled (DL-52)
 	Moving, Moved, Removed                                  uint64       // by Move (G-13): in the backlog, gone from it, taken off
+	Abandoned, AbandonedBytes                               uint64       // dead letters dropped when at-least-once ended (DL-27)
 	Full                                                    bool         // not even an empty message would be taken (LEN-7)
 	OldestReady                                             Time         // when the oldest ready message was enqueued; 0 = none
+	OldestBacklog                                           Time         // when the first message of the backlog came there; 0 = none
 	NextDelayed                                             Time         // when the first delayed message is due (DR-3); 0 = none
 	Now                                                     Time
 	Config                                                  Config

@@ -35,8 +35,11 @@ func Restore(b []byte) (*Queue, error) {
 	r.check(q.ordNext > 0 && q.backNext > 0 && q.backlogNext > 0 && q.delays.next > 0 && q.turn > 0, errZero)
 	all := q.stats.all()
 	known := all[:]
-	if !r.knowsMoves() {
-		known = all[:countersBefore]
+	switch {
+	case !r.knowsMoves():
+		known = all[:countersBeforeMoves]
+	case !r.knowsDrops():
+		known = all[:countersBeforeDrops]
 	}
 	for _, v := range known {
 		*v = r.u()
@@ -68,6 +71,8 @@ func Restore(b []byte) (*Queue, error) {
 func (r *reader) knowsUse() bool { return r.version > snapshotWithoutUse }
 
 func (r *reader) knowsDelays() bool { return r.version > snapshotWithoutDelay }
+
+func (r *reader) knowsDrops() bool { return r.version > snapshotWithoutDrops }
 
 func (r *reader) knowsMoves() bool { return r.version > snapshotWithoutMoves }
 

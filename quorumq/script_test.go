@@ -223,6 +223,8 @@ func configArgs(d *datadriven.TestData, c *Config) {
 			}
 		}
 	}
+	c.BacklogLimit = intArg(d, "backlog-limit", 0)
+	c.OnSwitch = map[string]OnSwitch{"": SwitchUnset, "drain": SwitchDrain, "drop": SwitchDrop}[textArg(d, "on-switch", "")]
 	if d.HasArg("overflow") {
 		c.Overflow = map[string]Overflow{
 			"drop-head": OverflowDropHead, "reject": OverflowRejectPublish, "reject-dlx": OverflowRejectPublishDLX,

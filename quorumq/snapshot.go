@@ -6,13 +6,14 @@ import (
 )
 
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 5
+const snapshotVersion = 6
 
 // Versions that are read too.
 const (
 	snapshotWithoutUse   = 2 // does not say when the queue was used last, nor of leases
 	snapshotWithoutMoves = 3 // does not know of moved messages
 	snapshotWithoutDelay = 4 // does not know of delayed messages
+	snapshotWithoutDrops = 5 // does not count dead letters dropped at a switch
 )
 
 // AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
@@ -43,10 +44,14 @@ func (q *Queue) putRest(b []byte) []byte {
 }
 
 // counters is the number of counters in a snapshot.
-const counters = 25
+const counters = 27
 
-// countersBefore is how many of them snapshots had that did not know of moved messages.
-const countersBefore = 23
+// How many of them older snapshots had: those that did not know of moved messages, and those
+// that did not count dropped dead letters.
+const (
+	countersBeforeMoves = 23
+	countersBeforeDrops = 25
+)
 
 // all returns the counters in their stored order.
 func (s *stats) all() (all [counters]*uint64) {
@@ -60,7 +65,7 @@ func (s *stats) all() (all [counters]*uint64) {
 			n++
 		}
 	}
-	all[n], all[n+1] = &s.moved, &s.removed
+	copy(all[n:], []*uint64{&s.moved, &s.removed, &s.abandoned, &s.abandonedBytes})
 	return all
 }
 

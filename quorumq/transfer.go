@@ -26,7 +26,7 @@ func (q *Queue) applyTransfer(m Meta, c *Transfer) {
 			q.release(body)
 		case l.Size == VoidSize:
 			q.release(body)
-		case q.config.Overflow != OverflowDropHead && q.full(l.Size):
+		case q.refuses() && q.full(l.Size):
 			// LEN-6. Not dead-lettered under reject-publish-dlx either: each retry would
 			// make one more.
 			q.stats.refused++

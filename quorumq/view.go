@@ -34,10 +34,15 @@ func (q *Queue) Overview() Overview {
 		Moving:            q.moving(),
 		Moved:             s.moved,
 		Removed:           s.removed,
+		Abandoned:         s.abandoned,
+		AbandonedBytes:    s.abandonedBytes,
 		Discarded:         s.discarded,
-		Full:              q.config.Overflow != OverflowDropHead && q.full(0),
+		Full:              q.refuses() && q.full(0),
 		Now:               q.now,
 		Config:            q.config,
+	}
+	if d := q.backlog.front(); d != nil {
+		o.OldestBacklog = d.at
 	}
 	if e, ok := q.firstDelayed(); ok {
 		o.NextDelayed = e.at

@@ -7,7 +7,8 @@ const (
 	flagToPlace  = 8
 	flagMaxTotal = 16 // the limit follows
 	flagRetry    = 32 // what is delayed follows
-	furtherModes = victimMode | flagFair | flagToPlace | flagMaxTotal | flagRetry
+	flagBacklog  = 64 // what is said of the backlog follows, last
+	furtherModes = victimMode | flagFair | flagToPlace | flagMaxTotal | flagRetry | flagBacklog
 )
 
 func moreModes(c Config) byte {
@@ -20,6 +21,7 @@ func moreModes(c Config) byte {
 		{c.ReturnToPlace, flagToPlace},
 		{c.MaxLengthTotal >= 0, flagMaxTotal},
 		{c.Retry.Type != RetryDisabled, flagRetry},
+		{c.BacklogLimit > 0 || c.OnSwitch != SwitchUnset, flagBacklog},
 	} {
 		if m.set {
 			b |= m.flag
@@ -33,10 +35,16 @@ func putMore(b []byte, c Config, modes byte) []byte {
 	if c.MaxLengthTotal >= 0 {
 		b = putU(b, uint64(c.MaxLengthTotal))
 	}
-	r := &c.Retry
-	if r.Type == RetryDisabled {
-		return b
+	if c.Retry.Type != RetryDisabled {
+		b = putRetry(b, &c.Retry)
 	}
+	if modes&flagBacklog != 0 {
+		b = putU(append(b, byte(c.OnSwitch)), uint64(c.BacklogLimit))
+	}
+	return b
+}
+
+func putRetry(b []byte, r *Retry) []byte {
 	b = append(b, byte(r.Type), byte(r.Backoff), r.JitterPercent)
 	b = putU(putU(b, uint64(r.MinMs)), uint64(r.MaxMs))
 	if r.Backoff != BackoffSteps {
@@ -59,10 +67,16 @@ func (r *reader) more(c *Config) {
 	if modes&flagMaxTotal != 0 {
 		c.MaxLengthTotal = r.i()
 	}
-	if modes&flagRetry == 0 {
-		return
+	if modes&flagRetry != 0 {
+		r.retry(&c.Retry)
 	}
-	t := &c.Retry
+	if modes&flagBacklog != 0 {
+		c.OnSwitch, c.BacklogLimit = OnSwitch(r.byte()), r.i()
+		r.check(c.BacklogLimit > 0 || c.OnSwitch != SwitchUnset, errZero)
+	}
+}
+
+func (r *reader) retry(t *Retry) {
 	t.Type, t.Backoff, t.JitterPercent = RetryType(r.byte()), Backoff(r.byte()), r.byte()
 	r.check(t.Type != RetryDisabled, errZero)
 	t.MinMs, t.MaxMs = r.i(), r.i()
