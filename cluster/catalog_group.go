@@ -39,6 +39,11 @@ const (
 	catalogRetry = 50 * time.Millisecond
 	// catalogAttempt bounds one attempt.
 	catalogAttempt = 2 * time.Second
+	// catalogPush is how long after a change the other nodes are told that it is committed.
+	// Who made it waits until they have it (EX-15).
+	catalogPush = 2 * time.Millisecond
+	// firstElection bounds the wait for a new group's first candidate to stand.
+	firstElection = 500 * time.Millisecond
 )
 
 func openCatalog(c *Cluster) (*catalogGroup, error) {
@@ -57,16 +62,16 @@ func openCatalog(c *Cluster) (*catalogGroup, error) {
 		return nil, errors.Join(fmt.Errorf("cluster: opening the catalog's snapshots: %w", err), storage.Close())
 	}
 	g.group, err = raftfsm.Open(raftfsm.Config[catalog.Reply, noEffects]{
-		Group:            id.CatalogGroup,
-		Node:             c.cfg.Node,
-		Machine:          &catalogMachine{catalog: catalog.New(), views: c.views},
-		Storage:          storage,
-		Snapshots:        snapshots,
-		Transport:        c.mux.Raft(id.CatalogGroup),
-		Logger:           c.log,
-		HeartbeatTimeout: c.cfg.HeartbeatTimeout,
-		ElectionTimeout:  c.cfg.HeartbeatTimeout,
-		Hangs:            c.disks.hangs.Load,
+		Group:     id.CatalogGroup,
+		Node:      c.cfg.Node,
+		Machine:   &catalogMachine{catalog: catalog.New(), views: c.views},
+		Storage:   storage,
+		Snapshots: snapshots,
+		Transport: c.mux.Raft(id.CatalogGroup),
+		Logger:    c.log,
+		Driven:    true,
+		PushAfter: catalogPush,
+		Hangs:     c.disks.hangs.Load,
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cluster: opening the catalog group: %w", err), storage.Close())
@@ -81,9 +86,27 @@ func (g *catalogGroup) founded() bool {
 	return s.LastIndex > 0 || s.SnapshotIndex > 0
 }
 
+// leader returns the group's leader if it is alive, as far as this node knows: the group
+// itself remembers one until there is another.
 func (g *catalogGroup) leader() id.NodeID {
+	if !g.c.liveness.Led(id.CatalogGroup) {
+		return ""
+	}
 	leader, _ := g.group.Leader()
 	return leader
+}
+
+// watch lets liveness see what becomes of the member.
+func (g *catalogGroup) watch() {
+	for {
+		changed := g.group.Changed()
+		g.c.liveness.Changed(id.CatalogGroup)
+		select {
+		case <-changed:
+		case <-g.c.ctx.Done():
+			return
+		}
+	}
 }
 
 // ProposeCatalog puts a catalog command through and waits until this node's view shows

@@ -6,11 +6,42 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/phase"
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// growTick is the time between two looks at who should be a member of the catalog group.
-const growTick = 500 * time.Millisecond
+const (
+	// leaderTick is the time between two looks of the catalog's leader at what is not as it
+	// should be, and leaderRest while all is.
+	leaderTick = 500 * time.Millisecond
+	leaderRest = time.Second
+	// followerRest is how often other nodes look whether they lead, should a change have gone
+	// unnoticed.
+	followerRest = 10 * time.Second
+)
+
+// turn waits for the next look of the catalog's leader, elsewhere until that may have
+// changed. An error: the node stops.
+func (g *catalogGroup) turn(busy bool) error {
+	changed := g.group.Changed()
+	leader, _ := g.group.Leader()
+	wait := phase.Wait(time.Now(), leaderRest)
+	switch {
+	case leader != g.c.cfg.Node:
+		wait = followerRest
+	case busy:
+		wait = leaderTick
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-changed:
+	case <-g.c.ctx.Done():
+		return g.c.ctx.Err()
+	}
+	return nil
+}
 
 // maxCatalogLag is how many entries a non-voter may lack when it becomes a voter.
 const maxCatalogLag = 100
@@ -28,7 +59,8 @@ type catalogChange struct {
 // is taken out, and a voter that is away gives its vote to another.
 func (g *catalogGroup) grow() {
 	away := map[id.NodeID]time.Time{}
-	for pause(g.c.ctx, growTick) == nil {
+	for busy := true; g.turn(busy) == nil; {
+		busy = true
 		if g.leader() != g.c.cfg.Node {
 			clear(away)
 			continue
@@ -38,9 +70,11 @@ func (g *catalogGroup) grow() {
 			continue // it no longer leads
 		}
 		g.notice(at, away, time.Now())
-		if c, due := g.nextChange(at, away, time.Now()); due {
+		c, due := g.nextChange(at, away, time.Now())
+		if due {
 			g.change(c)
 		}
+		busy = due || len(away) > 0 || len(at.Voters) < min(g.c.View().NodeCount(), maxCatalogVoters)
 	}
 }
 
@@ -130,7 +164,7 @@ func (g *catalogGroup) caughtUp(n id.NodeID) bool {
 }
 
 func (g *catalogGroup) change(c catalogChange) {
-	ctx, cancel := context.WithTimeout(g.c.ctx, g.c.cfg.HeartbeatTimeout*4)
+	ctx, cancel := context.WithTimeout(g.c.ctx, memberTimeout)
 	defer cancel()
 	if err := c.do(ctx, c.member); err != nil {
 		g.c.log.Warn("changing the members of the catalog group", "member", string(c.member), "change", c.what, "error", err)

@@ -59,10 +59,9 @@ type Config struct {
 	// Leaders is told about the queues that this node leads.
 	Leaders Leaders
 
-	ConfirmTimeout   time.Duration // PUB-5; 0: 60 s, negative: never
-	CommandTimeout   time.Duration // other commands without a leader; 0: 5 s (RE-5)
-	HeartbeatTimeout time.Duration // of the catalog's group; 0: 500 ms
-	SuspectAfter     time.Duration // a node that does not answer is lost to queues; 0: 400 ms
+	ConfirmTimeout time.Duration // PUB-5; 0: 60 s, negative: never
+	CommandTimeout time.Duration // other commands without a leader; 0: 5 s (RE-5)
+	SuspectAfter   time.Duration // a node that does not answer is lost to all groups; 0: 400 ms
 	// HibernateAfter is how long a queue without consumers does nothing before all its
 	// members are closed until somebody asks for it; 0: never.
 	HibernateAfter time.Duration

@@ -122,8 +122,7 @@ func (n *testNodes) config(i id.NodeID) Config {
 		Name: "test", Node: i, DataDir: filepath.Join(n.dir, string(i)),
 		Peers: peers, PeerAddr: peers.Addr().String(), ClientAddr: "127.0.0.1:1",
 		GossipAddr: "127.0.0.1:0", Join: slices.Clone(n.join),
-		HeartbeatTimeout: 200 * time.Millisecond,
-		CommandTimeout:   10 * time.Second,
+		CommandTimeout: 10 * time.Second,
 	}
 	if os.Getenv("CLUSTER_TEST_LOG") != "" {
 		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
@@ -169,7 +168,7 @@ func poll(t testing.TB, what string, f func() error) {
 
 // steady is for tests that count on a node to go on leading: with it a busy machine
 // loses no leader. First elections do not wait for it.
-func steady(c *Config) { c.HeartbeatTimeout, c.SuspectAfter = 10*time.Second, 10*time.Second }
+func steady(c *Config) { c.SuspectAfter = 10 * time.Second }
 
 var errWaiting = errors.New("not yet")
 

@@ -13,13 +13,12 @@ import (
 
 // Defaults of Config.
 const (
-	defaultExpect           = 3
-	defaultConfirmTimeout   = 60 * time.Second
-	defaultCommandTimeout   = 5 * time.Second
-	defaultHeartbeatTimeout = 500 * time.Millisecond
-	defaultBodyCacheBytes   = 256 << 20
-	defaultPublishWindow    = 16384
-	defaultDiskHang         = 10 * time.Second
+	defaultExpect         = 3
+	defaultConfirmTimeout = 60 * time.Second
+	defaultCommandTimeout = 5 * time.Second
+	defaultBodyCacheBytes = 256 << 20
+	defaultPublishWindow  = 16384
+	defaultDiskHang       = 10 * time.Second
 )
 
 // Limits of this package, beside those of Config.
@@ -72,7 +71,6 @@ func (c Config) Validate() error {
 		value int64
 	}{
 		{"Expect", int64(c.Expect)},
-		{"HeartbeatTimeout", int64(c.HeartbeatTimeout)},
 		{"SuspectAfter", int64(c.SuspectAfter)},
 		{"HibernateAfter", int64(c.HibernateAfter)},
 		{"BodyCacheBytes", c.BodyCacheBytes},
@@ -112,9 +110,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.CommandTimeout == 0 {
 		c.CommandTimeout = defaultCommandTimeout
-	}
-	if c.HeartbeatTimeout == 0 {
-		c.HeartbeatTimeout = defaultHeartbeatTimeout
 	}
 	if c.BodyCacheBytes == 0 {
 		c.BodyCacheBytes = defaultBodyCacheBytes

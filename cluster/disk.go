@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/phase"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -24,12 +25,17 @@ type Disk struct {
 }
 
 const (
-	// diskTick is the time between two looks at a disk that tells no news.
+	// diskRest is the time between two looks at a disk that tells no news.
+	diskRest = time.Second
+	// diskTick is that time while a write hangs.
 	diskTick = 250 * time.Millisecond
-	// diskStall is how long a write may take before the node is silent as a leader.
+	// diskStall is how long a write may take before the node is silent as a leader. It is
+	// longer than diskRest, so that each write is seen before it has taken that long.
 	diskStall = 1500 * time.Millisecond
 	// diskTellEvery is the time between two words to peers while nothing changes.
-	diskTellEvery = 5 * time.Second
+	diskTellEvery = 30 * time.Second
+	// diskTellAgain is the wait after a word that did not reach all.
+	diskTellAgain = 5 * time.Second
 	// diskTellTimeout bounds one word to a peer.
 	diskTellTimeout = 2 * time.Second
 )
@@ -45,8 +51,9 @@ const (
 // All methods may be called concurrently; none but the loops waits for anything.
 type disks struct {
 	c     *Cluster
-	looks chan struct{} // of capacity 1: do not wait for the tick
+	looks chan struct{} // of capacity 1: do not wait for the next look
 	tells chan struct{} // of capacity 1
+	moves chan struct{} // of capacity 1: the pressure on this node's disk has changed
 
 	scarce  atomic.Bool // some node has little room; false lets admit be quick
 	hangs   atomic.Bool // a write of this node hangs
@@ -70,7 +77,7 @@ type toldDisk struct {
 
 func newDisks(c *Cluster) *disks {
 	return &disks{
-		c: c, looks: make(chan struct{}, 1), tells: make(chan struct{}, 1),
+		c: c, looks: make(chan struct{}, 1), tells: make(chan struct{}, 1), moves: make(chan struct{}, 1),
 		own: Disk{Path: c.cfg.DataDir}, peers: map[id.NodeID]toldDisk{},
 	}
 }
@@ -87,21 +94,32 @@ func (d *disks) tellSoon() { nudge(d.tells) }
 
 // watch looks at this node's disk until ctx ends.
 func (d *disks) watch(ctx context.Context) {
-	tick := time.NewTicker(diskTick)
-	defer tick.Stop()
+	next := time.NewTimer(lookAfter(time.Now(), 0))
+	defer next.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-next.C:
 		case <-d.looks:
 		case <-ctx.Done():
 			return
 		}
-		d.look()
+		age := d.look()
+		next.Reset(lookAfter(time.Now(), age))
 	}
 }
 
-// look takes in how this node's disk fares, without asking it.
-func (d *disks) look() {
+// lookAfter returns the time to the next look, after one that found the oldest write to
+// have taken that long: a write that is to hang is seen just then.
+func lookAfter(now time.Time, age time.Duration) time.Duration {
+	if age >= diskStall {
+		return diskTick
+	}
+	return min(phase.Wait(now, diskRest), diskStall-age)
+}
+
+// look takes in how this node's disk fares, without asking it. It returns for how long the
+// oldest write has been under way.
+func (d *disks) look() time.Duration {
 	space, age := d.c.shared.Space(), d.writeAge()
 	stopped := 0
 	if space.Pressure == wal.PressureFloor {
@@ -130,6 +148,7 @@ func (d *disks) look() {
 				ErrDiskHangs, now.Path, now.Hangs.Round(time.Millisecond)))
 		})
 	}
+	return age
 }
 
 // writeAge returns for how long the oldest write has been under way.
@@ -158,6 +177,7 @@ func (d *disks) pressed(was, now *Disk) {
 		d.c.log.Error("the disk is nearly full: this node's members of queues stop until there is room; free space or make the volume larger", attrs...)
 	}
 	d.tellSoon()
+	nudge(d.moves)
 	if was.Pressure == wal.PressureFloor || now.Pressure == wal.PressureFloor {
 		d.c.host.wakeReconcile()
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/id"
@@ -12,7 +13,7 @@ import (
 
 // tell tells peers how this node's disk fares, until ctx ends.
 func (d *disks) tell(ctx context.Context) {
-	again := time.NewTicker(diskTellEvery)
+	again := time.NewTimer(diskTellEvery)
 	defer again.Stop()
 	for {
 		select {
@@ -21,12 +22,17 @@ func (d *disks) tell(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		d.tellAll(ctx)
+		if d.tellAll(ctx) {
+			again.Reset(diskTellEvery)
+		} else {
+			again.Reset(diskTellAgain)
+		}
 	}
 }
 
-// tellAll tells every peer that has a link, and waits for their answers.
-func (d *disks) tellAll(ctx context.Context) {
+// tellAll tells every peer that has a link, and waits for their answers; false: not all of
+// them have answered.
+func (d *disks) tellAll(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, diskTellTimeout)
 	defer cancel()
 	d.mu.Lock()
@@ -35,6 +41,7 @@ func (d *disks) tellAll(ctx context.Context) {
 	d.mu.Unlock()
 	told := &nodev1.TellDiskRequest{Number: number, Disk: d.of(d.c.cfg.Node).wire()}
 	var asked sync.WaitGroup
+	var missed atomic.Bool
 	for _, n := range d.c.alive() {
 		if _, up := d.c.mux.Connected(n); !up {
 			continue
@@ -45,11 +52,13 @@ func (d *disks) tellAll(ctx context.Context) {
 		}
 		asked.Go(func() {
 			if _, err := peer.TellDisk(ctx, told); err != nil {
+				missed.Store(true)
 				d.c.log.Debug("peer was not told of the disk, trying again later", "peer", string(n), "error", err)
 			}
 		})
 	}
 	asked.Wait()
+	return !missed.Load()
 }
 
 // hear takes what a peer tells, unless something newer is known.

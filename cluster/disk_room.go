@@ -88,16 +88,17 @@ func (disk *Disk) describe(n id.NodeID) string {
 
 // evacuate hands leaders over while this node's disk is low, until ctx ends.
 func (d *disks) evacuate(ctx context.Context) {
-	tick := time.NewTicker(evacuateEvery)
-	defer tick.Stop()
 	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+		var again <-chan time.Time
 		if !d.fine(d.c.cfg.Node) {
 			d.moveLeaders(ctx)
+			again = time.After(evacuateEvery)
+		}
+		select {
+		case <-again:
+		case <-d.moves:
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -163,6 +164,7 @@ func (h *host) heedDisk(v *catalog.View) error {
 	for uid, q := range h.queues {
 		if err := q.group.Failed(); err != nil && isDamage(err) {
 			h.damaged[uid] = err
+			nudge(h.mends)
 		}
 		all = append(all, q)
 	}

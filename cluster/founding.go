@@ -105,7 +105,7 @@ func (g *catalogGroup) lead(own promise, ids []id.NodeID, seen map[id.NodeID]*no
 	}
 	g.c.log.Info("cluster founded", "nodes", p.members)
 	// All of them are open, or they could not have promised: there is nothing to wait for.
-	ctx, cancel := context.WithTimeout(g.c.ctx, g.c.cfg.HeartbeatTimeout)
+	ctx, cancel := context.WithTimeout(g.c.ctx, firstElection)
 	defer cancel()
 	if err := g.group.Campaign(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("cluster: first election of the catalog: %w", err)

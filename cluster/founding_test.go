@@ -226,11 +226,11 @@ func TestPromises(t *testing.T) {
 	})
 }
 
-// Nobody waits for the silence of a leader that a new group cannot have: a cluster is
-// founded, and a queue declared, although a heartbeat timeout would outlast the test.
+// Nobody waits for the silence of a leader that a new group cannot have: who founds it
+// stands at once, and so leads a queue that it was asked for.
 func TestFirstElection(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, func(c *Config) { c.HeartbeatTimeout = time.Hour })
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	for _, i := range []id.NodeID{"a", "b", "c"} {
 		q := n.nodes[i].declare(t, string(i), 3)

@@ -32,6 +32,7 @@ type host struct {
 	answer func(transport.Peer, *nodev1.Frame) error
 
 	woken chan struct{} // of capacity 1: reconcile without a change of the view
+	mends chan struct{} // of capacity 1: a member has lost what it had stored
 	// The next four are the reconcile loop's: the view that was followed last, the queues at
 	// which it has to look, those that are gone and not deleted yet, and whether files of
 	// others were deleted.
@@ -77,6 +78,7 @@ func newHost(c *Cluster) *host {
 		workers: startWorkers(4 * runtime.GOMAXPROCS(0)),
 		peers:   newPeers(c.cfg.Node, c.epoch),
 		woken:   make(chan struct{}, 1),
+		mends:   make(chan struct{}, 1),
 
 		maxHeldBytes: maxHeldBytes,
 		seen:         c.views.view.Load(),

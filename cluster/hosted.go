@@ -41,9 +41,9 @@ type hosted struct {
 	tasks sync.WaitGroup // goroutines that close waits for
 }
 
-// bootstrapGrace is how many heartbeat timeouts a member waits for the preferred leader
-// to bootstrap the group before it does so itself. All write the same configuration.
-const bootstrapGrace = 4
+// bootstrapGrace is how long a member waits for the preferred leader to bootstrap the
+// group before it does so itself. All write the same configuration.
+const bootstrapGrace = 2 * time.Second
 
 // openHosted opens the member, but hands nothing on before start.
 func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
@@ -107,7 +107,7 @@ func (q *hosted) start() {
 	if q.fresh {
 		q.tasks.Go(q.campaign)
 	} else if q.joined == 0 && q.empty() {
-		q.grace = time.AfterFunc(bootstrapGrace*q.h.c.cfg.HeartbeatTimeout, q.bootstrap)
+		q.grace = time.AfterFunc(bootstrapGrace, q.bootstrap)
 	}
 	q.running.Store(true)
 	q.noteChange()
@@ -134,7 +134,7 @@ func (q *hosted) bootstrap() {
 // have to be waited for, and requests for votes wait where the group is not open yet. If
 // that comes to nothing, liveness takes over.
 func (q *hosted) campaign() {
-	ctx, cancel := context.WithTimeout(q.ctx, q.h.c.cfg.HeartbeatTimeout)
+	ctx, cancel := context.WithTimeout(q.ctx, firstElection)
 	defer cancel()
 	if err := q.group.Campaign(ctx); err != nil && ctx.Err() == nil {
 		// Liveness was faster, or takes over.

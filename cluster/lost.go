@@ -37,6 +37,7 @@ func (h *host) keepClosed(r *catalog.QueueRecord, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.damaged[r.UID] = err
+	nudge(h.mends)
 }
 
 // keptClosed tells whether this node's member of a queue could not be opened because of

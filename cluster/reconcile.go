@@ -30,9 +30,10 @@ type ReconcileConfig struct {
 const (
 	defaultReconcileInterval = time.Hour
 	defaultReconcileDelay    = 10 * time.Second
-	// reconcileTick is the time between two looks at which nodes are there, and at lost
-	// members of this node.
-	reconcileTick = 500 * time.Millisecond
+	// repairTick is the time between two looks at lost members of this node, and repairRest
+	// while there are none, should one have gone unnoticed.
+	repairTick = 500 * time.Millisecond
+	repairRest = 30 * time.Second
 )
 
 // pace says when to look at all queues.
@@ -66,7 +67,8 @@ func (c *Cluster) reconcileSizes() {
 		return pace{interval: cfg.Interval, delay: cfg.Delay, last: time.Now()}, map[id.NodeID]time.Time{}
 	}
 	p, unseen := fresh()
-	for pause(c.ctx, reconcileTick) == nil {
+	for busy := true; c.catalog.turn(busy) == nil; {
+		busy = true
 		if c.catalog.leader() != c.cfg.Node {
 			p, unseen = fresh()
 			continue
@@ -76,6 +78,7 @@ func (c *Cluster) reconcileSizes() {
 		if p.due(now, nodes, policySets(c.View())) {
 			p.again = c.complete(lost)
 		}
+		busy = p.again || !p.changed.IsZero() || len(unseen) > 0
 	}
 }
 
@@ -151,15 +154,26 @@ func (c *Cluster) complete(lost map[id.NodeID]bool) (left bool) {
 
 // repair has lost members of this node built anew, as long as it runs.
 func (c *Cluster) repair() {
-	for pause(c.ctx, reconcileTick) == nil {
+	for wait := repairTick; ; {
+		select {
+		case <-time.After(wait):
+		case <-c.host.mends:
+		case <-c.ctx.Done():
+			return
+		}
+		wait = repairTick
 		v := c.View()
 		if !c.host.current(v) {
 			continue
 		}
-		for _, uid := range c.host.lostMembers() {
+		lost := c.host.lostMembers()
+		for _, uid := range lost {
 			if r, ok := v.QueueByUID(uid); ok {
 				c.repairOne(r)
 			}
+		}
+		if len(lost) == 0 {
+			wait = repairRest
 		}
 	}
 }

@@ -33,6 +33,16 @@ func BenchmarkGroups(b *testing.B) {
 	}
 }
 
+// BenchmarkRest tells what three nodes of this process cost that hold no queue: what is left
+// is beats, gossip and looks at links and disks, as often as in a node by default.
+func BenchmarkRest(b *testing.B) {
+	for range b.N {
+		s := newScale(b, 0, func(c *Config) { c.SuspectAfter = 0 })
+		s.calm()
+		s.measure("rest")
+	}
+}
+
 // scaleGroups is the number of queues: small unless asked for more, so that running all
 // benchmarks stays cheap.
 func scaleGroups(tb testing.TB) int {
@@ -66,7 +76,6 @@ func newScale(b *testing.B, groups int, edit func(*Config)) *scale {
 		// Three nodes in one process share its processors: none is to be taken for dead
 		// because it is busy. One that is killed resets its links.
 		c.SuspectAfter = 5 * time.Second
-		c.HeartbeatTimeout = time.Second // of the catalog, likewise
 		if edit != nil {
 			edit(c)
 		}
@@ -164,17 +173,25 @@ func (s *scale) led(q id.QueueUID, nodes []id.NodeID) bool {
 func (s *scale) rest(name string) {
 	s.b.Helper()
 	s.leaders("a", "b", "c")
+	s.calm()
 	s.measure(name)
+}
+
+// calm waits until what came before is dealt with: elections and first snapshots leave
+// something to do for a while.
+func (s *scale) calm() {
+	runtime.GC()
+	time.Sleep(12 * time.Second) // nothing tells that all has come to rest
 }
 
 // measure reports what a member costs at rest.
 func (s *scale) measure(name string) {
 	s.b.Helper()
 	used := cpuSeconds(s.b)
-	const pause = 5 * time.Second
+	const pause = 20 * time.Second
 	time.Sleep(pause) // not a wait: the time over which use of the CPU is measured
 	s.b.ReportMetric(100*(cpuSeconds(s.b)-used)/pause.Seconds(), "cpu_"+name+"_%")
-	members := float64(3 * s.groups)
+	members := float64(max(1, 3*s.groups))
 	debug.FreeOSMemory() // what the runtime does by and by: members that are gone do not count
 	s.b.ReportMetric(float64(residentBytes(s.b)-s.empty)/1024/members, "kb_"+name)
 	var m runtime.MemStats

@@ -36,7 +36,7 @@ type Cluster struct {
 	host     *host
 	gateway  *gateway
 	changes  *changer
-	liveness *liveness.Manager // lets queues' groups elect leaders
+	liveness *liveness.Manager // lets groups elect leaders
 
 	spreading  spreading
 	operations *operation.Registry
@@ -121,6 +121,8 @@ func (c *Cluster) boot() error {
 			c.log.Error("serving peers", "error", err)
 		}
 	})
+	c.liveness.Add(id.CatalogGroup, c.catalog.group)
+	c.loops.Go(c.catalog.watch)
 	c.loops.Go(c.followGossip)
 	c.loops.Go(c.catalog.found)
 	c.loops.Go(c.catalog.register)
@@ -267,6 +269,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 		errs = append(errs, c.host.close())
 	}
 	if c.catalog != nil {
+		c.liveness.Remove(id.CatalogGroup)
 		errs = append(errs, ignoreStopped(c.catalog.group.Close()))
 	}
 	if c.mux != nil {

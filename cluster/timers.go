@@ -84,7 +84,7 @@ func (t *timers) run(stop <-chan struct{}) {
 	defer clock.Stop()
 	for {
 		now := quorumq.Time(time.Now().UnixMilli())
-		wait := maxTimerWait
+		wait, some := maxTimerWait, false
 		for {
 			q, at, ok := t.first()
 			if ok && at <= now {
@@ -92,12 +92,14 @@ func (t *timers) run(stop <-chan struct{}) {
 				t.due(q)
 				continue
 			}
-			if ok {
+			if some = ok; ok {
 				wait = min(wait, time.Duration(at-now)*time.Millisecond)
 			}
 			break
 		}
-		clock.Reset(wait)
+		if clock.Stop(); some {
+			clock.Reset(wait)
+		}
 		select {
 		case <-clock.C:
 		case <-t.wake:

@@ -50,6 +50,9 @@ func (q *hosted) tellChange() {
 	if q.ctx.Err() != nil {
 		return
 	}
+	if q.group.Failed() != nil {
+		nudge(q.h.mends)
+	}
 	q.h.c.liveness.Changed(q.uid.Group())
 	leader, _ := q.group.Leader()
 	if leader == q.known {

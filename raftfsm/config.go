@@ -57,9 +57,12 @@ type Config[R, E any] struct {
 	ElectionTimeout  time.Duration // 0: 500 ms
 	// Driven groups have no timers of their own: who finds a leader dead, or new members,
 	// calls Campaign, and StepDown when a leader has lost its quorum or a candidate is
-	// stuck. The two timeouts above do not count then; raft's are a net of ten minutes.
+	// stuck. The two timeouts above do not count then; raft's are twelve hours.
 	// It needs a transport that can Inject.
-	Driven           bool
+	Driven bool
+	// PushAfter is how long after the last entry of a burst the leader of a driven group tells
+	// its followers what is committed: they apply it that much later. 0: 30 ms.
+	PushAfter        time.Duration
 	MaxBatchCommands int        // commands in one entry; 0: 256
 	MaxBatchBytes    int        // bytes of an entry; 0: 1 MiB
 	MaxInFlight      int        // entries proposed and not yet applied; 0: 8
@@ -113,6 +116,7 @@ func (c *Config[R, E]) Validate() error {
 	}
 	within("HeartbeatTimeout", int64(c.HeartbeatTimeout), int64(never))
 	within("ElectionTimeout", int64(c.ElectionTimeout), int64(never))
+	within("PushAfter", int64(c.PushAfter), int64(pushMax))
 	within("MaxBatchCommands", int64(c.MaxBatchCommands), maxEntryCommands)
 	within("MaxBatchBytes", int64(c.MaxBatchBytes), MaxCommandBytes)
 	// One place in raft's inbox is left for the Lead command.
@@ -138,6 +142,7 @@ func (c Config[R, E]) withDefaults() Config[R, E] {
 	c.SnapshotEntries = orDefault(c.SnapshotEntries, defaultSnapshotEntries)
 	c.TrailingEntries = orDefault(c.TrailingEntries, trailingLogs)
 	c.StallTimeout = orDefault(c.StallTimeout, defaultStallTimeout)
+	c.PushAfter = orDefault(c.PushAfter, pushDelay)
 	if c.BodyCache == nil {
 		c.BodyCache = NewBodyCache(defaultBodyCacheBytes)
 	}

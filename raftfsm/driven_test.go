@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -66,6 +67,33 @@ func TestDrivenFollowersLearnOfCommits(t *testing.T) {
 		defer p.mu.Unlock()
 		return !p.armed
 	})
+}
+
+// Followers are told as soon as Config.PushAfter says.
+func TestPushAfter(t *testing.T) {
+	t.Parallel()
+	for _, after := range []time.Duration{time.Millisecond, pushDelay} {
+		synctest.Test(t, func(t *testing.T) {
+			all := newLogCluster(t, 3, func(c *Config[reply, string]) { c.Driven, c.PushAfter = true, after })
+			if err := all[0].group.Campaign(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			l := leaderOf(t, all, nil)
+			comes(t, "before", l.submit("a"))
+			time.Sleep(time.Minute)
+			comes(t, "it", l.submit("b"))
+			begin := time.Now()
+			for _, m := range all {
+				for m.group.Stats().AppliedIndex < l.group.Stats().AppliedIndex {
+					time.Sleep(after / 10)
+				}
+			}
+			// The first look after the burst finds that it goes on.
+			if took := time.Since(begin); took < after || took > 3*after {
+				t.Errorf("followers told after %v applied it after %v", after, took)
+			}
+		})
+	}
 }
 
 // Raft does not repeat a failed call before its commit timer: the group makes it.

@@ -14,7 +14,8 @@ import (
 
 const (
 	// pushDelay is how long after the last entry of a burst followers are told of its
-	// commit. Raft's own commit timer would do it for every group, busy or not.
+	// commit, if Config.PushAfter does not say so. Raft's own commit timer would do it for every
+	// group, busy or not. Rounds that follow sooner do not count as ones without progress.
 	pushDelay = 30 * time.Millisecond
 	// pushMax is the longest wait between attempts to bring a follower up.
 	pushMax = time.Second
@@ -68,7 +69,7 @@ func (g *Group[R, E]) pushSoon() {
 	defer p.mu.Unlock()
 	p.again = true
 	if !p.armed || p.late != nil && p.late.Stop() {
-		g.pushIn(pushDelay)
+		g.pushIn(g.c.PushAfter)
 	}
 }
 
@@ -88,7 +89,7 @@ func (g *Group[R, E]) pushRound() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.again {
-		wait = pushDelay
+		wait = g.c.PushAfter
 	}
 	if p.armed = wait > 0; p.armed {
 		g.pushIn(wait)
@@ -107,11 +108,11 @@ func (g *Group[R, E]) push() time.Duration {
 		return 0
 	}
 	if asked {
-		p.wait = pushDelay
+		p.wait = g.c.PushAfter
 	}
 	if last, commit := r.LastIndex(), r.CommitIndex(); last != p.last || commit != p.commit {
-		p.last, p.commit, p.stuck, p.wait = last, commit, 0, pushDelay
-		return pushDelay // the burst goes on
+		p.last, p.commit, p.stuck, p.wait = last, commit, 0, g.c.PushAfter
+		return p.wait // the burst goes on
 	}
 	f, led := g.tell(r)
 	switch {
@@ -123,7 +124,10 @@ func (g *Group[R, E]) push() time.Duration {
 	}
 	// A follower that takes a snapshot is behind for as long as it takes.
 	lags := f.behind > int(g.out.snapshots.Load()) || !f.committed && f.reached > 0
-	if p.stuck++; p.stuck >= nudgeAfter && lags {
+	if p.wait >= pushDelay {
+		p.stuck++
+	}
+	if p.stuck >= nudgeAfter && lags {
 		p.stuck = 0
 		r.Barrier(nudgeTimeout)
 	}
@@ -131,7 +135,7 @@ func (g *Group[R, E]) push() time.Duration {
 	if f.committed && f.behind == 0 && f.absent > 0 && !g.proposer.underway() {
 		most = absentMax
 	}
-	p.wait = min(2*max(p.wait, pushDelay), most)
+	p.wait = min(2*max(p.wait, g.c.PushAfter), most)
 	return p.wait
 }
 

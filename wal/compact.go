@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/quorate/quorate/internal/phase"
 )
 
 // A segment is freed when nothing in it is live and what made it so is durable. So that
@@ -29,10 +31,11 @@ const (
 // housekeep is the housekeeper.
 func (l *Log) housekeep() {
 	var tick <-chan time.Time
+	var next *time.Timer
 	if l.c.SpaceInterval > 0 {
-		t := time.NewTicker(l.c.SpaceInterval)
-		defer t.Stop()
-		tick = t.C
+		next = time.NewTimer(phase.Wait(time.Now(), l.c.SpaceInterval))
+		defer next.Stop()
+		tick = next.C
 	}
 	for {
 		select {
@@ -40,6 +43,7 @@ func (l *Log) housekeep() {
 			return
 		case <-tick:
 			l.checkSpace()
+			next.Reset(phase.Wait(time.Now(), l.c.SpaceInterval))
 		case <-l.kick:
 			if l.c.manual {
 				continue

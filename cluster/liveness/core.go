@@ -162,6 +162,12 @@ func (c *core) content(m *member) bool {
 	return m.leader != "" && m.leader != c.config.Node && !m.denied && c.fit(m.leader)
 }
 
+// led tells whether a group has a leader that is alive and has a quorum, as far as known here.
+func (c *core) led(g id.GroupID) bool {
+	m := c.groups[g]
+	return m != nil && c.content(m) && c.starved[g] == nil
+}
+
 // assess finds out whether the member is in need of a leader.
 func (c *core) assess(now time.Time, m *member) {
 	if !m.self || c.content(m) {

@@ -463,6 +463,51 @@ func TestPushAfterReturnOfNonvoter(t *testing.T) {
 	}
 }
 
+// A group has a leader while that is in reach, and has its quorum in reach.
+func TestLed(t *testing.T) {
+	lose := func(nodes ...id.NodeID) func(*core, time.Time) {
+		return func(k *core, now time.Time) {
+			for _, n := range nodes {
+				k.judge(now, n, true)
+			}
+		}
+	}
+	nonvoter := follower("b", 5)
+	nonvoter.voters, nonvoter.nonvoters = []id.NodeID{"b", "c"}, []id.NodeID{"a"}
+	for _, c := range []struct {
+		name  string
+		state observed
+		do    func(*core, time.Time)
+		led   bool
+	}{
+		{"follower", follower("b", 5), lose(), true},
+		{"follower of none", follower("", 5), lose(), false},
+		{"follower of a lost node", follower("b", 5), lose("b"), false},
+		{"follower, another one is lost", follower("b", 5), lose("c"), true},
+		{"follower that was told otherwise", follower("b", 5), func(k *core, now time.Time) { k.deny(now, "b", belief{1, 5}) }, false},
+		{"leader", leads("a", 5), lose(), true},
+		{"leader of a majority", leads("a", 5), lose("c"), true},
+		{"leader alone", leads("a", 5), lose("b", "c"), false},
+		{"without a vote", nonvoter, lose(), true},
+		{"without a vote, its leader is lost", nonvoter, lose("b"), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newTestCore("a")
+			now := start()
+			k.judge(now, "b", false)
+			k.judge(now, "c", false)
+			k.observe(now, 1, c.state)
+			c.do(k, now)
+			if k.led(1) != c.led {
+				t.Errorf("led is %v", !c.led)
+			}
+		})
+	}
+	if newTestCore("a").led(1) {
+		t.Error("a group that is not here is led")
+	}
+}
+
 func TestConfigFaults(t *testing.T) {
 	_, err := New(Config{Tick: -1, MaxElections: -2})
 	for _, want := range []string{"Node is empty", "Links is nil", "Tick is -1ns", "MaxElections is -2"} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/phase"
 )
 
 // Manager watches peers for the groups that it was given. All methods may be called
@@ -174,6 +175,14 @@ func (m *Manager) Answer(groups []Surveyed) []Answer {
 	return answers
 }
 
+// Led tells whether this node's member knows a leader that is alive, or is one that reaches
+// a quorum's nodes.
+func (m *Manager) Led(g id.GroupID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.core.led(g)
+}
+
 // Stats returns the figures of the moment.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
@@ -234,7 +243,7 @@ func (m *Manager) turn(ctx context.Context, waited time.Duration) time.Duration 
 	stepDown := m.members(a.stepDown)
 	wait := m.config.Tick
 	if m.resting = !owes && m.core.calm(); m.resting {
-		wait = m.config.Rest
+		wait = phase.Wait(now, m.config.Rest)
 	}
 	m.mu.Unlock()
 

@@ -25,7 +25,7 @@ type Config struct {
 	Key           []byte   // 16, 24 or 32 bytes; empty: gossip is not encrypted
 	Logger        *slog.Logger
 	JoinEvery     time.Duration // retry of Join while peers are missing; 0: 1 s
-	ProbeEvery    time.Duration // of one other node in turn; 0: 500 ms, half of memberlist's LAN default
+	ProbeEvery    time.Duration // of one other node in turn; 0: 2 s, twice memberlist's LAN default
 }
 
 // Validate returns all faults of the Config at once.
@@ -85,7 +85,7 @@ func (c Config) withDefaults() Config {
 		c.JoinEvery = time.Second
 	}
 	if c.ProbeEvery == 0 {
-		c.ProbeEvery = 500 * time.Millisecond
+		c.ProbeEvery = 2 * time.Second
 	}
 	return c
 }

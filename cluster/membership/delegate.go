@@ -164,6 +164,18 @@ func (m *Membership) tell() {
 	}
 }
 
+// claims tells whether a node is claimed to be at another address.
+func (m *Membership) claims() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range m.nodes {
+		if !k.claimed.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
 // expireClaims takes claims back that gossip did not confirm in time.
 func (m *Membership) expireClaims(now time.Time) {
 	m.mu.Lock()

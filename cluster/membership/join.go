@@ -36,8 +36,12 @@ func (j *joiner) run() {
 		case <-timer.C:
 			j.m.expireClaims(time.Now())
 			tried := j.attempt()
-			if wait = min(wait+every, slowJoins*every); !tried || j.m.alone() {
+			wait = min(wait+every, slowJoins*every)
+			switch {
+			case j.m.alone() || j.m.claims():
 				wait = every
+			case !tried:
+				wait = slowJoins * every // news end the wait
 			}
 		case <-j.news:
 			wait = every

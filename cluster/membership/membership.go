@@ -95,10 +95,17 @@ func Start(c Config) (*Membership, error) {
 	return m, nil
 }
 
-// listConfig turns the Config into memberlist's. LAN defaults but for: failures are
-// noticed in about 3 s instead of 5 to 9, because the cluster is small and a false
-// suspicion costs a hint only; a sync of all state every 10 s instead of 30, for the same
-// reason; a dead node's name can be taken over at another address at once, because
+const (
+	// gossipEvery is the time between two rounds of news.
+	gossipEvery = time.Second
+	// suspicion is how long a node is suspected before it is held for dead, if probes are rare;
+	// else it is some of them.
+	suspicion = 4 * time.Second
+)
+
+// listConfig turns the Config into memberlist's. LAN defaults but for: gossip and probes
+// are less frequent, because links tell sooner which nodes are there, and a cluster at rest is
+// to be so; a dead node's name can be taken over at another address at once, because
 // epochs, not addresses, tell incarnations apart.
 func (m *Membership) listConfig() (*memberlist.Config, error) {
 	c := memberlist.DefaultLANConfig()
@@ -125,8 +132,8 @@ func (m *Membership) listConfig() (*memberlist.Config, error) {
 	c.SecretKey = m.config.Key
 	c.ProbeInterval = m.config.ProbeEvery
 	c.ProbeTimeout = m.config.ProbeEvery * 3 / 5
-	c.GossipInterval = min(c.GossipInterval, m.config.ProbeEvery)
-	c.PushPullInterval = 10 * time.Second
+	c.GossipInterval = min(gossipEvery, m.config.ProbeEvery)
+	c.SuspicionMult = min(c.SuspicionMult, max(2, int(suspicion/m.config.ProbeEvery)))
 	c.TCPTimeout = 3 * time.Second
 	c.DeadNodeReclaimTime = time.Nanosecond
 	c.Logger = log.New(newLogWriter(m.log, m.config.Cluster), "", 0)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/phase"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -61,11 +62,13 @@ func (m *Mux) asked() []*pulse {
 
 // beat asks all peers at the same time, again and again.
 func (m *Mux) beat() {
-	tick := time.NewTicker(m.config.BeatEvery)
-	defer tick.Stop()
+	wait := func() time.Duration { return phase.Wait(time.Now(), m.config.BeatEvery) }
+	next := time.NewTimer(wait())
+	defer next.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case <-next.C:
+			next.Reset(wait())
 			for _, p := range m.asked() {
 				p.ask()
 			}

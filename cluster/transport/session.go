@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/phase"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -254,7 +255,8 @@ func (s *session) silent() error {
 // Beats tell sooner, but of another connection.
 func (s *session) ping() error {
 	c := &s.p.m.config
-	next := time.NewTicker(c.PingEvery)
+	wait := func() time.Duration { return phase.Wait(time.Now(), c.PingEvery) }
+	next := time.NewTimer(wait())
 	defer next.Stop()
 	late := time.NewTimer(c.PingTimeout)
 	late.Stop()
@@ -262,6 +264,7 @@ func (s *session) ping() error {
 	for number := uint64(1); ; {
 		select {
 		case <-next.C:
+			next.Reset(wait())
 			s.sent.Store(number)
 			if s.asked.CompareAndSwap(0, time.Now().UnixNano()) {
 				late.Reset(c.PingTimeout)

@@ -35,22 +35,25 @@ func Table() []Package {
 		{Path: "cluster/placement", Pure: true, Imports: []string{"id"}},
 		{Path: "internal/invariants", Pure: true},
 		{Path: "wal/vfs"},
-		{Path: "wal", Imports: []string{"id", "wal/vfs"}, ThirdParty: []string{"raft"}},
+		{Path: "wal", Imports: []string{"id", "wal/vfs", "internal/phase"}, ThirdParty: []string{"raft"}},
 		{
 			Path: "raftfsm", Imports: []string{"id", "wal", "internal/invariants"},
 			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
 		},
 		{Path: "cluster/membership", Imports: []string{"id"}, ThirdParty: []string{"memberlist"}},
 		{
-			Path: "cluster/transport", Imports: []string{"id", "proto/node/v1"},
+			Path: "cluster/transport", Imports: []string{"id", "proto/node/v1", "internal/phase"},
 			ThirdParty: []string{"grpc", "protobuf", "raft"},
 		},
-		{Path: "cluster/liveness", Imports: []string{"id", "cluster/transport", "proto/node/v1"}, ThirdParty: []string{"raft"}},
+		{
+			Path: "cluster/liveness", Imports: []string{"id", "cluster/transport", "proto/node/v1", "internal/phase"},
+			ThirdParty: []string{"raft"},
+		},
 		{Path: "cluster/operation", Imports: []string{"id"}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
-				"cluster/liveness", "cluster/operation", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants",
+				"cluster/liveness", "cluster/operation", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants", "internal/phase",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
@@ -83,6 +86,7 @@ func Table() []Package {
 		{Path: "internal/k8slike"},
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},
+		{Path: "internal/phase"},
 		{Path: "internal/retest"},
 		{Path: "internal/sim", Imports: []string{"id", "message", "quorumq", "quorumq/session", "catalog", "deadletter"}},
 		{Path: "internal/stress"},

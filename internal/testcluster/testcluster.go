@@ -26,14 +26,13 @@ import (
 	"github.com/quorate/quorate/internal/authority"
 )
 
-// Bounds of waiting, and the nodes' timeout that tests can wait for.
+// Bounds of waiting.
 const (
-	startTimeout     = 30 * time.Second
-	stopTimeout      = 10 * time.Second
-	heartbeatTimeout = 200 * time.Millisecond
-	pollEvery        = 5 * time.Millisecond
-	certificateLife  = time.Hour
-	clusterName      = "test"
+	startTimeout    = 30 * time.Second
+	stopTimeout     = 10 * time.Second
+	pollEvery       = 5 * time.Millisecond
+	certificateLife = time.Hour
+	clusterName     = "test"
 )
 
 // logEnv names the variable that makes the nodes log to the standard error.
@@ -235,7 +234,7 @@ func (c *Cluster) launch(i int) {
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
 		QueueConfig: n.broker.QueueConfig, Leaders: n.broker, GroupSize: n.broker.TargetSize, Usage: n.broker.Usage,
-		HeartbeatTimeout: heartbeatTimeout, TLS: c.material(n.name),
+		TLS: c.material(n.name),
 	})
 	if err != nil {
 		c.t.Fatal(err)

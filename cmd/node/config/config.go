@@ -78,7 +78,6 @@ type Config struct {
 		Confirm   time.Duration `koanf:"confirm"`
 		Command   time.Duration `koanf:"command"`
 		Suspect   time.Duration `koanf:"suspect"`
-		Heartbeat time.Duration `koanf:"heartbeat"`
 		Hibernate time.Duration `koanf:"hibernate"`
 		Drain     time.Duration `koanf:"drain"`
 		DiskHang  time.Duration `koanf:"disk_hang"`
@@ -194,7 +193,6 @@ func (c *Config) validateNumbers() []error {
 	durations("timeouts.confirm", c.Timeouts.Confirm, 0, 24*time.Hour)
 	durations("timeouts.command", c.Timeouts.Command, 100*time.Millisecond, time.Hour)
 	durations("timeouts.suspect", c.Timeouts.Suspect, 200*time.Millisecond, time.Minute)
-	durations("timeouts.heartbeat", c.Timeouts.Heartbeat, 50*time.Millisecond, time.Minute)
 	if c.Timeouts.Hibernate != 0 {
 		durations("timeouts.hibernate", c.Timeouts.Hibernate, time.Second, 30*24*time.Hour)
 	}

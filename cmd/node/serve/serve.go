@@ -127,7 +127,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: n.fail,
 		Starting:       n.health.starting,
 		ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
-		HeartbeatTimeout: n.cfg.Timeouts.Heartbeat, SuspectAfter: n.cfg.Timeouts.Suspect,
+		SuspectAfter: n.cfg.Timeouts.Suspect,
 		Reconcile: cluster.ReconcileConfig{
 			Disabled: !n.cfg.Cluster.Reconcile.Enabled, Interval: n.cfg.Cluster.Reconcile.Interval,
 			Delay: n.cfg.Cluster.Reconcile.Delay, AutoRemove: n.cfg.Cluster.Reconcile.AutoRemove,
