@@ -19,8 +19,12 @@ type catalogMachine struct {
 type noEffects struct{}
 
 // Apply carries out a catalog command. One that this build cannot read changes nothing
-// and is answered so.
+// and is answered so. The view is shown when all commands of an entry are carried out: who
+// waits for a view of its index must not see it without one of them (EX-15).
 func (m *catalogMachine) Apply(meta raftfsm.Meta, header []byte, _ int) (catalog.Reply, noEffects) {
+	if !meta.More {
+		defer func() { m.views.publish(m.catalog.View()) }()
+	}
 	cmd, err := catalog.DecodeCommand(header)
 	if err != nil {
 		return catalog.Reply{
@@ -31,9 +35,7 @@ func (m *catalogMachine) Apply(meta raftfsm.Meta, header []byte, _ int) (catalog
 			},
 		}, noEffects{}
 	}
-	r := m.catalog.Apply(meta.Index, meta.NowMs, cmd)
-	m.views.publish(m.catalog.View())
-	return r, noEffects{}
+	return m.catalog.Apply(meta.Index, meta.NowMs, cmd), noEffects{}
 }
 
 // Lead returns nil: the catalog has no effects.

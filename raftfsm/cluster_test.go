@@ -52,6 +52,7 @@ func (m *logMachine) Apply(meta Meta, header []byte, bodies int) (reply, string)
 	if m.panics != "" && h == m.panics {
 		panic("broken invariant")
 	}
+	meta.More = false // it is not part of the state
 	m.records = append(m.records, record{meta, h, bodies})
 	var keep int
 	if n, _ := fmt.Sscanf(h, "keep %d", &keep); n == 1 {
@@ -111,7 +112,7 @@ func (m *logMachine) Restore(b []byte) error {
 	for b = b[8:]; len(b) > 0; {
 		n := int(binary.LittleEndian.Uint32(b[24:]))
 		m.records = append(m.records, record{
-			Meta{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint32(b[8:]), int64(binary.LittleEndian.Uint64(b[12:]))},
+			Meta{Index: binary.LittleEndian.Uint64(b), FirstSlot: binary.LittleEndian.Uint32(b[8:]), NowMs: int64(binary.LittleEndian.Uint64(b[12:]))},
 			string(b[28 : 28+n]), int(binary.LittleEndian.Uint32(b[20:])),
 		})
 		b = b[28+n:]

@@ -9,8 +9,11 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/id"
 )
@@ -235,4 +238,36 @@ func fixHeadSum(data []byte) {
 	t := castagnoli()
 	sum := crc32.Update(groupSum(t, testGroup), t, data[:entryHeadBytes-4])
 	binary.LittleEndian.PutUint32(data[entryHeadBytes-4:], sum)
+}
+
+// metas notes what the machine is told of each command.
+type metas struct {
+	logMachine
+
+	seen []Meta
+}
+
+func (m *metas) Apply(at Meta, _ []byte, _ int) (reply, string) {
+	m.seen = append(m.seen, at)
+	return reply{}, ""
+}
+
+// A machine is told which command is the last one of its entry.
+func TestMoreCommandsFollow(t *testing.T) {
+	t.Parallel()
+	m := &metas{}
+	g := &Group[reply, string]{c: Config[reply, string]{Group: testGroup}, machine: m}
+	commands := []Command{{Header: []byte("a"), Bodies: [][]byte{{1}, {2}}}, {Header: []byte("b")}, {Header: []byte("c")}}
+	for i, n := range []int{3, 1} {
+		g.applyEntry(&raft.Log{Index: uint64(i) + 5, Term: 1, Data: appendEntry(nil, testGroup, entryHead{term: 1, nowMs: 9}, commands[:n])})
+	}
+	want := []Meta{
+		{Index: 5, NowMs: 9, More: true},
+		{Index: 5, FirstSlot: 2, NowMs: 9, More: true},
+		{Index: 5, FirstSlot: 2, NowMs: 9},
+		{Index: 6, NowMs: 9},
+	}
+	if !slices.Equal(m.seen, want) {
+		t.Errorf("the machine was told %+v, want %+v", m.seen, want)
+	}
 }

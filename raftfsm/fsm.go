@@ -95,8 +95,8 @@ func (a *applier[R, E]) run() (err error) {
 			err = fmt.Errorf("machine panicked: %v", p)
 		}
 	}()
-	a.entry.each(func(_ int, firstSlot uint32, header []byte, bodies int) bool {
-		m := Meta{Index: a.log.Index, FirstSlot: firstSlot, NowMs: a.entry.nowMs}
+	a.entry.each(func(place int, firstSlot uint32, header []byte, bodies int) bool {
+		m := Meta{Index: a.log.Index, FirstSlot: firstSlot, NowMs: a.entry.nowMs, More: place+1 < a.entry.commands}
 		reply, effects := a.apply(m, header, bodies)
 		a.g.commands.Add(1)
 		a.barriers()

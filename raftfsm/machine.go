@@ -20,6 +20,7 @@ type Meta struct {
 	Index     uint64 // Raft index of the entry
 	FirstSlot uint32 // place of the command's first body among the entry's bodies
 	NowMs     int64  // stamp of the proposing leader, milliseconds since the Unix epoch
+	More      bool   // other commands of the same entry, and so of the same index, follow
 }
 
 // BodyRef finds a body: the log entry and the place among the entry's bodies.
