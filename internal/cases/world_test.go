@@ -24,7 +24,7 @@ import (
 const (
 	caseTimeout  = 60 * time.Second
 	startTimeout = 60 * time.Second
-	soon         = 10 * time.Second // bound of what holds "eventually"; what holds at once ends at once
+	soon         = 30 * time.Second // bound of what holds "eventually"; what holds at once ends at once
 	poll         = 10 * time.Millisecond
 	stays        = 500 * time.Millisecond
 )
