@@ -20,6 +20,16 @@ func (b *Broker) effective(v *catalog.View, q *catalog.QueueRecord) policy.Effec
 	return e
 }
 
+// Degraded says why dead-lettering of a queue is weaker than its settings ask for, "" if it
+// is not (DL-20); for cluster.Config.Degraded.
+func (b *Broker) Degraded(v *catalog.View, q *catalog.QueueRecord) string {
+	e := b.effective(v, q)
+	if s, ok := e.EffectiveStrategy(); !ok || e.DeadLetterStrategy != policy.AtLeastOnce || s == policy.AtLeastOnce {
+		return ""
+	}
+	return "at-least-once needs an overflow that refuses publishes; dead letters are sent at most once"
+}
+
 // QueueConfig is what the queue's machine is configured with; for
 // cluster.Config.QueueConfig. It may be called concurrently.
 func (b *Broker) QueueConfig(v *catalog.View, q *catalog.QueueRecord) quorumq.Config {

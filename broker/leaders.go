@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
@@ -84,7 +85,7 @@ func (b *Broker) Copies(q *cluster.Led, d []quorumq.Discarded) {
 func (b *Broker) forward(x *leading) {
 	if x.woken {
 		if x.forwarder == nil {
-			x.forwarder = deadletter.NewForwarder(b.deadLetterConfig(), x.q, forwardRouter{b}, forwardSender{b})
+			x.forwarder = deadletter.NewForwarder(b.forwarderConfig(x.q), x.q, forwardRouter{b}, forwardSender{b})
 		}
 		x.forwarder.Wake()
 		x.woken = false
@@ -102,6 +103,21 @@ func (b *Broker) deadLetterConfig() deadletter.Config {
 	c := b.cfg.DeadLetter
 	if c.Logger == nil {
 		c.Logger = b.log
+	}
+	return c
+}
+
+// forwarderConfig tells of dead letters that wait (ST-5).
+func (b *Broker) forwarderConfig(q *cluster.Led) deadletter.Config {
+	c := b.deadLetterConfig()
+	c.Told = func(cause, reason string) {
+		kind := event.DeadLetterUnblocked
+		if cause != "" {
+			kind = event.DeadLetterBlocked
+		}
+		if part := b.cluster.Load(); part != nil {
+			part.EmitQueue(q.UID(), event.Event{Kind: kind, Cause: cause, Detail: reason})
+		}
 	}
 	return c
 }

@@ -30,6 +30,7 @@ type node struct {
 	policies brokerv1.PoliciesClient
 	access   brokerv1.AccessClient
 	defs     brokerv1.DefinitionsClient
+	events   brokerv1.EventsClient
 	admin    brokerv1.AdminClient
 	messages brokerv1.MessagesClient
 	health   healthv1.HealthClient
@@ -188,7 +189,8 @@ func (ns *nodes) at(address string) (*node, error) {
 	n := &node{
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
 		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), access: brokerv1.NewAccessClient(conn),
-		defs: brokerv1.NewDefinitionsClient(conn), messages: brokerv1.NewMessagesClient(conn), health: healthv1.NewHealthClient(conn),
+		defs: brokerv1.NewDefinitionsClient(conn), messages: brokerv1.NewMessagesClient(conn), events: brokerv1.NewEventsClient(conn),
+		health: healthv1.NewHealthClient(conn),
 	}
 	n.life, n.end = context.WithCancelCause(context.Background())
 	ns.all[address] = n

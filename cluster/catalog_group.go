@@ -64,7 +64,7 @@ func openCatalog(c *Cluster) (*catalogGroup, error) {
 	g.group, err = raftfsm.Open(raftfsm.Config[catalog.Reply, noEffects]{
 		Group:     id.CatalogGroup,
 		Node:      c.cfg.Node,
-		Machine:   &catalogMachine{catalog: catalog.New(), views: c.views},
+		Machine:   &catalogMachine{catalog: catalog.New(), views: c.views, events: c.events},
 		Storage:   storage,
 		Snapshots: snapshots,
 		Transport: c.mux.Raft(id.CatalogGroup),

@@ -13,6 +13,7 @@ import (
 type catalogMachine struct {
 	catalog *catalog.Catalog
 	views   *views
+	events  *happenings // nil: nobody is told
 }
 
 // noEffects is what catalog commands have as effects.
@@ -35,7 +36,10 @@ func (m *catalogMachine) Apply(meta raftfsm.Meta, header []byte, _ int) (catalog
 			},
 		}, noEffects{}
 	}
-	return m.catalog.Apply(meta.Index, meta.NowMs, cmd), noEffects{}
+	before := m.catalog.View()
+	r := m.catalog.Apply(meta.Index, meta.NowMs, cmd)
+	m.events.applied(cmd, r, before, meta.NowMs)
+	return r, noEffects{}
 }
 
 // Lead returns nil: the catalog has no effects.
@@ -54,9 +58,11 @@ func (f frozenCatalog) AppendSnapshot(b []byte) []byte { return f.view.AppendSna
 
 // Restore replaces the catalog and shows it.
 func (m *catalogMachine) Restore(b []byte) error {
+	before := m.catalog.View().Index()
 	if err := m.catalog.Restore(b); err != nil {
 		return err
 	}
+	m.events.restored(before, m.catalog.View().Index())
 	m.views.publish(m.catalog.View())
 	return nil
 }

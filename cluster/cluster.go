@@ -50,6 +50,9 @@ type Config struct {
 	// QueueConfig tells what is in force for a queue; the leader puts it into the queue's
 	// log whenever it differs. It must be a pure function of its arguments.
 	QueueConfig func(v *catalog.View, q *catalog.QueueRecord) quorumq.Config
+	// Degraded says why the dead-lettering of a queue is weaker than its settings ask for, ""
+	// if it is not (DL-20); nil: nobody knows. It must be a pure function of its arguments.
+	Degraded func(v *catalog.View, q *catalog.QueueRecord) string
 	// GroupSize tells how many members a queue should have, if no operator has chosen
 	// (RE-4); nil: as many as it has. It must be a pure function of its argument.
 	GroupSize func(v *catalog.View, q *catalog.QueueRecord) int

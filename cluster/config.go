@@ -138,6 +138,9 @@ func (c Config) withDefaults() Config {
 	if c.QueueConfig == nil {
 		c.QueueConfig = func(*catalog.View, *catalog.QueueRecord) quorumq.Config { return quorumq.DefaultConfig() }
 	}
+	if c.Degraded == nil {
+		c.Degraded = func(*catalog.View, *catalog.QueueRecord) string { return "" }
+	}
 	if c.Leaders == nil {
 		c.Leaders = noLeaders{}
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -29,6 +30,7 @@ func (q *hosted) Act(_ uint64, e quorumq.Effects) {
 	if l == nil {
 		return
 	}
+	q.lookFull()
 	if e.Timer != 0 {
 		q.h.timers.set(q.uid, e.Timer)
 	}
@@ -57,6 +59,11 @@ func (q *hosted) Act(_ uint64, e quorumq.Effects) {
 func (q *hosted) carryOut(e *effects) {
 	q.deliver(e.deliver)
 	for _, n := range e.notices {
+		if n.Kind == quorumq.NoticeRevoked { // CT-2
+			q.h.c.EmitQueue(q.uid, event.Event{
+				Kind: event.ConsumerTimeout, Detail: string(n.Consumer.Node), Count: uint64(n.Messages.Last-n.Messages.First) + 1,
+			})
+		}
 		q.notify(n)
 	}
 	if len(e.copies) > 0 {

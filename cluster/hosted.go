@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -29,6 +30,7 @@ type hosted struct {
 	led atomic.Pointer[Led]
 
 	lost lost
+	full fullness
 
 	running atomic.Bool // start was called
 	changed atomic.Bool // the watcher has it
@@ -170,6 +172,7 @@ func (q *hosted) Leading(leading bool, term uint64) {
 	q.led.Store(l)
 	q.box.post(func() {
 		q.h.c.cfg.Leaders.Leading(l)
+		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.c.cfg.Node)})
 		q.h.c.changes.wake()
 		q.configure()
 		q.checkNodes()
@@ -250,6 +253,10 @@ func (q *hosted) configure() {
 	var have quorumq.Config
 	q.group.Read(func() { have = q.machine.queue.Overview().Config })
 	l.asked = &want
+	if cause := q.h.c.cfg.Degraded(v, r); cause != "" && cause != l.degraded { // DL-20
+		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.DegradedStrategy, Cause: cause})
+		l.degraded = cause
+	}
 	if have == want {
 		l.configured.Store(true)
 		return

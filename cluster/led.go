@@ -21,8 +21,10 @@ type Led struct {
 	configured atomic.Bool // a configuration was put, or found, in force in this term
 
 	// What follows belongs to the worker that runs the queue's mailbox.
-	asked *quorumq.Config        // the newest configuration proposed
-	told  map[id.NodeID]presence // what the queue was told of nodes
+	asked *quorumq.Config // the newest configuration proposed
+	// degraded is why dead-lettering is weaker than asked for, as it was told last.
+	degraded string
+	told     map[id.NodeID]presence // what the queue was told of nodes
 }
 
 // UID returns the queue's UID.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/operation"
@@ -40,6 +41,7 @@ type Cluster struct {
 
 	spreading  spreading
 	operations *operation.Registry
+	events     *happenings
 
 	draining atomic.Bool
 	starting atomic.Pointer[StartProgress] // as last told; never nil
@@ -66,6 +68,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
+	c.events = &happenings{c: c, started: time.Now().UnixMilli(), catalog: event.NewLog(0), queues: event.NewLog(0)}
 	c.disks = newDisks(c)
 	c.spreading.peers = map[id.NodeID]*sight{}
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))

@@ -135,9 +135,17 @@ func (f *Forwarder) rest() bool {
 		return false
 	}
 	f.running = false
-	f.stats.LastError = ""
 	f.stats.Waiting = [causes]uint64{}
+	f.unblocked()
 	return true
+}
+
+// unblocked notes, under mu, that no letter waits any more.
+func (f *Forwarder) unblocked() {
+	if f.stats.LastError != "" && f.cfg.Told != nil {
+		f.cfg.Told("", "")
+	}
+	f.stats.LastError = ""
 }
 
 // news returns whether the backlog had news, and the hints since the last call.
@@ -153,6 +161,7 @@ func (f *Forwarder) news() (woken bool, hints []hint) {
 func (f *Forwarder) failed(c Cause, key, text string) {
 	f.mu.Lock()
 	f.stats.Retries[c]++
+	first := f.stats.LastError == ""
 	f.stats.LastError = text
 	w := warning{c, key}
 	_, known := f.warned[w]
@@ -161,6 +170,9 @@ func (f *Forwarder) failed(c Cause, key, text string) {
 	}
 	f.warned[w] = struct{}{}
 	f.mu.Unlock()
+	if first && f.cfg.Told != nil {
+		f.cfg.Told(c.String(), text)
+	}
 	if !known {
 		f.log.Warn("dead letters wait", slog.String("cause", c.String()), slog.String("reason", text))
 	}

@@ -281,6 +281,6 @@ func (r *forwarding) publishWaiting() {
 	defer r.mu.Unlock()
 	r.stats.Waiting = waiting
 	if waiting == [causes]uint64{} && r.settles == 0 {
-		r.stats.LastError = ""
+		r.unblocked()
 	}
 }

@@ -152,6 +152,7 @@ func rules() map[string]rule {
 	name = brokerv1.Messages_ServiceDesc.ServiceName
 	add(name, anybody, "Peek", "DeleteMessages", "MoveMessages", "RedriveMessages", "ExplainDeadLetter")
 	add(name, inVhost, "ExplainRouting")
+	add(brokerv1.Events_ServiceDesc.ServiceName, anybody, "WatchEvents") // the broker asks
 	name = brokerv1.Access_ServiceDesc.ServiceName
 	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "DeleteUser", "ListUsers", "SetUserLimits",
 		"SetPermission", "ClearPermission", "ListPermissions", "SetTopicPermission", "ClearTopicPermission", "ListTopicPermissions")

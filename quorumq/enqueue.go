@@ -88,6 +88,9 @@ func (q *Queue) full(size uint32) bool {
 	return q.exceeds(1, uint64(size))
 }
 
+// Full tells whether a limit leaves no room for one more message with a body (LEN-7).
+func (q *Queue) Full() bool { return q.exceeds(1, 1) }
+
 // exceeds tells whether so much more would exceed a limit (LEN-2, LEN-8).
 func (q *Queue) exceeds(messages, size uint64) bool {
 	n, bytes := q.counted()

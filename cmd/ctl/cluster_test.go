@@ -77,6 +77,9 @@ func TestAgainstCluster(t *testing.T) {
 	ctl(0, "deleted true", "user delete app")
 
 	definitionsAgainst(t, ctl)
+	ctl(0, "queue_created", "events --history --count 1 --kind queue_created")
+	ctl(0, "kind: leader_changed", "events --history --count 1 --kind leader_changed --name thr* -o yaml")
+	ctl(1, "there are queue_created", "events --kind nothing")
 
 	hold := make(chan struct{})
 	op, err := c.Cluster(1).StartOperation("test", "holds on", func(ctx context.Context, report func(operation.Progress)) error {

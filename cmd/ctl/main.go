@@ -123,7 +123,7 @@ func newRoot() *cobra.Command {
 	f.StringVar(&s.password, "password", "", "its password; others may see it in the list of processes: better "+passwordEnv+" (default guest)")
 	f.StringVar(&s.token, "token", "", "a token instead of user and password ("+tokenEnv+")")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
-		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newWhoAmI(s), newToken(s), newDefinitions(s), newExplain(s))
+		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newWhoAmI(s), newToken(s), newDefinitions(s), newExplain(s), newEvents(s))
 	return root
 }
 

@@ -50,17 +50,18 @@ func Table() []Package {
 			ThirdParty: []string{"raft"},
 		},
 		{Path: "cluster/operation", Imports: []string{"id"}},
+		{Path: "cluster/event", Imports: []string{"id"}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
-				"cluster/liveness", "cluster/operation", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants", "internal/phase",
+				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/invariants", "internal/phase",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
 		{Path: "policy", Imports: []string{"id", "message", "catalog", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
-			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "deadletter",
+			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "internal/password", "internal/pattern",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message"}},

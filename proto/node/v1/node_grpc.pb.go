@@ -36,6 +36,7 @@ const (
 	Node_ListOperations_FullMethodName     = "/quorate.node.v1.Node/ListOperations"
 	Node_AwaitOperation_FullMethodName     = "/quorate.node.v1.Node/AwaitOperation"
 	Node_CancelOperation_FullMethodName    = "/quorate.node.v1.Node/CancelOperation"
+	Node_AwaitEvents_FullMethodName        = "/quorate.node.v1.Node/AwaitEvents"
 	Node_TellDisk_FullMethodName           = "/quorate.node.v1.Node/TellDisk"
 	Node_Usage_FullMethodName              = "/quorate.node.v1.Node/Usage"
 )
@@ -80,6 +81,8 @@ type NodeClient interface {
 	AwaitOperation(ctx context.Context, in *AwaitOperationRequest, opts ...grpc.CallOption) (*AwaitOperationResponse, error)
 	// CancelOperation asks an operation of the receiver to end.
 	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*CancelOperationResponse, error)
+	// AwaitEvents returns events of the queues that the receiver leads, or after a while none.
+	AwaitEvents(ctx context.Context, in *AwaitEventsRequest, opts ...grpc.CallOption) (*AwaitEventsResponse, error)
 	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
 	// comes up, and now and then.
 	TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error)
@@ -241,6 +244,16 @@ func (c *nodeClient) CancelOperation(ctx context.Context, in *CancelOperationReq
 	return out, nil
 }
 
+func (c *nodeClient) AwaitEvents(ctx context.Context, in *AwaitEventsRequest, opts ...grpc.CallOption) (*AwaitEventsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AwaitEventsResponse)
+	err := c.cc.Invoke(ctx, Node_AwaitEvents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TellDiskResponse)
@@ -301,6 +314,8 @@ type NodeServer interface {
 	AwaitOperation(context.Context, *AwaitOperationRequest) (*AwaitOperationResponse, error)
 	// CancelOperation asks an operation of the receiver to end.
 	CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error)
+	// AwaitEvents returns events of the queues that the receiver leads, or after a while none.
+	AwaitEvents(context.Context, *AwaitEventsRequest) (*AwaitEventsResponse, error)
 	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
 	// comes up, and now and then.
 	TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error)
@@ -357,6 +372,9 @@ func (UnimplementedNodeServer) AwaitOperation(context.Context, *AwaitOperationRe
 }
 func (UnimplementedNodeServer) CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CancelOperation not implemented")
+}
+func (UnimplementedNodeServer) AwaitEvents(context.Context, *AwaitEventsRequest) (*AwaitEventsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AwaitEvents not implemented")
 }
 func (UnimplementedNodeServer) TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TellDisk not implemented")
@@ -615,6 +633,24 @@ func _Node_CancelOperation_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_AwaitEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AwaitEventsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).AwaitEvents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_AwaitEvents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).AwaitEvents(ctx, req.(*AwaitEventsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_TellDisk_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TellDiskRequest)
 	if err := dec(in); err != nil {
@@ -705,6 +741,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CancelOperation",
 			Handler:    _Node_CancelOperation_Handler,
+		},
+		{
+			MethodName: "AwaitEvents",
+			Handler:    _Node_AwaitEvents_Handler,
 		},
 		{
 			MethodName: "TellDisk",

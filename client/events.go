@@ -1,0 +1,55 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// WatchEvents calls seen with what happens in the cluster, as r chooses, until ctx ends or
+// seen fails (ST-5). It goes on over another node when the one that it asks is lost. The
+// first call has no events: from then on nothing is missed without being told so.
+func (c *Client) WatchEvents(ctx context.Context, r *brokerv1.WatchEventsRequest, seen func([]*brokerv1.Event) error) error {
+	r = &brokerv1.WatchEventsRequest{Vhost: r.GetVhost(), Kinds: r.GetKinds(), Name: r.GetName(), Cursor: r.GetCursor(), History: r.GetHistory()}
+	var gone error // of seen
+	begun := false
+	for retry := (backoff{}); ; {
+		err := c.try(ctx, func(ctx context.Context, n *node) error {
+			stream, err := n.events.WatchEvents(ctx, r)
+			if err != nil {
+				return err
+			}
+			for {
+				x, err := stream.Recv()
+				if errors.Is(err, io.EOF) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				r.Cursor, retry = x.GetCursor(), backoff{}
+				if begun && len(x.GetEvents()) == 0 {
+					continue
+				}
+				begun = true
+				if gone = seen(x.GetEvents()); gone != nil {
+					return gone
+				}
+			}
+		})
+		switch {
+		case gone != nil:
+			return gone
+		case c.ctx.Err() != nil:
+			return ErrClosed
+		case ctx.Err() != nil:
+			return gaveUp(ctx, err)
+		case err != nil && !passing(err):
+			return fromGRPC(err)
+		case !retry.wait(ctx):
+			return gaveUp(ctx, err)
+		}
+	}
+}
