@@ -35,6 +35,7 @@ func newConsume(s *session) *cobra.Command {
 	var idle time.Duration
 	var do string
 	var prefetch uint32
+	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "consume QUEUE",
 		Short: "Print messages and ack them, until Ctrl-C, --count or --idle",
@@ -51,7 +52,9 @@ func newConsume(s *session) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			consumer, err := c.Consume(dialing, client.ConsumeConfig{Vhost: s.vhost, Queue: args[0], Prefetch: prefetch})
+			consumer, err := c.Consume(dialing, client.ConsumeConfig{
+				Vhost: s.vhost, Queue: args[0], Prefetch: prefetch, Timeout: timeout,
+			})
 			if err != nil {
 				return err
 			}
@@ -75,6 +78,7 @@ func newConsume(s *session) *cobra.Command {
 	cmd.Flags().DurationVar(&idle, "idle", 0, "end when nothing came for this long; 0: never")
 	cmd.Flags().StringVar(&do, "do", "ack", strings.Join([]string{"ack", "return", "fail", "discard"}, ", "))
 	cmd.Flags().Uint32Var(&prefetch, "prefetch", 100, "unsettled messages at a time")
+	cmd.Flags().DurationVar(&timeout, "consumer-timeout", 0, "a message that is not decided for this long goes back; 0: as the queue says, negative: without end")
 	return cmd
 }
 

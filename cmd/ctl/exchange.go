@@ -52,9 +52,23 @@ func newExchange(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd := &cobra.Command{Use: "exchange", Short: "Declare and list exchanges"}
-	cmd.AddCommand(declare, list)
+	cmd := &cobra.Command{Use: "exchange", Aliases: []string{"exchanges"}, Short: "Declare, delete and list exchanges"}
+	cmd.AddCommand(declare, newExchangeDelete(s), list)
 	return cmd
+}
+
+func newExchangeDelete(s *session) *cobra.Command {
+	var unused bool
+	remove := &cobra.Command{
+		Use: "delete EXCHANGE", Short: "Remove an exchange and its bindings; a missing one is fine", Args: exactArgs("EXCHANGE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				return c.DeleteExchange(ctx, s.vhost, args[0], unused)
+			})
+		},
+	}
+	remove.Flags().BoolVar(&unused, "if-unused", false, "refuse while bindings lead from it")
+	return s.dryRun(remove, s.exchangeLoss)
 }
 
 func newBinding(s *session) *cobra.Command {
@@ -79,8 +93,7 @@ func newBinding(s *session) *cobra.Command {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error { return c.Bind(ctx, b) })
 		},
 	}
-	add.Flags().StringSliceVarP(&arguments, "argument", "x", nil, "name=value, repeatable")
-	add.Flags().BoolVar(&b.ToExchange, "to-exchange", false, "DESTINATION is an exchange")
+	bindingFlags(add, &b, &arguments)
 	list := &cobra.Command{
 		Use: "list", Short: "List bindings", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -99,9 +112,32 @@ func newBinding(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd := &cobra.Command{Use: "binding", Short: "Add and list bindings"}
-	cmd.AddCommand(add, list)
+	cmd := &cobra.Command{Use: "binding", Aliases: []string{"bindings"}, Short: "Add, remove and list bindings"}
+	cmd.AddCommand(add, newBindingRemove(s), list)
 	return cmd
+}
+
+func bindingFlags(cmd *cobra.Command, b *client.Binding, arguments *[]string) {
+	cmd.Flags().StringSliceVarP(arguments, "argument", "x", nil, "name=value, repeatable")
+	cmd.Flags().BoolVar(&b.ToExchange, "to-exchange", false, "DESTINATION is an exchange")
+}
+
+func newBindingRemove(s *session) *cobra.Command {
+	var b client.Binding
+	var arguments []string
+	remove := &cobra.Command{
+		Use: "remove EXCHANGE DESTINATION ROUTING-KEY", Short: "Remove a binding; a missing one is fine",
+		Args: exactArgs("EXCHANGE", "DESTINATION", "ROUTING-KEY"),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			b.Vhost, b.Source, b.Destination, b.RoutingKey = s.vhost, args[0], args[1], args[2]
+			if b.Arguments, err = parseArguments(arguments); err != nil {
+				return err
+			}
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error { return c.Unbind(ctx, b) })
+		},
+	}
+	bindingFlags(remove, &b, &arguments)
+	return remove
 }
 
 // diskText tells how a node's disk fares in a word or two.

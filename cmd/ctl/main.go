@@ -95,9 +95,15 @@ type session struct {
 	user         string
 	password     string
 	token        string
+	context      string
 }
 
 func newRoot() *cobra.Command {
+	_, root := newSession()
+	return root
+}
+
+func newSession() (*session, *cobra.Command) {
 	s := &session{}
 	root := &cobra.Command{
 		Use: "quoratectl", Short: "Publish to, consume from and look after a Quorate cluster",
@@ -122,13 +128,19 @@ func newRoot() *cobra.Command {
 	f.StringVar(&s.user, "user", "", "user to log in as ("+userEnv+"; default guest)")
 	f.StringVar(&s.password, "password", "", "its password; others may see it in the list of processes: better "+passwordEnv+" (default guest)")
 	f.StringVar(&s.token, "token", "", "a token instead of user and password ("+tokenEnv+")")
+	f.StringVar(&s.context, "context", "", "a context of quoratectl context ("+contextEnv+"; default: the current one)")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
-		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newWhoAmI(s), newToken(s), newDefinitions(s), newExplain(s), newEvents(s))
-	return root
+		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newWhoAmI(s), newToken(s), newDefinitions(s), newExplain(s), newEvents(s),
+		newContext(s))
+	s.addCompletion(root)
+	return s, root
 }
 
 // complete fills in what the command line left out.
 func (s *session) complete() error {
+	if err := s.useContext(); err != nil {
+		return err
+	}
 	if len(s.addresses) == 0 {
 		s.addresses = strings.FieldsFunc(os.Getenv(addressesEnv), func(r rune) bool { return r == ',' || r == ' ' })
 	}
@@ -143,11 +155,18 @@ func (s *session) complete() error {
 	if len(s.addresses) == 0 {
 		s.addresses = []string{defaultAddress}
 	}
-	if s.output != outputTable && s.output != outputJSON && s.output != outputYAML {
-		return usageError{fmt.Errorf("--output is %q: use table, json or yaml", s.output)}
+	if err := s.checkOutput(); err != nil {
+		return err
 	}
 	if s.timeout <= 0 {
 		return usageError{fmt.Errorf("--timeout is %v: must be more than 0", s.timeout)}
+	}
+	return nil
+}
+
+func (s *session) checkOutput() error {
+	if s.output != outputTable && s.output != outputJSON && s.output != outputYAML {
+		return usageError{fmt.Errorf("--output is %q: use table, json or yaml", s.output)}
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func newPolicyDelete(s *session) *cobra.Command {
 		},
 	}
 	remove.Flags().BoolVar(&operator, "operator", false, "an operator's policy")
-	return remove
+	return s.dryRun(remove, s.policyLoss(&operator))
 }
 
 func newPolicyList(s *session) *cobra.Command {

@@ -114,11 +114,11 @@ func newQueueDelete(s *session) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&r.IfUnused, "if-unused", false, "refuse while there are consumers")
 	cmd.Flags().BoolVar(&r.IfEmpty, "if-empty", false, "refuse while there are messages")
-	return cmd
+	return s.dryRun(cmd, s.queueLoss)
 }
 
 func newQueuePurge(s *session) *cobra.Command {
-	return &cobra.Command{
+	return s.dryRun(&cobra.Command{
 		Use: "purge QUEUE", Short: "Remove ready and delayed messages and the dead-letter backlog", Args: exactArgs("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
@@ -130,7 +130,7 @@ func newQueuePurge(s *session) *cobra.Command {
 				return s.printRows(cmd.OutOrStdout(), []string{"purged"}, [][]string{{fmt.Sprint(n)}}, []proto.Message{out})
 			})
 		},
-	}
+	}, s.queueLoss)
 }
 
 func newQueueRetryDelayed(s *session) *cobra.Command {

@@ -92,12 +92,12 @@ func newUserPut(s *session) *cobra.Command {
 }
 
 func newUserDelete(s *session) *cobra.Command {
-	return &cobra.Command{
+	return s.dryRun(&cobra.Command{
 		Use: "delete NAME", Short: "Delete a user with its permissions", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) { return c.DeleteUser(ctx, args[0]) })
 		},
-	}
+	}, userLoss)
 }
 
 func newUserList(s *session) *cobra.Command {

@@ -49,12 +49,12 @@ func (s *session) change(cmd *cobra.Command, word string, call func(context.Cont
 }
 
 func newVhostDelete(s *session) *cobra.Command {
-	return &cobra.Command{
+	return s.dryRun(&cobra.Command{
 		Use: "delete NAME", Short: "Delete a vhost with all its queues and messages", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) { return c.DeleteVhost(ctx, args[0]) })
 		},
-	}
+	}, vhostLoss)
 }
 
 func newVhostList(s *session) *cobra.Command {

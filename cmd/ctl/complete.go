@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+)
+
+// completionTimeout bounds how long a shell waits for names.
+const completionTimeout = 2 * time.Second
+
+// completer lists names for the shell.
+type completer func(ctx context.Context, s *session, c *client.Client) ([]string, error)
+
+func queueNames(ctx context.Context, s *session, c *client.Client) ([]string, error) {
+	vhost := s.vhost
+	if vhost == "" {
+		vhost = "/"
+	}
+	all, err := c.ListQueues(ctx, vhost, false)
+	var names []string
+	for _, q := range all {
+		names = append(names, q.GetName())
+	}
+	return names, err
+}
+
+func exchangeNames(ctx context.Context, s *session, c *client.Client) ([]string, error) {
+	vhost := s.vhost
+	if vhost == "" {
+		vhost = "/"
+	}
+	all, err := c.ListExchanges(ctx, vhost)
+	var names []string
+	for _, x := range all {
+		if x.GetName() != "" {
+			names = append(names, x.GetName())
+		}
+	}
+	return names, err
+}
+
+func vhostNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
+	all, err := c.ListVhosts(ctx)
+	var names []string
+	for _, h := range all {
+		names = append(names, h.GetName())
+	}
+	return names, err
+}
+
+func userNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
+	all, err := c.ListUsers(ctx)
+	var names []string
+	for _, u := range all {
+		names = append(names, u.GetName())
+	}
+	return names, err
+}
+
+func nodeNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
+	st, err := c.ClusterStatus(ctx)
+	var names []string
+	for _, n := range st.GetNodes() {
+		names = append(names, n.GetId())
+	}
+	return names, err
+}
+
+// asked makes names for the shell of what the cluster says; an error means no names.
+func (s *session) asked(names completer) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if s.complete() != nil { // the flags given so far
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+		defer cancel()
+		c, err := s.dial(ctx)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer c.Close()
+		found, err := names(ctx, s, c)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		slices.Sort(found)
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// addCompletion gives every command whose arguments or flags are names the names that there are.
+func (s *session) addCompletion(root *cobra.Command) {
+	byArgument := map[string]completer{
+		"QUEUE": queueNames, "EXCHANGE": exchangeNames, "USER": userNames, "NODE": nodeNames,
+	}
+	ofNames := map[string]completer{"vhost": vhostNames, "user": userNames}
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		words := strings.Fields(cmd.Use)[1:]
+		for i := range words {
+			if words[i] == "NAME" { // of what the group of commands is about
+				words[i] = cmd.Parent().Name()
+			}
+		}
+		if cmd.ValidArgsFunction == nil && len(words) > 0 {
+			cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+				if len(args) >= len(words) {
+					return nil, cobra.ShellCompDirectiveNoFileComp
+				}
+				names := byArgument[words[len(args)]]
+				if names == nil {
+					names = ofNames[words[len(args)]]
+				}
+				if names == nil {
+					return nil, cobra.ShellCompDirectiveDefault
+				}
+				return s.asked(names)(cmd, args, typed)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+	_ = root.RegisterFlagCompletionFunc("vhost", s.asked(vhostNames)) // the flag exists
+	_ = root.RegisterFlagCompletionFunc("context", completeContexts)
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON, outputYAML}, cobra.ShellCompDirectiveNoFileComp))
+}

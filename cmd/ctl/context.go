@@ -1,0 +1,274 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+)
+
+// Where contexts are kept, and which one counts.
+const (
+	contextsEnv = "QUORATE_CONTEXTS" // the file
+	contextEnv  = "QUORATE_CONTEXT"  // the name
+	// contextsMode is that of the file: it may have passwords.
+	contextsMode    = 0o600
+	contextsDirMode = 0o700
+)
+
+// clusterContext says how to reach one cluster; what is empty is as without it.
+type clusterContext struct {
+	Addresses []string `yaml:"addresses" json:"addresses"`
+	Vhost     string   `yaml:"vhost,omitempty" json:"vhost,omitempty"`
+	User      string   `yaml:"user,omitempty" json:"user,omitempty"`
+	// PasswordFile and TokenFile have the secrets, so that this file has none.
+	PasswordFile string `yaml:"password_file,omitempty" json:"password_file,omitempty"`
+	TokenFile    string `yaml:"token_file,omitempty" json:"token_file,omitempty"`
+	TLS          bool   `yaml:"tls,omitempty" json:"tls,omitempty"`
+	CA           string `yaml:"tls_ca,omitempty" json:"tls_ca,omitempty"`
+	Cert         string `yaml:"tls_cert,omitempty" json:"tls_cert,omitempty"`
+	Key          string `yaml:"tls_key,omitempty" json:"tls_key,omitempty"`
+	ServerName   string `yaml:"tls_server_name,omitempty" json:"tls_server_name,omitempty"`
+}
+
+// contexts is the file of them.
+type contexts struct {
+	Current  string                    `yaml:"current,omitempty"`
+	Contexts map[string]clusterContext `yaml:"contexts"`
+}
+
+func contextsFile() (string, error) {
+	if name := os.Getenv(contextsEnv); name != "" {
+		return name, nil
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for contexts (%w): name a file in %s", err, contextsEnv)
+	}
+	return filepath.Join(dir, "quoratectl", "contexts.yaml"), nil
+}
+
+// readContexts returns none if there is no file, and nowhere to look for one.
+func readContexts() (*contexts, error) {
+	all := &contexts{Contexts: map[string]clusterContext{}}
+	name, err := contextsFile()
+	if err != nil {
+		return all, nil //nolint:nilerr // without a place there are no contexts
+	}
+	text, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if err := yaml.Unmarshal(text, all); err != nil {
+		return nil, usageError{fmt.Errorf("contexts in %s cannot be read: %w", name, err)}
+	}
+	if all.Contexts == nil {
+		all.Contexts = map[string]clusterContext{}
+	}
+	return all, nil
+}
+
+func (all *contexts) write() error {
+	name, err := contextsFile()
+	if err != nil {
+		return err
+	}
+	text, err := yaml.Marshal(all)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), contextsDirMode); err != nil {
+		return err
+	}
+	fresh := name + ".new"
+	if err := os.WriteFile(fresh, text, contextsMode); err != nil {
+		return err
+	}
+	return os.Rename(fresh, name)
+}
+
+func (all *contexts) get(name string) (clusterContext, error) {
+	x, ok := all.Contexts[name]
+	if !ok {
+		return x, usageError{fmt.Errorf("there is no context %q: there are %s; make one with: quoratectl context put", name,
+			strings.Join(slices.Sorted(maps.Keys(all.Contexts)), ", "))}
+	}
+	return x, nil
+}
+
+// useContext fills in what neither the command line nor the environment says.
+func (s *session) useContext() error {
+	name := s.context
+	if name == "" {
+		name = os.Getenv(contextEnv)
+	}
+	all, err := readContexts()
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		name = all.Current
+	}
+	if name == "" {
+		return nil
+	}
+	x, err := all.get(name)
+	if err != nil {
+		return err
+	}
+	if len(s.addresses) == 0 && os.Getenv(addressesEnv) == "" {
+		s.addresses = x.Addresses
+	}
+	if s.vhost == "" {
+		s.vhost = x.Vhost
+	}
+	if !s.tls && s.tlsFiles.CA == "" && s.tlsFiles.Cert == "" && s.tlsFiles.Key == "" && s.tlsFiles.ServerName == "" {
+		s.tls = x.TLS
+		s.tlsFiles.CA, s.tlsFiles.Cert, s.tlsFiles.Key, s.tlsFiles.ServerName = x.CA, x.Cert, x.Key, x.ServerName
+	}
+	if s.user != "" || s.password != "" || s.token != "" || os.Getenv(tokenEnv) != "" || os.Getenv(userEnv) != "" {
+		return nil
+	}
+	return s.loginOf(&x)
+}
+
+func (s *session) loginOf(x *clusterContext) error {
+	secret := func(name string) (string, error) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return "", usageError{err}
+		}
+		return strings.TrimRight(string(text), "\r\n"), nil
+	}
+	var err error
+	if x.TokenFile != "" {
+		s.token, err = secret(x.TokenFile)
+		return err
+	}
+	if s.user = x.User; x.PasswordFile != "" {
+		s.password, err = secret(x.PasswordFile)
+	}
+	return err
+}
+
+func newContext(s *session) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "context", Aliases: []string{"contexts"}, Short: "Keep how to reach several clusters",
+		Long: "Contexts say how to reach a cluster: addresses, vhost, login, TLS. The current one counts, or that of --context or " + contextEnv + ";\n" +
+			"flags and other variables go before it. They are kept in the file that " + contextsEnv + " names, else in the user's configuration.",
+		// What is kept is what the command line says, not what the current context adds to it.
+		PersistentPreRunE: func(*cobra.Command, []string) error { return s.checkOutput() },
+	}
+	cmd.AddCommand(newContextPut(s), newContextUse(), newContextList(s), newContextDelete())
+	return cmd
+}
+
+func newContextPut(s *session) *cobra.Command {
+	var x clusterContext
+	put := &cobra.Command{
+		Use: "put NAME", Short: "Keep addresses, vhost, login and TLS of this command line under a name", Args: exactArgs("NAME"),
+		Example: "  quoratectl context put prod -a node1:7070,node2:7070 --user ops --password-file ~/.ops --tls-ca ca.pem",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := readContexts()
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("password") || cmd.Flags().Changed("token") {
+				return usageError{errors.New("contexts keep no secrets: use --password-file or --token-file")}
+			}
+			if len(s.addresses) == 0 {
+				return usageError{errors.New("--address is missing: a context is the addresses of a cluster")}
+			}
+			x.Addresses, x.Vhost, x.User, x.TLS = s.addresses, s.vhost, s.user, s.tls
+			x.CA, x.Cert, x.Key, x.ServerName = s.tlsFiles.CA, s.tlsFiles.Cert, s.tlsFiles.Key, s.tlsFiles.ServerName
+			all.Contexts[args[0]] = x
+			if all.Current == "" {
+				all.Current = args[0]
+			}
+			return all.write()
+		},
+	}
+	put.Flags().StringVar(&x.PasswordFile, "password-file", "", "file with the user's password")
+	put.Flags().StringVar(&x.TokenFile, "token-file", "", "file with a token, instead of user and password")
+	return put
+}
+
+func newContextUse() *cobra.Command {
+	return &cobra.Command{
+		Use: "use NAME", Short: "Make a context the current one", Args: exactArgs("NAME"), ValidArgsFunction: completeContexts,
+		RunE: func(_ *cobra.Command, args []string) error {
+			all, err := readContexts()
+			if err != nil {
+				return err
+			}
+			if _, err := all.get(args[0]); err != nil {
+				return err
+			}
+			all.Current = args[0]
+			return all.write()
+		},
+	}
+}
+
+func newContextDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete NAME", Short: "Forget a context", Args: exactArgs("NAME"), ValidArgsFunction: completeContexts,
+		RunE: func(_ *cobra.Command, args []string) error {
+			all, err := readContexts()
+			if err != nil {
+				return err
+			}
+			if _, err := all.get(args[0]); err != nil {
+				return err
+			}
+			delete(all.Contexts, args[0])
+			if all.Current == args[0] {
+				all.Current = ""
+			}
+			return all.write()
+		},
+	}
+}
+
+func newContextList(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List contexts; * is the current one", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := readContexts()
+			if err != nil {
+				return err
+			}
+			if s.output != outputTable {
+				return s.encode(cmd.OutOrStdout(), all.Contexts)
+			}
+			var rows [][]string
+			for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+				x := all.Contexts[name]
+				mark := ""
+				if name == all.Current {
+					mark = "*"
+				}
+				rows = append(rows, []string{mark, name, strings.Join(x.Addresses, ","), x.Vhost, x.User})
+			}
+			return s.printRows(cmd.OutOrStdout(), []string{"", "name", "addresses", "vhost", "user"}, rows, nil)
+		},
+	}
+}
+
+func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	all, err := readContexts()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(all.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}

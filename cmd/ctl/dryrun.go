@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// dryRun adds --dry-run to a command that destroys: then told says what would go, and
+// nothing is changed. told fails if there is nothing to destroy, or the cluster would
+// refuse it.
+func (s *session) dryRun(cmd *cobra.Command, told func(context.Context, *client.Client, []string) (string, error)) *cobra.Command {
+	var only bool
+	cmd.Flags().BoolVar(&only, "dry-run", false, "print what would be destroyed and do nothing")
+	destroy := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !only {
+			return destroy(cmd, args)
+		}
+		return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+			text, err := told(ctx, c, args)
+			if err == nil {
+				printf(cmd.OutOrStdout(), "dry run: %s; nothing was done\n", text)
+			}
+			return err
+		})
+	}
+	return cmd
+}
+
+func (s *session) queueLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
+	q, err := c.GetQueue(ctx, s.vhost, args[0])
+	if err != nil {
+		return "", err
+	}
+	n := q.GetStats()
+	if n == nil {
+		return fmt.Sprintf("queue %q has no leader that can be asked: how many messages it holds is not known", args[0]), nil
+	}
+	return fmt.Sprintf("queue %q holds %d ready messages, %d unacknowledged, %d in its dead-letter backlog, and has %d consumers",
+		args[0], n.GetMessagesReady(), n.GetMessagesUnacknowledged(), n.GetMessagesDlx(), n.GetConsumers()), nil
+}
+
+func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
+	all, err := c.ListBindings(ctx, s.vhostOrDefault())
+	if err != nil {
+		return "", err
+	}
+	exchanges, err := c.ListExchanges(ctx, s.vhostOrDefault())
+	if err != nil {
+		return "", err
+	}
+	known, bindings := false, 0
+	for _, x := range exchanges {
+		known = known || x.GetName() == args[0]
+	}
+	for _, b := range all {
+		if b.GetSource() == args[0] || b.GetDestinationType() == brokerv1.DestinationType_DESTINATION_TYPE_EXCHANGE && b.GetDestination() == args[0] {
+			bindings++
+		}
+	}
+	if !known {
+		return "", fmt.Errorf("exchange %q does not exist", args[0])
+	}
+	return fmt.Sprintf("exchange %q has %d bindings, which go with it", args[0], bindings), nil
+}
+
+func vhostLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
+	all, err := c.ListVhosts(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, h := range all {
+		if h.GetName() != args[0] {
+			continue
+		}
+		if h.GetProtectedFromDeletion() {
+			return "", fmt.Errorf("vhost %q is protected from deletion", args[0])
+		}
+		return fmt.Sprintf("vhost %q has %d queues, which go with their messages", args[0], h.GetQueues()), nil
+	}
+	return "", fmt.Errorf("vhost %q does not exist", args[0])
+}
+
+func userLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
+	all, err := c.ListUsers(ctx)
+	if err != nil {
+		return "", err
+	}
+	may, err := c.ListPermissions(ctx, "", args[0])
+	if err != nil {
+		return "", err
+	}
+	for _, u := range all {
+		if u.GetName() == args[0] {
+			return fmt.Sprintf("user %q has permissions in %d vhosts, which go with it", args[0], len(may)), nil
+		}
+	}
+	return "", fmt.Errorf("user %q does not exist", args[0])
+}
+
+// policyLoss tells what a policy is in force for.
+func (s *session) policyLoss(operator *bool) func(context.Context, *client.Client, []string) (string, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
+		all, err := c.ListPolicies(ctx, s.vhostOrDefault())
+		if err != nil {
+			return "", err
+		}
+		known := false
+		for _, p := range all {
+			known = known || p.GetName() == args[0] && p.GetOperator() == *operator
+		}
+		if !known {
+			return "", fmt.Errorf("policy %q does not exist", args[0])
+		}
+		queues, err := c.ListQueues(ctx, s.vhostOrDefault(), false)
+		if err != nil {
+			return "", err
+		}
+		in := func(q *brokerv1.Queue) bool {
+			if *operator {
+				return q.GetOperatorPolicy() == args[0]
+			}
+			return q.GetPolicy() == args[0]
+		}
+		n := 0
+		for _, q := range queues {
+			if in(q) {
+				n++
+			}
+		}
+		return fmt.Sprintf("policy %q is in force for %d queues, which go back to what was there before", args[0], n), nil
+	}
+}
+
+// vhostOrDefault is the vhost that a call without one means.
+func (s *session) vhostOrDefault() string {
+	if s.vhost == "" {
+		return "/"
+	}
+	return s.vhost
+}
