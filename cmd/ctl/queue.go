@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -22,6 +23,7 @@ func newQueue(s *session) *cobra.Command {
 
 func newQueueDeclare(s *session) *cobra.Command {
 	var arguments []string
+	var q client.Queue
 	cmd := &cobra.Command{
 		Use:     "declare QUEUE",
 		Short:   "Make a queue unless it exists",
@@ -33,7 +35,8 @@ func newQueueDeclare(s *session) *cobra.Command {
 				return err
 			}
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				r, err := c.DeclareQueue(ctx, client.Queue{Vhost: s.vhost, Name: args[0], Arguments: table})
+				q.Vhost, q.Name, q.Arguments = s.vhost, args[0], table
+				r, err := c.DeclareQueue(ctx, q)
 				if err != nil {
 					return err
 				}
@@ -41,12 +44,29 @@ func newQueueDeclare(s *session) *cobra.Command {
 					printf(cmd.ErrOrStderr(), "warning: %s\n", w)
 				}
 				row := []string{r.GetName(), fmt.Sprint(r.GetCreated()), fmt.Sprint(r.GetMessageCount()), fmt.Sprint(r.GetConsumerCount())}
-				return s.printRows(cmd.OutOrStdout(), []string{"queue", "created", "ready", "consumers"}, [][]string{row}, []proto.Message{r})
+				err = s.printRows(cmd.OutOrStdout(), []string{"queue", "created", "ready", "consumers"}, [][]string{row}, []proto.Message{r})
+				if q.Exclusive && err == nil {
+					return holdConnection(cmd.Context(), c)
+				}
+				return err
 			})
 		},
 	}
 	cmd.Flags().StringSliceVarP(&arguments, "argument", "x", nil, "name=value, repeatable")
+	cmd.Flags().BoolVar(&q.Transient, "transient", false, "let it end with the process of the node that is asked; makes it a classic queue")
+	cmd.Flags().BoolVar(&q.AutoDelete, "auto-delete", false, "let it end with its last consumer; makes it a classic queue")
+	cmd.Flags().BoolVar(&q.Exclusive, "exclusive", false, "keep it to this command, which waits until it is interrupted and ends the queue then; makes it a classic queue")
 	return cmd
+}
+
+// holdConnection waits until the user has enough of an exclusive queue, or it is lost.
+func holdConnection(ctx context.Context, c *client.Client) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-c.ConnectionLost():
+		return errors.New("the connection was lost, and the queue with it")
+	}
 }
 
 func queueRow(q *brokerv1.Queue) []string {
