@@ -55,6 +55,7 @@ func denials() map[string]denial {
 		"Admin/WatchOperation":  tag(&brokerv1.WatchOperationRequest{Id: "node-0/1/1"}),
 		"Admin/CancelOperation": tag(&brokerv1.CancelOperationRequest{Id: "node-0/1/1"}),
 
+		"Admin/RetryDelayed":       right(&brokerv1.RetryDelayedRequest{Queue: "q"}),
 		"Admin/TransferLeadership": tag(&brokerv1.TransferLeadershipRequest{Queue: "q"}),
 		"Admin/Drain":              tag(&brokerv1.DrainRequest{}),
 		"Admin/GrowQueues":         tag(&brokerv1.GrowQueuesRequest{}),
@@ -74,9 +75,9 @@ func denials() map[string]denial {
 
 		"Messages/Peek":              right(&brokerv1.PeekRequest{Queue: "q"}),
 		"Messages/DeleteMessages":    right(&brokerv1.DeleteMessagesRequest{Job: job}),
-		"Messages/MoveMessages":      right(&brokerv1.MoveMessagesRequest{Job: job}),
+		"Messages/MoveMessages":      right(&brokerv1.MoveMessagesRequest{Job: job, ToQueue: "q"}),
 		"Messages/RedriveMessages":   right(&brokerv1.RedriveMessagesRequest{Job: job}),
-		"Messages/ExplainRouting":    {&brokerv1.ExplainRoutingRequest{}, ok, allowed},
+		"Messages/ExplainRouting":    {&brokerv1.ExplainRoutingRequest{}, ok, access},
 		"Messages/ExplainDeadLetter": right(&brokerv1.ExplainDeadLetterRequest{Queue: "q"}),
 
 		"Access/PutVhost":             tag(&brokerv1.PutVhostRequest{Vhost: &brokerv1.Vhost{Name: "new"}}),
