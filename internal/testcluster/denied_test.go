@@ -55,7 +55,7 @@ func denials() map[string]denial {
 		"Admin/WatchOperation":  tag(&brokerv1.WatchOperationRequest{Id: "node-0/1/1"}),
 		"Admin/CancelOperation": tag(&brokerv1.CancelOperationRequest{Id: "node-0/1/1"}),
 
-		"Admin/RetryDelayed":       right(&brokerv1.RetryDelayedRequest{Queue: "q"}),
+		"Admin/RetryDelayed":       right(&brokerv1.RetryDelayedRequest{Name: "q"}),
 		"Admin/TransferLeadership": tag(&brokerv1.TransferLeadershipRequest{Queue: "q"}),
 		"Admin/Drain":              tag(&brokerv1.DrainRequest{}),
 		"Admin/GrowQueues":         tag(&brokerv1.GrowQueuesRequest{}),

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -33,6 +34,13 @@ const (
 	pollEvery       = 5 * time.Millisecond
 	certificateLife = time.Hour
 	clusterName     = "test"
+)
+
+// Ports below those that the kernel gives to outgoing connections, which could take a port
+// before its node listens, or while it is killed; and below those of package chaos.
+const (
+	lowPort, highPort = 10000, 20000
+	portTries         = 200
 )
 
 // logEnv names the variable that makes the nodes log to the standard error.
@@ -86,9 +94,18 @@ func StartTLS(t testing.TB, n int) *Cluster {
 func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, dir: t.TempDir(), authority: a, broker: cfg}
+	taken := map[string]bool{}
+	address := func() string {
+		addr := freeAddr(t)
+		for taken[addr] {
+			addr = freeAddr(t)
+		}
+		taken[addr] = true
+		return addr
+	}
 	for i := range n {
 		c.nodes = append(c.nodes, &node{
-			name: id.NodeID("node-" + strconv.Itoa(i)), gossip: freeAddr(t), peers: freeAddr(t), clients: freeAddr(t),
+			name: id.NodeID("node-" + strconv.Itoa(i)), gossip: address(), peers: address(), clients: address(),
 		})
 	}
 	t.Cleanup(func() {
@@ -108,27 +125,28 @@ func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Clus
 // freeAddr returns a loopback address that is free for TCP and UDP.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	var lc net.ListenConfig
-	for range 100 {
-		l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for range portTries {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowPort+rand.IntN(highPort-lowPort)))
+		if free(addr) {
+			return addr
 		}
-		addr := l.Addr().String()
-		p, err := lc.ListenPacket(t.Context(), "udp", addr)
-		if cerr := l.Close(); cerr != nil {
-			t.Fatal(cerr)
-		}
-		if err != nil {
-			continue
-		}
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return addr
 	}
-	t.Fatal("no free address")
+	t.Fatalf("no free port in %d tries between %d and %d", portTries, lowPort, highPort)
 	return ""
+}
+
+func free(addr string) bool {
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return false
+	}
+	p, err := lc.ListenPacket(context.Background(), "udp", addr)
+	if err != nil {
+		_ = l.Close() // it is not free anyway
+		return false
+	}
+	return errors.Join(l.Close(), p.Close()) == nil
 }
 
 // Addrs returns the addresses for clients, node by node.
@@ -270,12 +288,12 @@ func (c *Cluster) material(n id.NodeID) func() (tls.Certificate, *x509.CertPool)
 	return func() (tls.Certificate, *x509.CertPool) { return own, pool }
 }
 
-func (c *Cluster) listen(addr string) net.Listener {
+func (c *Cluster) listen(addr string) (l net.Listener) {
 	c.t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), "tcp", addr)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	// Another test may be looking whether this port is free.
+	Poll(c.t, "listening on "+addr, func() (err error) {
+		l, err = new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
+		return err
+	})
 	return l
 }
