@@ -41,7 +41,9 @@ func TestDeclareClassic(t *testing.T) {
 	holding, interrupt := context.WithCancel(t.Context())
 	var o, e shared
 	ended := make(chan int)
-	go func() { ended <- run(holding, []string{"-a", c.Addrs()[0], "queue", "declare", "mine", "--exclusive"}, &o, &e) }()
+	go func() {
+		ended <- run(holding, []string{"-a", c.Addrs()[0], "queue", "declare", "mine", "--exclusive"}, &o, &e)
+	}()
 	testcluster.Poll(t, "the exclusive queue is there", func() error {
 		if !strings.Contains(o.String(), "mine") {
 			return fmt.Errorf("%q %q", o.String(), e.String())
