@@ -70,6 +70,8 @@ func denials() map[string]denial {
 		"Policies/DeletePolicy": tag(&brokerv1.DeletePolicyRequest{Name: "p"}),
 		"Policies/ListPolicies": {&brokerv1.ListPoliciesRequest{Vhost: "/"}, ok, access},
 
+		"Events/WatchEvents": {&brokerv1.WatchEventsRequest{Vhost: "/"}, ok, access},
+
 		"Definitions/ExportDefinitions": tag(&brokerv1.ExportDefinitionsRequest{}),
 		"Definitions/ImportDefinitions": tag(&brokerv1.ImportDefinitionsRequest{}),
 

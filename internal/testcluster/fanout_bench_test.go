@@ -42,7 +42,7 @@ func publishAll(b *testing.B, x *client.Client, exchange string, queues int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer p.Close(b.Context())
+	defer func() { _ = p.Close(b.Context()) }() // its messages are confirmed
 	m := client.Message{Exchange: exchange, Body: make([]byte, 100), Mandatory: true}
 	// The first one waits until its node knows all bindings.
 	for {
