@@ -192,13 +192,22 @@ func lost(c *deadletter.Copier) (n uint64) {
 	return n
 }
 
-// BacklogTrouble implements cluster.Leaders: why the forwarder waits (ST-1).
-func (b *Broker) BacklogTrouble(q *cluster.Led) string {
+// DeadLetters implements cluster.Leaders (ST-1, DL-52).
+func (b *Broker) DeadLetters(q *cluster.Led) (d cluster.DeadLetters) {
 	l := &b.leaders
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if x := l.led[q.UID()]; x != nil && x.q == q && x.forwarder != nil {
-		return x.forwarder.Stats().LastError
+	x := l.led[q.UID()]
+	if x == nil || x.q != q {
+		return d
 	}
-	return ""
+	if x.forwarder != nil {
+		s := x.forwarder.Stats()
+		d.BacklogTrouble, d.Waiting, d.Retries = s.LastError, s.Waiting.ByWord(), s.Retries.ByWord()
+	}
+	if x.copier != nil {
+		s := x.copier.Stats()
+		d.Lost = s.Lost.ByWord()
+	}
+	return d
 }

@@ -57,6 +57,18 @@ type QueueStats struct {
 	DeadLettered                              map[string]uint64 // by reason
 	DeadLetterConfirmed                       uint64            // dead letters that all their targets have
 	LastDeadLetterError                       string            // why the backlog waits; empty: it does not
+
+	DeadLetters        cluster.DeadLetters
+	Discarded          []Discarded
+	OldestBacklogAgeMs uint64 // since the first message of the backlog came there; 0: none
+	Abandoned          uint64 // dead letters dropped at the end of at-least-once (DL-27)
+	AbandonedBytes     uint64
+}
+
+// Discarded counts discarded messages of a reason, by the strategy that was in force (DL-52).
+type Discarded struct {
+	Reason, Strategy string
+	Count            uint64
 }
 
 // RaftStats are a queue's Raft figures on its leader.
@@ -132,6 +144,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	}
 	q.Stats = queueStats(&s.Overview)
 	q.Stats.DeadLetterConfirmed, q.Stats.LastDeadLetterError = s.Overview.Confirmed, s.BacklogTrouble
+	q.Stats.DeadLetters = s.DeadLetters
 	if g := s.Group; g != nil {
 		q.Raft = &RaftStats{
 			Term: g.GetTerm(), CommitIndex: g.GetCommitIndex(), AppliedIndex: g.GetAppliedIndex(),
@@ -165,17 +178,32 @@ func queueStats(o *quorumq.Overview) *QueueStats {
 		Enqueued: o.Enqueued, Refused: o.Refused, Delivered: o.Delivered, Redelivered: o.Redelivered,
 		Settled: o.Settled, ReturnedTotal: o.ReturnedTotal, Expired: o.Expired, Dropped: o.Dropped,
 		DeliveryLimitHits: o.DeliveryLimitHits, DedupHits: o.Dedup,
-		DeadLettered: make(map[string]uint64),
+		DeadLettered: make(map[string]uint64), Abandoned: o.Abandoned, AbandonedBytes: o.AbandonedBytes,
 	}
 	if o.OldestReady > 0 && o.Now > o.OldestReady {
 		s.OldestMessageAgeMs = uint64(o.Now - o.OldestReady)
 	}
+	if o.OldestBacklog > 0 && o.Now > o.OldestBacklog {
+		s.OldestBacklogAgeMs = uint64(o.Now - o.OldestBacklog)
+	}
+	s.Discarded = discardedOf(o)
 	for r := quorumq.ReasonRejected; r <= quorumq.ReasonDeliveryLimit; r++ {
 		if n := o.DeadLettered[r]; n > 0 {
 			s.DeadLettered[r.String()] = n
 		}
 	}
 	return s
+}
+
+func discardedOf(o *quorumq.Overview) (out []Discarded) {
+	for mode, strategy := range [...]string{"disabled", "at_most_once", "at_least_once"} {
+		for r := quorumq.ReasonRejected; r <= quorumq.ReasonDeliveryLimit; r++ {
+			if n := o.Discarded[mode][r]; n > 0 {
+				out = append(out, Discarded{Reason: r.String(), Strategy: strategy, Count: n})
+			}
+		}
+	}
+	return out
 }
 
 // Bounds of a page of queues.

@@ -69,7 +69,8 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does
 	}
 	if l := q.led.Load(); l != nil {
-		out.BacklogTrouble = s.c.cfg.Leaders.BacklogTrouble(l)
+		d := s.c.cfg.Leaders.DeadLetters(l)
+		out.BacklogTrouble, out.Waiting, out.Retries, out.Lost = d.BacklogTrouble, d.Waiting, d.Retries, d.Lost
 	}
 	return withOverview(out, &o)
 }

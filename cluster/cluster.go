@@ -94,9 +94,9 @@ type Leaders interface {
 	// Copies hands over at-most-once dead letters, in order (DL-11). The slice is the
 	// receiver's.
 	Copies(q *Led, d []quorumq.Discarded)
-	// BacklogTrouble tells why the queue's backlog waits, "" if it does not. It may be
+	// DeadLetters tells what has come of the queue's dead letters in this term. It may be
 	// called at any time between Leading and Ceased.
-	BacklogTrouble(q *Led) string
+	DeadLetters(q *Led) DeadLetters
 }
 
 // Errors that callers decide on. Each is wrapped with the queue and what to do.
@@ -154,6 +154,13 @@ type QueueStatus struct {
 	Members  []id.NodeID
 	Online   []id.NodeID
 	Group    *nodev1.GroupStatus
-	// BacklogTrouble tells why the dead-letter backlog waits; "": it does not.
-	BacklogTrouble string
+	DeadLetters
+}
+
+// DeadLetters is what has come of a queue's dead letters in a term of its leader (DL-52).
+type DeadLetters struct {
+	BacklogTrouble string            // why the backlog waits; "": it does not
+	Waiting        map[string]uint64 // letters that cannot go on now, by cause
+	Retries        map[string]uint64 // attempts that failed, by cause
+	Lost           map[string]uint64 // at-most-once copies that no target took, by cause (DL-10)
 }

@@ -70,7 +70,9 @@ func (r *recorder) Copies(_ *Led, d []quorumq.Discarded) {
 	r.copies = append(r.copies, d...)
 }
 
-func (r *recorder) BacklogTrouble(*Led) string { return "as recorded" }
+func (r *recorder) DeadLetters(*Led) DeadLetters {
+	return DeadLetters{BacklogTrouble: "as recorded", Waiting: map[string]uint64{"full": 2}}
+}
 
 func (r *recorder) get(q id.QueueUID) *Led {
 	r.mu.Lock()

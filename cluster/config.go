@@ -154,4 +154,4 @@ func (noLeaders) Leading(*Led)                     {}
 func (noLeaders) Ceased(*Led)                      {}
 func (noLeaders) Backlog(*Led)                     {}
 func (noLeaders) Copies(*Led, []quorumq.Discarded) {}
-func (noLeaders) BacklogTrouble(*Led) string       { return "" }
+func (noLeaders) DeadLetters(*Led) DeadLetters     { return DeadLetters{} }

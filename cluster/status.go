@@ -85,7 +85,10 @@ func (c *Cluster) statusOf(ctx context.Context, q id.QueueUID, kept bool) (Queue
 		if err := json.Unmarshal(r.GetOverview(), &out.Overview); err != nil {
 			return "", fmt.Errorf("overview from node %q: %w", to, err)
 		}
-		out.Group, out.Leader, out.BacklogTrouble = r.GetGroup(), to, r.GetBacklogTrouble()
+		out.Group, out.Leader = r.GetGroup(), to
+		out.DeadLetters = DeadLetters{
+			BacklogTrouble: r.GetBacklogTrouble(), Waiting: r.GetWaiting(), Retries: r.GetRetries(), Lost: r.GetLost(),
+		}
 		return "", nil
 	})
 	if err != nil {

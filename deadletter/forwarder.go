@@ -33,11 +33,11 @@ type Forwarder struct {
 
 // Stats are a forwarder's figures since its start (ST-2).
 type Stats struct {
-	Confirmed uint64         // dead letters that every target has
-	Repeats   uint64         // letters that a target had already
-	Retries   [causes]uint64 // attempts that failed, by Cause
-	Waiting   [causes]uint64 // letters that wait now, by Cause
-	LastError string         // why letters wait; empty if none does
+	Confirmed uint64 // dead letters that every target has
+	Repeats   uint64 // letters that a target had already
+	Retries   Causes // attempts that failed, by Cause
+	Waiting   Causes // letters that wait now, by Cause
+	LastError string // why letters wait; empty if none does
 }
 
 // warning is what a log line is written for once.
@@ -135,7 +135,7 @@ func (f *Forwarder) rest() bool {
 		return false
 	}
 	f.running = false
-	f.stats.Waiting = [causes]uint64{}
+	f.stats.Waiting = Causes{}
 	f.unblocked()
 	return true
 }

@@ -35,8 +35,8 @@ type Copier struct {
 
 // CopyStats are a copier's figures since its start.
 type CopyStats struct {
-	Sent uint64         // copies that their target took
-	Lost [causes]uint64 // copies that were lost, by Cause (DL-10)
+	Sent uint64 // copies that their target took
+	Lost Causes // copies that were lost, by Cause (DL-10)
 }
 
 // NewCopier returns a copier that waits for Add. The Config must be valid.

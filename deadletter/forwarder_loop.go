@@ -37,7 +37,7 @@ type forwarding struct {
 
 	letters []*letter // ascending by number
 	gone    int       // of them that are gone
-	waiting [causes]uint64
+	waiting Causes
 	lanes   map[id.QueueUID]*lane
 	loaded  quorumq.Seq // highest number that was loaded
 	settled quorumq.Seq // all up to here have left the backlog

@@ -84,6 +84,20 @@ const (
 	causes
 )
 
+// Causes counts something for each Cause.
+type Causes [causes]uint64
+
+// ByWord returns the counts that are not 0, by the causes' words.
+func (c *Causes) ByWord() map[string]uint64 {
+	out := make(map[string]uint64)
+	for i, n := range c {
+		if n > 0 {
+			out[Cause(i).String()] = n
+		}
+	}
+	return out
+}
+
 // String returns the word used in logs and metrics.
 func (c Cause) String() string {
 	words := [causes]string{

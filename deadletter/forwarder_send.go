@@ -280,7 +280,7 @@ func (r *forwarding) publishWaiting() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Waiting = waiting
-	if waiting == [causes]uint64{} && r.settles == 0 {
+	if waiting == (Causes{}) && r.settles == 0 {
 		r.unblocked()
 	}
 }

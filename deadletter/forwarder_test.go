@@ -256,7 +256,7 @@ func TestForwarderMatrix(t *testing.T) {
 						t.Errorf("queue %s has %q, want %q", name, got, want)
 					}
 				}
-				if s := f.Stats(); w.backlog(source) != 0 || s.LastError != "" || s.Waiting != ([causes]uint64{}) {
+				if s := f.Stats(); w.backlog(source) != 0 || s.LastError != "" || s.Waiting != (Causes{}) {
 					t.Errorf("backlog %d, stats %+v", w.backlog(source), s)
 				}
 				f.Close()

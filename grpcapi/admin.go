@@ -115,6 +115,12 @@ func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
 		DeadLettered: s.DeadLettered, DeadLetterDedupHits: s.DedupHits,
 		DeadLetterConfirmed: s.DeadLetterConfirmed, LastDeadLetterError: valid(s.LastDeadLetterError),
 	}
+	d := &s.DeadLetters
+	out.DeadLettersWaiting, out.DeadLetterRetries, out.DeadLettersLost = d.Waiting, d.Retries, d.Lost
+	out.OldestDeadLetterAgeMs, out.DeadLettersDropped, out.DeadLetterBytesDropped = s.OldestBacklogAgeMs, s.Abandoned, s.AbandonedBytes
+	for _, x := range s.Discarded {
+		out.Discarded = append(out.Discarded, &brokerv1.Discarded{Reason: x.Reason, Strategy: x.Strategy, Count: x.Count})
+	}
 	for level, n := range s.ReadyByPriority {
 		if n > 0 {
 			out.MessagesByPriority[uint32(level)] = n

@@ -3162,6 +3162,11 @@ type QueueStatusResponse struct {
 	Leader   string       `protobuf:"bytes,4,opt,name=leader,proto3" json:"leader,omitempty"`
 	// BacklogTrouble tells why the dead-letter backlog waits; empty if it does not.
 	BacklogTrouble string `protobuf:"bytes,5,opt,name=backlog_trouble,json=backlogTrouble,proto3" json:"backlog_trouble,omitempty"`
+	// Waiting, retries and lost count letters of the backlog that wait, attempts that failed, and
+	// copies sent at most once that no target took, by cause and in this term.
+	Waiting map[string]uint64 `protobuf:"bytes,12,rep,name=waiting,proto3" json:"waiting,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Retries map[string]uint64 `protobuf:"bytes,13,rep,name=retries,proto3" json:"retries,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Lost    map[string]uint64 `protobuf:"bytes,14,rep,name=lost,proto3" json:"lost,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Joined is the change of members by which this member began to join; 0: it is of the
 	// queue's declaration.
 	Joined uint64 `protobuf:"varint,6,opt,name=joined,proto3" json:"joined,omitempty"`
@@ -3239,6 +3244,27 @@ func (x *QueueStatusResponse) GetBacklogTrouble() string {
 		return x.BacklogTrouble
 	}
 	return ""
+}
+
+func (x *QueueStatusResponse) GetWaiting() map[string]uint64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return nil
+}
+
+func (x *QueueStatusResponse) GetRetries() map[string]uint64 {
+	if x != nil {
+		return x.Retries
+	}
+	return nil
+}
+
+func (x *QueueStatusResponse) GetLost() map[string]uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return nil
 }
 
 func (x *QueueStatusResponse) GetJoined() uint64 {
@@ -5596,19 +5622,31 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x03due\x18\x15 \x01(\x03R\x03due\">\n" +
 	"\x12QueueStatusRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x12\n" +
-	"\x04kept\x18\x02 \x01(\bR\x04kept\"\xd0\x02\n" +
+	"\x04kept\x18\x02 \x01(\bR\x04kept\"\xdf\x05\n" +
 	"\x13QueueStatusResponse\x12!\n" +
 	"\fhas_overview\x18\x01 \x01(\bR\vhasOverview\x12\x1a\n" +
 	"\boverview\x18\x02 \x01(\fR\boverview\x122\n" +
 	"\x05group\x18\x03 \x01(\v2\x1c.quorate.node.v1.GroupStatusR\x05group\x12\x16\n" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\x12'\n" +
-	"\x0fbacklog_trouble\x18\x05 \x01(\tR\x0ebacklogTrouble\x12\x16\n" +
+	"\x0fbacklog_trouble\x18\x05 \x01(\tR\x0ebacklogTrouble\x12K\n" +
+	"\awaiting\x18\f \x03(\v21.quorate.node.v1.QueueStatusResponse.WaitingEntryR\awaiting\x12K\n" +
+	"\aretries\x18\r \x03(\v21.quorate.node.v1.QueueStatusResponse.RetriesEntryR\aretries\x12B\n" +
+	"\x04lost\x18\x0e \x03(\v2..quorate.node.v1.QueueStatusResponse.LostEntryR\x04lost\x12\x16\n" +
 	"\x06joined\x18\x06 \x01(\x04R\x06joined\x125\n" +
 	"\x06change\x18\a \x01(\v2\x1d.quorate.node.v1.MemberChangeR\x06change\x12\x16\n" +
 	"\x06voters\x18\b \x03(\tR\x06voters\x12\x1e\n" +
 	"\n" +
 	"hibernated\x18\t \x01(\bR\n" +
-	"hibernated\"\x8a\x01\n" +
+	"hibernated\x1a:\n" +
+	"\fWaitingEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a:\n" +
+	"\fRetriesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a7\n" +
+	"\tLostEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x8a\x01\n" +
 	"\fMemberChange\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x12\n" +
@@ -5800,7 +5838,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 71)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
@@ -5875,6 +5913,9 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*UsageRequest)(nil),               // 70: quorate.node.v1.UsageRequest
 	(*UsageResponse)(nil),              // 71: quorate.node.v1.UsageResponse
 	nil,                                // 72: quorate.node.v1.BeatHello.IdentityEntry
+	nil,                                // 73: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 74: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 75: quorate.node.v1.QueueStatusResponse.LostEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -5918,60 +5959,63 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	37, // 38: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	34, // 39: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
 	47, // 40: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	40, // 41: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
-	47, // 42: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	43, // 43: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	57, // 44: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
-	44, // 45: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	1,  // 46: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
-	44, // 47: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	51, // 48: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
-	54, // 49: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	56, // 50: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	60, // 51: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	60, // 52: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	65, // 53: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
-	60, // 54: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	60, // 55: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	2,  // 56: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	19, // 57: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	29, // 58: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	31, // 59: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	38, // 60: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	33, // 61: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	41, // 62: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	53, // 63: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	50, // 64: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	48, // 65: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	58, // 66: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	61, // 67: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	66, // 68: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	68, // 69: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	63, // 70: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	45, // 71: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	70, // 72: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	3,  // 73: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	21, // 74: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	30, // 75: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	32, // 76: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	39, // 77: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	36, // 78: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	42, // 79: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	55, // 80: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	52, // 81: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	49, // 82: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	59, // 83: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	62, // 84: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	67, // 85: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	69, // 86: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	64, // 87: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	46, // 88: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	71, // 89: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	73, // [73:90] is the sub-list for method output_type
-	56, // [56:73] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	73, // 41: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	74, // 42: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	75, // 43: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	40, // 44: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
+	47, // 45: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	43, // 46: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	57, // 47: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	44, // 48: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
+	1,  // 49: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
+	44, // 50: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	51, // 51: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	54, // 52: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	56, // 53: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	60, // 54: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	60, // 55: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	65, // 56: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
+	60, // 57: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	60, // 58: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	2,  // 59: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	19, // 60: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	29, // 61: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	31, // 62: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	38, // 63: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	33, // 64: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	41, // 65: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	53, // 66: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	50, // 67: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	48, // 68: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	58, // 69: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	61, // 70: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	66, // 71: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	68, // 72: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	63, // 73: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	45, // 74: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	70, // 75: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	3,  // 76: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	21, // 77: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	30, // 78: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	32, // 79: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	39, // 80: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	36, // 81: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	42, // 82: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	55, // 83: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	52, // 84: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	49, // 85: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	59, // 86: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	62, // 87: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	67, // 88: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	69, // 89: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	64, // 90: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	46, // 91: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	71, // 92: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	76, // [76:93] is the sub-list for method output_type
+	59, // [59:76] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -6007,7 +6051,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   71,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

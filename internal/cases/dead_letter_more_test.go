@@ -1,0 +1,120 @@
+package cases
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/client"
+)
+
+// DL-43.
+func TestT330(t *testing.T) {
+	k := begin(t, "cycles are allowed by choice, and bounded by hops")
+	round := args{"x-message-ttl": 20, "x-dead-letter-exchange": "", "x-dead-letter-cycle": "allow", "x-dead-letter-max-hops": 3}
+	lost := k.queue("lost", round)
+	k.publish(lost, "m")
+	k.eventually("it has died four times and is gone", func() error {
+		if s := k.stats(lost); s.GetDeadLettered()["expired"] != 4 || s.GetMessages() != 0 {
+			return fmt.Errorf("deaths %v, %d messages", s.GetDeadLettered(), s.GetMessages())
+		}
+		return nil
+	})
+	for name, v := range alo() {
+		round[name] = v
+	}
+	kept := k.queue("kept", round)
+	k.publish(kept, "m")
+	k.trouble(kept, "died 4 times")
+	k.backlog(kept, 1)
+	k.eventually("the cause is counted", func() error {
+		if n := k.stats(kept).GetDeadLettersWaiting()["max_hops"]; n != 1 {
+			return fmt.Errorf("%d letters wait for it", n)
+		}
+		return nil
+	})
+	for q, want := range map[string]string{lost: "expired at_most_once 4", kept: "expired at_least_once 4"} { // DL-52
+		var got []string
+		for _, d := range k.stats(q).GetDiscarded() {
+			got = append(got, fmt.Sprint(d.GetReason(), " ", d.GetStrategy(), " ", d.GetCount()))
+		}
+		k.same("discarded", got, []string{want})
+	}
+	// More is allowed, and somewhere to go: a policy cannot raise an argument.
+	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: kept, Arguments: args{"x-dead-letter-max-hops": 4}})
+	k.class("other hops", err, client.PreconditionFailed)
+	_, err = k.client.DeclareQueue(k.ctx, client.Queue{Name: k.name("bad"), Arguments: args{"x-dead-letter-max-hops": 0}})
+	k.class("no hops", err, client.PreconditionFailed)
+}
+
+// trouble waits until a queue says so about its backlog.
+func (k *kase) trouble(queue, want string) {
+	k.Helper()
+	k.eventually("why dead letters of "+queue+" wait", func() error {
+		if text := k.stats(queue).GetLastDeadLetterError(); !strings.Contains(text, want) {
+			return fmt.Errorf("it says %q", text)
+		}
+		return nil
+	})
+}
+
+// DL-27.
+func TestT331(t *testing.T) {
+	k := begin(t, "the end of at-least-once keeps the backlog, or drops it where that is asked for")
+	x, d := k.exchange("x", "fanout", client.Exchange{}), k.queue("d", nil)
+	for _, way := range []string{"drop", "drain"} {
+		q := k.queue(way, args{
+			"x-dead-letter-exchange": x, "x-dead-letter-strategy": "at-least-once", "x-overflow": "reject-publish", "x-dead-letter-on-switch": way,
+		})
+		k.publish(q, "1", "2")
+		for range 2 {
+			k.settle(k.get(q, false), reject)
+		}
+		k.backlog(q, 2)
+		k.policy(way, args{"overflow": "drop-head"}, func(p *client.Policy) { p.Pattern, p.Operator = "^"+q+"$", true })
+		var left uint64
+		k.eventually("it is sent at most once", func() error {
+			left = k.stats(q).GetMessagesDlx()
+			k.publish(q, "lost")
+			k.settle(k.get(q, false), reject)
+			if k.stats(q).GetMessagesDlx() > left {
+				return errNotYet
+			}
+			return nil
+		})
+		if way == "drop" {
+			k.backlog(q, 0)
+			k.same("dropped", fmt.Sprint(k.stats(q).GetDeadLettersDropped() >= 2, k.stats(q).GetDeadLetterBytesDropped() >= 2), "true true")
+			continue
+		}
+		k.backlog(q, left)
+		k.bind(x, d, "")
+		k.ready(d, left)
+		k.same("forwarded", k.bodies(d, 2), []string{"1", "2"})
+		k.backlog(q, 0)
+	}
+}
+
+// DL-20, G-5.
+func TestT332(t *testing.T) {
+	k := begin(t, "at least once with drop-head, where the backlog has a limit")
+	x, d := k.exchange("x", "fanout", client.Exchange{}), k.queue("d", nil)
+	q := k.queue("q", args{
+		"x-dead-letter-exchange": x, "x-dead-letter-strategy": "at-least-once", "x-max-length": 2, "x-dead-letter-backlog-limit": 3,
+	})
+	k.publish(q, numbers(1, 5)...)
+	k.same("backlog", k.stats(q).GetMessagesDlx(), 3)
+	_, err := k.try(q, "6")
+	k.refused(err)
+	k.bind(x, d, "")
+	k.same("dead letters", k.bodies(d, 3), numbers(1, 3))
+	k.eventually("the backlog is empty", func() error {
+		if n := k.stats(q).GetMessagesDlx(); n > 0 {
+			return errNotYet
+		}
+		return nil
+	})
+	k.publish(q, "7")
+	k.same("dropped for it", k.bodies(d, 1), []string{"4"})
+	k.same("left", k.bodies(q, 2), []string{"5", "7"})
+}
