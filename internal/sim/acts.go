@@ -36,6 +36,10 @@ func (w *world) allActs() []act {
 		{s.suspect, w.suspectSome},
 		{s.configure, w.configureSome},
 		{s.void, w.voidSome},
+		{s.moves, w.moveSome},
+		{s.moves / 4, w.retrySome},
+		{s.extends, func() { w.consumers[w.rng.IntN(len(w.consumers))].extend() }},
+		{80, w.deleteUnused},
 		{s.switches, func() { w.producers[w.rng.IntN(len(w.producers))].reconnect() }},
 	}
 }
@@ -43,6 +47,14 @@ func (w *world) allActs() []act {
 // stress makes sure that a planted fault has its occasions.
 func (s *swarm) stress() {
 	s.elect, s.breaks, s.restore, s.switches = max(s.elect, 40), max(s.breaks, 60), max(s.restore, 60), max(s.switches, 30)
+}
+
+// patient lets consumers have what they hold for ever.
+func (s *swarm) patient() {
+	s.own, s.configure = false, 0
+	for i := range s.queues {
+		s.queues[i].ConsumerTimeoutMs = 0
+	}
 }
 
 // step lets one thing happen.
@@ -164,21 +176,6 @@ func (w *world) suspectSome() {
 		return
 	}
 	w.proposeSome(&quorumq.NodeUp{Node: n.name, Epoch: n.epoch})
-}
-
-// configureSome changes a queue's limits.
-func (w *world) configureSome() {
-	g := w.someGroup()
-	c := g.ledger.config
-	if w.rng.IntN(2) == 0 {
-		if c.MaxLength = int64(w.rng.IntN(40)); c.MaxLength == 0 {
-			c.MaxLength = quorumq.Unlimited // a target of length 0 would never have room
-		}
-	} else {
-		c.MessageTTLMs = w.rng.Int64N(4000) - 1
-	}
-	w.event("configure queue length ttl", int64(g.uid), c.MaxLength, c.MessageTTLMs)
-	g.proposeHere(&quorumq.Configure{Config: c})
 }
 
 func (w *world) voidSome() {

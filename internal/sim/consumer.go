@@ -15,8 +15,9 @@ type consumer struct {
 	w       *world
 	place   int // of its queue in the chain
 	autoAck bool
-	credit  bool // it says how many it takes
-	gets    bool // it asks for each message (DEL-5)
+	credit  bool  // it says how many it takes
+	gets    bool  // it asks for each message (DEL-5)
+	timeout int64 // its own, ms; 0: none (CT-1)
 
 	node int // -1: not attached
 	end  *end
@@ -107,6 +108,7 @@ func (c *consumer) ask() {
 		}
 		c.asking = false
 		switch d := a.reply.Delivery; {
+		case a.reply.Code == quorumq.CodeSingleActive: // as it was configured meanwhile
 		case a.reply.Code != quorumq.CodeOK:
 			c.w.broke("DEL-5", "a Get of consumer %v is answered with code %d", key, a.reply.Code)
 		case d != nil && c.book.Assign(*d, false):
@@ -122,7 +124,10 @@ func (c *consumer) pump() {
 		if !c.opening {
 			c.opening = true
 			c.sent++
-			cmd := &quorumq.Checkout{Consumer: key, Prefetch: c.w.swarm.prefetch, AutoAck: c.autoAck, Credit: c.credit}
+			cmd := &quorumq.Checkout{
+				Consumer: key, Prefetch: c.w.swarm.prefetch, AutoAck: c.autoAck, Credit: c.credit,
+				HasTimeout: c.timeout > 0, TimeoutMs: c.timeout,
+			}
 			e.send(quorumq.AppendCommand(nil, cmd), nil, func(a answer) { c.opened(key, a.reply) })
 		}
 		return

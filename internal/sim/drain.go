@@ -1,6 +1,10 @@
 package sim
 
-import "github.com/quorate/quorate/quorumq"
+import (
+	"math"
+
+	"github.com/quorate/quorate/quorumq"
+)
 
 // Bounds of the last part of a run.
 const (
@@ -59,8 +63,8 @@ func (w *world) heal() {
 		for _, n := range w.nodes {
 			g.proposeHere(&quorumq.NodeUp{Node: n.name, Epoch: n.epoch})
 		}
-		if c := g.ledger.config; w.swarm.cycle { // full queues that wait for one another in a ring would wait for ever
-			c.MaxLength, c.MaxLengthBytes = quorumq.Unlimited, quorumq.Unlimited
+		if c := g.ledger.config; w.swarm.cycle || w.swarm.moves > 0 { // full queues that wait for one another in a ring would wait for ever
+			c.MaxLength, c.MaxLengthBytes, c.MaxLengthTotal, c.BacklogLimit = quorumq.Unlimited, quorumq.Unlimited, quorumq.Unlimited, math.MaxInt64
 			g.proposeHere(&quorumq.Configure{Config: c})
 		}
 	}
@@ -132,7 +136,7 @@ func (w *world) idleGroup(g *group) bool {
 		}
 	}
 	for _, d := range g.truth.q.Backlog(nil, 0, l.count[backlog]) {
-		if r := w.route(w.catalog.View(), g, &d); !r.cyclic && len(w.targetsOf(g.place)) > 0 {
+		if r := w.route(w.catalog.View(), g, &d); !r.cyclic && !r.lost && (d.To != nil || len(w.targetsOf(g.place)) > 0) {
 			return false
 		}
 	}
@@ -149,8 +153,8 @@ func (w *world) stuck() {
 	for _, g := range w.groups {
 		if l := g.ledger; !g.deleted && !w.idleGroup(g) {
 			o := g.truth.q.Overview()
-			w.broke("drained", "queue %s keeps %d ready, %d unsettled, %d in its backlog, %d consumers", g.name, l.count[ready],
-				l.count[assigned], l.count[backlog], o.Consumers)
+			w.broke("drained", "queue %s keeps %d ready, %d unsettled, %d in its backlog, %d consumers, %d of them late", g.name, l.count[ready],
+				l.count[assigned], l.count[backlog], o.Consumers, len(l.leases.late))
 		}
 	}
 }

@@ -114,7 +114,7 @@ func (f *forwarder) send(n *lane, settled quorumq.Seq) {
 		}
 		to := w.route(f.r.node.view, g, &l.d)
 		c := g.ledger.copies[l.d.Body]
-		bodies = append(bodies, w.tagged(meta{kind: transferred, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c, note: c.note}, &to.msg))
+		bodies = append(bodies, w.tagged(meta{kind: transferred, died: l.d.To == nil || c.meta.died, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c, note: c.note}, &to.msg))
 		t.Letters = append(t.Letters, quorumq.Letter{Seq: l.d.Seq, NewMessage: to.new()})
 		flying = append(flying, l)
 	}
@@ -190,6 +190,7 @@ type routed struct {
 	msg     message.Message
 	targets []id.QueueUID
 	cyclic  bool // there are targets, and each would make it go round (DL-40)
+	lost    bool // it is moved to where it can never go
 }
 
 // new is what the target's machine is told.
@@ -220,6 +221,9 @@ func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
 		}
 		m.Annotations = m.Annotations.Merged(notes)
 	}
+	if d.To != nil {
+		return w.routeMoved(v, d.To, m)
+	}
 	r := routed{msg: deadletter.Rewrite(m, deadletter.Discard{
 		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At),
 		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Exchange: exchangeOf(rec.Name),
@@ -249,7 +253,7 @@ func (r *replica) copies(ds []quorumq.Discarded) {
 				continue
 			}
 			w.event("copy source target index slot", int64(r.g.uid), int64(uid), int64(ds[i].Body.Index), int64(ds[i].Body.Slot))
-			body := w.tagged(meta{kind: atMostOnce, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c, note: c.note}, &to.msg)
+			body := w.tagged(meta{kind: atMostOnce, died: true, msg: c.meta.msg, ttl: quorumq.Unlimited, source: c, note: c.note}, &to.msg)
 			r.node.end(target).pub.Push(to.new(), body, &token{done: func(bool) {}, lost: func() {}})
 		}
 	}
@@ -276,6 +280,9 @@ func (r *replica) act(eff quorumq.Effects) {
 				e.noticed(n)
 			}
 		})
+	}
+	if eff.Unused {
+		g.unused = true
 	}
 	if len(eff.Copies) > 0 {
 		r.copies(eff.Copies)

@@ -79,6 +79,7 @@ type group struct {
 	ledger  *ledger
 
 	restores uint64
+	unused   bool // its leader was told to delete it (QX-1)
 }
 
 func newGroup(w *world, uid id.QueueUID, place int) *group {

@@ -23,7 +23,8 @@ type meta struct {
 	seq     uint64
 	level   uint8
 	ttl     int64
-	source  *copied // what died, with atMostOnce and transferred
+	source  *copied // what died or was moved, with atMostOnce and transferred
+	died    bool    // it has died once at least
 	note    int64   // number of the annotation in it; 0: none (DEL-11)
 	delayed bool    // its publisher wanted it later (DLY-1)
 }
@@ -65,6 +66,8 @@ const (
 	forwarded // every target has it
 	dropped
 	purged
+	removed   // by an operator
+	abandoned // when at-least-once ended (DL-27)
 
 	states
 )
@@ -80,11 +83,14 @@ type copied struct {
 	failures uint32
 	due      quorumq.Time // not ready before; 0: it does not wait
 	rejected bool         // discarded by a consumer
+	worn     bool         // it has failed too often (DEL-9)
+	lease    quorumq.Time // when its consumer has had it for too long; 0: never
 	refused  bool         // never in the queue: refused into its backlog (LEN-5)
 	released bool
 	dead     quorumq.Discarded
 	notes    quorumq.BodyRef // of annotations
 	note     int64           // number of the newest annotation, carried along
+	movedAt  int             // number of the Move that took it, 0: none
 	view     uint64          // index of the catalog when it came there
 	targets  []id.QueueUID
 }
@@ -149,6 +155,15 @@ type ledger struct {
 	goneNotes     []quorumq.BodyRef
 	notes         map[quorumq.BodyRef]int               // bodies of annotations, and how many copies have them
 	limit         map[quorumq.ConsumerKey]quorumq.MsgID // with credit
+
+	leases leases
+	use    use
+	places map[quorumq.Place]quorumq.BodyRef // that operators have seen
+	taken  int                               // by the newest Move
+	freed  []*copied                         // by the newest RetryDelayed
+	moves  int                               // how many there were
+	before quorumq.Config                    // in force when the newest command came
+	exempt map[quorumq.ConsumerKey]bool      // held messages when one consumer was made the active one
 }
 
 func newLedger(g *group, c quorumq.Config) *ledger {
@@ -162,7 +177,8 @@ func newLedger(g *group, c quorumq.Config) *ledger {
 		producers: make(map[quorumq.ProducerID]uint64), sources: make(map[*group]*sourceLog),
 		storedUpTo: make(map[int]uint64), deliveredUpTo: make(map[orderKey]uint64),
 		letters: make(map[quorumq.Seq]*copied), notes: make(map[quorumq.BodyRef]int),
-		limit: make(map[quorumq.ConsumerKey]quorumq.MsgID),
+		limit:  make(map[quorumq.ConsumerKey]quorumq.MsgID),
+		leases: newLeases(), use: newUse(), places: make(map[quorumq.Place]quorumq.BodyRef), exempt: make(map[quorumq.ConsumerKey]bool),
 	}
 }
 
@@ -248,7 +264,7 @@ func (l *ledger) storeDeadLetter(m *meta) {
 		}
 	}
 	// A purge, a settlement or the end of the source may overtake what is on the way.
-	if s.state != want && s.state != purged && s.state != forwarded {
+	if s.state != want && s.state != purged && s.state != forwarded && s.state != abandoned {
 		l.broke(rule, "body %v of queue %s is stored, which is in state %d", s.ref, s.l.g.name, s.state)
 	}
 	s.targets = append(s.targets, l.g.uid)
@@ -279,7 +295,7 @@ func (l *ledger) readable(ref quorumq.BodyRef, c *copied) {
 		l.broke("body", "body %v is not message %d: %v", ref, c.meta.msg, err)
 		return
 	}
-	if (len(m.Deaths) > 0) != (c.meta.kind != published) {
+	if (len(m.Deaths) > 0) != c.meta.died {
 		l.broke("DL-30", "body %v has %d deaths", ref, len(m.Deaths))
 	}
 	note, _ := m.Annotations.Get(noteName)

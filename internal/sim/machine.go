@@ -58,7 +58,10 @@ func (m *machine) spoil(index, restores uint64, c quorumq.Command) {
 
 // forget plants FaultForgetfulDelays: what the queue is told is not what was asked for.
 func (m *machine) forget(restores uint64, c quorumq.Command) quorumq.Command {
-	if m.w.cfg.Fault != FaultForgetfulDelays || restores == 0 {
+	switch fault := m.w.cfg.Fault; {
+	case fault == FaultLostMove || fault == FaultLostBacklog || fault == FaultForgetfulLeases && restores > 0:
+		return m.lose(c)
+	case fault != FaultForgetfulDelays || restores == 0:
 		return c
 	}
 	switch c := c.(type) {
@@ -73,6 +76,27 @@ func (m *machine) forget(restores uint64, c quorumq.Command) quorumq.Command {
 			d.Messages[i].Delay = quorumq.Delay{}
 		}
 		return &d
+	}
+	return c
+}
+
+// lose plants faults in what operators, policies and patient consumers ask for.
+func (m *machine) lose(c quorumq.Command) quorumq.Command {
+	switch c := c.(type) {
+	case *quorumq.Move:
+		if m.w.cfg.Fault == FaultLostMove {
+			return &quorumq.Move{Places: c.Places}
+		}
+	case *quorumq.Configure:
+		if m.w.cfg.Fault == FaultLostBacklog {
+			d := *c
+			d.Config.OnSwitch = quorumq.SwitchDrop
+			return &d
+		}
+	case *quorumq.Extend:
+		if m.w.cfg.Fault == FaultForgetfulLeases {
+			return &quorumq.Expire{}
+		}
 	}
 	return c
 }

@@ -15,15 +15,23 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	l.now = max(l.now, e.now)
 	l.fresh = l.fresh[:0]
 	l.ttl[0] = l.ttl[1]
+	l.before = l.config
+	l.use.begin(l.now)
 	l.comeDue()
 	l.timeOut()
+	l.timeOutLeases()
 	if down, is := c.(*quorumq.NodeDown); is {
 		l.down(down)
 	}
+	l.leases.told(l, eff.Notices)
 	for _, n := range eff.Notices {
 		if n.Kind == quorumq.NoticeCancelled && l.sessions[n.Consumer.SessionKey] {
 			l.broke("DC-1", "consumer %v is cancelled before its time", n.Consumer)
 		}
+	}
+	l.taken = 0
+	if _, is := c.(*quorumq.Move); is {
+		l.moves++
 	}
 	l.command(index, c, &r)
 	for i := range eff.Deliver {
@@ -40,6 +48,10 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	}
 	l.releasedNotes()
 	l.settleFresh()
+	l.operated(c, &r)
+	if eff.Unused {
+		l.judgeUnused()
+	}
 	if index%countEvery == 0 {
 		l.compareCounts()
 	}
@@ -55,12 +67,19 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		if l.opens(c.Consumer.SessionKey, r.Code) {
 			l.sessions[c.Consumer.SessionKey] = true
 			l.auto[c.Consumer] = c.AutoAck
+			l.leases.opened(c)
+			l.use.subscribed[c.Consumer] = true
 			if c.Credit {
 				l.limit[c.Consumer] = c.Limit
 			}
 		}
 	case *quorumq.Get:
-		if l.opens(c.Session, r.Code) && r.Delivery != nil {
+		if r.Code == quorumq.CodeOK || r.Code == quorumq.CodeSingleActive {
+			l.use.at = l.now
+		}
+		if r.Code == quorumq.CodeSingleActive { // its node has spoken all the same
+			l.opens(c.Session, quorumq.CodeOK)
+		} else if l.opens(c.Session, r.Code) && r.Delivery != nil {
 			l.sessions[c.Session] = true
 			l.delivered(r.Delivery)
 		}
@@ -71,6 +90,10 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 			l.limit[c.Consumer] = max(l.limit[c.Consumer], c.Limit)
 		}
 	case *quorumq.Cancel:
+		if r.Code == quorumq.CodeOK {
+			l.use.left(c.Consumer, l.now)
+			delete(l.leases.late, c.Consumer)
+		}
 		if r.Code == quorumq.CodeOK && c.Requeue {
 			l.end(func(k quorumq.ConsumerKey) bool { return k == c.Consumer }, false)
 		}
@@ -100,8 +123,13 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 			delete(l.suspected, c.Node)
 		}
 	case *quorumq.Configure:
-		l.config = c.Config
-		l.ttl[1] = c.Config.MessageTTLMs
+		l.configured(c)
+	case *quorumq.Renew:
+		l.use.at = l.now
+	case *quorumq.Extend:
+		l.extended(c, r)
+	case *quorumq.RetryDelayed:
+		l.retriedDelayed(r)
 	case *quorumq.BacklogSettle:
 		l.backlogSettled(c)
 	default:
@@ -172,6 +200,12 @@ func (l *ledger) endSessions(which func(quorumq.SessionKey) bool, failed bool) {
 			delete(l.sessions, k)
 		}
 	}
+	for k := range l.use.subscribed {
+		if which(k.SessionKey) {
+			l.use.left(k, l.now)
+			delete(l.leases.late, k)
+		}
+	}
 	l.end(func(k quorumq.ConsumerKey) bool { return which(k.SessionKey) }, failed)
 }
 
@@ -191,8 +225,10 @@ func (l *ledger) end(which func(quorumq.ConsumerKey) bool, failed bool) {
 func (l *ledger) back(c *copied, failed bool) {
 	l.move(c, ready)
 	c.acquired++
+	c.lease = 0
 	if failed {
 		c.failures++
+		c.worn = c.worn || l.config.DeliveryLimit >= 0 && int64(c.failures) > l.config.DeliveryLimit
 	}
 	l.holdBack(c, l.retried(c, failed))
 }
@@ -205,6 +241,7 @@ func (l *ledger) outcome(k quorumq.ConsumerKey, rs []quorumq.MsgIDRange, r *quor
 	if r.Code != quorumq.CodeOK {
 		return
 	}
+	l.leases.answered(k, rs)
 	for _, rg := range rs {
 		for m := rg.First; m <= rg.Last; m++ {
 			c := held[m]
@@ -316,12 +353,14 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 	case c.acquired != d.AcquiredCount || c.failures != d.DeliveryCount:
 		l.broke("DEL-10", "body %v is delivered with counts %d and %d, which are %d and %d", d.Body, d.AcquiredCount,
 			d.DeliveryCount, c.acquired, c.failures)
-	case l.config.DeliveryLimit >= 0 && int64(c.failures) > l.config.DeliveryLimit:
+	case c.worn:
 		l.broke("DEL-9", "body %v is delivered after %d failures, the limit is %d", d.Body, c.failures, l.config.DeliveryLimit)
 	case l.dueBy(c, l.ttl[1]):
 		l.broke("TTL-2", "body %v is delivered after its time", d.Body)
 	case d.MsgID <= l.last[d.Consumer]:
 		l.broke("DEL-6", "consumer %v gets number %d after %d", d.Consumer, d.MsgID, l.last[d.Consumer])
+	case len(l.leases.late[d.Consumer]) > 0:
+		l.broke("CT-2", "consumer %v gets number %d, it has not answered for %d that timed out", d.Consumer, d.MsgID, len(l.leases.late[d.Consumer]))
 	}
 	l.last[d.Consumer] = d.MsgID
 	l.gifts[giftKey{d.Consumer, d.MsgID}] = &gift{copy: c, acquired: c.acquired, failures: c.failures, notes: c.notes}
@@ -337,8 +376,9 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 		return
 	}
 	l.move(c, assigned)
+	c.lease = l.leases.end(l, d.Consumer)
 	for k, held := range l.held {
-		if l.config.SingleActive && k != d.Consumer && len(held) > 0 {
+		if l.config.SingleActive && k != d.Consumer && len(held) > 0 && !l.exempt[k] {
 			l.broke("SAC-3", "consumer %v gets number %d while %v holds %d messages", d.Consumer, d.MsgID, k, len(held))
 		}
 	}

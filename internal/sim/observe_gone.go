@@ -32,7 +32,13 @@ func (l *ledger) discarded(d *quorumq.Discarded, to state) *copied {
 	if c.acquired != d.AcquiredCount || c.failures != d.DeliveryCount {
 		l.broke("DL-38", "body %v is discarded with counts %d and %d, which are %d and %d", d.Body, d.AcquiredCount, d.DeliveryCount, c.acquired, c.failures)
 	}
-	if !l.reasonHolds(c, d.Reason) {
+	if d.To != nil {
+		l.taken++
+		c.movedAt = l.moves
+		if c.due > 0 {
+			l.broke("G-13", "body %v is moved, it is due at %d", d.Body, c.due)
+		}
+	} else if !l.reasonHolds(c, d.Reason) {
 		l.broke("DL-1", "body %v is discarded for reason %s, which does not hold", d.Body, d.Reason)
 	}
 	l.move(c, to)
@@ -47,12 +53,17 @@ func (l *ledger) reasonHolds(c *copied, r quorumq.Reason) bool {
 	case quorumq.ReasonExpired:
 		return l.due(c)
 	case quorumq.ReasonDeliveryLimit:
-		return l.config.DeliveryLimit >= 0 && int64(c.failures) > l.config.DeliveryLimit
+		return c.worn
 	case quorumq.ReasonMaxLen:
-		return c.refused || l.config.Overflow == quorumq.OverflowDropHead && (l.config.MaxLength >= 0 || l.config.MaxLengthBytes >= 0)
+		return c.refused || drops(&l.config) || drops(&l.before)
 	default:
 		return false
 	}
+}
+
+// drops tells whether a queue may drop messages for new ones (LEN-3).
+func drops(c *quorumq.Config) bool {
+	return c.Overflow == quorumq.OverflowDropHead && (c.MaxLength >= 0 || c.MaxLengthBytes >= 0 || c.MaxLengthTotal >= 0)
 }
 
 // backlogSettled: a letter is settled when its targets have it, and not before (DL-21).
@@ -99,6 +110,12 @@ func (l *ledger) releasedBody(ref quorumq.BodyRef, index uint64, cmd quorumq.Com
 	c.released = true
 	_, purge := cmd.(*quorumq.Purge)
 	switch {
+	case c.state == ready && l.takes(cmd, c):
+		l.taken++
+		c.movedAt = l.moves
+		l.move(c, removed)
+	case (c.state == backlog || c.state == ready && l.anyReason(c)) && l.abandons(cmd, c): // maybe it came there by this command
+		l.move(c, abandoned)
 	case purge && (c.state == ready || c.state == backlog):
 		l.move(c, purged)
 	case c.state == ready && l.config.DeadLetter == quorumq.DeadLetterDisabled && l.anyReason(c):

@@ -68,6 +68,12 @@ const (
 	FaultForgetfulProducers
 	// FaultForgetfulDelays: a queue forgets when messages are due when it is restored.
 	FaultForgetfulDelays
+	// FaultLostMove: a queue lets go of what it moves to another (G-13).
+	FaultLostMove
+	// FaultLostBacklog: a queue lets go of its backlog when at-least-once ends (DL-27).
+	FaultLostBacklog
+	// FaultForgetfulLeases: a queue that was restored does not hear who wants more time (CT-5).
+	FaultForgetfulLeases
 
 	faults
 )

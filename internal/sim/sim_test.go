@@ -75,10 +75,13 @@ func TestPlantedFaults(t *testing.T) {
 		{"transfers forgotten by a restore", FaultForgetfulSnapshot, "DL-25", 1},
 		{"producers forgotten by a restore", FaultForgetfulProducers, "PUB-6", 1},
 		{"delays forgotten by a restore", FaultForgetfulDelays, "DR-3", 1},
+		{"moves that only delete", FaultLostMove, "lost", 1},
+		{"a backlog that goes with its strategy", FaultLostBacklog, "lost", 1},
+		{"extensions forgotten by a restore", FaultForgetfulLeases, "CT-5", 1},
 		{"repeats with new numbers", FaultNoSequence, "PUB-6", 1},
 		{"effects of entries before Lead", FaultEarlyEffects, "DL-12", 1},
-		{"deliveries skipped", FaultNoResume, "drained", 1},
-		{"sessions left open", FaultOpenSession, "drained", 415},
+		{"deliveries skipped", FaultNoResume, "DEL-6 drained", 1},
+		{"sessions left open", FaultOpenSession, "drained", 700},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 			for s := c.from; s < c.from+maxFaultSeeds; s++ {

@@ -31,6 +31,9 @@ type swarm struct {
 	delays     bool // clients ask for some
 	forwarding int  // letters that a forwarder has in its window
 	static     bool
+
+	moves, extends int  // weights: of operators that move messages, of clients that ask for more time
+	own            bool // some consumers have timeouts of their own
 }
 
 // rate draws how often a fault happens: never, rarely or often.
@@ -60,6 +63,7 @@ func drawSwarm(r *rand.Rand) swarm {
 		s.elect, s.carry = 100+r.IntN(500), 300+r.IntN(900)
 	}
 	s.static = s.topology == 0
+	s.moves, s.extends, s.own = rate(r, 60), rate(r, 100), r.IntN(3) == 0
 	for i := range s.queues {
 		s.queues[i] = drawQueue(r, i, s.cycle)
 	}
@@ -99,6 +103,12 @@ func drawQueue(r *rand.Rand, place int, cycle bool) quorumq.Config {
 	}
 	if r.IntN(3) == 0 && place < 2 {
 		c.MessageTTLMs = 5 + r.Int64N(4000)
+	}
+	if r.IntN(3) == 0 {
+		c.ConsumerTimeoutMs = 1 + r.Int64N(3000)
+	}
+	if r.IntN(6) == 0 {
+		c.ExpiresMs, c.ExpiresIfEmpty = 1+r.Int64N(3000), r.IntN(2) == 0
 	}
 	return c
 }

@@ -62,6 +62,9 @@ func newWorld(c Config) *world {
 	if c.Fault != NoFault && c.Fault != FaultOpenSession { // that one shows among leaders that last
 		w.swarm.stress()
 	}
+	if c.Fault == FaultOpenSession { // what is left with a session must not time out
+		w.swarm.patient()
+	}
 	for i := range w.nodes {
 		w.nodes[i] = &node{
 			w: w, idx: i, name: id.NodeID("n" + strconv.Itoa(i)), up: true, epoch: 1, ends: make(map[*group]*end),
@@ -101,7 +104,11 @@ func (w *world) hireClients() {
 	}
 	for place := range queueNames {
 		for i := range w.swarm.consumers {
-			w.consumers = append(w.consumers, &consumer{w: w, place: place, node: -1, autoAck: w.swarm.autoAck && i == 0, credit: w.swarm.credit && i == 1})
+			c := &consumer{w: w, place: place, node: -1, autoAck: w.swarm.autoAck && i == 0, credit: w.swarm.credit && i == 1}
+			if w.swarm.own && w.rng.IntN(2) == 0 {
+				c.timeout = 1 + w.rng.Int64N(3000)
+			}
+			w.consumers = append(w.consumers, c)
 		}
 		if w.swarm.gets {
 			w.consumers = append(w.consumers, &consumer{w: w, place: place, node: -1, gets: true})

@@ -26,6 +26,7 @@ type Consumer struct {
 	last     quorumq.MsgID // newest id handed to the client
 	resuming bool
 	gone     bool
+	autoAck  bool // what it was handed last needs no outcome
 
 	unsettled idSet // handed out, no outcome yet
 
@@ -84,7 +85,7 @@ func (c *Consumer) Deliver(d quorumq.Delivery, autoAck bool) Verdict {
 	case d.MsgID <= c.last:
 		return Repeat
 	case d.MsgID != c.last+1:
-		c.resuming = true
+		c.resuming, c.autoAck = true, autoAck
 		return Missing
 	}
 	c.take(d.MsgID, autoAck)
@@ -102,7 +103,7 @@ func (c *Consumer) Assign(d quorumq.Delivery, autoAck bool) bool {
 }
 
 func (c *Consumer) take(m quorumq.MsgID, autoAck bool) {
-	c.last = m
+	c.last, c.autoAck = m, autoAck
 	if !autoAck {
 		c.unsettled.add(m)
 	}
@@ -113,17 +114,33 @@ func (c *Consumer) NeedsResume() bool { return c.resuming }
 
 // Resumed takes the answer to a resume: the deliveries with ids above Last, ascending,
 // and the consumer's newest id (Queue.LastMsgID). Each one new to the client goes to
-// deliver. What lies between and is not among them is settled or, with auto-ack, lost
-// by its contract (DEL-4).
+// deliver. What lies between and is not among them is not the consumer's any more: lost by
+// contract with auto-ack (DEL-4), else it timed out before it was seen. Nobody will decide
+// about that, and the queue waits for it before it assigns more (CT-2); so it is settled
+// here, which takes nothing off the queue.
 func (c *Consumer) Resumed(ds []quorumq.Delivery, last quorumq.MsgID, deliver func(quorumq.Delivery)) {
 	c.resuming = false
 	for _, d := range ds {
 		if d.MsgID > c.last {
+			c.skip(d.MsgID - 1)
 			c.take(d.MsgID, false)
 			deliver(d)
 		}
 	}
-	c.last = max(c.last, last)
+	c.skip(last)
+}
+
+// skip passes over numbers that will never be handed out.
+func (c *Consumer) skip(to quorumq.MsgID) {
+	if to <= c.last {
+		return
+	}
+	r := quorumq.MsgIDRange{First: c.last + 1, Last: to}
+	c.last = to
+	if o := (outcome{kind: settled}); !c.autoAck && !c.gone && !c.merge(o, r) {
+		o.ranges = append(o.ranges, r)
+		c.outcomes = append(c.outcomes, o)
+	}
 }
 
 // Settle records that the client accepted r; ids without a delivery, or decided

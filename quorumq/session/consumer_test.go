@@ -181,3 +181,37 @@ func BenchmarkConsumer(b *testing.B) {
 		}
 	}
 }
+
+// CT-2: the queue waits for what timed out on its way to the client as it does for what the
+// client has; nobody but the gateway can answer for that.
+func TestConsumerAnswersForWhatItNeverHanded(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		autoAck bool
+		held    []quorumq.MsgID
+		last    quorumq.MsgID
+		want    []string
+	}{
+		{name: "all held", held: []quorumq.MsgID{3, 4}, last: 4},
+		{name: "none held", last: 5, want: []string{"0 settle 3-5"}},
+		{name: "gaps", held: []quorumq.MsgID{4, 7}, last: 9, want: []string{"0 settle 3-3 5-6 8-9"}},
+		{name: "nothing missed", last: 2},
+		{name: "an answer of the past", last: 1},
+		{name: "auto-ack", autoAck: true, last: 5},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := NewConsumer(quorumq.ConsumerKey{Tag: 1}, 1)
+			c.Deliver(quorumq.Delivery{MsgID: 2}, tc.autoAck)
+			c.Rewind()
+			var held []quorumq.Delivery
+			for _, m := range tc.held {
+				held = append(held, quorumq.Delivery{MsgID: m})
+			}
+			c.Resumed(held, tc.last, func(quorumq.Delivery) {})
+			want(t, c, tc.want...)
+			if c.Last() != max(tc.last, 2) {
+				t.Errorf("last is %d", c.Last())
+			}
+		})
+	}
+}

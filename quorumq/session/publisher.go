@@ -137,7 +137,8 @@ func (p *Publisher[T]) Answer(first quorumq.Seq, n int, r quorumq.Reply, done fu
 		if first < p.send {
 			p.Rewind()
 		}
-	case quorumq.CodeFenced, quorumq.CodeMalformed, quorumq.CodeUnknownConsumer, quorumq.CodeExclusive, quorumq.CodeSingleActive:
+	case quorumq.CodeFenced, quorumq.CodeMalformed, quorumq.CodeUnknownConsumer, quorumq.CodeExclusive, quorumq.CodeSingleActive,
+		quorumq.CodeTooMany:
 		p.failed = r.Code
 	}
 }

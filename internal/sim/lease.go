@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/quorumq"
+)
+
+// leases follow for how long consumers may have what they hold (CT-1 to CT-5).
+type leases struct {
+	own  map[quorumq.ConsumerKey]int64 // timeouts that consumers named, ms
+	late map[quorumq.ConsumerKey]map[quorumq.MsgID]bool
+	// ended are those of the newest command, which nobody was told of yet.
+	ended map[giftKey]bool
+}
+
+func newLeases() leases {
+	return leases{
+		own: make(map[quorumq.ConsumerKey]int64), late: make(map[quorumq.ConsumerKey]map[quorumq.MsgID]bool),
+		ended: make(map[giftKey]bool),
+	}
+}
+
+// opened notes what a Checkout asks for.
+func (s *leases) opened(c *quorumq.Checkout) {
+	delete(s.own, c.Consumer)
+	if c.HasTimeout {
+		s.own[c.Consumer] = c.TimeoutMs
+	}
+}
+
+// leaseEnd returns when so many milliseconds from now are over.
+func (l *ledger) leaseEnd(ms int64) quorumq.Time {
+	return (l.now + quorumq.Time(ms) + quorumq.LeaseTickMs - 1) / quorumq.LeaseTickMs * quorumq.LeaseTickMs
+}
+
+// end returns until when a consumer may have what it gets now, 0 for ever.
+func (s *leases) end(l *ledger, k quorumq.ConsumerKey) quorumq.Time {
+	ms, own := s.own[k]
+	if !own {
+		ms = l.config.ConsumerTimeoutMs
+	}
+	if ms == 0 || k.Tag == 0 {
+		return 0
+	}
+	return l.leaseEnd(ms)
+}
+
+// timeOutLeases takes back what consumers have had for too long.
+func (l *ledger) timeOutLeases() {
+	for k, held := range l.held {
+		for m, c := range held {
+			if c.lease == 0 || c.lease > l.now {
+				continue
+			}
+			delete(held, m)
+			l.back(c, false)
+			l.leases.ended[giftKey{k, m}] = true
+			if l.use.subscribed[k] {
+				if l.leases.late[k] == nil {
+					l.leases.late[k] = make(map[quorumq.MsgID]bool)
+				}
+				l.leases.late[k][m] = true
+			}
+		}
+	}
+}
+
+// told holds the notices against what has timed out: each of them, and nothing else (CT-3).
+func (s *leases) told(l *ledger, ns []quorumq.Notice) {
+	for _, n := range ns {
+		if n.Kind != quorumq.NoticeRevoked {
+			continue
+		}
+		for m := n.Messages.First; m <= n.Messages.Last; m++ {
+			k := giftKey{n.Consumer, m}
+			if !s.ended[k] {
+				l.broke("CT-3", "consumer %v is told that number %d timed out, which did not", n.Consumer, m)
+			}
+			delete(s.ended, k)
+		}
+	}
+	if len(s.ended) > 0 {
+		l.broke("CT-3", "%d deliveries timed out and nobody is told", len(s.ended))
+	}
+}
+
+// answered notes that a consumer has decided about what timed out.
+func (s *leases) answered(k quorumq.ConsumerKey, rs []quorumq.MsgIDRange) {
+	for m := range s.late[k] {
+		if slices.ContainsFunc(rs, func(r quorumq.MsgIDRange) bool { return r.First <= m && m <= r.Last }) {
+			delete(s.late[k], m)
+		}
+	}
+}
+
+// extended follows a consumer that wants more time (CT-5).
+func (l *ledger) extended(c *quorumq.Extend, r *quorumq.Reply) {
+	if r.Code != quorumq.CodeOK {
+		return
+	}
+	end, n := l.leaseEnd(c.TimeoutMs), uint64(0)
+	for _, rg := range c.Ranges {
+		for m := rg.First; m <= rg.Last; m++ {
+			if h := l.held[c.Consumer][m]; h != nil && h.lease > 0 && h.lease < end {
+				h.lease = end
+				n++
+			}
+		}
+	}
+	if n != r.Count {
+		l.broke("CT-5", "consumer %v has more time for %d deliveries, it must be %d", c.Consumer, r.Count, n)
+	}
+}
+
+// extend asks for more time for what the client has.
+func (c *consumer) extend() {
+	if c.node < 0 || !c.open || len(c.got) == 0 || c.end.target < 0 {
+		return
+	}
+	r := quorumq.MsgIDRange{First: c.got[0], Last: c.got[c.w.rng.IntN(len(c.got))]}
+	c.w.event("extend session first last", int64(c.key.Session), int64(r.First), int64(r.Last))
+	cmd := &quorumq.Extend{Consumer: c.key, TimeoutMs: 1 + c.w.rng.Int64N(3000), Ranges: []quorumq.MsgIDRange{r}}
+	c.end.send(quorumq.AppendCommand(nil, cmd), nil, func(answer) {})
+}
+
+// use follows whether a queue is used (QX-1).
+type use struct {
+	at         quorumq.Time // of the latest use; 0: no command yet
+	subscribed map[quorumq.ConsumerKey]bool
+}
+
+func newUse() use { return use{subscribed: make(map[quorumq.ConsumerKey]bool)} }
+
+func (u *use) begin(now quorumq.Time) {
+	if u.at == 0 {
+		u.at = now
+	}
+}
+
+// left notes that a consumer is gone, or cancelled.
+func (u *use) left(k quorumq.ConsumerKey, now quorumq.Time) {
+	if u.subscribed[k] {
+		delete(u.subscribed, k)
+		u.at = now
+	}
+}
+
+// judgeUnused: a queue is to be deleted only when nobody has used it for its time.
+func (l *ledger) judgeUnused() {
+	held := l.count[ready] + l.count[assigned] + l.count[backlog]
+	if c := l.config; c.ExpiresMs <= 0 || len(l.use.subscribed) > 0 || l.use.at+quorumq.Time(c.ExpiresMs) > l.now || c.ExpiresIfEmpty && held > 0 {
+		l.broke("QX-1", "the queue is to be deleted after %d ms: %d consumers, used last at %d, now %d, holds %d", c.ExpiresMs,
+			len(l.use.subscribed), l.use.at, l.now, held)
+	}
+}
+
+// deleteUnused deletes queues whose leader was told so, if that still holds.
+func (w *world) deleteUnused() {
+	for _, g := range w.groups {
+		if g.unused && !g.deleted && g.leader >= 0 && g.reps[g.leader].m.q.Unused() {
+			w.delete(g)
+		}
+		g.unused = false
+	}
+}
