@@ -34,12 +34,15 @@ type Queue struct {
 	// what they give (PO-3, PO-7).
 	Policy, OperatorPolicy string
 	Effective              message.Table
-	State                  string // one of the states, or "" where figures were not asked for
-	Leader                 string
-	Members                []string
-	Online                 []string
-	Stats                  *QueueStats // nil when not asked for, or no leader could be reached
-	Raft                   *RaftStats
+	// SettingsPending tells that its leader had something else in force when it gave the
+	// figures; false without these.
+	SettingsPending bool
+	State           string // one of the states, or "" where figures were not asked for
+	Leader          string
+	Members         []string
+	Online          []string
+	Stats           *QueueStats // nil when not asked for, or no leader could be reached
+	Raft            *RaftStats
 }
 
 // QueueStats are a queue's counts, exact on its leader when read (ST-1, ST-3).
@@ -143,6 +146,8 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 		q.Members = nodeNames(s.Members)
 	}
 	q.Stats = queueStats(&s.Overview)
+	want := b.QueueConfig(c.View(), rec)
+	q.SettingsPending = want.Normal() != s.Overview.Config
 	q.Stats.DeadLetterConfirmed, q.Stats.LastDeadLetterError = s.Overview.Confirmed, s.BacklogTrouble
 	q.Stats.DeadLetters = s.DeadLetters
 	if g := s.Group; g != nil {

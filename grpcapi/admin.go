@@ -88,7 +88,8 @@ func toQueue(q *broker.Queue) *brokerv1.Queue {
 		Vhost: q.VHost, Name: q.Name, Uid: q.UID, Type: q.Type, Durable: q.Durable, Exclusive: q.Exclusive, AutoDelete: q.AutoDelete,
 		Arguments: toTable(q.Arguments),
 		Policy:    q.Policy, OperatorPolicy: q.OperatorPolicy, EffectiveArguments: toTable(q.Effective),
-		State: q.State, Leader: q.Leader, Members: q.Members, Online: q.Online,
+		SettingsPending: q.SettingsPending,
+		State:           q.State, Leader: q.Leader, Members: q.Members, Online: q.Online,
 	}
 	if q.Stats != nil {
 		out.Stats = toStats(q.Stats)

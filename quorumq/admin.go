@@ -32,7 +32,7 @@ func (q *Queue) applyPurge() {
 // once. An existing backlog stays and is forwarded, unless it is to be dropped (DL-27).
 func (q *Queue) applyConfigure(c *Configure) {
 	old := q.config
-	q.config = c.Config.normal()
+	q.config = c.Config.Normal()
 	q.abandon(&old)
 	q.rearrange()
 	if q.config.MessageTTLMs != old.MessageTTLMs {

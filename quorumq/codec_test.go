@@ -162,8 +162,8 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("%s is not named in: %v", name, err)
 		}
 	}
-	if c.normal() != (Config{MaxLength: -1, MaxLengthBytes: -1, MessageTTLMs: -1, ExpiresMs: -1}) {
-		t.Errorf("normal form is %+v", c.normal())
+	if c.Normal() != (Config{MaxLength: -1, MaxLengthBytes: -1, MessageTTLMs: -1, ExpiresMs: -1}) {
+		t.Errorf("normal form is %+v", c.Normal())
 	}
 }
 

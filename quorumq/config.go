@@ -129,11 +129,11 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// normal returns the configuration in the one form that is kept and stored: any
+// Normal returns the configuration in the one form that is kept and stored: any
 // negative limit is Unlimited, unknown modes are the default, and at-least-once with
 // drop-head, where a victim would go on counting, is at-most-once unless the backlog has a
 // limit of its own (DL-20).
-func (c Config) normal() Config {
+func (c Config) Normal() Config {
 	c.MaxLength = max(c.MaxLength, Unlimited)
 	c.MaxLengthBytes = max(c.MaxLengthBytes, Unlimited)
 	c.MaxLengthTotal = max(c.MaxLengthTotal, Unlimited)

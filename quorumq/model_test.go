@@ -85,7 +85,7 @@ type mSource struct {
 
 func newModel(c Config) *model {
 	return &model{
-		c:        c.normal(),
+		c:        c.Normal(),
 		sizes:    make(map[BodyRef]uint32),
 		nodes:    make(map[id.NodeID]*mNode),
 		sessions: make(map[SessionKey]MsgID),
@@ -202,7 +202,7 @@ func (q *model) command(m Meta, c Command) {
 		q.ready, q.back, q.delayed, q.backlog = nil, nil, nil, nil
 	case *Configure:
 		single, old := q.c.SingleActive, q.c
-		q.c = c.Config.normal()
+		q.c = c.Config.Normal()
 		q.abandon(old)
 		if !q.c.FairPriorities {
 			q.level, q.left = 0, 0

@@ -88,7 +88,7 @@ type store struct {
 func New(uid id.QueueUID, c Config) *Queue {
 	q := &Queue{
 		uid:         uid,
-		config:      c.normal(),
+		config:      c.Normal(),
 		sources:     make(map[id.QueueUID]*source),
 		annotations: make(map[BodyRef]uint32),
 		backlogNext: 1,

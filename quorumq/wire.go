@@ -270,7 +270,7 @@ func configModes(c Config) byte {
 }
 
 func putConfig(b []byte, c Config) []byte {
-	c = c.normal()
+	c = c.Normal()
 	b = putLimit(b, c.MaxLength)
 	b = putLimit(b, c.MaxLengthBytes)
 	b = append(b, configModes(c))
@@ -311,6 +311,6 @@ func (r *reader) config() Config {
 	if flags&flagMore != 0 {
 		r.more(&c)
 	}
-	r.check(c == c.normal(), errRange)
+	r.check(c == c.Normal(), errRange)
 	return c
 }

@@ -24,13 +24,13 @@ func (k *kase) policy(s string, definition args, more ...func(*client.Policy)) s
 
 func priority(n int64) func(*client.Policy) { return func(p *client.Policy) { p.Priority = n } }
 
-// applied polls until the policy of a queue is the one of that name.
+// applied polls until the policy of a queue is the one of that name, and is in force.
 func (k *kase) applied(queue, policy string) {
 	k.Helper()
 	k.eventually("policy "+policy+" applies", func() error {
 		q, err := k.client.GetQueue(k.ctx, "", queue)
-		if err == nil && q.GetPolicy() != policy {
-			err = fmt.Errorf("policy %q applies", q.GetPolicy())
+		if err == nil && (q.GetPolicy() != policy || q.GetStats() == nil || q.GetSettingsPending()) {
+			err = fmt.Errorf("policy %q applies, pending: %v", q.GetPolicy(), q.GetSettingsPending())
 		}
 		return err
 	})

@@ -796,8 +796,11 @@ type Queue struct {
 	EffectiveArguments *Table `protobuf:"bytes,15,opt,name=effective_arguments,json=effectiveArguments,proto3" json:"effective_arguments,omitempty"`
 	Exclusive          bool   `protobuf:"varint,16,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
 	AutoDelete         bool   `protobuf:"varint,17,opt,name=auto_delete,json=autoDelete,proto3" json:"auto_delete,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// SettingsPending: what arguments and policies give is not yet in force, at the time of the
+	// figures; not told without these.
+	SettingsPending bool `protobuf:"varint,18,opt,name=settings_pending,json=settingsPending,proto3" json:"settings_pending,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Queue) Reset() {
@@ -945,6 +948,13 @@ func (x *Queue) GetExclusive() bool {
 func (x *Queue) GetAutoDelete() bool {
 	if x != nil {
 		return x.AutoDelete
+	}
+	return false
+}
+
+func (x *Queue) GetSettingsPending() bool {
+	if x != nil {
+		return x.SettingsPending
 	}
 	return false
 }
@@ -4158,7 +4168,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"B\n" +
 	"\x10GetQueueResponse\x12.\n" +
-	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\xbb\x04\n" +
+	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\xe6\x04\n" +
 	"\x05Queue\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -4178,7 +4188,8 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x13effective_arguments\x18\x0f \x01(\v2\x18.quorate.broker.v1.TableR\x12effectiveArguments\x12\x1c\n" +
 	"\texclusive\x18\x10 \x01(\bR\texclusive\x12\x1f\n" +
 	"\vauto_delete\x18\x11 \x01(\bR\n" +
-	"autoDelete\"\xdb\x10\n" +
+	"autoDelete\x12)\n" +
+	"\x10settings_pending\x18\x12 \x01(\bR\x0fsettingsPending\"\xdb\x10\n" +
 	"\n" +
 	"QueueStats\x12\x1a\n" +
 	"\bmessages\x18\x01 \x01(\x04R\bmessages\x12%\n" +
