@@ -24,7 +24,7 @@ const (
 )
 
 // setClock must have run before the first match: the library's clock is one for all patterns.
-var setClock = sync.OnceFunc(func() { regexp2.SetTimeoutCheckPeriod(clockPeriod) })
+var setClock = sync.OnceFunc(func() { regexp2.SetTimeoutCheckPeriod(clockPeriod) }) //nolint:gochecknoglobals // as is what it sets
 
 // Pattern is a compiled pattern. It may be used concurrently.
 type Pattern struct{ re *regexp2.Regexp }
