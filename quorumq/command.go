@@ -30,6 +30,7 @@ const (
 	kindExtend
 	kindMove
 	kindRetryDelayed
+	kindTransact
 )
 
 // NewMessage is what the machine must know of a message to be enqueued; the body is
@@ -242,3 +243,4 @@ func (*Renew) kind() kind         { return kindRenew }
 func (*Extend) kind() kind        { return kindExtend }
 func (*RetryDelayed) kind() kind  { return kindRetryDelayed }
 func (*Move) kind() kind          { return kindMove }
+func (*Transact) kind() kind      { return kindTransact }

@@ -32,6 +32,7 @@ type Decoder struct {
 	extend        Extend
 	retryDelayed  RetryDelayed
 	move          Move
+	transact      Transact
 
 	messages  []NewMessage
 	producers []ProducerID
@@ -39,6 +40,7 @@ type Decoder struct {
 	msgIDs    []MsgIDRange
 	seqs      []SeqRange
 	places    []Place
+	outputs   []Output
 }
 
 // Decode returns the command; it is valid until the next call. It takes exactly what
@@ -128,6 +130,9 @@ func (d *Decoder) fields(k kind) Command {
 	case kindRetryDelayed:
 		d.retryDelayed = RetryDelayed{Limit: r.u()}
 		return &d.retryDelayed
+	case kindTransact:
+		d.transact = Transact{Consumer: r.consumer(), Ranges: d.takeMsgIDRanges(), Outputs: d.takeOutputs()}
+		return &d.transact
 	default:
 		r.fail(fmt.Errorf("quorumq: kind %d is unknown", k))
 		return nil
@@ -288,6 +293,17 @@ func (d *Decoder) takePlaces() []Place {
 		d.places = append(d.places, p)
 	}
 	return d.places
+}
+
+func (d *Decoder) takeOutputs() []Output {
+	r := &d.r
+	d.outputs = d.outputs[:0]
+	for range r.count(2) {
+		o := Output{Exchange: r.text(), Size: r.u32()}
+		r.check(o.Size != VoidSize, errRange)
+		d.outputs = append(d.outputs, o)
+	}
+	return d.outputs
 }
 
 func (d *Decoder) takeSeqRanges() []SeqRange {

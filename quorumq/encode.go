@@ -79,6 +79,12 @@ func AppendCommand(b []byte, c Command) []byte {
 		return putMove(b, c)
 	case *RetryDelayed:
 		return putU(b, c.Limit)
+	case *Transact:
+		b = putU(putMsgIDRanges(putConsumer(b, c.Consumer), c.Ranges), uint64(len(c.Outputs)))
+		for i := range c.Outputs {
+			b = putU(putText(b, c.Outputs[i].Exchange), uint64(c.Outputs[i].Size))
+		}
+		return b
 	default: // Expire, Purge, Renew
 		return b
 	}

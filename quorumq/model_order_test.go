@@ -192,3 +192,34 @@ func (q *model) abandon(old Config) {
 	q.backlog = slices.DeleteFunc(q.backlog, func(d Discarded) bool { return d.To == nil })
 	q.reply.Count = uint64(n - len(q.backlog))
 }
+
+// transact settles all and publishes all, or nothing (G-22).
+func (q *model) transact(m Meta, c *Transact) {
+	o := q.find(c.Consumer)
+	if o == nil {
+		return
+	}
+	named := map[MsgID]bool{}
+	for _, r := range c.Ranges {
+		for id := r.First; id <= r.Last; id++ {
+			if named[id] || !slices.ContainsFunc(o.held, func(h mHeld) bool { return h.id == id }) {
+				q.reply.Code = CodeNotHeld
+				return
+			}
+			named[id] = true
+		}
+	}
+	for i, out := range c.Outputs {
+		q.seq++
+		body := bodiesOf(m, c)[i]
+		q.backlog = append(q.backlog, Discarded{Seq: q.seq, Body: body, At: q.now, To: &Destination{Kind: ToExchange, Name: out.Exchange}})
+		q.sizes[body] = out.Size
+		q.e.Backlog = true
+	}
+	q.reply.Count = uint64(len(c.Outputs))
+	for _, r := range c.Ranges {
+		q.take(o, r)
+	}
+	q.answer(o, c.Ranges)
+	q.done(o)
+}

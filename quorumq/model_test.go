@@ -128,6 +128,8 @@ func bodiesOf(m Meta, c Command) []BodyRef {
 		n = len(c.Messages)
 	case *Transfer:
 		n = len(c.Letters)
+	case *Transact:
+		n = len(c.Outputs)
 	case *Return:
 		if c.HasAnnotations {
 			n = 1
@@ -197,6 +199,8 @@ func (q *model) command(m Meta, c Command) {
 		q.get(c)
 	case *Move:
 		q.move(c)
+	case *Transact:
+		q.transact(m, c)
 	case *Purge:
 		q.reply.Count = uint64(len(q.ready) + len(q.back) + len(q.delayed) + len(q.backlog))
 		q.ready, q.back, q.delayed, q.backlog = nil, nil, nil, nil

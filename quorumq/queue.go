@@ -171,6 +171,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyPurge()
 	case *Move:
 		q.applyMove(c)
+	case *Transact:
+		q.applyTransact(m, c)
 	case *Configure:
 		q.applyConfigure(c)
 	case *BacklogSettle:

@@ -366,6 +366,9 @@ func (g *generator) command() Command {
 		return &Credit{Consumer: k, Limit: last + MsgID(g.IntN(4*g.scale))}
 	case p < 65:
 		k, last := g.consumer()
+		if g.one(5) {
+			return g.transact(k, last)
+		}
 		return &Settle{Consumer: k, Ranges: g.ranges(last)}
 	case p < 73:
 		k, last := g.consumer()
@@ -386,6 +389,23 @@ func (g *generator) command() Command {
 	default:
 		return g.rare(p - 92)
 	}
+}
+
+// transact names one message that its consumer may hold, or any.
+func (g *generator) transact(k ConsumerKey, last MsgID) Command {
+	c := &Transact{Consumer: k, Ranges: g.ranges(last)}
+	if g.one(4) {
+		return c
+	}
+	at := max(last, 1)
+	if g.one(2) && at > 1 {
+		at--
+	}
+	c.Ranges = []MsgIDRange{{First: at, Last: at}}
+	for i := range g.IntN(3) {
+		c.Outputs = append(c.Outputs, Output{Exchange: []string{"", "x", "y"}[g.IntN(3)], Size: uint32(5 + i)})
+	}
+	return c
 }
 
 // move takes some messages that are ready, and some that are not there any more.

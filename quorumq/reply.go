@@ -14,7 +14,7 @@ type Reply struct {
 	Stored int
 	// Delivery is what Get assigned; nil if the queue has nothing.
 	Delivery *Delivery
-	// Count is what Purge removed, Move took, Configure dropped of the backlog (DL-27), Extend extended or RetryDelayed made ready, or the
+	// Count is what Purge removed, Move took, Configure dropped of the backlog (DL-27), Transact published, Extend extended or RetryDelayed made ready, or the
 	// ready messages left after Get.
 	Count uint64
 	// Left is how many messages are still delayed, after RetryDelayed.
@@ -44,8 +44,12 @@ const (
 	CodeMalformed
 	// CodeSingleActive: Get of a queue with a single active consumer (DEL-5).
 	CodeSingleActive
-	// CodeTooMany: messages are on their way to MaxDestinations others already.
+	// CodeTooMany: messages are on their way to MaxDestinations others already, or so many that
+	// a Transact would make them more than MaxMoving.
 	CodeTooMany
+	// CodeNotHeld: a Transact names messages that its consumer does not hold: they were settled,
+	// by an earlier try perhaps, or have returned to the queue.
+	CodeNotHeld
 )
 
 // Delivery is a message assigned to a consumer.

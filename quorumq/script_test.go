@@ -161,6 +161,15 @@ func parseCommand(d *datadriven.TestData) Command {
 		return &Get{Session: sessionArg(d, "session", "n1.1.1"), AutoAck: d.HasArg("auto-ack")}
 	case "move":
 		return moveArg(d)
+	case "transact":
+		c := &Transact{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d)}
+		for _, line := range strings.Split(strings.TrimSpace(d.Input), "\n") {
+			exchange, size, ok := strings.Cut(line, " ")
+			if n, err := strconv.Atoi(size); ok && err == nil {
+				c.Outputs = append(c.Outputs, Output{Exchange: strings.Trim(exchange, "-"), Size: uint32(n)})
+			}
+		}
+		return c
 	case "expire":
 		return &Expire{}
 	case "purge":

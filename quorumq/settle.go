@@ -12,9 +12,13 @@ func (q *Queue) applySettle(c *Settle) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
+	q.settleRanges(con, c.Ranges)
+}
+
+func (q *Queue) settleRanges(con *consumer, ranges []MsgIDRange) {
 	w := &con.held
 	w.own(q.gen)
-	for _, r := range c.Ranges {
+	for _, r := range ranges {
 		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 			a := &w.items[i]
 			if a.isRemoved() {
@@ -29,7 +33,7 @@ func (q *Queue) applySettle(c *Settle) {
 		}
 	}
 	w.tidy()
-	q.answerLate(con, c.Ranges)
+	q.answerLate(con, ranges)
 	q.settledSome(con)
 }
 
