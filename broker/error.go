@@ -129,6 +129,9 @@ func classify(err error, about Error) error {
 	case errors.Is(err, cluster.ErrConsumerGone):
 		about.Class, about.State = PreconditionFailed, true
 		about.Reason = "the consumer, or its hold on the message, has ended and the message is back in the queue; consume or get again"
+	case errors.Is(err, cluster.ErrNotHeld): // G-22
+		about.Class, about.State = PreconditionFailed, true
+		about.Reason = "the message is not held any more: an earlier try settled it, or it is back in the queue; drop what came of it, and get again"
 	case errors.Is(err, cluster.ErrNoSpace):
 		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), spaceRetryAfter
 	case errors.Is(err, cluster.ErrTooManyMoves):

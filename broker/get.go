@@ -46,25 +46,8 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 
 // SettleToken decides about a message that Get took, on whatever node (AM-8).
 func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, failed bool, annotations message.Table, delay Delay) error {
-	about := Error{Kind: "message", Arg: "settle_token"}
-	t, err := decodeToken(token)
+	c, t, about, err := b.tokenToSettle(ctx, token)
 	if err != nil {
-		about.Class, about.Reason = PreconditionFailed, err.Error()
-		return &about
-	}
-	c, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
-	if q, ok := c.View().QueueByUID(t.Queue); ok {
-		about.Kind, about.VHost, about.Name = "queue", q.VHost, q.Name
-	} else {
-		about.Class, about.Kind, about.Name = NotFound, "queue", t.Queue.String()
-		about.Reason = "was deleted, and its messages with it"
-		return &about
-	}
-	about.Arg = ""
-	if err := b.permit(ctx, queueOf(about.VHost, about.Name), read); err != nil {
 		return err
 	}
 	d, err := decision(o, failed, annotations, delay, about)
@@ -72,6 +55,32 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 		return err
 	}
 	return translate(c.DecideToken(ctx, t, d), about)
+}
+
+// tokenToSettle reads a token of a queue that the caller may read.
+func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Cluster, cluster.ConsumerToken, Error, error) {
+	about := Error{Kind: "message", Arg: "settle_token"}
+	t, err := decodeToken(token)
+	if err != nil {
+		about.Class, about.Reason = PreconditionFailed, err.Error()
+		return nil, t, about, &about
+	}
+	c, err := b.attachedCluster()
+	if err != nil {
+		return nil, t, about, err
+	}
+	if q, ok := c.View().QueueByUID(t.Queue); ok {
+		about.Kind, about.VHost, about.Name = "queue", q.VHost, q.Name
+	} else {
+		about.Class, about.Kind, about.Name = NotFound, "queue", t.Queue.String()
+		about.Reason = "was deleted, and its messages with it"
+		return nil, t, about, &about
+	}
+	about.Arg = ""
+	if err := b.permit(ctx, queueOf(about.VHost, about.Name), read); err != nil {
+		return nil, t, about, err
+	}
+	return c, t, about, nil
 }
 
 // tokenVersion is the first byte of a token: version, queue, epoch, session, tag and

@@ -41,6 +41,35 @@ func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 	return err
 }
 
+// SettleAndPublish acknowledges a message taken by Get and publishes outputs in its place, in
+// the vhost of its queue: both, or neither (G-22). The outputs then reach each queue that they
+// are routed to exactly once, also when nodes fail. It is tried once. A *Error of class
+// PreconditionFailed with nothing wrong in the outputs tells that the message is not held any
+// more, for an earlier try settled it or it is back in its queue; one of class Unavailable may
+// leave open what happened. Either way the message comes again if and only if nothing was
+// published.
+func (c *Client) SettleAndPublish(ctx context.Context, token string, outputs ...Message) error {
+	r := &brokerv1.SettleAndPublishRequest{SettleToken: token}
+	for i := range outputs {
+		if err := c.checkSize(&outputs[i]); err != nil {
+			return err
+		}
+		p, err := outputs[i].proto()
+		if err != nil {
+			return err
+		}
+		r.Outputs = append(r.Outputs, p)
+	}
+	err := c.try(ctx, func(ctx context.Context, n *node) error {
+		_, err := n.joint.SettleAndPublish(ctx, r)
+		return err
+	})
+	if err != nil {
+		return fromGRPC(err)
+	}
+	return nil
+}
+
 // PublishOne publishes one message by itself and waits for its result. It is tried once:
 // an error of class UNAVAILABLE leaves open whether the message is stored. Use a
 // Publisher for more than a few messages.

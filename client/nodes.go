@@ -33,6 +33,7 @@ type node struct {
 	events   brokerv1.EventsClient
 	admin    brokerv1.AdminClient
 	messages brokerv1.MessagesClient
+	joint    brokerv1.TransactionsClient
 	health   healthv1.HealthClient
 
 	mu       sync.Mutex
@@ -189,7 +190,7 @@ func (ns *nodes) at(address string) (*node, error) {
 	n := &node{
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
 		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), access: brokerv1.NewAccessClient(conn),
-		defs: brokerv1.NewDefinitionsClient(conn), messages: brokerv1.NewMessagesClient(conn), events: brokerv1.NewEventsClient(conn),
+		defs: brokerv1.NewDefinitionsClient(conn), messages: brokerv1.NewMessagesClient(conn), joint: brokerv1.NewTransactionsClient(conn), events: brokerv1.NewEventsClient(conn),
 		health: healthv1.NewHealthClient(conn),
 	}
 	n.life, n.end = context.WithCancelCause(context.Background())

@@ -117,6 +117,8 @@ var (
 	ErrTooManyMoves = errors.New("cluster: messages are moved to too many destinations at once")
 	// ErrConsumerGone: the consumer was cancelled or closed.
 	ErrConsumerGone = errors.New("cluster: consumer is gone")
+	// ErrNotHeld: the consumer does not hold the message; it is settled, or back in the queue.
+	ErrNotHeld = errors.New("cluster: message is not held")
 	// ErrNodeUnreachable: another node was asked, and does not answer.
 	ErrNodeUnreachable = errors.New("cluster: node does not answer")
 	// ErrNoSpace: too many of the queue's members are on nodes whose disk is nearly full;

@@ -116,3 +116,34 @@ func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	}
 	return err
 }
+
+// Transact settles a message that Get took on whatever node, and hands outputs with their
+// stored forms to its queue for publishing: both, or neither (G-22). ErrConsumerGone or
+// ErrNotHeld: nothing was done, or an earlier try did it. ErrUnknownOutcome: nobody knows.
+func (c *Cluster) Transact(ctx context.Context, t ConsumerToken, outputs []quorumq.Output, bodies [][]byte) error {
+	q, err := c.Queue(t.Queue)
+	if err != nil {
+		return err
+	}
+	if err := c.disks.admit(t.Queue); err != nil {
+		return err
+	}
+	r, _, err := q.do(ctx, &quorumq.Transact{
+		Consumer: t.Consumer, Ranges: []quorumq.MsgIDRange{{First: t.MsgID, Last: t.MsgID}}, Outputs: outputs,
+	}, op{bodies: bodies, repeat: once})
+	if err != nil {
+		return err
+	}
+	switch r.Code {
+	case quorumq.CodeOK:
+		return nil
+	case quorumq.CodeUnknownConsumer:
+		return fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", t.Queue, ErrConsumerGone)
+	case quorumq.CodeNotHeld:
+		return fmt.Errorf("queue %s: %w", t.Queue, ErrNotHeld)
+	case quorumq.CodeTooMany:
+		return fmt.Errorf("queue %s: %w: wait until some of them have arrived", t.Queue, ErrTooManyMoves)
+	default:
+		return fmt.Errorf("queue %s: the queue refused the request (code %d)", t.Queue, r.Code)
+	}
+}

@@ -71,6 +71,8 @@ func bodiesOf(c quorumq.Command) int {
 		return len(c.Messages)
 	case *quorumq.Transfer:
 		return len(c.Letters)
+	case *quorumq.Transact:
+		return len(c.Outputs)
 	case *quorumq.Return:
 		return annotations(c.HasAnnotations)
 	case *quorumq.Discard:

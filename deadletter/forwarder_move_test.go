@@ -182,3 +182,95 @@ func TestForwarderMovesOnce(t *testing.T) {
 		})
 	}
 }
+
+// G-22: with lost commands and answers, repeats, and changes of leader, each message that a
+// consumer settles together with two outputs has each of them arrive once, in order.
+func TestForwarderPublishesOnce(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const messages = 200
+				w := newWorld(t, seed)
+				w.moves = true
+				w.exchange(catalog.ExchangeDirect)
+				source, left, right := w.declare("source", nil), w.declare("left", nil), w.declare("right", nil)
+				w.bind("left", "l")
+				w.bind("right", "r")
+				w.faulty = 0.2
+				f, s := w.start(source, Config{Prefetch: 1 + int(seed)*5})
+				old := []*Forwarder{f}
+				for n := 0; n < messages || w.backlog(source) > 0; n++ {
+					if n > 100_000 {
+						t.Fatalf("%d messages are stuck: %+v", w.backlog(source), f.Stats())
+					}
+					if n < messages {
+						w.put(source, &message.Message{RoutingKeys: []string{"k"}, Body: []byte("in")})
+						w.transact(source, n)
+						f.Wake()
+					}
+					if w.draw(30) == 0 { // the leader is lost; it may not know yet
+						if w.draw(2) == 0 {
+							s.end()
+						}
+						f.Close()
+						f, s = w.start(source, Config{})
+						old = append(old, f)
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				for _, f := range old {
+					f.Close()
+					f.Wait()
+				}
+				time.Sleep(time.Second)
+				for uid, prefix := range map[id.QueueUID]string{left: "l", right: "r"} {
+					got := make(map[string]int)
+					for _, m := range w.take(uid, 2*messages) {
+						got[string(m.Body)]++
+						if len(m.Deaths) > 0 || m.Exchange != "dlx" {
+							t.Errorf("%s has arrived as %+v", m.Body, m)
+						}
+					}
+					for n := range messages {
+						if k := got[fmt.Sprint(prefix, n)]; k != 1 {
+							t.Errorf("output %s%d has arrived %d times", prefix, n, k)
+						}
+					}
+					if len(got) != messages {
+						t.Errorf("%d outputs %s have arrived", len(got), prefix)
+					}
+				}
+				if inputs := w.take(source, 1); len(inputs) > 0 {
+					t.Errorf("input %s is left", inputs[0].Body)
+				}
+			})
+		})
+	}
+}
+
+// transact takes a message and settles it for two outputs, by a command that may be repeated:
+// only one try counts.
+func (w *world) transact(source id.QueueUID, n int) {
+	w.t.Helper()
+	r, err := w.apply(source, &quorumq.Get{Session: quorumq.SessionKey{Node: "n", Epoch: 1, Session: 7}}, nil)
+	if err != nil || r.Delivery == nil {
+		w.t.Fatal(r, err)
+	}
+	cmd := &quorumq.Transact{Consumer: r.Delivery.Consumer, Ranges: []quorumq.MsgIDRange{{First: r.Delivery.MsgID, Last: r.Delivery.MsgID}}}
+	var bodies [][]byte
+	for _, key := range []string{"l", "r"} {
+		m := message.Message{Exchange: "dlx", RoutingKeys: []string{key}, Body: []byte(fmt.Sprint(key, n))}
+		cmd.Outputs = append(cmd.Outputs, quorumq.Output{Exchange: "dlx", Size: uint32(len(m.Body))})
+		bodies = append(bodies, message.Append(nil, &m))
+	}
+	for try := range 1 + w.draw(3) {
+		r, err := w.apply(source, cmd, bodies)
+		want := quorumq.CodeOK
+		if try > 0 {
+			want = quorumq.CodeNotHeld
+		}
+		if err != nil || r.Code != want {
+			w.t.Fatalf("try %d: %+v, %v", try, r, err)
+		}
+	}
+}

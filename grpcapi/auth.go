@@ -153,6 +153,8 @@ func rules() map[string]rule {
 	add(name, anybody, "Peek", "DeleteMessages", "MoveMessages", "RedriveMessages", "ExplainDeadLetter")
 	add(name, inVhost, "ExplainRouting")
 	add(brokerv1.Events_ServiceDesc.ServiceName, anybody, "WatchEvents") // the broker asks
+	name = brokerv1.Transactions_ServiceDesc.ServiceName
+	add(name, anybody, "SettleAndPublish")
 	name = brokerv1.Access_ServiceDesc.ServiceName
 	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "DeleteUser", "ListUsers", "SetUserLimits",
 		"SetPermission", "ClearPermission", "ListPermissions", "SetTopicPermission", "ClearTopicPermission", "ListTopicPermissions")

@@ -137,6 +137,7 @@ func New(c Config) *Server {
 	brokerv1.RegisterPoliciesServer(s.grpc, &policyServer{b: c.Broker})
 	brokerv1.RegisterDefinitionsServer(s.grpc, &definitionsServer{b: c.Broker})
 	brokerv1.RegisterMessagesServer(s.grpc, &messagesServer{b: c.Broker})
+	brokerv1.RegisterTransactionsServer(s.grpc, &transactionsServer{b: c.Broker})
 	brokerv1.RegisterEventsServer(s.grpc, &eventsServer{b: c.Broker, stop: s.stopping})
 	brokerv1.RegisterAccessServer(s.grpc, &accessServer{b: c.Broker})
 	healthv1.RegisterHealthServer(s.grpc, s.health)

@@ -118,3 +118,41 @@ func TestT332(t *testing.T) {
 	k.same("dropped for it", k.bodies(d, 1), []string{"4"})
 	k.same("left", k.bodies(q, 2), []string{"5", "7"})
 }
+
+// G-22.
+func TestT333(t *testing.T) {
+	k := begin(t, "a message is settled and its outputs are published, both or neither")
+	q, a, b := k.queue("q", nil), k.queue("a", nil), k.queue("b", nil)
+	x := k.exchange("x", "direct", client.Exchange{})
+	k.publish(q, "1", "2", "3")
+	to := func(key, body string) client.Message { return client.Message{RoutingKey: key, Body: []byte(body)} }
+
+	in := k.get(q, false)
+	k.must(k.client.SettleAndPublish(k.ctx, in.Token, to(a, "1a"), to(b, "1b"), to(a, "1c")))
+	k.same("outputs", append(k.bodies(a, 2), k.bodies(b, 1)...), []string{"1a", "1c", "1b"})
+	k.class("a second time", k.client.SettleAndPublish(k.ctx, in.Token, to(a, "again")), client.PreconditionFailed)
+
+	// A faulty output refuses all: the message is still held.
+	in = k.get(q, false)
+	missing, must := to(a, "none"), to("nobody", "none")
+	missing.Exchange, must.Mandatory = k.name("missing"), true
+	k.class("no such exchange", k.client.SettleAndPublish(k.ctx, in.Token, to(a, "none"), missing), client.NotFound)
+	k.class("mandatory", k.client.SettleAndPublish(k.ctx, in.Token, to(a, "none"), must), client.PreconditionFailed)
+	k.same("held", k.stats(q).GetMessagesUnacknowledged(), 1)
+
+	// An output without a route waits for one.
+	later := to("k", "2k")
+	later.Exchange = x
+	k.must(k.client.SettleAndPublish(k.ctx, in.Token, later))
+	k.trouble(q, "routes key")
+	k.bind(x, b, "k")
+	out := k.get(b, true)
+	k.same("output", fmt.Sprint(string(out.Body), " ", out.Exchange, " ", out.RoutingKey, " ", len(out.Deaths)), "2k "+x+" k 0")
+
+	// What has returned is not held.
+	in = k.get(q, false)
+	k.settle(in, nackRequeue)
+	k.class("returned", k.client.SettleAndPublish(k.ctx, in.Token, to(a, "none")), client.PreconditionFailed)
+	k.same("back", k.bodies(q, 1), []string{"3"})
+	k.empty(a)
+}
