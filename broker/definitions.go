@@ -138,9 +138,7 @@ func (b *Broker) vet(o *definitions.Object) error {
 	case *catalog.SetTopicPermission:
 		return checkPatterns(aboutTopicPermission(c.VHost, c.User), namedPattern{"write", c.Write}, namedPattern{"read", c.Read})
 	case *catalog.PutPolicy:
-		if err := policy.Check(&c.Policy); err != nil {
-			return fromArgument(err, Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
-		}
+		return checkPolicy(&c.Policy, Error{VHost: c.VHost, Kind: "policy", Name: c.Name})
 	case *catalog.DeclareExchange:
 		return checkName(c.Name, Error{VHost: c.VHost, Kind: "exchange", Name: c.Name})
 	case *catalog.DeclareQueue:

@@ -41,11 +41,22 @@ func (b *Broker) PutPolicy(ctx context.Context, p Policy) (created bool, err err
 		VHost: p.VHost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
 		ApplyTo: catalog.ApplyTo(p.ApplyTo), Priority: p.Priority, Definition: p.Definition,
 	}}
-	if err := policy.Check(&cmd.Policy); err != nil {
-		return false, fromArgument(err, p.about())
+	if err := checkPolicy(&cmd.Policy, p.about()); err != nil {
+		return false, err
 	}
 	reply, err := c.ProposeCatalog(ctx, &cmd)
 	return reply.Created, translate(err, p.about())
+}
+
+// checkPolicy checks of a new policy what the catalog does not.
+func checkPolicy(p *catalog.Policy, about Error) error {
+	if err := checkPlainName(p.Name, "", about); err != nil {
+		return err
+	}
+	if err := policy.Check(p); err != nil {
+		return fromArgument(err, about)
+	}
+	return nil
 }
 
 // DeletePolicy removes a policy and tells whether there was one.

@@ -22,7 +22,7 @@ const Unlimited = catalog.Unlimited
 
 func aboutVHost(name string) Error { return Error{VHost: name, Kind: "vhost", Name: name} }
 
-// checkPlainName refuses a name of a new vhost or user with bytes that would be trouble
+// checkPlainName refuses a name of a new vhost, user or policy with bytes that would be trouble
 // wherever it is shown; alsoBad are more of them. The catalog checks the rest.
 func checkPlainName(name, alsoBad string, about Error) error {
 	i := strings.IndexFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(alsoBad, r) })
