@@ -205,11 +205,15 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 			return 0, translate(err, aboutMessage(m))
 		}
 	}
+	headers := p.msg.Headers
+	if h, known := v.VHost(m.VHost); known && h.ImportDeaths && message.ImportDeaths(&p.msg) { // G-11
+		headers = p.msg.Headers.Merged(message.DeathHeaders(&p.msg))
+	}
 	if p.later, err = p.delay(m); err != nil {
 		return 0, err
 	}
 	p.uids, err = v.Route(m.VHost, m.Exchange, &catalog.Publication{
-		Keys: p.msg.RoutingKeys, Headers: p.msg.Headers, Properties: &p.msg.Properties,
+		Keys: p.msg.RoutingKeys, Headers: headers, Properties: &p.msg.Properties,
 		Chance: m.chance(), Local: p.b.leads, Alternate: p.b.alternate,
 	}, p.uids[:0])
 	return ttlMs, translate(err, aboutMessage(m))

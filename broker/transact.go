@@ -30,6 +30,7 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, sender *Sen
 	for i := range outputs {
 		o := &outputs[i]
 		o.VHost, o.Sender = about.VHost, sender
+		p.msg = message.Message{}
 		if err := p.prepareOutput(o); err != nil {
 			b.counters.invalid.Add(1)
 			return err

@@ -14,6 +14,7 @@ type Vhost struct {
 	DefaultQueueType string // quorum (also if empty) or classic
 	Protected        bool   // cannot be deleted
 	MergePolicies    bool   // all policies that match count
+	ImportDeaths     bool   // death headers of a published message count as its deaths (G-11)
 	DelayedPublish   bool   // the header x-delay of a message says for how many milliseconds it waits (DLY-1)
 	Limits           VhostLimits
 }
@@ -50,7 +51,7 @@ func (l VhostLimits) proto() *brokerv1.VhostLimits {
 func (c *Client) PutVhost(ctx context.Context, h Vhost) (created bool, err error) {
 	r := &brokerv1.PutVhostRequest{Vhost: &brokerv1.Vhost{
 		Name: h.Name, Description: h.Description, Tags: h.Tags, DefaultQueueType: h.DefaultQueueType,
-		ProtectedFromDeletion: h.Protected, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, Limits: h.Limits.proto(),
+		ProtectedFromDeletion: h.Protected, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, ImportDeaths: h.ImportDeaths, Limits: h.Limits.proto(),
 	}}
 	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.PutVhostRequest) (*brokerv1.PutVhostResponse, error) {
 		return n.access.PutVhost(ctx, r)

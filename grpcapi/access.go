@@ -49,7 +49,7 @@ func (s *accessServer) PutVhost(ctx context.Context, req *brokerv1.PutVhostReque
 	h := req.GetVhost()
 	created, err := s.b.PutVHost(ctx, broker.VHost{
 		Name: h.GetName(), Description: h.GetDescription(), Tags: h.GetTags(), Protected: h.GetProtectedFromDeletion(),
-		MergePolicies: h.GetMergePolicies(), DelayedPublish: h.GetDelayedPublish(), VHostLimits: fromVhostLimits(h.GetLimits()),
+		MergePolicies: h.GetMergePolicies(), DelayedPublish: h.GetDelayedPublish(), ImportDeaths: h.GetImportDeaths(), VHostLimits: fromVhostLimits(h.GetLimits()),
 		DefaultQueueType: broker.QueueType(h.GetDefaultQueueType()),
 	})
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *accessServer) ListVhosts(context.Context, *brokerv1.ListVhostsRequest) 
 		h := &list[i]
 		out.Vhosts[i] = &brokerv1.Vhost{
 			Name: h.Name, Description: h.Description, Tags: h.Tags, DefaultQueueType: string(h.DefaultQueueType),
-			ProtectedFromDeletion: h.Protected, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, Queues: uint64(h.Queues),
+			ProtectedFromDeletion: h.Protected, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, ImportDeaths: h.ImportDeaths, Queues: uint64(h.Queues),
 			Limits: &brokerv1.VhostLimits{MaxConnections: toLimit(h.MaxConnections), MaxQueues: toLimit(h.MaxQueues)},
 		}
 	}

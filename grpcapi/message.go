@@ -156,7 +156,7 @@ func setProperties(out *brokerv1.Properties, m *message.Message) {
 	}
 }
 
-// deathHeaders are the headers that name the first and the last death (DL-34). The list
+// deathHeaders are the headers that name the first and the last death (DL-34), and count them. The list
 // of deaths itself has its own field, so x-death is not among them.
 func deathHeaders(m *message.Message) message.Table {
 	if len(m.Deaths) == 0 {
@@ -165,7 +165,7 @@ func deathHeaders(m *message.Message) message.Table {
 	t := message.DeathHeaders(m)
 	kept := t[:0]
 	for _, f := range t {
-		if strings.HasPrefix(f.Name, "x-first-") || strings.HasPrefix(f.Name, "x-last-") {
+		if strings.HasPrefix(f.Name, "x-first-") || strings.HasPrefix(f.Name, "x-last-") || f.Name == "x-death-count" {
 			kept = append(kept, f)
 		}
 	}

@@ -1,6 +1,9 @@
 package message
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 // Header names that the broker makes from the deaths (DL-32, DL-34, DL-38).
 const (
@@ -13,6 +16,7 @@ const (
 	headerLastExchange      = "x-last-death-exchange"
 	headerLastDeliveryCount = "x-last-death-delivery-count"
 	headerLastAcquiredCount = "x-last-death-acquired-count"
+	headerDeathCount        = "x-death-count"
 )
 
 // DeathHeaderNames returns the names of all headers that DeathHeaders can make. A client's
@@ -22,12 +26,13 @@ func DeathHeaderNames() []string {
 		headerDeaths,
 		headerFirstQueue, headerFirstReason, headerFirstExchange,
 		headerLastQueue, headerLastReason, headerLastExchange,
-		headerLastDeliveryCount, headerLastAcquiredCount,
+		headerLastDeliveryCount, headerLastAcquiredCount, headerDeathCount,
 	}
 }
 
 // DeathHeaders makes the AMQP 0-9-1 headers that tell a message's deaths: x-death, newest
-// first (DL-32), the first and last death (DL-34) and the counts at the last one (DL-38).
+// first (DL-32), the first and last death (DL-34), the counts at the last one (DL-38) and how
+// often it has died in all (G-11).
 // It returns nil for a message that never died. Delivered headers are
 // m.Headers.Merged(DeathHeaders(m)); routing of a dead letter sees the same (EX-10).
 func DeathHeaders(m *Message) Table {
@@ -35,7 +40,9 @@ func DeathHeaders(m *Message) Table {
 		return nil
 	}
 	entries := make([]Value, len(m.Deaths))
+	total := uint64(0)
 	for i := range m.Deaths {
+		total += m.Deaths[i].Count
 		entries[i] = TableValue(deathTable(&m.Deaths[i]))
 	}
 	last := &m.Deaths[0]
@@ -49,6 +56,7 @@ func DeathHeaders(m *Message) Table {
 		{headerLastExchange, String(m.LastDeath.Exchange)},
 		{headerLastDeliveryCount, Int64(int64(last.DeliveryCount))},
 		{headerLastAcquiredCount, Int64(int64(last.AcquiredCount))},
+		{headerDeathCount, Int64(int64(min(total, math.MaxInt64)))},
 	}
 }
 

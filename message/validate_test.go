@@ -126,7 +126,7 @@ func TestDeathHeaders(t *testing.T) {
 		`{queue="a" reason="rejected" count=1 time=0 exchange="orders" routing-keys=["order.new" "cc"] original-expiration="60000"}] ` +
 		`x-first-death-queue="a" x-first-death-reason="rejected" x-first-death-exchange="orders" ` +
 		`x-last-death-queue="b" x-last-death-reason="expired" x-last-death-exchange="dlx" ` +
-		`x-last-death-delivery-count=0 x-last-death-acquired-count=4}`
+		`x-last-death-delivery-count=0 x-last-death-acquired-count=4 x-death-count=3}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -33,6 +33,7 @@ func newVhostPut(s *session) *cobra.Command {
 	f.StringVar(&h.DefaultQueueType, "default-queue-type", "quorum", "of durable queues that name none: quorum or classic")
 	f.BoolVar(&h.Protected, "protected", false, "cannot be deleted until it is put again without")
 	f.BoolVar(&h.DelayedPublish, "delayed-publish", false, "the header x-delay of a message says for how many milliseconds it waits in its queues")
+	f.BoolVar(&h.ImportDeaths, "import-deaths", false, "headers such as x-death of a published message count as its deaths")
 	f.BoolVar(&h.MergePolicies, "merge-policies", false, "all policies that match count, not only the first")
 	return put
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/client"
 )
@@ -155,4 +156,40 @@ func TestT333(t *testing.T) {
 	k.class("returned", k.client.SettleAndPublish(k.ctx, in.Token, to(a, "none")), client.PreconditionFailed)
 	k.same("back", k.bodies(q, 1), []string{"3"})
 	k.empty(a)
+}
+
+// G-11.
+func TestT334(t *testing.T) {
+	k := begin(t, "a republished message goes on counting its deaths where the vhost wants that")
+	deaths := client.Table{"x-death": []any{client.Table{
+		"queue": k.name("q"), "reason": "rejected", "count": int64(7), "time": time.Unix(1700000000, 0), "exchange": "", "routing-keys": []any{"k"},
+	}}}
+	for _, imports := range []bool{true, false} {
+		vhost := k.name(fmt.Sprint(imports))
+		_, err := k.client.PutVhost(k.ctx, client.Vhost{Name: vhost, ImportDeaths: imports})
+		k.must(err)
+		k.Cleanup(func() { _, _ = k.client.DeleteVhost(k.ctx, vhost) })
+		for name, a := range map[string]args{k.name("q"): dlx(k.name("d")), k.name("d"): nil} {
+			_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: vhost, Name: name, Arguments: a})
+			k.must(err)
+		}
+		in := func(m *client.Message) { m.Vhost = vhost }
+		_, err = k.try(k.name("q"), "m", headers(deaths), in)
+		k.must(err)
+		var m *client.Taken
+		take := func(queue string) {
+			k.eventually("a message in "+queue, func() (err error) {
+				if m, err = k.client.Get(k.ctx, vhost, queue, false); err == nil && m == nil {
+					err = errNotYet
+				}
+				return err
+			})
+		}
+		take(k.name("q"))
+		k.settle(m, reject)
+		take(k.name("d"))
+		want := map[bool]int{true: 8, false: 1}[imports]
+		k.same("death", death(&m.Received, 0), fmt.Sprint(k.name("q"), " rejected ", want))
+		k.same("x-death-count", m.Headers["x-death-count"], want)
+	}
 }

@@ -391,6 +391,9 @@ type Vhost struct {
 	// DelayedPublish: the header x-delay of a message says for how many milliseconds it waits in
 	// its queues.
 	DelayedPublish bool `protobuf:"varint,9,opt,name=delayed_publish,json=delayedPublish,proto3" json:"delayed_publish,omitempty"`
+	// ImportDeaths: deaths that the headers x-death, x-first-death-… and x-last-death-… of a
+	// published message tell of count as the message's own.
+	ImportDeaths bool `protobuf:"varint,10,opt,name=import_deaths,json=importDeaths,proto3" json:"import_deaths,omitempty"`
 	// Limits; in a PutVhostRequest they count only for a new vhost.
 	Limits *VhostLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Queues that it holds; only in answers.
@@ -474,6 +477,13 @@ func (x *Vhost) GetMergePolicies() bool {
 func (x *Vhost) GetDelayedPublish() bool {
 	if x != nil {
 		return x.DelayedPublish
+	}
+	return false
+}
+
+func (x *Vhost) GetImportDeaths() bool {
+	if x != nil {
+		return x.ImportDeaths
 	}
 	return false
 }
@@ -2129,7 +2139,7 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"max_queues\x18\x02 \x01(\x03H\x01R\tmaxQueues\x88\x01\x01B\x12\n" +
 	"\x10_max_connectionsB\r\n" +
-	"\v_max_queues\"\xd7\x02\n" +
+	"\v_max_queues\"\xfc\x02\n" +
 	"\x05Vhost\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
@@ -2137,7 +2147,9 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x12default_queue_type\x18\x04 \x01(\tR\x10defaultQueueType\x126\n" +
 	"\x17protected_from_deletion\x18\x05 \x01(\bR\x15protectedFromDeletion\x12%\n" +
 	"\x0emerge_policies\x18\x06 \x01(\bR\rmergePolicies\x12'\n" +
-	"\x0fdelayed_publish\x18\t \x01(\bR\x0edelayedPublish\x126\n" +
+	"\x0fdelayed_publish\x18\t \x01(\bR\x0edelayedPublish\x12#\n" +
+	"\rimport_deaths\x18\n" +
+	" \x01(\bR\fimportDeaths\x126\n" +
 	"\x06limits\x18\a \x01(\v2\x1e.quorate.broker.v1.VhostLimitsR\x06limits\x12\x16\n" +
 	"\x06queues\x18\b \x01(\x04R\x06queues\"A\n" +
 	"\x0fPutVhostRequest\x12.\n" +
