@@ -72,6 +72,8 @@ func denials() map[string]denial {
 
 		"Events/WatchEvents": {&brokerv1.WatchEventsRequest{Vhost: "/"}, ok, access},
 
+		"Transactions/SettleAndPublish": {&brokerv1.SettleAndPublishRequest{SettleToken: "nix"}, locked, locked}, // as Settle
+
 		"Definitions/ExportDefinitions": tag(&brokerv1.ExportDefinitionsRequest{}),
 		"Definitions/ImportDefinitions": tag(&brokerv1.ImportDefinitionsRequest{}),
 
