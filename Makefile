@@ -76,6 +76,10 @@ cases: build ## the numbered black-box cases, a line each
 
 ##@ Deeper checks
 
+.PHONY: conformance
+conformance: ## ordinary AMQP clients against real nodes, and amqp091-go's own tests
+	cd conformance && $(GO) vet ./... && $(GO) test -v -count=1 ./...
+
 .PHONY: race
 race: ## short tests with the race detector
 	$(GO) test -race -short -tags $(TAGS) $(TESTFLAGS) $(PKG)

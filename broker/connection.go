@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"crypto/rand"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +25,7 @@ type Connection struct {
 	mu     sync.Mutex
 	ended  bool
 	counts map[countOf]bool // what it counts towards
+	queues []id.QueueUID    // exclusive ones that were declared by it
 }
 
 // connections are those of this node that have not ended.
@@ -66,6 +68,50 @@ func (c *Connection) Close() {
 	case s.ended <- struct{}{}:
 	default:
 	}
+}
+
+// Finish is Close that waits until the queues that belong to the connection are gone, no
+// longer than until ctx ends.
+func (c *Connection) Finish(ctx context.Context) {
+	c.Close()
+	cl := c.b.cluster.Load()
+	c.mu.Lock()
+	queues := c.queues
+	c.mu.Unlock()
+	for cl != nil && ctx.Err() == nil {
+		changed := cl.ViewChanged()
+		if queues = existing(cl.View(), queues); len(queues) == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// maxOwned is how many queues a connection remembers before it forgets those that are gone.
+const maxOwned = 1000
+
+// owns notes an exclusive queue of the connection, for Finish; nil is no connection.
+func (c *Connection) owns(q id.QueueUID) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.queues); n > 0 && n%maxOwned == 0 {
+		c.queues = existing(c.b.view(), c.queues)
+	}
+	c.queues = append(c.queues, q)
+}
+
+// existing returns which of the queues there are.
+func existing(v *catalog.View, queues []id.QueueUID) []id.QueueUID {
+	return slices.DeleteFunc(queues, func(q id.QueueUID) bool {
+		_, there := v.QueueByUID(q)
+		return !there
+	})
 }
 
 // alive tells whether a key is that of a connection of this process that has not ended.

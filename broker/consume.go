@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -24,6 +25,9 @@ type Consume struct {
 	TimeoutMs  int64
 	// ExplicitCredit delivers nothing until AddCredit allows it.
 	ExplicitCredit bool
+	// Wake, if set, is called from any goroutine when Take may have something new, in place of
+	// the token of Ready. It must not block, and may be called before Consume has returned.
+	Wake func()
 }
 
 // Delivery is a message handed to a client.
@@ -62,10 +66,13 @@ const MaxSettlementIDs = 10_000
 // Consumer is one client's consumer of one queue. All methods may be called
 // concurrently, except Take: that belongs to one goroutine.
 type Consumer struct {
-	about   Error
-	autoAck bool
-	c       *cluster.Consumer
-	ready   chan struct{} // holds a token when there is something to take, or the end
+	b          *Broker
+	autoDelete bool // of the queue
+	about      Error
+	autoAck    bool
+	c          *cluster.Consumer
+	ready      chan struct{} // holds a token when there is something to take, or the end
+	woken      func()        // if set, in place of ready
 
 	mu      sync.Mutex
 	arrived []cluster.Delivery // not yet taken
@@ -122,7 +129,7 @@ func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 		about.Reason = "is negative; want 0 for no timeout, or more"
 		return nil, &about
 	}
-	c := &Consumer{about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1)}
+	c := &Consumer{b: b, autoDelete: b.autoDelete(q.UID()), about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1), woken: o.Wake}
 	c.credit = creditBook{explicit: o.ExplicitCredit, bounded: o.AutoAck}
 	c.credit.told = c.credit.limit(0)
 	cc, err := q.Consume(ctx, cluster.ConsumerConfig{
@@ -145,6 +152,15 @@ func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 	c.c = cc
 	c.mu.Unlock()
 	return c, nil
+}
+
+func (b *Broker) autoDelete(uid id.QueueUID) bool {
+	v := b.view()
+	if v == nil {
+		return false
+	}
+	rec, ok := v.QueueByUID(uid)
+	return ok && rec.AutoDelete
 }
 
 func (c *Consumer) deliver(ds []cluster.Delivery) {
@@ -235,6 +251,10 @@ func (c *Consumer) TakeActivity() (a Activity, news bool) {
 }
 
 func (c *Consumer) wake() {
+	if c.woken != nil {
+		c.woken()
+		return
+	}
 	select {
 	case c.ready <- struct{}{}:
 	default:
@@ -420,8 +440,38 @@ func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 	return translate(c.c.Cancel(ctx, requeue), c.about)
 }
 
-// Close ends the consumer: what is unsettled returns as a failed delivery (DEL-8).
+// Close ends the consumer: what is unsettled returns as a failed delivery (DEL-8). It does
+// not wait.
 func (c *Consumer) Close() { c.c.Close() }
+
+// Finish is Close that waits until the queue knows, and until an auto-delete queue that is
+// to go with this consumer is gone; no longer than until ctx ends.
+func (c *Consumer) Finish(ctx context.Context) {
+	closed := make(chan struct{})
+	c.c.CloseThen(func() { close(closed) })
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		return
+	}
+	if !c.autoDelete {
+		return
+	}
+	cl := c.b.cluster.Load()
+	for cl != nil && ctx.Err() == nil {
+		changed := cl.ViewChanged()
+		if _, there := cl.View().QueueByUID(c.c.Queue()); !there {
+			return
+		}
+		if s, err := cl.QueueStatus(ctx, c.c.Queue()); err != nil || s.Overview.Consumers > 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
 
 // decision checks and converts what a client decided.
 func decision(o Outcome, failed bool, annotations message.Table, delay Delay, about Error) (cluster.Decision, error) {

@@ -124,6 +124,9 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	}
 	out := Declared{Name: d.Name, UID: uint64(reply.UID), Created: reply.Created, Warnings: e.Warnings}
 	if reply.Created {
+		if d.Exclusive {
+			connectionOf(ctx).owns(reply.UID)
+		}
 		return out, nil
 	}
 	return b.declared(ctx, c, out, about)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"strconv"
+	"time"
 
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
@@ -82,6 +83,16 @@ func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Clus
 	}
 	return c, t, about, nil
 }
+
+// GiveBack returns a message that Get took, as when its client has gone (DEL-8). It is for
+// listeners, and goes on after the client's connection, for a few seconds at most.
+func (b *Broker) GiveBack(token string) error {
+	ctx, stop := context.WithTimeout(WithIdentity(b.life, Itself()), giveBackTimeout)
+	defer stop()
+	return b.SettleToken(ctx, token, Return, true, nil, Delay{})
+}
+
+const giveBackTimeout = 5 * time.Second
 
 // tokenVersion is the first byte of a token: version, queue, epoch, session, tag and
 // message id as uvarints, the node's name, and the CRC32C of all that.

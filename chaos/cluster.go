@@ -35,7 +35,7 @@ type Host struct {
 	Enter   []string // a command that becomes the one behind it, there; empty: none is needed
 }
 
-// Ports of nodes that have a Host for themselves: clients, peers, gossip, HTTP.
+// Ports of nodes that have a Host for themselves: clients, peers, gossip, HTTP, AMQP.
 const firstHostPort = 7070
 
 // Validate returns all faults at once.
@@ -89,7 +89,7 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 		n.Dir = filepath.Join(c.Dir, n.ID)
 		if len(c.Hosts) > 0 {
 			n.enter = c.Hosts[i].Enter
-			for p, address := range []*string{&n.Client, &n.Peer, &n.Gossip, &n.HTTP} {
+			for p, address := range []*string{&n.Client, &n.Peer, &n.Gossip, &n.HTTP, &n.AMQP} {
 				*address = net.JoinHostPort(c.Hosts[i].Address, strconv.Itoa(firstHostPort+p))
 			}
 			out.Nodes = append(out.Nodes, n)
@@ -99,7 +99,7 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 		if c.FirstClientPort != 0 {
 			preferred = c.FirstClientPort + 100*i
 		}
-		for _, address := range []*string{&n.Client, &n.Peer, &n.Gossip, &n.HTTP} {
+		for _, address := range []*string{&n.Client, &n.Peer, &n.Gossip, &n.HTTP, &n.AMQP} {
 			if *address, err = freeAddress(preferred, taken); err != nil {
 				return nil, err
 			}
@@ -124,9 +124,9 @@ func (n *Node) writeConfig(c ClusterConfig, join []string) error {
 		return fmt.Errorf("chaos: %w", err)
 	}
 	text := fmt.Sprintf("node_id: %s\ndata_dir: %s\ncluster:\n  name: %s\n  expect: %d\n  join: [%s]\n"+
-		"listen:\n  client: %s\n  peer: %s\n  gossip: %s\n  http: %s\nauth:\n  loopback_users: []\n%s",
+		"listen:\n  client: %s\n  amqp: %s\n  peer: %s\n  gossip: %s\n  http: %s\nauth:\n  loopback_users: []\n%s",
 		n.ID, filepath.Join(n.Dir, "data"), c.Name, len(join), strings.Join(join, ", "),
-		n.Client, n.Peer, n.Gossip, n.HTTP, c.Settings)
+		n.Client, n.AMQP, n.Peer, n.Gossip, n.HTTP, c.Settings)
 	if err := os.WriteFile(filepath.Join(n.Dir, "node.yaml"), []byte(text), 0o640); err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}

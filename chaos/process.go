@@ -28,6 +28,7 @@ type Node struct {
 	Peer    string
 	Gossip  string
 	HTTP    string
+	AMQP    string
 	binary  string
 	enter   []string // before the binary; see Host
 	mu      sync.Mutex

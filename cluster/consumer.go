@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/quorumq/session"
 )
@@ -229,13 +230,21 @@ func (c *Consumer) Extend(ctx context.Context, ranges []quorumq.MsgIDRange, ms i
 	return r.Count, err
 }
 
+// Queue returns whose consumer it is.
+func (c *Consumer) Queue() id.QueueUID { return c.q.uid }
+
 // Close ends the consumer's session: what is unsettled returns as a failed delivery. It
 // does not wait.
-func (c *Consumer) Close() {
+func (c *Consumer) Close() { c.CloseThen(func() {}) }
+
+// CloseThen is Close, and calls closed once the queue knows, or will never know. That may be
+// before it returns.
+func (c *Consumer) CloseThen(closed func()) {
 	q := c.q
 	q.mu.Lock()
 	if c.ended || q.ended != nil {
 		q.mu.Unlock()
+		closed()
 		return
 	}
 	c.ended = true
@@ -246,9 +255,10 @@ func (c *Consumer) Close() {
 		header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: c.key.SessionKey}),
 		done: func(opAnswer) {
 			q.mu.Lock()
-			defer q.mu.Unlock()
 			delete(q.consumers, c.key.Session)
 			c.finishFlushes(ErrConsumerGone)
+			q.mu.Unlock()
+			closed()
 		},
 	})
 }

@@ -99,6 +99,17 @@ func (d *decoder) str(n int, what string) string {
 	}
 }
 
+// ParseTable reads the fields of a table that comes without its size, as the response of
+// mechanism AMQPLAIN does. Errors: SyntaxError.
+func ParseTable(b []byte) (message.Table, error) {
+	if len(b) > math.MaxUint16 {
+		return nil, fault(SyntaxError, "a table of %d bytes", len(b))
+	}
+	d := decoder{b: append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)}
+	t := d.table()
+	return t, d.end("a table")
+}
+
 func (d *decoder) table() message.Table { return d.tableAt(1) }
 
 // within runs read on the next n bytes alone.

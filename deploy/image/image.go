@@ -173,7 +173,7 @@ func configOf(c Config, arch, diffID string) imageConfig {
 		Created: time.Unix(0, 0).UTC(), Architecture: arch, OS: "linux",
 		Config: runConfig{
 			User:         user,
-			ExposedPorts: map[string]struct{}{"7070/tcp": {}, "7071/tcp": {}, "7072/tcp": {}, "7072/udp": {}, "7073/tcp": {}},
+			ExposedPorts: map[string]struct{}{"5672/tcp": {}, "7070/tcp": {}, "7071/tcp": {}, "7072/tcp": {}, "7072/udp": {}, "7073/tcp": {}},
 			Entrypoint:   []string{"/node"},
 			Cmd:          []string{"--config", "/etc/quorate/node.yaml"},
 			WorkingDir:   "/",

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/transport"
@@ -58,14 +59,15 @@ type Cluster struct {
 
 // node is one node's settings, and what runs while it does.
 type node struct {
-	name                   id.NodeID
-	gossip, peers, clients string // host:port, kept over restarts
+	name                         id.NodeID
+	gossip, peers, clients, amqp string // host:port, kept over restarts
 
 	running bool
 	broker  *broker.Broker
 	cluster *cluster.Cluster
 	server  *grpcapi.Server
-	served  chan error
+	amqpd   *amqp.Server
+	served  chan error // an error from each server when it ends
 }
 
 // Start starts n nodes, waits until all are ready, and stops them at the test's end.
@@ -105,7 +107,7 @@ func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Clus
 	}
 	for i := range n {
 		c.nodes = append(c.nodes, &node{
-			name: id.NodeID("node-" + strconv.Itoa(i)), gossip: address(), peers: address(), clients: address(),
+			name: id.NodeID("node-" + strconv.Itoa(i)), gossip: address(), peers: address(), clients: address(), amqp: address(),
 		})
 	}
 	t.Cleanup(func() {
@@ -158,6 +160,9 @@ func (c *Cluster) Addrs() []string {
 	return out
 }
 
+// AMQP returns the address for clients of AMQP 0-9-1 of a node.
+func (c *Cluster) AMQP(i int) string { return c.nodes[i].amqp }
+
 // Broker returns a running node's broker.
 func (c *Cluster) Broker(i int) *broker.Broker { return c.nodes[i].broker }
 
@@ -191,7 +196,10 @@ func (c *Cluster) Kill(i int) {
 	if err := n.server.Shutdown(ended); err != nil && !errors.Is(err, context.Canceled) {
 		c.t.Errorf("node %s: %v", n.name, err)
 	}
-	if err := <-n.served; err != nil {
+	if err := n.amqpd.Shutdown(ended); err != nil && !errors.Is(err, context.Canceled) {
+		c.t.Errorf("%s: %v", n.name, err)
+	}
+	if err := errors.Join(<-n.served, <-n.served); err != nil {
 		c.t.Errorf("node %s: serving clients: %v", n.name, err)
 	}
 	n.broker.Close()
@@ -260,9 +268,11 @@ func (c *Cluster) launch(i int) {
 	n.cluster = started
 	n.broker.Attach(started)
 	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true})
-	n.served = make(chan error, 1)
-	l := c.listen(n.clients)
+	n.amqpd = amqp.New(amqp.Config{Broker: n.broker, Logger: log, Version: "test"})
+	n.served = make(chan error, 2)
+	l, la := c.listen(n.clients), c.listen(n.amqp)
 	go func() { n.served <- n.server.Serve(l) }()
+	go func() { n.served <- n.amqpd.Serve(la) }()
 	n.running = true
 }
 

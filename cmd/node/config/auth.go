@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"strings"
 )
@@ -21,12 +20,22 @@ func (c *Config) validateAuth() []error {
 	a := &c.Auth
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("config: "+format, args...)) }
-	switch host, _, err := net.SplitHostPort(c.Listen.Client); {
-	case a.Mode != authPassword && a.Mode != authNone:
+	if a.Mode != authPassword && a.Mode != authNone {
 		fault("auth.mode is %q: use password or none", a.Mode)
-	case a.Mode == authNone && err == nil && host != "localhost" && !net.ParseIP(host).IsLoopback():
-		fault("auth.mode is none and listen.client is %s, which strangers may reach: listen on 127.0.0.1, or set auth.mode to password",
-			c.Listen.Client)
+	}
+	for _, l := range []struct{ key, address string }{
+		{"listen.client", c.Listen.Client},
+		{"listen.amqp", c.AMQP()},
+		{"listen.amqps", c.AMQPS()},
+		{"listen.management", c.Listen.Management},
+	} {
+		if a.Mode == authNone && l.address != "" && !onLoopback(l.address) {
+			fault("auth.mode is none and %s is %s, which strangers may reach: listen on 127.0.0.1, or set auth.mode to password",
+				l.key, l.address)
+		}
+	}
+	if c.AMQPS() != "" && c.TLS.Client.Cert == "" {
+		fault("listen.amqps is %s without tls.client.cert: name a certificate, or set it to off", c.AMQPS())
 	}
 	if a.DefaultUser == "" || len(a.DefaultUser) > 255 || strings.ContainsAny(a.DefaultUser, ":\r\n\x00") {
 		fault("auth.default_user is %q: use 1 to 255 characters without colon", a.DefaultUser)

@@ -38,10 +38,13 @@ type Config struct {
 		} `koanf:"reconcile"`
 	} `koanf:"cluster"`
 	Listen struct {
-		Client string `koanf:"client"`
-		Peer   string `koanf:"peer"`
-		Gossip string `koanf:"gossip"`
-		HTTP   string `koanf:"http"`
+		Client     string `koanf:"client"`
+		AMQP       string `koanf:"amqp"`
+		AMQPS      string `koanf:"amqps"`
+		Peer       string `koanf:"peer"`
+		Gossip     string `koanf:"gossip"`
+		HTTP       string `koanf:"http"`
+		Management string `koanf:"management"`
 	} `koanf:"listen"`
 	Advertise struct {
 		Host   string `koanf:"host"`
@@ -113,6 +116,11 @@ func (c *Config) Validate() error {
 	}
 	for i, j := range c.Cluster.Join {
 		addresses[fmt.Sprintf("cluster.join[%d]", i)] = j
+	}
+	for key, value := range map[string]string{"listen.amqp": c.AMQP(), "listen.amqps": c.AMQPS(), "listen.management": c.Listen.Management} {
+		if value != "" {
+			addresses[key] = value
+		}
 	}
 	for key, value := range addresses {
 		if _, port, err := net.SplitHostPort(value); err != nil {

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cmd/node/config"
@@ -38,14 +39,17 @@ const (
 
 // node is what runs; one goroutine starts and stops it.
 type node struct {
-	cfg    *config.Config
-	log    *slog.Logger
-	health *health
-	http   *http.Server
-	broker *broker.Broker
-	part   *cluster.Cluster
-	api    *grpcapi.Server
-	failed chan error // a listener ended by itself, or nothing can be stored any more
+	cfg        *config.Config
+	version    string
+	log        *slog.Logger
+	health     *health
+	http       *http.Server
+	broker     *broker.Broker
+	part       *cluster.Cluster
+	api        *grpcapi.Server
+	amqp       []*amqp.Server
+	management *http.Server // nil: none
+	failed     chan error   // a listener ended by itself, or nothing can be stored any more
 
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
@@ -54,7 +58,7 @@ type node struct {
 
 // Run runs a node until ctx ends, then drains and stops it. version is told to others.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
-	n := &node{cfg: cfg, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 3), unwatch: make(chan struct{})}
+	n := &node{cfg: cfg, version: version, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 6), unwatch: make(chan struct{})}
 	err := n.start(ctx, version)
 	if err == nil {
 		log.Info("node is started", "node", cfg.NodeID, "cluster", cfg.Cluster.Name, "version", version,
@@ -233,7 +237,8 @@ func (n *node) serveClients(ctx context.Context) error {
 			n.failed <- fmt.Errorf("listen.client: %w", err)
 		}
 	}()
-	return nil
+	err = errors.Join(n.serveAMQP(ctx, "listen.amqp", n.cfg.AMQP(), nil), n.serveAMQP(ctx, "listen.amqps", n.cfg.AMQPS(), c.TLS))
+	return errors.Join(err, n.serveManagement(ctx))
 }
 
 // stop drains while clients are served, unless the node failed, then closes from the
@@ -252,6 +257,16 @@ func (n *node) stop(drain bool) error {
 		bounded(shutdownTimeout, func(ctx context.Context) {
 			if err := n.api.Shutdown(ctx); err != nil {
 				n.log.Warn("clients were cut off", "error", err)
+			}
+		})
+	}
+	if n.management != nil {
+		errs = append(errs, n.management.Close())
+	}
+	for _, s := range n.amqp {
+		bounded(shutdownTimeout, func(ctx context.Context) {
+			if err := s.Shutdown(ctx); err != nil {
+				n.log.Warn("AMQP clients were cut off", "error", err)
 			}
 		})
 	}

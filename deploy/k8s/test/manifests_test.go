@@ -111,7 +111,7 @@ func TestServices(t *testing.T) {
 			t.Error("quorate must have an address and publish ready pods only")
 		}
 		wantPorts(t, o, headless, "7071/TCP", "7072/TCP", "7072/UDP")
-		wantPorts(t, o, clients, "7070/TCP")
+		wantPorts(t, o, clients, "7070/TCP", "5672/TCP")
 		for _, s := range o.services {
 			if !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(o.set.Spec.Template.Labels)) || len(s.Spec.Selector) == 0 {
 				t.Errorf("service %s with %v does not select the pods", s.Name, s.Spec.Selector)

@@ -1,0 +1,321 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+)
+
+// Sizes of buffers, in bytes.
+const (
+	firstRead = 4 << 10
+	// outLimit is how much output may wait before nothing more is read from a client.
+	outLimit = 1 << 20
+)
+
+// closeWait is how long a connection that is being closed waits for the client's answer.
+const closeWait = 5 * time.Second
+
+// endWait bounds how long the end of a connection or channel waits until its consumers and
+// its queues are gone: a client that comes back at once must not find them.
+const endWait = 2 * time.Second
+
+// lingerTime is how long it reads on after its last words to one that cannot go on.
+const lingerTime = 250 * time.Millisecond
+
+// conn is one connection.
+type conn struct {
+	s    *Server
+	nc   net.Conn
+	log  *slog.Logger
+	life context.Context // ends with the connection
+	stop context.CancelFunc
+
+	// Of the reader.
+	ctx       context.Context // of the broker's calls: life, with who makes them
+	in        []byte
+	from, to  int // of in: what was read and not parsed
+	names     wire.Names
+	owner     *broker.Connection
+	ended     bool
+	sender    *broker.Sender
+	vhost     string
+	frameMax  uint32
+	chanMax   uint16
+	heartbeat time.Duration
+	client    client
+	publish   broker.Publish // used again for every message
+
+	w writer
+
+	mu       sync.Mutex
+	told     Connection // what others are told of it; Name is empty until it is open
+	channels map[uint16]*channel
+	out      []byte        // frames to send
+	news     chan struct{} // of capacity 1: there is something to send
+	room     chan struct{} // of capacity 1: there is room in out, or in the window
+	wakened  []*consumer   // have something to take
+	settling []*channel    // have results of publishes
+	inFlight int           // publishes without a result
+	closing  bool          // connection.close was sent, or is not worth it
+	done     bool          // no more output after what is in out
+}
+
+// client is what a client says of itself.
+type client struct {
+	name                      string
+	cancelNotify, authFailure bool
+	blocked                   bool
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{
+		s: s, nc: nc, log: s.log.With("client", nc.RemoteAddr().String()), frameMax: wire.MinFrameMax,
+		channels: make(map[uint16]*channel), news: make(chan struct{}, 1), room: make(chan struct{}, 1),
+	}
+	c.life, c.stop = context.WithCancel(context.Background())
+	c.ctx = c.life
+	c.w.c = c
+	return c
+}
+
+var (
+	// errClosed ends the reader after connection.close-ok was sent or read.
+	errClosed = errors.New("amqp: closed")
+	// errOtherProtocol ends it after the header of this one was sent.
+	errOtherProtocol = errors.New("amqp: the client speaks another protocol")
+)
+
+// run serves the connection to its end.
+func (c *conn) run() {
+	defer c.cut()
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		c.w.run()
+		c.cut() // the reader ends as well
+	})
+	err := c.serve()
+	c.finish(err)
+	c.mu.Lock()
+	c.done = true
+	c.mu.Unlock()
+	signal(c.news)
+	writing.Wait()
+}
+
+// serve reads until the end.
+func (c *conn) serve() error {
+	if err := c.handshake(); err != nil {
+		c.s.counters.refused.Add(1)
+		return err
+	}
+	c.s.counters.opened.Add(1)
+	c.opened()
+	c.log.Info("a client connected", "user", c.user(), "vhost", c.vhost, "name", c.client.name)
+	defer c.end()
+	for {
+		f, err := c.readFrame()
+		if err == nil {
+			err = c.handle(f)
+		}
+		if err == nil {
+			continue
+		}
+		x, ok := errors.AsType[*fault](err)
+		if !ok || c.isClosing() {
+			return err
+		}
+		c.s.counters.failed.Add(1)
+		if err := c.awaitClose(x); err != nil {
+			return err
+		}
+	}
+}
+
+// finish tells the log how the connection ended, and the client if it was not told.
+func (c *conn) finish(err error) {
+	switch {
+	case errors.Is(err, errClosed), errors.Is(err, io.EOF):
+		c.log.Debug("a client went", "error", err)
+	default:
+		c.log.Info("a connection ended", "error", err)
+	}
+}
+
+// end gives back what the connection holds, once.
+func (c *conn) end() {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	c.stop()
+	ctx, stop := context.WithTimeout(context.Background(), endWait)
+	defer stop()
+	for _, ch := range c.openChannels() {
+		c.drop(ctx, ch)
+	}
+	if c.owner != nil {
+		c.owner.Finish(ctx)
+	}
+}
+
+// cut ends the connection without a word. It may be called from any goroutine.
+func (c *conn) cut() {
+	c.stop()
+	_ = c.nc.Close()
+}
+
+// force closes the connection by the server's will: 320.
+func (c *conn) force(why string) {
+	c.sendClose(&fault{code: wire.ConnectionForced, text: why, hard: true})
+	time.AfterFunc(closeWait, c.cut)
+}
+
+// opened notes what others are told of the connection.
+func (c *conn) opened() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = Connection{
+		Name: c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String(), User: c.user(), VHost: c.vhost,
+		ClientName: c.client.name, RemoteAddr: c.nc.RemoteAddr(), Since: time.Now(), HeartbeatEvery: c.heartbeat,
+	}
+}
+
+// describe returns what others are told; open is false before and after.
+func (c *conn) describe() (x Connection, open bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x = c.told
+	x.Channels = len(c.channels)
+	return x, x.Name != "" && !c.closing
+}
+
+func (c *conn) isClosing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closing
+}
+
+// sendClose sends connection.close, once.
+func (c *conn) sendClose(f *fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closing {
+		return
+	}
+	c.closing = true
+	c.out = wire.AppendMethod(c.out, 0, &wire.ConnectionClose{
+		ReplyCode: uint16(f.code), ReplyText: f.Error(), ClassID: f.method.Class(), MethodID: f.method.Method(),
+	})
+	signal(c.news)
+}
+
+// awaitClose closes the connection for a fault. What still comes is dropped, up to the
+// client's answer.
+func (c *conn) awaitClose(f *fault) error {
+	c.log.Warn("a connection is closed for a fault of the client", "error", f)
+	c.end()
+	c.sendClose(f)
+	if f.code == wire.FrameError { // what follows cannot be read
+		c.linger()
+		return f
+	}
+	time.AfterFunc(closeWait, c.cut)
+	return nil
+}
+
+// linger gives the client time to read the last words: a socket that is closed with unread
+// bytes loses them.
+func (c *conn) linger() {
+	_ = c.nc.SetReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.nc, outLimit))
+}
+
+// send appends a method for the writer, and waits while too much waits.
+func (c *conn) send(channel uint16, m wire.Method) {
+	c.mu.Lock()
+	c.out = wire.AppendMethod(c.out, channel, m)
+	c.mu.Unlock()
+	signal(c.news)
+}
+
+func signal(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// awaitRoom waits while there is too much output, or too many publishes are on their way.
+func (c *conn) awaitRoom() error {
+	for {
+		c.mu.Lock()
+		full := len(c.out) > outLimit || c.inFlight >= c.s.cfg.PublishWindow
+		c.mu.Unlock()
+		if !full {
+			return nil
+		}
+		select {
+		case <-c.room:
+		case <-c.ctx.Done():
+			return c.ctx.Err()
+		}
+	}
+}
+
+// readFrame returns the next frame that is no heartbeat; its payload is valid until the
+// next call.
+func (c *conn) readFrame() (wire.Frame, error) {
+	for {
+		f, n, need, err := wire.ParseFrame(c.in[c.from:c.to], c.frameMax)
+		if err != nil {
+			return f, faultOf(err, 0)
+		}
+		if n > 0 {
+			c.from += n
+			if f.Type == wire.FrameHeartbeat {
+				continue
+			}
+			return f, nil
+		}
+		if err := c.fill(need); err != nil {
+			return f, err
+		}
+	}
+}
+
+// fill reads more, with room for need bytes in all.
+func (c *conn) fill(need int) error {
+	left := c.to - c.from
+	switch {
+	case need > len(c.in):
+		size := min(max(need, 2*len(c.in), firstRead), max(need, int(c.frameMax)))
+		grown := make([]byte, size)
+		copy(grown, c.in[c.from:c.to])
+		c.in = grown
+	case c.from > 0:
+		copy(c.in, c.in[c.from:c.to])
+	}
+	c.from, c.to = 0, left
+	if c.heartbeat > 0 {
+		if err := c.nc.SetReadDeadline(time.Now().Add(2 * c.heartbeat)); err != nil {
+			return err
+		}
+	}
+	n, err := c.nc.Read(c.in[c.to:])
+	c.to += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}

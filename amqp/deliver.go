@@ -1,0 +1,400 @@
+package amqp
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/message"
+)
+
+// consumer is one consumer of a channel.
+type consumer struct {
+	ch    *channel
+	tag   string
+	c     *broker.Consumer
+	noAck bool
+
+	decided bool // the reader's: there are decisions that may not be committed
+
+	// Guarded by the connection's mu.
+	started   bool          // consume-ok is on its way
+	woken     bool          // is in wakened, or was before it started
+	cancelled chan struct{} // not nil: basic.cancel waits for the last delivery
+	ended     bool
+}
+
+// wake tells the writer that there is something to take; it is called from any goroutine.
+func (x *consumer) wake() {
+	c := x.ch.c
+	c.mu.Lock()
+	first := !x.woken
+	x.woken = true
+	if first && x.started {
+		c.wakened = append(c.wakened, x)
+	}
+	c.mu.Unlock()
+	if first {
+		signal(c.news)
+	}
+}
+
+// finish ends the consumer and waits until its queue knows, no longer than until ctx ends.
+func (x *consumer) finish(ctx context.Context) {
+	c := x.ch.c
+	c.mu.Lock()
+	x.ended = true
+	if x.cancelled != nil {
+		close(x.cancelled)
+		x.cancelled = nil
+	}
+	c.mu.Unlock()
+	x.c.Finish(ctx)
+	c.s.counters.consumers.Add(-1)
+}
+
+func (ch *channel) consume(m *wire.BasicConsume) error {
+	c := ch.c
+	queue, err := ch.named(m.Queue, m.ID())
+	if err != nil {
+		return err
+	}
+	tag := m.ConsumerTag
+	if tag == "" {
+		tag = "amq.ctag-" + rand.Text()
+	}
+	if ch.consumers[tag] != nil {
+		return refuse(wire.NotAllowed, m.ID(), "attempt to reuse consumer tag '%s'", tag)
+	}
+	o := broker.Consume{
+		VHost: c.vhost, Queue: queue, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive,
+	}
+	if err := ch.arguments(m, queue, &o); err != nil {
+		return err
+	}
+	x := &consumer{ch: ch, tag: tag, noAck: m.NoAck}
+	o.Wake = x.wake
+	if x.c, err = c.s.b.Consume(c.ctx, o); err != nil {
+		return faultOf(err, m.ID())
+	}
+	ch.consumers[tag] = x
+	c.s.counters.consumers.Add(1)
+	c.mu.Lock()
+	if !m.NoWait {
+		c.out = wire.AppendMethod(c.out, ch.number, &wire.BasicConsumeOK{ConsumerTag: tag})
+	}
+	x.started, x.woken = true, true
+	c.wakened = append(c.wakened, x)
+	c.mu.Unlock()
+	signal(c.news)
+	return nil
+}
+
+// arguments reads those of a consumer (CO-1).
+func (ch *channel) arguments(m *wire.BasicConsume, queue string, o *broker.Consume) error {
+	integer := func(name string, low, high int64) (int64, bool, error) {
+		v, there := m.Arguments.Get(name)
+		if !there {
+			return 0, false, nil
+		}
+		if n, ok := v.AsInt(); ok && n >= low && n <= high {
+			return n, true, nil
+		}
+		return 0, false, refuse(wire.PreconditionFailed, m.ID(), "invalid arg '%s' for consumer of queue '%s' in vhost '%s': %s (%s), want an integer from %d to %d",
+			name, queue, ch.c.vhost, v, v.Kind(), low, high)
+	}
+	priority, _, err := integer("x-priority", math.MinInt32, math.MaxInt32)
+	if err != nil {
+		return err
+	}
+	o.Priority = int32(priority) //nolint:gosec // within its range
+	o.TimeoutMs, o.HasTimeout, err = integer("x-consumer-timeout", 0, message.MaxExpirationMs)
+	return err
+}
+
+func (ch *channel) cancel(m *wire.BasicCancel) error {
+	x := ch.consumers[m.ConsumerTag]
+	if x == nil { // it was cancelled before, which is no fault
+		return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
+	}
+	if err := x.c.Cancel(ch.c.ctx, false); err != nil && ch.c.ctx.Err() == nil {
+		return faultOf(err, m.ID())
+	}
+	done := make(chan struct{})
+	c := ch.c
+	c.mu.Lock()
+	x.cancelled = done
+	if !x.woken {
+		x.woken = true
+		c.wakened = append(c.wakened, x)
+	}
+	c.mu.Unlock()
+	signal(c.news)
+	select {
+	case <-done: // the writer has taken what there was
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+	delete(ch.consumers, m.ConsumerTag)
+	ch.retire(x)
+	return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
+}
+
+// retire keeps a cancelled consumer as long as it has deliveries that are unsettled (CO-3).
+func (ch *channel) retire(x *consumer) {
+	c := ch.c
+	c.mu.Lock()
+	x.ended = true
+	held := ch.unsettled.holds(x)
+	c.mu.Unlock()
+	if !held {
+		x.c.Finish(c.ctx)
+	} else {
+		ch.consumers["\x00"+x.tag+rand.Text()] = x // ends with the channel; no client can send that tag
+		return
+	}
+	c.s.counters.consumers.Add(-1)
+}
+
+// open is a delivery that the client has not settled.
+type open struct {
+	tag   uint64
+	x     *consumer // nil: basic.get, with its token
+	id    uint64
+	token string
+	gone  bool
+}
+
+// unsettled holds a channel's open deliveries by ascending tag.
+type unsettled struct {
+	all  []open
+	gone int
+}
+
+func (u *unsettled) add(o open) { u.all = append(u.all, o) }
+
+// find returns the place of a tag, or where it would be.
+func (u *unsettled) find(tag uint64) (at int, there bool) {
+	at = sort.Search(len(u.all), func(i int) bool { return u.all[i].tag >= tag })
+	return at, at < len(u.all) && u.all[at].tag == tag && !u.all[at].gone
+}
+
+// take removes one delivery, or with multiple all up to it; those of tag 0 are all.
+func (u *unsettled) take(dst []open, tag uint64, multiple bool) (taken []open, known bool) {
+	if tag == 0 && multiple {
+		tag = math.MaxUint64
+	}
+	at, there := u.find(tag)
+	if !multiple {
+		if !there {
+			return dst, false
+		}
+		dst = append(dst, u.all[at])
+		u.all[at] = open{tag: tag, gone: true}
+		u.gone++
+		u.tidy()
+		return dst, true
+	}
+	if !there && tag != math.MaxUint64 {
+		return dst, false
+	}
+	end := at
+	if there {
+		end++
+	}
+	for i := range u.all[:end] {
+		if u.all[i].gone {
+			u.gone--
+			continue
+		}
+		dst = append(dst, u.all[i])
+	}
+	n := copy(u.all, u.all[end:])
+	clear(u.all[n:])
+	u.all = u.all[:n]
+	return dst, true
+}
+
+// tidy forgets what is gone once that is most of it.
+func (u *unsettled) tidy() {
+	if u.gone == len(u.all) {
+		clear(u.all)
+		u.all, u.gone = u.all[:0], 0
+		return
+	}
+	if u.gone < 64 || 2*u.gone < len(u.all) {
+		return
+	}
+	kept := u.all[:0]
+	for _, o := range u.all {
+		if !o.gone {
+			kept = append(kept, o)
+		}
+	}
+	clear(u.all[len(kept):])
+	u.all, u.gone = kept, 0
+}
+
+func (u *unsettled) takeAll() []open {
+	all, _ := u.take(nil, 0, true)
+	return all
+}
+
+// putBack opens deliveries again that were taken.
+func (u *unsettled) putBack(taken []open) {
+	u.all = append(u.all, taken...)
+	slices.SortFunc(u.all, func(a, b open) int { return cmp.Compare(a.tag, b.tag) })
+}
+
+func (u *unsettled) holds(x *consumer) bool {
+	for i := range u.all {
+		if u.all[i].x == x && !u.all[i].gone {
+			return true
+		}
+	}
+	return false
+}
+
+// settle is a decision of the client.
+type settle struct {
+	outcome broker.Outcome
+	failed  bool
+	method  wire.MethodID
+}
+
+func (ch *channel) ack(m *wire.BasicAck) error {
+	return ch.settle(m.DeliveryTag, m.Multiple, settle{outcome: broker.Ack, method: wire.BasicAckID})
+}
+
+func (ch *channel) settle(tag uint64, multiple bool, o settle) error {
+	if ch.tx != nil {
+		return ch.tx.settle(ch, tag, multiple, o)
+	}
+	return ch.settleNow(tag, multiple, o)
+}
+
+func (ch *channel) settleNow(tag uint64, multiple bool, o settle) error {
+	var few [16]open
+	ch.c.mu.Lock()
+	taken, known := ch.unsettled.take(few[:0], tag, multiple)
+	ch.c.mu.Unlock()
+	if !known {
+		return refuse(wire.PreconditionFailed, o.method, "unknown delivery tag %d", tag)
+	}
+	return ch.decide(taken, o)
+}
+
+// decide hands decisions to the consumers, neighbouring ones at a time.
+func (ch *channel) decide(taken []open, o settle) error {
+	var ids []uint64
+	for i := 0; i < len(taken); {
+		x := taken[i].x
+		if x == nil {
+			if err := ch.c.s.b.SettleToken(ch.c.ctx, taken[i].token, o.outcome, o.failed, nil, broker.Delay{}); err != nil && !returned(err) {
+				return faultOf(err, o.method)
+			}
+			i++
+			continue
+		}
+		ids = ids[:0]
+		for i < len(taken) && taken[i].x == x && len(ids) < broker.MaxSettlementIDs {
+			ids = append(ids, taken[i].id)
+			i++
+		}
+		x.decided = true
+		// What the consumer does not hold any more was taken back when it timed out, or its
+		// queue is gone: the client could not know (CT-2).
+		if _, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: o.outcome, Failed: o.failed}); err != nil {
+			return faultOf(err, o.method)
+		}
+	}
+	return nil
+}
+
+// returned tells that a message is back in its queue, or gone with it.
+func returned(err error) bool {
+	e, ok := errors.AsType[*broker.Error](err)
+	return ok && (e.Class == broker.NotFound || e.Class == broker.PreconditionFailed && e.State)
+}
+
+// giveBack returns what a channel got one by one when it ends; consumers return theirs.
+func (ch *channel) giveBack(all []open) {
+	for i := range all {
+		if all[i].x != nil {
+			continue
+		}
+		token := all[i].token
+		ch.c.s.running.Go(func() { // after the connection's end: its context is over
+			if err := ch.c.s.b.GiveBack(token); err != nil {
+				ch.c.log.Debug("a message that was got could not be given back; its hold will end by itself", "error", err)
+			}
+		})
+	}
+}
+
+func (ch *channel) recover(requeue bool, id wire.MethodID) error {
+	if !requeue {
+		return refuse(wire.NotImplemented, id, "requeue=false")
+	}
+	ch.c.mu.Lock()
+	all := ch.unsettled.takeAll()
+	ch.c.mu.Unlock()
+	return ch.decide(all, settle{outcome: broker.Return, method: id})
+}
+
+func (ch *channel) get(m *wire.BasicGet) error {
+	c := ch.c
+	queue, err := ch.named(m.Queue, m.ID())
+	if err != nil {
+		return err
+	}
+	if err := ch.catchUp(m.ID()); err != nil {
+		return err
+	}
+	got, err := c.s.b.Get(c.ctx, c.vhost, queue, m.NoAck)
+	if err != nil {
+		return faultOf(err, m.ID())
+	}
+	d := got.Delivery
+	if d == nil {
+		ch.send(&wire.BasicGetEmpty{})
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch.delivered++
+	if !m.NoAck {
+		ch.unsettled.add(open{tag: ch.delivered, token: got.Token})
+	}
+	c.out = wire.AppendMethod(c.out, ch.number, &wire.BasicGetOK{
+		DeliveryTag: ch.delivered, Redelivered: d.Redelivered, Exchange: d.Message.Exchange,
+		RoutingKey: d.Message.PrimaryKey(), MessageCount: atMost32(got.Ready),
+	})
+	c.out = wire.AppendContentHeader(c.out, ch.number, &d.Message, headersOf(d))
+	c.out = wire.AppendBody(c.out, ch.number, d.Message.Body, c.frameMax)
+	signal(c.news)
+	return nil
+}
+
+// headersOf are the headers of a delivery: the message's own, what returns and discards
+// added (DEL-11), its deaths (DL-32, DL-34) and counts (DEL-10).
+func headersOf(d *broker.Delivery) message.Table {
+	h := d.Message.Headers.Merged(d.Message.Annotations).Merged(message.DeathHeaders(&d.Message))
+	if d.AcquiredCount == 0 && d.DeliveryCount == 0 {
+		return h
+	}
+	h = h.Clone()
+	if d.AcquiredCount > 0 {
+		h.Set("x-acquired-count", message.Int64(int64(d.AcquiredCount)))
+	}
+	if d.DeliveryCount > 0 {
+		h.Set("x-delivery-count", message.Int64(int64(d.DeliveryCount)))
+	}
+	return h
+}

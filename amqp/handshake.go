@@ -1,0 +1,266 @@
+package amqp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/message"
+)
+
+// Mechanisms of SASL that are offered.
+const (
+	mechanismPlain    = "PLAIN"
+	mechanismAMQPlain = "AMQPLAIN"
+)
+
+// handshake runs from the protocol header to connection.open-ok (AM-1, AM-2).
+func (c *conn) handshake() error {
+	if err := c.nc.SetReadDeadline(time.Now().Add(c.s.cfg.HandshakeTimeout)); err != nil {
+		return err
+	}
+	if err := c.protocolHeader(); err != nil {
+		return err
+	}
+	c.send(0, &wire.ConnectionStart{
+		VersionMajor: 0, VersionMinor: 9, ServerProperties: c.s.properties(),
+		Mechanisms: mechanismPlain + " " + mechanismAMQPlain, Locales: "en_US",
+	})
+	start, err := expect[*wire.ConnectionStartOK](c)
+	if err != nil {
+		return err
+	}
+	c.client = clientOf(start.ClientProperties)
+	if err := c.login(start); err != nil {
+		return err
+	}
+	if err := c.tune(); err != nil {
+		return err
+	}
+	open, err := expect[*wire.ConnectionOpen](c)
+	if err != nil {
+		return err
+	}
+	if err := c.enter(open.VirtualHost); err != nil {
+		return err
+	}
+	if err := c.nc.SetReadDeadline(time.Time{}); err != nil {
+		return err
+	}
+	c.send(0, &wire.ConnectionOpenOK{})
+	return nil
+}
+
+// protocolHeader reads the first bytes, and answers others with those of this version.
+func (c *conn) protocolHeader() error {
+	for c.to < len(wire.ProtocolHeader) {
+		if err := c.fill(len(wire.ProtocolHeader)); err != nil {
+			return err
+		}
+	}
+	if bytes.Equal(c.in[:len(wire.ProtocolHeader)], []byte(wire.ProtocolHeader)) {
+		c.from = len(wire.ProtocolHeader)
+		return nil
+	}
+	c.mu.Lock()
+	c.out = append(c.out, wire.ProtocolHeader...)
+	c.mu.Unlock()
+	signal(c.news)
+	return fmt.Errorf("%w: its first bytes are %q", errOtherProtocol, c.in[:len(wire.ProtocolHeader)])
+}
+
+// expect reads the one method that may come now, or the client's close.
+func expect[M wire.Method](c *conn) (M, error) {
+	var none M
+	f, err := c.readFrame()
+	if err != nil {
+		return none, c.refuse(err)
+	}
+	if f.Type != wire.FrameMethod || f.Channel != 0 {
+		return none, c.refuse(refuse(wire.UnexpectedFrame, 0, "a frame of type %d on channel %d before the connection is open", f.Type, f.Channel))
+	}
+	m, err := wire.ParseMethod(f.Payload, nil)
+	if err != nil {
+		return none, c.refuse(faultOf(err, 0))
+	}
+	switch m := m.(type) {
+	case M:
+		return m, nil
+	case *wire.ConnectionClose:
+		c.send(0, &wire.ConnectionCloseOK{})
+		return none, errClosed
+	}
+	return none, c.refuse(refuse(wire.CommandInvalid, m.ID(), "%s before the connection is open, want %s", m.ID(), none.ID()))
+}
+
+// refuse ends a handshake with a reason that the client is told.
+func (c *conn) refuse(err error) error {
+	f, ok := errors.AsType[*fault](err)
+	if !ok {
+		return err
+	}
+	f.hard = true
+	c.sendClose(f)
+	c.linger()
+	return f
+}
+
+// properties are what the server tells of itself.
+func (s *Server) properties() message.Table {
+	capabilities := message.Table{}
+	for _, name := range []string{
+		"publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify",
+		"consumer_priorities", "authentication_failure_close", "per_consumer_qos",
+	} {
+		capabilities = append(capabilities, message.Field{Name: name, Value: message.Bool(true)})
+	}
+	return message.Table{
+		{Name: "capabilities", Value: message.TableValue(capabilities)},
+		{Name: "cluster_name", Value: message.String("quorate")},
+		{Name: "product", Value: message.String("Quorate")},
+		{Name: "version", Value: message.String(s.cfg.Version)},
+		{Name: "platform", Value: message.String("Go " + strings.TrimPrefix(runtime.Version(), "go"))},
+	}
+}
+
+func clientOf(properties message.Table) client {
+	var c client
+	if v, ok := properties.Get("connection_name"); ok {
+		c.name, _ = v.AsString()
+	}
+	v, _ := properties.Get("capabilities")
+	capabilities, _ := v.AsTable()
+	can := func(name string) bool {
+		v, _ := capabilities.Get(name)
+		is, _ := v.AsBool()
+		return is
+	}
+	c.cancelNotify, c.authFailure = can("consumer_cancel_notify"), can("authentication_failure_close")
+	c.blocked = can("connection.blocked")
+	return c
+}
+
+// login verifies who connects.
+func (c *conn) login(m *wire.ConnectionStartOK) error {
+	user, secret, ok := "", "", false
+	switch m.Mechanism {
+	case mechanismPlain:
+		user, secret, ok = plain(m.Response)
+	case mechanismAMQPlain:
+		user, secret, ok = amqplain(m.Response)
+	default:
+		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "unknown mechanism '%s', there are %s and %s", m.Mechanism, mechanismPlain, mechanismAMQPlain))
+	}
+	if !ok {
+		return c.refuse(refuse(wire.SyntaxError, m.ID(), "the response of mechanism %s cannot be read", m.Mechanism))
+	}
+	who := broker.Itself()
+	if c.s.b.Authenticates() {
+		var err error
+		if who, err = c.s.b.Login(c.ctx, user, secret, loopback(c.nc)); err != nil {
+			return c.refusedLogin(m, err)
+		}
+	}
+	c.owner = c.s.b.Connect()
+	c.ctx = broker.WithConnection(broker.WithIdentity(c.ctx, who), c.owner)
+	if err := c.s.b.EnterUser(c.ctx); err != nil {
+		return c.refuse(faultOf(err, m.ID()))
+	}
+	sender, err := c.s.b.NewSender(c.ctx)
+	c.sender = sender
+	return err
+}
+
+// refusedLogin tells a client that can be told, and closes others' connections.
+func (c *conn) refusedLogin(m *wire.ConnectionStartOK, err error) error {
+	e, ok := errors.AsType[*broker.Error](err)
+	if !ok || e.Class != broker.AccessRefused {
+		f := faultOf(err, m.ID())
+		return c.refuse(f)
+	}
+	if !c.client.authFailure {
+		return err
+	}
+	return c.refuse(refuse(wire.AccessRefused, 0,
+		"Login was refused using authentication mechanism %s. For details see the broker logfile.", m.Mechanism))
+}
+
+func (c *conn) user() string {
+	who, err := c.s.b.Who(c.ctx)
+	if err != nil || who == nil {
+		return ""
+	}
+	return who.User()
+}
+
+func loopback(nc net.Conn) bool {
+	a, ok := nc.RemoteAddr().(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
+// plain reads a response of PLAIN: an identity to act for, which is ignored, user and
+// password, with zero bytes between them.
+func plain(response string) (user, secret string, ok bool) {
+	_, rest, ok1 := strings.Cut(response, "\x00")
+	user, secret, ok2 := strings.Cut(rest, "\x00")
+	return user, secret, ok1 && ok2
+}
+
+// amqplain reads a response of AMQPLAIN: a table without its size.
+func amqplain(response string) (user, secret string, ok bool) {
+	t, err := wire.ParseTable([]byte(response))
+	if err != nil {
+		return "", "", false
+	}
+	login, _ := t.Get("LOGIN")
+	pass, _ := t.Get("PASSWORD")
+	user, ok1 := login.AsString()
+	secret, ok2 := pass.AsString()
+	return user, secret, ok1 && ok2
+}
+
+// tune agrees on limits: the lower one counts, 0 is none.
+func (c *conn) tune() error {
+	heartbeat := uint16(c.s.cfg.Heartbeat / time.Second) //nolint:gosec // at most what the flag allows
+	c.send(0, &wire.ConnectionTune{ChannelMax: c.s.cfg.ChannelMax, FrameMax: c.s.cfg.FrameMax, Heartbeat: heartbeat})
+	ok, err := expect[*wire.ConnectionTuneOK](c)
+	if err != nil {
+		return err
+	}
+	if ok.FrameMax != 0 && ok.FrameMax < wire.MinFrameMax {
+		return c.refuse(refuse(wire.FrameError, ok.ID(), "frame_max %d, at least %d is needed", ok.FrameMax, wire.MinFrameMax))
+	}
+	c.frameMax, c.chanMax = lower(ok.FrameMax, c.s.cfg.FrameMax), lower(ok.ChannelMax, c.s.cfg.ChannelMax)
+	c.heartbeat = time.Duration(ok.Heartbeat) * time.Second
+	c.w.agreed(c.frameMax, c.heartbeat)
+	return nil
+}
+
+func lower[N uint16 | uint32](client, server N) N {
+	if client == 0 || client > server {
+		return server
+	}
+	return client
+}
+
+// enter opens a vhost.
+func (c *conn) enter(vhost string) error {
+	err := c.s.b.OpenVHost(c.ctx, vhost)
+	if e, ok := errors.AsType[*broker.Error](err); ok && e.Class == broker.NotAllowed {
+		if e.Kind == "vhost" && e.Reason == "does not exist" {
+			return c.refuse(refuse(wire.NotAllowed, wire.ConnectionOpenID, "vhost %s not found", vhost))
+		}
+		return c.refuse(refuse(wire.NotAllowed, wire.ConnectionOpenID, "access to vhost '%s' refused for user '%s': %s", vhost, c.user(), e.Reason))
+	}
+	if err != nil {
+		return c.refuse(faultOf(err, wire.ConnectionOpenID))
+	}
+	c.vhost = vhost
+	return nil
+}

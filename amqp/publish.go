@@ -1,0 +1,188 @@
+package amqp
+
+import (
+	"strconv"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/message"
+)
+
+// keptBody is the largest buffer for bodies that a channel keeps, in bytes.
+const keptBody = 64 << 10
+
+// content is a publish that is being read.
+type content struct {
+	expected bool // basic.publish came: a header, then bodies
+	header   bool
+	m        wire.BasicPublish
+	message  message.Message
+	size     uint64
+	buf      []byte
+}
+
+func (ch *channel) publish(payload []byte) error {
+	x := &ch.content
+	if err := wire.ParsePublish(payload, &ch.c.names, &x.m); err != nil {
+		return faultOf(err, wire.BasicPublishID)
+	}
+	if x.m.Immediate {
+		return refuse(wire.NotImplemented, wire.BasicPublishID, "immediate=true")
+	}
+	x.expected, x.header, x.buf = true, false, x.buf[:0]
+	return nil
+}
+
+func (ch *channel) header(payload []byte) error {
+	x := &ch.content
+	if !x.expected || x.header {
+		return refuse(wire.UnexpectedFrame, 0, "a content header on channel %d that follows no basic.publish", ch.number)
+	}
+	size, err := wire.ParseContentHeader(payload, &x.message)
+	if err != nil {
+		return faultOf(err, wire.BasicPublishID)
+	}
+	if most := uint64(ch.c.s.b.MaxBodyBytes()); size > most { //nolint:gosec // positive
+		return refuse(wire.PreconditionFailed, wire.BasicPublishID, "message size %d is larger than configured max size %d", size, most)
+	}
+	x.header, x.size = true, size
+	if size == 0 {
+		return ch.complete(nil)
+	}
+	return nil
+}
+
+func (ch *channel) body(payload []byte) error {
+	x := &ch.content
+	if !x.header {
+		return refuse(wire.UnexpectedFrame, 0, "a body on channel %d that follows no content header", ch.number)
+	}
+	have := uint64(len(x.buf) + len(payload)) //nolint:gosec // positive
+	switch {
+	case have > x.size:
+		return refuse(wire.FrameError, wire.BasicPublishID, "a body of %d bytes or more, its header tells %d", have, x.size).hardened()
+	case len(x.buf) == 0 && have == x.size:
+		return ch.complete(payload) // the usual case: nothing is copied
+	case len(x.buf) == 0:
+		x.buf = make([]byte, 0, min(x.size, 1<<20)) // more only as it comes
+	}
+	if x.buf = append(x.buf, payload...); have == x.size {
+		return ch.complete(x.buf)
+	}
+	return nil
+}
+
+// complete publishes the message whose content is whole, or keeps it for tx.commit.
+func (ch *channel) complete(body []byte) error {
+	x := &ch.content
+	x.expected, x.header = false, false
+	var err error
+	if ch.tx != nil {
+		err = ch.tx.publish(x, body)
+	} else {
+		err = ch.enqueue(&x.m, &x.message, body)
+	}
+	if cap(x.buf) > keptBody {
+		x.buf = nil
+	}
+	x.buf = x.buf[:0]
+	return err
+}
+
+// enqueue hands a message to the broker.
+func (ch *channel) enqueue(m *wire.BasicPublish, content *message.Message, body []byte) error {
+	c := ch.c
+	p := &c.publish
+	*p = broker.Publish{
+		VHost: c.vhost, Exchange: m.Exchange, RoutingKey: m.RoutingKey, Properties: content.Properties,
+		Headers: content.Headers, Body: body, Mandatory: m.Mandatory, Sender: c.sender,
+	}
+	if ch.confirms {
+		ch.published++
+		p.Token = ch.published
+	}
+	ch.inline = broker.Result{}
+	c.mu.Lock()
+	c.inFlight++
+	ch.inFlight++
+	c.mu.Unlock()
+	c.s.b.Publish(c.ctx, p, ch.done)
+	switch r := &ch.inline; r.Kind {
+	case broker.Returned:
+		ch.giveReturn(m, content, body)
+		ch.confirm(result{tag: r.Token}, 0)
+	case broker.Invalid:
+		return faultOf(r.Err, wire.BasicPublishID)
+	case broker.Confirmed, broker.Rejected:
+	}
+	return nil
+}
+
+// result takes what became of a publish; it is called from any goroutine.
+func (ch *channel) result(r broker.Result) {
+	switch r.Kind {
+	case broker.Returned, broker.Invalid: // while Publish runs
+		ch.inline = r
+		ch.confirm(result{}, 1)
+	case broker.Rejected:
+		ch.c.log.Debug("a publish was refused", "channel", ch.number, "tag", r.Token, "queues", len(r.Rejections), "first", firstCause(r.Rejections))
+		ch.confirm(result{tag: r.Token, refused: true}, 1)
+	case broker.Confirmed:
+		ch.confirm(result{tag: r.Token}, 1)
+	}
+}
+
+func firstCause(all []broker.Rejection) string {
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0].Queue + ": " + strconv.Itoa(int(all[0].Cause)) + " " + all[0].Reason
+}
+
+// confirm has the writer tell the client, if the channel is in confirm mode, and counts
+// publishes that are not on their way any more.
+func (ch *channel) confirm(r result, decided int) {
+	c := ch.c
+	c.mu.Lock()
+	full := c.inFlight >= c.s.cfg.PublishWindow
+	c.inFlight -= decided
+	ch.inFlight -= decided
+	full = full || ch.inFlight == 0
+	tell := r.tag != 0 && !ch.gone
+	if tell {
+		if len(ch.results) == 0 {
+			c.settling = append(c.settling, ch)
+		}
+		ch.results = append(ch.results, r)
+	}
+	c.mu.Unlock()
+	if tell {
+		signal(c.news)
+	}
+	if full {
+		signal(c.room)
+	}
+}
+
+// giveReturn gives a mandatory message back that no queue is bound for (PUB-3).
+func (ch *channel) giveReturn(m *wire.BasicPublish, content *message.Message, body []byte) {
+	c := ch.c
+	headers := content.Headers.Without("BCC")
+	back := message.Message{Properties: content.Properties, Body: body}
+	c.mu.Lock()
+	c.out = wire.AppendMethod(c.out, ch.number, &wire.BasicReturn{
+		ReplyCode: uint16(wire.NoRoute), ReplyText: wire.NoRoute.String(), Exchange: m.Exchange, RoutingKey: m.RoutingKey,
+	})
+	c.out = wire.AppendContentHeader(c.out, ch.number, &back, headers)
+	c.out = wire.AppendBody(c.out, ch.number, body, c.frameMax)
+	c.mu.Unlock()
+	signal(c.news)
+}
+
+func (ch *channel) selectConfirms(m *wire.ConfirmSelect) error {
+	if ch.tx != nil {
+		return refuse(wire.PreconditionFailed, m.ID(), "cannot switch from tx to confirm mode")
+	}
+	ch.confirms = true
+	return ch.answer(m.NoWait, &wire.ConfirmSelectOK{})
+}

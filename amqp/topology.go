@@ -1,0 +1,145 @@
+package amqp
+
+import (
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+)
+
+// exchangeMethod runs methods of class exchange.
+func (ch *channel) exchangeMethod(m wire.Method) (handled bool, err error) {
+	c := ch.c
+	switch m := m.(type) {
+	case *wire.ExchangeDeclare:
+		x := broker.Exchange{
+			VHost: c.vhost, Name: m.Exchange, Type: m.Type, Durable: m.Durable, AutoDelete: m.AutoDelete,
+			Internal: m.Internal, Arguments: m.Arguments,
+		}
+		if _, err := c.s.b.DeclareExchange(c.ctx, x, m.Passive); err != nil {
+			return true, faultOf(err, m.ID())
+		}
+		return true, ch.answer(m.NoWait, &wire.ExchangeDeclareOK{})
+	case *wire.ExchangeDelete:
+		if err := c.s.b.DeleteExchange(c.ctx, c.vhost, m.Exchange, m.IfUnused); err != nil {
+			return true, faultOf(err, m.ID())
+		}
+		return true, ch.answer(m.NoWait, &wire.ExchangeDeleteOK{})
+	case *wire.ExchangeBind:
+		b := broker.Binding{VHost: c.vhost, Source: m.Source, ToExchange: true, Destination: m.Destination, RoutingKey: m.RoutingKey, Arguments: m.Arguments}
+		if err := c.s.b.Bind(c.ctx, b); err != nil {
+			return true, faultOf(err, m.ID())
+		}
+		return true, ch.answer(m.NoWait, &wire.ExchangeBindOK{})
+	case *wire.ExchangeUnbind:
+		b := broker.Binding{VHost: c.vhost, Source: m.Source, ToExchange: true, Destination: m.Destination, RoutingKey: m.RoutingKey, Arguments: m.Arguments}
+		if err := c.s.b.Unbind(c.ctx, b); err != nil {
+			return true, faultOf(err, m.ID())
+		}
+		return true, ch.answer(m.NoWait, &wire.ExchangeUnbindOK{})
+	}
+	return false, nil
+}
+
+// queueMethod runs methods of class queue.
+func (ch *channel) queueMethod(m wire.Method) (handled bool, err error) {
+	c := ch.c
+	switch m := m.(type) {
+	case *wire.QueueDeclare:
+		return true, ch.declare(m)
+	case *wire.QueueBind:
+		b, err := ch.binding(m.Queue, m.ID())
+		if err != nil {
+			return true, err
+		}
+		b.Source, b.RoutingKey, b.Arguments = m.Exchange, ch.bindingKey(m.Queue, m.RoutingKey), m.Arguments
+		if err := c.s.b.Bind(c.ctx, b); err != nil {
+			return true, faultOf(err, m.ID())
+		}
+		return true, ch.answer(m.NoWait, &wire.QueueBindOK{})
+	case *wire.QueueUnbind:
+		b, err := ch.binding(m.Queue, m.ID())
+		if err != nil {
+			return true, err
+		}
+		b.Source, b.RoutingKey, b.Arguments = m.Exchange, ch.bindingKey(m.Queue, m.RoutingKey), m.Arguments
+		if err := c.s.b.Unbind(c.ctx, b); err != nil {
+			return true, faultOf(err, m.ID())
+		}
+		return true, ch.answer(false, &wire.QueueUnbindOK{})
+	case *wire.QueuePurge:
+		return true, ch.purge(m)
+	case *wire.QueueDelete:
+		return true, ch.delete(m)
+	}
+	return false, nil
+}
+
+func (ch *channel) binding(queue string, id wire.MethodID) (broker.Binding, error) {
+	name, err := ch.named(queue, id)
+	return broker.Binding{VHost: ch.c.vhost, Destination: name}, err
+}
+
+// bindingKey is the queue's name where a client leaves out both it and the key.
+func (ch *channel) bindingKey(queue, key string) string {
+	if queue == "" && key == "" {
+		return ch.lastQueue
+	}
+	return key
+}
+
+func (ch *channel) declare(m *wire.QueueDeclare) error {
+	c := ch.c
+	if m.Queue == "" && m.Passive {
+		name, err := ch.named("", m.ID())
+		if err != nil {
+			return err
+		}
+		m.Queue = name
+	}
+	if err := ch.catchUp(m.ID()); err != nil {
+		return err
+	}
+	d, err := c.s.b.DeclareQueue(c.ctx, broker.DeclareQueue{
+		VHost: c.vhost, Name: m.Queue, Durable: m.Durable, Exclusive: m.Exclusive, AutoDelete: m.AutoDelete,
+		Arguments: m.Arguments, Passive: m.Passive,
+	})
+	if err != nil {
+		return faultOf(err, m.ID())
+	}
+	ch.lastQueue = d.Name
+	return ch.answer(m.NoWait, &wire.QueueDeclareOK{
+		Queue: d.Name, MessageCount: atMost32(d.Ready), ConsumerCount: atMost32(uint64(max(d.Consumers, 0))),
+	})
+}
+
+func (ch *channel) purge(m *wire.QueuePurge) error {
+	name, err := ch.named(m.Queue, m.ID())
+	if err != nil {
+		return err
+	}
+	if err := ch.catchUp(m.ID()); err != nil {
+		return err
+	}
+	n, err := ch.c.s.b.PurgeQueue(ch.c.ctx, ch.c.vhost, name)
+	if err != nil {
+		return faultOf(err, m.ID())
+	}
+	return ch.answer(m.NoWait, &wire.QueuePurgeOK{MessageCount: atMost32(n)})
+}
+
+func (ch *channel) delete(m *wire.QueueDelete) error {
+	name, err := ch.named(m.Queue, m.ID())
+	if err != nil {
+		return err
+	}
+	if err := ch.catchUp(m.ID()); err != nil {
+		return err
+	}
+	d, err := ch.c.s.b.DeleteQueue(ch.c.ctx, ch.c.vhost, name, m.IfUnused, m.IfEmpty)
+	if err != nil {
+		return faultOf(err, m.ID())
+	}
+	return ch.answer(m.NoWait, &wire.QueueDeleteOK{MessageCount: atMost32(d.Ready)})
+}
+
+// atMost32 fits a count into a field of 32 bits.
+func atMost32(n uint64) uint32 { return uint32(min(n, 1<<32-1)) } //nolint:gosec // bounded

@@ -1,0 +1,129 @@
+package amqp
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/message"
+)
+
+// Bounds of what one channel keeps for tx.commit.
+const (
+	maxTxMessages = 10_000
+	maxTxBytes    = 64 << 20
+)
+
+// transaction keeps publishes and settlements until tx.commit (PUB-9).
+type transaction struct {
+	messages []txMessage
+	bytes    int
+	settles  []txSettle
+}
+
+type txMessage struct {
+	m       wire.BasicPublish
+	message message.Message
+	body    []byte
+}
+
+type txSettle struct {
+	taken []open
+	how   settle
+}
+
+func (t *transaction) publish(x *content, body []byte) error {
+	if t.bytes += len(body); len(t.messages) == maxTxMessages || t.bytes > maxTxBytes {
+		return refuse(wire.PreconditionFailed, wire.BasicPublishID,
+			"a transaction of more than %d messages or %d bytes; commit more often", maxTxMessages, maxTxBytes)
+	}
+	t.messages = append(t.messages, txMessage{x.m, x.message, slices.Clone(body)})
+	return nil
+}
+
+func (t *transaction) settle(ch *channel, tag uint64, multiple bool, how settle) error {
+	ch.c.mu.Lock()
+	taken, known := ch.unsettled.take(nil, tag, multiple)
+	ch.c.mu.Unlock()
+	if !known {
+		return refuse(wire.PreconditionFailed, how.method, "unknown delivery tag %d", tag)
+	}
+	t.settles = append(t.settles, txSettle{taken, how})
+	return nil
+}
+
+// transact runs methods of class tx.
+func (ch *channel) transact(m wire.Method) error {
+	if _, selects := m.(*wire.TxSelect); selects {
+		if ch.confirms {
+			return refuse(wire.PreconditionFailed, m.ID(), "cannot switch from confirm to tx mode")
+		}
+		if ch.tx == nil {
+			ch.tx = &transaction{}
+		}
+		ch.send(&wire.TxSelectOK{})
+		return nil
+	}
+	if ch.tx == nil {
+		return refuse(wire.PreconditionFailed, m.ID(), "channel is not transactional")
+	}
+	t := ch.tx
+	ch.tx = &transaction{}
+	if _, rolls := m.(*wire.TxRollback); rolls {
+		t.rollback(ch)
+		ch.send(&wire.TxRollbackOK{})
+		return nil
+	}
+	if err := t.commit(ch); err != nil {
+		return err
+	}
+	ch.send(&wire.TxCommitOK{})
+	return nil
+}
+
+// rollback forgets the publishes; deliveries that were settled are open again.
+func (t *transaction) rollback(ch *channel) {
+	ch.c.mu.Lock()
+	defer ch.c.mu.Unlock()
+	for i := range t.settles {
+		ch.unsettled.putBack(t.settles[i].taken)
+	}
+}
+
+// commit publishes and waits until the queues have decided; then it settles.
+func (t *transaction) commit(ch *channel) error {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	refused := 0
+	done := ch.done
+	defer func() { ch.done = done }()
+	ch.done = func(r broker.Result) {
+		if r.Kind == broker.Rejected {
+			mu.Lock()
+			refused++
+			mu.Unlock()
+		}
+		done(r)
+		all.Done()
+	}
+	for i := range t.messages {
+		x := &t.messages[i]
+		all.Add(1)
+		if err := ch.enqueue(&x.m, &x.message, x.body); err != nil {
+			all.Wait()
+			return err
+		}
+	}
+	all.Wait()
+	if refused > 0 {
+		t.rollback(ch)
+		return refuse(wire.PreconditionFailed, wire.TxCommitID, "%d of %d messages were refused by a queue; nothing was acknowledged", refused, len(t.messages))
+	}
+	for i := range t.settles {
+		if err := ch.decide(t.settles[i].taken, t.settles[i].how); err != nil {
+			return err
+		}
+	}
+	return nil
+}

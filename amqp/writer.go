@@ -1,0 +1,249 @@
+package amqp
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+)
+
+// Bounds of one turn of the writer, and of what it keeps.
+const (
+	takeMessages = 256
+	takeBytes    = 256 << 10
+	keptBuffer   = 256 << 10
+)
+
+// writer sends what a connection has for its client. Its fields belong to its goroutine,
+// those behind mu excepted.
+type writer struct {
+	c   *conn
+	buf []byte
+
+	batch    []broker.Delivery
+	consumer []*consumer
+	channels []*channel
+	results  []result
+
+	frameMax  uint32        // guarded by the connection's mu until it is open
+	heartbeat time.Duration // guarded by the connection's mu
+}
+
+// agreed tells what was agreed on in the handshake.
+func (w *writer) agreed(frameMax uint32, heartbeat time.Duration) {
+	w.c.mu.Lock()
+	w.frameMax, w.heartbeat = frameMax, heartbeat
+	w.c.mu.Unlock()
+	signal(w.c.news)
+}
+
+// run writes until the connection ends.
+func (w *writer) run() {
+	c := w.c
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		done, beat := w.turn()
+		sent := len(w.buf) > 0
+		if sent {
+			if _, err := c.nc.Write(w.buf); err != nil {
+				return
+			}
+			if cap(w.buf) > keptBuffer {
+				w.buf = nil
+			}
+			w.buf = w.buf[:0]
+			signal(c.room)
+		}
+		switch {
+		case sent && beat > 0:
+			timer.Reset(beat)
+			continue
+		case sent:
+			continue
+		case done:
+			return
+		}
+		select {
+		case <-c.news:
+		case <-timer.C:
+			if beat > 0 {
+				w.buf = wire.AppendHeartbeat(w.buf)
+			}
+		case <-c.life.Done():
+			w.last()
+			return
+		}
+	}
+}
+
+// last sends what the reader still has, such as the reason of a close.
+func (w *writer) last() {
+	for {
+		select {
+		case <-w.c.news:
+		case <-time.After(closeWait):
+			return
+		}
+		done, _ := w.turn()
+		if len(w.buf) > 0 {
+			_ = w.c.nc.SetWriteDeadline(time.Now().Add(time.Second))
+			if _, err := w.c.nc.Write(w.buf); err != nil {
+				return
+			}
+			w.buf = w.buf[:0]
+		}
+		if done {
+			return
+		}
+	}
+}
+
+// turn gathers what there is. Done tells that nothing will follow; beat is how often a
+// heartbeat is due.
+func (w *writer) turn() (done bool, beat time.Duration) {
+	c := w.c
+	c.mu.Lock()
+	w.buf = append(w.buf, c.out...)
+	if c.out = c.out[:0]; cap(c.out) > keptBuffer {
+		c.out = nil
+	}
+	w.consumer, c.wakened = c.wakened, w.consumer[:0]
+	for _, x := range w.consumer {
+		x.woken = false
+	}
+	w.channels, c.settling = c.settling, w.channels[:0]
+	done, beat = c.done, w.heartbeat/2
+	c.mu.Unlock()
+	for _, ch := range w.channels {
+		w.confirms(ch)
+	}
+	for _, x := range w.consumer {
+		w.deliveries(x)
+	}
+	clear(w.channels)
+	clear(w.consumer)
+	return done, beat
+}
+
+// confirms appends acks and nacks: one for all up to the highest below which nothing is
+// open, and one for each above (PUB-4).
+func (w *writer) confirms(ch *channel) {
+	c := w.c
+	c.mu.Lock()
+	w.results, ch.results = ch.results, w.results[:0]
+	c.mu.Unlock()
+	slices.SortFunc(w.results, func(a, b result) int {
+		switch {
+		case a.tag < b.tag:
+			return -1
+		case a.tag > b.tag:
+			return 1
+		}
+		return 0
+	})
+	for _, run := range ch.told.decide(w.results) {
+		if run.refused {
+			w.buf = wire.AppendMethod(w.buf, ch.number, &wire.BasicNack{DeliveryTag: run.tag, Multiple: run.multiple})
+			continue
+		}
+		a := wire.BasicAck{DeliveryTag: run.tag, Multiple: run.multiple}
+		w.buf = wire.AppendAck(w.buf, ch.number, &a)
+	}
+}
+
+// deliveries takes what a consumer has, as much as one turn may.
+func (w *writer) deliveries(x *consumer) {
+	c, ch := w.c, x.ch
+	clear(w.batch)
+	batch, err := x.c.Take(w.batch[:0], takeMessages, takeBytes)
+	w.batch = batch
+	c.mu.Lock()
+	if ch.gone || x.ended {
+		c.mu.Unlock()
+		return
+	}
+	first := ch.delivered + 1
+	ch.delivered += uint64(len(batch))
+	if !x.noAck {
+		for i := range batch {
+			ch.unsettled.add(open{tag: first + uint64(i), x: x, id: batch[i].ID}) //nolint:gosec // positive
+		}
+	}
+	if len(batch) == 0 && x.cancelled != nil {
+		close(x.cancelled)
+		x.cancelled = nil
+	}
+	again := (len(batch) > 0 || err != nil && x.cancelled != nil) && !x.woken
+	if again { // until there is nothing: that also answers a cancel
+		x.woken = true
+		c.wakened = append(c.wakened, x)
+		signal(c.news)
+	}
+	c.mu.Unlock()
+	for i := range batch {
+		w.deliver(x, first+uint64(i), &batch[i]) //nolint:gosec // positive
+	}
+	switch {
+	case err != nil:
+		c.consumerEnded(x, err)
+	case len(x.c.TakeRevoked()) > 0:
+		c.consumerTimedOut(x)
+	}
+}
+
+// consumerTimedOut ends a consumer that had a delivery for too long (CT-3, CT-4): for good,
+// whatever is settled later. A client that cannot be told loses the channel.
+func (c *conn) consumerTimedOut(x *consumer) {
+	c.log.Warn("a consumer had a delivery for longer than its timeout", "channel", x.ch.number, "tag", x.tag)
+	x.c.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x.ended || x.ch.gone {
+		return
+	}
+	x.ended = true
+	if c.client.cancelNotify {
+		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
+	} else {
+		x.ch.gone, x.ch.timedOut = true, true
+		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.ChannelClose{
+			ReplyCode: uint16(wire.PreconditionFailed),
+			ReplyText: wire.PreconditionFailed.String() + " - delivery acknowledgement timed out on consumer '" + x.tag + "'",
+		})
+	}
+	signal(c.news)
+}
+
+func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
+	m := wire.BasicDeliver{
+		ConsumerTag: x.tag, DeliveryTag: tag, Redelivered: d.Redelivered,
+		Exchange: d.Message.Exchange, RoutingKey: d.Message.PrimaryKey(),
+	}
+	w.buf = wire.AppendDeliver(w.buf, x.ch.number, &m)
+	w.buf = wire.AppendContentHeader(w.buf, x.ch.number, &d.Message, headersOf(d))
+	w.buf = wire.AppendBody(w.buf, x.ch.number, d.Message.Body, w.frameMax)
+}
+
+// consumerEnded tells a client that its consumer will get nothing more (CN-1).
+func (c *conn) consumerEnded(x *consumer, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if x.ended {
+		return
+	}
+	x.ended = true
+	if x.cancelled != nil {
+		close(x.cancelled)
+		x.cancelled = nil
+		return
+	}
+	e, ok := errors.AsType[*broker.Error](err)
+	c.log.Info("a consumer ended", "channel", x.ch.number, "tag", x.tag, "error", err)
+	if c.client.cancelNotify || !ok || e.Class != broker.NotFound {
+		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.BasicCancel{ConsumerTag: x.tag, NoWait: true})
+		signal(c.news)
+	}
+}

@@ -1,0 +1,90 @@
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+
+	"github.com/quorate/quorate/amqp"
+	"github.com/quorate/quorate/management"
+)
+
+func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.Config) error {
+	if address == "" {
+		return nil
+	}
+	l, err := listen(ctx, key, address)
+	if err != nil {
+		return err
+	}
+	c := amqp.Config{Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version}
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	s := amqp.New(c)
+	n.amqp = append(n.amqp, s)
+	go func() {
+		if err := s.Serve(l); err != nil {
+			n.failed <- fmt.Errorf("%s: %w", key, err)
+		}
+	}()
+	n.log.Info("AMQP is served", "address", address, "tls", secure != nil)
+	return nil
+}
+
+// connections are those of all AMQP listeners, for the management API.
+type connections []*amqp.Server
+
+// List implements management.Connections.
+func (cs connections) List() []management.Connection {
+	var all []management.Connection
+	for _, s := range cs {
+		for _, c := range s.Connections() {
+			peer, _ := netip.ParseAddrPort(c.RemoteAddr.String())
+			all = append(all, management.Connection{
+				Name: c.Name, User: c.User, VHost: c.VHost, Channels: c.Channels, Peer: peer,
+				ClientName: c.ClientName, SinceMs: c.Since.UnixMilli(),
+			})
+		}
+	}
+	return all
+}
+
+// Close implements management.Connections.
+func (cs connections) Close(name, reason string) bool {
+	for _, s := range cs {
+		if s.CloseConnection(name, reason) {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *node) serveManagement(ctx context.Context) error {
+	address := n.cfg.Listen.Management
+	if address == "" {
+		return nil
+	}
+	l, err := listen(ctx, "listen.management", address)
+	if err != nil {
+		return err
+	}
+	n.management = &http.Server{ReadHeaderTimeout: shutdownTimeout, Handler: management.New(management.Config{
+		Broker: n.broker, Connections: connections(n.amqp), Node: n.cfg.NodeID, Version: n.version, Logger: n.log,
+	})}
+	serve := n.management.Serve
+	if n.clientTLS != nil {
+		n.management.TLSConfig = n.forClients()
+		serve = func(l net.Listener) error { return n.management.ServeTLS(l, "", "") }
+	}
+	go func() {
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+			n.failed <- fmt.Errorf("listen.management: %w", err)
+		}
+	}()
+	return nil
+}
