@@ -34,6 +34,7 @@ type Queue struct {
 	// what they give (PO-3, PO-7).
 	Policy, OperatorPolicy string
 	Effective              message.Table
+	EffectivePolicy        message.Table // of both policies alone
 	// SettingsPending tells that its leader had something else in force when it gave the
 	// figures; false without these.
 	SettingsPending bool
@@ -60,6 +61,11 @@ type QueueStats struct {
 	DeadLettered                              map[string]uint64 // by reason
 	DeadLetterConfirmed                       uint64            // dead letters that all their targets have
 	LastDeadLetterError                       string            // why the backlog waits; empty: it does not
+
+	ConsumersIdle                             int // those that would take a message now
+	Gets, EmptyGets, ReturnedFailed, TimedOut uint64
+	DeliveryLimit                             int64  // -1: none
+	DelayedRetry                              string // which returned messages wait (DR-1)
 
 	DeadLetters        cluster.DeadLetters
 	Discarded          []Discarded
@@ -104,7 +110,8 @@ func (b *Broker) describe(v *catalog.View, rec *catalog.QueueRecord) Queue {
 	user, operator := b.policies.Queue(v, rec)
 	return Queue{
 		Policy: policyName(user), OperatorPolicy: policyName(operator), Effective: policy.Merge(rec.Arguments, user, operator),
-		VHost: rec.VHost, Name: rec.Name, UID: uint64(rec.UID), Type: string(rec.Type), Durable: rec.Durable,
+		EffectivePolicy: policy.Merge(nil, user, operator),
+		VHost:           rec.VHost, Name: rec.Name, UID: uint64(rec.UID), Type: string(rec.Type), Durable: rec.Durable,
 		Exclusive: rec.Exclusive, AutoDelete: rec.AutoDelete,
 		Arguments: rec.Arguments, Members: nodeNames(rec.Members),
 	}
@@ -184,6 +191,9 @@ func queueStats(o *quorumq.Overview) *QueueStats {
 		Settled: o.Settled, ReturnedTotal: o.ReturnedTotal, Expired: o.Expired, Dropped: o.Dropped,
 		DeliveryLimitHits: o.DeliveryLimitHits, DedupHits: o.Dedup,
 		DeadLettered: make(map[string]uint64), Abandoned: o.Abandoned, AbandonedBytes: o.AbandonedBytes,
+		ConsumersIdle: o.ConsumersIdle, Gets: o.Gets, EmptyGets: o.EmptyGets, ReturnedFailed: o.ReturnedFailed,
+		TimedOut: o.ConsumerTimeouts, DeliveryLimit: o.Config.DeliveryLimit,
+		DelayedRetry: [...]string{"disabled", "all", "failed", "returned"}[min(o.Config.Retry.Type, quorumq.RetryReturned)],
 	}
 	if o.OldestReady > 0 && o.Now > o.OldestReady {
 		s.OldestMessageAgeMs = uint64(o.Now - o.OldestReady)

@@ -88,8 +88,9 @@ func toQueue(q *broker.Queue) *brokerv1.Queue {
 		Vhost: q.VHost, Name: q.Name, Uid: q.UID, Type: q.Type, Durable: q.Durable, Exclusive: q.Exclusive, AutoDelete: q.AutoDelete,
 		Arguments: toTable(q.Arguments),
 		Policy:    q.Policy, OperatorPolicy: q.OperatorPolicy, EffectiveArguments: toTable(q.Effective),
-		SettingsPending: q.SettingsPending,
-		State:           q.State, Leader: q.Leader, Members: q.Members, Online: q.Online,
+		EffectivePolicyDefinition: toTable(q.EffectivePolicy),
+		SettingsPending:           q.SettingsPending,
+		State:                     q.State, Leader: q.Leader, Members: q.Members, Online: q.Online,
 	}
 	if q.Stats != nil {
 		out.Stats = toStats(q.Stats)
@@ -115,6 +116,11 @@ func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
 		Returned: s.ReturnedTotal, Expired: s.Expired, Dropped: s.Dropped, DeliveryLimitHits: s.DeliveryLimitHits,
 		DeadLettered: s.DeadLettered, DeadLetterDedupHits: s.DedupHits,
 		DeadLetterConfirmed: s.DeadLetterConfirmed, LastDeadLetterError: valid(s.LastDeadLetterError),
+		Confirmed: s.Enqueued, Get: s.Gets, GetEmpty: s.EmptyGets, ReturnedFailed: s.ReturnedFailed, ConsumerTimeouts: s.TimedOut,
+		DeliveryLimit: s.DeliveryLimit, DelayedRetry: s.DelayedRetry,
+	}
+	if s.Consumers > 0 {
+		out.ConsumerCapacity = float64(s.ConsumersIdle) / float64(s.Consumers)
 	}
 	d := &s.DeadLetters
 	out.DeadLettersWaiting, out.DeadLetterRetries, out.DeadLettersLost = d.Waiting, d.Retries, d.Lost

@@ -131,6 +131,9 @@ func (q *Queue) applyGet(c *Get) {
 		con.autoAck, con.cancelled = c.AutoAck, false
 		q.delivery = q.give(con, &h)
 		q.reply.Delivery = &q.delivery
+		q.stats.gets++
+	} else {
+		q.stats.emptyGets++
 	}
 	q.reply.Count = uint64(q.readyLen())
 }

@@ -98,6 +98,7 @@ func (q *Queue) revoke(c *consumer) {
 			c.late = append(c.late, a.id)
 		}
 		taken++
+		q.stats.timeouts++
 		a.remove()
 		w.live--
 	}

@@ -60,6 +60,7 @@ type stats struct {
 	enqueued, refused, settled, expired, delivered     uint64
 	redelivered, returned, limitHits, dedup, confirmed uint64
 	repeats, moved, removed, abandoned, abandonedBytes uint64
+	returnedFailed, gets, emptyGets, timeouts          uint64
 	discarded                                          [3][5]uint64 // by DeadLetterMode, then Reason
 }
 

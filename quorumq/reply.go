@@ -133,6 +133,10 @@ type Overview struct {
 	Confirmed                                               uint64       // dead letters of the backlog that the forwarder settled (DL-52)
 	Moving, Moved, Removed                                  uint64       // by Move (G-13): in the backlog, gone from it, taken off
 	Abandoned, AbandonedBytes                               uint64       // dead letters dropped when at-least-once ended (DL-27)
+	ReturnedFailed                                          uint64       // of ReturnedTotal, those whose delivery failed (DEL-8)
+	Gets, EmptyGets                                         uint64       // Gets that had a message, and those that found none
+	ConsumerTimeouts                                        uint64       // deliveries that consumers had for too long (CT-2)
+	ConsumersIdle                                           int          // consumers that would take a message now
 	Full                                                    bool         // not even an empty message would be taken (LEN-7)
 	OldestReady                                             Time         // when the oldest ready message was enqueued; 0 = none
 	OldestBacklog                                           Time         // when the first message of the backlog came there; 0 = none

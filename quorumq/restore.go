@@ -40,6 +40,8 @@ func Restore(b []byte) (*Queue, error) {
 		known = all[:countersBeforeMoves]
 	case !r.knowsDrops():
 		known = all[:countersBeforeDrops]
+	case !r.knowsGets():
+		known = all[:countersBeforeGets]
 	}
 	for _, v := range known {
 		*v = r.u()
@@ -73,6 +75,8 @@ func (r *reader) knowsUse() bool { return r.version > snapshotWithoutUse }
 func (r *reader) knowsDelays() bool { return r.version > snapshotWithoutDelay }
 
 func (r *reader) knowsDrops() bool { return r.version > snapshotWithoutDrops }
+
+func (r *reader) knowsGets() bool { return r.version > snapshotWithoutGets }
 
 func (r *reader) knowsMoves() bool { return r.version > snapshotWithoutMoves }
 

@@ -155,6 +155,9 @@ func (q *Queue) giveBack(h *held, failed bool, d Delay) {
 		q.expireOne(h)
 	default:
 		q.stats.returned++
+		if failed {
+			q.stats.returnedFailed++
+		}
 		until := d.until(q.now)
 		if r := &q.config.Retry; until == 0 && r.applies(failed) {
 			until = after(q.now, r.wait(h.failures, h.seed()))

@@ -6,7 +6,7 @@ import (
 )
 
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 6
+const snapshotVersion = 7
 
 // Versions that are read too.
 const (
@@ -14,6 +14,7 @@ const (
 	snapshotWithoutMoves = 3 // does not know of moved messages
 	snapshotWithoutDelay = 4 // does not know of delayed messages
 	snapshotWithoutDrops = 5 // does not count dead letters dropped at a switch
+	snapshotWithoutGets  = 6 // counts no Gets, nor time-outs, nor failed returns
 )
 
 // AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
@@ -44,13 +45,14 @@ func (q *Queue) putRest(b []byte) []byte {
 }
 
 // counters is the number of counters in a snapshot.
-const counters = 27
+const counters = 31
 
-// How many of them older snapshots had: those that did not know of moved messages, and those
-// that did not count dropped dead letters.
+// How many of them older snapshots had: those that did not know of moved messages, those
+// that did not count dropped dead letters, and those that did not count Gets.
 const (
 	countersBeforeMoves = 23
 	countersBeforeDrops = 25
+	countersBeforeGets  = 27
 )
 
 // all returns the counters in their stored order.
@@ -65,7 +67,7 @@ func (s *stats) all() (all [counters]*uint64) {
 			n++
 		}
 	}
-	copy(all[n:], []*uint64{&s.moved, &s.removed, &s.abandoned, &s.abandonedBytes})
+	copy(all[n:], []*uint64{&s.moved, &s.removed, &s.abandoned, &s.abandonedBytes, &s.returnedFailed, &s.gets, &s.emptyGets, &s.timeouts})
 	return all
 }
 

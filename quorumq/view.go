@@ -36,6 +36,10 @@ func (q *Queue) Overview() Overview {
 		Removed:           s.removed,
 		Abandoned:         s.abandoned,
 		AbandonedBytes:    s.abandonedBytes,
+		ReturnedFailed:    s.returnedFailed,
+		Gets:              s.gets,
+		EmptyGets:         s.emptyGets,
+		ConsumerTimeouts:  s.timeouts,
 		Discarded:         s.discarded,
 		Full:              q.refuses() && q.full(0),
 		Now:               q.now,
@@ -55,6 +59,9 @@ func (q *Queue) Overview() Overview {
 		for _, c := range s.consumers {
 			if c.subscribes() {
 				o.Consumers++
+				if c.canTake() {
+					o.ConsumersIdle++
+				}
 			}
 		}
 	}

@@ -74,25 +74,26 @@ const (
 
 // copied is one stored copy of a message in one queue.
 type copied struct {
-	l        *ledger
-	ref      quorumq.BodyRef
-	meta     *meta
-	state    state
-	at       quorumq.Time
-	acquired uint32
-	failures uint32
-	due      quorumq.Time // not ready before; 0: it does not wait
-	rejected bool         // discarded by a consumer
-	worn     bool         // it has failed too often (DEL-9)
-	lease    quorumq.Time // when its consumer has had it for too long; 0: never
-	refused  bool         // never in the queue: refused into its backlog (LEN-5)
-	released bool
-	dead     quorumq.Discarded
-	notes    quorumq.BodyRef // of annotations
-	note     int64           // number of the newest annotation, carried along
-	movedAt  int             // number of the Move that took it, 0: none
-	view     uint64          // index of the catalog when it came there
-	targets  []id.QueueUID
+	l         *ledger
+	ref       quorumq.BodyRef
+	meta      *meta
+	state     state
+	at        quorumq.Time
+	acquired  uint32
+	failures  uint32
+	due       quorumq.Time // not ready before; 0: it does not wait
+	rejected  bool         // discarded by a consumer
+	worn      bool         // it has failed too often (DEL-9)
+	lease     quorumq.Time // when its consumer has had it for too long; 0: never
+	refused   bool         // never in the queue: refused into its backlog (LEN-5)
+	released  bool
+	dead      quorumq.Discarded
+	notes     quorumq.BodyRef // of annotations
+	note      int64           // number of the newest annotation, carried along
+	dueBefore quorumq.Time    // when it was due that an operator made ready
+	movedAt   int             // number of the Move that took it, 0: none
+	view      uint64          // index of the catalog when it came there
+	targets   []id.QueueUID
 }
 
 // gift is an assignment of a copy to a consumer.
@@ -156,14 +157,15 @@ type ledger struct {
 	notes         map[quorumq.BodyRef]int               // bodies of annotations, and how many copies have them
 	limit         map[quorumq.ConsumerKey]quorumq.MsgID // with credit
 
-	leases leases
-	use    use
-	places map[quorumq.Place]quorumq.BodyRef // that operators have seen
-	taken  int                               // by the newest Move
-	freed  []*copied                         // by the newest RetryDelayed
-	moves  int                               // how many there were
-	before quorumq.Config                    // in force when the newest command came
-	exempt map[quorumq.ConsumerKey]bool      // held messages when one consumer was made the active one
+	leases   leases
+	use      use
+	places   map[quorumq.Place]quorumq.BodyRef // that operators have seen
+	taken    int                               // by the newest Move
+	freed    []*copied                         // by the newest RetryDelayed
+	firstDue quorumq.Time                      // of what the newest RetryDelayed left
+	moves    int                               // how many there were
+	before   quorumq.Config                    // in force when the newest command came
+	exempt   map[quorumq.ConsumerKey]bool      // held messages when one consumer was made the active one
 }
 
 func newLedger(g *group, c quorumq.Config) *ledger {

@@ -185,8 +185,12 @@ func (w *world) retrySome() { w.proposeSome(&quorumq.RetryDelayed{Limit: w.rng.U
 func (l *ledger) judgeFreed(cmd quorumq.Command, r *quorumq.Reply) {
 	n := uint64(0)
 	for _, c := range l.freed {
-		if c.state == ready || c.state == assigned || c.state == autoAcked {
-			n++
+		if c.state != ready && c.state != assigned && c.state != autoAcked {
+			continue
+		}
+		n++
+		if l.firstDue != 0 && c.dueBefore > l.firstDue {
+			l.broke("DR-6", "body %v due at %d is ready before one that is due at %d", c.ref, c.dueBefore, l.firstDue)
 		}
 	}
 	l.freed = l.freed[:0]
@@ -198,21 +202,18 @@ func (l *ledger) judgeFreed(cmd quorumq.Command, r *quorumq.Reply) {
 // retriedDelayed follows it: those that were due first are ready.
 func (l *ledger) retriedDelayed(r *quorumq.Reply) {
 	page, _, _ := l.g.truth.q.Peek(nil, quorumq.PeekFrom{Part: quorumq.PartDelayed}, len(l.waiting)+1)
-	first := quorumq.Time(0) // of those that still wait
+	l.firstDue = 0
 	for i := range page {
-		if first == 0 || page[i].Due < first {
-			first = page[i].Due
+		if l.firstDue == 0 || page[i].Due < l.firstDue {
+			l.firstDue = page[i].Due
 		}
 	}
 	l.waiting = slices.DeleteFunc(l.waiting, func(c *copied) bool {
 		if c.state != ready || c.due == 0 || slices.ContainsFunc(page, func(p quorumq.Peeked) bool { return p.Body == c.ref }) {
 			return false
 		}
-		if first != 0 && c.due > first {
-			l.broke("DR-6", "body %v due at %d is ready before one that is due at %d", c.ref, c.due, first)
-		}
 		l.freed = append(l.freed, c)
-		c.due = 0
+		c.due, c.dueBefore = 0, c.due
 		if c.acquired == 0 {
 			c.at = l.now
 		}

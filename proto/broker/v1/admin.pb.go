@@ -799,8 +799,10 @@ type Queue struct {
 	// SettingsPending: what arguments and policies give is not yet in force, at the time of the
 	// figures; not told without these.
 	SettingsPending bool `protobuf:"varint,18,opt,name=settings_pending,json=settingsPending,proto3" json:"settings_pending,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// EffectivePolicyDefinition is what policy and operator policy give together.
+	EffectivePolicyDefinition *Table `protobuf:"bytes,19,opt,name=effective_policy_definition,json=effectivePolicyDefinition,proto3" json:"effective_policy_definition,omitempty"`
+	unknownFields             protoimpl.UnknownFields
+	sizeCache                 protoimpl.SizeCache
 }
 
 func (x *Queue) Reset() {
@@ -959,6 +961,13 @@ func (x *Queue) GetSettingsPending() bool {
 	return false
 }
 
+func (x *Queue) GetEffectivePolicyDefinition() *Table {
+	if x != nil {
+		return x.EffectivePolicyDefinition
+	}
+	return nil
+}
+
 // QueueStats are a queue's counts, exact on the leader when read.
 type QueueStats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1001,6 +1010,22 @@ type QueueStats struct {
 	// NextDelayedAtMs is when the first of them is due, in milliseconds since the Unix epoch; 0 if
 	// there is none.
 	NextDelayedAtMs int64 `protobuf:"varint,28,opt,name=next_delayed_at_ms,json=nextDelayedAtMs,proto3" json:"next_delayed_at_ms,omitempty"`
+	// ConsumerCapacity is the share of its consumers that would take a message now, 0 to 1.
+	ConsumerCapacity float64 `protobuf:"fixed64,29,opt,name=consumer_capacity,json=consumerCapacity,proto3" json:"consumer_capacity,omitempty"`
+	// Confirmed counts what its publishers were, or will be, told is stored: all that the leader
+	// counts is stored by a majority.
+	Confirmed uint64 `protobuf:"varint,30,opt,name=confirmed,proto3" json:"confirmed,omitempty"`
+	// Get and GetEmpty count Gets that had a message, and those that found none.
+	Get      uint64 `protobuf:"varint,31,opt,name=get,proto3" json:"get,omitempty"`
+	GetEmpty uint64 `protobuf:"varint,32,opt,name=get_empty,json=getEmpty,proto3" json:"get_empty,omitempty"`
+	// ReturnedFailed counts those of returned whose delivery failed.
+	ReturnedFailed uint64 `protobuf:"varint,33,opt,name=returned_failed,json=returnedFailed,proto3" json:"returned_failed,omitempty"`
+	// ConsumerTimeouts counts deliveries that consumers had for too long.
+	ConsumerTimeouts uint64 `protobuf:"varint,34,opt,name=consumer_timeouts,json=consumerTimeouts,proto3" json:"consumer_timeouts,omitempty"`
+	// DeliveryLimit is in force; -1: none.
+	DeliveryLimit int64 `protobuf:"varint,35,opt,name=delivery_limit,json=deliveryLimit,proto3" json:"delivery_limit,omitempty"`
+	// DelayedRetry tells which returned messages wait: disabled, all, failed or returned.
+	DelayedRetry string `protobuf:"bytes,36,opt,name=delayed_retry,json=delayedRetry,proto3" json:"delayed_retry,omitempty"`
 	// DeadLettersWaiting, by cause: letters of the backlog that cannot go on now. This, the
 	// retries and what was lost are figures of the leader's term.
 	DeadLettersWaiting map[string]uint64 `protobuf:"bytes,40,rep,name=dead_letters_waiting,json=deadLettersWaiting,proto3" json:"dead_letters_waiting,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -1243,6 +1268,62 @@ func (x *QueueStats) GetNextDelayedAtMs() int64 {
 		return x.NextDelayedAtMs
 	}
 	return 0
+}
+
+func (x *QueueStats) GetConsumerCapacity() float64 {
+	if x != nil {
+		return x.ConsumerCapacity
+	}
+	return 0
+}
+
+func (x *QueueStats) GetConfirmed() uint64 {
+	if x != nil {
+		return x.Confirmed
+	}
+	return 0
+}
+
+func (x *QueueStats) GetGet() uint64 {
+	if x != nil {
+		return x.Get
+	}
+	return 0
+}
+
+func (x *QueueStats) GetGetEmpty() uint64 {
+	if x != nil {
+		return x.GetEmpty
+	}
+	return 0
+}
+
+func (x *QueueStats) GetReturnedFailed() uint64 {
+	if x != nil {
+		return x.ReturnedFailed
+	}
+	return 0
+}
+
+func (x *QueueStats) GetConsumerTimeouts() uint64 {
+	if x != nil {
+		return x.ConsumerTimeouts
+	}
+	return 0
+}
+
+func (x *QueueStats) GetDeliveryLimit() int64 {
+	if x != nil {
+		return x.DeliveryLimit
+	}
+	return 0
+}
+
+func (x *QueueStats) GetDelayedRetry() string {
+	if x != nil {
+		return x.DelayedRetry
+	}
+	return ""
 }
 
 func (x *QueueStats) GetDeadLettersWaiting() map[string]uint64 {
@@ -4168,7 +4249,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"B\n" +
 	"\x10GetQueueResponse\x12.\n" +
-	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\xe6\x04\n" +
+	"\x05queue\x18\x01 \x01(\v2\x18.quorate.broker.v1.QueueR\x05queue\"\xc0\x05\n" +
 	"\x05Queue\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -4189,7 +4270,8 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\texclusive\x18\x10 \x01(\bR\texclusive\x12\x1f\n" +
 	"\vauto_delete\x18\x11 \x01(\bR\n" +
 	"autoDelete\x12)\n" +
-	"\x10settings_pending\x18\x12 \x01(\bR\x0fsettingsPending\"\xdb\x10\n" +
+	"\x10settings_pending\x18\x12 \x01(\bR\x0fsettingsPending\x12X\n" +
+	"\x1beffective_policy_definition\x18\x13 \x01(\v2\x18.quorate.broker.v1.TableR\x19effectivePolicyDefinition\"\xf7\x12\n" +
 	"\n" +
 	"QueueStats\x12\x1a\n" +
 	"\bmessages\x18\x01 \x01(\x04R\bmessages\x12%\n" +
@@ -4220,7 +4302,15 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x16last_dead_letter_error\x18\x19 \x01(\tR\x13lastDeadLetterError\x12)\n" +
 	"\x10messages_delayed\x18\x1a \x01(\x04R\x0fmessagesDelayed\x122\n" +
 	"\x15message_bytes_delayed\x18\x1b \x01(\x04R\x13messageBytesDelayed\x12+\n" +
-	"\x12next_delayed_at_ms\x18\x1c \x01(\x03R\x0fnextDelayedAtMs\x12g\n" +
+	"\x12next_delayed_at_ms\x18\x1c \x01(\x03R\x0fnextDelayedAtMs\x12+\n" +
+	"\x11consumer_capacity\x18\x1d \x01(\x01R\x10consumerCapacity\x12\x1c\n" +
+	"\tconfirmed\x18\x1e \x01(\x04R\tconfirmed\x12\x10\n" +
+	"\x03get\x18\x1f \x01(\x04R\x03get\x12\x1b\n" +
+	"\tget_empty\x18  \x01(\x04R\bgetEmpty\x12'\n" +
+	"\x0freturned_failed\x18! \x01(\x04R\x0ereturnedFailed\x12+\n" +
+	"\x11consumer_timeouts\x18\" \x01(\x04R\x10consumerTimeouts\x12%\n" +
+	"\x0edelivery_limit\x18# \x01(\x03R\rdeliveryLimit\x12#\n" +
+	"\rdelayed_retry\x18$ \x01(\tR\fdelayedRetry\x12g\n" +
 	"\x14dead_letters_waiting\x18( \x03(\v25.quorate.broker.v1.QueueStats.DeadLettersWaitingEntryR\x12deadLettersWaiting\x12d\n" +
 	"\x13dead_letter_retries\x18) \x03(\v24.quorate.broker.v1.QueueStats.DeadLetterRetriesEntryR\x11deadLetterRetries\x12^\n" +
 	"\x11dead_letters_lost\x18* \x03(\v22.quorate.broker.v1.QueueStats.DeadLettersLostEntryR\x0fdeadLettersLost\x128\n" +
@@ -4573,92 +4663,93 @@ var file_broker_v1_admin_proto_depIdxs = []int32{
 	13, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
 	15, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
 	64, // 5: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
-	59, // 6: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	60, // 7: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
-	61, // 8: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
-	62, // 9: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
-	63, // 10: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
-	14, // 11: quorate.broker.v1.QueueStats.discarded:type_name -> quorate.broker.v1.Discarded
-	12, // 12: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	64, // 13: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
-	24, // 14: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	64, // 15: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
-	0,  // 16: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	64, // 17: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
-	25, // 18: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
-	25, // 19: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
-	25, // 20: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
-	34, // 21: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
-	35, // 22: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
-	36, // 23: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
-	35, // 24: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
-	41, // 25: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
-	1,  // 26: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
-	41, // 27: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
-	41, // 28: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	41, // 29: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	41, // 30: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	41, // 31: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	51, // 32: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	51, // 33: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	51, // 34: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	2,  // 35: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
-	4,  // 36: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	6,  // 37: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
-	8,  // 38: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	10, // 39: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	16, // 40: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	18, // 41: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	20, // 42: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	22, // 43: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	26, // 44: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	28, // 45: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	30, // 46: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	32, // 47: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	37, // 48: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	39, // 49: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	42, // 50: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	44, // 51: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	46, // 52: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	48, // 53: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	52, // 54: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	53, // 55: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	54, // 56: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	55, // 57: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	56, // 58: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	57, // 59: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	58, // 60: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	3,  // 61: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 62: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 63: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
-	9,  // 64: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	11, // 65: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	17, // 66: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	19, // 67: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	21, // 68: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	23, // 69: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	27, // 70: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	29, // 71: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	31, // 72: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	33, // 73: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	38, // 74: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	40, // 75: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	43, // 76: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	45, // 77: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	47, // 78: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	49, // 79: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	50, // 80: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 81: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 82: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 83: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 84: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 85: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 86: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	61, // [61:87] is the sub-list for method output_type
-	35, // [35:61] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	64, // 6: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
+	59, // 7: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	60, // 8: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
+	61, // 9: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
+	62, // 10: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
+	63, // 11: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
+	14, // 12: quorate.broker.v1.QueueStats.discarded:type_name -> quorate.broker.v1.Discarded
+	12, // 13: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
+	64, // 14: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	24, // 15: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
+	64, // 16: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	0,  // 17: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
+	64, // 18: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	25, // 19: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
+	25, // 20: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
+	25, // 21: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
+	34, // 22: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
+	35, // 23: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
+	36, // 24: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
+	35, // 25: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
+	41, // 26: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	1,  // 27: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
+	41, // 28: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	41, // 29: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	41, // 30: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	41, // 31: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	41, // 32: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	51, // 33: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	51, // 34: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	51, // 35: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	2,  // 36: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
+	4,  // 37: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
+	6,  // 38: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
+	8,  // 39: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	10, // 40: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	16, // 41: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	18, // 42: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	20, // 43: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	22, // 44: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	26, // 45: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	28, // 46: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	30, // 47: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	32, // 48: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	37, // 49: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	39, // 50: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	42, // 51: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	44, // 52: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	46, // 53: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	48, // 54: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	52, // 55: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	53, // 56: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	54, // 57: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	55, // 58: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	56, // 59: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	57, // 60: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	58, // 61: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	3,  // 62: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 63: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 64: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
+	9,  // 65: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	11, // 66: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	17, // 67: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	19, // 68: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	21, // 69: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	23, // 70: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	27, // 71: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	29, // 72: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	31, // 73: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	33, // 74: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	38, // 75: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	40, // 76: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	43, // 77: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	45, // 78: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	47, // 79: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	49, // 80: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	50, // 81: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 82: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 83: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 84: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 85: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 86: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 87: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	62, // [62:88] is the sub-list for method output_type
+	36, // [36:62] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_admin_proto_init() }
