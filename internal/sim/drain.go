@@ -63,10 +63,12 @@ func (w *world) heal() {
 		for _, n := range w.nodes {
 			g.proposeHere(&quorumq.NodeUp{Node: n.name, Epoch: n.epoch})
 		}
-		if c := g.ledger.config; w.swarm.cycle || w.swarm.moves > 0 { // full queues that wait for one another in a ring would wait for ever
+		c := g.ledger.config
+		c.ConsumerTimeoutMs = 0                 // else a short one takes back all, again and again
+		if w.swarm.cycle || w.swarm.moves > 0 { // full queues that wait for one another in a ring would wait for ever
 			c.MaxLength, c.MaxLengthBytes, c.MaxLengthTotal, c.BacklogLimit = quorumq.Unlimited, quorumq.Unlimited, quorumq.Unlimited, math.MaxInt64
-			g.proposeHere(&quorumq.Configure{Config: c})
 		}
+		g.proposeHere(&quorumq.Configure{Config: c})
 	}
 }
 

@@ -52,6 +52,7 @@ func TestSeedsOfThePast(t *testing.T) {
 		883,  // what expires by the command that takes messages off
 		6362, // what is dropped by the command that ends dropping
 		8781, // as 310
+		9265, // timeouts shorter than the way, for ever
 	} {
 		if _, err := Run(Config{Seed: s}); err != nil {
 			t.Error(err)

@@ -106,7 +106,7 @@ func (w *world) hireClients() {
 		for i := range w.swarm.consumers {
 			c := &consumer{w: w, place: place, node: -1, autoAck: w.swarm.autoAck && i == 0, credit: w.swarm.credit && i == 1}
 			if w.swarm.own && w.rng.IntN(2) == 0 {
-				c.timeout = 1 + w.rng.Int64N(3000)
+				c.timeout = 400 + w.rng.Int64N(2600) // longer than a decision takes when all has healed
 			}
 			w.consumers = append(w.consumers, c)
 		}
