@@ -84,7 +84,7 @@ func TestFigures(t *testing.T) {
 		{"effective_arguments", nil},
 		{"raft", nil},
 	})
-	k.shows(m.GetRaft(), []figure{{"term", nil}, {"commit_index", nil}, {"applied_index", nil}, {"snapshot_index", "0"}})
+	k.shows(m.GetRaft(), []figure{{"term", nil}, {"commit_index", nil}, {"applied_index", nil}, {"last_index", nil}})
 	k.shows(m.GetStats(), []figure{
 		{"messages", "9"},
 		{"messages_ready", "5"},
