@@ -42,9 +42,9 @@ func (w *world) move(uid id.QueueUID, to quorumq.Destination) uint64 {
 	return r.Count
 }
 
-// died is a message with the deaths of these queues, the first one first.
-func died(body string, queues ...string) *message.Message {
-	m := &message.Message{Exchange: "orders", RoutingKeys: []string{"new", "cc"}, Body: []byte(body)}
+// died is a message "m" with the deaths of these queues, the first one first.
+func died(queues ...string) *message.Message {
+	m := &message.Message{Exchange: "orders", RoutingKeys: []string{"new", "cc"}, Body: []byte("m")}
 	for _, q := range queues {
 		out := Rewrite(m, Discard{Queue: q, Reason: quorumq.ReasonRejected, NowMs: 1, Exchange: "dlx", RoutingKey: "dead", HasRoutingKey: true})
 		m = &out
@@ -62,29 +62,37 @@ func TestForwarderMoves(t *testing.T) {
 		mend  func(w *world)
 		want  string // exchange, keys, deaths, expiration
 	}{
-		{"to a queue", quorumq.Destination{Kind: quorumq.ToQueue, Name: "target"}, died("m", "a"), CauseNone, nil, "dlx [dead] 1 "},
+		{"to a queue", quorumq.Destination{Kind: quorumq.ToQueue, Name: "target"}, died("a"), CauseNone, nil, "dlx [dead] 1 "},
 		{
-			"to a queue that comes later", quorumq.Destination{Kind: quorumq.ToQueue, Name: "later"},
+			"to a queue that comes later",
+			quorumq.Destination{Kind: quorumq.ToQueue, Name: "later"},
 			&message.Message{Exchange: "e", RoutingKeys: []string{"k"}, Body: []byte("m"), Properties: message.Properties{Expiration: "3600000"}},
 			CauseNoQueue, func(w *world) { w.declare("later", nil) }, "e [k] 0 3600000",
 		},
 		{
-			"through an exchange with a key", quorumq.Destination{Kind: quorumq.ToExchange, Name: "", Key: "target", HasKey: true},
-			died("m"), CauseNone, nil, " [target] 0 ",
+			"through an exchange with a key",
+			quorumq.Destination{Kind: quorumq.ToExchange, Name: "", Key: "target", HasKey: true},
+			died(), CauseNone, nil, " [target] 0 ",
 		},
 		{
-			"through an exchange with its own keys", quorumq.Destination{Kind: quorumq.ToExchange, Name: "dlx"}, died("m"), CauseNoExchange,
+			"through an exchange with its own keys",
+			quorumq.Destination{Kind: quorumq.ToExchange, Name: "dlx"},
+			died(), CauseNoExchange,
 			func(w *world) { w.exchange(catalog.ExchangeDirect); w.bind("target", "cc") }, "dlx [new cc] 0 ",
 		},
 		{
-			"through an exchange that routes nowhere yet", quorumq.Destination{Kind: quorumq.ToExchange, Name: "amq.direct"}, died("m"), CauseUnroutable,
+			"through an exchange that routes nowhere yet",
+			quorumq.Destination{Kind: quorumq.ToExchange, Name: "amq.direct"},
+			died(), CauseUnroutable,
 			func(w *world) {
 				w.propose(&catalog.Bind{VHost: "/", Source: "amq.direct", Destination: "target", Key: "new"})
 			}, "amq.direct [new cc] 0 ",
 		},
-		{"to where it died first", quorumq.Destination{Kind: quorumq.ToOrigin}, died("m", "target", "b", "c"), CauseNone, nil, "orders [new cc] 3 "},
+		{"to where it died first", quorumq.Destination{Kind: quorumq.ToOrigin}, died("target", "b", "c"), CauseNone, nil, "orders [new cc] 3 "},
 		{
-			"to the exchange that it came from", quorumq.Destination{Kind: quorumq.ToOriginExchange}, died("m", "a", "b"), CauseNoExchange,
+			"to the exchange that it came from",
+			quorumq.Destination{Kind: quorumq.ToOriginExchange},
+			died("a", "b"), CauseNoExchange,
 			func(w *world) {
 				w.propose(&catalog.DeclareExchange{VHost: "/", Name: "orders", Type: catalog.ExchangeFanout, Durable: true})
 				w.propose(&catalog.Bind{VHost: "/", Source: "orders", Destination: "target"})

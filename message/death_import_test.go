@@ -30,9 +30,12 @@ func TestImportDeaths(t *testing.T) {
 func TestImportDeathsRefuses(t *testing.T) {
 	entry := func(change func(message.Table) message.Table) message.Value {
 		return message.TableValue(change(message.Table{
-			{Name: "queue", Value: message.String("q")}, {Name: "reason", Value: message.String("expired")},
-			{Name: "exchange", Value: message.String("")}, {Name: "count", Value: message.Int64(2)},
-			{Name: "time", Value: message.Timestamp(5)}, {Name: "routing-keys", Value: message.Array(message.String("k"))},
+			{Name: "queue", Value: message.String("q")},
+			{Name: "reason", Value: message.String("expired")},
+			{Name: "exchange", Value: message.String("")},
+			{Name: "count", Value: message.Int64(2)},
+			{Name: "time", Value: message.Timestamp(5)},
+			{Name: "routing-keys", Value: message.Array(message.String("k"))},
 		}))
 	}
 	with := func(name string, v message.Value) message.Value {
