@@ -71,12 +71,6 @@ func (a *arguments) fault(arg, value, reason string) {
 	a.faults = append(a.faults, &ArgumentError{Arg: arg, Value: value, Reason: reason})
 }
 
-func (a *arguments) unsupported(arg, value, reason string) {
-	a.faults = append(a.faults, &ArgumentError{
-		Arg: arg, Value: value, Reason: "not supported yet: " + reason, Unsupported: true,
-	})
-}
-
 func (a *arguments) wrongType(arg string, v message.Value, want string) {
 	a.fault(arg, v.String(), "want "+want+", have "+v.Kind().String())
 }

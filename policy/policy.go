@@ -155,8 +155,6 @@ type ArgumentError struct {
 	Arg    string // "x-max-length", "durable", ...
 	Value  string // as received
 	Reason string // what is wrong and what would be right
-	// Unsupported says that the value is valid and its behaviour is not built yet.
-	Unsupported bool
 }
 
 // Error names the argument, its value and the remedy.
