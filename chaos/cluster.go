@@ -124,7 +124,7 @@ func (n *Node) writeConfig(c ClusterConfig, join []string) error {
 		return fmt.Errorf("chaos: %w", err)
 	}
 	text := fmt.Sprintf("node_id: %s\ndata_dir: %s\ncluster:\n  name: %s\n  expect: %d\n  join: [%s]\n"+
-		"listen:\n  client: %s\n  amqp: %s\n  peer: %s\n  gossip: %s\n  http: %s\nauth:\n  loopback_users: []\n%s",
+		"listen:\n  client: %s\n  amqp: %s\n  amqps: \"off\"\n  peer: %s\n  gossip: %s\n  http: %s\nauth:\n  loopback_users: []\n%s",
 		n.ID, filepath.Join(n.Dir, "data"), c.Name, len(join), strings.Join(join, ", "),
 		n.Client, n.AMQP, n.Peer, n.Gossip, n.HTTP, c.Settings)
 	if err := os.WriteFile(filepath.Join(n.Dir, "node.yaml"), []byte(text), 0o640); err != nil {

@@ -96,15 +96,16 @@ func Start(c Config) (*Membership, error) {
 }
 
 const (
-	// gossipEvery is the time between two rounds of news.
-	gossipEvery = time.Second
+	// gossipEvery is the time between two rounds of news, on which the start of a cluster waits
+	// some times over.
+	gossipEvery = 200 * time.Millisecond
 	// suspicion is how long a node is suspected before it is held for dead, if probes are rare;
 	// else it is some of them.
 	suspicion = 4 * time.Second
 )
 
-// listConfig turns the Config into memberlist's. LAN defaults but for: gossip and probes
-// are less frequent, because links tell sooner which nodes are there, and a cluster at rest is
+// listConfig turns the Config into memberlist's. LAN defaults but for: probes are
+// less frequent, because links tell sooner which nodes are there, and a cluster at rest is
 // to be so; a dead node's name can be taken over at another address at once, because
 // epochs, not addresses, tell incarnations apart.
 func (m *Membership) listConfig() (*memberlist.Config, error) {
