@@ -133,6 +133,10 @@ bench: build ## figures of packages and of whole systems, under 3 minutes; ARGS=
 bench-engine: build ## the replication engine against its aims; ARGS="-only ratio,held", -quick, -profile DIR
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -engine -limit 40m $(ARGS)
 
+.PHONY: bench-deadletter
+bench-deadletter: build ## dead letters at least once against their aims, some four minutes; ARGS="-only move,wait", -quick
+	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -deadletter -limit 20m $(ARGS)
+
 .PHONY: cover
 cover: ## coverage of short tests, by function
 	@mkdir -p dist

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -97,6 +96,8 @@ type engineSuite struct {
 	args               []string // of the test's binary with -quick
 	figures            []engineFigure
 }
+
+func (s engineSuite) named() string { return s.name }
 
 const idleGroups, manyGroups = 1000, 10_000
 
@@ -306,29 +307,54 @@ const busyAt = 0.5
 
 // runEngine measures the chosen suites one after another, prints the table and stores it.
 func runEngine(ctx context.Context, o options, only string) error {
-	chosen, err := chooseSuites(engineSuites(), only)
+	suites, err := chooseNamed(engineSuites(), only, engineSuite.named)
 	if err != nil {
 		return err
 	}
+	m := measurement{
+		title: "The replication engine, three members", file: "engine",
+		whole: only == "" && !o.quick, // a part would take the place of the whole
+	}
+	for _, s := range suites {
+		m.parts = append(m.parts, measured{s.name, func(ctx context.Context) ([]engineRow, error) { return s.run(ctx, o) }})
+	}
+	return m.run(ctx, o)
+}
+
+// measurement is a table of rows with aims.
+type measurement struct {
+	title, file string
+	whole       bool // it is stored
+	parts       []measured
+}
+
+// measured is what some rows come from.
+type measured struct {
+	name string
+	run  func(context.Context) ([]engineRow, error)
+}
+
+// run measures the parts one after another, prints the table and stores it.
+func (m *measurement) run(ctx context.Context, o options) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("it took more than -limit=%s", o.limit))
 	defer cancel()
 	before := loadAverage()
 	var all []engineRow
 	var errs []error
-	for _, s := range chosen {
+	for _, p := range m.parts {
 		load, begin := loadAverage(), time.Now()
-		rows, err := s.run(ctx, o)
+		rows, err := p.run(ctx)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
 		}
 		for i := range rows {
 			rows[i].Load = load
 		}
 		all = append(all, rows...)
-		fmt.Fprintf(os.Stderr, "%s: %.0f s\n", s.name, time.Since(begin).Seconds())
+		fmt.Fprintf(os.Stderr, "%s: %.0f s\n", p.name, time.Since(begin).Seconds())
 	}
-	fmt.Printf("\nThe replication engine, three members on %d processors, fsync on every commit; load average %.2f before, %.2f after\n",
-		runtime.NumCPU(), before, loadAverage())
+	fmt.Printf("\n%s on %d processors, fsync on every commit; load average %.2f before, %.2f after\n",
+		m.title, runtime.NumCPU(), before, loadAverage())
 	if before > busyAt*float64(runtime.NumCPU()) {
 		fmt.Println("THE MACHINE WAS BUSY with other things: rates and times are worse than its own, ratios less so")
 	}
@@ -337,27 +363,28 @@ func runEngine(ctx context.Context, o options, only string) error {
 	}
 	fmt.Println()
 	errs = append(errs, printEngine(os.Stdout, all))
-	if only == "" && !o.quick { // a part would take the place of the whole
-		errs = append(errs, writeEngine(o.results, all))
+	if m.whole {
+		errs = append(errs, write(o.results, m.file, all))
 	}
 	return errors.Join(errs...)
 }
 
-func chooseSuites(all []engineSuite, only string) ([]engineSuite, error) {
+// chooseNamed returns the parts that a list names, in their own order; all for an empty list.
+func chooseNamed[T any](all []T, only string, name func(T) string) ([]T, error) {
 	if only == "" {
 		return all, nil
 	}
 	wanted := strings.Split(only, ",")
 	var names []string
-	var out []engineSuite
+	var out []T
 	for _, s := range all {
-		names = append(names, s.name)
-		if i := slices.Index(wanted, s.name); i >= 0 {
+		names = append(names, name(s))
+		if i := slices.Index(wanted, name(s)); i >= 0 {
 			out, wanted = append(out, s), slices.Delete(wanted, i, i+1)
 		}
 	}
 	if len(wanted) > 0 {
-		return nil, fmt.Errorf("-only: %q names no rows, or comes twice: use some of %s", wanted, strings.Join(names, ","))
+		return nil, fmt.Errorf("-only: %q names no part, or comes twice: use some of %s", wanted, strings.Join(names, ","))
 	}
 	return out, nil
 }
@@ -381,18 +408,4 @@ func printEngine(to io.Writer, rows []engineRow) error {
 		}
 	}
 	return w.Flush()
-}
-
-func writeEngine(dir string, rows []engineRow) error {
-	if dir == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(rows, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "engine.json"), append(text, '\n'), 0o640)
 }

@@ -92,11 +92,11 @@ func TestBeyondLive(t *testing.T) {
 }
 
 func TestChooseSuites(t *testing.T) {
-	if s, err := chooseSuites(engineSuites(), "held,ratio"); err != nil || len(s) != 2 || s[0].name != "ratio" {
+	if s, err := chooseNamed(engineSuites(), "held,ratio", engineSuite.named); err != nil || len(s) != 2 || s[0].name != "ratio" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	for _, only := range []string{"helt", "held,held", "held,"} {
-		if _, err := chooseSuites(engineSuites(), only); err == nil || !strings.Contains(err.Error(), "failover") {
+		if _, err := chooseNamed(engineSuites(), only, engineSuite.named); err == nil || !strings.Contains(err.Error(), "failover") {
 			t.Errorf("%q: %v", only, err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestEngineTable(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	if err := writeEngine(dir, rows); err != nil {
+	if err := write(dir, "engine", rows); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "engine.json"))
@@ -130,7 +130,7 @@ func TestEngineTable(t *testing.T) {
 // The benchmarks that the rows of one package need are there and run.
 func TestEngineQuick(t *testing.T) {
 	o := options{module: "..", quick: true, rounds: 1, limit: time.Minute}
-	suites, err := chooseSuites(engineSuites(), "cpu")
+	suites, err := chooseNamed(engineSuites(), "cpu", engineSuite.named)
 	if err != nil {
 		t.Fatal(err)
 	}

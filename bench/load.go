@@ -48,15 +48,11 @@ type through struct {
 // throughput publishes and consumes at the same time, through every node, for o.time and
 // then until all that was published is acked.
 func throughput(ctx context.Context, cluster *chaos.Cluster, o options, queue string, size int) (through, error) {
-	clients := make([]*client.Client, 0, len(cluster.Nodes))
-	for _, n := range cluster.Nodes {
-		c, err := client.Dial(ctx, client.Config{Addresses: []string{n.Client}, FixedAddresses: true})
-		if err != nil {
-			return through{}, err
-		}
-		defer c.Close()
-		clients = append(clients, c)
+	clients, hangUp, err := dialEach(ctx, cluster)
+	if err != nil {
+		return through{}, err
 	}
+	defer hangUp()
 	before, err := cpu(cluster)
 	if err != nil {
 		return through{}, err
@@ -94,6 +90,24 @@ func throughput(ctx context.Context, cluster *chaos.Cluster, o options, queue st
 		err = fmt.Errorf("no message was confirmed in %s", o.time)
 	}
 	return out, err
+}
+
+// dialEach returns a client of each node alone, and what ends them.
+func dialEach(ctx context.Context, cluster *chaos.Cluster) (clients []*client.Client, hangUp func(), err error) {
+	hangUp = func() {
+		for _, c := range clients {
+			c.Close()
+		}
+	}
+	for _, n := range cluster.Nodes {
+		c, err := client.Dial(ctx, client.Config{Addresses: []string{n.Client}, FixedAddresses: true})
+		if err != nil {
+			hangUp()
+			return nil, nil, err
+		}
+		clients = append(clients, c)
+	}
+	return clients, hangUp, nil
 }
 
 // drained calls stop when as many messages are acked as were published. Its methods may be
@@ -154,6 +168,18 @@ type load struct {
 	queue                string
 	size, inFlight, rate int
 	during               time.Duration
+	limit                int64           // messages to end at; 0: none
+	over                 <-chan struct{} // closed to end; nil: never
+}
+
+// goesOn tells whether another message is due after n of them.
+func (l load) goesOn(n int64, since time.Duration) bool {
+	select {
+	case <-l.over:
+		return false
+	default:
+		return since < l.during && (l.limit == 0 || n < l.limit)
+	}
 }
 
 // publish publishes, waits for all confirms and returns the number of messages.
@@ -166,7 +192,7 @@ func publish(ctx context.Context, c *client.Client, l load, r *recorder) (int64,
 	var failed atomic.Pointer[error]
 	begin := time.Now()
 	sent, n := begin, int64(0)
-	for ; sent.Sub(begin) < l.during; n++ {
+	for ; l.goesOn(n, sent.Sub(begin)); n++ {
 		due := sent
 		err := p.PublishAsync(ctx, client.Message{RoutingKey: l.queue, Body: body}, func(_ client.Result, err error) {
 			if err != nil {

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -34,7 +33,9 @@ func main() {
 	flag.IntVar(&o.rate, "rate", 2000, "messages per second of the latency runs")
 	flag.DurationVar(&o.latencyTime, "latency-time", 3*time.Second, "length of each latency run")
 	flag.BoolVar(&o.engine, "engine", false, "measure the replication engine against its aims instead; -only names its rows")
-	flag.BoolVar(&o.quick, "quick", false, "with -engine: only to see that it runs; nothing is stored")
+	flag.BoolVar(&o.deadLetters, "deadletter", false, "measure at-least-once dead-lettering against its aims instead; -only names its parts")
+	flag.IntVar(&o.waiting, "waiting", 1_000_000, "with -deadletter: messages that wait for a target")
+	flag.BoolVar(&o.quick, "quick", false, "with -engine or -deadletter: only to see that it runs; nothing is stored")
 	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: times that each fault hits a leader")
 	flag.StringVar(&o.profile, "profile", "", "with -engine: directory for a CPU profile of each package's benchmarks")
 	flag.BoolVar(&o.world, "failover-world", false, "what -engine starts in namespaces of its own; not for use by hand")
@@ -56,10 +57,12 @@ func start(ctx context.Context, o options, only string) error {
 	switch {
 	case o.world:
 		return runFailoverWorld(ctx, o)
+	case o.deadLetters:
+		return runDeadLetters(ctx, o, only)
 	case o.engine:
 		return runEngine(ctx, o, only)
 	}
-	chosen, err := choose(parts(), only)
+	chosen, err := chooseNamed(parts(), only, part.named)
 	if err != nil {
 		return err
 	}
@@ -68,8 +71,9 @@ func start(ctx context.Context, o options, only string) error {
 
 // options are the flags.
 type options struct {
-	engine, quick, world            bool
-	rounds                          int
+	engine, deadLetters             bool
+	quick, world                    bool
+	rounds, waiting                 int
 	profile                         string
 	module, binary, results, memory string
 	inFlight, rate                  int
@@ -85,6 +89,7 @@ func (o options) validate() error {
 	}{
 		{"in-flight", int64(o.inFlight)},
 		{"rounds", int64(o.rounds)},
+		{"waiting", int64(o.waiting)},
 		{"rate", int64(o.rate)},
 		{"limit", int64(o.limit)},
 		{"time", int64(o.time)},
@@ -102,6 +107,8 @@ type part struct {
 	name, file, about string
 	run               func(context.Context, options) ([]Row, error)
 }
+
+func (p part) named() string { return p.name }
 
 func parts() []part {
 	of := func(s suite) func(context.Context, options) ([]Row, error) {
@@ -121,24 +128,6 @@ func names(all []part) string {
 		out = append(out, p.name)
 	}
 	return strings.Join(out, ",")
-}
-
-// choose returns the parts that a list names, in their own order; all for an empty list.
-func choose(all []part, only string) ([]part, error) {
-	if only == "" {
-		return all, nil
-	}
-	wanted := strings.Split(only, ",")
-	var out []part
-	for _, p := range all {
-		if i := slices.Index(wanted, p.name); i >= 0 {
-			out, wanted = append(out, p), slices.Delete(wanted, i, i+1)
-		}
-	}
-	if len(wanted) > 0 {
-		return nil, fmt.Errorf("-only: %q is no part, or comes twice: use some of %s", wanted, names(all))
-	}
-	return out, nil
 }
 
 // run runs parts one after another, so that none takes another's processor time. Each

@@ -73,25 +73,25 @@ func TestTable(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	for only, want := range map[string]string{"": "queue,group,log,end", "end,queue": "queue,end", "log": "log"} {
-		chosen, err := choose(parts(), only)
+		chosen, err := chooseNamed(parts(), only, part.named)
 		if err != nil || names(chosen) != want {
 			t.Errorf("%q: %s, %v, want %s", only, names(chosen), err, want)
 		}
 	}
 	for _, only := range []string{"que", "queue,queue", "queue,", " "} {
-		if chosen, err := choose(parts(), only); err == nil {
+		if chosen, err := chooseNamed(parts(), only, part.named); err == nil {
 			t.Errorf("%q passes as %s", only, names(chosen))
 		}
 	}
 }
 
 func TestOptions(t *testing.T) {
-	o := options{rounds: 1, inFlight: 1, rate: 1, limit: time.Second, time: time.Second, latencyTime: time.Second}
+	o := options{rounds: 1, waiting: 1, inFlight: 1, rate: 1, limit: time.Second, time: time.Second, latencyTime: time.Second}
 	if err := o.validate(); err != nil {
 		t.Error(err)
 	}
 	err := options{}.validate()
-	for _, flag := range []string{"-in-flight", "-rounds", "-rate", "-limit", "-time", "-latency-time"} {
+	for _, flag := range []string{"-in-flight", "-rounds", "-waiting", "-rate", "-limit", "-time", "-latency-time"} {
 		if err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%v does not name %s", err, flag)
 		}

@@ -86,7 +86,7 @@ func short(v float64) string {
 }
 
 // write stores rows as dir/name.json, unless dir is empty.
-func write(dir, name string, rows []Row) error {
+func write[T any](dir, name string, rows []T) error {
 	if dir == "" {
 		return nil
 	}

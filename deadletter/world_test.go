@@ -19,7 +19,7 @@ import (
 // world is a catalog and the machines of its queues, with faults on the way to them. It
 // implements Router and Sender. It is for bubbles of synctest.
 type world struct {
-	t  *testing.T
+	t  testing.TB
 	mu sync.Mutex
 
 	chance   *rand.Rand
@@ -42,7 +42,7 @@ type machine struct {
 	copies []quorumq.Discarded
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
+func newWorld(t testing.TB, seed uint64) *world {
 	w := &world{
 		t: t, chance: rand.New(rand.NewPCG(seed, seed)), catalog: catalog.New(), changed: make(chan struct{}),
 		down: make(map[id.QueueUID]bool), machines: make(map[id.QueueUID]*machine), rules: make(map[string]Rule),

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/client"
+)
+
+// gcTrace has a node write a line about each garbage collection.
+const gcTrace = "gctrace=1"
+
+// waitBytes is the size of bodies that wait: a million in memory would be seen.
+const waitBytes = 1024
+
+const fullPolicy = "full"
+
+// waitRows has messages lie ready, then as dead letters that their target refuses because it
+// is full, and then lets them go, while others publish to a queue of their own.
+func waitRows(ctx context.Context, w *deadWorld) ([]engineRow, error) {
+	n := int64(w.o.waiting)
+	if err := w.fillTarget(ctx); err != nil {
+		return nil, err
+	}
+	published, err := w.fill(ctx, load{size: waitBytes, during: moveTimeout, limit: n})
+	if err != nil {
+		return nil, err
+	}
+	ready, _, err := w.observed(ctx, func() error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	if err := w.setTTL(ctx, true); err != nil {
+		return nil, err
+	}
+	if err := w.allWait(ctx, n); err != nil {
+		return nil, err
+	}
+	waiting, before, err := w.observed(ctx, func() error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	var drain work
+	_, during, err := w.observed(ctx, func() (err error) {
+		drain, err = w.timed(func() (int64, error) {
+			if _, err := w.admin.DeletePolicy(ctx, "", fullPolicy, false); err != nil {
+				return 0, err
+			}
+			return n, w.arrived(ctx, n+1)
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return waitedRows(fmt.Sprintf("%d of %d B: ", n, waitBytes), published, drain, ready, waiting, before, during), nil
+}
+
+// fillTarget bounds the target to one message, and gives it that.
+func (w *deadWorld) fillTarget(ctx context.Context) error {
+	_, err := w.admin.PutPolicy(ctx, client.Policy{
+		Name: fullPolicy, Pattern: "^" + targetQueue + "$", ApplyTo: "queues", Definition: client.Table{"max-length": 1},
+	})
+	if err != nil {
+		return err
+	}
+	if _, err = w.admin.PublishOne(ctx, client.Message{RoutingKey: targetQueue}); err != nil {
+		return err
+	}
+	return w.until(ctx, func() (bool, error) {
+		q, err := w.admin.GetQueue(ctx, "", targetQueue)
+		return q.GetPolicy() == fullPolicy && !q.GetSettingsPending() && q.GetStats().GetMessages() == 1, err
+	})
+}
+
+// allWait waits until n dead letters wait in the source.
+func (w *deadWorld) allWait(ctx context.Context, n int64) error {
+	err := w.until(ctx, func() (bool, error) {
+		s, err := w.stats(ctx, sourceQueue)
+		return s.GetMessagesDlx() == uint64(n), err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %d dead letters in the backlog of %s: %w", n, sourceQueue, err)
+	}
+	return nil
+}
+
+// observed publishes to the bystander at a modest rate for waitingTime, or until do has ended
+// if that takes longer. It returns the largest memory of a node and the times to the confirms.
+func (w *deadWorld) observed(ctx context.Context, do func() error) (most memory, confirms *hdrhistogram.Histogram, err error) {
+	atLeast := waitingTime
+	if w.o.quick {
+		atLeast = quickTime
+	}
+	var all sync.WaitGroup
+	var publishing, sampling error
+	over := make(chan struct{})
+	r := newRecorder()
+	all.Go(func() {
+		l := load{queue: bystander, size: waitBytes, inFlight: w.o.inFlight, rate: w.o.rate, during: moveTimeout, over: over}
+		_, publishing = publish(ctx, w.admin, l, r)
+	})
+	all.Go(func() { most, sampling = watchMemory(w.cluster, over) })
+	begin := time.Now()
+	err = do()
+	if rest := time.NewTimer(atLeast - time.Since(begin)); err == nil && w.o.rate > 0 {
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+		}
+	}
+	close(over)
+	all.Wait()
+	_, purging := w.admin.PurgeQueue(ctx, "", bystander)
+	return most, r.h, errors.Join(err, publishing, sampling, purging)
+}
+
+// memory is what the node with most of it uses, in MB.
+type memory struct {
+	resident float64 // without pages of files
+	live     float64 // of the heap, when it was collected last
+}
+
+// watchMemory samples until over, and returns the largest of each.
+func watchMemory(cluster *chaos.Cluster, over <-chan struct{}) (most memory, err error) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		for _, n := range cluster.Nodes {
+			m, err := memoryOf(n)
+			if err != nil {
+				return most, err
+			}
+			most.resident, most.live = max(most.resident, m.resident), max(most.live, m.live)
+		}
+		select {
+		case <-tick.C:
+		case <-over:
+			return most, nil
+		}
+	}
+}
+
+// memoryOf reads a node's memory from /proc and from its log.
+func memoryOf(n *chaos.Node) (m memory, err error) {
+	pid, running := n.Running()
+	if !running {
+		return m, fmt.Errorf("node %s does not run: see %s", n.ID, n.LogFile())
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return m, err
+	}
+	if m.resident, err = residentOf(string(text)); err != nil {
+		return m, err
+	}
+	log, err := os.ReadFile(n.LogFile())
+	if err != nil {
+		return m, err
+	}
+	m.live = liveOf(string(log))
+	return m, nil
+}
+
+// residentOf reads RssAnon, which is in kB, and returns MB.
+func residentOf(status string) (float64, error) {
+	_, rest, found := strings.Cut(status, "\nRssAnon:")
+	fields := strings.Fields(rest)
+	if !found || len(fields) < 2 || fields[1] != "kB" {
+		return 0, errors.New("/proc/PID/status has no RssAnon in kB")
+	}
+	kb, err := strconv.ParseFloat(fields[0], 64)
+	return kb * 1024 / 1e6, err
+}
+
+// liveOf returns the MB that lived after the last collection that a log tells of: the third
+// number of "4->5->3 MB". 0: it tells of none.
+func liveOf(log string) float64 {
+	at := strings.LastIndex(log, " MB, ")
+	for at >= 0 {
+		line := log[strings.LastIndexByte(log[:at], '\n')+1 : at]
+		if _, live, found := cutLast(line, "->"); found && strings.HasPrefix(line, "gc ") {
+			if mb, err := strconv.ParseFloat(live, 64); err == nil {
+				return mb * 1.048576
+			}
+		}
+		at = strings.LastIndex(log[:at], " MB, ")
+	}
+	return 0
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// waitedRows compares dead letters that wait with ready messages, and publishers during the
+// drain with those before.
+func waitedRows(label string, published, drain work, ready, waiting memory, before, during *hdrhistogram.Histogram) []engineRow {
+	p99 := func(h *hdrhistogram.Histogram) float64 { return milliseconds(h.ValueAtQuantile(99)) }
+	return []engineRow{
+		goal{}.row(label+"memory of a node while ready, without files", "MB", ready.resident),
+		goal{}.row(label+"memory of a node while they wait for a full target, without files", "MB", waiting.resident),
+		atMost(1.2).row(label+"memory waiting ÷ ready", "×", waiting.resident/ready.resident),
+		goal{}.row(label+"live heap of a node while ready", "MB", ready.live),
+		goal{}.row(label+"live heap of a node while they wait for a full target", "MB", waiting.live),
+		goal{}.row(label+"published, confirmed", perSecond, published.rate()),
+		goal{}.row(label+"drained when the target has room", perSecond, drain.rate()),
+		atLeast(0.5).row(label+"drained ÷ published, messages/s", "×", drain.rate()/published.rate()),
+		atMost(3).row(label+"drained ÷ published, CPU of three nodes for a message, bystander included", "×", drain.million()/published.million()),
+		goal{}.row("bystander's confirm p99 before the drain", "ms", p99(before)),
+		goal{}.row("bystander's confirm p99 while it drains", "ms", p99(during)),
+		atMost(2).row("bystander's confirm p99, while it drains ÷ before", "×", p99(during)/p99(before)),
+	}
+}
