@@ -137,6 +137,10 @@ bench-engine: build ## the replication engine against its aims; ARGS="-only rati
 bench-deadletter: build ## dead letters at least once against their aims, some four minutes; ARGS="-only move,wait", -quick
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -deadletter -limit 20m $(ARGS)
 
+.PHONY: bench-peers
+bench-peers: build ## over AMQP beside RabbitMQ and NATS JetStream, where they are installed; ARGS="-quick", -rabbitmq DIR, -nats FILE
+	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -peers -limit 20m $(ARGS)
+
 .PHONY: cover
 cover: ## coverage of short tests, by function
 	@mkdir -p dist

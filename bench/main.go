@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quorate/quorate/bench/peers"
 )
 
 func main() {
@@ -35,9 +37,16 @@ func main() {
 	flag.BoolVar(&o.engine, "engine", false, "measure the replication engine against its aims instead; -only names its rows")
 	flag.BoolVar(&o.deadLetters, "deadletter", false, "measure at-least-once dead-lettering against its aims instead; -only names its parts")
 	flag.IntVar(&o.waiting, "waiting", 1_000_000, "with -deadletter: messages that wait for a target")
-	flag.BoolVar(&o.quick, "quick", false, "with -engine or -deadletter: only to see that it runs; nothing is stored")
+	flag.BoolVar(&o.quick, "quick", false, "with -engine or -deadletter: only to see that it runs, nothing is stored; with -peers: a part of the workloads")
 	flag.IntVar(&o.rounds, "rounds", failoverRounds, "with -engine: times that each fault hits a leader")
 	flag.StringVar(&o.profile, "profile", "", "with -engine: directory for a CPU profile of each package's benchmarks")
+	flag.BoolVar(&o.peers, "peers", false, "measure over AMQP beside RabbitMQ and NATS JetStream, where they are installed; -only names some of quorate,rabbitmq,nats")
+	flag.StringVar(&o.rabbitmq, "rabbitmq", "", "with -peers: directory of rabbitmq-server and rabbitmqctl; empty: where they are installed")
+	flag.StringVar(&o.nats, "nats", "", "with -peers: the program nats-server; empty: the one in PATH")
+	flag.DurationVar(&o.peersTime, "peers-time", 0, "with -peers: how long each workload publishes; 0: 2.5 s")
+	flag.IntVar(&o.filter.Size, "size", 0, "with -peers: bodies of this size alone; nothing is stored")
+	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers: workloads with so many queues alone; nothing is stored")
+	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: workloads with this window alone; nothing is stored")
 	flag.BoolVar(&o.world, "failover-world", false, "what -engine starts in namespaces of its own; not for use by hand")
 	flag.Parse()
 	if err := start(ctx, o, only); err != nil {
@@ -61,6 +70,8 @@ func start(ctx context.Context, o options, only string) error {
 		return runDeadLetters(ctx, o, only)
 	case o.engine:
 		return runEngine(ctx, o, only)
+	case o.peers:
+		return runPeers(ctx, o, only)
 	}
 	chosen, err := chooseNamed(parts(), only, part.named)
 	if err != nil {
@@ -71,9 +82,12 @@ func start(ctx context.Context, o options, only string) error {
 
 // options are the flags.
 type options struct {
-	engine, deadLetters             bool
+	engine, deadLetters, peers      bool
 	quick, world                    bool
 	rounds, waiting                 int
+	rabbitmq, nats                  string
+	peersTime                       time.Duration
+	filter                          peers.Workload
 	profile                         string
 	module, binary, results, memory string
 	inFlight, rate                  int
@@ -150,4 +164,23 @@ func run(ctx context.Context, o options, chosen []part) error {
 		errs = append(errs, printTable(os.Stdout, rows), write(o.results, p.file, rows))
 	}
 	return errors.Join(errs...)
+}
+
+// runPeers compares with other brokers. Whatever was measured is printed and stored also when something fails.
+func runPeers(ctx context.Context, o options, only string) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("it took more than -limit=%s", o.limit))
+	defer cancel()
+	report, err := peers.Run(ctx, peers.Config{
+		Binary: o.binary, RabbitMQ: o.rabbitmq, NATS: o.nats, Only: only, Quick: o.quick, Log: os.Stderr,
+		Time: o.peersTime, Filter: o.filter,
+	})
+	if report == nil {
+		return err
+	}
+	report.Compare()
+	err = errors.Join(err, report.Print(os.Stdout))
+	if o.results == "" || only != "" || o.filter != (peers.Workload{}) {
+		return err
+	}
+	return errors.Join(err, report.Write(o.results))
 }

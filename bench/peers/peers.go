@@ -1,0 +1,215 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Config says what to measure. Zero values are the defaults, Binary aside.
+type Config struct {
+	Binary   string        // this project's node
+	RabbitMQ string        // directory of rabbitmq-server and rabbitmqctl; "": where they are installed
+	NATS     string        // nats-server; "": the one in PATH
+	Only     string        // systems to measure, with commas between: quorate, rabbitmq, nats; "": all
+	Time     time.Duration // for which each workload publishes; 0: 2.5 s
+	Quick    bool          // a part of the workloads
+	Filter   Workload      // those with its values alone; 0: any
+	Log      io.Writer     // gets a line for each workload; nil: none
+}
+
+// Validate returns all faults at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Binary == "" {
+		errs = append(errs, errors.New("peers: Binary is empty: name the node's program, for example bin/node"))
+	}
+	if c.Time < 0 {
+		errs = append(errs, fmt.Errorf("peers: Time is %s: use a time above 0", c.Time))
+	}
+	for _, s := range c.systems() {
+		if s != "quorate" && s != "rabbitmq" && s != "nats" {
+			errs = append(errs, fmt.Errorf("peers: Only has %q: use some of quorate, rabbitmq, nats", s))
+		}
+	}
+	if len(c.workloads()) == 0 {
+		errs = append(errs, fmt.Errorf("peers: Filter leaves none of the workloads: %s", c.Filter))
+	}
+	return errors.Join(errs...)
+}
+
+const defaultTime = 2500 * time.Millisecond
+
+func (c Config) systems() []string {
+	if c.Only == "" {
+		return []string{"quorate", "rabbitmq", "nats"}
+	}
+	return strings.Split(c.Only, ",")
+}
+
+// Workloads returns the matrix, those of one number of queues behind each other.
+func Workloads(quick bool) []Workload {
+	sizes, windows := []int{12, 1 << 10, 16 << 10}, []int{1, 100, 1000, 5000}
+	if quick {
+		sizes, windows = sizes[:2], windows[1:3]
+	}
+	var out []Workload
+	for _, queues := range []int{1, 100} {
+		for _, size := range sizes {
+			for _, window := range windows {
+				out = append(out, Workload{Size: size, Queues: queues, Window: window})
+			}
+		}
+	}
+	return out
+}
+
+// workloads returns those that are asked for.
+func (c Config) workloads() []Workload {
+	return slices.DeleteFunc(Workloads(c.Quick), func(w Workload) bool {
+		f := c.Filter
+		return f.Size > 0 && f.Size != w.Size || f.Queues > 0 && f.Queues != w.Queues || f.Window > 0 && f.Window != w.Window
+	})
+}
+
+// Run measures every system that is there, one after another. What fails is in the
+// report and in the error; the rest goes on.
+func Run(ctx context.Context, c Config) (*Report, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Time == 0 {
+		c.Time = defaultTime
+	}
+	if c.Log == nil {
+		c.Log = io.Discard
+	}
+	r := &Report{Load: loadAverage(), Seconds: c.Time.Seconds()}
+	var errs []error
+	for _, find := range c.finders() {
+		s, err := find(ctx)
+		var m missing
+		switch {
+		case errors.As(err, &m):
+			r.Skipped = append(r.Skipped, m.Error())
+			_, _ = fmt.Fprintln(c.Log, m.Error()) // a log
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			r.Systems = append(r.Systems, System{Name: s.name(), About: s.about()})
+			errs = append(errs, c.measureSystem(ctx, s, r))
+		}
+	}
+	return r, errors.Join(errs...)
+}
+
+func (c Config) finders() []func(context.Context) (system, error) {
+	jetStream := func(always bool) func(context.Context) (system, error) {
+		return func(ctx context.Context) (system, error) { return findNATS(ctx, c.NATS, always) }
+	}
+	var out []func(context.Context) (system, error)
+	for _, s := range c.systems() {
+		switch s {
+		case "quorate":
+			out = append(out, func(context.Context) (system, error) { return &quorate{binary: c.Binary}, nil })
+		case "rabbitmq":
+			out = append(out, func(ctx context.Context) (system, error) { return findRabbit(ctx, c.RabbitMQ) })
+		case "nats":
+			out = append(out, jetStream(false), jetStream(true))
+		}
+	}
+	return out
+}
+
+// measureSystem starts a system, measures each workload and leaves nothing of it.
+func (c Config) measureSystem(ctx context.Context, s system, r *Report) (err error) {
+	dir, err := os.MkdirTemp("", "quorate-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.stop(), os.RemoveAll(dir)) }()
+	starting, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("%s was not ready within %s", s.name(), startTimeout))
+	defer cancel()
+	if err := s.start(starting, dir); err != nil {
+		return fmt.Errorf("start %s: %w", s.name(), err)
+	}
+	all := c.workloads()
+	var errs []error
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && all[n].Queues == all[0].Queues {
+			n++
+		}
+		errs = append(errs, c.measureQueues(ctx, s, all[:n], r))
+		all = all[n:]
+	}
+	return errors.Join(errs...)
+}
+
+// measureQueues measures workloads of one number of queues.
+func (c Config) measureQueues(ctx context.Context, s system, all []Workload, r *Report) (err error) {
+	queues := make([]string, all[0].Queues)
+	for i := range queues {
+		queues[i] = fmt.Sprintf("bench-%d-%d", len(queues), i)
+	}
+	// A queue's leader is where it was declared, with those that do not place it elsewhere.
+	err = onServers(ctx, s, queues, session.declare)
+	defer func() { err = errors.Join(err, onServers(ctx, s, queues, session.remove)) }()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, w := range all {
+		f, err := measure(ctx, s, w, queues, c.Time)
+		f.System, f.Workload = s.name(), w
+		if err != nil {
+			f.Error = err.Error()
+			errs = append(errs, err)
+		}
+		r.Figures = append(r.Figures, f)
+		_, _ = fmt.Fprintf(c.Log, "%-22s %6d B %4d queues %5d window: %8.0f/s, confirm %.1f/%.1f ms, end to end %.1f/%.1f ms, %.1f s CPU/million %s\n",
+			f.System, w.Size, w.Queues, w.Window, f.Consumed, f.ConfirmP50, f.ConfirmP99, f.EndToEndP50, f.EndToEndP99, f.CPU, f.Error) // a log
+	}
+	return errors.Join(errs...)
+}
+
+// onServers does something for each queue, with the servers in turn.
+func onServers(ctx context.Context, s system, queues []string, do func(session, context.Context, string) error) (err error) {
+	var sessions []session
+	defer func() {
+		for _, x := range sessions {
+			err = errors.Join(err, x.close())
+		}
+	}()
+	for i := range serverCount {
+		x, err := s.session(ctx, i)
+		if err != nil {
+			return err
+		}
+		sessions = append(sessions, x)
+	}
+	for i, q := range queues {
+		if err := do(sessions[i%serverCount], ctx, q); err != nil {
+			return fmt.Errorf("queue %s: %w", q, err)
+		}
+	}
+	return nil
+}
+
+// loadAverage is of the last minute, before the run.
+func loadAverage() float64 {
+	var one float64
+	text, err := os.ReadFile("/proc/loadavg")
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &one)
+	}
+	if err != nil {
+		return -1 // not known
+	}
+	return one
+}

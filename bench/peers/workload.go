@@ -1,0 +1,238 @@
+package peers
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Workload is one row of the matrix.
+type Workload struct {
+	Size   int `json:"size_bytes"` // of each body
+	Queues int `json:"queues"`     // publishers take them in turn
+	Window int `json:"window"`     // unconfirmed messages of each of three publishers
+}
+
+func (w Workload) String() string {
+	return fmt.Sprintf("%d B, %d queues, window %d", w.Size, w.Queues, w.Window)
+}
+
+const (
+	prefetch   = 1000
+	stampBytes = 8 // at the beginning of a body: when it was published
+	refused    = -1
+	maxMicros  = 120_000_000
+)
+
+// Figures are what one system did under one workload.
+type Figures struct {
+	System string `json:"system"`
+	Workload
+	Error           string  `json:"error,omitempty"`
+	Messages        int64   `json:"messages"`
+	Confirmed       float64 `json:"confirmed_per_second"`
+	Consumed        float64 `json:"consumed_per_second"`
+	ConfirmP50      float64 `json:"confirm_p50_ms"`
+	ConfirmP99      float64 `json:"confirm_p99_ms"`
+	EndToEndP50     float64 `json:"end_to_end_p50_ms"`
+	EndToEndP99     float64 `json:"end_to_end_p99_ms"`
+	CPU             float64 `json:"server_cpu_seconds_per_million"`
+	MessagesPerCPUs float64 `json:"messages_per_server_cpu_second"`
+}
+
+// times counts durations; record may be called concurrently.
+type times struct {
+	mu sync.Mutex
+	h  *hdrhistogram.Histogram // of microseconds
+}
+
+func newTimes() *times { return &times{h: hdrhistogram.New(1, maxMicros, 3)} }
+
+func (t *times) record(d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_ = t.h.RecordValue(min(max(1, d.Microseconds()), maxMicros)) // within its bounds
+}
+
+func (t *times) milliseconds(quantile float64) float64 {
+	return float64(t.h.ValueAtQuantile(quantile)) / 1000
+}
+
+// run is one workload under way.
+type load struct {
+	w                  Workload
+	queues             []string
+	during             time.Duration
+	epoch              time.Time
+	confirms, endToEnd *times
+	sent, received     atomic.Int64
+	refused            atomic.Int64
+	done               chan struct{} // closed when all that was sent is received
+	closed             atomic.Bool   // nothing more is sent
+	once               sync.Once
+}
+
+func (l *load) now() int64 { return int64(time.Since(l.epoch)) }
+
+func (l *load) check() {
+	if l.closed.Load() && l.received.Load() >= l.sent.Load() {
+		l.once.Do(func() { close(l.done) })
+	}
+}
+
+func (l *load) take(_ int, body []byte) {
+	l.endToEnd.record(time.Duration(l.now() - stampOf(body)))
+	l.received.Add(1)
+	l.check()
+}
+
+// drainTimeout bounds how long what was published may take to be consumed.
+const drainTimeout = 40 * time.Second
+
+// measure runs one workload against servers that run and queues that exist.
+func measure(ctx context.Context, s system, w Workload, queues []string, during time.Duration) (out Figures, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, during+drainTimeout, fmt.Errorf("%s: %s: it took more than %s", s.name(), w, during+drainTimeout))
+	defer cancel()
+	l := &load{
+		w: w, queues: queues, during: during, epoch: time.Now(),
+		confirms: newTimes(), endToEnd: newTimes(), done: make(chan struct{}),
+	}
+	var sessions []session
+	defer func() {
+		for _, x := range sessions {
+			err = errors.Join(err, x.close())
+		}
+	}()
+	var publishers []*sender
+	for i := range serverCount {
+		from, err := s.session(ctx, i)
+		if err != nil {
+			return out, err
+		}
+		sessions = append(sessions, from)
+		p := &sender{l: l, tokens: make(chan struct{}, w.Window), next: i * len(queues) / serverCount}
+		if p.to, err = from.publisher(ctx, w.Window, p.confirmed); err != nil {
+			return out, err
+		}
+		publishers = append(publishers, p)
+		to, err := s.session(ctx, i)
+		if err != nil {
+			return out, err
+		}
+		sessions = append(sessions, to)
+		if err := to.consume(ctx, l.share(i), prefetch, l.take); err != nil {
+			return out, err
+		}
+	}
+	return l.run(ctx, s, publishers)
+}
+
+// share are the queues that consumer i takes from: the only one, or every third.
+func (l *load) share(i int) []string {
+	if len(l.queues) == 1 {
+		return l.queues
+	}
+	var out []string
+	for ; i < len(l.queues); i += serverCount {
+		out = append(out, l.queues[i])
+	}
+	return out
+}
+
+func (l *load) run(ctx context.Context, s system, publishers []*sender) (Figures, error) {
+	out := Figures{System: s.name(), Workload: l.w}
+	before, err := cpu(s.roots())
+	if err != nil {
+		return out, err
+	}
+	begin := time.Now()
+	errs := make([]error, len(publishers))
+	var publishing sync.WaitGroup
+	for i, p := range publishers {
+		publishing.Go(func() { errs[i] = p.run(ctx) })
+	}
+	publishing.Wait()
+	confirmed := time.Since(begin)
+	if err := errors.Join(errs...); err != nil {
+		return out, err
+	}
+	l.closed.Store(true)
+	l.check()
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return out, fmt.Errorf("%w: %d of %d are consumed", context.Cause(ctx), l.received.Load(), l.sent.Load())
+	}
+	consumed := time.Since(begin)
+	after, err := cpu(s.roots())
+	if n := l.refused.Load(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%s: %s: %d messages were refused", s.name(), l.w, n))
+	}
+	n := float64(l.sent.Load())
+	if n == 0 {
+		return out, errors.Join(err, fmt.Errorf("%s: %s: nothing was confirmed", s.name(), l.w))
+	}
+	out.Messages = l.sent.Load()
+	out.Confirmed, out.Consumed = n/confirmed.Seconds(), n/consumed.Seconds()
+	out.ConfirmP50, out.ConfirmP99 = l.confirms.milliseconds(50), l.confirms.milliseconds(99)
+	out.EndToEndP50, out.EndToEndP99 = l.endToEnd.milliseconds(50), l.endToEnd.milliseconds(99)
+	used := (after - before).Seconds()
+	out.CPU, out.MessagesPerCPUs = used*1e6/n, n/max(used, 1.0/clockTicks)
+	return out, err
+}
+
+// sender is one publisher with its window.
+type sender struct {
+	l      *load
+	to     publisher
+	tokens chan struct{}
+	next   int // of the queues
+}
+
+func (p *sender) confirmed(at int64) {
+	if at == refused {
+		p.l.refused.Add(1)
+	} else {
+		p.l.confirms.record(time.Duration(p.l.now() - at))
+	}
+	<-p.tokens
+}
+
+// run publishes for the load's time and waits for all confirms.
+func (p *sender) run(ctx context.Context) error {
+	body := make([]byte, max(p.l.w.Size, stampBytes))
+	for end := p.l.now() + int64(p.l.during); p.l.now() < end; {
+		if err := p.reserve(ctx); err != nil {
+			return err
+		}
+		at := p.l.now()
+		binary.LittleEndian.PutUint64(body, uint64(at)) //nolint:gosec // the bits
+		p.l.sent.Add(1)
+		if err := p.to.publish(ctx, p.l.queues[p.next%len(p.l.queues)], body, at); err != nil {
+			return err
+		}
+		p.next++
+	}
+	for range cap(p.tokens) { // all of them: nothing is unconfirmed
+		if err := p.reserve(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reserve waits for room in the window.
+func (p *sender) reserve(ctx context.Context) error {
+	select {
+	case p.tokens <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: confirms are missing", context.Cause(ctx))
+	}
+}
