@@ -30,11 +30,11 @@ func newDriven(t *testing.T, change func(*member, *Config[reply, string])) *test
 }
 
 // drive is what a host does when an election fails: candidates that are stuck step down,
-// and the first member stands again.
+// and the next member stands, for one whose log is shorter never wins.
 func (c *testCluster) drive(ctx context.Context) {
 	tick := time.NewTicker(testTimeout)
 	defer tick.Stop()
-	for {
+	for turn := 0; ; {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -50,7 +50,8 @@ func (c *testCluster) drive(ctx context.Context) {
 		for _, m := range c.members {
 			_ = m.group.StepDown(ctx, 0)
 		}
-		_ = c.members[0].group.Campaign(ctx)
+		_ = c.members[turn%len(c.members)].group.Campaign(ctx)
+		turn++
 	}
 }
 
