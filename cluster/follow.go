@@ -86,6 +86,7 @@ func (h *host) compare(v *catalog.View) {
 			h.wake(is.UID)
 		}
 	}
+	h.c.gateway.followed(v)
 	if configurationChanged(h.seen, v) {
 		h.reconfigure(v)
 	}

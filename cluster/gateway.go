@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -25,7 +26,8 @@ type gateway struct {
 
 	mu     sync.Mutex
 	queues map[id.QueueUID]*Queue
-	calls  map[uint64]call // sent to peers and not answered
+	young  map[id.QueueUID]struct{} // of queues that the host had not followed when it looked last
+	calls  map[uint64]call          // sent to peers and not answered
 	last   uint64          // number of the newest call
 	closed bool
 }
@@ -37,7 +39,9 @@ type call struct {
 }
 
 func newGateway(c *Cluster) *gateway {
-	return &gateway{c: c, queues: map[id.QueueUID]*Queue{}, calls: map[uint64]call{}}
+	return &gateway{
+		c: c, queues: map[id.QueueUID]*Queue{}, young: map[id.QueueUID]struct{}{}, calls: map[uint64]call{},
+	}
 }
 
 // queue returns this node's end of a queue, nil after close.
@@ -51,8 +55,27 @@ func (g *gateway) queue(uid id.QueueUID) *Queue {
 	if !ok {
 		q = newQueue(g, uid)
 		g.queues[uid] = q
+		g.young[uid] = struct{}{}
 	}
 	return q
+}
+
+// followed ends queues that came and went between two views that the host has followed:
+// no comparison of the two shows them. A queue that is in v is the comparisons' from then on.
+func (g *gateway) followed(v *catalog.View) {
+	g.mu.Lock()
+	young := keys(g.young)
+	g.mu.Unlock()
+	newest := g.c.views.view.Load() // not older than what any of them was found in
+	for _, uid := range young {
+		if _, there := newest.QueueByUID(uid); !there {
+			g.queueGone(uid)
+		} else if _, there = v.QueueByUID(uid); there {
+			g.mu.Lock()
+			delete(g.young, uid)
+			g.mu.Unlock()
+		}
+	}
 }
 
 // known returns the end of a queue if clients of this node use it.
@@ -268,6 +291,7 @@ func (g *gateway) queueGone(uid id.QueueUID) {
 	g.mu.Lock()
 	q, ok := g.queues[uid]
 	delete(g.queues, uid)
+	delete(g.young, uid)
 	g.mu.Unlock()
 	if ok {
 		q.end(fmt.Errorf("%w: %s was deleted", ErrNoSuchQueue, uid))

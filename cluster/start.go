@@ -237,13 +237,20 @@ func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.next() }
 
 // Queue returns this node's end of a queue; ErrNoSuchQueue if the view has none.
 func (c *Cluster) Queue(q id.QueueUID) (*Queue, error) {
+	gone := fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, q)
 	if _, ok := c.View().QueueByUID(q); !ok {
-		return nil, fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, q)
+		return nil, gone
 	}
-	if end := c.gateway.queue(q); end != nil {
-		return end, nil
+	end := c.gateway.queue(q)
+	if end == nil {
+		return nil, fmt.Errorf("%w: queue %s", ErrClosed, q)
 	}
-	return nil, fmt.Errorf("%w: queue %s", ErrClosed, q)
+	// Once more, for the host may have followed its deletion before the gateway had it.
+	if _, ok := c.View().QueueByUID(q); !ok {
+		c.gateway.queueGone(q)
+		return nil, gone
+	}
+	return end, nil
 }
 
 // Close leaves gossip, stops the groups and releases the data directory. The first call
