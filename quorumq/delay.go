@@ -32,27 +32,17 @@ func (d *delayed) fresh() bool { return d.key() == 0 }
 func (*delayed) width() int { return 11 }
 
 func (d *delayed) put(c *columns, i int) {
-	d.message.put(c, i)
-	c[5][i] = d.ord
-	c[6][i] = d.annIndex
-	c[7][i] = uint64(d.annSlot)
-	c[8][i] = uint64(d.failures)
-	c[9][i] = uint64(d.acquired)
+	d.held.put(c, i)
 	c[10][i] = uint64(d.due)
 }
 
 func (d *delayed) take(c *columns, i int, key, _ uint64) {
-	d.message.take(c, i, 0, 0)
-	d.number, d.ord = key, c[5][i]
-	d.annIndex, d.annSlot = c[6][i], narrow(c[7][i])
-	d.failures, d.acquired = narrow(c[8][i]), narrow(c[9][i])
+	d.held.take(c, i)
+	d.number = key
 	d.due = Time(c[10][i])
 }
 
-func (d *delayed) valid() bool {
-	return d.slot != outOfRange && d.size != outOfRange && d.annSlot != outOfRange &&
-		d.failures != outOfRange && d.acquired != outOfRange && d.due > 0
-}
+func (d *delayed) valid() bool { return d.held.valid() && d.due > 0 }
 
 // delays holds the delayed messages, in the order in which they were delayed, and when
 // they are due. Those that expire before have an entry for that as well.
@@ -97,17 +87,9 @@ func (q *Queue) delayedExpiry(d *delayed) (backExpiry, bool) {
 	return backExpiry{at: at, ord: d.ord, number: d.number}, at != 0 && at <= d.due
 }
 
-// firstDelayed returns the entry of the message that is due first; it drops those in
-// front that have none.
+// firstDelayed returns the entry of the message that is due first.
 func (q *Queue) firstDelayed() (delayEntry, bool) {
-	for len(q.delays.due.heap) > 0 {
-		e := q.delays.due.heap[0]
-		if q.delays.set.has(e.number) {
-			return e, true
-		}
-		q.delays.due.pop()
-	}
-	return delayEntry{}, false
+	return q.delays.due.first(func(e delayEntry) bool { return q.delays.set.has(e.number) })
 }
 
 // takeDelayed takes a message out of the delayed ones.

@@ -184,13 +184,18 @@ func (d *deque[T, P]) has(key uint64) bool {
 	return found && d.blocks[at].live.has(int(key%blockLen))
 }
 
-// next returns the first key from key on whose record is there.
-func (d *deque[T, P]) next(key uint64) (uint64, bool) {
+// begin returns where a walk from key on begins: in which block, and where in it.
+func (d *deque[T, P]) begin(key uint64) (at, i int) {
 	at, found := d.place(key)
-	i := 0
 	if found {
 		i = int(key % blockLen)
 	}
+	return at, i
+}
+
+// next returns the first key from key on whose record is there.
+func (d *deque[T, P]) next(key uint64) (uint64, bool) {
+	at, i := d.begin(key)
 	for ; at < len(d.blocks); at++ {
 		b := d.blocks[at]
 		if i = b.live.next(i); i < blockLen {
@@ -255,11 +260,7 @@ func (d *deque[T, P]) all() iter.Seq[P] { return d.from(0) }
 // from yields the records from a key on.
 func (d *deque[T, P]) from(key uint64) iter.Seq[P] {
 	return func(yield func(P) bool) {
-		at, found := d.place(key)
-		i := 0
-		if found {
-			i = int(key % blockLen)
-		}
+		at, i := d.begin(key)
 		var unpacked *block[T]
 		for _, b := range d.blocks[at:] {
 			if b.packed != nil {

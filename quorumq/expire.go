@@ -121,39 +121,30 @@ func (q *Queue) rebuildBackExpiries() {
 	q.backDue.order()
 }
 
-// firstReadyExpiry returns the first entry that still has its message; it drops those
+// first returns the first entry that still has its message, as there tells; it drops those
 // in front that have none.
-func (q *Queue) firstReadyExpiry() (readyExpiry, bool) {
-	for len(q.readyDue.heap) > 0 {
-		e := q.readyDue.heap[0]
-		if q.level(int(e.ord & (levels - 1))).has(e.ord >> ordBits) {
-			return e, true
+func (e *expiries[T]) first(there func(T) bool) (v T, ok bool) {
+	for len(e.heap) > 0 {
+		if there(e.heap[0]) {
+			return e.heap[0], true
 		}
-		q.readyDue.pop()
+		e.pop()
 	}
-	return readyExpiry{}, false
+	return v, false
+}
+
+func (q *Queue) firstReadyExpiry() (readyExpiry, bool) {
+	return q.readyDue.first(func(e readyExpiry) bool {
+		return q.level(int(e.ord & (levels - 1))).has(e.ord >> ordBits)
+	})
 }
 
 func (q *Queue) firstBackExpiry() (backExpiry, bool) {
-	for len(q.backDue.heap) > 0 {
-		e := q.backDue.heap[0]
-		if q.back.has(e.number) {
-			return e, true
-		}
-		q.backDue.pop()
-	}
-	return backExpiry{}, false
+	return q.backDue.first(func(e backExpiry) bool { return q.back.has(e.number) })
 }
 
 func (q *Queue) firstDelayedExpiry() (backExpiry, bool) {
-	for len(q.delays.expiring.heap) > 0 {
-		e := q.delays.expiring.heap[0]
-		if q.delays.set.has(e.number) {
-			return e, true
-		}
-		q.delays.expiring.pop()
-	}
-	return backExpiry{}, false
+	return q.delays.expiring.first(func(e backExpiry) bool { return q.delays.set.has(e.number) })
 }
 
 // nothingDue tells cheaply that no message expires or is to be ready up to t.

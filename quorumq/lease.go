@@ -1,7 +1,6 @@
 package quorumq
 
 import (
-	"cmp"
 	"slices"
 )
 
@@ -61,18 +60,9 @@ func (q *Queue) timeOutLeases() {
 			}
 		}
 	}
-	if len(q.moved) == 0 {
-		return
+	if len(q.moved) > 0 {
+		q.giveBackMoved(false)
 	}
-	slices.SortFunc(q.moved, func(a, b assigned) int { return cmp.Compare(a.turn, b.turn) })
-	for i := range q.moved {
-		h := &q.moved[i].held
-		q.unassign(h)
-		q.giveBack(h, false, Delay{})
-	}
-	q.moved = q.moved[:0]
-	q.elect()
-	q.dropHead()
 }
 
 // revoke takes what is due from one consumer, into moved, and finds what is due next.

@@ -61,6 +61,27 @@ type held struct {
 func (h *held) isRemoved() bool { return h.size == VoidSize }
 func (h *held) remove()         { h.size = VoidSize }
 
+func (h *held) put(c *columns, i int) {
+	h.message.put(c, i)
+	c[5][i] = h.ord
+	c[6][i] = h.annIndex
+	c[7][i] = uint64(h.annSlot)
+	c[8][i] = uint64(h.failures)
+	c[9][i] = uint64(h.acquired)
+}
+
+func (h *held) take(c *columns, i int) {
+	h.message.take(c, i, 0, 0)
+	h.ord = c[5][i]
+	h.annIndex, h.annSlot = c[6][i], narrow(c[7][i])
+	h.failures, h.acquired = narrow(c[8][i]), narrow(c[9][i])
+}
+
+func (h *held) valid() bool {
+	return h.slot != outOfRange && h.size != outOfRange && h.annSlot != outOfRange &&
+		h.failures != outOfRange && h.acquired != outOfRange
+}
+
 func (h *held) annotations() BodyRef { return BodyRef{Index: h.annIndex, Slot: h.annSlot} }
 
 // returned is a message that was given back; number orders the returned list (DEL-1).
@@ -71,24 +92,13 @@ type returned struct {
 
 func (*returned) width() int { return 10 }
 
-func (r *returned) put(c *columns, i int) {
-	r.message.put(c, i)
-	c[5][i] = r.ord
-	c[6][i] = r.annIndex
-	c[7][i] = uint64(r.annSlot)
-	c[8][i] = uint64(r.failures)
-	c[9][i] = uint64(r.acquired)
-}
-
 func (r *returned) take(c *columns, i int, key, _ uint64) {
-	r.message.take(c, i, 0, 0)
-	r.number, r.ord = key, c[5][i]
-	r.annIndex, r.annSlot = c[6][i], narrow(c[7][i])
-	r.failures, r.acquired = narrow(c[8][i]), narrow(c[9][i])
+	r.held.take(c, i)
+	r.number = key
 }
 
 func (r *returned) valid() bool {
-	return r.message.valid() && r.annSlot != outOfRange && r.failures != outOfRange && r.acquired != outOfRange
+	return r.ord > 0 && r.held.valid()
 }
 
 // discarded is a message of the backlog (DL-21).

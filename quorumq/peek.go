@@ -213,11 +213,7 @@ func skipped[T any, P record[T]](d *deque[T, P], key, n uint64) (next, left uint
 	if n == 0 {
 		return key, 0
 	}
-	at, found := d.place(key)
-	i := 0
-	if found {
-		i = int(key % blockLen)
-	}
+	at, i := d.begin(key)
 	for ; at < len(d.blocks); at++ {
 		b := d.blocks[at]
 		here := uint64(b.live.count() - b.live.rank(min(i, blockLen-1)))

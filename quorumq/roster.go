@@ -258,6 +258,12 @@ func (q *Queue) closeSessions(failed bool, ss []*session) {
 		q.order = slices.DeleteFunc(q.order, func(s *session) bool { return s.closed })
 	}
 	clear(q.closing)
+	q.giveBackMoved(failed)
+}
+
+// giveBackMoved gives what was taken from consumers, into moved, back in the order in which
+// it was delivered, over all of them; the queue then has another order of consumers too.
+func (q *Queue) giveBackMoved(failed bool) {
 	slices.SortFunc(q.moved, func(a, b assigned) int { return cmp.Compare(a.turn, b.turn) })
 	for i := range q.moved {
 		h := &q.moved[i].held
