@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -128,6 +129,38 @@ func (c *Client) call(ctx context.Context, f func(context.Context, *node) error)
 		}
 		if !retry.wait(ctx) {
 			return gaveUp(ctx, last)
+		}
+	}
+}
+
+// again waits before a call that goes on until ctx ends is made once more, and returns nil;
+// else why it is not: err is for good, the client is closed or ctx has ended.
+func (c *Client) again(ctx context.Context, retry *backoff, err error) error {
+	switch {
+	case c.ctx.Err() != nil:
+		return ErrClosed
+	case ctx.Err() != nil:
+		return gaveUp(ctx, err)
+	case err != nil && !passing(err):
+		return fromGRPC(err)
+	case !retry.wait(ctx):
+		return gaveUp(ctx, err)
+	}
+	return nil
+}
+
+// receive gives each what a stream brings until it ends; nil if the server ended it.
+func receive[T any](stream interface{ Recv() (T, error) }, each func(T) error) error {
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := each(r); err != nil {
+			return err
 		}
 	}
 }

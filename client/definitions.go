@@ -21,16 +21,10 @@ func (c *Client) ExportDefinitions(ctx context.Context, vhost string) ([]byte, e
 		if err != nil {
 			return err
 		}
-		for {
-			r, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
+		return receive(stream, func(r *brokerv1.ExportDefinitionsResponse) error {
 			document = append(document, r.GetPiece()...)
-		}
+			return nil
+		})
 	})
 	return document, err
 }
@@ -52,31 +46,22 @@ func (c *Client) ImportDefinitions(ctx context.Context, document []byte, o *brok
 			if err := sendDocument(stream, document, o); err != nil {
 				return err
 			}
-			for {
-				r, err := stream.Recv()
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
+			return receive(stream, func(r *brokerv1.ImportDefinitionsResponse) error {
 				begun = true
 				if summary = r.GetSummary(); len(r.GetObjects()) > 0 {
 					seen(r.GetObjects(), int(r.GetTotal()))
 				}
-			}
+				return nil
+			})
 		})
-		switch {
-		case err == nil:
+		if err == nil {
 			return summary, nil
-		case c.ctx.Err() != nil:
-			return nil, ErrClosed
-		case ctx.Err() != nil:
-			return nil, gaveUp(ctx, err)
-		case begun || !passing(err):
+		}
+		if begun && ctx.Err() == nil && c.ctx.Err() == nil {
 			return nil, fromGRPC(err)
-		case !retry.wait(ctx):
-			return nil, gaveUp(ctx, err)
+		}
+		if err := c.again(ctx, &retry, err); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
-	"io"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -21,35 +19,21 @@ func (c *Client) WatchEvents(ctx context.Context, r *brokerv1.WatchEventsRequest
 			if err != nil {
 				return err
 			}
-			for {
-				x, err := stream.Recv()
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
+			return receive(stream, func(x *brokerv1.WatchEventsResponse) error {
 				r.Cursor, retry = x.GetCursor(), backoff{}
 				if begun && len(x.GetEvents()) == 0 {
-					continue
+					return nil
 				}
 				begun = true
-				if gone = seen(x.GetEvents()); gone != nil {
-					return gone
-				}
-			}
+				gone = seen(x.GetEvents())
+				return gone
+			})
 		})
-		switch {
-		case gone != nil:
+		if gone != nil {
 			return gone
-		case c.ctx.Err() != nil:
-			return ErrClosed
-		case ctx.Err() != nil:
-			return gaveUp(ctx, err)
-		case err != nil && !passing(err):
-			return fromGRPC(err)
-		case !retry.wait(ctx):
-			return gaveUp(ctx, err)
+		}
+		if err := c.again(ctx, &retry, err); err != nil {
+			return err
 		}
 	}
 }

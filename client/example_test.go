@@ -34,16 +34,16 @@ func TestMain(m *testing.M) {
 // addresses returns the nodes' client addresses.
 func addresses() []string {
 	cluster.once.Do(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-		defer cancel()
 		var err error
 		if cluster.dir, err = os.MkdirTemp("", "quorate-client-"); err != nil {
 			panic(err)
 		}
 		binary := filepath.Join(cluster.dir, "node")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "../cmd/node").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", binary, "../cmd/node").CombinedOutput(); err != nil {
 			panic(fmt.Errorf("%w: %s", err, out))
 		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
 		c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: cluster.dir})
 		if err != nil {
 			panic(err)

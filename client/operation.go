@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -67,31 +65,20 @@ func (c *Client) WatchOperation(ctx context.Context, id string, seen func(*broke
 			if err != nil {
 				return err
 			}
-			for {
-				r, err := stream.Recv()
-				if errors.Is(err, io.EOF) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
+			return receive(stream, func(r *brokerv1.WatchOperationResponse) error {
 				last, retry = r.GetOperation(), backoff{}
 				seen(last)
-			}
+				return nil
+			})
 		})
-		switch {
-		case err == nil && last != nil:
+		if err == nil && last != nil {
 			return last, nil
-		case c.ctx.Err() != nil:
-			return last, ErrClosed
-		case ctx.Err() != nil:
-			return last, gaveUp(ctx, err)
-		case err == nil:
+		}
+		if err == nil {
 			return nil, fmt.Errorf("client: operation %s: the stream ended before it had said anything", id)
-		case !passing(err):
-			return last, fromGRPC(err)
-		case !retry.wait(ctx):
-			return last, gaveUp(ctx, err)
+		}
+		if err := c.again(ctx, &retry, err); err != nil {
+			return last, err
 		}
 	}
 }
