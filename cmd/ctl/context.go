@@ -204,25 +204,22 @@ func newContextPut(s *session) *cobra.Command {
 }
 
 func newContextUse() *cobra.Command {
-	return &cobra.Command{
-		Use: "use NAME", Short: "Make a context the current one", Args: exactArgs("NAME"), ValidArgsFunction: completeContexts,
-		RunE: func(_ *cobra.Command, args []string) error {
-			all, err := readContexts()
-			if err != nil {
-				return err
-			}
-			if _, err := all.get(args[0]); err != nil {
-				return err
-			}
-			all.Current = args[0]
-			return all.write()
-		},
-	}
+	return changeContexts("use NAME", "Make a context the current one", func(all *contexts, name string) { all.Current = name })
 }
 
 func newContextDelete() *cobra.Command {
+	return changeContexts("delete NAME", "Forget a context", func(all *contexts, name string) {
+		delete(all.Contexts, name)
+		if all.Current == name {
+			all.Current = ""
+		}
+	})
+}
+
+// changeContexts is a command that does something about a context that there is.
+func changeContexts(use, short string, change func(all *contexts, name string)) *cobra.Command {
 	return &cobra.Command{
-		Use: "delete NAME", Short: "Forget a context", Args: exactArgs("NAME"), ValidArgsFunction: completeContexts,
+		Use: use, Short: short, Args: exactArgs("NAME"), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			all, err := readContexts()
 			if err != nil {
@@ -231,10 +228,7 @@ func newContextDelete() *cobra.Command {
 			if _, err := all.get(args[0]); err != nil {
 				return err
 			}
-			delete(all.Contexts, args[0])
-			if all.Current == args[0] {
-				all.Current = ""
-			}
+			change(all, args[0])
 			return all.write()
 		},
 	}

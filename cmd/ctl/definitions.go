@@ -68,12 +68,8 @@ func newDefinitionsImport(s *session) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			ctx := cmd.Context()
-			if s.timeoutGiven {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, s.timeout)
-				defer cancel()
-			}
+			ctx, cancel := s.bound(cmd.Context())
+			defer cancel()
 			o.Vhost = s.vhost
 			var shown []*brokerv1.ImportedObject
 			summary, err := c.ImportDefinitions(ctx, document, o, func(done []*brokerv1.ImportedObject, _ int) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"strconv"
 	"time"
@@ -29,12 +28,8 @@ func newEvents(s *session) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			ctx := cmd.Context()
-			if s.timeoutGiven {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, s.timeout)
-				defer cancel()
-			}
+			ctx, cancel := s.bound(cmd.Context())
+			defer cancel()
 			r.Vhost = s.vhost
 			left := count
 			err = c.WatchEvents(ctx, r, func(events []*brokerv1.Event) error {

@@ -183,6 +183,14 @@ func (s *session) with(cmd *cobra.Command, f func(context.Context, *client.Clien
 	return f(ctx, c)
 }
 
+// bound is the time of what goes on by itself: --timeout ends it only if it is given.
+func (s *session) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if s.timeoutGiven {
+		return context.WithTimeout(ctx, s.timeout)
+	}
+	return context.WithCancel(ctx)
+}
+
 // open makes a client that a node has answered within --timeout.
 func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), s.timeout)

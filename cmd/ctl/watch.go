@@ -157,11 +157,8 @@ func clip(s string) string {
 // follow watches an operation until it has ended and turns its end into the command's.
 // When ctx ends first, the operation goes on.
 func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Client, o *brokerv1.Operation) error {
-	if s.timeoutGiven {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.timeout)
-		defer cancel()
-	}
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
 	w := newWatcher(cmd.ErrOrStderr())
 	end, err := c.WatchOperation(ctx, o.GetId(), w.show)
 	w.end()
