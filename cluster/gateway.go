@@ -28,7 +28,7 @@ type gateway struct {
 	queues map[id.QueueUID]*Queue
 	young  map[id.QueueUID]struct{} // of queues that the host had not followed when it looked last
 	calls  map[uint64]call          // sent to peers and not answered
-	last   uint64          // number of the newest call
+	last   uint64                   // number of the newest call
 	closed bool
 }
 
