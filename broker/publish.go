@@ -181,7 +181,7 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 	if v == nil {
 		return 0, errStarting()
 	}
-	bounds, err := p.permitPublish(v, m)
+	right, err := p.permitPublish(v, m)
 	if err != nil {
 		return 0, err
 	}
@@ -197,7 +197,10 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 	if err := p.routingKeys(m); err != nil {
 		return 0, translate(err, aboutMessage(m))
 	}
-	if err := p.permitKeys(m, x, bounds); err != nil {
+	if err := p.permitKeys(m, x, right.topic); err != nil {
+		return 0, err
+	}
+	if err := permitUserID(m, &right); err != nil {
 		return 0, err
 	}
 	if !withinLimits(&p.msg) {

@@ -78,36 +78,39 @@ func (b *Broker) decide(v *catalog.View, user string, x thing) (d sendRight) {
 	return d
 }
 
-// permitPublish asks for the right to publish at the exchange, with this user_id and these
-// keys (VH-6, VH-8, MSG-3). The keys are known only later.
-func (p *publishing) permitPublish(v *catalog.View, m *Publish) (*grant, error) {
+// permitPublish asks for the right to publish at the exchange, and returns what bounds the
+// message beyond that.
+func (p *publishing) permitPublish(v *catalog.View, m *Publish) (sendRight, error) {
 	s := m.Sender
 	if s == nil {
 		if p.b.cfg.Authenticate {
-			return nil, unauthenticated("nobody is logged in; send user and password, or a token")
+			return sendRight{}, unauthenticated("nobody is logged in; send user and password, or a token")
 		}
-		return nil, nil //nolint:nilnil // nothing bounds the keys
+		return sendRight{any: true}, nil
 	}
 	if m.VHost != s.entered { // VH-4
 		if err := s.enter(m.VHost); err != nil {
-			return nil, err
+			return sendRight{}, err
 		}
 		s.entered = m.VHost
 	}
 	if s.who == nil {
-		return nil, nil //nolint:nilnil // nothing bounds the keys
+		return sendRight{any: true}, nil
 	}
 	d := s.right(v, m.VHost, m.Exchange)
-	if d.err != nil {
-		return nil, d.err
+	return d, d.err
+}
+
+// permitUserID refuses to publish in somebody else's name (MSG-3).
+func permitUserID(m *Publish, d *sendRight) error {
+	id := m.Properties.UserID
+	if id == "" || d.any || id == m.Sender.who.User() {
+		return nil
 	}
-	if id := m.Properties.UserID; id != "" && id != s.who.User() && !d.any {
-		about := aboutMessage(m)
-		about.Class, about.Arg, about.Value = PreconditionFailed, "user_id", quoted(id)
-		about.Reason = "the message comes from user " + quoted(s.who.User()) + "; send that, none, or get the tag " + TagImpersonator
-		return nil, &about
-	}
-	return d.topic, nil
+	about := aboutMessage(m)
+	about.Class, about.Arg, about.Value = PreconditionFailed, "user_id", quoted(id)
+	about.Reason = "the message comes from user " + quoted(m.Sender.who.User()) + "; send that, none, or get the tag " + TagImpersonator
+	return &about
 }
 
 // permitKeys asks whether all keys of the message are within the bounds of a topic

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/message"
 )
 
 // loggedInBroker is testBroker with a user who may write to what the pattern matches.
@@ -60,6 +61,34 @@ func TestNobodyPublishes(t *testing.T) {
 	}
 	if _, err := b.NewSender(t.Context()); !errors.As(err, &e) || !e.Unauthenticated {
 		t.Errorf("without an identity: %v", err)
+	}
+}
+
+// PUB-1, MSG-3: somebody else's user_id is the last thing that a sender is told of before the
+// bounds of a message.
+func TestUserIDIsCheckedLast(t *testing.T) {
+	b, _, ctx := loggedInBroker(t, "^amq\\.default$|^nix$")
+	s, err := b.NewSender(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name  string
+		p     Publish
+		class Class
+		arg   string
+	}{
+		{"no right", Publish{Exchange: "amq.fanout"}, AccessRefused, ""},
+		{"no exchange", Publish{Exchange: "nix"}, NotFound, ""},
+		{"expiration", Publish{Properties: message.Properties{Expiration: "soon"}}, PreconditionFailed, "expiration"},
+		{"CC", Publish{Headers: message.Table{{Name: "CC", Value: message.String("q")}}}, PreconditionFailed, "header CC"},
+		{"user_id alone", Publish{RoutingKey: "q"}, PreconditionFailed, "user_id"},
+	} {
+		row.p.VHost, row.p.Sender, row.p.Properties.UserID = "/", s, "somebody"
+		var e *Error
+		if err := publish(t, b, &row.p).Err; !errors.As(err, &e) || e.Class != row.class || row.arg != "" && e.Arg != row.arg {
+			t.Errorf("%s: %v", row.name, err)
+		}
 	}
 }
 

@@ -121,7 +121,7 @@ func (h *host) reconfigure(v *catalog.View) {
 	h.mu.RLock()
 	var wake []id.QueueUID
 	for uid, a := range h.asleep {
-		if r, exists := v.QueueByUID(uid); exists && a.kept != nil && h.c.cfg.QueueConfig(v, r) != a.kept.Config {
+		if r, exists := v.QueueByUID(uid); exists && a.kept != nil && h.c.cfg.QueueConfig(v, r).Normal() != a.kept.Config {
 			wake = append(wake, uid)
 		}
 	}

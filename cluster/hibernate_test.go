@@ -325,3 +325,50 @@ func TestPolicyChanges(t *testing.T) {
 		})
 	}
 }
+
+// PO-10: a policy that changes nothing for a queue leaves it asleep, also if its settings have
+// other forms that mean the same, such as a negative limit.
+func TestPolicyThatChangesNothingWakesNobody(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(config *Config) {
+		config.HibernateAfter = 50 * time.Millisecond
+		config.SuspectAfter = 10 * time.Second // the loss of a leader's node wakes it too
+		config.QueueConfig = func(v *catalog.View, q *catalog.QueueRecord) quorumq.Config {
+			have := quorumq.DefaultConfig()
+			have.DeliveryLimit = -5
+			if _, set := v.Policy("/", "short", false); set && q.Name == "other" {
+				have.MaxLength = 3
+			}
+			return have
+		}
+	})
+	n.start("a", "b", "c")
+	q, other := n.nodes["a"].declare(t, "q", 3), n.nodes["a"].declare(t, "other", 3)
+	n.sleeps(q)
+	n.sleeps(other)
+	figures := func(q id.QueueUID) (s QueueStatus) {
+		poll(t, "the figures", func() (err error) {
+			s, err = n.nodes["a"].QueueFigures(testContext(t), q)
+			return err
+		})
+		return s
+	}
+	before := figures(q)
+	if _, err := n.nodes["a"].ProposeCatalog(testContext(t), &catalog.PutPolicy{Policy: catalog.Policy{
+		VHost: "/", Name: "short", Pattern: "o", ApplyTo: catalog.ApplyToAll,
+		Definition: message.Table{{Name: "max-length", Value: message.Int64(3)}},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the policy is in force", func() error {
+		if s := figures(other); s.Overview.Config.MaxLength != 3 {
+			return fmt.Errorf("%+v", s.Overview.Config)
+		}
+		return nil
+	})
+	n.sleeps(other)
+	n.sleeps(q) // if it was woken, it is asleep again, in a later term
+	if after := figures(q); after.Group.GetTerm() != before.Group.GetTerm() || after.Leader != before.Leader {
+		t.Errorf("it was woken: term %d under %s, before %d under %s", after.Group.GetTerm(), after.Leader, before.Group.GetTerm(), before.Leader)
+	}
+}

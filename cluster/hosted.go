@@ -246,7 +246,7 @@ func (q *hosted) configure() {
 	if !ok {
 		return
 	}
-	want := q.h.c.cfg.QueueConfig(v, r)
+	want := q.h.c.cfg.QueueConfig(v, r).Normal() // as the machine will have it
 	if l.asked != nil && *l.asked == want {
 		return
 	}
