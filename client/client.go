@@ -176,6 +176,9 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 	}
 	defer release()
 	err = f(use, n)
+	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(use), errNodeLost) {
+		return status.Errorf(codes.Unavailable, "node %s does not answer", n.address) // it is counted as lost already
+	}
 	if status.Code(err) != codes.Unavailable {
 		return err
 	}

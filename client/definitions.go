@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -57,8 +58,8 @@ func (c *Client) ImportDefinitions(ctx context.Context, document []byte, o *brok
 		if err == nil {
 			return summary, nil
 		}
-		if begun && ctx.Err() == nil && c.ctx.Err() == nil {
-			return nil, fromGRPC(err)
+		if begun && passing(err) && ctx.Err() == nil && c.ctx.Err() == nil {
+			return nil, fmt.Errorf("the import was cut off, a repeat completes it: %w", fromGRPC(err))
 		}
 		if err := c.again(ctx, &retry, err); err != nil {
 			return nil, err

@@ -31,7 +31,8 @@ import (
 // Bounds of waiting.
 const (
 	startTimeout    = 30 * time.Second
-	stopTimeout     = 10 * time.Second
+	stopTimeout     = 2 * time.Minute
+	busyTimeout     = 5 * time.Second
 	pollEvery       = 5 * time.Millisecond
 	certificateLife = time.Hour
 	clusterName     = "test"
@@ -55,6 +56,8 @@ type Cluster struct {
 	// authority issues the nodes' certificates; nil: no TLS between them.
 	broker    broker.Config
 	authority *authority.Authority
+	hibernate time.Duration // how long a queue is unused until it is closed; 0: never
+	suspect   time.Duration // how long a node may be silent; 0: as in a node by default
 }
 
 // node is one node's settings, and what runs while it does.
@@ -93,9 +96,22 @@ func StartTLS(t testing.TB, n int) *Cluster {
 	return start(t, n, a, broker.Config{})
 }
 
+// StartMany is Start for many queues, which hibernate when they are not used for a time, if
+// that is not 0. Nodes of one process share its processors: none is taken for dead because it
+// is busy.
+func StartMany(t testing.TB, n int, hibernate time.Duration) *Cluster {
+	t.Helper()
+	return (&Cluster{t: t, dir: t.TempDir(), hibernate: hibernate, suspect: busyTimeout}).start(n)
+}
+
 func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, dir: t.TempDir(), authority: a, broker: cfg}
+	return (&Cluster{t: t, dir: t.TempDir(), authority: a, broker: cfg}).start(n)
+}
+
+func (c *Cluster) start(n int) *Cluster {
+	t := c.t
+	t.Helper()
 	taken := map[string]bool{}
 	address := func() string {
 		addr := freeAddr(t)
@@ -260,7 +276,7 @@ func (c *Cluster) launch(i int) {
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
 		QueueConfig: n.broker.QueueConfig, Leaders: n.broker, Degraded: n.broker.Degraded, GroupSize: n.broker.TargetSize, Usage: n.broker.Usage,
-		TLS: c.material(n.name),
+		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect,
 	})
 	if err != nil {
 		c.t.Fatal(err)
