@@ -21,6 +21,7 @@ type channel struct {
 	prefetch  uint16 // of consumers to come (DEL-3)
 	lastQueue string // what an empty name means
 	consumers map[string]*consumer
+	retired   []*consumer // cancelled, with deliveries that are unsettled
 	content   content
 	done      func(broker.Result) // takes results of publishes
 	inline    broker.Result       // of the publish that is being made, if it is known at once
@@ -28,6 +29,7 @@ type channel struct {
 	// Guarded by the connection's mu.
 	inFlight  int  // publishes without a result
 	gone      bool // nothing is delivered any more
+	paused    bool // by channel.flow: nothing is delivered for now
 	timedOut  bool // the writer has sent channel.close
 	delivered uint64
 	unsettled unsettled
@@ -176,11 +178,12 @@ func (ch *channel) quit(ctx context.Context) {
 	ch.results = nil
 	ch.c.mu.Unlock()
 	var all sync.WaitGroup
-	for _, x := range ch.consumers {
+	for x := range ch.all() {
 		all.Go(func() { x.finish(ctx) })
 	}
 	all.Wait()
 	clear(ch.consumers)
+	ch.retired = nil
 	ch.giveBack(open)
 	ch.content = content{}
 	ch.tx = nil
@@ -225,6 +228,9 @@ func (ch *channel) handle(f wire.Frame) error {
 	}
 	switch id {
 	case wire.BasicPublishID:
+		if err := ch.c.awaitUnblocked(); err != nil || ch.c.isClosing() {
+			return err
+		}
 		return ch.publish(f.Payload)
 	case wire.BasicAckID:
 		var m wire.BasicAck
@@ -269,10 +275,9 @@ func (ch *channel) method(m wire.Method) error {
 		ch.send(&wire.ChannelCloseOK{})
 		return nil
 	case *wire.ChannelFlow:
-		if !m.Active {
-			return refuse(wire.NotImplemented, m.ID(), "active=false: deliveries are bounded by basic.qos")
-		}
-		ch.send(&wire.ChannelFlowOK{Active: true})
+		ch.flow(m.Active)
+		return nil
+	case *wire.ChannelFlowOK: // nobody asked for it
 		return nil
 	case *wire.ChannelOpen:
 		return refuse(wire.ChannelError, m.ID(), "second 'channel.open' seen")
@@ -348,7 +353,7 @@ func (ch *channel) catchUp(id wire.MethodID) error {
 			return c.life.Err()
 		}
 	}
-	for _, x := range ch.consumers {
+	for x := range ch.all() {
 		if !x.decided {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
@@ -53,7 +54,8 @@ type conn struct {
 	client    client
 	publish   broker.Publish // used again for every message
 
-	w writer
+	w    writer
+	held atomic.Bool // publishes wait: what blocking.on says
 
 	mu       sync.Mutex
 	told     Connection // what others are told of it; Name is empty until it is open
@@ -61,11 +63,13 @@ type conn struct {
 	out      []byte        // frames to send
 	news     chan struct{} // of capacity 1: there is something to send
 	room     chan struct{} // of capacity 1: there is room in out, or in the window
-	wakened  []*consumer   // have something to take
-	settling []*channel    // have results of publishes
-	inFlight int           // publishes without a result
-	closing  bool          // connection.close was sent, or is not worth it
-	done     bool          // no more output after what is in out
+	free     chan struct{} // of capacity 1: publishes may go on, or need not
+	blocking blocking
+	wakened  []*consumer // have something to take
+	settling []*channel  // have results of publishes
+	inFlight int         // publishes without a result
+	closing  bool        // connection.close was sent, or is not worth it
+	done     bool        // no more output after what is in out
 }
 
 // client is what a client says of itself.
@@ -78,7 +82,7 @@ type client struct {
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
 		s: s, nc: nc, log: s.log.With("client", nc.RemoteAddr().String()), frameMax: wire.MinFrameMax,
-		channels: make(map[uint16]*channel), news: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		channels: make(map[uint16]*channel), news: make(chan struct{}, 1), room: make(chan struct{}, 1), free: make(chan struct{}, 1),
 	}
 	c.life, c.stop = context.WithCancel(context.Background())
 	c.ctx = c.life
@@ -193,7 +197,7 @@ func (c *conn) describe() (x Connection, open bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x = c.told
-	x.Channels = len(c.channels)
+	x.Channels, x.Blocked = len(c.channels), c.blocking.on
 	return x, x.Name != "" && !c.closing
 }
 
@@ -215,6 +219,7 @@ func (c *conn) sendClose(f *fault) {
 		ReplyCode: uint16(f.code), ReplyText: f.Error(), ClassID: f.method.Class(), MethodID: f.method.Method(),
 	})
 	signal(c.news)
+	signal(c.free)
 }
 
 // awaitClose closes the connection for a fault. What still comes is dropped, up to the
@@ -238,7 +243,7 @@ func (c *conn) linger() {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c.nc, outLimit))
 }
 
-// send appends a method for the writer, and waits while too much waits.
+// send appends a method for the writer. It does not wait: the reader does, before each frame.
 func (c *conn) send(channel uint16, m wire.Method) {
 	c.mu.Lock()
 	c.out = wire.AppendMethod(c.out, channel, m)

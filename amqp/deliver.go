@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"iter"
 	"math"
 	"slices"
 	"sort"
@@ -156,10 +157,42 @@ func (ch *channel) retire(x *consumer) {
 	if !held {
 		x.c.Finish(c.ctx)
 	} else {
-		ch.consumers["\x00"+x.tag+rand.Text()] = x // ends with the channel; no client can send that tag
+		ch.retired = append(ch.retired, x) // ends with the channel
 		return
 	}
 	c.s.counters.consumers.Add(-1)
+}
+
+// all goes over the channel's consumers, those that are cancelled and hold deliveries too.
+func (ch *channel) all() iter.Seq[*consumer] {
+	return func(yield func(*consumer) bool) {
+		for _, x := range ch.consumers {
+			if !yield(x) {
+				return
+			}
+		}
+		for _, x := range ch.retired {
+			if !yield(x) {
+				return
+			}
+		}
+	}
+}
+
+// flow stops deliveries on the channel, or lets them go on. What the writer has taken before
+// comes before the answer.
+func (ch *channel) flow(active bool) {
+	c := ch.c
+	c.mu.Lock()
+	ch.paused = !active
+	c.out = wire.AppendMethod(c.out, ch.number, &wire.ChannelFlowOK{Active: active})
+	c.mu.Unlock()
+	signal(c.news)
+	if active {
+		for _, x := range ch.consumers {
+			x.wake()
+		}
+	}
 }
 
 // open is a delivery that the client has not settled.

@@ -25,7 +25,7 @@ func refuse(code wire.ReplyCode, id wire.MethodID, format string, args ...any) *
 	return &fault{code: code, text: fmt.Sprintf(format, args...), method: id, hard: code.Hard()}
 }
 
-// replyCodes maps classes of errors; hard says that the connection ends with it.
+// replyCode returns the code for a class of errors; hard says that the connection ends with it.
 func replyCode(class broker.Class) (code wire.ReplyCode, hard bool) {
 	switch class {
 	case broker.NotFound:
@@ -70,21 +70,10 @@ func wording(e *broker.Error) string {
 	case e.Class == broker.ResourceLocked && e.Arg == "exclusive":
 		return fmt.Sprintf("cannot obtain exclusive access to locked queue '%s' in vhost '%s'. It could be originally declared "+
 			"on another connection or the exclusive property value does not match that of the original declaration.", e.Name, e.VHost)
-	case e.Class == broker.PreconditionFailed && e.Arg != "" && strings.HasPrefix(e.Reason, "inequivalent"):
-		if received, current, ok := inequivalent(e.Reason); ok {
-			return fmt.Sprintf("inequivalent arg '%s' for %s '%s' in vhost '%s': received '%s' but current is '%s'",
-				e.Arg, e.Kind, e.Name, e.VHost, received, current)
-		}
+	case e.Current != "" && e.Class == broker.PreconditionFailed:
+		return fmt.Sprintf("inequivalent arg '%s' for %s '%s' in vhost '%s': received '%s' but current is '%s'",
+			e.Arg, e.Kind, e.Name, e.VHost, strings.Trim(e.Value, `"`), strings.Trim(e.Current, `"`))
 	}
 	text := e.Error()
 	return strings.TrimPrefix(text, string(e.Class)+": ")
-}
-
-// inequivalent finds both values in the reason of a declaration that differs from what
-// exists: "…: received X, current Y; …".
-func inequivalent(reason string) (received, current string, ok bool) {
-	_, rest, ok1 := strings.Cut(reason, "received ")
-	received, rest, ok2 := strings.Cut(rest, ", current ")
-	current, _, ok3 := strings.Cut(rest, ";")
-	return strings.Trim(received, `"`), strings.Trim(current, `"`), ok1 && ok2 && ok3
 }

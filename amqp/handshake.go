@@ -116,7 +116,7 @@ func (s *Server) properties() message.Table {
 	capabilities := message.Table{}
 	for _, name := range []string{
 		"publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify",
-		"consumer_priorities", "authentication_failure_close", "per_consumer_qos",
+		"connection.blocked", "consumer_priorities", "authentication_failure_close", "per_consumer_qos",
 	} {
 		capabilities = append(capabilities, message.Field{Name: name, Value: message.Bool(true)})
 	}

@@ -1,11 +1,14 @@
 package amqp_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/message"
 )
@@ -148,6 +151,7 @@ func (p *peer) login(password string) {
 		ClientProperties: message.Table{{Name: "capabilities", Value: message.TableValue(message.Table{
 			{Name: "authentication_failure_close", Value: message.Bool(true)},
 			{Name: "consumer_cancel_notify", Value: message.Bool(true)},
+			{Name: "connection.blocked", Value: message.Bool(true)},
 		})}},
 	})
 }
@@ -196,3 +200,15 @@ func (p *peer) publish(exchange, key string, mandatory bool, m message.Message) 
 	b = wire.AppendContentHeader(b, 1, &m, m.Headers)
 	p.write(wire.AppendBody(b, 1, m.Body, 8192))
 }
+
+// name is the connection's on the server.
+func (p *peer) name() string { return p.nc.LocalAddr().String() + " -> " + p.nc.RemoteAddr().String() }
+
+// ended is a context that is over.
+func ended() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func errorOf(s amqp.Stats) error { return fmt.Errorf("%+v", s) }

@@ -125,6 +125,11 @@ func (ch *channel) result(r broker.Result) {
 		ch.inline = r
 		ch.confirm(result{}, 1)
 	case broker.Rejected:
+		for _, x := range r.Rejections {
+			if x.Cause == broker.CauseNoSpace {
+				ch.c.block(x.Reason, x.Queue)
+			}
+		}
 		ch.c.log.Debug("a publish was refused", "channel", ch.number, "tag", r.Token, "queues", len(r.Rejections), "first", firstCause(r.Rejections))
 		ch.confirm(result{tag: r.Token, refused: true}, 1)
 	case broker.Confirmed:

@@ -31,6 +31,7 @@ const (
 	DefaultHandshakeTimeout = 10 * time.Second
 	DefaultMaxConnections   = 10_000
 	DefaultPublishWindow    = 8192
+	DefaultWriteTimeout     = 30 * time.Second
 )
 
 // Config describes a Server. Zero values are the defaults.
@@ -56,6 +57,9 @@ type Config struct {
 	// PublishWindow bounds the messages of one connection that queues have not decided about;
 	// beyond it nothing is read from it. 0: 8192. Their bytes are bounded for each queue.
 	PublishWindow int
+	// WriteTimeout is how long a client may take nothing of what it is sent before its
+	// connection is cut; 0: 30 s.
+	WriteTimeout time.Duration
 }
 
 // Validate returns all faults at once.
@@ -75,6 +79,7 @@ func (c *Config) Validate() error {
 		{"HandshakeTimeout", int64(c.HandshakeTimeout)},
 		{"MaxConnections", int64(c.MaxConnections)},
 		{"PublishWindow", int64(c.PublishWindow)},
+		{"WriteTimeout", int64(c.WriteTimeout)},
 	} {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("amqp: %s = %d: want 0 (default) or more", n.name, n.value))
@@ -89,24 +94,30 @@ type Server struct {
 	log *slog.Logger
 	b   *broker.Broker
 
+	// room returns why a queue takes no messages for want of disk space.
+	room     func(vhost, queue string) error
 	counters counters
 	running  sync.WaitGroup
 	stopping chan struct{}
 	stopOnce sync.Once
 
-	mu    sync.Mutex
-	conns map[*conn]struct{}
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	blocked map[*conn]struct{} // whose publishes are held back
 }
 
 type counters struct {
-	opened, refused, failed atomic.Uint64
-	channels, consumers     atomic.Int64
+	opened, refused, failed, stalled, blocked atomic.Uint64
+	channels, consumers                       atomic.Int64
 }
 
 // Stats are counts since the start of the process, and what there is at the moment.
 type Stats struct {
 	// Opened logged in, Refused were turned away before, Failed ended by a fault of the client.
 	Opened, Refused, Failed uint64
+	// Stalled were cut because they took nothing of what they were sent for the
+	// WriteTimeout; Blocked counts how often a connection's publishes were held back.
+	Stalled, Blocked uint64
 	// Connections, Channels and Consumers are open now.
 	Connections, Channels, Consumers int64
 }
@@ -119,6 +130,7 @@ func (s *Server) Stats() Stats {
 	c := &s.counters
 	return Stats{
 		Opened: c.opened.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
+		Stalled: c.stalled.Load(), Blocked: c.blocked.Load(),
 		Connections: int64(n), Channels: c.channels.Load(), Consumers: c.consumers.Load(),
 	}
 }
@@ -131,11 +143,12 @@ func New(c Config) *Server {
 	setDefault(&c.HandshakeTimeout, DefaultHandshakeTimeout)
 	setDefault(&c.MaxConnections, DefaultMaxConnections)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
+	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&c.Version, "unknown")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: c, log: c.Logger, b: c.Broker, stopping: make(chan struct{}), conns: make(map[*conn]struct{})}
+	return &Server{cfg: c, log: c.Logger, b: c.Broker, room: c.Broker.Room, stopping: make(chan struct{}), conns: make(map[*conn]struct{})}
 }
 
 func setDefault[T comparable](v *T, d T) {
@@ -211,6 +224,7 @@ type Connection struct {
 	RemoteAddr     net.Addr
 	Since          time.Time
 	HeartbeatEvery time.Duration // 0: none
+	Blocked        bool          // its publishes are held back
 }
 
 // Connections returns those that have logged in.

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ const (
 	takeMessages = 256
 	takeBytes    = 256 << 10
 	keptBuffer   = 256 << 10
+	writePiece   = 64 << 10
 )
 
 // writer sends what a connection has for its client. Its fields belong to its goroutine,
@@ -48,7 +50,7 @@ func (w *writer) run() {
 		done, beat := w.turn()
 		sent := len(w.buf) > 0
 		if sent {
-			if _, err := c.nc.Write(w.buf); err != nil {
+			if !w.send() {
 				return
 			}
 			if cap(w.buf) > keptBuffer {
@@ -77,6 +79,27 @@ func (w *writer) run() {
 			return
 		}
 	}
+}
+
+// send writes the buffer, piece by piece: a client that takes no piece for the time-out is
+// cut off, one that is merely slow is not.
+func (w *writer) send() bool {
+	c := w.c
+	for b := w.buf; len(b) > 0; {
+		if err := c.nc.SetWriteDeadline(time.Now().Add(c.s.cfg.WriteTimeout)); err != nil {
+			return false
+		}
+		n, err := c.nc.Write(b[:min(len(b), writePiece)])
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.life.Err() == nil {
+			c.s.counters.stalled.Add(1)
+			c.log.Warn("a client takes nothing of what it is sent and is cut off", "timeout", c.s.cfg.WriteTimeout)
+		}
+		if err != nil {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
 }
 
 // last sends what the reader still has, such as the reason of a close.
@@ -157,6 +180,12 @@ func (w *writer) confirms(ch *channel) {
 // deliveries takes what a consumer has, as much as one turn may.
 func (w *writer) deliveries(x *consumer) {
 	c, ch := w.c, x.ch
+	c.mu.Lock()
+	paused := ch.paused && x.cancelled == nil // what it was given comes before its cancel-ok
+	c.mu.Unlock()
+	if paused {
+		return // flow wakes it
+	}
 	clear(w.batch)
 	batch, err := x.c.Take(w.batch[:0], takeMessages, takeBytes)
 	w.batch = batch

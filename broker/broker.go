@@ -99,6 +99,7 @@ type Broker struct {
 	handles   handles
 	counters  counters
 	leaders   leaders
+	alarms    alarms
 }
 
 // New returns a broker that waits for its cluster. The Config must be valid.

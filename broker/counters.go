@@ -18,6 +18,7 @@ type Counters struct {
 	LoginsRefused       uint64
 	DeadLetterConfirmed uint64 // dead letters that every target has
 	DeadLetterLost      uint64 // at-most-once copies that no target took (DL-10)
+	Alarms              uint64 // times that publishers were held back (PUB-10)
 }
 
 // Counters returns the figures.
@@ -27,6 +28,6 @@ func (b *Broker) Counters() Counters {
 	return Counters{
 		Published: c.published.Load(), Confirmed: c.confirmed.Load(), Rejected: c.rejected.Load(),
 		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(), Invalid: c.invalid.Load(), LoginsRefused: c.loginsRefused.Load(),
-		DeadLetterConfirmed: confirmed, DeadLetterLost: lost,
+		DeadLetterConfirmed: confirmed, DeadLetterLost: lost, Alarms: b.alarms.raised.Load(),
 	}
 }

@@ -45,6 +45,8 @@ type Error struct {
 	Name  string
 	Arg   string // the offending argument or property, if one is to blame
 	Value string // its value as received
+	// Current is, of a redeclaration that differs, the value that exists; else empty.
+	Current string
 	// Reason says what is wrong and what helps.
 	Reason string
 	// State tells, with PreconditionFailed, that the request is well formed and what
@@ -154,7 +156,7 @@ func classify(err error, about Error) error {
 }
 
 func fromCatalog(c *catalog.Error) *Error {
-	e := &Error{VHost: c.VHost, Kind: c.Kind, Name: c.Name, Arg: c.Arg, Value: c.Value, Reason: c.Reason, cause: c}
+	e := &Error{VHost: c.VHost, Kind: c.Kind, Name: c.Name, Arg: c.Arg, Value: c.Value, Current: c.Current, Reason: c.Reason, cause: c}
 	switch c.Code {
 	case catalog.CodeNotFound:
 		e.Class = NotFound

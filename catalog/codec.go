@@ -13,6 +13,7 @@ import (
 const (
 	commandVersion  = 1
 	replyVersion    = 1
+	replyOfConflict = 2 // of a redeclaration that differs: with the value that exists
 	snapshotVersion = 2
 )
 
@@ -92,6 +93,16 @@ func (r *reader) version(want byte) {
 		r.at--
 		r.fail("version", fmt.Errorf("format version %d, this build reads version %d", v, want))
 	}
+}
+
+// replyVersion reads the first byte of a reply.
+func (r *reader) replyVersion() byte {
+	v := r.byte("version")
+	if r.err == nil && v != replyVersion && v != replyOfConflict {
+		r.at--
+		r.fail("version", fmt.Errorf("format version %d, this build reads versions %d and %d", v, replyVersion, replyOfConflict))
+	}
+	return v
 }
 
 // end checks that nothing is left.

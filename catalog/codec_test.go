@@ -148,6 +148,10 @@ func TestGoldenBytes(t *testing.T) {
 			return hex.Dump(catalog.AppendReply(nil, catalog.Reply{Index: 1, Err: &catalog.Error{
 				Code: catalog.CodePreconditionFailed, Kind: "queue", Name: "q", VHost: "/", Arg: "a", Value: "v", Reason: "r",
 			}}))
+		case "reply-conflict":
+			return hex.Dump(catalog.AppendReply(nil, catalog.Reply{Index: 1, Err: &catalog.Error{
+				Code: catalog.CodePreconditionFailed, Kind: "queue", Name: "q", VHost: "/", Arg: "a", Value: "v", Current: "c", Reason: "r",
+			}}))
 		}
 		cmd := samples()[d.Cmd]
 		if cmd == nil {
@@ -263,6 +267,7 @@ func FuzzRestore(f *testing.F) {
 
 func FuzzDecodeReply(f *testing.F) {
 	f.Add(catalog.AppendReply(nil, catalog.Reply{Index: 1, Err: &catalog.Error{Code: catalog.CodeNotFound}}))
+	f.Add(catalog.AppendReply(nil, catalog.Reply{Index: 1, Err: &catalog.Error{Code: catalog.CodePreconditionFailed, Current: "c"}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := catalog.DecodeReply(b)
 		if err != nil {

@@ -249,7 +249,11 @@ func (r *reader) node() Node {
 
 // AppendReply adds the byte form of a reply to b and returns the longer slice.
 func AppendReply(b []byte, r Reply) []byte {
-	b = append(b, replyVersion)
+	version := byte(replyVersion)
+	if r.Err != nil && r.Err.Current != "" {
+		version = replyOfConflict
+	}
+	b = append(b, version)
 	b = binary.AppendUvarint(b, r.Index)
 	b = binary.AppendUvarint(b, uint64(r.UID))
 	b = appendBool(b, r.Created)
@@ -260,6 +264,9 @@ func AppendReply(b []byte, r Reply) []byte {
 		for _, s := range [...]string{e.Kind, e.Name, e.VHost, e.Arg, e.Value, e.Reason} {
 			b = appendString(b, s)
 		}
+		if version == replyOfConflict {
+			b = appendString(b, e.Current)
+		}
 	}
 	return b
 }
@@ -267,7 +274,7 @@ func AppendReply(b []byte, r Reply) []byte {
 // DecodeReply reads a reply that fills b.
 func DecodeReply(b []byte) (Reply, error) {
 	r := reader{what: "reply", b: b}
-	r.version(replyVersion)
+	version := r.replyVersion()
 	reply := Reply{
 		Index: r.uvarint("index"), UID: id.QueueUID(r.uvarint("uid")),
 		Created: r.bool("created"), Deleted: r.bool("deleted"),
@@ -278,6 +285,12 @@ func DecodeReply(b []byte) (Reply, error) {
 			Kind: r.string("error kind"), Name: r.string("error name"), VHost: r.string("error vhost"),
 			Arg: r.string("error argument"), Value: r.string("error value"), Reason: r.string("error reason"),
 		}
+		if version == replyOfConflict {
+			reply.Err.Current = r.string("error current")
+		}
+	}
+	if r.err == nil && (version == replyOfConflict) != (reply.Err != nil && reply.Err.Current != "") {
+		r.fail("version", fmt.Errorf("format version %d is for redeclarations that differ, and for nothing else", replyOfConflict))
 	}
 	return reply, r.end()
 }

@@ -196,7 +196,7 @@ func (e Error) sameArguments(known func(string) bool, received, stored message.T
 }
 
 func (e Error) inequivalent(arg, received, current string) *Error {
-	e.Arg, e.Value = arg, received
+	e.Arg, e.Value, e.Current = arg, received, current
 	e.Reason = fmt.Sprintf("inequivalent to the existing %s: received %s, current %s; "+
 		"declare it with the current value, or delete it first", e.Kind, received, current)
 	return &e

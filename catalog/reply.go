@@ -44,13 +44,15 @@ func (c ErrorCode) String() string {
 
 // Error is a refused command or lookup (C-4). Callers decide on Code.
 type Error struct {
-	Code   ErrorCode
-	Kind   string // "queue", "exchange", "vhost", "node", ...
-	Name   string
-	VHost  string // empty for what belongs to no vhost
-	Arg    string // the offending argument or property, if one is to blame
-	Value  string // its value as received
-	Reason string // what is wrong and what helps
+	Code  ErrorCode
+	Kind  string // "queue", "exchange", "vhost", "node", ...
+	Name  string
+	VHost string // empty for what belongs to no vhost
+	Arg   string // the offending argument or property, if one is to blame
+	Value string // its value as received
+	// Current is, of a redeclaration that differs, the value that exists; else empty.
+	Current string
+	Reason  string // what is wrong and what helps
 }
 
 // Error returns the class, the thing, its vhost, the argument and the reason.

@@ -24,6 +24,17 @@ const (
 // admit refuses what would make a queue grow, if too few of its members have room
 // (ErrNoSpace).
 func (d *disks) admit(uid id.QueueUID) error {
+	err := d.c.Room(uid)
+	if err != nil {
+		d.refused.Add(1)
+	}
+	return err
+}
+
+// Room returns ErrNoSpace with what is short if a queue takes no messages for want of it,
+// else nil.
+func (c *Cluster) Room(uid id.QueueUID) error {
+	d := c.disks
 	if !d.scarce.Load() {
 		return nil
 	}
@@ -31,7 +42,6 @@ func (d *disks) admit(uid id.QueueUID) error {
 	if !ok || d.room(q.Members) {
 		return nil
 	}
-	d.refused.Add(1)
 	return fmt.Errorf("%w: queue %q in vhost %q takes no messages: fewer than a majority of its members %q have room: %s",
 		ErrNoSpace, q.Name, q.VHost, q.Members, d.shortage())
 }

@@ -120,6 +120,13 @@ func (p *publishStream) readAll() error {
 		if opened {
 			continue
 		}
+		if a := p.s.b.Alarm(); a != nil { // PUB-10
+			select {
+			case <-a.Ended():
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 		p.mu.Lock()
 		p.inFlight++
 		p.mu.Unlock()

@@ -25,6 +25,8 @@ type Connection struct {
 	ClientName string
 	// SinceMs is when it was opened, in milliseconds since the Unix epoch.
 	SinceMs int64
+	// Blocked: its publishes are held back.
+	Blocked bool
 }
 
 // Connections are those of this node.
@@ -153,6 +155,9 @@ func (a api) all() []connection {
 			Name: c.Name, User: c.User, VHost: c.VHost, Node: a.Node, Channels: c.Channels,
 			PeerHost: c.Peer.Addr().Unmap().String(), PeerPort: c.Peer.Port(), ConnectedAt: c.SinceMs,
 			Protocol: "AMQP 0-9-1", State: "running", ClientProperties: map[string]string{}, UserProvidedName: c.ClientName,
+		}
+		if c.Blocked {
+			x.State = "blocked"
 		}
 		if c.ClientName != "" {
 			x.ClientProperties["connection_name"] = c.ClientName

@@ -69,25 +69,25 @@ func parse(m Method, payload []byte, names *Names) error {
 // if it is the text of a close, which is all that a peer cannot have chosen.
 func AppendMethod(b []byte, channel uint16, m Method) []byte {
 	at := len(b)
-	b = AppendFrameHead(b, FrameMethod, channel, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(m.ID()))
-	return sealFrame(m.appendFields(b), at)
+	return sealFrame(m.appendFields(appendMethodHead(b, channel, m.ID())), at)
 }
 
-// AppendDeliver is AppendMethod of basic.deliver, and allocates nothing.
+// appendMethodHead appends what comes before a method's fields.
+func appendMethodHead(b []byte, channel uint16, id MethodID) []byte {
+	return binary.BigEndian.AppendUint32(AppendFrameHead(b, FrameMethod, channel, 0), uint32(id))
+}
+
+// AppendDeliver is AppendMethod of basic.deliver, and allocates nothing: m does not become an
+// interface.
 func AppendDeliver(b []byte, channel uint16, m *BasicDeliver) []byte {
 	at := len(b)
-	b = AppendFrameHead(b, FrameMethod, channel, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(BasicDeliverID))
-	return sealFrame(m.appendFields(b), at)
+	return sealFrame(m.appendFields(appendMethodHead(b, channel, BasicDeliverID)), at)
 }
 
 // AppendAck is AppendMethod of basic.ack, and allocates nothing.
 func AppendAck(b []byte, channel uint16, m *BasicAck) []byte {
 	at := len(b)
-	b = AppendFrameHead(b, FrameMethod, channel, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(BasicAckID))
-	return sealFrame(m.appendFields(b), at)
+	return sealFrame(m.appendFields(appendMethodHead(b, channel, BasicAckID)), at)
 }
 
 // maxNames bounds how many strings Names keeps.

@@ -47,7 +47,7 @@ func (cs connections) List() []management.Connection {
 			peer, _ := netip.ParseAddrPort(c.RemoteAddr.String())
 			all = append(all, management.Connection{
 				Name: c.Name, User: c.User, VHost: c.VHost, Channels: c.Channels, Peer: peer,
-				ClientName: c.ClientName, SinceMs: c.Since.UnixMilli(),
+				ClientName: c.ClientName, SinceMs: c.Since.UnixMilli(), Blocked: c.Blocked,
 			})
 		}
 	}

@@ -122,6 +122,9 @@ func (n *node) start(ctx context.Context, version string) error {
 	}
 	n.broker.Attach(n.part)
 	n.health.started(n.broker.Ready, n.part.Warning)
+	if limit := memoryLimit(n.cfg.Limits.MemoryHigh); limit > 0 {
+		n.watches.Go(func() { n.watchMemory(limit) })
+	}
 	return n.serveClients(ctx)
 }
 

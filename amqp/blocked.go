@@ -1,0 +1,144 @@
+package amqp
+
+import (
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/amqp/wire"
+)
+
+const (
+	// blockedEvery is the time between two looks whether queues have room again.
+	blockedEvery = 250 * time.Millisecond
+	// maxFullQueues bounds the queues without room that a connection waits for; it may meet
+	// others when it goes on.
+	maxFullQueues = 16
+)
+
+// blocking is why publishes of a connection wait (PUB-10): an alarm of the node, or queues
+// that had no room for an earlier one. Guarded by the connection's mu.
+type blocking struct {
+	on   bool
+	full []string // queues
+}
+
+// block holds the publishes of the connection back from now on, and tells the client. queue
+// is what has no room; "": the node has an alarm.
+func (c *conn) block(reason, queue string) {
+	c.mu.Lock()
+	b := &c.blocking
+	if queue != "" && len(b.full) < maxFullQueues && !slices.Contains(b.full, queue) {
+		b.full = append(b.full, queue)
+	}
+	first := !b.on
+	if b.on = true; first {
+		c.held.Store(true)
+		if c.client.blocked && !c.closing {
+			c.out = wire.AppendMethod(c.out, 0, &wire.ConnectionBlocked{Reason: reason})
+		}
+	}
+	c.mu.Unlock()
+	if first {
+		signal(c.news)
+		c.s.counters.blocked.Add(1)
+		c.log.Info("a connection's publishes are held back", "reason", reason)
+		c.s.watchBlocked(c)
+	}
+}
+
+// unblock lets publishes go on if nothing is in their way any more.
+func (c *conn) unblock() bool {
+	if c.s.b.Alarm() != nil {
+		return false
+	}
+	c.mu.Lock()
+	b := &c.blocking
+	full := slices.Clone(b.full)
+	c.mu.Unlock()
+	full = slices.DeleteFunc(full, func(q string) bool { return c.s.room(c.vhost, q) == nil })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.full = full; len(full) > 0 {
+		return false
+	}
+	b.on = false
+	c.held.Store(false)
+	if c.client.blocked && !c.closing {
+		c.out = wire.AppendMethod(c.out, 0, &wire.ConnectionUnblocked{})
+	}
+	signal(c.news)
+	signal(c.free)
+	return true
+}
+
+// awaitUnblocked is where a publish waits. It returns at once on a connection that is being
+// closed.
+func (c *conn) awaitUnblocked() error {
+	if a := c.s.b.Alarm(); a != nil {
+		c.block(a.Reason, "")
+	}
+	for c.held.Load() && !c.isClosing() {
+		select {
+		case <-c.free:
+		case <-c.life.Done():
+			return c.life.Err()
+		}
+	}
+	return nil
+}
+
+// watchBlocked has a connection let go on when it may.
+func (s *Server) watchBlocked(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, watched := s.blocked[c]; watched {
+		return
+	}
+	if s.blocked == nil {
+		s.blocked = make(map[*conn]struct{})
+	}
+	s.blocked[c] = struct{}{}
+	if len(s.blocked) == 1 {
+		s.running.Go(s.unblockAll)
+	}
+}
+
+// unblockAll runs while connections are blocked.
+func (s *Server) unblockAll() {
+	tick := time.NewTicker(blockedEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.stopping:
+			return
+		}
+		s.mu.Lock()
+		all := make([]*conn, 0, len(s.blocked))
+		for c := range s.blocked {
+			all = append(all, c)
+		}
+		s.mu.Unlock()
+		var free []*conn
+		for _, c := range all {
+			if c.life.Err() != nil || c.unblock() {
+				free = append(free, c)
+			}
+		}
+		if s.forgetBlocked(free) {
+			return
+		}
+	}
+}
+
+// forgetBlocked tells whether no connection is left.
+func (s *Server) forgetBlocked(free []*conn) (none bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range free {
+		if !c.held.Load() || c.life.Err() != nil { // it may be blocked anew by now
+			delete(s.blocked, c)
+		}
+	}
+	return len(s.blocked) == 0
+}

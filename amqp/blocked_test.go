@@ -1,0 +1,177 @@
+package amqp_test
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/amqp"
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/message"
+)
+
+// serve starts a server of its own over the first node's broker.
+func serve(t *testing.T, c *testcluster.Cluster, cfg amqp.Config) (*amqp.Server, string) {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Broker = c.Broker(0)
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	s := amqp.New(cfg)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		_ = s.Shutdown(ended()) // cuts off what a test has left open
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, l.Addr().String()
+}
+
+// While the node has an alarm a publisher is told and waits, and everybody else goes on; then
+// its message arrives (PUB-10).
+func TestAlarm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	s, address := serve(t, c, amqp.Config{})
+	p, other := connect(t, address), connect(t, address)
+	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](p)
+	p.send(1, &wire.ConfirmSelect{})
+	want[*wire.ConfirmSelectOK](p)
+	other.send(1, &wire.BasicConsume{Queue: "q", NoAck: true})
+	want[*wire.BasicConsumeOK](other)
+	c.Broker(0).RaiseAlarm("the memory is full")
+	p.publish("", "q", false, message.Message{Body: []byte("x")})
+	if b := want[*wire.ConnectionBlocked](p); b.Reason != "the memory is full" {
+		t.Errorf("%+v", b)
+	}
+	if all := s.Connections(); len(all) != 2 || all[0].Blocked == all[1].Blocked {
+		t.Errorf("%+v, want one blocked", all)
+	}
+	other.send(1, &wire.QueueDeclare{Queue: "q", Passive: true})
+	if d := want[*wire.QueueDeclareOK](other); d.MessageCount != 0 {
+		t.Errorf("%+v", d)
+	}
+	c.Broker(0).EndAlarm()
+	want[*wire.ConnectionUnblocked](p)
+	want[*wire.BasicAck](p)
+	want[*wire.BasicDeliver](other)
+	// A node that stops does not wait for those who are blocked.
+	c.Broker(0).RaiseAlarm("again")
+	other.content()
+	p.publish("", "q", false, message.Message{Body: []byte("y")})
+	want[*wire.ConnectionBlocked](p)
+	if n := s.Stats().Blocked; n != 2 {
+		t.Errorf("blocked %d times, want 2", n)
+	}
+	if !s.CloseConnection(p.name(), "go away") {
+		t.Error("it is not there")
+	}
+	if text := p.closed(wire.ConnectionForced, 0); !strings.Contains(text, "go away") {
+		t.Error(text)
+	}
+	c.Broker(0).EndAlarm()
+}
+
+// channel.flow stops deliveries on one channel until it is asked for again.
+func TestFlow(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p := connect(t, c.AMQP(0))
+	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](p)
+	p.send(1, &wire.BasicQos{PrefetchCount: 1})
+	want[*wire.BasicQosOK](p)
+	p.send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
+	want[*wire.BasicConsumeOK](p)
+	p.publish("", "q", false, message.Message{Body: []byte("1")})
+	want[*wire.BasicDeliver](p)
+	p.content()
+	p.send(1, &wire.ChannelFlow{Active: false})
+	if ok := want[*wire.ChannelFlowOK](p); ok.Active {
+		t.Errorf("%+v", ok)
+	}
+	p.send(1, &wire.ConfirmSelect{})
+	want[*wire.ConfirmSelectOK](p)
+	p.publish("", "q", false, message.Message{Body: []byte("2")})
+	want[*wire.BasicAck](p) // it is in the queue, whose consumer takes nothing
+	p.send(1, &wire.BasicAck{DeliveryTag: 1})
+	p.send(1, &wire.BasicQos{PrefetchCount: 1}) // a way there and back: nothing is on its way
+	want[*wire.BasicQosOK](p)
+	p.send(2, &wire.ChannelOpen{}) // other channels are not stopped
+	want[*wire.ChannelOpenOK](p)
+	p.send(2, &wire.BasicConsume{Queue: "q", ConsumerTag: "other"})
+	want[*wire.BasicConsumeOK](p)
+	p.publish("", "q", false, message.Message{Body: []byte("3")})
+	delivered, confirmed := false, false
+	for !delivered || !confirmed {
+		switch n, m := p.method(); m := m.(type) {
+		case *wire.BasicDeliver:
+			p.content()
+			if delivered = true; n != 2 || m.ConsumerTag != "other" {
+				t.Errorf("%+v on channel %d", m, n)
+			}
+		case *wire.BasicAck:
+			confirmed = true
+		}
+	}
+	p.send(1, &wire.ChannelFlow{Active: true})
+	if ok := want[*wire.ChannelFlowOK](p); !ok.Active {
+		t.Errorf("%+v", ok)
+	}
+	if d := want[*wire.BasicDeliver](p); d.DeliveryTag != 2 || d.ConsumerTag != "c" {
+		t.Errorf("%+v", d)
+	}
+	if _, body := p.content(); string(body) != "2" {
+		t.Errorf("%q", body)
+	}
+}
+
+// A client that takes nothing of what it is sent is cut off; what it had goes to another one.
+func TestClientThatNeverReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	s, address := serve(t, c, amqp.Config{WriteTimeout: 200 * time.Millisecond})
+	good, bad := connect(t, c.AMQP(0)), connect(t, address)
+	good.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](good)
+	good.send(1, &wire.ConfirmSelect{})
+	want[*wire.ConfirmSelectOK](good)
+	bad.send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
+	const n, size = 400, 64 << 10 // more than sockets hold
+	body := bytes.Repeat([]byte("x"), size)
+	for range n {
+		good.publish("", "q", false, message.Message{Body: body})
+	}
+	for confirmed := uint64(0); confirmed < n; {
+		confirmed = max(confirmed, want[*wire.BasicAck](good).DeliveryTag)
+	}
+	testcluster.Poll(t, "the client is cut off", func() error {
+		if now := s.Stats(); now.Stalled != 1 || now.Connections != 0 {
+			return errorOf(now)
+		}
+		return nil
+	})
+	good.send(1, &wire.BasicConsume{Queue: "q", NoAck: true})
+	want[*wire.BasicConsumeOK](good)
+	for range n {
+		want[*wire.BasicDeliver](good)
+		good.content()
+	}
+}
