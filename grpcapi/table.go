@@ -167,8 +167,7 @@ func setValue(out *brokerv1.Value, v message.Value) {
 		u, _ := v.AsUint()
 		out.Kind = &brokerv1.Value_Timestamp{Timestamp: u}
 	case message.KindFloat32:
-		f, _ := v.AsFloat()
-		out.Kind = &brokerv1.Value_Float32{Float32: float32(f)}
+		out.Kind = &brokerv1.Value_Float32{Float32: math.Float32frombits(uint32(v.FloatBits()))}
 	case message.KindFloat64:
 		f, _ := v.AsFloat()
 		out.Kind = &brokerv1.Value_Float64{Float64: f}

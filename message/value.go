@@ -154,6 +154,15 @@ func (v Value) AsUint() (n uint64, ok bool) {
 	return 0, false
 }
 
+// FloatBits returns the bits of a float as they came, 32 or 64 of them; 0 for other kinds.
+// AsFloat cannot keep those of every NaN.
+func (v Value) FloatBits() uint64 {
+	if v.kind == KindFloat32 || v.kind == KindFloat64 {
+		return v.num
+	}
+	return 0
+}
+
 // AsFloat returns a float of either width; ok is false for other kinds.
 func (v Value) AsFloat() (f float64, ok bool) {
 	if v.kind == KindFloat32 {

@@ -69,11 +69,9 @@ func appendValue(b []byte, v message.Value) []byte {
 		message.KindUint32, message.KindInt64, message.KindUint64:
 		return appendInt(b, v)
 	case message.KindFloat32:
-		f, _ := v.AsFloat()
-		return appendLong(append(b, 'f'), math.Float32bits(float32(f)))
+		return appendLong(append(b, 'f'), uint32(v.FloatBits())) //nolint:gosec // its width
 	case message.KindFloat64:
-		f, _ := v.AsFloat()
-		return appendLonglong(append(b, 'd'), math.Float64bits(f))
+		return appendLonglong(append(b, 'd'), v.FloatBits())
 	case message.KindDecimal:
 		scale, unscaled, _ := v.AsDecimal()
 		return appendLong(append(b, 'D', scale), uint32(unscaled)) //nolint:gosec // the bits

@@ -43,8 +43,10 @@ func memoryInUse(samples []metrics.Sample) (n uint64) {
 // them go on a tenth below it.
 func (n *node) watchMemory(limit uint64) {
 	samples := []metrics.Sample{
-		{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"},
-		{Name: "/memory/classes/metadata/other:bytes"}, {Name: "/memory/classes/other:bytes"},
+		{Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"},
+		{Name: "/memory/classes/metadata/other:bytes"},
+		{Name: "/memory/classes/other:bytes"},
 	}
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
