@@ -112,7 +112,7 @@ chaos: build ## processes under a seeded schedule of faults, history checked
 
 .PHONY: sim
 sim: ## SEEDS seeds from SEED on of the simulation in one thread
-	$(GO) test -v -count=1 -tags $(TAGS) ./internal/sim -args -seed $(SEED) -seeds $(SEEDS)
+	$(GO) test -v -count=1 -timeout 0 -tags $(TAGS) ./internal/sim -args -seed $(SEED) -seeds $(SEEDS)
 
 .PHONY: stress
 stress: build ## repeats what looks for rare faults for STRESS_TIME, with seeds from SEED on

@@ -40,6 +40,8 @@ func (w *world) allActs() []act {
 		{s.moves / 4, w.retrySome},
 		{s.extends, func() { w.consumers[w.rng.IntN(len(w.consumers))].extend() }},
 		{80, w.deleteUnused},
+		{200 * s.transacts, w.trySome},
+		{s.ruleChanges, w.changeRule},
 		{s.switches, func() { w.producers[w.rng.IntN(len(w.producers))].reconnect() }},
 	}
 }

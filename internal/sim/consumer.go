@@ -34,6 +34,7 @@ type consumer struct {
 	granted  quorumq.MsgID   // newest credit
 	granting bool            // it is on its way in this attempt
 	got      []quorumq.MsgID // what the client has not decided about
+	joint    *transaction    // what it decides about together with outputs; nil: nothing
 }
 
 // attach subscribes anew through any node.
@@ -55,7 +56,7 @@ func (c *consumer) attach() {
 	}
 	w.event("attach queue node session", int64(g.uid), int64(at), int64(n.sessions))
 	c.node, c.end = at, n.end(g)
-	c.book = session.NewConsumer(c.key, 0)
+	c.book, c.joint = session.NewConsumer(c.key, 0), nil
 	c.open, c.opening, c.sent, c.early, c.got, c.asking = c.gets, false, 0, nil, nil, false
 	c.resuming, c.inFlight, c.granted, c.granting = false, 0, 0, false
 	c.end.consumers = append(c.end.consumers, c)
@@ -293,6 +294,14 @@ func (c *consumer) decide() {
 		p = 9
 		r, i, n = quorumq.MsgIDRange{First: c.got[0], Last: c.got[len(c.got)-1]}, 0, len(c.got)
 	}
+	if c.joint.spans(r) { // that decides about some
+		r, n = quorumq.MsgIDRange{First: c.got[i], Last: c.got[i]}, 1
+	}
+	if joint := 10 - w.swarm.transacts; p >= joint && !w.quiet && c.joint == nil && c.consecutive(i, n) {
+		c.transact(r)
+		c.got = slices.Delete(c.got, i, i+n)
+		return
+	}
 	decided := 0
 	switch {
 	case p < 2:
@@ -308,6 +317,9 @@ func (c *consumer) decide() {
 	}
 	c.got = slices.Delete(c.got, i, i+n)
 }
+
+// consecutive tells whether the client has all numbers between the first and the last of these.
+func (c *consumer) consecutive(i, n int) bool { return int(c.got[i+n-1]-c.got[i]) == n-1 }
 
 // note returns annotations as they are stored, nil mostly (DEL-11).
 func (w *world) note() []byte {

@@ -49,6 +49,9 @@ func (w *world) heal() {
 			w.remake(place)
 		}
 		w.bindAll(place)
+		if w.swarm.rules {
+			w.setRule(place, w.standing(place))
+		}
 	}
 	for n := range w.nodes {
 		w.look(n)
@@ -64,8 +67,8 @@ func (w *world) heal() {
 			g.proposeHere(&quorumq.NodeUp{Node: n.name, Epoch: n.epoch})
 		}
 		c := g.ledger.config
-		c.ConsumerTimeoutMs = 0                 // else a short one takes back all, again and again
-		if w.swarm.cycle || w.swarm.moves > 0 { // full queues that wait for one another in a ring would wait for ever
+		c.ConsumerTimeoutMs = 0                                                           // else a short one takes back all, again and again
+		if w.swarm.cycle || w.swarm.moves > 0 || w.swarm.rules || w.swarm.transacts > 0 { // full queues that wait for one another in a ring would wait for ever
 			c.MaxLength, c.MaxLengthBytes, c.MaxLengthTotal, c.BacklogLimit = quorumq.Unlimited, quorumq.Unlimited, quorumq.Unlimited, math.MaxInt64
 		}
 		g.proposeHere(&quorumq.Configure{Config: c})
@@ -88,6 +91,9 @@ func (w *world) pass() {
 	for _, c := range w.consumers {
 		c.attach()
 		c.decide()
+	}
+	for _, t := range w.open() {
+		t.try()
 	}
 	for w.onWay > 0 && w.broken == nil {
 		w.carry()
@@ -124,7 +130,7 @@ func (w *world) idle() bool {
 			return false
 		}
 	}
-	return true
+	return len(w.open()) == 0
 }
 
 func (w *world) idleGroup(g *group) bool {
@@ -138,7 +144,7 @@ func (w *world) idleGroup(g *group) bool {
 		}
 	}
 	for _, d := range g.truth.q.Backlog(nil, 0, l.count[backlog]) {
-		if r := w.route(w.catalog.View(), g, &d); !r.cyclic && !r.lost && (d.To != nil || len(w.targetsOf(g.place)) > 0) {
+		if r := w.route(w.catalog.View(), g, &d); !r.cyclic && !r.lost && !r.kept && (d.To != nil || len(w.targetsOf(g.place)) > 0) {
 			return false
 		}
 	}
@@ -151,6 +157,9 @@ func (w *world) stuck() {
 		if len(p.pending) > 0 {
 			w.broke("drained", "message %d gets no answer", p.pending[0].msg)
 		}
+	}
+	for _, t := range w.open() {
+		w.broke("drained", "a transaction of session %d gets no answer after %d tries", t.key.Session, t.tries)
 	}
 	for _, g := range w.groups {
 		if l := g.ledger; !g.deleted && !w.idleGroup(g) {

@@ -190,6 +190,7 @@ type routed struct {
 	msg     message.Message
 	targets []id.QueueUID
 	cyclic  bool // there are targets, and each would make it go round (DL-40)
+	kept    bool // its queue's rule lets it go nowhere (DL-27, DL-43)
 	lost    bool // it is moved to where it can never go
 }
 
@@ -224,10 +225,14 @@ func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
 	if d.To != nil {
 		return w.routeMoved(v, d.To, m)
 	}
+	rule := w.ruleOf(v, rec.Name)
 	r := routed{msg: deadletter.Rewrite(m, deadletter.Discard{
 		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At),
-		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Exchange: exchangeOf(rec.Name),
+		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Exchange: rule.Exchange,
 	})}
+	if r.kept = kept(&rule, deadletter.Hops(r.msg.Deaths)) && !(rule.Enabled && w.cfg.Fault == FaultNoHops); r.kept {
+		return r
+	}
 	r.targets, err = v.Route(vhost, r.msg.Exchange, &catalog.Publication{Keys: r.msg.RoutingKeys}, nil)
 	if err != nil {
 		return routed{msg: r.msg}
@@ -235,7 +240,7 @@ func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
 	n := len(r.targets)
 	r.targets = slices.DeleteFunc(r.targets, func(uid id.QueueUID) bool {
 		t, found := v.QueueByUID(uid)
-		return !found || deadletter.Cyclic(r.msg.Deaths, t.Name)
+		return !found || !rule.AllowCycles && w.cfg.Fault != FaultCycles && deadletter.Cyclic(r.msg.Deaths, t.Name)
 	})
 	r.cyclic = n > 0 && len(r.targets) == 0
 	return r

@@ -36,6 +36,7 @@ const (
 	atMostOnce
 	transferred
 	annotation
+	output // of a transaction, where that was decided
 )
 
 // tagged returns a body as it is stored.
@@ -234,6 +235,7 @@ func (l *ledger) store(ref quorumq.BodyRef, refused bool) {
 	l.fresh = append(l.fresh, c)
 	if m.kind != published {
 		l.storeDeadLetter(m)
+		l.judgeHops(m, ref)
 		return
 	}
 	if refused {
@@ -289,10 +291,15 @@ func (l *ledger) hand(d *quorumq.Delivery) {
 	}
 }
 
+// message reads a stored body.
+func (l *ledger) message(ref quorumq.BodyRef) (*message.Message, error) {
+	_, b := l.g.body(ref)
+	return message.Decode(b)
+}
+
 // readable verifies that a body is the message that was published.
 func (l *ledger) readable(ref quorumq.BodyRef, c *copied) {
-	_, b := l.g.body(ref)
-	m, err := message.Decode(b)
+	m, err := l.message(ref)
 	if err != nil || len(m.Body) < tagBytes || int(tagOf(m.Body)) != c.meta.msg {
 		l.broke("body", "body %v is not message %d: %v", ref, c.meta.msg, err)
 		return

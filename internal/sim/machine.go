@@ -59,6 +59,8 @@ func (m *machine) spoil(index, restores uint64, c quorumq.Command) {
 // forget plants FaultForgetfulDelays: what the queue is told is not what was asked for.
 func (m *machine) forget(restores uint64, c quorumq.Command) quorumq.Command {
 	switch fault := m.w.cfg.Fault; {
+	case fault == FaultHalfTransact && restores > 0 || fault == FaultTwiceTransact || fault == FaultLostOutputs:
+		return m.split(c)
 	case fault == FaultLostMove || fault == FaultLostBacklog || fault == FaultForgetfulLeases && restores > 0:
 		return m.lose(c)
 	case fault != FaultForgetfulDelays || restores == 0:
@@ -99,6 +101,27 @@ func (m *machine) lose(c quorumq.Command) quorumq.Command {
 		}
 	}
 	return c
+}
+
+// split plants faults in what must be one decision.
+func (m *machine) split(c quorumq.Command) quorumq.Command {
+	t, is := c.(*quorumq.Transact)
+	if !is {
+		return c
+	}
+	d := *t
+	switch held := m.q.Assigned(nil, t.Consumer, t.Ranges[0].First-1); m.w.cfg.Fault {
+	case FaultHalfTransact:
+		d.Ranges = nil
+	case FaultTwiceTransact:
+		if len(held) == 0 || held[0].MsgID > t.Ranges[0].First {
+			d.Ranges = nil
+		}
+	case FaultLostOutputs:
+		return &quorumq.Settle{Consumer: t.Consumer, Ranges: t.Ranges}
+	default:
+	}
+	return &d
 }
 
 // restore replaces the queue by what a snapshot says.

@@ -49,6 +49,7 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	l.releasedNotes()
 	l.settleFresh()
 	l.operated(c, &r)
+	l.judgeTransact(c, &r)
 	if eff.Unused {
 		l.judgeUnused()
 	}
@@ -97,6 +98,8 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		if r.Code == quorumq.CodeOK && c.Requeue {
 			l.end(func(k quorumq.ConsumerKey) bool { return k == c.Consumer }, false)
 		}
+	case *quorumq.Transact:
+		l.transacted(index, c, r)
 	case *quorumq.Return:
 		l.outcome(c.Consumer, c.Ranges, r, func(h *copied) {
 			l.noted(h, c.HasAnnotations, index)

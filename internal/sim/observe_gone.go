@@ -32,13 +32,17 @@ func (l *ledger) discarded(d *quorumq.Discarded, to state) *copied {
 	if c.acquired != d.AcquiredCount || c.failures != d.DeliveryCount {
 		l.broke("DL-38", "body %v is discarded with counts %d and %d, which are %d and %d", d.Body, d.AcquiredCount, d.DeliveryCount, c.acquired, c.failures)
 	}
-	if d.To != nil {
+	switch published := c.meta.kind == output; {
+	case published && (d.To == nil || d.To.Kind != quorumq.ToExchange):
+		l.broke("G-22", "output %v of a transaction is discarded, not published", d.Body)
+	case published:
+	case d.To != nil:
 		l.taken++
 		c.movedAt = l.moves
 		if c.due > 0 {
 			l.broke("G-13", "body %v is moved, it is due at %d", d.Body, c.due)
 		}
-	} else if !l.reasonHolds(c, d.Reason) {
+	case !l.reasonHolds(c, d.Reason):
 		l.broke("DL-1", "body %v is discarded for reason %s, which does not hold", d.Body, d.Reason)
 	}
 	l.move(c, to)
@@ -151,6 +155,9 @@ func (l *ledger) settleFresh() {
 	for _, c := range l.fresh {
 		if (c.rejected || c.refused) && c.state == ready {
 			l.broke("DL-1", "body %v is still ready, rejected %t, refused %t", c.ref, c.rejected, c.refused)
+		}
+		if c.meta.kind == output && c.state == ready {
+			l.broke("G-22", "output %v of a transaction is nowhere", c.ref)
 		}
 	}
 }

@@ -36,6 +36,9 @@ func (w *world) change1(g *group, c *quorumq.Config, aspect int) {
 		c.OnSwitch, c.BacklogLimit = quorumq.OnSwitch(r.IntN(3)), 0
 		c.Overflow = quorumq.Overflow(r.IntN(3))
 		c.DeadLetter = quorumq.DeadLetterAtMostOnce + quorumq.DeadLetterMode(r.IntN(2))
+		if w.swarm.rules && r.IntN(4) == 0 {
+			c.DeadLetter = quorumq.DeadLetterDisabled // the exchange is taken away
+		}
 		if c.DeadLetter == quorumq.DeadLetterAtLeastOnce && c.Overflow == quorumq.OverflowDropHead {
 			c.BacklogLimit = 1 + r.Int64N(30)
 		}
@@ -105,11 +108,23 @@ func (w *world) moveSome() {
 		g.ledger.places[p.Place] = p.Body
 	}
 	w.event("move queue kind messages", int64(g.uid), int64(c.To.Kind), int64(len(c.Places)))
-	g.proposeHere(c)
+	at := w.someNode()
+	if !w.swarm.repeats || at < 0 {
+		g.proposeHere(c)
+		return
+	}
+	e := w.nodes[at].end(g) // sent until it is answered; a repeat finds nothing where it looks
+	e.ops = append(e.ops, &op{header: quorumq.AppendCommand(nil, c)})
 }
 
 func (w *world) destination(g *group) quorumq.Destination {
-	switch w.rng.IntN(5) {
+	kinds := 5
+	if w.swarm.repeats {
+		kinds++
+	}
+	switch w.rng.IntN(kinds) {
+	case 5:
+		return quorumq.Destination{Kind: quorumq.ToOriginExchange}
 	case 0:
 		return quorumq.Destination{Kind: quorumq.ToNowhere}
 	case 1:
@@ -129,6 +144,23 @@ func (w *world) routeMoved(v *catalog.View, to *quorumq.Destination, m *message.
 	case quorumq.ToExchange:
 		r.msg.Exchange = name
 		targets, err := v.Route(vhost, name, &catalog.Publication{Keys: r.msg.RoutingKeys}, nil)
+		if err == nil {
+			r.targets = targets
+		}
+		r.lost = len(targets) == 0
+		return r
+	case quorumq.ToOriginExchange:
+		if len(m.Deaths) == 0 {
+			r.lost = true
+			return r
+		}
+		r.msg.Exchange = m.FirstDeath.Exchange
+		for i := range m.Deaths {
+			if d := &m.Deaths[i]; d.Queue == m.FirstDeath.Queue && d.Reason == m.FirstDeath.Reason {
+				r.msg.RoutingKeys = d.RoutingKeys
+			}
+		}
+		targets, err := v.Route(vhost, r.msg.Exchange, &catalog.Publication{Keys: r.msg.RoutingKeys}, nil)
 		if err == nil {
 			r.targets = targets
 		}

@@ -28,6 +28,9 @@ type Config struct {
 	Seed  uint64
 	Steps int // random steps before all heals; 0: DefaultSteps
 	Fault Fault
+	// Basic leaves out transactions and policies about dead letters, and lets operators try
+	// once, so that a seed means what it meant before there were any.
+	Basic bool
 }
 
 // Validate returns what is wrong.
@@ -74,6 +77,17 @@ const (
 	FaultLostBacklog
 	// FaultForgetfulLeases: a queue that was restored does not hear who wants more time (CT-5).
 	FaultForgetfulLeases
+	// FaultHalfTransact: a queue that was restored publishes what a transaction puts in the
+	// place of messages, and keeps these (G-22).
+	FaultHalfTransact
+	// FaultTwiceTransact: a repeated transaction publishes again (G-22).
+	FaultTwiceTransact
+	// FaultLostOutputs: a transaction settles, and publishes nothing (G-22).
+	FaultLostOutputs
+	// FaultNoHops: a forwarder does not count how often a message has died (DL-43).
+	FaultNoHops
+	// FaultCycles: a forwarder lets messages go round (DL-40).
+	FaultCycles
 
 	faults
 )
@@ -87,6 +101,8 @@ type Result struct {
 	Letters  int    // dead letters stored by targets
 	Crashes  int
 	Elects   int // changes of leader
+	// Transactions are those that were carried out (G-22).
+	Transactions int
 }
 
 // Violation is a rule that did not hold.

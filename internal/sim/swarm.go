@@ -34,6 +34,14 @@ type swarm struct {
 
 	moves, extends int  // weights: of operators that move messages, of clients that ask for more time
 	own            bool // some consumers have timeouts of their own
+
+	// What seeds of the past did not have.
+	repeats     bool // operators send a Move until it is answered
+	transacts   int  // of 10 decisions, how many are transactions
+	rules       bool // there are policies about dead letters
+	ruleChanges int  // weight
+	allow       bool // messages may go round
+	hops        [3]uint64
 }
 
 // rate draws how often a fault happens: never, rarely or often.
@@ -74,6 +82,23 @@ func drawSwarm(r *rand.Rand) swarm {
 		}
 	}
 	return s
+}
+
+// drawMore draws what came later, from chance of its own.
+func (s *swarm) drawMore(r *rand.Rand) {
+	s.repeats = r.IntN(2) == 0
+	if r.IntN(3) > 0 {
+		s.transacts = 1 + r.IntN(4)
+	}
+	if s.rules = r.IntN(2) == 0; !s.rules {
+		return
+	}
+	s.static, s.ruleChanges, s.allow = false, rate(r, 40), r.IntN(3) == 0
+	for i := range s.hops {
+		if s.allow || r.IntN(3) == 0 { // what goes round must end
+			s.hops[i] = 1 + r.Uint64N(6)
+		}
+	}
 }
 
 // drawQueue draws the configuration of a queue: the last one of the chain has no

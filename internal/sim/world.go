@@ -50,6 +50,8 @@ type world struct {
 	notes     int64
 	metas     []meta
 	msgs      []clientMessage
+
+	transactions []*transaction
 }
 
 func newWorld(c Config) *world {
@@ -59,6 +61,9 @@ func newWorld(c Config) *world {
 	}
 	w.trace.sum = fnvOffset
 	w.swarm = drawSwarm(w.rng)
+	if !c.Basic {
+		w.swarm.drawMore(rand.New(rand.NewPCG(c.Seed, 0x5158)))
+	}
 	if c.Fault != NoFault && c.Fault != FaultOpenSession { // that one shows among leaders that last
 		w.swarm.stress()
 	}
@@ -74,10 +79,16 @@ func newWorld(c Config) *world {
 	}
 	for place := range queueNames {
 		w.change(&catalog.DeclareExchange{VHost: vhost, Name: exchangeOf(queueNames[place]), Type: catalog.ExchangeFanout, Durable: true})
+		if w.swarm.rules {
+			w.change(&catalog.DeclareExchange{VHost: vhost, Name: otherExchangeOf(queueNames[place]), Type: catalog.ExchangeFanout, Durable: true})
+		}
 		w.declare(place)
 	}
 	for place := range queueNames {
 		w.bindAll(place)
+		if w.swarm.rules {
+			w.setRule(place, w.standing(place))
+		}
 	}
 	for _, n := range w.nodes {
 		n.view = w.catalog.View()
@@ -208,6 +219,9 @@ func (w *world) bindAll(place int) {
 		if w.alive(t) != nil {
 			w.bind(place, t)
 		}
+	}
+	if other := (place + 2) % len(queueNames); w.swarm.rules && w.alive(other) != nil {
+		w.change(&catalog.Bind{VHost: vhost, Source: otherExchangeOf(queueNames[place]), Destination: queueNames[other]})
 	}
 }
 
