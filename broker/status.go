@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -152,7 +153,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	if len(s.Members) > 0 {
 		q.Members = nodeNames(s.Members)
 	}
-	q.Stats = queueStats(&s.Overview)
+	q.Stats = queueStats(&s.Overview, time.Now())
 	want := b.QueueConfig(c.View(), rec)
 	q.SettingsPending = want.Normal() != s.Overview.Config
 	q.Stats.DeadLetterConfirmed, q.Stats.LastDeadLetterError = s.Overview.Confirmed, s.BacklogTrouble
@@ -181,7 +182,16 @@ func runningMembers(ctx context.Context, c *cluster.Cluster, members []id.NodeID
 	return out
 }
 
-func queueStats(o *quorumq.Overview) *QueueStats {
+// age returns for how many milliseconds something has been there at now, 0 for nothing. The
+// queue's own time is that of its newest command, and stands still while there are none.
+func age(o *quorumq.Overview, since quorumq.Time, now time.Time) uint64 {
+	if since == 0 {
+		return 0
+	}
+	return uint64(max(max(o.Now, quorumq.Time(now.UnixMilli()))-since, 0))
+}
+
+func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 	s := &QueueStats{
 		Ready: o.Ready, Returned: o.Returned, Unsettled: o.Unsettled, Backlog: o.Backlog, Delayed: o.Delayed,
 		DelayedBytes: o.DelayedBytes, NextDelayedAtMs: int64(o.NextDelayed),
@@ -195,12 +205,7 @@ func queueStats(o *quorumq.Overview) *QueueStats {
 		TimedOut: o.ConsumerTimeouts, DeliveryLimit: o.Config.DeliveryLimit,
 		DelayedRetry: [...]string{"disabled", "all", "failed", "returned"}[min(o.Config.Retry.Type, quorumq.RetryReturned)],
 	}
-	if o.OldestReady > 0 && o.Now > o.OldestReady {
-		s.OldestMessageAgeMs = uint64(o.Now - o.OldestReady)
-	}
-	if o.OldestBacklog > 0 && o.Now > o.OldestBacklog {
-		s.OldestBacklogAgeMs = uint64(o.Now - o.OldestBacklog)
-	}
+	s.OldestMessageAgeMs, s.OldestBacklogAgeMs = age(o, o.OldestReady, now), age(o, o.OldestBacklog, now)
 	s.Discarded = discardedOf(o)
 	for r := quorumq.ReasonRejected; r <= quorumq.ReasonDeliveryLimit; r++ {
 		if n := o.DeadLettered[r]; n > 0 {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
@@ -110,10 +113,29 @@ func newQueueShow(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return s.printQueues(cmd, []*brokerv1.Queue{q})
+				if err := s.printQueues(cmd, []*brokerv1.Queue{q}); err != nil || s.output != outputTable {
+					return err
+				}
+				for _, line := range waitingLines(q.GetStats()) {
+					printf(cmd.OutOrStdout(), "%s\n", line)
+				}
+				return nil
 			})
 		},
 	}
+}
+
+// waitingLines tells why dead letters of a queue wait, and since when.
+func waitingLines(s *brokerv1.QueueStats) (lines []string) {
+	waiting := s.GetDeadLettersWaiting()
+	for _, cause := range slices.Sorted(maps.Keys(waiting)) {
+		lines = append(lines, fmt.Sprintf("%d dead letters wait: %s", waiting[cause], cause))
+	}
+	if text := s.GetLastDeadLetterError(); text != "" {
+		oldest := time.Duration(s.GetOldestDeadLetterAgeMs()) * time.Millisecond
+		lines = append(lines, fmt.Sprintf("the oldest for %s: %s", oldest.Round(time.Second), text))
+	}
+	return lines
 }
 
 func newQueueDelete(s *session) *cobra.Command {

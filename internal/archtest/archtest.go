@@ -79,6 +79,7 @@ func Table() []Package {
 		{Path: "cmd/waldump", Imports: []string{"id", "message", "quorumq", "wal", "wal/vfs"}},
 		{Path: "chaos/...", Imports: []string{"client", "proto/broker/v1"}},
 		{Path: "deploy/image"},
+		{Path: "examples/recipes/...", Imports: []string{"client", "proto/broker/v1"}},
 		{Path: "internal/archtest"},
 		{Path: "internal/authority"},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},

@@ -126,7 +126,8 @@ func TestFigures(t *testing.T) {
 	k.same("dead-lettered", m.GetStats().GetDeadLettered(), map[string]uint64{"expired": 1, "rejected": 1})
 	k.eventually("why the backlog waits, and since when the oldest messages do", func() error {
 		s := k.stats(q)
-		if s.GetLastDeadLetterError() == "" || len(s.GetDeadLettersWaiting()) == 0 || s.GetOldestMessageAgeMs() == 0 {
+		if s.GetLastDeadLetterError() == "" || len(s.GetDeadLettersWaiting()) == 0 || s.GetOldestMessageAgeMs() == 0 ||
+			s.GetOldestDeadLetterAgeMs() == 0 {
 			return fmt.Errorf("%w: %v", errNotYet, s)
 		}
 		return nil

@@ -230,7 +230,10 @@ func (w *world) route(v *catalog.View, g *group, d *quorumq.Discarded) routed {
 		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At),
 		DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount, Exchange: rule.Exchange,
 	})}
-	if r.kept = kept(&rule, deadletter.Hops(r.msg.Deaths)) && !(rule.Enabled && w.cfg.Fault == FaultNoHops); r.kept {
+	if w.cfg.Fault == FaultNoHops {
+		rule.MaxHops = 0
+	}
+	if r.kept = kept(&rule, deadletter.Hops(r.msg.Deaths)); r.kept {
 		return r
 	}
 	r.targets, err = v.Route(vhost, r.msg.Exchange, &catalog.Publication{Keys: r.msg.RoutingKeys}, nil)

@@ -1,0 +1,30 @@
+package broker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/quorumq"
+)
+
+// ST-1: ages grow while a queue has nothing to do; the clock of this node may be behind its
+// leader's.
+func TestAges(t *testing.T) {
+	now := time.UnixMilli(10_000)
+	for _, c := range []struct {
+		newest, since quorumq.Time
+		want          uint64
+	}{
+		{newest: 2000, since: 0, want: 0},
+		{newest: 2000, since: 2000, want: 8000},
+		{newest: 2000, since: 1500, want: 8500},
+		{newest: 12_000, since: 11_000, want: 1000},
+		{newest: 12_000, since: 12_000, want: 0},
+	} {
+		s := queueStats(&quorumq.Overview{Now: c.newest, OldestReady: c.since, OldestBacklog: c.since}, now)
+		if s.OldestMessageAgeMs != c.want || s.OldestBacklogAgeMs != c.want {
+			t.Errorf("at %d, newest command %d, since %d: %d and %d, want %d", now.UnixMilli(), c.newest, c.since,
+				s.OldestMessageAgeMs, s.OldestBacklogAgeMs, c.want)
+		}
+	}
+}
