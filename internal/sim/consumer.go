@@ -297,7 +297,10 @@ func (c *consumer) decide() {
 	if c.joint.spans(r) { // that decides about some
 		r, n = quorumq.MsgIDRange{First: c.got[i], Last: c.got[i]}, 1
 	}
-	if joint := 10 - w.swarm.transacts; p >= joint && !w.quiet && c.joint == nil && c.consecutive(i, n) {
+	if joint := 10 - w.swarm.transacts; p >= joint && c.joint == nil && (!w.quiet || len(w.transactions) < maxJoint*w.swarm.transacts) {
+		if !c.consecutive(i, n) {
+			r, n = quorumq.MsgIDRange{First: c.got[i], Last: c.got[i]}, 1
+		}
 		c.transact(r)
 		c.got = slices.Delete(c.got, i, i+n)
 		return
@@ -317,6 +320,10 @@ func (c *consumer) decide() {
 	}
 	c.got = slices.Delete(c.got, i, i+n)
 }
+
+// maxJoint, times Config's share of them, is how many transactions there may be in all while
+// everything heals: outputs are consumed in their turn.
+const maxJoint = 20
 
 // consecutive tells whether the client has all numbers between the first and the last of these.
 func (c *consumer) consecutive(i, n int) bool { return int(c.got[i+n-1]-c.got[i]) == n-1 }

@@ -122,12 +122,18 @@ func (l *ledger) releasedBody(ref quorumq.BodyRef, index uint64, cmd quorumq.Com
 		l.move(c, abandoned)
 	case purge && (c.state == ready || c.state == backlog):
 		l.move(c, purged)
-	case c.state == ready && l.config.DeadLetter == quorumq.DeadLetterDisabled && l.anyReason(c):
+	case c.state == ready && l.drops() && l.anyReason(c):
 		l.move(c, dropped)
 	case c.state == ready || c.state == assigned || c.state == backlog:
 		l.broke("lost", "body %v is released in state %d", ref, c.state)
 	default:
 	}
+}
+
+// drops tells whether what is discarded goes nowhere: by the configuration that a command brings,
+// or, for what expires first, by the one that it found.
+func (l *ledger) drops() bool {
+	return l.config.DeadLetter == quorumq.DeadLetterDisabled || l.before.DeadLetter == quorumq.DeadLetterDisabled
 }
 
 // releasedNotes: annotations go with the last copy that has them.

@@ -89,6 +89,9 @@ func (s *swarm) drawMore(r *rand.Rand) {
 	s.repeats = r.IntN(2) == 0
 	if r.IntN(3) > 0 {
 		s.transacts = 1 + r.IntN(4)
+		if r.IntN(2) == 0 { // clients that get further
+			s.carry, s.commits, s.closes = s.carry+2500, s.commits+1000, s.closes/4
+		}
 	}
 	if s.rules = r.IntN(2) == 0; !s.rules {
 		return
