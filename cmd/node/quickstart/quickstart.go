@@ -1,5 +1,5 @@
 // Package quickstart shows the whole idea on one machine: three node processes, real
-// clients, dead letters, expiry, poison messages and the kill of a leader. It says what
+// clients, dead letters, expiry, poison messages, recipes made of these, and the kill of a leader. It says what
 // happens in plain words, checks every promise it shows, and ends with a table of figures.
 package quickstart
 
@@ -10,10 +10,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/examples/recipes"
 )
 
 // Config says how large the show is. Zero values are the defaults.
@@ -100,17 +102,23 @@ func (s *show) run(ctx context.Context) (err error) {
 			err = errors.Join(err, s.stop(err != nil))
 		}
 	}()
-	steps := []struct {
+	type step struct {
 		title string
 		do    func(context.Context) error
-	}{
+	}
+	steps := []step{
 		{"Three nodes form a cluster", s.start},
 		{fmt.Sprintf("%s persistent messages of 1 KB, each confirmed by a majority", thousands(s.cfg.Messages)), s.publishAndConsume},
 		{fmt.Sprintf("%s rejected messages go to the dead-letter queue", thousands(s.cfg.Rejected)), s.reject},
 		{fmt.Sprintf("%s messages with mixed TTLs expire into a delay target", thousands(s.cfg.Expiring)), s.expire},
 		{fmt.Sprintf("%d poison messages pass the delivery limit", s.cfg.Poison), s.poison},
-		{"The queue's leader is killed in the middle of publishing", s.kill},
 	}
+	for _, r := range recipes.All() {
+		if slices.Contains(shown, r.Name) {
+			steps = append(steps, step{r.Title, func(ctx context.Context) error { return r.Run(ctx, s.client, s.sayMore) }})
+		}
+	}
+	steps = append(steps, step{"The queue's leader is killed in the middle of publishing", s.kill})
 	for i, step := range steps {
 		s.say("\n%d. %s", i+1, step.title)
 		bounded, cancel := context.WithTimeout(ctx, stepTimeout)
@@ -123,6 +131,10 @@ func (s *show) run(ctx context.Context) (err error) {
 	s.table()
 	return nil
 }
+
+// shown are the recipes of the guide to dead-lettering that the show has; each checks that every
+// message arrived once.
+var shown = []string{"ladder", "backoff", "redrive", "pipeline"} //nolint:gochecknoglobals // a constant in all but name
 
 // start runs the cluster and declares what the show needs.
 func (s *show) start(ctx context.Context) (err error) {
@@ -219,6 +231,9 @@ func (s *show) keep(ctx context.Context) error {
 
 // say writes a line; a reader that has gone away does not end the show.
 func (s *show) say(format string, args ...any) { _, _ = fmt.Fprintf(s.cfg.Out, format+"\n", args...) }
+
+// sayMore writes a line about what a step has shown.
+func (s *show) sayMore(format string, args ...any) { s.say("   "+format, args...) }
 
 func (s *show) figure(name, value string) { s.figures = append(s.figures, figure{name, value}) }
 
