@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // testNodes are clusters of nodes in this process, on loopback, with directories that
@@ -212,7 +213,7 @@ func (n *testNodes) do(q id.QueueUID, c quorumq.Command, bodies ...[]byte) {
 				continue
 			}
 			done := make(chan struct{})
-			node.host.submit(q, quorumq.AppendCommand(nil, c), bodies, func(_ quorumq.Reply, e error) {
+			node.host.submit(q, raftfsm.Command{Header: quorumq.AppendCommand(nil, c), Bodies: bodies}, func(_ quorumq.Reply, e error) {
 				err = e
 				close(done)
 			})

@@ -8,6 +8,7 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/quorumq/session"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // Delivery is a message handed to a consumer of this node's clients.
@@ -171,7 +172,9 @@ func (c *Consumer) Flush(ctx context.Context) error {
 		return nil
 	}
 	c.flushes = append(c.flushes, f)
+	to := c.q.target
 	c.q.mu.Unlock()
+	c.q.g.hurry(to, c.q.uid)
 	select {
 	case err := <-f.done:
 		return err
@@ -319,8 +322,19 @@ func (c *Consumer) pump(t *turn) {
 			bodies = [][]byte{body}
 		}
 		f := flight{queue: q, attempt: q.attempt, kind: flightOutcome, cons: c, number: number}
-		q.sendLocked(t, f, quorumq.AppendCommand(nil, cmd), bodies)
+		_, ack := cmd.(*quorumq.Settle)
+		q.sendLocked(t, f, raftfsm.Command{Header: quorumq.AppendCommand(nil, cmd), Bodies: bodies, Lazy: ack && c.patient()})
 	}
+}
+
+// patient tells whether acks may wait for other commands to share an entry with: nobody waits
+// for them, and the queue may give the consumer as much again before it has heard of them.
+func (c *Consumer) patient() bool {
+	prefetch := int(c.cfg.Prefetch)
+	if prefetch == 0 {
+		prefetch = quorumq.MaxOutstanding
+	}
+	return !c.ended && len(c.flushes) == 0 && 2*(c.book.Unsettled()+c.book.Deciding()) < prefetch
 }
 
 // unsent tells whether there are decisions that wait for earlier ones to be answered.

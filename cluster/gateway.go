@@ -98,10 +98,10 @@ func (g *gateway) all() []*Queue {
 
 // send carries a command to the node that should lead; the answer reaches the flight's
 // queue as an event.
-func (g *gateway) send(to id.NodeID, f flight, header []byte, bodies [][]byte) {
+func (g *gateway) send(to id.NodeID, f flight, c raftfsm.Command) {
 	q := f.queue
 	if to == g.c.cfg.Node {
-		g.c.host.submit(q.uid, header, bodies, func(r quorumq.Reply, err error) {
+		g.c.host.submit(q.uid, c, func(r quorumq.Reply, err error) {
 			if err == nil && r.Delivery != nil {
 				g.load(f, r)
 				return
@@ -112,9 +112,19 @@ func (g *gateway) send(to id.NodeID, f flight, header []byte, bodies [][]byte) {
 	}
 	g.call(to, f, func(request uint64) *nodev1.Frame {
 		return &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{
-			Request: request, Queue: uint64(q.uid), Header: header, Bodies: bodies,
+			Request: request, Queue: uint64(q.uid), Header: c.Header, Bodies: c.Bodies, Lazy: c.Lazy,
 		}}}
 	})
+}
+
+// hurry asks the node that should lead to let lazy commands wait no longer. It may get lost:
+// then they wait their time.
+func (g *gateway) hurry(to id.NodeID, q id.QueueUID) {
+	if to == g.c.cfg.Node {
+		g.c.host.hurry(q)
+		return
+	}
+	_ = g.c.mux.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
 }
 
 // load completes the answer to a Get of the local member.

@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // numbered publishes messages with the numbers 1, 2 ... through one gateway and counts
@@ -285,7 +286,7 @@ func TestTimedOutConsumerEnds(t *testing.T) {
 	late := quorumq.AppendCommand(nil, &quorumq.Checkout{Consumer: c.key})
 	poll(t, "a late registration is answered", func() error {
 		answered := make(chan error, 1)
-		n.leader(uid).host.submit(uid, late, nil, func(r quorumq.Reply, err error) {
+		n.leader(uid).host.submit(uid, raftfsm.Command{Header: late}, func(r quorumq.Reply, err error) {
 			if err == nil && r.Code != quorumq.CodeUnknownConsumer {
 				t.Errorf("a late registration is answered with code %d", r.Code)
 			}

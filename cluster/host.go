@@ -119,14 +119,21 @@ func (h *host) all() []*hosted {
 // submit gives a command to the local member. done is called exactly once, perhaps on
 // the apply path, and must not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy,
 // raftfsm.ErrStopped, raftfsm.ErrUnknownOutcome, ErrNoSuchQueue.
-func (h *host) submit(q id.QueueUID, header []byte, bodies [][]byte, done func(quorumq.Reply, error)) {
+func (h *host) submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error)) {
 	m := h.queue(q)
 	if m == nil {
 		h.wake(q) // whoever asks tries again
 		done(quorumq.Reply{}, h.notHosted(q))
 		return
 	}
-	m.group.Submit(raftfsm.Command{Header: header, Bodies: bodies}, done)
+	m.group.Submit(c, done)
+}
+
+// hurry lets lazy commands of a queue wait no longer.
+func (h *host) hurry(q id.QueueUID) {
+	if m := h.queue(q); m != nil {
+		m.group.Hurry()
+	}
 }
 
 // load adds to the delivery of a Get what it delivers, off the apply path. done is

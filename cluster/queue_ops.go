@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // op is one command besides messages and decisions: it is sent in order with others and
@@ -68,7 +69,7 @@ func (l *opLane) pump(q *Queue, t *turn) {
 			return
 		}
 		o.sent = true
-		q.sendLocked(t, flight{queue: q, attempt: q.attempt, kind: flightOp, op: o}, o.header, o.bodies)
+		q.sendLocked(t, flight{queue: q, attempt: q.attempt, kind: flightOp, op: o}, raftfsm.Command{Header: o.header, Bodies: o.bodies})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
 )
 
 // pump sends whatever is to be sent and may be: decisions first, so that what a client
@@ -28,13 +29,13 @@ func (q *Queue) pump(t *turn) {
 		}
 		q.enqueues++
 		f := flight{queue: q, attempt: q.attempt, kind: flightEnqueue, first: cmd.First, n: len(cmd.Messages)}
-		q.sendLocked(t, f, quorumq.AppendCommand(nil, &cmd), bodies)
+		q.sendLocked(t, f, raftfsm.Command{Header: quorumq.AppendCommand(nil, &cmd), Bodies: bodies})
 	}
 }
 
-func (q *Queue) sendLocked(t *turn, f flight, header []byte, bodies [][]byte) {
+func (q *Queue) sendLocked(t *turn, f flight, c raftfsm.Command) {
 	g, to := q.g, q.target
-	t.sends = append(t.sends, func() { g.send(to, f, header, bodies) })
+	t.sends = append(t.sends, func() { g.send(to, f, c) })
 }
 
 // findLocked chooses the node to ask: whom another node named, else whom the local member

@@ -58,11 +58,15 @@ func (t traffic) Inbound(p transport.Peer, up bool) {
 // reply that finds no link is lost: the gateway asks again.
 func (h *host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) error) {
 	q := id.QueueUID(c.GetQueue())
+	if len(c.GetHeader()) == 0 {
+		h.hurry(q)
+		return
+	}
 	answer := func(r *nodev1.QueueReply) {
 		r.Request = c.GetRequest()
 		h.reply(q, r, reply)
 	}
-	h.submit(q, c.GetHeader(), c.GetBodies(), func(r quorumq.Reply, err error) {
+	h.submit(q, raftfsm.Command{Header: c.GetHeader(), Bodies: c.GetBodies(), Lazy: c.GetLazy()}, func(r quorumq.Reply, err error) {
 		if err != nil {
 			answer(&nodev1.QueueReply{Error: queueError(err)})
 			return

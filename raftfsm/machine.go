@@ -78,6 +78,9 @@ type Effector[E any] interface {
 type Command struct {
 	Header []byte
 	Bodies [][]byte
+	// Lazy says that nobody waits for the reply: the command may wait up to LazyMost for
+	// others to share an entry with. It keeps its place among them.
+	Lazy bool
 }
 
 // Errors of proposals. ErrNotLeader and ErrBusy mean that the command is not, and never

@@ -48,6 +48,7 @@ type proposer[R any] struct {
 	queue    []item[R]
 	queued   int64 // bytes in queue
 	gather   gathering
+	lazy     lateness
 	flights  []*flight[R] // in the order in which raft got them
 	pending  int64        // bytes in queue and flights
 	term     uint64       // term whose Lead command was proposed; 0: not leader
@@ -232,11 +233,15 @@ func (p *proposer[R]) add(it item[R]) (wake bool) {
 	p.pending += it.bytes
 	p.queued += it.bytes
 	p.gather.messages += weight(&it.command)
+	if it.command.Lazy {
+		return p.addLazy()
+	}
+	p.lazy.others++
 	switch {
 	case p.gather.waits:
 		p.gather.came = time.Now()
 		return p.full()
-	case len(p.queue) > 1:
+	case p.lazy.others > 1:
 		return false
 	default:
 		return !p.hold(time.Now())
@@ -276,7 +281,7 @@ func (p *proposer[R]) next() *flight[R] {
 		return nil
 	}
 	now := time.Now()
-	if p.hold(now) {
+	if p.putOff() || p.hold(now) {
 		return nil
 	}
 	n, bytes, messages := 0, int64(0), 0
@@ -287,6 +292,9 @@ func (p *proposer[R]) next() *flight[R] {
 		}
 		bytes += it.bytes
 		messages += weight(&it.command)
+		if !it.command.Lazy {
+			p.lazy.others--
+		}
 		n++
 	}
 	f := &flight[R]{term: p.term, bytes: bytes, items: p.queue[:n:n]}
@@ -295,6 +303,7 @@ func (p *proposer[R]) next() *flight[R] {
 		p.queue = nil
 	}
 	p.queued -= bytes
+	p.lazy.left(len(p.queue), now)
 	p.gather.leaves(messages, now)
 	p.depart(f, now)
 	return f
@@ -392,7 +401,7 @@ func (p *proposer[R]) remove(i int) {
 		close(p.drained)
 		p.drained = nil
 	}
-	if len(p.queue) > 0 && (!p.gather.waits || p.full()) {
+	if len(p.queue) > 0 && !p.putOff() && (!p.gather.waits || p.full()) {
 		p.signal()
 	}
 }

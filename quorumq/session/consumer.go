@@ -36,6 +36,7 @@ type Consumer struct {
 	outcomes    []outcome
 	base        uint64
 	sent, given int
+	deciding    int // messages in outcomes
 }
 
 // outcome is one command to be: kind and ranges; annotations belong to one outcome.
@@ -77,6 +78,9 @@ func (c *Consumer) Gone() bool { return c.gone }
 
 // Unsettled returns how many deliveries have no outcome yet.
 func (c *Consumer) Unsettled() int { return c.unsettled.len() }
+
+// Deciding returns how many messages have an outcome that the queue has not answered for.
+func (c *Consumer) Deciding() int { return c.deciding }
 
 // Deliver judges a delivery that came by itself. autoAck tells that the queue has
 // settled it at assignment (DEL-4), so that no outcome is expected.
@@ -137,7 +141,11 @@ func (c *Consumer) skip(to quorumq.MsgID) {
 	}
 	r := quorumq.MsgIDRange{First: c.last + 1, Last: to}
 	c.last = to
-	if o := (outcome{kind: settled}); !c.autoAck && !c.gone && !c.merge(o, r) {
+	if c.autoAck || c.gone {
+		return
+	}
+	c.deciding += int(r.Last-r.First) + 1
+	if o := (outcome{kind: settled}); !c.merge(o, r) {
 		o.ranges = append(o.ranges, r)
 		c.outcomes = append(c.outcomes, o)
 	}
@@ -169,7 +177,11 @@ func (c *Consumer) decide(o outcome, r quorumq.MsgIDRange) int {
 			o.ranges = append(o.ranges, r)
 		}
 	})
-	if len(o.ranges) > 0 && !c.gone {
+	if c.gone {
+		return n
+	}
+	c.deciding += n
+	if len(o.ranges) > 0 {
 		c.outcomes = append(c.outcomes, o)
 	}
 	return n
@@ -246,6 +258,9 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 	if number < c.base || number >= c.base+uint64(len(c.outcomes)) {
 		return
 	}
+	for _, r := range c.outcomes[number-c.base].ranges {
+		c.deciding -= int(r.Last-r.First) + 1
+	}
 	c.outcomes[number-c.base] = outcome{answered: true}
 	n := 0
 	for n < len(c.outcomes) && c.outcomes[n].answered {
@@ -262,7 +277,7 @@ func (c *Consumer) Answer(number uint64, r quorumq.Reply) {
 func (c *Consumer) lose() {
 	c.gone = true
 	c.base += uint64(len(c.outcomes))
-	c.outcomes, c.sent, c.given = nil, 0, 0
+	c.outcomes, c.sent, c.given, c.deciding = nil, 0, 0, 0
 	c.unsettled = idSet{}
 }
 

@@ -115,6 +115,9 @@ func TestConsumerOutcomes(t *testing.T) {
 	}
 	want(t, c, lines...)
 	want(t, c)
+	if n := c.Deciding(); n != 15 {
+		t.Errorf("%d are being decided, want 15", n)
+	}
 	// What was given out never changes; what is not answered comes again, in order.
 	c.Discard(r(16, 16), false, nil)
 	c.Answer(1, quorumq.Reply{})
@@ -127,8 +130,8 @@ func TestConsumerOutcomes(t *testing.T) {
 	for number := uint64(2); number < 8; number++ {
 		c.Answer(number, quorumq.Reply{})
 	}
-	if c.Unanswered() != 0 || c.Unsettled() != 3 {
-		t.Errorf("%d unanswered, %d unsettled", c.Unanswered(), c.Unsettled())
+	if c.Unanswered() != 0 || c.Deciding() != 0 || c.Unsettled() != 3 {
+		t.Errorf("%d unanswered of %d, %d unsettled", c.Unanswered(), c.Deciding(), c.Unsettled())
 	}
 	c.Settle(r(1, 100))
 	want(t, c, "8 settle 18-20")
@@ -142,7 +145,7 @@ func TestConsumerGone(t *testing.T) {
 	c.Settle(r(2, 2))
 	c.Rewind()
 	want(t, c)
-	if !c.Gone() || c.Unsettled() != 0 || c.NeedsResume() {
+	if !c.Gone() || c.Unsettled() != 0 || c.Deciding() != 0 || c.NeedsResume() {
 		t.Errorf("gone %t, %d unsettled", c.Gone(), c.Unsettled())
 	}
 }

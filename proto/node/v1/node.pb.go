@@ -1756,9 +1756,13 @@ type QueueCommand struct {
 	// Request numbers the commands of the sender on this link.
 	Request uint64 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
 	Queue   uint64 `protobuf:"varint,2,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Header is the stored form of the command.
-	Header        []byte   `protobuf:"bytes,3,opt,name=header,proto3" json:"header,omitempty"`
-	Bodies        [][]byte `protobuf:"bytes,4,rep,name=bodies,proto3" json:"bodies,omitempty"`
+	// Header is the stored form of the command. Empty: no command, but those that may wait are
+	// to wait no longer; there is no reply.
+	Header []byte   `protobuf:"bytes,3,opt,name=header,proto3" json:"header,omitempty"`
+	Bodies [][]byte `protobuf:"bytes,4,rep,name=bodies,proto3" json:"bodies,omitempty"`
+	// Lazy: nobody waits for the reply, so that the command may wait for others to share an
+	// entry with.
+	Lazy          bool `protobuf:"varint,5,opt,name=lazy,proto3" json:"lazy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1819,6 +1823,13 @@ func (x *QueueCommand) GetBodies() [][]byte {
 		return x.Bodies
 	}
 	return nil
+}
+
+func (x *QueueCommand) GetLazy() bool {
+	if x != nil {
+		return x.Lazy
+	}
+	return false
 }
 
 // QueueReply answers the QueueCommand or Resume with the same request number.
@@ -5491,12 +5502,13 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x17InstallSnapshotResponse\x123\n" +
 	"\x06header\x18\x01 \x01(\v2\x1b.quorate.node.v1.RaftHeaderR\x06header\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x18\n" +
-	"\asuccess\x18\x03 \x01(\bR\asuccess\"n\n" +
+	"\asuccess\x18\x03 \x01(\bR\asuccess\"\x82\x01\n" +
 	"\fQueueCommand\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\x04R\x05queue\x12\x16\n" +
 	"\x06header\x18\x03 \x01(\fR\x06header\x12\x16\n" +
-	"\x06bodies\x18\x04 \x03(\fR\x06bodies\"\xcf\x02\n" +
+	"\x06bodies\x18\x04 \x03(\fR\x06bodies\x12\x12\n" +
+	"\x04lazy\x18\x05 \x01(\bR\x04lazy\"\xcf\x02\n" +
 	"\n" +
 	"QueueReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x121\n" +

@@ -1,0 +1,86 @@
+package raftfsm
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// lazily queues lazy commands and returns the entries' sizes that a turn makes, if one is
+// asked for.
+func (g *gatherer) lazily(commands int) (entries []int) {
+	for range commands {
+		g.mu.Lock()
+		wake := g.add(item[int]{command: Command{Lazy: true}, bytes: 1})
+		g.mu.Unlock()
+		if wake {
+			entries = append(entries, g.turn()...)
+		}
+	}
+	return entries
+}
+
+func TestLazy(t *testing.T) {
+	pass := func(d time.Duration) {
+		time.Sleep(d)
+		synctest.Wait()
+	}
+	for _, c := range []struct {
+		name string
+		run  func(*gatherer) [][]int
+		want [][]int
+	}{
+		{"alone they wait their time", func(g *gatherer) [][]int {
+			out := [][]int{g.lazily(3)}
+			pass(LazyMost - 1)
+			out = append(out, g.asking())
+			pass(1)
+			return append(out, g.asking())
+		}, [][]int{nil, nil, {3}}},
+		{"they go with the next one, ahead of it", func(g *gatherer) [][]int {
+			return [][]int{g.lazily(2), g.submit(1, 1), g.submit(1, 1)}
+		}, [][]int{nil, {3}, {1}}},
+		{"each waits its own time", func(g *gatherer) [][]int {
+			out := [][]int{g.lazily(1)}
+			pass(LazyMost / 2)
+			out = append(out, g.submit(1, 1), g.lazily(1))
+			pass(LazyMost - 1)
+			out = append(out, g.asking())
+			pass(1)
+			return append(out, g.asking())
+		}, [][]int{nil, {2}, nil, nil, {1}}},
+		{"what fills an entry leaves", func(g *gatherer) [][]int {
+			return [][]int{g.lazily(g.limits.commands)}
+		}, [][]int{{10}}},
+		{"in a hurry they wait no longer, those after them do", func(g *gatherer) [][]int {
+			out := [][]int{g.lazily(2)}
+			g.hurry()
+			out = append(out, g.asking(), g.lazily(1))
+			pass(LazyMost)
+			return append(out, g.asking())
+		}, [][]int{nil, {2}, nil, {1}}},
+		{"a hurry for nothing is none for what comes", func(g *gatherer) [][]int {
+			g.hurry()
+			return [][]int{g.asking(), g.lazily(1)}
+		}, [][]int{nil, nil}},
+		{"an entry that is applied does not take them along", func(g *gatherer) [][]int {
+			out := [][]int{g.submit(1, 1), g.lazily(1)}
+			return append(out, g.applied())
+		}, [][]int{{1}, nil, nil}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGatherer()
+				if got := c.run(g); !slices.EqualFunc(got, c.want, slices.Equal) {
+					t.Errorf("entries of %v commands, want %v", got, c.want)
+				}
+				pass(LazyMost) // its timer is over
+				g.asking()
+				if len(g.queue) != 0 || g.lazy.others != 0 || g.lazy.due {
+					t.Errorf("%d wait, %d of others, due: %v", len(g.queue), g.lazy.others, g.lazy.due)
+				}
+			})
+		})
+	}
+}
