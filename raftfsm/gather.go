@@ -7,7 +7,7 @@ const (
 	// when commands are gathered: fewer are worth no wait.
 	gatherMessages = 256
 	// gatherMost bounds how long after an entry the next one leaves.
-	gatherMost = 2 * time.Millisecond
+	gatherMost = 8 * time.Millisecond
 	// skipFirst and skipMost are how many entries are not held after one was held in vain
 	// twice, and after many.
 	skipFirst = 8
