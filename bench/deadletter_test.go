@@ -38,8 +38,9 @@ func TestDeadLetterRows(t *testing.T) {
 	if err := h.RecordValue(1000); err != nil {
 		t.Fatal(err)
 	}
+	seen := func(resident, live float64) observation { return observation{memory{resident, live}, h, 0.5} }
 	rows := movedRows("12 B, ", some, double, double)
-	rows = append(rows, waitedRows("all: ", some, double, memory{100, 50}, memory{110, 55}, h, h)...)
+	rows = append(rows, waitedRows("all: ", some, double, seen(100, 50), seen(110, 55), seen(120, 60))...)
 	names := map[string]engineRow{}
 	for _, r := range rows {
 		if _, twice := names[r.Name]; twice || r.Value == nil {

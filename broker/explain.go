@@ -180,7 +180,8 @@ func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	if _, ok := v.Exchange(d.VHost, x.Rule.Exchange); !ok {
 		return out, nil
 	}
-	e, err := v.Explain(d.VHost, x.Rule.Exchange, deadletter.Publication(forwardRouter{b}, rec, &left, &x.Message))
+	p := deadletter.Publication(forwardRouter{b}, rec, &left, &x.Message)
+	e, err := v.Explain(d.VHost, x.Rule.Exchange, &p)
 	if err != nil {
 		return out, translate(err, about)
 	}

@@ -169,7 +169,7 @@ func (x *Exchange) miss(b *Binding, p *Publication) (why string, near int) {
 	case ExchangeTopic:
 		return missedPattern(b.Key, p.Keys)
 	case ExchangeHeaders:
-		return missedHeaders(newHeaderRule(b.Arguments, target{}), p.Headers)
+		return missedHeaders(newHeaderRule(b.Arguments, target{}), p.headers())
 	case ExchangeLocalRandom:
 		return "another binding was taken, or its queue is not led on this node", 0
 	default:

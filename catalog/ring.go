@@ -154,7 +154,7 @@ func newHashInput(e Error, args message.Table) (in hashInput, _ *Error) {
 func (in hashInput) of(p *Publication) uint64 {
 	switch {
 	case in.header != "":
-		v, _ := p.Headers.Get(in.header)
+		v, _ := p.headers().Get(in.header)
 		if s, ok := v.AsString(); ok {
 			return hashText(s)
 		}

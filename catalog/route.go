@@ -23,8 +23,11 @@ const manyExchanges = 64
 
 // Publication is what routing looks at in a message.
 type Publication struct {
-	Keys       []string            // the routing key, then the CC and BCC keys (EX-7)
-	Headers    message.Table       // for headers exchanges, and for those that hash one
+	Keys    []string      // the routing key, then the CC and BCC keys (EX-7)
+	Headers message.Table // for headers exchanges, and for those that hash one
+	// Dead is a message whose deaths count as headers over Headers (EX-10); nil: none do. These
+	// headers are made only where an exchange looks at them.
+	Dead       *message.Message
 	Properties *message.Properties // for exchanges that hash one; nil: none is set
 	// Chance decides where an exchange takes any of its bindings (EX-14). Who may route
 	// a message twice gives the same chance again.
@@ -42,6 +45,14 @@ func (p *Publication) alternate(v *View, x *Exchange) (name string, ok bool) {
 		return x.AlternateExchange()
 	}
 	return p.Alternate(v, x)
+}
+
+// headers are those that exchanges look at.
+func (p *Publication) headers() message.Table {
+	if p.Dead == nil {
+		return p.Headers
+	}
+	return p.Headers.Merged(message.DeathHeaders(p.Dead))
 }
 
 func (p *Publication) primaryKey() string {
@@ -127,7 +138,7 @@ func (x *exchange) route(h *vhost, p *Publication, w *walk) {
 			x.topic.match(k, w)
 		}
 	case ExchangeHeaders:
-		x.headers.route(p.Headers, w)
+		x.headers.route(p.headers(), w)
 	case ExchangeModulusHash:
 		x.takeModulus(p, w)
 	case ExchangeRandom:

@@ -24,6 +24,8 @@ func Explain(v *catalog.View, rt Router, rec *catalog.QueueRecord, m *message.Me
 	if cause, text := barred(v, rec, rule, &d); cause != CauseNone {
 		return Explanation{Rule: rule, Cause: cause, Why: text}
 	}
-	r := routeMessage(v, rt, rec, rule, &d, m, nil)
+	k := desk{rt: rt, view: v, rec: rec, rule: rule}
+	k.routeMessage(&d, m)
+	r := &k.way
 	return Explanation{Rule: rule, Message: r.msg, Targets: r.targets, Cyclic: r.cyclic, Cause: r.cause, Why: r.text}
 }

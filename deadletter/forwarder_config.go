@@ -20,9 +20,9 @@ const (
 	DefaultPrefetch = 32
 	MaxPrefetch     = 10_000
 	// DefaultWindowBytes is up to where the default window may hold more than
-	// DefaultPrefetch messages, but no more than DefaultMaxWindow.
+	// DefaultPrefetch messages, but no more than DefaultMaxWindow. Half of it goes at a time.
 	DefaultWindowBytes = 1 << 20
-	DefaultMaxWindow   = 1024
+	DefaultMaxWindow   = 2048
 
 	DefaultMinBackoff = 100 * time.Millisecond
 	DefaultMaxBackoff = 5 * time.Second
@@ -34,7 +34,7 @@ const (
 // Config bounds a Forwarder and a Copier. Zero values are the defaults.
 type Config struct {
 	// Prefetch is how many messages of one source queue may be in memory with their
-	// bodies (DL-22), at most 10,000; 0: 32, and more up to 1024 while their bodies have
+	// bodies (DL-22), at most 10,000; 0: 32, and more up to 2048 while their bodies have
 	// less than 1 MiB together.
 	Prefetch int
 	// MinBackoff and MaxBackoff bound the wait before the next attempt, when no event
@@ -53,8 +53,9 @@ type Config struct {
 	// reason are empty then. It must not block; nil: nobody.
 	Told func(cause, reason string)
 
-	// window and windowBytes follow from Prefetch.
-	window, windowBytes int
+	// These follow from Prefetch. transfer and transferBytes bound one Transfer.
+	window, windowBytes     int
+	transfer, transferBytes int
 }
 
 // Validate returns all faults at once.
@@ -81,8 +82,10 @@ func (c Config) withDefaults() Config {
 			*n = d
 		}
 	}
-	if c.window = c.Prefetch; c.Prefetch == 0 {
+	c.window, c.transfer, c.transferBytes = c.Prefetch, c.Prefetch, maxTransferBytes
+	if c.Prefetch == 0 {
 		c.Prefetch, c.window, c.windowBytes = DefaultPrefetch, DefaultMaxWindow, DefaultWindowBytes
+		c.transfer, c.transferBytes = c.window/2, c.windowBytes/2
 	}
 	set(&c.MaxLetters, DefaultMaxLetters)
 	set(&c.MaxCopies, DefaultMaxCopies)

@@ -83,7 +83,7 @@ func (x *Copier) Stats() CopyStats {
 
 func (x *Copier) run() {
 	var batch []quorumq.Discarded
-	var uids []id.QueueUID
+	k := desk{rt: x.router, src: x.src}
 	for {
 		x.mu.Lock()
 		batch, x.queue = x.queue, batch[:0]
@@ -94,28 +94,28 @@ func (x *Copier) run() {
 		}
 		x.mu.Unlock()
 		for i := range batch {
-			uids = x.send(&batch[i], uids)
+			x.send(&k, &batch[i])
 		}
 	}
 }
 
 // send routes one copy by the present view and hands it to its targets.
-func (x *Copier) send(d *quorumq.Discarded, uids []id.QueueUID) []id.QueueUID {
-	way := route(x.router.View(), x.router, x.src, d, uids[:0])
+func (x *Copier) send(k *desk, d *quorumq.Discarded) {
+	k.look(x.router.View())
+	way := k.route(d)
 	if len(way.targets) == 0 {
 		x.lost(way.cause, way.key, way.text)
-		return way.targets
+		return
 	}
 	nm, body := way.encode()
 	for _, uid := range way.targets {
-		nm.Priority = levelAt(x.router.View(), uid, way.msg.AskedPriority())
+		nm.Priority = levelAt(k.view, uid, way.msg.AskedPriority())
 		ctx, cancel := context.WithTimeout(x.ctx, copyWait)
 		if err := x.sender.Enqueue(ctx, uid, nm, body, func(err error) { x.answered(uid, err) }); err != nil {
 			x.answered(uid, err)
 		}
 		cancel()
 	}
-	return way.targets
 }
 
 func (x *Copier) answered(uid id.QueueUID, err error) {

@@ -9,8 +9,8 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// letter is one dead letter that the forwarder knows of. Its body is held only while
-// some target of it can be tried.
+// letter is one dead letter that the forwarder knows of. There may be MaxLetters of them, so
+// it is small; its message is held only while some target of it can be tried.
 type letter struct {
 	d     quorumq.Discarded
 	at    uint64 // index of the view that it was last routed by
@@ -20,13 +20,21 @@ type letter struct {
 
 	pending []pendingTarget
 	stored  []id.QueueUID // targets that have it
+	only    [1]pendingTarget
 
-	held bool // msg and body are set, and counted; the body may be with a Transfer
-	size int  // of the body while held
-	msg  quorumq.NewMessage
-	prio int16 // that it asks for
-	body []byte
+	load *load // nil: the message is not held
 }
+
+// load is a letter's message while it is held, and counted.
+type load struct {
+	msg  quorumq.NewMessage
+	prio int16  // that it asks for
+	size int    // of the body
+	body []byte // nil: only Transfers on their way have it
+}
+
+// ready tells whether the letter can be sent.
+func (l *letter) ready() bool { return l.load != nil && l.load.body != nil }
 
 // pendingTarget is a target that has not stored the letter yet.
 type pendingTarget struct {

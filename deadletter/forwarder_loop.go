@@ -14,7 +14,12 @@ import (
 const (
 	maxTransferBytes = 4 << 20
 	maxSettleBatch   = 4096
+	pageLetters      = 256 // records read ahead
 )
+
+// settleGather is how long letters that all targets have wait for others, to be settled with
+// them.
+const settleGather = 20 * time.Millisecond
 
 // maxFullBackoff bounds the wait before a full target is asked again: nobody tells the
 // forwarder that it has room, and asking costs one letter.
@@ -26,6 +31,7 @@ type hint struct{ target id.QueueUID }
 // forwarding is what the forwarder's goroutine owns while it runs.
 type forwarding struct {
 	*Forwarder
+	desk    desk
 	view    *catalog.View
 	changed <-chan struct{}
 	// sweepAt is the place in letters of a pass over all of them after a change of the
@@ -48,11 +54,13 @@ type forwarding struct {
 	done     []quorumq.Seq // to be settled
 	settling bool
 	settleAt time.Time // not before
-	settles  int       // failures in a row
+	// gatherUntil is when done is settled although Transfers are under way.
+	gatherUntil time.Time
+	settles     int // failures in a row
 
 	answers chan answer
-	page    []quorumq.Discarded
-	uids    []id.QueueUID
+	page    []quorumq.Discarded // read ahead of what is loaded
+	records []quorumq.Discarded // room for it
 }
 
 // answer is what a command that was under way came to.
@@ -66,8 +74,8 @@ type answer struct {
 
 func newForwarding(f *Forwarder) *forwarding {
 	return &forwarding{
-		Forwarder: f, lanes: make(map[id.QueueUID]*lane), more: true,
-		answers: make(chan answer), page: make([]quorumq.Discarded, 0, f.cfg.Prefetch),
+		Forwarder: f, desk: desk{rt: f.router, src: f.src}, lanes: make(map[id.QueueUID]*lane), more: true,
+		answers: make(chan answer),
 	}
 }
 
@@ -81,7 +89,8 @@ func (r *forwarding) turn() bool {
 	now := time.Now()
 	r.lookAtView(now)
 	r.unblock(now, hints)
-	if !r.load() {
+	// What is ready leaves before more is made ready: that is done while it is on its way.
+	if !r.sendAll() || !r.load() {
 		return false
 	}
 	r.sweep()
@@ -101,6 +110,7 @@ func (r *forwarding) sweepDue() bool { return r.again || r.swept != r.view.Index
 func (r *forwarding) lookAtView(now time.Time) {
 	r.changed = r.router.Changed()
 	r.view = r.router.View()
+	r.desk.look(r.view)
 	if len(r.letters) == 0 {
 		r.swept, r.sweepAt, r.again = r.view.Index(), 0, false
 		return
@@ -136,25 +146,41 @@ func (r *forwarding) unblock(now time.Time, hints []hint) {
 // load takes the next letters of the backlog up while the window has room; false when
 // the term is over.
 func (r *forwarding) load() bool {
-	for r.more && r.room() > 0 && len(r.letters) < r.cfg.MaxLetters {
-		limit := min(r.room(), r.cfg.MaxLetters-len(r.letters))
-		page, settled, err := r.src.Backlog(r.page[:0], r.loaded, limit)
-		if err != nil {
-			return false
-		}
-		r.page = page[:0]
-		r.forget(settled)
-		r.more = len(page) == limit
-		for i := range page {
-			l := &letter{d: page[i]}
-			r.loaded = l.d.Seq
-			r.letters = append(r.letters, l)
-			if !r.sweeping() {
-				r.sweepAt = len(r.letters)
+	for r.room() > 0 && len(r.letters) < r.cfg.MaxLetters {
+		if len(r.page) == 0 {
+			if !r.more {
+				return true
 			}
-			r.route(l)
+			if !r.readAhead() {
+				return false
+			}
+			continue
 		}
+		l := &letter{d: r.page[0]}
+		r.page = r.page[1:]
+		if l.d.Seq <= r.settled {
+			continue // purged since it was read
+		}
+		r.loaded = l.d.Seq
+		r.letters = append(r.letters, l)
+		if !r.sweeping() {
+			r.sweepAt = len(r.letters)
+		}
+		r.reroute(l, true)
 	}
+	return true
+}
+
+// readAhead reads what comes next in the backlog, without messages; false when the term is
+// over.
+func (r *forwarding) readAhead() bool {
+	page, settled, err := r.src.Backlog(r.records[:0], r.loaded, pageLetters)
+	if err != nil {
+		return false
+	}
+	r.records, r.page = page[:0], page
+	r.forget(settled)
+	r.more = len(page) == pageLetters
 	return true
 }
 
@@ -205,12 +231,12 @@ func (r *forwarding) drop(l *letter) {
 	r.release(l)
 }
 
-// release lets go of a letter's body.
+// release lets go of a letter's message.
 func (r *forwarding) release(l *letter) {
-	if l.held {
-		l.held, l.body = false, nil
+	if l.load != nil {
 		r.held--
-		r.heldBytes -= l.size
+		r.heldBytes -= l.load.size
+		l.load = nil
 	}
 }
 
@@ -225,7 +251,7 @@ func (r *forwarding) tidy(n *lane) {
 func (r *forwarding) sweep() {
 	for n := 0; n < r.cfg.Prefetch && r.sweeping(); r.sweepAt++ {
 		if l := r.letters[r.sweepAt]; !l.gone && !l.done && l.at != r.view.Index() {
-			r.route(l)
+			r.reroute(l, false)
 			n++
 		}
 	}
@@ -234,17 +260,17 @@ func (r *forwarding) sweep() {
 	}
 }
 
-// route finds the targets of a letter by the present view and puts it into their lanes
-// (DL-23). Its body stays if any of them can be tried.
-func (r *forwarding) route(l *letter) {
-	way := route(r.view, r.router, r.src, &l.d, r.uids[:0])
-	r.uids = way.targets
+// reroute finds the targets of a letter by the present view and puts it into their lanes
+// (DL-23). Its message stays if any of them can be tried, and the window has room or full is
+// set.
+func (r *forwarding) reroute(l *letter, full bool) {
+	way := r.desk.route(&l.d)
 	l.at = r.view.Index()
 	r.retarget(l, way.targets)
 	switch {
 	case len(l.pending) > 0:
 		r.setCause(l, CauseNone)
-		r.hold(l, &way)
+		r.hold(l, way, full)
 	case len(l.stored) > 0 && way.cause != CauseUnreadable:
 		r.setCause(l, CauseNone)
 		r.finish(l)
@@ -284,6 +310,9 @@ func (r *forwarding) retarget(l *letter, targets []id.QueueUID) {
 		if slices.Contains(l.stored, uid) || l.target(uid) != nil {
 			continue
 		}
+		if l.pending == nil {
+			l.pending = l.only[:0]
+		}
 		l.pending = append(l.pending, pendingTarget{uid: uid})
 		n := r.lanes[uid]
 		if n == nil {
@@ -294,8 +323,8 @@ func (r *forwarding) retarget(l *letter, targets []id.QueueUID) {
 	}
 }
 
-// hold keeps the body of a letter while one of its lanes is open.
-func (r *forwarding) hold(l *letter, way *routed) {
+// hold keeps the message of a letter while one of its lanes is open.
+func (r *forwarding) hold(l *letter, way *routed, full bool) {
 	if !r.triable(l) || way.cause == CauseUnreadable {
 		r.release(l)
 		return
@@ -304,11 +333,13 @@ func (r *forwarding) hold(l *letter, way *routed) {
 		return // only flying targets are left
 	}
 	r.release(l)
-	l.msg, l.body = way.encode()
-	l.prio = way.msg.AskedPriority()
-	l.held, l.size = true, len(l.body)
+	if !full && r.room() == 0 {
+		return // DL-22: a pass over all letters must not take them all up
+	}
+	msg, body := way.encode()
+	l.load = &load{msg: msg, prio: way.msg.AskedPriority(), size: len(body), body: body}
 	r.held++
-	r.heldBytes += l.size
+	r.heldBytes += l.load.size
 }
 
 // triable tells whether some target of the letter can be tried without waiting.
@@ -325,11 +356,14 @@ func (r *forwarding) finish(l *letter) {
 	}
 	l.done = true
 	r.release(l)
+	if len(r.done) == 0 {
+		r.gatherUntil = time.Now().Add(settleGather)
+	}
 	r.done = append(r.done, l.d.Seq)
 }
 
 func (r *forwarding) empty() bool {
-	return len(r.letters) == r.gone && len(r.lanes) == 0 && !r.settling && !r.more
+	return len(r.letters) == r.gone && len(r.page) == 0 && len(r.lanes) == 0 && !r.settling && !r.more
 }
 
 // wait waits for the next thing that can change anything.
@@ -364,7 +398,11 @@ func (r *forwarding) nextTime() time.Time {
 		}
 	}
 	if len(r.done) > 0 && !r.settling {
-		earliest(r.settleAt)
+		at := r.settleAt
+		if r.gatherUntil.After(at) {
+			at = r.gatherUntil
+		}
+		earliest(at)
 	}
 	if r.view != nil && r.sweepDue() {
 		earliest(r.nextSweep)

@@ -3,19 +3,19 @@ package deadletter
 import (
 	"fmt"
 
-	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
 
 // routeMoved finds where a moved message goes (G-13). It dies no death, so that there are
 // no cycles, and is as it was but for exchange and keys where those are what it is moved to.
-func routeMoved(v *catalog.View, rt Router, rec *catalog.QueueRecord, d *quorumq.Discarded, m *message.Message, dst []id.QueueUID) routed {
-	r := routed{msg: *m}
+func (k *desk) routeMoved(d *quorumq.Discarded, m *message.Message) {
+	r, v, rec := &k.way, k.view, k.rec
+	r.msg = *m
 	switch d.To.Kind {
 	case quorumq.ToQueue:
-		return r.toQueue(v, rec.VHost, d.To.Name, dst)
+		k.toQueue(d.To.Name)
+		return
 	case quorumq.ToExchange:
 		r.msg.Exchange = d.To.Name
 		if d.To.HasKey {
@@ -24,40 +24,37 @@ func routeMoved(v *catalog.View, rt Router, rec *catalog.QueueRecord, d *quorumq
 	case quorumq.ToOrigin, quorumq.ToOriginExchange:
 		if len(m.Deaths) == 0 {
 			r.cause, r.text = CauseUnroutable, "the message has not died anywhere: it has no queue to go back to"
-			return r
+			return
 		}
 		asBefore(&r.msg)
 		if d.To.Kind == quorumq.ToOrigin {
-			return r.toQueue(v, rec.VHost, m.FirstDeath.Queue, dst)
+			k.toQueue(m.FirstDeath.Queue)
+			return
 		}
 	default:
 		r.cause, r.text = CauseUnroutable, "the message is moved to what this version does not know"
-		return r
+		return
 	}
 	if _, ok := v.Exchange(rec.VHost, r.msg.Exchange); !ok {
 		r.cause, r.key = CauseNoExchange, r.msg.Exchange
 		r.text = fmt.Sprintf("exchange %q, to which messages are moved, does not exist; declare it", r.msg.Exchange)
-		return r
+		return
 	}
-	var err error
-	r.targets, err = v.Route(rec.VHost, r.msg.Exchange, Publication(rt, rec, d, &r.msg), dst)
-	if err != nil || len(r.targets) == 0 {
+	if !k.targets(r.msg.Exchange, d) {
 		r.cause, r.key = CauseUnroutable, r.msg.Exchange+"\x00"+r.msg.PrimaryKey()
 		r.text = fmt.Sprintf("exchange %q routes key %q to no queue; bind one", r.msg.Exchange, r.msg.PrimaryKey())
 	}
-	return r
 }
 
 // toQueue sends the message straight to a queue.
-func (r routed) toQueue(v *catalog.View, vhost, name string, dst []id.QueueUID) routed {
-	q, ok := v.Queue(vhost, name)
+func (k *desk) toQueue(name string) {
+	q, ok := k.view.Queue(k.rec.VHost, name)
 	if !ok {
-		r.cause, r.key = CauseNoQueue, name
-		r.text = fmt.Sprintf("queue %q, where messages are moved to, does not exist; declare it", name)
-		return r
+		k.way.cause, k.way.key = CauseNoQueue, name
+		k.way.text = fmt.Sprintf("queue %q, where messages are moved to, does not exist; declare it", name)
+		return
 	}
-	r.targets = append(dst, q.UID)
-	return r
+	k.way.targets = append(k.way.targets, q.UID)
 }
 
 // asBefore gives a dead letter the exchange and keys that it had before it died first. The

@@ -22,24 +22,51 @@ type routed struct {
 	bytes   int             // of what was read
 }
 
+// desk routes the discarded messages of one source, one after another, and has the room for
+// the one at hand: to route one more allocates little. It belongs to one goroutine.
+type desk struct {
+	rt    Router
+	src   Source
+	view  *catalog.View
+	rec   *catalog.QueueRecord // of the source; nil: the view has none
+	rule  Rule
+	read  message.Message
+	pub   catalog.Publication
+	way   routed
+	found []id.QueueUID
+}
+
+// look takes a view up, and the rule that is in force with it.
+func (k *desk) look(v *catalog.View) {
+	if v == k.view {
+		return
+	}
+	k.view, k.rec = v, nil
+	if rec, ok := v.QueueByUID(k.src.UID()); ok {
+		k.rec, k.rule = rec, k.rt.Rule(rec)
+	}
+}
+
 // route reads a discarded message, rewrites it and finds its targets by the view
-// (DL-23, DL-36, DL-41). dst is room for the targets.
-func route(v *catalog.View, rt Router, src Source, d *quorumq.Discarded, dst []id.QueueUID) routed {
-	rec, ok := v.QueueByUID(src.UID())
-	if !ok {
-		return routed{cause: CauseDisabled, text: "the source queue is being deleted"}
+// (DL-23, DL-36, DL-41). What it returns is valid until the next call.
+func (k *desk) route(d *quorumq.Discarded) *routed {
+	k.way = routed{}
+	if k.rec == nil {
+		k.way.cause, k.way.text = CauseDisabled, "the source queue is being deleted"
+		return &k.way
 	}
-	rule := rt.Rule(rec)
-	if cause, text := barred(v, rec, rule, d); cause != CauseNone {
-		return routed{cause: cause, key: rule.Exchange, text: text}
+	if cause, text := barred(k.view, k.rec, k.rule, d); cause != CauseNone {
+		k.way.cause, k.way.key, k.way.text = cause, k.rule.Exchange, text
+		return &k.way
 	}
-	m, size, err := read(src, d)
+	size, err := read(&k.read, k.src, d)
 	if err != nil {
-		return routed{cause: CauseUnreadable, text: "a stored message cannot be read: " + err.Error()}
+		k.way.cause, k.way.text = CauseUnreadable, "a stored message cannot be read: "+err.Error()
+		return &k.way
 	}
-	r := routeMessage(v, rt, rec, rule, d, m, dst)
-	r.bytes = size
-	return r
+	k.routeMessage(d, &k.read)
+	k.way.bytes = size
+	return &k.way
 }
 
 // barred tells why no message can go on, whatever it is.
@@ -57,34 +84,32 @@ func barred(v *catalog.View, rec *catalog.QueueRecord, rule Rule, d *quorumq.Dis
 }
 
 // routeMessage finds the targets of a message that was read.
-func routeMessage(
-	v *catalog.View, rt Router, rec *catalog.QueueRecord, rule Rule, d *quorumq.Discarded, m *message.Message, dst []id.QueueUID,
-) routed {
+func (k *desk) routeMessage(d *quorumq.Discarded, m *message.Message) {
+	k.way.targets = k.found[:0]
 	if d.To != nil {
-		return routeMoved(v, rt, rec, d, m, dst)
+		k.routeMoved(d, m)
+	} else {
+		k.routeDead(d, m)
 	}
-	return routeDead(v, rt, rec, rule, d, m, dst)
+	k.found = k.way.targets
 }
 
 // routeDead rewrites a dead letter and finds its targets.
-func routeDead(
-	v *catalog.View, rt Router, rec *catalog.QueueRecord, rule Rule, d *quorumq.Discarded, m *message.Message, dst []id.QueueUID,
-) routed {
-	r := routed{msg: Rewrite(m, Discard{
+func (k *desk) routeDead(d *quorumq.Discarded, m *message.Message) {
+	r, v, rec, rule := &k.way, k.view, k.rec, &k.rule
+	r.msg = Rewrite(m, Discard{
 		Queue: rec.Name, Reason: d.Reason, NowMs: int64(d.At), DeliveryCount: d.DeliveryCount, AcquiredCount: d.AcquiredCount,
 		Exchange: rule.Exchange, RoutingKey: rule.RoutingKey, HasRoutingKey: rule.HasRoutingKey,
-	})}
+	})
 	if n := Hops(r.msg.Deaths); rule.MaxHops > 0 && n > rule.MaxHops {
 		r.cause = CauseMaxHops
 		r.text = fmt.Sprintf("the message has died %d times, x-dead-letter-max-hops is %d; raise it, or purge the backlog", n, rule.MaxHops)
-		return r
+		return
 	}
-	var err error
-	r.targets, err = v.Route(rec.VHost, rule.Exchange, Publication(rt, rec, d, &r.msg), dst)
-	if err != nil || len(r.targets) == 0 {
+	if !k.targets(rule.Exchange, d) {
 		r.cause, r.key = CauseUnroutable, rule.Exchange+"\x00"+r.msg.PrimaryKey()
 		r.text = fmt.Sprintf("the dead-letter exchange %q routes key %q to no queue; bind one", rule.Exchange, r.msg.PrimaryKey())
-		return r
+		return
 	}
 	r.targets = slices.DeleteFunc(r.targets, func(uid id.QueueUID) bool {
 		q, ok := v.QueueByUID(uid)
@@ -99,13 +124,20 @@ func routeDead(
 		r.text = fmt.Sprintf("every target of exchange %q would make the message go round without a consumer; "+
 			"its deaths: %s; x-dead-letter-cycle = allow lets it", rule.Exchange, r.key)
 	}
-	return r
+}
+
+// targets routes the message at hand; false if it goes to no queue.
+func (k *desk) targets(exchange string, d *quorumq.Discarded) bool {
+	k.pub = Publication(k.rt, k.rec, d, &k.way.msg)
+	var err error
+	k.way.targets, err = k.view.Route(k.rec.VHost, exchange, &k.pub, k.way.targets)
+	return err == nil && len(k.way.targets) > 0
 }
 
 // Publication is what routing looks at in a message that goes on, as it will arrive.
-func Publication(rt Router, rec *catalog.QueueRecord, d *quorumq.Discarded, m *message.Message) *catalog.Publication {
-	return &catalog.Publication{
-		Keys: m.RoutingKeys, Headers: m.Headers.Merged(message.DeathHeaders(m)), // EX-10
+func Publication(rt Router, rec *catalog.QueueRecord, d *quorumq.Discarded, m *message.Message) catalog.Publication {
+	return catalog.Publication{
+		Keys: m.RoutingKeys, Headers: m.Headers, Dead: m, // EX-10
 		Properties: &m.Properties, Chance: chance(rec.UID, d.Body), Alternate: rt.AlternateExchange,
 	}
 }
@@ -121,31 +153,31 @@ func chance(source id.QueueUID, body quorumq.BodyRef) uint64 {
 	return h
 }
 
-// read returns the stored message with the annotations of its discard (DL-11, DEL-11).
-func read(src Source, d *quorumq.Discarded) (*message.Message, int, error) {
+// read reads the stored message with the annotations of its discard (DL-11, DEL-11), and
+// returns how many bytes that took.
+func read(m *message.Message, src Source, d *quorumq.Discarded) (int, error) {
 	b, err := src.Body(d.Body)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
-	m, err := message.Decode(b)
-	if err != nil {
-		return nil, 0, err
+	if err := message.DecodeInto(m, b); err != nil {
+		return 0, err
 	}
 	if d.Annotations == (quorumq.BodyRef{}) {
-		return m, len(b), nil
+		return len(b), nil
 	}
 	a, err := src.Body(d.Annotations)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	t, _, err := message.DecodeTable(a)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	if m.Annotations = m.Annotations.Merged(t); message.CheckTable("annotations", m.Annotations) != nil {
 		m.Annotations = t // both together are too much to be stored; the newer ones stay
 	}
-	return m, len(b) + len(a), nil
+	return len(b) + len(a), nil
 }
 
 func deathQueues(deaths []message.Death) string {
@@ -165,8 +197,10 @@ func deathQueues(deaths []message.Death) string {
 func (r *routed) encode() (quorumq.NewMessage, []byte) {
 	const deathBytes = 256 // a guess for one more death; too small costs a copy
 	nm := quorumq.NewMessage{Size: uint32(len(r.msg.Body)), TTLMs: quorumq.Unlimited}
-	if ms, err := message.ParseExpiration(r.msg.Expiration); err == nil {
-		nm.TTLMs = ms
+	if r.msg.Expiration != "" {
+		if ms, err := message.ParseExpiration(r.msg.Expiration); err == nil {
+			nm.TTLMs = ms
+		}
 	}
 	return nm, message.Append(make([]byte, 0, r.bytes+deathBytes), &r.msg)
 }

@@ -51,15 +51,15 @@ func (r *forwarding) send(n *lane) (started, ok bool) {
 	n.takeFront(k)
 	for i, l := range n.flight {
 		l.target(n.uid).flying = true
-		t.Letters[i] = quorumq.Letter{Seq: l.d.Seq, NewMessage: l.msg}
-		t.Letters[i].Priority = levelAt(r.view, n.uid, l.prio)
-		bodies[i] = l.body
+		t.Letters[i] = quorumq.Letter{Seq: l.d.Seq, NewMessage: l.load.msg}
+		t.Letters[i].Priority = levelAt(r.view, n.uid, l.load.prio)
+		bodies[i] = l.load.body
 	}
 	for _, l := range n.flight {
 		if !r.triable(l) {
 			// The Transfer has the bodies; after a failure they are read again. They
 			// count until it is answered.
-			l.body = nil
+			l.load.body = nil
 		}
 	}
 	r.Forwarder.done.Go(func() {
@@ -73,25 +73,25 @@ func (r *forwarding) send(n *lane) (started, ok bool) {
 // with their bodies; it returns how many are. One is made ready even when the window is
 // full, so that every lane gets on.
 func (r *forwarding) fill(n *lane) int {
-	k, size, most := 0, 0, r.cfg.window
+	k, size, most := 0, 0, r.cfg.transfer
 	if n.cause == CauseFull && n.failures > 1 {
 		most = 1 // a probe: a full target is asked often, so that room is found soon
 	}
 	for k < len(n.queue) && k < most {
 		l := n.queue[k]
-		if l.at != r.view.Index() || l.body == nil {
-			if k > 0 && !l.held && r.room() == 0 {
+		if l.at != r.view.Index() || !l.ready() {
+			if k > 0 && l.load == nil && r.room() == 0 {
 				break
 			}
-			r.route(l)
+			r.reroute(l, true)
 			if k >= len(n.queue) || n.queue[k] != l {
 				continue // it goes elsewhere now
 			}
-			if l.body == nil {
+			if !l.ready() {
 				break // unreadable for now
 			}
 		}
-		if size += len(l.body); k > 0 && size > maxTransferBytes {
+		if size += l.load.size; k > 0 && size > r.cfg.transferBytes {
 			break
 		}
 		k++
@@ -153,7 +153,7 @@ func (r *forwarding) stored(l *letter, uid id.QueueUID) {
 	}
 	if l.at != r.view.Index() {
 		// DL-23: the route may have changed while it was under way.
-		r.route(l)
+		r.reroute(l, false)
 		return
 	}
 	r.finish(l)
@@ -203,15 +203,20 @@ func (r *forwarding) pace(n *lane, a answer, err error, refused int) {
 // closed lets go of the bodies that no open lane can use.
 func (r *forwarding) closed(n *lane) {
 	for _, l := range n.queue {
-		if l.held && !l.flying() && !r.triable(l) {
+		if l.load != nil && !l.flying() && !r.triable(l) {
 			r.release(l)
 		}
 	}
 }
 
-// settle takes finished letters off the backlog, one command at a time (DL-21).
+// settle takes finished letters off the backlog, one command at a time (DL-21). While more
+// letters are on their way it waits for them a little: each command costs an entry of the
+// source's log, however many letters it has.
 func (r *forwarding) settle(now time.Time) {
 	if r.settling || len(r.done) == 0 || now.Before(r.settleAt) {
+		return
+	}
+	if len(r.done) < maxSettleBatch && now.Before(r.gatherUntil) && r.flying() {
 		return
 	}
 	seqs := r.done
@@ -251,6 +256,16 @@ func (r *forwarding) takeSettled(a answer) {
 	if r.gone > len(r.letters)/2 {
 		r.compact()
 	}
+}
+
+// flying tells whether a Transfer is under way.
+func (r *forwarding) flying() bool {
+	for _, n := range r.lanes {
+		if len(n.flight) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *forwarding) find(seq quorumq.Seq) (int, bool) {

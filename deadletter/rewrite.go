@@ -68,8 +68,10 @@ func recordDeath(m *message.Message, reason string, d Discard) []message.Death {
 			Exchange: m.Exchange, RoutingKeys: m.VisibleKeys(), // DL-31
 		}
 		// DL-31, D-10: whatever the reason. The broker stores only what it could parse.
-		if ms, err := message.ParseExpiration(m.Expiration); err == nil {
-			death.TTLMs, death.HasTTL = ms, true
+		if m.Expiration != "" {
+			if ms, err := message.ParseExpiration(m.Expiration); err == nil {
+				death.TTLMs, death.HasTTL = ms, true
+			}
 		}
 	}
 	death.Count++

@@ -12,20 +12,28 @@ import (
 // with an error that names the part and its place; decoding and appending again gives
 // the same bytes.
 func Decode(b []byte) (*Message, error) {
-	headLen, bodyLen, err := lengths(b)
-	if err != nil {
+	m := new(Message)
+	if err := DecodeInto(m, b); err != nil {
 		return nil, err
 	}
-	m := &Message{Body: b[prefixBytes+headLen : prefixBytes+headLen+bodyLen : prefixBytes+headLen+bodyLen]}
+	return m, nil
+}
+
+// DecodeInto is Decode into a message of the caller's; what it had is gone, also after an
+// error.
+func DecodeInto(m *Message, b []byte) error {
+	*m = Message{}
+	headLen, bodyLen, err := lengths(b)
+	if err != nil {
+		return err
+	}
+	m.Body = b[prefixBytes+headLen : prefixBytes+headLen+bodyLen : prefixBytes+headLen+bodyLen]
 	d := decoder{s: string(b[prefixBytes : prefixBytes+headLen]), base: prefixBytes}
 	d.message(m)
 	if d.err == nil && d.at != len(d.s) {
 		d.fail("head", fmt.Errorf("%d bytes left over", len(d.s)-d.at))
 	}
-	if d.err != nil {
-		return nil, d.err
-	}
-	return m, nil
+	return d.err
 }
 
 // BodySize returns the size of the body of a stored message, in bytes, without decoding
