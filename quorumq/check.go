@@ -9,7 +9,7 @@ import (
 // check returns all that is inconsistent in the state. A queue that passes it can be
 // driven by any command. It looks at every message.
 func (q *Queue) check() error {
-	return errors.Join(q.checkReady(), q.checkDelays(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies())
+	return errors.Join(q.checkReady(), q.checkDelays(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies(), q.checkDissolving())
 }
 
 // inv is what a broken invariant says.
@@ -114,7 +114,7 @@ func (q *Queue) checkBacklog() error {
 		if d.seq <= last || d.seq >= q.backlogNext {
 			return inv("backlog number %d after %d, next is %d", d.seq, last, q.backlogNext)
 		}
-		if d.to == 0 && (d.reason < ReasonRejected || d.reason > ReasonDeliveryLimit) || d.to != 0 && d.reason != 0 {
+		if d.to == 0 && (d.reason < ReasonRejected || d.reason > LastReason) || d.to != 0 && d.reason != 0 {
 			return inv("backlog number %d has reason %d and destination %d", d.seq, d.reason, d.to)
 		}
 		if d.to != 0 {

@@ -17,6 +17,10 @@ func (q *Queue) applyCheckout(c *Checkout) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
+	if q.dissolving {
+		q.reply.Code = CodeDissolving
+		return
+	}
 	q.trust(n) // it speaks, so it is there
 	if q.barred(c) {
 		q.reply.Code = CodeExclusive
@@ -116,6 +120,10 @@ func (q *Queue) applyGet(c *Get) {
 	}
 	if slices.Contains(n.closed, c.Session.Session) {
 		q.reply.Code = CodeUnknownConsumer
+		return
+	}
+	if q.dissolving {
+		q.reply.Code = CodeDissolving
 		return
 	}
 	q.trust(n)

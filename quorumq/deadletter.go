@@ -4,8 +4,12 @@ package quorumq
 // queue, as the dead-letter mode in force says (DL-2). The message is no longer
 // accounted for anywhere when discard is called.
 func (q *Queue) discard(h *held, reason Reason) {
-	q.stats.discarded[q.config.DeadLetter][reason]++ // DL-52
-	switch q.config.DeadLetter {
+	mode := q.config.DeadLetter
+	if q.dissolving && mode == DeadLetterAtMostOnce {
+		mode = DeadLetterAtLeastOnce // a copy would be lost with the queue
+	}
+	q.stats.discarded[mode][reason]++ // DL-52
+	switch mode {
 	case DeadLetterAtLeastOnce:
 		q.intoBacklog(h, reason, 0)
 		return

@@ -33,6 +33,7 @@ type Decoder struct {
 	retryDelayed  RetryDelayed
 	move          Move
 	transact      Transact
+	dissolve      Dissolve
 
 	messages  []NewMessage
 	producers []ProducerID
@@ -133,6 +134,8 @@ func (d *Decoder) fields(k kind) Command {
 	case kindTransact:
 		d.transact = Transact{Consumer: r.consumer(), Ranges: d.takeMsgIDRanges(), Outputs: d.takeOutputs()}
 		return &d.transact
+	case kindDissolve:
+		return &d.dissolve
 	default:
 		r.fail(fmt.Errorf("quorumq: kind %d is unknown", k))
 		return nil

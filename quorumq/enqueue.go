@@ -117,6 +117,11 @@ func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
 func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	q.stats.enqueued++
 	m := q.newMessage(body, nm)
+	if q.dissolving { // it was on its way when the queue was deleted
+		h := held{message: m}
+		q.discard(&h, ReasonQueueDeleted)
+		return
+	}
 	if !q.refuses() {
 		if limit := q.config.MaxLengthBytes; limit >= 0 && int64(m.size) > limit {
 			h := held{message: m} // LEN-2: it is its own victim

@@ -166,6 +166,9 @@ func (q *Queue) expireDue(limit int) {
 	for limit > 0 && !q.nothingDue(q.now) && q.handleFirst() {
 		limit--
 	}
+	if q.dissolving {
+		q.dissolve(limit)
+	}
 }
 
 // handleFirst handles what is due first; false if nothing is.
@@ -236,7 +239,7 @@ func (q *Queue) expired(m *message) bool {
 
 // due returns when something comes due first, 0 for never.
 func (q *Queue) due() Time {
-	if q.more {
+	if q.more || q.remains() {
 		return q.now
 	}
 	e, _ := q.firstExpiry()
@@ -257,7 +260,7 @@ func (q *Queue) due() Time {
 // to announce each change.
 func (q *Queue) setTimer() {
 	passed := q.timer == 0 || q.timer <= q.now
-	if !passed && !q.more && q.nothingDue(q.timer-1) && q.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete &&
+	if !passed && !q.more && q.nothingDue(q.timer-1) && q.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.dissolving &&
 		(q.leaseDue == 0 || q.leaseDue >= q.timer) {
 		return
 	}

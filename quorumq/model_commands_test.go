@@ -52,6 +52,10 @@ func (q *model) message(body BodyRef, nm NewMessage) *mMessage {
 
 func (q *model) store(m *mMessage, at Time, ms int64) {
 	q.reply.Stored++
+	if q.dissolved {
+		q.discard(m, ReasonQueueDeleted)
+		return
+	}
 	if !q.refuses() && q.c.MaxLengthBytes >= 0 && int64(m.size) > q.c.MaxLengthBytes {
 		q.discard(m, ReasonMaxLen)
 		return
@@ -213,6 +217,10 @@ func (q *model) checkout(c *Checkout) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
+	if q.dissolved {
+		q.reply.Code = CodeDissolving
+		return
+	}
 	q.trust(c.Consumer.Node)
 	for _, o := range q.consumers {
 		if o.Consumer.Tag > 0 && !o.cancelled && o.Consumer != c.Consumer && (o.Exclusive || c.Exclusive) {
@@ -315,6 +323,10 @@ func (q *model) get(c *Get) {
 	}
 	if n.isClosed(c.Session.Session) {
 		q.reply.Code = CodeUnknownConsumer
+		return
+	}
+	if q.dissolved {
+		q.reply.Code = CodeDissolving
 		return
 	}
 	q.trust(c.Session.Node)

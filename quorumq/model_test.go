@@ -16,6 +16,7 @@ type model struct {
 	timer     Time
 	used      Time
 	consumed  bool
+	dissolved bool // being emptied
 	looks     Time // when leases are looked at next
 	ord, turn int
 	ready     []*mMessage // in order of enqueue
@@ -244,6 +245,11 @@ func (q *model) command(m Meta, c Command) {
 				}
 			}
 		}
+	case *Dissolve:
+		if !q.dissolved {
+			q.closeSessions(false, func(SessionKey) bool { return true })
+			q.dissolved = true
+		}
 	case *Renew:
 		q.used = q.now
 	case *RetryDelayed:
@@ -258,6 +264,10 @@ func (q *model) command(m Meta, c Command) {
 // unused is when the queue is to be deleted.
 func (q *model) unused() Time {
 	switch {
+	case q.dissolved && len(q.live()) == 0:
+		return max(q.used, 1)
+	case q.dissolved:
+		return 0
 	case slices.ContainsFunc(q.consumers, q.subscribes):
 		return 0
 	case q.consumed:
@@ -317,8 +327,21 @@ func (q *model) expire() {
 			q.remove(late)
 			q.discard(late, ReasonExpired)
 		default:
+			q.giveUp()
 			return
 		}
+	}
+}
+
+// giveUp discards what is left in a queue that is being emptied. There are no chunks.
+func (q *model) giveUp() {
+	for q.dissolved && len(q.ready)+len(q.back) > 0 {
+		q.discard(q.takeNext(), ReasonQueueDeleted)
+	}
+	for q.dissolved && len(q.delayed) > 0 {
+		m := q.firstDelayed()
+		q.remove(m)
+		q.discard(m, ReasonQueueDeleted)
 	}
 }
 
@@ -331,7 +354,11 @@ func (q *model) remove(m *mMessage) {
 
 func (q *model) discard(m *mMessage, r Reason) {
 	d := Discarded{Body: m.body, Annotations: m.notes, Reason: r, DeliveryCount: m.fails, AcquiredCount: m.acquired, At: q.now}
-	switch q.c.DeadLetter {
+	mode := q.c.DeadLetter
+	if q.dissolved && mode == DeadLetterAtMostOnce {
+		mode = DeadLetterAtLeastOnce
+	}
+	switch mode {
 	case DeadLetterAtLeastOnce:
 		q.seq++
 		d.Seq = q.seq
@@ -409,6 +436,9 @@ func (q *model) setTimer() {
 		earlier(n.deadline)
 	}
 	earlier(q.looks)
+	if q.dissolved && len(q.all()) > 0 {
+		earlier(q.now)
+	}
 	switch at := q.unused(); {
 	case at == 0 || at > q.now:
 		earlier(at)

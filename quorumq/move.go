@@ -176,5 +176,5 @@ func (d *discarded) setCause(v uint64) {
 		d.to = uint16(min(v-moveBase, math.MaxUint16))
 		return
 	}
-	d.reason = Reason(min(v, uint64(ReasonDeliveryLimit)+1))
+	d.reason = Reason(min(v, uint64(LastReason)+1))
 }

@@ -171,13 +171,7 @@ func (q *Queue) pullReturned(number uint64) held {
 func (q *Queue) takeVictim() (held, bool) {
 	switch {
 	case q.readyLen() == 0:
-		e, ok := q.firstDelayed()
-		if !ok {
-			return held{}, false
-		}
-		q.delays.due.pop()
-		d := q.takeDelayed(e.number)
-		return d.held, true
+		return q.pullDelayed()
 	case q.config.Victim == VictimHead:
 		return q.takeNext(), true
 	}
@@ -195,6 +189,17 @@ func (q *Queue) takeVictim() (held, bool) {
 		return q.pullReturned(number), true
 	}
 	return q.takeFront(int(victim.ord & (levels - 1))), true
+}
+
+// pullDelayed removes the delayed message that is due first; false if none is delayed.
+func (q *Queue) pullDelayed() (held, bool) {
+	e, ok := q.firstDelayed()
+	if !ok {
+		return held{}, false
+	}
+	q.delays.due.pop()
+	d := q.takeDelayed(e.number)
+	return d.held, true
 }
 
 // victimEntry is where a message stands in the order of victims.

@@ -28,6 +28,8 @@ type Queue struct {
 	used Time
 	// consumed tells, with Config.AutoDelete, that there was a consumer under it.
 	consumed bool
+	// dissolving: it is being emptied for its deletion.
+	dissolving bool
 
 	// timer is the newest Effects.Timer that has not come due yet.
 	timer Time
@@ -61,7 +63,7 @@ type stats struct {
 	redelivered, returned, limitHits, dedup, confirmed uint64
 	repeats, moved, removed, abandoned, abandonedBytes uint64
 	returnedFailed, gets, emptyGets, timeouts          uint64
-	discarded                                          [3][5]uint64 // by DeadLetterMode, then Reason
+	discarded                                          [3][LastReason + 1]uint64 // by DeadLetterMode, then Reason
 }
 
 // store holds the ready messages: one deque per priority level and the returned list,
@@ -188,6 +190,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyLead()
 	case *Extend:
 		q.applyExtend(c)
+	case *Dissolve:
+		q.applyDissolve()
 	case *Renew:
 		q.used = q.now
 	case *RetryDelayed:

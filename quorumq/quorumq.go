@@ -46,7 +46,11 @@ const (
 	ReasonExpired
 	ReasonMaxLen
 	ReasonDeliveryLimit
+	ReasonQueueDeleted
 )
+
+// LastReason is the highest of them.
+const LastReason = ReasonQueueDeleted
 
 // String returns the word that x-death carries (DL-32).
 func (r Reason) String() string {
@@ -59,6 +63,8 @@ func (r Reason) String() string {
 		return "maxlen"
 	case ReasonDeliveryLimit:
 		return "delivery_limit"
+	case ReasonQueueDeleted:
+		return "queue_deleted"
 	default:
 		return "unknown"
 	}

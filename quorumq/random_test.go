@@ -56,6 +56,20 @@ func TestDeepQueueAgainstModel(t *testing.T) {
 	}
 }
 
+// TestDissolveAgainstModel does the same with queues that are emptied half way.
+func TestDissolveAgainstModel(t *testing.T) {
+	seeds, n := uint64(60), 500
+	if testing.Short() {
+		seeds, n = 10, 200
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			runRandom(t, &generator{Rand: rand.New(rand.NewPCG(seed, 2)), index: 1, scale: 1, dissolveAt: n / 2}, n)
+		})
+	}
+}
+
 // figuresEvery is after how many commands the whole state is compared with the model:
 // that costs most of the time.
 const figuresEvery = 8
@@ -66,6 +80,9 @@ func runRandom(t *testing.T, g *generator, n int) {
 	g.q = q
 	for i := range n {
 		cmd := g.command()
+		if g.dissolveAt > 0 && (i == g.dissolveAt || i > g.dissolveAt && g.one(50)) {
+			cmd = &Dissolve{}
+		}
 		meta := g.meta()
 		wantReply, wantEffects := m.apply(meta, cmd)
 		want := comparable(wantReply, wantEffects)
@@ -159,12 +176,13 @@ func (q *model) figures() string {
 // generator makes random commands that mostly make sense.
 type generator struct {
 	*rand.Rand
-	q      *Queue
-	index  uint64
-	now    Time
-	epochs [3]id.Epoch
-	closed [3]uint64 // sessions below are closed, in the newest epoch mostly
-	scale  int       // 1, or how many times more messages there are
+	q          *Queue
+	index      uint64
+	now        Time
+	epochs     [3]id.Epoch
+	closed     [3]uint64 // sessions below are closed, in the newest epoch mostly
+	dissolveAt int       // number of the command that empties the queue; 0: none
+	scale      int       // 1, or how many times more messages there are
 }
 
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }

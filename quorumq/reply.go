@@ -50,6 +50,8 @@ const (
 	// CodeNotHeld: a Transact names messages that its consumer does not hold: they were settled,
 	// by an earlier try perhaps, or have returned to the queue.
 	CodeNotHeld
+	// CodeDissolving: the queue is being emptied for its deletion; it takes no consumers.
+	CodeDissolving
 )
 
 // Delivery is a message assigned to a consumer.
@@ -125,22 +127,23 @@ type Overview struct {
 	ReadyBytes, UnsettledBytes, BacklogBytes, DelayedBytes  uint64
 	Consumers, Sessions, Enqueuers                          int
 	ReadyByPriority                                         [32]uint64
-	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64       // since creation
-	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64       // Dedup: transfers answered from memory
-	Repeats                                                 uint64       // messages that a producer sent again and that were answered from memory
-	DeadLettered                                            [5]uint64    // by Reason; Dropped counts those without dead-lettering
-	Discarded                                               [3][5]uint64 // by DeadLetterMode, then Reason (DL-52)
-	Confirmed                                               uint64       // dead letters of the backlog that the forwarder settled (DL-52)
-	Moving, Moved, Removed                                  uint64       // by Move (G-13): in the backlog, gone from it, taken off
-	Abandoned, AbandonedBytes                               uint64       // dead letters dropped when at-least-once ended (DL-27)
-	ReturnedFailed                                          uint64       // of ReturnedTotal, those whose delivery failed (DEL-8)
-	Gets, EmptyGets                                         uint64       // Gets that had a message, and those that found none
-	ConsumerTimeouts                                        uint64       // deliveries that consumers had for too long (CT-2)
-	ConsumersIdle                                           int          // consumers that would take a message now
-	Full                                                    bool         // not even an empty message would be taken (LEN-7)
-	OldestReady                                             Time         // when the oldest ready message was enqueued; 0 = none
-	OldestBacklog                                           Time         // when the first message of the backlog came there; 0 = none
-	NextDelayed                                             Time         // when the first delayed message is due (DR-3); 0 = none
+	Enqueued, Refused, Settled, Expired, Dropped, Delivered uint64                    // since creation
+	Redelivered, ReturnedTotal, DeliveryLimitHits, Dedup    uint64                    // Dedup: transfers answered from memory
+	Repeats                                                 uint64                    // messages that a producer sent again and that were answered from memory
+	DeadLettered                                            [LastReason + 1]uint64    // by Reason; Dropped counts those without dead-lettering
+	Discarded                                               [3][LastReason + 1]uint64 // by DeadLetterMode, then Reason (DL-52)
+	Confirmed                                               uint64                    // dead letters of the backlog that the forwarder settled (DL-52)
+	Moving, Moved, Removed                                  uint64                    // by Move (G-13): in the backlog, gone from it, taken off
+	Abandoned, AbandonedBytes                               uint64                    // dead letters dropped when at-least-once ended (DL-27)
+	ReturnedFailed                                          uint64                    // of ReturnedTotal, those whose delivery failed (DEL-8)
+	Gets, EmptyGets                                         uint64                    // Gets that had a message, and those that found none
+	ConsumerTimeouts                                        uint64                    // deliveries that consumers had for too long (CT-2)
+	ConsumersIdle                                           int                       // consumers that would take a message now
+	Dissolving                                              bool                      // it is being emptied for its deletion
+	Full                                                    bool                      // not even an empty message would be taken (LEN-7)
+	OldestReady                                             Time                      // when the oldest ready message was enqueued; 0 = none
+	OldestBacklog                                           Time                      // when the first message of the backlog came there; 0 = none
+	NextDelayed                                             Time                      // when the first delayed message is due (DR-3); 0 = none
 	Now                                                     Time
 	Config                                                  Config
 }

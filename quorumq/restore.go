@@ -25,6 +25,7 @@ func Restore(b []byte) (*Queue, error) {
 		q.consumed = q.config.AutoDelete && r.bool()
 		r.check(q.used <= q.now, errRange)
 	}
+	q.dissolving = r.knowsEnd() && r.bool()
 	q.ordNext, q.backNext, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())
 	if r.knowsDelays() {
 		q.delays.next = r.u()
@@ -42,6 +43,8 @@ func Restore(b []byte) (*Queue, error) {
 		known = all[:countersBeforeDrops]
 	case !r.knowsGets():
 		known = all[:countersBeforeGets]
+	case !r.knowsEnd():
+		known = all[:countersBeforeEnd]
 	}
 	for _, v := range known {
 		*v = r.u()
@@ -77,6 +80,8 @@ func (r *reader) knowsDelays() bool { return r.version > snapshotWithoutDelay }
 func (r *reader) knowsDrops() bool { return r.version > snapshotWithoutDrops }
 
 func (r *reader) knowsGets() bool { return r.version > snapshotWithoutGets }
+
+func (r *reader) knowsEnd() bool { return r.version > snapshotWithoutEnd }
 
 func (r *reader) knowsMoves() bool { return r.version > snapshotWithoutMoves }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 7
+const snapshotVersion = 8
 
 // Versions that are read too.
 const (
@@ -15,6 +15,7 @@ const (
 	snapshotWithoutDelay = 4 // does not know of delayed messages
 	snapshotWithoutDrops = 5 // does not count dead letters dropped at a switch
 	snapshotWithoutGets  = 6 // counts no Gets, nor time-outs, nor failed returns
+	snapshotWithoutEnd   = 7 // knows nothing of queues that are being emptied
 )
 
 // AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
@@ -31,6 +32,7 @@ func (q *Queue) putRest(b []byte) []byte {
 	if q.config.AutoDelete {
 		b = putBool(b, q.consumed)
 	}
+	b = putBool(b, q.dissolving)
 	b = putU(putU(putU(putU(b, q.ordNext), q.backNext), uint64(q.backlogNext)), q.delays.next)
 	b = append(b, q.rota.level, q.rota.left)
 	b = putU(putU(b, q.turn), uint64(q.baseID))
@@ -45,14 +47,16 @@ func (q *Queue) putRest(b []byte) []byte {
 }
 
 // counters is the number of counters in a snapshot.
-const counters = 31
+const counters = 34
 
 // How many of them older snapshots had: those that did not know of moved messages, those
-// that did not count dropped dead letters, and those that did not count Gets.
+// that did not count dropped dead letters, those that did not count Gets, and those that did
+// not know of dead letters of deleted queues.
 const (
 	countersBeforeMoves = 23
 	countersBeforeDrops = 25
 	countersBeforeGets  = 27
+	countersBeforeEnd   = 31
 )
 
 // all returns the counters in their stored order.
@@ -67,7 +71,10 @@ func (s *stats) all() (all [counters]*uint64) {
 			n++
 		}
 	}
-	copy(all[n:], []*uint64{&s.moved, &s.removed, &s.abandoned, &s.abandonedBytes, &s.returnedFailed, &s.gets, &s.emptyGets, &s.timeouts})
+	n += copy(all[n:], []*uint64{&s.moved, &s.removed, &s.abandoned, &s.abandonedBytes, &s.returnedFailed, &s.gets, &s.emptyGets, &s.timeouts})
+	for mode := range s.discarded {
+		all[n+mode] = &s.discarded[mode][ReasonQueueDeleted]
+	}
 	return all
 }
 

@@ -8,8 +8,14 @@ const RepeatUnusedMs = 1000
 
 // unusedAt returns when the queue will have been without use for too long, or was; 0 while
 // that cannot be told (QX-1, QX-4). One that is consumed as long as it lives is without use
-// once its last consumer has gone.
+// once its last consumer has gone, and one that is being emptied once it is empty.
 func (q *Queue) unusedAt() Time {
+	if q.dissolving {
+		if q.dissolved() {
+			return max(q.used, 1)
+		}
+		return 0
+	}
 	expires := q.config.ExpiresMs > 0 && (!q.config.ExpiresIfEmpty || q.readyLen()+q.unsettled+q.delays.set.len()+q.backlog.len() == 0)
 	if !expires && !q.consumed || q.subscribed() {
 		return 0
@@ -52,7 +58,7 @@ func (q *Queue) reportUnused(c Command) {
 }
 
 // Unused tells whether the queue was without use for too long (QX-1), or has lost its last
-// consumer, at its own time: it is never ahead of that of its leader.
+// consumer, or is emptied for its deletion, at its own time: it is never ahead of that of its leader.
 func (q *Queue) Unused() bool {
 	at := q.unusedAt()
 	return at != 0 && at <= q.now

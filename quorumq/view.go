@@ -41,6 +41,7 @@ func (q *Queue) Overview() Overview {
 		EmptyGets:         s.emptyGets,
 		ConsumerTimeouts:  s.timeouts,
 		Discarded:         s.discarded,
+		Dissolving:        q.dissolving,
 		Full:              q.refuses() && q.full(0),
 		Now:               q.now,
 		Config:            q.config,

@@ -1,0 +1,44 @@
+package quorumq
+
+// applyDissolve ends all sessions and begins to empty the queue; the timer asks for
+// the chunks.
+func (q *Queue) applyDissolve() {
+	if q.dissolving {
+		return
+	}
+	q.closeSessions(false, q.sessionsOf(func(*node) bool { return true }))
+	q.dissolving = true
+}
+
+// dissolve discards up to limit messages.
+func (q *Queue) dissolve(limit int) {
+	for ; limit > 0 && q.readyLen() > 0; limit-- {
+		h := q.takeNext()
+		q.discard(&h, ReasonQueueDeleted)
+	}
+	for ; limit > 0; limit-- {
+		h, ok := q.pullDelayed()
+		if !ok {
+			return
+		}
+		q.discard(&h, ReasonQueueDeleted)
+	}
+}
+
+// remains tells whether there is something left to dissolve.
+func (q *Queue) remains() bool {
+	return q.dissolving && q.readyLen()+q.delays.set.len() > 0
+}
+
+// dissolved tells whether a queue that was to be emptied has nothing more.
+func (q *Queue) dissolved() bool {
+	return q.dissolving && q.readyLen()+q.unsettled+q.delays.set.len()+q.backlog.len() == 0
+}
+
+// checkDissolving verifies that nobody takes from a queue that is being emptied.
+func (q *Queue) checkDissolving() error {
+	if q.dissolving && (len(q.order) > 0 || q.unsettled > 0) {
+		return inv("%d sessions with %d messages in a queue that is being emptied", len(q.order), q.unsettled)
+	}
+	return nil
+}
