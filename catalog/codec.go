@@ -14,8 +14,12 @@ const (
 	commandVersion  = 1
 	replyVersion    = 1
 	replyOfConflict = 2 // of a redeclaration that differs: with the value that exists
-	snapshotVersion = 2
+	snapshotVersion = 3
 )
+
+// snapshotWithoutEnd is a version that is read too: it knows nothing of queues whose messages
+// are dead-lettered before they go.
+const snapshotWithoutEnd = 2
 
 func appendString[S ~string](b []byte, s S) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s)))
@@ -67,6 +71,7 @@ type reader struct {
 	what string // "command", "snapshot", for error texts
 	b    []byte
 	at   int
+	form byte // its version
 	err  error
 }
 
@@ -87,11 +92,11 @@ func (r *reader) size(part string) int {
 	return int(n)
 }
 
-// version reads and checks the first byte.
-func (r *reader) version(want byte) {
-	if v := r.byte("version"); r.err == nil && v != want {
+// version reads the first byte and checks that it is one of oldest to newest.
+func (r *reader) version(oldest, newest byte) {
+	if r.form = r.byte("version"); r.err == nil && (r.form < oldest || r.form > newest) {
 		r.at--
-		r.fail("version", fmt.Errorf("format version %d, this build reads version %d", v, want))
+		r.fail("version", fmt.Errorf("format version %d, this build reads version %d", r.form, newest))
 	}
 }
 

@@ -42,6 +42,7 @@ const (
 	kindDeletePolicy
 	kindPutParameter
 	kindDeleteParameter
+	kindDissolveQueue
 )
 
 // QueueType is the profile of a queue.
@@ -122,6 +123,14 @@ type Owner struct {
 // DeleteQueue removes a queue and its bindings. A missing queue is fine: Deleted
 // is false then.
 type DeleteQueue struct {
+	VHost, Name string
+	UID         id.QueueUID // 0 = whichever has the name; else it must match
+}
+
+// DissolveQueue begins the deletion of a queue that dead-letters what it holds before it
+// goes: it loses its bindings and its name leads nowhere, but stays taken until the
+// queue's leader deletes the record. A missing queue is fine: the reply has no UID then.
+type DissolveQueue struct {
 	VHost, Name string
 	UID         id.QueueUID // 0 = whichever has the name; else it must match
 }
@@ -224,6 +233,7 @@ type ForgetNode struct {
 
 func (*DeclareQueue) kind() commandKind    { return kindDeclareQueue }
 func (*DeleteQueue) kind() commandKind     { return kindDeleteQueue }
+func (*DissolveQueue) kind() commandKind   { return kindDissolveQueue }
 func (*SetQueueMembers) kind() commandKind { return kindSetQueueMembers }
 func (*DeclareExchange) kind() commandKind { return kindDeclareExchange }
 func (*DeleteExchange) kind() commandKind  { return kindDeleteExchange }

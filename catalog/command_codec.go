@@ -64,6 +64,10 @@ func (c *DeleteQueue) append(b []byte) []byte {
 	return binary.AppendUvarint(b, uint64(c.UID))
 }
 
+func (c *DissolveQueue) append(b []byte) []byte {
+	return binary.AppendUvarint(appendString(appendString(b, c.VHost), c.Name), uint64(c.UID))
+}
+
 func (c *SetQueueMembers) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(c.UID))
 	b = appendNodeIDs(b, c.Members)
@@ -124,7 +128,7 @@ func (c *ForgetNode) append(b []byte) []byte {
 // bytes.
 func DecodeCommand(b []byte) (Command, error) {
 	r := reader{what: "command", b: b}
-	r.version(commandVersion)
+	r.version(commandVersion, commandVersion)
 	cmd := r.command(commandKind(r.byte("kind")))
 	if err := r.end(); err != nil {
 		return nil, err
@@ -145,6 +149,10 @@ func (r *reader) command(kind commandKind) Command {
 		return r.declareQueue()
 	case kindDeleteQueue:
 		return &DeleteQueue{
+			VHost: r.string("vhost"), Name: r.string("name"), UID: id.QueueUID(r.uvarint("uid")),
+		}
+	case kindDissolveQueue:
+		return &DissolveQueue{
 			VHost: r.string("vhost"), Name: r.string("name"), UID: id.QueueUID(r.uvarint("uid")),
 		}
 	case kindSetQueueMembers:

@@ -75,6 +75,9 @@ func (r chance) command() catalog.Command {
 		}
 		return d
 	case 3:
+		if r.IntN(3) == 0 {
+			return &catalog.DissolveQueue{VHost: "/", Name: r.queue()}
+		}
 		return &catalog.DeleteQueue{VHost: "/", Name: r.queue()}
 	case 4:
 		return &catalog.SetQueueMembers{UID: id.FirstQueueUID + id.QueueUID(r.IntN(20)), Members: members}
@@ -271,7 +274,7 @@ func naiveRoute(v *catalog.View, exchange string, p *catalog.Publication) []id.Q
 			}
 		}
 		for _, k := range p.Keys {
-			if q, ok := v.Queue("/", k); ok && x.Name == "" {
+			if q, ok := v.Queue("/", k); ok && x.Name == "" && q.Dissolving == 0 {
 				found, uids[q.UID] = true, true
 			}
 		}

@@ -12,6 +12,13 @@ import (
 
 const argQueueType = "x-queue-type"
 
+// ArgOnDelete says what becomes of the messages of a queue that is deleted, and
+// OnDeleteDeadLetter that they are dead-lettered first.
+const (
+	ArgOnDelete        = "x-on-delete"
+	OnDeleteDeadLetter = "dead-letter"
+)
+
 // StripName removes CR and LF from the name of a queue or exchange as supplied in a
 // declare or delete (C-3). Callers do it before they make a command.
 func StripName(name string) string {
@@ -25,7 +32,7 @@ func QueueArgumentKnown(name string) bool {
 	switch name {
 	case "x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops":
 		return true
-	case argQueueType, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires", "x-expires-if-empty",
+	case argQueueType, ArgOnDelete, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires", "x-expires-if-empty",
 		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-delivery-limit",
 		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-delayed-retry-backoff", "x-delayed-retry-jitter",
 		"x-max-length-total", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
@@ -42,7 +49,9 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	if !ok {
 		return Reply{}, noVHost(c.VHost)
 	}
-	if old, exists := h.queues.get(c.Name); exists {
+	if old, exists := h.queues.get(c.Name); exists && old.Dissolving > 0 {
+		return Reply{}, old.beingDeleted()
+	} else if exists {
 		return Reply{UID: old.UID}, old.equivalent(c)
 	}
 	e := Error{Code: CodePreconditionFailed, Kind: "queue", Name: c.Name, VHost: c.VHost}
@@ -159,6 +168,10 @@ func (v *View) endLives(gone func(*QueueRecord) bool) {
 		}
 	}
 	for _, q := range ended {
+		if on, _ := q.Arguments.Get(ArgOnDelete); q.Durable && on.EqualClass(message.String(OnDeleteDeadLetter)) {
+			_, _ = v.dissolveQueue(&DissolveQueue{VHost: q.VHost, Name: q.Name, UID: q.UID})
+			continue
+		}
 		_, _ = v.deleteQueue(&DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID})
 	}
 }
@@ -216,6 +229,32 @@ func (v *View) deleteQueue(c *DeleteQueue) (Reply, *Error) {
 	v.vhosts = v.vhosts.set(c.VHost, h)
 	v.queues = v.queues.without(q.UID)
 	return Reply{UID: q.UID, Deleted: true}, nil
+}
+
+func (v *View) dissolveQueue(c *DissolveQueue) (Reply, *Error) {
+	h, ok := v.vhosts.get(c.VHost)
+	if !ok {
+		return Reply{}, noVHost(c.VHost)
+	}
+	q, ok := h.queues.get(c.Name)
+	switch {
+	case !ok || (c.UID != 0 && c.UID != q.UID):
+		return Reply{}, nil
+	case q.Dissolving > 0:
+		return Reply{UID: q.UID}, nil
+	}
+	marked := *q
+	marked.Dissolving, marked.Index = v.index, v.index
+	v.putQueue(h.unbindAllTo(ToQueue, q.Name), &marked)
+	return Reply{UID: q.UID}, nil
+}
+
+// beingDeleted is what a declare is told of a queue that goes.
+func (q *QueueRecord) beingDeleted() *Error {
+	return &Error{
+		Code: CodeResourceLocked, Kind: "queue", Name: q.Name, VHost: q.VHost, Arg: ArgOnDelete, Value: strconv.Quote(OnDeleteDeadLetter),
+		Reason: "is being deleted: its messages are dead-lettered first; wait until it is gone, choose another name, or delete it without dead-lettering",
+	}
 }
 
 // nameFits says whether the name of a new queue or exchange is short enough and text

@@ -122,7 +122,7 @@ func (x *exchange) route(h *vhost, p *Publication, w *walk) {
 	case ExchangeDirect:
 		for _, k := range p.Keys {
 			if x.rec.Name == "" { // EX-3
-				if q, ok := h.queues.get(k); ok {
+				if q, ok := h.queues.get(k); ok && q.Dissolving == 0 {
 					w.add("", target{uid: q.UID})
 				}
 				continue

@@ -206,6 +206,9 @@ func (s *script) show(out *strings.Builder) {
 		if q.Changed != 0 || q.Size != 0 {
 			fmt.Fprintf(out, "  changed at %d, size %d\n", q.Changed, q.Size)
 		}
+		if q.Dissolving > 0 {
+			fmt.Fprintf(out, "  dissolving since %d\n", q.Dissolving)
+		}
 		if g := q.Change; g != nil {
 			fmt.Fprintf(out, "  change %d: %s; cancelled=%v\n", g.ID, g, g.Cancelled)
 		}
@@ -420,6 +423,8 @@ func command(t *testing.T, tokens []token) catalog.Command {
 		}
 	case "delete-queue":
 		return &catalog.DeleteQueue{VHost: vhost, Name: word(0), UID: id.QueueUID(f.number("uid"))}
+	case "dissolve-queue":
+		return &catalog.DissolveQueue{VHost: vhost, Name: word(0), UID: id.QueueUID(f.number("uid"))}
 	case "set-members":
 		return &catalog.SetQueueMembers{
 			UID: id.QueueUID(f.number("uid")), Members: f.members(), Leader: id.NodeID(f.text("leader", "")),

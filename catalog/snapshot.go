@@ -101,6 +101,7 @@ func appendQueue(b []byte, q *QueueRecord) []byte {
 	b = binary.AppendUvarint(b, q.Index)
 	b = binary.AppendUvarint(b, uint64(q.Size))
 	b = binary.AppendUvarint(b, q.Changed)
+	b = binary.AppendUvarint(b, q.Dissolving)
 	b = appendLife(b, q.Exclusive, q.Owner, q.Durable, q.Home)
 	b = appendBool(b, q.Change != nil)
 	if g := q.Change; g != nil {
@@ -136,7 +137,7 @@ func (v *View) restoreForgotten(r *reader) {
 // Bytes that AppendSnapshot cannot have written are refused.
 func (c *Catalog) Restore(b []byte) error {
 	r := reader{what: "snapshot", b: b}
-	r.version(snapshotVersion)
+	r.version(snapshotWithoutEnd, snapshotVersion)
 	v := &View{
 		index:   r.uvarint("index"),
 		now:     r.varint("time"),
@@ -331,6 +332,9 @@ func (r *reader) queue(vhost string) *QueueRecord {
 		Index: r.uvarint("queue index"),
 	}
 	q.Size, q.Changed = r.size("queue size"), r.uvarint("queue changed")
+	if r.form > snapshotWithoutEnd {
+		q.Dissolving = r.uvarint("queue dissolving")
+	}
 	q.Owner, q.Home = r.life(q.Exclusive, q.Durable)
 	if r.bool("queue change") {
 		q.Change = &MemberChange{

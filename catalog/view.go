@@ -63,6 +63,9 @@ type QueueRecord struct {
 	// group's first configuration; later nobody may.
 	Changed uint64
 	Change  *MemberChange // what goes on; nil: nothing
+	// Dissolving is the index of the command that began the queue's deletion; 0: it is not being
+	// deleted. Nobody may use it any more, and its leader deletes it once it is empty.
+	Dissolving uint64
 }
 
 // MemberChange is a change of a queue's members that goes on.

@@ -52,7 +52,6 @@ func ResolveAs(args message.Table, absent catalog.QueueType) (Effective, error) 
 	a.delayedRetry(&e)
 	a.order(&e)
 	a.notForType(e.QueueType)
-	a.noEffectYet(&e)
 	_, strategySet := args.Get(argStrategy)
 	e.warn(strategySet)
 	if len(a.faults) > 0 {
@@ -214,16 +213,5 @@ func (a *arguments) notForType(t catalog.QueueType) {
 			}
 		}
 		a.fault(f.Name, f.Value.String(), "not for quorum queues; leave the argument out")
-	}
-}
-
-// noEffectYet warns of names that the broker's specification knows beyond the table and
-// that have no effect in this version.
-func (a *arguments) noEffectYet(e *Effective) {
-	for _, f := range a.table {
-		switch f.Name {
-		case "x-on-delete":
-			e.Warnings = append(e.Warnings, f.Name+" is stored and has no effect in this version")
-		}
 	}
 }

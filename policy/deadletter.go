@@ -24,6 +24,9 @@ const (
 	SwitchDrop  OnSwitch = "drop"
 )
 
+// onDeleteDiscard is the other value of x-on-delete.
+const onDeleteDiscard = "discard"
+
 // Values of x-dead-letter-cycle (DL-43).
 const (
 	cycleDetect = "detect"
@@ -53,6 +56,9 @@ func (a *arguments) deadLettering(e *Effective) {
 	}
 	if s, ok := a.oneOf(argCycle, cycleDetect, cycleAllow); ok {
 		e.DeadLetterCycles = s == cycleAllow
+	}
+	if s, ok := a.oneOf(catalog.ArgOnDelete, onDeleteDiscard, catalog.OnDeleteDeadLetter); ok {
+		e.DeadLetterOnDelete = s == catalog.OnDeleteDeadLetter
 	}
 	if n, ok := a.integer(argMaxHops, 1, math.MaxInt64); ok {
 		e.DeadLetterMaxHops = n

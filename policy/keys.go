@@ -3,6 +3,7 @@ package policy
 import (
 	"math"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
 
@@ -48,6 +49,7 @@ func keys() []key {
 		{"dead-letter-strategy", argStrategy, false, argumentFirst},
 		{"dead-letter-backlog-limit", argBacklogLimit, false, lowest},
 		{"dead-letter-on-switch", argOnSwitch, false, argumentFirst},
+		{"on-delete", catalog.ArgOnDelete, false, argumentFirst},
 		{"dead-letter-cycle", argCycle, false, argumentFirst},
 		{"dead-letter-max-hops", argMaxHops, false, lowest},
 		{"message-ttl", "x-message-ttl", true, lowest},

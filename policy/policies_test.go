@@ -24,7 +24,7 @@ func TestCheckPolicy(t *testing.T) {
 			"alternate-exchange", "ae", "dead-letter-exchange", "dlx", "dead-letter-routing-key", "k",
 			"dead-letter-strategy", "at-most-once", "message-ttl", 5, "max-length", 5, "max-length-bytes", 5,
 			"overflow", "drop-head", "delivery-limit", -1, "consumer-disconnected-timeout", 5,
-			"dead-letter-backlog-limit", 5, "dead-letter-on-switch", "drain", "dead-letter-cycle", "allow", "dead-letter-max-hops", 5,
+			"dead-letter-backlog-limit", 5, "dead-letter-on-switch", "drain", "on-delete", "dead-letter", "dead-letter-cycle", "allow", "dead-letter-max-hops", 5,
 			"queue-leader-locator", "balanced", "max-in-memory-length", 5, "max-in-memory-bytes", 5,
 		)}, false, nil},
 		{"PO-2: a routing key alone", catalog.Policy{Definition: definition("dead-letter-routing-key", "k")}, false, nil},

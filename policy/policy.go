@@ -91,6 +91,7 @@ type Effective struct {
 	DeadLetterBacklogLimit int64
 	DeadLetterOnSwitch     OnSwitch // "": nobody says (DL-27)
 	DeadLetterCycles       bool     // letters may go round (DL-43)
+	DeadLetterOnDelete     bool     // what a deleted queue holds is dead-lettered first
 	DeadLetterMaxHops      int64    // deaths of a message above which it goes nowhere (DL-43); 0: no limit
 
 	HasDeadLetterExchange   bool
@@ -146,6 +147,10 @@ func (e *Effective) warn(strategySet bool) {
 		e.Warnings = append(e.Warnings, fmt.Sprintf(
 			"x-dead-letter-strategy %q with x-overflow %q: works as %q; set x-overflow to %q or %q, or set %s",
 			AtLeastOnce, DropHead, AtMostOnce, RejectPublish, RejectPublishDLX, argBacklogLimit))
+	}
+	if e.DeadLetterOnDelete && !e.HasDeadLetterExchange {
+		e.Warnings = append(e.Warnings, fmt.Sprintf("%s %q without x-dead-letter-exchange: messages of a deleted queue are dropped",
+			catalog.ArgOnDelete, catalog.OnDeleteDeadLetter))
 	}
 }
 

@@ -88,7 +88,10 @@ func TestResolveAccepts(t *testing.T) {
 				e.DeadLetterStrategy, e.Overflow = policy.AtLeastOnce, policy.RejectPublish
 			},
 		},
-		"backlog limit":         {table("x-dead-letter-backlog-limit", 1), func(e *policy.Effective) { e.DeadLetterBacklogLimit = 1 }},
+		"backlog limit": {table("x-dead-letter-backlog-limit", 1), func(e *policy.Effective) { e.DeadLetterBacklogLimit = 1 }},
+		"on delete": {table("x-on-delete", "dead-letter", "x-dead-letter-exchange", "d"), func(e *policy.Effective) {
+			e.DeadLetterOnDelete, e.HasDeadLetterExchange, e.DeadLetterExchange = true, true, "d"
+		}},
 		"on switch":             {table("x-dead-letter-on-switch", "drop"), func(e *policy.Effective) { e.DeadLetterOnSwitch = policy.SwitchDrop }},
 		"cycle allow":           {table("x-dead-letter-cycle", "allow"), func(e *policy.Effective) { e.DeadLetterCycles = true }},
 		"cycle detect":          {table("x-dead-letter-cycle", "detect"), func(*policy.Effective) {}},
@@ -193,6 +196,8 @@ func TestResolveRefuses(t *testing.T) {
 		{table("x-delivery-limit", "2"), []string{"x-delivery-limit"}},
 		{table("x-delivery-limit", message.Uint64(math.MaxUint64)), []string{"x-delivery-limit"}},
 		{table("x-dead-letter-backlog-limit", 0), []string{"x-dead-letter-backlog-limit"}},
+		{table("x-on-delete", "keep"), []string{"x-on-delete"}},
+		{table("x-on-delete", 5), []string{"x-on-delete"}},
 		{table("x-dead-letter-on-switch", "keep"), []string{"x-dead-letter-on-switch"}},
 		{table("x-dead-letter-cycle", true), []string{"x-dead-letter-cycle"}},
 		{table("x-dead-letter-cycle", "forbid"), []string{"x-dead-letter-cycle"}},
@@ -262,7 +267,7 @@ func TestCatalogKnowsTheSameArguments(t *testing.T) {
 	for _, name := range []string{
 		"x-queue-type", "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires",
 		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-delivery-limit",
-		"x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops",
+		"x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops", "x-on-delete",
 		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-delayed-retry-backoff", "x-delayed-retry-jitter",
 		"x-max-length-total", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
 		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",
@@ -277,7 +282,7 @@ func TestCatalogKnowsTheSameArguments(t *testing.T) {
 			t.Errorf("%s: a nested table was accepted", name)
 		}
 	}
-	for _, name := range []string{"x-foo", "", "max-length", "x-on-delete"} {
+	for _, name := range []string{"x-foo", "", "max-length"} {
 		if catalog.QueueArgumentKnown(name) {
 			t.Errorf("%s: known to the catalog", name)
 		}
@@ -311,8 +316,12 @@ func TestWarnings(t *testing.T) {
 		"at-most-once": {
 			args: table("x-dead-letter-exchange", "", "x-overflow", "reject-publish"), strategy: policy.AtMostOnce, enabled: true,
 		},
-		"no effect yet": {
-			args: table("x-on-delete", "dead-letter"), want: []string{"x-on-delete is stored and has no effect"},
+		"Q-18: without exchange": {
+			args: table("x-on-delete", "dead-letter"), want: []string{"messages of a deleted queue are dropped"},
+		},
+		"Q-18: nothing to say": {args: table("x-on-delete", "discard")},
+		"Q-18: with an exchange": {
+			args: table("x-on-delete", "dead-letter", "x-dead-letter-exchange", ""), strategy: policy.AtMostOnce, enabled: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
