@@ -134,7 +134,7 @@ func (ch *channel) delete(m *wire.QueueDelete) error {
 	if err := ch.catchUp(m.ID()); err != nil {
 		return err
 	}
-	d, err := ch.c.s.b.DeleteQueue(ch.c.ctx, ch.c.vhost, name, m.IfUnused, m.IfEmpty)
+	d, err := ch.c.s.b.DeleteQueue(ch.c.ctx, ch.c.vhost, name, broker.Deletion{IfUnused: m.IfUnused, IfEmpty: m.IfEmpty})
 	if err != nil {
 		return faultOf(err, m.ID())
 	}

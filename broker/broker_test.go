@@ -23,7 +23,7 @@ func TestNotAttached(t *testing.T) {
 	calls := map[string]func() error{
 		"admit":   b.Admit,
 		"declare": func() error { _, err := b.DeclareQueue(ctx, DeclareQueue{VHost: "/", Name: "q"}); return err },
-		"delete":  func() error { _, err := b.DeleteQueue(ctx, "/", "q", false, false); return err },
+		"delete":  func() error { _, err := b.DeleteQueue(ctx, "/", "q", Deletion{}); return err },
 		"purge":   func() error { _, err := b.PurgeQueue(ctx, "/", "q"); return err },
 		"show":    func() error { _, err := b.GetQueue(ctx, "/", "q"); return err },
 		"list":    func() error { _, _, err := b.ListQueues(ctx, "/", 0, "", true); return err },

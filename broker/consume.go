@@ -445,7 +445,7 @@ func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 func (c *Consumer) Close() { c.c.Close() }
 
 // Finish is Close that waits until the queue knows, and until an auto-delete queue that is
-// to go with this consumer is gone; no longer than until ctx ends.
+// to go with this consumer is gone, or dead-letters its messages; no longer than until ctx ends.
 func (c *Consumer) Finish(ctx context.Context) {
 	closed := make(chan struct{})
 	c.c.CloseThen(func() { close(closed) })
@@ -460,7 +460,7 @@ func (c *Consumer) Finish(ctx context.Context) {
 	cl := c.b.cluster.Load()
 	for cl != nil && ctx.Err() == nil {
 		changed := cl.ViewChanged()
-		if _, there := cl.View().QueueByUID(c.c.Queue()); !there {
+		if r, there := cl.View().QueueByUID(c.c.Queue()); !there || r.Dissolving > 0 {
 			return
 		}
 		if s, err := cl.QueueStatus(ctx, c.c.Queue()); err != nil || s.Overview.Consumers > 0 {

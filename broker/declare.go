@@ -138,13 +138,18 @@ func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *Decl
 		return Declared{}, err
 	}
 	rec, err := lookUp(c.View(), d.VHost, d.Name)
+	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if err == nil {
 		err = b.permitOwner(ctx, rec)
+	}
+	if err == nil && rec.Dissolving > 0 {
+		about.Class, about.Reason = NotFound, dissolvingReason
+		err = &about
 	}
 	if err != nil {
 		return Declared{}, err
 	}
-	return b.declared(ctx, c, Declared{Name: d.Name, UID: uint64(rec.UID)}, Error{VHost: d.VHost, Kind: "queue", Name: d.Name})
+	return b.declared(ctx, c, Declared{Name: d.Name, UID: uint64(rec.UID)}, about)
 }
 
 // checkNew finds what is in force for a queue that is to be made, and whether the caller

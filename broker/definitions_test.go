@@ -55,7 +55,7 @@ func TestImportAtStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := broker.WithIdentity(t.Context(), chief)
-	if _, err := c.Broker(0).DeleteQueue(ctx, "shop", "q1", false, false); err != nil {
+	if _, err := c.Broker(0).DeleteQueue(ctx, "shop", "q1", broker.Deletion{}); err != nil {
 		t.Fatal(err)
 	}
 	c.Kill(1)

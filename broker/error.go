@@ -122,6 +122,8 @@ func classify(err error, about Error) error {
 		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, err.Error()
 	case errors.Is(err, cluster.ErrNoSuchQueue):
 		about.Class, about.Reason = NotFound, "does not exist; declare it first"
+	case errors.Is(err, cluster.ErrDissolving):
+		about.Class, about.Reason = NotFound, dissolvingReason
 	case errors.Is(err, cluster.ErrExclusive): // CO-2
 		about.Class = AccessRefused
 		about.Reason = "has consumers or an exclusive one; consume without exclusive, or end the other consumers first"

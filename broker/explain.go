@@ -200,7 +200,7 @@ func (b *Broker) mortal(
 	if d.Reason != "" {
 		if left.Reason = reasonOf(d.Reason); left.Reason == 0 {
 			about.Class, about.Arg, about.Value = PreconditionFailed, "reason", quoted(d.Reason)
-			about.Reason = "want rejected, expired, maxlen or delivery_limit"
+			about.Reason = "want rejected, expired, maxlen, delivery_limit or queue_deleted"
 			return nil, left, &about
 		}
 	}
@@ -237,7 +237,7 @@ func (b *Broker) mortal(
 }
 
 func reasonOf(word string) quorumq.Reason {
-	for r := quorumq.ReasonRejected; r <= quorumq.ReasonDeliveryLimit; r++ {
+	for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 		if r.String() == word {
 			return r
 		}
@@ -255,7 +255,7 @@ func (b *Broker) deadLetterSettings(v *catalog.View, rec *catalog.QueueRecord) D
 	out.Warnings = e.Warnings
 	user, operator := b.policies.Queue(v, rec)
 	for _, s := range policy.Sources(rec.Arguments, user, operator) {
-		if strings.HasPrefix(s.Arg, "x-dead-letter-") || s.Arg == "x-overflow" {
+		if strings.HasPrefix(s.Arg, "x-dead-letter-") || s.Arg == "x-overflow" || s.Arg == catalog.ArgOnDelete {
 			out.Settings = append(out.Settings, s)
 		}
 	}

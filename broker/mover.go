@@ -146,7 +146,7 @@ func (m *mover) stays(p *cluster.PeekedMessage) (string, error) {
 	v := m.c.View()
 	switch m.to.Kind {
 	case quorumq.ToOrigin:
-		if _, ok := v.Queue(m.vhost, p.OriginQueue); !ok {
+		if q, ok := v.Queue(m.vhost, p.OriginQueue); !ok || q.Dissolving > 0 {
 			return fmt.Sprintf("queue %q does not exist", p.OriginQueue), nil
 		}
 	case quorumq.ToOriginExchange:

@@ -64,6 +64,8 @@ func (o *owners) follow(v *catalog.View) {
 		switch {
 		case is == nil:
 			delete(o.exclusive, was.UID)
+		case is.Dissolving > 0:
+			delete(o.exclusive, is.UID)
 		case is.Exclusive:
 			o.exclusive[is.UID] = is
 		}
@@ -119,7 +121,11 @@ func (o *owners) remove(ctx context.Context, queues []*catalog.QueueRecord) {
 		slots <- struct{}{}
 		work.Go(func() {
 			defer func() { <-slots }()
-			_, err := o.c.ProposeCatalog(ctx, &catalog.DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID})
+			var remove catalog.Command = &catalog.DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
+			if q.Durable && o.b.Dissolves(o.seen, q) {
+				remove = &catalog.DissolveQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
+			}
+			_, err := o.c.ProposeCatalog(ctx, remove)
 			switch {
 			case err == nil:
 				o.b.log.Info("exclusive queue deleted: its connection has ended", "queue", q.UID.String(), "name", q.Name, "vhost", q.VHost)

@@ -3,9 +3,11 @@ package broker
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -52,11 +54,32 @@ func lookUp(v *catalog.View, vhost, name string) (*catalog.QueueRecord, error) {
 // Deleted tells what was lost with a queue.
 type Deleted struct {
 	Ready, Unsettled, Delayed, Backlog uint64
+	// Dissolving: nothing is lost; its messages are still being dead-lettered, then it goes.
+	Dissolving bool
 }
 
-// DeleteQueue removes a queue; a missing one is fine. With ifUnused it must have no
-// consumer, with ifEmpty no message in any state.
-func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, ifUnused, ifEmpty bool) (Deleted, error) {
+// Deletion says how a queue is deleted.
+type Deletion struct {
+	IfUnused bool // refuse while it has a consumer
+	IfEmpty  bool // refuse while it has a message in any state
+	Discard  bool // drop its messages, also if it would dead-letter them first
+}
+
+// dissolveWait is how long DeleteQueue waits for the dead letters of the queue to arrive.
+const dissolveWait = 2 * time.Second
+
+const dissolvingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
+
+// Dissolves tells whether what a queue holds is dead-lettered before it is deleted;
+// for cluster.Config.Dissolves.
+func (b *Broker) Dissolves(v *catalog.View, q *catalog.QueueRecord) bool {
+	e := b.effective(v, q)
+	return e.DeadLetterOnDelete && e.HasDeadLetterExchange
+}
+
+// DeleteQueue removes a queue; a missing one is fine. One that dead-letters its messages
+// first may take longer than the call.
+func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deletion) (Deleted, error) {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return Deleted{}, err
@@ -82,25 +105,49 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, ifUnused, 
 	case err == nil:
 		o := &s.Overview
 		gone = Deleted{Ready: o.Ready, Unsettled: o.Unsettled, Delayed: o.Delayed, Backlog: o.Backlog}
-		if err := deletable(o, ifUnused, ifEmpty, about); err != nil {
+		if err := deletable(o, how, about); err != nil {
 			return Deleted{}, err
 		}
-	case ifUnused || ifEmpty:
+	case how.IfUnused || how.IfEmpty:
 		// Without a leader nobody knows; without conditions the queue goes all the same.
 		return Deleted{}, translate(err, about)
 	}
-	_, err = c.ProposeCatalog(ctx, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
-	return gone, translate(err, about)
+	if how.Discard || rec.Dissolving == 0 && !b.Dissolves(c.View(), rec) {
+		_, err = c.ProposeCatalog(ctx, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
+		return gone, translate(err, about)
+	}
+	if _, err = c.ProposeCatalog(ctx, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
+		return gone, translate(err, about)
+	}
+	gone.Dissolving = b.awaitDissolved(ctx, c, rec.UID)
+	return gone, nil
 }
 
-func deletable(o *quorumq.Overview, ifUnused, ifEmpty bool, about Error) error {
+// awaitDissolved waits a moment for the end of a queue, and tells whether it is still there.
+func (b *Broker) awaitDissolved(ctx context.Context, c *cluster.Cluster, uid id.QueueUID) bool {
+	ctx, cancel := context.WithTimeout(ctx, dissolveWait)
+	defer cancel()
+	for {
+		changed := c.ViewChanged()
+		if _, there := c.View().QueueByUID(uid); !there {
+			return false
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return true
+		}
+	}
+}
+
+func deletable(o *quorumq.Overview, how Deletion, about Error) error {
 	about.Class, about.State, about.Value = PreconditionFailed, true, "true"
 	messages := o.Ready + o.Unsettled + o.Delayed + o.Backlog
 	switch {
-	case ifUnused && o.Consumers > 0:
+	case how.IfUnused && o.Consumers > 0:
 		about.Arg = "if_unused"
 		about.Reason = "in use by " + strconv.Itoa(o.Consumers) + " consumers; end them first"
-	case ifEmpty && messages > 0:
+	case how.IfEmpty && messages > 0:
 		about.Arg = "if_empty"
 		about.Reason = "holds " + strconv.FormatUint(messages, 10) + " messages (ready " + strconv.FormatUint(o.Ready, 10) +
 			", unacknowledged " + strconv.FormatUint(o.Unsettled, 10) + ", delayed " + strconv.FormatUint(o.Delayed, 10) +

@@ -17,6 +17,7 @@ import (
 
 // The states of a queue (ST-1).
 const (
+	StateDeleting = "deleting" // its messages are dead-lettered before it goes
 	StateRunning  = "running"  // it has a leader
 	StateMinority = "minority" // fewer than a majority of its members run
 	StateDown     = "down"     // none of its members runs
@@ -149,6 +150,9 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 		return
 	}
 	q.State, q.Leader = StateRunning, string(s.Leader)
+	if rec.Dissolving > 0 {
+		q.State = StateDeleting
+	}
 	q.Online = nodeNames(s.Online)
 	if len(s.Members) > 0 {
 		q.Members = nodeNames(s.Members)
@@ -207,7 +211,7 @@ func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 	}
 	s.OldestMessageAgeMs, s.OldestBacklogAgeMs = age(o, o.OldestReady, now), age(o, o.OldestBacklog, now)
 	s.Discarded = discardedOf(o)
-	for r := quorumq.ReasonRejected; r <= quorumq.ReasonDeliveryLimit; r++ {
+	for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 		if n := o.DeadLettered[r]; n > 0 {
 			s.DeadLettered[r.String()] = n
 		}
@@ -217,7 +221,7 @@ func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 
 func discardedOf(o *quorumq.Overview) (out []Discarded) {
 	for mode, strategy := range [...]string{"disabled", "at_most_once", "at_least_once"} {
-		for r := quorumq.ReasonRejected; r <= quorumq.ReasonDeliveryLimit; r++ {
+		for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 			if n := o.Discarded[mode][r]; n > 0 {
 				out = append(out, Discarded{Reason: r.String(), Strategy: strategy, Count: n})
 			}

@@ -126,7 +126,7 @@ func propertiesFromProto(p *brokerv1.Properties) Properties {
 // Death is one way in which a message left a queue, and how often (DL-30).
 type Death struct {
 	Queue       string
-	Reason      string // rejected, expired, maxlen or delivery_limit
+	Reason      string // rejected, expired, maxlen, delivery_limit or queue_deleted
 	Count       uint64
 	First, Last time.Time
 	Exchange    string

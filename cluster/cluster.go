@@ -53,6 +53,9 @@ type Config struct {
 	// Degraded says why the dead-lettering of a queue is weaker than its settings ask for, ""
 	// if it is not (DL-20); nil: nobody knows. It must be a pure function of its arguments.
 	Degraded func(v *catalog.View, q *catalog.QueueRecord) string
+	// Dissolves tells whether the messages of a queue that is to be deleted are dead-lettered
+	// first. nil: never.
+	Dissolves func(v *catalog.View, q *catalog.QueueRecord) bool
 	// GroupSize tells how many members a queue should have, if no operator has chosen
 	// (RE-4); nil: as many as it has. It must be a pure function of its argument.
 	GroupSize func(v *catalog.View, q *catalog.QueueRecord) int
@@ -107,6 +110,8 @@ var (
 	ErrUnknownOutcome = errors.New("cluster: outcome unknown")
 	// ErrNoSuchQueue: the queue is not, or no longer, in the catalog.
 	ErrNoSuchQueue = errors.New("cluster: no such queue")
+	// ErrDissolving: the queue is being deleted and dead-letters its messages first.
+	ErrDissolving = errors.New("cluster: queue is being deleted")
 	// ErrRefused: a length limit refused the message (LEN-4).
 	ErrRefused = errors.New("cluster: refused by the queue's length limit")
 	// ErrExclusive: another consumer has or bars exclusive access (CO-2).

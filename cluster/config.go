@@ -141,6 +141,9 @@ func (c Config) withDefaults() Config {
 	if c.Degraded == nil {
 		c.Degraded = func(*catalog.View, *catalog.QueueRecord) string { return "" }
 	}
+	if c.Dissolves == nil {
+		c.Dissolves = func(*catalog.View, *catalog.QueueRecord) bool { return false }
+	}
 	if c.Leaders == nil {
 		c.Leaders = noLeaders{}
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -48,7 +49,7 @@ type ConsumerConfig struct {
 	// the queue (CT-3). A change of leader may swallow it. It must not block.
 	Revoked func(quorumq.MsgIDRange)
 	// Ended tells, once and last, that the consumer is gone without Close: the queue was
-	// deleted (ErrNoSuchQueue), or cancelled (ErrConsumerGone).
+	// deleted (ErrNoSuchQueue), is being deleted (ErrDissolving), or cancelled (ErrConsumerGone).
 	Ended func(error)
 }
 
@@ -111,9 +112,9 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 		book: session.NewConsumer(key, 0),
 	}
 	q.mu.Lock()
-	if q.ended != nil {
-		defer q.mu.Unlock()
-		return nil, q.ended
+	if err := cmp.Or(q.ended, q.leaves); err != nil {
+		q.mu.Unlock()
+		return nil, err
 	}
 	q.consumers[key.Session] = c
 	q.mu.Unlock()
@@ -121,6 +122,9 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) (*Consumer, err
 		Consumer: key, Prefetch: cfg.Prefetch, Credit: cfg.Credit, Limit: cfg.Limit,
 		AutoAck: cfg.AutoAck, Priority: cfg.Priority, Exclusive: cfg.Exclusive, HasTimeout: cfg.HasTimeout, TimeoutMs: cfg.TimeoutMs,
 	}, op{opens: c})
+	if err == nil && r.Code == quorumq.CodeDissolving {
+		err = fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, ErrDissolving)
+	}
 	if err == nil && r.Code == quorumq.CodeExclusive {
 		err = fmt.Errorf("queue %s: %w: another consumer is exclusive, or this one asks to be and is not alone", q.uid, ErrExclusive)
 	}

@@ -93,6 +93,8 @@ func eventOf(cmd catalog.Command, r catalog.Reply, before *catalog.View) (event.
 		return made(event.QueueCreated, "", c.VHost, c.Name)
 	case *catalog.DeleteQueue:
 		return gone(event.QueueDeleted, c.VHost, c.Name)
+	case *catalog.DissolveQueue:
+		return ofDissolve(r.UID, before)
 	case *catalog.SetQueueMembers:
 		return ofQueue(event.QueueChanged, c.UID, before, "")
 	case *catalog.SettleMemberChange:
@@ -127,6 +129,14 @@ func ofQueue(k event.Kind, uid id.QueueUID, before *catalog.View, detail string)
 		return event.Event{}, false
 	}
 	return event.Event{Kind: k, VHost: q.VHost, Name: q.Name, Detail: detail}, true
+}
+
+// ofDissolve tells that a queue began to go, not of a repeat.
+func ofDissolve(uid id.QueueUID, before *catalog.View) (event.Event, bool) {
+	if q, ok := before.QueueByUID(uid); !ok || q.Dissolving > 0 {
+		return event.Event{}, false
+	}
+	return ofQueue(event.QueueDeleting, uid, before, "")
 }
 
 // ofChange tells of members that came and went.

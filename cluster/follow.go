@@ -66,7 +66,7 @@ func (h *host) compare(v *catalog.View) {
 			wanted--
 		}
 		if is == nil {
-			h.c.gateway.queueGone(was.UID)
+			h.c.gateway.queueGone(was)
 			h.toDrop[was.UID] = struct{}{}
 			delete(h.todo, was.UID)
 			h.noteChanging(was.UID, false)
@@ -75,11 +75,14 @@ func (h *host) compare(v *catalog.View) {
 		if is.Holds(self) {
 			wanted++
 		}
+		if is.Dissolving > 0 && (was == nil || was.Dissolving == 0) {
+			h.c.gateway.queueDissolves(is.UID)
+		}
 		h.todo[is.UID] = struct{}{}
 		change = is.Change != nil || change
 		h.noteChanging(is.UID, is.Change != nil)
 		if q := h.queue(is.UID); q != nil {
-			q.box.post(q.configure)
+			q.box.post(q.heedRecord)
 		} else if a := h.sleeper(is.UID); a != nil && was == nil && is.Change == nil {
 			h.remember(is.UID, a) // of before the start
 		} else if a != nil {

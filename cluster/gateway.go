@@ -297,14 +297,22 @@ func (g *gateway) leaderChanged(uid id.QueueUID, leader id.NodeID) {
 }
 
 // queueGone ends a queue that the catalog has no more.
-func (g *gateway) queueGone(uid id.QueueUID) {
+func (g *gateway) queueGone(r *catalog.QueueRecord) {
 	g.mu.Lock()
-	q, ok := g.queues[uid]
-	delete(g.queues, uid)
-	delete(g.young, uid)
+	q, ok := g.queues[r.UID]
+	delete(g.queues, r.UID)
+	delete(g.young, r.UID)
 	g.mu.Unlock()
 	if ok {
-		q.end(fmt.Errorf("%w: %s was deleted", ErrNoSuchQueue, uid))
+		q.end(fmt.Errorf("%w: %s was deleted", ErrNoSuchQueue, r.UID), r.Dissolving > 0)
+	}
+}
+
+// queueDissolves ends the consumers of a queue that is being deleted. What was published
+// before still goes there and is dead-lettered.
+func (g *gateway) queueDissolves(uid id.QueueUID) {
+	if q, ok := g.known(uid); ok {
+		q.dissolves()
 	}
 }
 
@@ -340,6 +348,6 @@ func (g *gateway) close() {
 	g.queues = map[id.QueueUID]*Queue{}
 	g.mu.Unlock()
 	for _, q := range qs {
-		q.end(fmt.Errorf("%w: queue %s", ErrClosed, q.uid))
+		q.end(fmt.Errorf("%w: queue %s", ErrClosed, q.uid), false)
 	}
 }

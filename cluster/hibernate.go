@@ -98,7 +98,7 @@ func (q *hosted) rests(after time.Duration) *nodev1.RestingGroup {
 		return nil
 	}
 	r, exists := q.h.c.View().QueueByUID(q.uid)
-	if !exists || r.Change != nil {
+	if !exists || r.Change != nil || r.Dissolving > 0 {
 		return nil
 	}
 	for _, m := range r.Members {

@@ -174,7 +174,7 @@ func (q *hosted) Leading(leading bool, term uint64) {
 		q.h.c.cfg.Leaders.Leading(l)
 		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.c.cfg.Node)})
 		q.h.c.changes.wake()
-		q.configure()
+		q.heedRecord()
 		q.checkNodes()
 	})
 }
@@ -234,8 +234,30 @@ func (q *hosted) expire() {
 	})
 }
 
-// configure puts in force what the view says, if it is something else: when the
-// queue begins to be led and when its record, or a policy, changes. Workers only.
+// heedRecord does what the queue's record asks for: when the queue begins to be led and when
+// the record, or a policy, changes. Workers only.
+func (q *hosted) heedRecord() {
+	q.configure()
+	q.dissolve()
+}
+
+// dissolve lets a queue that is being deleted empty itself, once in each term: the rest
+// is its own to do. Workers only.
+func (q *hosted) dissolve() {
+	l := q.led.Load()
+	r, ok := q.h.c.views.view.Load().QueueByUID(q.uid)
+	if l == nil || !ok || r.Dissolving == 0 || l.emptied {
+		return
+	}
+	l.emptied = true
+	q.propose(&quorumq.Dissolve{}, func(err error) {
+		if err != nil {
+			q.again(func() { l.emptied = false; q.dissolve() })
+		}
+	})
+}
+
+// configure puts in force what the view says, if it is something else. Workers only.
 func (q *hosted) configure() {
 	l := q.led.Load()
 	if l == nil {

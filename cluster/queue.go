@@ -41,6 +41,7 @@ type Queue struct {
 	mu      sync.Mutex
 	running bool
 	ended   error // set once: the queue is gone or the node stops
+	leaves  error // why there are no consumers any more: the queue is being deleted
 	inbox   inbox
 	room    chan struct{} // closed when the window has room again
 	waiters int           // calls of Enqueue that may wait for room
@@ -128,6 +129,9 @@ func newQueue(g *gateway, uid id.QueueUID) *Queue {
 			WindowMessages: math.MaxInt, WindowBytes: math.MaxInt64,
 		}),
 		consumers: map[uint64]*Consumer{},
+	}
+	if r, ok := g.c.View().QueueByUID(uid); ok && r.Dissolving > 0 {
+		q.dissolves()
 	}
 	q.alarm.ring = func() { q.event(func(i *inbox) { i.tick = true }) }
 	return q
@@ -548,9 +552,27 @@ func (q *Queue) busyLocked() bool {
 	return false
 }
 
-// end answers everything with err, for good.
-func (q *Queue) end(err error) {
+// dissolves ends the consumers; what they have decided before goes first. What they hold the
+// queue takes back by itself.
+func (q *Queue) dissolves() {
 	var t turn
+	q.mu.Lock()
+	q.leaves = fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, ErrDissolving)
+	for _, c := range q.consumers {
+		c.end(q.leaves, &t)
+	}
+	q.mu.Unlock()
+	t.flush()
+}
+
+// end answers everything with err, for good. Of a queue that dissolved, publishes that are
+// not answered may have been dead-lettered, or come too late for that: nobody knows.
+func (q *Queue) end(err error, dissolved bool) {
+	var t turn
+	unanswered := err
+	if dissolved {
+		unanswered = fmt.Errorf("queue %s: %w: it was deleted meanwhile", q.uid, ErrUnknownOutcome)
+	}
 	q.mu.Lock()
 	if q.ended != nil {
 		q.mu.Unlock()
@@ -560,9 +582,9 @@ func (q *Queue) end(err error) {
 	in := q.inbox
 	q.inbox = inbox{}
 	for i := range in.published {
-		q.confirmLocked(in.published[i].token, err, &t)
+		q.confirmLocked(in.published[i].token, unanswered, &t)
 	}
-	q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, err, &t) })
+	q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, unanswered, &t) })
 	q.ops.add(in.ops)
 	q.ops.end(err, &t)
 	for _, c := range q.consumers {

@@ -65,7 +65,8 @@ func (u *unused) run(ctx context.Context, remove func(context.Context, id.QueueU
 }
 
 // deleteUnused deletes a queue that is led here and still unused: meanwhile it may have been
-// used, or declared anew (QX-2).
+// used, or declared anew (QX-2). One whose messages are to be dead-lettered first is emptied,
+// and asks again when it is.
 func (h *host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	q := h.queue(uid)
 	r, exists := h.c.View().QueueByUID(uid)
@@ -77,10 +78,17 @@ func (h *host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	if !still {
 		return
 	}
-	_, err := h.c.ProposeCatalog(ctx, &catalog.DeleteQueue{VHost: r.VHost, Name: r.Name, UID: uid})
-	if err != nil {
+	var remove catalog.Command = &catalog.DeleteQueue{VHost: r.VHost, Name: r.Name, UID: uid}
+	text := "unused queue deleted"
+	switch {
+	case r.Dissolving > 0:
+		text = "emptied queue deleted"
+	case h.c.cfg.Dissolves(h.c.View(), r):
+		remove, text = &catalog.DissolveQueue{VHost: r.VHost, Name: r.Name, UID: uid}, "unused queue is emptied for its deletion"
+	}
+	if _, err := h.c.ProposeCatalog(ctx, remove); err != nil {
 		h.c.log.Warn("an unused queue is not deleted yet", "queue", uid.String(), "name", r.Name, "vhost", r.VHost, "error", err)
 		return
 	}
-	h.c.log.Info("unused queue deleted", "queue", uid.String(), "name", r.Name, "vhost", r.VHost)
+	h.c.log.Info(text, "queue", uid.String(), "name", r.Name, "vhost", r.VHost)
 }

@@ -54,6 +54,11 @@ func (k *desk) toQueue(name string) {
 		k.way.text = fmt.Sprintf("queue %q, where messages are moved to, does not exist; declare it", name)
 		return
 	}
+	if q.Dissolving > 0 {
+		k.way.cause, k.way.key = CauseNoQueue, name
+		k.way.text = fmt.Sprintf("queue %q, where messages are moved to, is being deleted; declare it again when it is gone", name)
+		return
+	}
 	k.way.targets = append(k.way.targets, q.UID)
 }
 

@@ -35,11 +35,13 @@ func (a *adminServer) DeclareQueue(ctx context.Context, req *brokerv1.DeclareQue
 
 // DeleteQueue removes a queue and its messages.
 func (a *adminServer) DeleteQueue(ctx context.Context, req *brokerv1.DeleteQueueRequest) (*brokerv1.DeleteQueueResponse, error) {
-	d, err := a.b.DeleteQueue(ctx, vhostOf(req.GetVhost()), req.GetName(), req.GetIfUnused(), req.GetIfEmpty())
+	d, err := a.b.DeleteQueue(ctx, vhostOf(req.GetVhost()), req.GetName(), broker.Deletion{
+		IfUnused: req.GetIfUnused(), IfEmpty: req.GetIfEmpty(), Discard: req.GetDiscard(),
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &brokerv1.DeleteQueueResponse{Ready: d.Ready, Unsettled: d.Unsettled, Backlog: d.Backlog, Delayed: d.Delayed}, nil
+	return &brokerv1.DeleteQueueResponse{Ready: d.Ready, Unsettled: d.Unsettled, Backlog: d.Backlog, Delayed: d.Delayed, Dissolving: d.Dissolving}, nil
 }
 
 // RetryDelayed makes delayed messages ready at once.

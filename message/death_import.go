@@ -48,7 +48,7 @@ func (d *Death) fromTable(t Table) bool {
 	d.Exchange, ok[2] = text("exchange")
 	v, _ := t.Get("count")
 	n, isCount := v.AsInt()
-	if ok != [3]bool{true, true, true} || !isCount || n < 1 || !slices.Contains([]string{"rejected", "expired", "maxlen", "delivery_limit"}, d.Reason) {
+	if ok != [3]bool{true, true, true} || !isCount || n < 1 || !slices.Contains([]string{"rejected", "expired", "maxlen", "delivery_limit", "queue_deleted"}, d.Reason) {
 		return false
 	}
 	d.Count = uint64(n)

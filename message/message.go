@@ -130,7 +130,7 @@ func (m *Message) Present() Presence {
 // Death is one entry of the list of deaths (DL-30, DL-31, DL-33).
 type Death struct {
 	Queue  string
-	Reason string // rejected, expired, maxlen or delivery_limit (DL-1)
+	Reason string // rejected, expired, maxlen, delivery_limit or queue_deleted (DL-1)
 	Count  uint64
 	// FirstTimeMs and LastTimeMs are the times of the first and the latest death of
 	// this queue and reason.

@@ -18,6 +18,7 @@ type Kind string
 const (
 	QueueCreated        Kind = "queue_created"
 	QueueDeleted        Kind = "queue_deleted"
+	QueueDeleting       Kind = "queue_deleting" // its messages are dead-lettered first
 	QueueChanged        Kind = "queue_changed"
 	MemberAdded         Kind = "member_added"
 	MemberRemoved       Kind = "member_removed"
@@ -45,7 +46,7 @@ const (
 // Kinds returns all kinds but Missed.
 func Kinds() []Kind {
 	return []Kind{
-		QueueCreated, QueueDeleted, QueueChanged, MemberAdded, MemberRemoved, ExchangeCreated, ExchangeDeleted, BindingCreated,
+		QueueCreated, QueueDeleting, QueueDeleted, QueueChanged, MemberAdded, MemberRemoved, ExchangeCreated, ExchangeDeleted, BindingCreated,
 		BindingDeleted, PolicyCreated, PolicyChanged, PolicyDeleted, VHostCreated, VHostChanged, VHostDeleted, LeaderChanged,
 		QueueFull, QueueNotFull, DeadLetterBlocked, DeadLetterUnblocked, ConsumerTimeout, DegradedStrategy,
 	}

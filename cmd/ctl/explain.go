@@ -75,7 +75,7 @@ func newExplainDeadLetter(s *session) *cobra.Command {
 	}
 	cmd.Flags().Uint64Var(&r.Number, "number", 0, "of a message in the queue, as peek shows it; default: any message")
 	cmd.Flags().StringVar(&part, "part", part, "where the message is: ready, unsettled, backlog or delayed")
-	cmd.Flags().StringVar(&r.Reason, "reason", "", "rejected (default), expired, maxlen or delivery_limit")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "rejected (default), expired, maxlen, delivery_limit or queue_deleted")
 	cmd.Flags().StringArrayVarP(&r.RoutingKeys, "routing-key", "k", nil, "keys of the message, without --number; default: the queue's name")
 	return cmd
 }

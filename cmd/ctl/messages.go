@@ -31,7 +31,7 @@ func (f *filterOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.MessageIDs, "id", nil, "messages with these message ids")
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "name=value that must be among the headers, or a name alone; repeatable")
 	cmd.Flags().StringVar(&f.DeathQueue, "death-queue", "", "messages that died in this queue")
-	cmd.Flags().StringVar(&f.DeathReason, "death-reason", "", "messages that died for this reason: rejected, expired, maxlen or delivery_limit")
+	cmd.Flags().StringVar(&f.DeathReason, "death-reason", "", "messages that died for this reason: rejected, expired, maxlen, delivery_limit or queue_deleted")
 	cmd.Flags().StringVar(&f.DeathExchange, "death-exchange", "", "messages that had come through this exchange when they died")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -140,8 +141,11 @@ func waitingLines(s *brokerv1.QueueStats) (lines []string) {
 
 func newQueueDelete(s *session) *cobra.Command {
 	r := &brokerv1.DeleteQueueRequest{}
+	var noWait bool
 	cmd := &cobra.Command{
 		Use: "delete QUEUE", Short: "Remove a queue and its messages", Args: exactArgs("QUEUE"),
+		Long: "Remove a queue and its messages. With x-on-delete = dead-letter these are dead-lettered first: the command shows how\n" +
+			"far that is, and ends when the queue is gone. Interrupted, or with --no-wait, it goes on without it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r.Vhost, r.Name = s.vhost, args[0]
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
@@ -149,15 +153,67 @@ func newQueueDelete(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				row := []string{fmt.Sprint(out.GetReady()), fmt.Sprint(out.GetUnsettled()), fmt.Sprint(out.GetDelayed()), fmt.Sprint(out.GetBacklog())}
-				return s.printRows(cmd.OutOrStdout(), []string{"ready", "unacked", "delayed", "backlog"}, [][]string{row}, []proto.Message{out})
+				if out.GetDissolving() && !noWait {
+					gone, err := s.awaitGone(cmd.Context(), c, r.GetVhost(), r.GetName(), cmd.ErrOrStderr())
+					if err != nil {
+						return err
+					}
+					out.Dissolving = !gone
+				}
+				row := []string{
+					fmt.Sprint(out.GetReady()), fmt.Sprint(out.GetUnsettled()), fmt.Sprint(out.GetDelayed()), fmt.Sprint(out.GetBacklog()),
+					fmt.Sprint(!out.GetDissolving()),
+				}
+				return s.printRows(cmd.OutOrStdout(), []string{"ready", "unacked", "delayed", "backlog", "gone"}, [][]string{row}, []proto.Message{out})
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&r.IfUnused, "if-unused", false, "refuse while there are consumers")
 	cmd.Flags().BoolVar(&r.IfEmpty, "if-empty", false, "refuse while there are messages")
+	cmd.Flags().BoolVar(&r.Discard, "discard", false, "drop its messages at once, also if x-on-delete says to dead-letter them")
+	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for messages that are dead-lettered first")
 	return s.dryRun(cmd, s.queueLoss)
 }
+
+// deletePoll is the time between two looks at a queue that is being deleted.
+const deletePoll = 500 * time.Millisecond
+
+// awaitGone shows how far the deletion of a queue is until it is gone; false if the user has
+// enough of it before.
+func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name string, progress io.Writer) (bool, error) {
+	told := ""
+	for {
+		one, cancel := context.WithTimeout(ctx, s.timeout)
+		q, err := c.GetQueue(one, vhost, name)
+		cancel()
+		switch {
+		case client.ClassOf(err) == client.NotFound || err == nil && q.GetState() != stateDeleting && q.GetStats() != nil:
+			return true, nil // gone, or made anew meanwhile
+		case ctx.Err() != nil:
+			printf(progress, "the queue goes on to be deleted: see quoratectl queue show %s\n", name)
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		n := q.GetStats()
+		line := fmt.Sprintf("deleting: %d messages left, %d of them wait to be dead-lettered",
+			n.GetMessagesReady()+n.GetMessagesDelayed()+n.GetMessagesDlx(), n.GetMessagesDlx())
+		if why := n.GetLastDeadLetterError(); why != "" {
+			line += ": " + why
+		}
+		if line != told {
+			printf(progress, "%s\n", line)
+			told = line
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(deletePoll):
+		}
+	}
+}
+
+// stateDeleting is the state of a queue whose messages are dead-lettered before it goes.
+const stateDeleting = "deleting"
 
 func newQueuePurge(s *session) *cobra.Command {
 	return s.dryRun(&cobra.Command{

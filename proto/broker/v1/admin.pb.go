@@ -335,7 +335,9 @@ type DeleteQueueRequest struct {
 	// IfUnused refuses while there are consumers.
 	IfUnused bool `protobuf:"varint,3,opt,name=if_unused,json=ifUnused,proto3" json:"if_unused,omitempty"`
 	// IfEmpty refuses while there is any message in any state.
-	IfEmpty       bool `protobuf:"varint,4,opt,name=if_empty,json=ifEmpty,proto3" json:"if_empty,omitempty"`
+	IfEmpty bool `protobuf:"varint,4,opt,name=if_empty,json=ifEmpty,proto3" json:"if_empty,omitempty"`
+	// Discard drops the queue's messages, also if it would dead-letter them first, or is about to.
+	Discard       bool `protobuf:"varint,5,opt,name=discard,proto3" json:"discard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,13 +400,23 @@ func (x *DeleteQueueRequest) GetIfEmpty() bool {
 	return false
 }
 
-// DeleteQueueResponse tells what was lost with the queue.
+func (x *DeleteQueueRequest) GetDiscard() bool {
+	if x != nil {
+		return x.Discard
+	}
+	return false
+}
+
+// DeleteQueueResponse tells what was lost with the queue, or is dead-lettered before it goes.
 type DeleteQueueResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ready         uint64                 `protobuf:"varint,1,opt,name=ready,proto3" json:"ready,omitempty"`
-	Unsettled     uint64                 `protobuf:"varint,2,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
-	Backlog       uint64                 `protobuf:"varint,3,opt,name=backlog,proto3" json:"backlog,omitempty"`
-	Delayed       uint64                 `protobuf:"varint,4,opt,name=delayed,proto3" json:"delayed,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Ready     uint64                 `protobuf:"varint,1,opt,name=ready,proto3" json:"ready,omitempty"`
+	Unsettled uint64                 `protobuf:"varint,2,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
+	Backlog   uint64                 `protobuf:"varint,3,opt,name=backlog,proto3" json:"backlog,omitempty"`
+	Delayed   uint64                 `protobuf:"varint,4,opt,name=delayed,proto3" json:"delayed,omitempty"`
+	// Dissolving says that nothing is lost: the queue's messages are still being dead-lettered, and
+	// it goes when they have arrived.
+	Dissolving    bool `protobuf:"varint,5,opt,name=dissolving,proto3" json:"dissolving,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,6 +477,13 @@ func (x *DeleteQueueResponse) GetDelayed() uint64 {
 		return x.Delayed
 	}
 	return 0
+}
+
+func (x *DeleteQueueResponse) GetDissolving() bool {
+	if x != nil {
+		return x.Dissolving
+	}
+	return false
 }
 
 // RetryDelayedRequest names the queue.
@@ -4223,17 +4242,21 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x03uid\x18\x03 \x01(\x04R\x03uid\x12#\n" +
 	"\rmessage_count\x18\x04 \x01(\x04R\fmessageCount\x12%\n" +
 	"\x0econsumer_count\x18\x05 \x01(\rR\rconsumerCount\x12\x1a\n" +
-	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"v\n" +
+	"\bwarnings\x18\x06 \x03(\tR\bwarnings\"\x90\x01\n" +
 	"\x12DeleteQueueRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
 	"\tif_unused\x18\x03 \x01(\bR\bifUnused\x12\x19\n" +
-	"\bif_empty\x18\x04 \x01(\bR\aifEmpty\"}\n" +
+	"\bif_empty\x18\x04 \x01(\bR\aifEmpty\x12\x18\n" +
+	"\adiscard\x18\x05 \x01(\bR\adiscard\"\x9d\x01\n" +
 	"\x13DeleteQueueResponse\x12\x14\n" +
 	"\x05ready\x18\x01 \x01(\x04R\x05ready\x12\x1c\n" +
 	"\tunsettled\x18\x02 \x01(\x04R\tunsettled\x12\x18\n" +
 	"\abacklog\x18\x03 \x01(\x04R\abacklog\x12\x18\n" +
-	"\adelayed\x18\x04 \x01(\x04R\adelayed\"U\n" +
+	"\adelayed\x18\x04 \x01(\x04R\adelayed\x12\x1e\n" +
+	"\n" +
+	"dissolving\x18\x05 \x01(\bR\n" +
+	"dissolving\"U\n" +
 	"\x13RetryDelayedRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
