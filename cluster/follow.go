@@ -66,7 +66,10 @@ func (h *host) compare(v *catalog.View) {
 			wanted--
 		}
 		if is == nil {
-			h.c.gateway.queueGone(was)
+			if h.c.cfg.Dissolves(h.seen, was) {
+				h.c.gateway.queueDissolves(was.UID) // it may have begun and ended since
+			}
+			h.c.gateway.queueGone(was.UID)
 			h.toDrop[was.UID] = struct{}{}
 			delete(h.todo, was.UID)
 			h.noteChanging(was.UID, false)

@@ -297,14 +297,14 @@ func (g *gateway) leaderChanged(uid id.QueueUID, leader id.NodeID) {
 }
 
 // queueGone ends a queue that the catalog has no more.
-func (g *gateway) queueGone(r *catalog.QueueRecord) {
+func (g *gateway) queueGone(uid id.QueueUID) {
 	g.mu.Lock()
-	q, ok := g.queues[r.UID]
-	delete(g.queues, r.UID)
-	delete(g.young, r.UID)
+	q, ok := g.queues[uid]
+	delete(g.queues, uid)
+	delete(g.young, uid)
 	g.mu.Unlock()
 	if ok {
-		q.end(fmt.Errorf("%w: %s was deleted", ErrNoSuchQueue, r.UID), r.Dissolving > 0)
+		q.end(fmt.Errorf("%w: %s was deleted", ErrNoSuchQueue, uid))
 	}
 }
 
@@ -348,6 +348,6 @@ func (g *gateway) close() {
 	g.queues = map[id.QueueUID]*Queue{}
 	g.mu.Unlock()
 	for _, q := range qs {
-		q.end(fmt.Errorf("%w: queue %s", ErrClosed, q.uid), false)
+		q.end(fmt.Errorf("%w: queue %s", ErrClosed, q.uid))
 	}
 }

@@ -567,18 +567,18 @@ func (q *Queue) dissolves() {
 
 // end answers everything with err, for good. Of a queue that dissolved, publishes that are
 // not answered may have been dead-lettered, or come too late for that: nobody knows.
-func (q *Queue) end(err error, dissolved bool) {
+func (q *Queue) end(err error) {
 	var t turn
-	unanswered := err
-	if dissolved {
-		unanswered = fmt.Errorf("queue %s: %w: it was deleted meanwhile", q.uid, ErrUnknownOutcome)
-	}
 	q.mu.Lock()
 	if q.ended != nil {
 		q.mu.Unlock()
 		return
 	}
 	q.ended = err
+	unanswered := err
+	if q.leaves != nil {
+		unanswered = fmt.Errorf("queue %s: %w: it was deleted meanwhile", q.uid, ErrUnknownOutcome)
+	}
 	in := q.inbox
 	q.inbox = inbox{}
 	for i := range in.published {
