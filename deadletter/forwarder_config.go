@@ -21,7 +21,7 @@ const (
 	MaxPrefetch     = 10_000
 	// DefaultWindowBytes is up to where the default window may hold more than
 	// DefaultPrefetch messages, but no more than DefaultMaxWindow. Half of it goes at a time.
-	DefaultWindowBytes = 1 << 20
+	DefaultWindowBytes = 512 << 10
 	DefaultMaxWindow   = 2048
 
 	DefaultMinBackoff = 100 * time.Millisecond
@@ -35,7 +35,7 @@ const (
 type Config struct {
 	// Prefetch is how many messages of one source queue may be in memory with their
 	// bodies (DL-22), at most 10,000; 0: 32, and more up to 2048 while their bodies have
-	// less than 1 MiB together.
+	// less than 512 KiB together.
 	Prefetch int
 	// MinBackoff and MaxBackoff bound the wait before the next attempt, when no event
 	// comes first (DL-24); 0: 100 ms and 5 s.

@@ -19,7 +19,7 @@ const (
 
 // settleGather is how long letters that all targets have wait for others, to be settled with
 // them.
-const settleGather = 20 * time.Millisecond
+const settleGather = 50 * time.Millisecond
 
 // maxFullBackoff bounds the wait before a full target is asked again: nobody tells the
 // forwarder that it has room, and asking costs one letter.

@@ -138,7 +138,7 @@ func TestForwarderBatches(t *testing.T) {
 
 // DL-22: unless it is set, the window holds many small letters, and few large ones.
 func TestForwarderDefaultWindow(t *testing.T) {
-	for size, want := range map[int]int{10: DefaultMaxWindow / 2, 10_000: 51, 200_000: 2} {
+	for size, want := range map[int]int{10: DefaultMaxWindow / 2, 10_000: 25, 200_000: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, 1)
 			source, target := w.declare("source", atLeastOnce), w.declare("target", nil)

@@ -47,10 +47,17 @@ func (e *expiries[T]) pop() {
 	n := len(e.heap) - 1
 	last := e.heap[n]
 	e.heap = e.heap[:n]
+	if c := cap(e.heap); c > roomyHeap && n < c/8 {
+		// What a million messages left behind is not kept for the few that come next.
+		e.heap = append(make([]T, 0, c/4), e.heap...)
+	}
 	if n > 0 {
 		e.sink(0, last)
 	}
 }
+
+// roomyHeap is how many entries a heap may have room for, however few it has.
+const roomyHeap = 1 << 14
 
 // sink puts v at i or below.
 func (e *expiries[T]) sink(i int, v T) {
