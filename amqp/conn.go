@@ -122,6 +122,7 @@ func (c *conn) serve() error {
 	}
 	c.s.counters.opened.Add(1)
 	c.opened()
+	c.endIfGone() // since it was let in
 	c.log.Info("a client connected", "user", c.user(), "vhost", c.vhost, "name", c.client.name)
 	defer c.end()
 	for {

@@ -167,6 +167,7 @@ func (s *Server) Serve(l net.Listener) error {
 		<-s.stopping
 		_ = l.Close()
 	}()
+	s.running.Go(s.endGone)
 	for {
 		nc, err := l.Accept()
 		switch {

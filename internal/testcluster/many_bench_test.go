@@ -130,13 +130,10 @@ func (m *many) importAll(doc []byte) {
 	m.Helper()
 	for range 10 {
 		s, err := m.client.ImportDefinitions(m.Context(), doc, nil, func([]*brokerv1.ImportedObject, int) {})
-		if err != nil {
-			m.Fatal(err)
-		}
-		if s.GetFailed()+s.GetDifferent()+s.GetRefused() == 0 {
+		if err == nil && s.GetFailed()+s.GetDifferent()+s.GetRefused() == 0 {
 			return
 		}
-		m.Log(s)
+		m.Log(s, err)
 	}
 	m.Fatal("ten imports were not enough")
 }
@@ -235,7 +232,7 @@ func (m *many) settled(name, policy string) error {
 	}
 	got, err := m.c.Broker(node).GetQueue(broker.WithIdentity(m.Context(), broker.Itself()), "/", name)
 	if err == nil && (got.Policy != policy || got.Stats == nil || got.SettingsPending) {
-		err = fmt.Errorf("%s: policy %q, want %q, pending: %v", name, got.Policy, policy, got.SettingsPending)
+		err = fmt.Errorf("%s: policy %q, want %q, figures: %v, pending: %v, online: %v", name, got.Policy, policy, got.Stats != nil, got.SettingsPending, got.Online)
 	}
 	return err
 }

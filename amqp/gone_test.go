@@ -1,0 +1,54 @@
+package amqp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// VH-2: whoever is connected to a vhost that is deleted, or as a user who is, is told so and cut
+// off; others stay.
+func TestConnectionsOfWhatIsDeletedEnd(t *testing.T) {
+	t.Parallel()
+	c := testcluster.Start(t, 1)
+	b := c.Broker(0)
+	admin := broker.WithIdentity(t.Context(), broker.Itself())
+	must := func(_ bool, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, vhost := range []string{"kept", "short"} {
+		must(b.PutVHost(admin, broker.VHost{Name: vhost, VHostLimits: broker.VHostLimits{MaxConnections: broker.Unlimited, MaxQueues: broker.Unlimited}}))
+		for _, user := range []string{"anna", "bert"} {
+			must(b.PutUser(admin, broker.PutUser{Name: user, Password: "secret"}))
+			must(b.SetPermission(admin, broker.Permission{User: user, VHost: vhost, Configure: ".*", Write: ".*", Read: ".*"}))
+		}
+	}
+	enter := func(user, vhost string) *peer {
+		t.Helper()
+		p := dial(t, c.AMQP(0))
+		p.start()
+		p.send(0, &wire.ConnectionStartOK{Mechanism: "PLAIN", Response: "\x00" + user + "\x00secret"})
+		want[*wire.ConnectionTune](p)
+		p.send(0, &wire.ConnectionTuneOK{})
+		p.send(0, &wire.ConnectionOpen{VirtualHost: vhost})
+		want[*wire.ConnectionOpenOK](p)
+		return p
+	}
+	stays, ofVHost, ofUser := enter("anna", "kept"), enter("anna", "short"), enter("bert", "kept")
+	must(b.DeleteVHost(admin, "short"))
+	if text := ofVHost.closed(wire.ConnectionForced, 0); !strings.Contains(text, "vhost 'short' was deleted") {
+		t.Error(text)
+	}
+	must(b.DeleteUser(admin, "bert"))
+	if text := ofUser.closed(wire.ConnectionForced, 0); !strings.Contains(text, "user 'bert' was deleted") {
+		t.Error(text)
+	}
+	stays.send(1, &wire.ChannelOpen{})
+	want[*wire.ChannelOpenOK](stays)
+}
