@@ -74,6 +74,10 @@ test-bench: ## builds and tests the bench module
 cases: build ## the numbered black-box cases, a line each
 	@$(GO) test -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' $(TESTFLAGS) ./internal/cases | $(GO) run ./internal/cases/report
 
+.PHONY: cases-amqp
+cases-amqp: build ## the same cases through an AMQP client, as far as AMQP has a form for them
+	@QUORATE_CASES_OVER=amqp $(GO) test -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' $(TESTFLAGS) ./internal/cases | $(GO) run ./internal/cases/report
+
 ##@ Deeper checks
 
 .PHONY: conformance

@@ -106,7 +106,7 @@ func TestT332(t *testing.T) {
 	k.publish(q, numbers(1, 5)...)
 	k.same("backlog", k.stats(q).GetMessagesDlx(), 3)
 	_, err := k.try(q, "6")
-	k.refused(err)
+	k.rejected(err, "")
 	k.bind(x, d, "")
 	k.same("dead letters", k.bodies(d, 3), numbers(1, 3))
 	k.eventually("the backlog is empty", func() error {

@@ -222,7 +222,7 @@ func TestT035(t *testing.T) {
 	k.same("deleted", r.GetReady(), 0)
 	_, err = k.client.PurgeQueue(k.ctx, "", q)
 	e := k.refusal("purge", err, client.NotFound)
-	k.same("name in the error", e.Name, q)
+	k.named(e, q)
 	_, err = k.client.Consume(k.ctx, client.ConsumeConfig{Queue: q})
 	k.class("consume", err, client.NotFound)
 	_, err = k.client.Get(k.ctx, "", q, true)

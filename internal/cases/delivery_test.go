@@ -193,13 +193,12 @@ func TestT154(t *testing.T) {
 	k := begin(t, "messages of a consumer that is gone return at once, as failed")
 	q := k.queue("q", nil)
 	k.publish(q, numbers(1, 3)...)
-	other, err := client.Dial(k.ctx, client.Config{Addresses: k.cluster.Addresses()})
-	k.must(err)
+	other, hangUp := k.another()
 	s, err := other.Consume(k.ctx, client.ConsumeConfig{Queue: q})
 	k.must(err)
 	k.receive(s, 3)
 	gone := time.Now()
-	other.Close() // the connection ends under the consumer
+	hangUp() // the connection ends under the consumer
 	m := k.get(q, false)
 	k.same("counts", []uint32{m.DeliveryCount, m.AcquiredCount}, []uint32{1, 1})
 	if took := time.Since(gone); took > 2*time.Second {

@@ -80,7 +80,7 @@ func (w *watch) await(kind, name string) *brokerv1.Event {
 func TestT305(t *testing.T) {
 	k := begin(t, "what is made, changed and deleted is told as events, once")
 	v := k.vhost(client.Vhost{})
-	w := k.watch(k.client, v)
+	w := k.watch(k.client.Client, v)
 	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Vhost: v, Name: "q"})
 	k.must(err)
 	_, err = k.admin.DeclareExchange(k.ctx, &brokerv1.DeclareExchangeRequest{Vhost: v, Name: "x", Type: "fanout"})

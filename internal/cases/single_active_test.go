@@ -10,7 +10,7 @@ import (
 var single = args{"x-single-active-consumer": true}
 
 // activity waits until a consumer is told what it is.
-func (k *kase) activity(what string, s *client.Consumer, want client.Activity) {
+func (k *kase) activity(what string, s *consumer, want client.Activity) {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.ctx, soon)
 	defer cancel()

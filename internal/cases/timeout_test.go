@@ -78,7 +78,7 @@ func timedOutActive(t *testing.T) {
 	q := k.queue("q", args{"x-single-active-consumer": true, "x-consumer-timeout": 500})
 	k.publish(q, "m")
 	a, b := k.consume(q, 1), k.consume(q, 1)
-	late := []*client.Delivery{k.receive(a, 1)[0], k.receive(b, 1)[0]}
+	late := []*delivery{k.receive(a, 1)[0], k.receive(b, 1)[0]}
 	k.eventually("both timed out", func() error {
 		if !late[0].Revoked() || !late[1].Revoked() {
 			return errNotYet

@@ -38,6 +38,8 @@ type world struct {
 	admin   brokerv1.AdminClient
 	broker  brokerv1.BrokerClient
 	err     error
+
+	overAMQP sync.Map // names of cases that called over AMQP
 }
 
 var shared world
@@ -108,7 +110,8 @@ func (w *world) start() error {
 type kase struct {
 	*testing.T
 	*world
-	ctx context.Context
+	client protocol
+	ctx    context.Context
 }
 
 // begin names the case and gets the cluster. Cases that hurt the cluster do not run
@@ -136,7 +139,7 @@ func alone(t *testing.T, title string) *kase {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), caseTimeout)
 	t.Cleanup(cancel)
-	return &kase{T: t, world: &shared, ctx: ctx}
+	return &kase{T: t, world: &shared, client: newProtocol(t, &shared), ctx: ctx}
 }
 
 // name returns a name that only this case has.
@@ -332,7 +335,7 @@ func (k *kase) empty(queue string) {
 	}
 }
 
-func (k *kase) consume(queue string, prefetch uint32, more ...func(*client.ConsumeConfig)) *client.Consumer {
+func (k *kase) consume(queue string, prefetch uint32, more ...func(*client.ConsumeConfig)) *consumer {
 	k.Helper()
 	c := client.ConsumeConfig{Queue: queue, Prefetch: prefetch}
 	for _, f := range more {
@@ -345,9 +348,9 @@ func (k *kase) consume(queue string, prefetch uint32, more ...func(*client.Consu
 }
 
 // receive takes n deliveries.
-func (k *kase) receive(s *client.Consumer, n int) []*client.Delivery {
+func (k *kase) receive(s *consumer, n int) []*delivery {
 	k.Helper()
-	out := make([]*client.Delivery, 0, n)
+	out := make([]*delivery, 0, n)
 	for range n {
 		d, err := s.Receive(k.ctx)
 		if err != nil {
@@ -359,7 +362,7 @@ func (k *kase) receive(s *client.Consumer, n int) []*client.Delivery {
 }
 
 // nothing fails if a consumer gets a delivery within the time in which things show.
-func (k *kase) nothing(s *client.Consumer) {
+func (k *kase) nothing(s *consumer) {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.ctx, stays)
 	defer cancel()
@@ -368,7 +371,7 @@ func (k *kase) nothing(s *client.Consumer) {
 	}
 }
 
-func deliveredBodies(in []*client.Delivery) []string {
+func deliveredBodies(in []*delivery) []string {
 	out := make([]string, 0, len(in))
 	for _, d := range in {
 		out = append(out, string(d.Body))
