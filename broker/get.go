@@ -51,6 +51,11 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 	if err != nil {
 		return err
 	}
+	if t.OfStream() {
+		about.Class, about.Arg = PreconditionFailed, "settle_token"
+		about.Reason = "is that of a Consume stream; settle its deliveries there, or publish with it"
+		return &about
+	}
 	d, err := decision(o, failed, annotations, delay, about)
 	if err != nil {
 		return err

@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
+	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -11,12 +13,18 @@ import (
 // MaxOutputs bounds the messages that one decision publishes.
 const MaxOutputs = 1000
 
-// SettleAndPublish acknowledges a message that Get took, and publishes others in its place,
-// in the vhost of its queue: both, or neither (G-22). The outputs are checked as publishes
-// are. They are then with the queue, and reach each of their targets once; one that is routed
-// nowhere waits until it is, unless it is mandatory.
-func (b *Broker) SettleAndPublish(ctx context.Context, token string, sender *Sender, outputs []Publish) error {
+// SettleAndPublish acknowledges a message that Get took, or with the token of a Consumer those
+// of its deliveries that ids names, and publishes others in their place, in the vhost of the
+// queue: all, or nothing (G-22). The outputs are checked as publishes are. They are then with the
+// queue, and reach each of their targets once; one that is routed nowhere waits until it is,
+// unless it is mandatory. A refusal because the messages are not held any more names the argument
+// settle_token.
+func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint64, sender *Sender, outputs []Publish) error {
 	c, t, about, err := b.tokenToSettle(ctx, token)
+	if err != nil {
+		return err
+	}
+	held, err := heldBy(&t, ids, about)
 	if err != nil {
 		return err
 	}
@@ -38,12 +46,56 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, sender *Sen
 		made[i] = quorumq.Output{Exchange: o.Exchange, Size: uint32(len(o.Body))} // D-5
 		bodies[i] = message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
 	}
-	if err := c.Transact(ctx, t, made, bodies); err != nil {
+	if err := c.Transact(ctx, t, held, made, bodies); err != nil {
+		if errors.Is(err, cluster.ErrNotHeld) || errors.Is(err, cluster.ErrConsumerGone) {
+			about.Arg = "settle_token"
+		}
 		return translate(err, about)
 	}
 	b.counters.published.Add(uint64(len(outputs)))
 	b.counters.confirmed.Add(uint64(len(outputs)))
 	return nil
+}
+
+// SettleToken names the consumer for SettleAndPublish on any node; "" with auto-ack.
+func (c *Consumer) SettleToken() string {
+	if c.autoAck {
+		return ""
+	}
+	return encodeToken(c.c.Token())
+}
+
+// heldBy returns the ids as ranges, in their order. The token of one Get has none.
+func heldBy(t *cluster.ConsumerToken, ids []uint64, about Error) ([]quorumq.MsgIDRange, error) {
+	about.Class, about.Arg = PreconditionFailed, "delivery_ids"
+	switch {
+	case !t.OfStream() && len(ids) > 0:
+		about.Reason = "are of a Consume stream, the settle token is of one Get; leave them out"
+		return nil, &about
+	case !t.OfStream():
+		return nil, nil
+	case len(ids) == 0:
+		about.Reason = "are missing: name the deliveries of the stream that are settled"
+		return nil, &about
+	case len(ids) > MaxSettlementIDs:
+		about.Value = strconv.Itoa(len(ids))
+		about.Reason = "one decision settles at most " + strconv.Itoa(MaxSettlementIDs) + " messages"
+		return nil, &about
+	}
+	var held []quorumq.MsgIDRange
+	for _, n := range ids {
+		m := quorumq.MsgID(n)
+		switch last := len(held) - 1; {
+		case n == 0 || n > maxDeliveryID:
+			about.Value, about.Reason = strconv.FormatUint(n, 10), "is no delivery of the stream"
+			return nil, &about
+		case last >= 0 && held[last].Last+1 == m:
+			held[last].Last = m
+		default:
+			held = append(held, quorumq.MsgIDRange{First: m, Last: m})
+		}
+	}
+	return held, nil
 }
 
 // prepareOutput is prepare for a message that a queue's forwarder publishes.

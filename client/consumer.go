@@ -54,6 +54,7 @@ type Consumer struct {
 
 	mu         sync.Mutex
 	stream     uint64 // number of the current stream; 0: none
+	token      string // names the current stream's deliveries, with their ids
 	lastStream uint64
 	unsettled  map[uint64]bool // ids of the current stream
 	decided    []decided       // not sent yet, in order

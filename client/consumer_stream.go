@@ -100,7 +100,7 @@ func (s *Consumer) open(ctx context.Context, n *node, opened *bool) error {
 		return fmt.Errorf("client: broker began a consumer of queue %q with %T", s.cfg.Queue, first.GetKind())
 	}
 	*opened = true
-	number := s.attach()
+	number := s.attach(first.GetOpened().GetSettleToken())
 	select {
 	case s.opened <- nil:
 	default:
@@ -117,11 +117,11 @@ func (s *Consumer) open(ctx context.Context, n *node, opened *bool) error {
 }
 
 // attach begins a stream: nothing is unsettled, earlier deliveries are stale.
-func (s *Consumer) attach() uint64 {
+func (s *Consumer) attach(token string) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lastStream++
-	s.stream = s.lastStream
+	s.stream, s.token = s.lastStream, token
 	s.unsettled, s.decided, s.wantFlush = map[uint64]bool{}, nil, false
 	s.revoked, s.extend = map[uint64]bool{}, nil
 	return s.stream

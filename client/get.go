@@ -49,18 +49,11 @@ func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 // leave open what happened. Either way the message comes again if and only if nothing was
 // published.
 func (c *Client) SettleAndPublish(ctx context.Context, token string, outputs ...Message) error {
-	r := &brokerv1.SettleAndPublishRequest{SettleToken: token}
-	for i := range outputs {
-		if err := c.checkSize(&outputs[i]); err != nil {
-			return err
-		}
-		p, err := outputs[i].proto()
-		if err != nil {
-			return err
-		}
-		r.Outputs = append(r.Outputs, p)
+	r, err := c.transaction(token, outputs)
+	if err != nil {
+		return err
 	}
-	err := c.try(ctx, func(ctx context.Context, n *node) error {
+	err = c.try(ctx, func(ctx context.Context, n *node) error {
 		_, err := n.joint.SettleAndPublish(ctx, r)
 		return err
 	})

@@ -10,11 +10,35 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// ConsumerToken names a consumer's hold on a message from any node (AM-8).
+// ConsumerToken names a consumer's hold on a message from any node (AM-8). That of a consumer
+// which has many names them all: MsgID then is what its client's numbers begin above.
 type ConsumerToken struct {
 	Queue    id.QueueUID
 	Consumer quorumq.ConsumerKey
 	MsgID    quorumq.MsgID
+}
+
+// Token names all that the client's consumer holds, for Transact.
+func (c *Consumer) Token() ConsumerToken {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	return ConsumerToken{Queue: c.q.uid, Consumer: c.key, MsgID: c.base}
+}
+
+// OfStream tells that the token is a consumer's with many messages, not that of one Get.
+func (t *ConsumerToken) OfStream() bool { return t.Consumer.Tag != 0 }
+
+// ranges returns what a token names: one message or, of a consumer with many, those with the
+// client's numbers in held.
+func (t *ConsumerToken) ranges(held []quorumq.MsgIDRange) []quorumq.MsgIDRange {
+	if !t.OfStream() {
+		return []quorumq.MsgIDRange{{First: t.MsgID, Last: t.MsgID}}
+	}
+	out := make([]quorumq.MsgIDRange, len(held))
+	for i, r := range held {
+		out[i] = quorumq.MsgIDRange{First: r.First + t.MsgID, Last: r.Last + t.MsgID}
+	}
+	return out
 }
 
 // Get takes one message, nil if none is ready, and tells how many are left. Unless
@@ -120,10 +144,11 @@ func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	return err
 }
 
-// Transact settles a message that Get took on whatever node, and hands outputs with their
-// stored forms to its queue for publishing: both, or neither (G-22). ErrConsumerGone or
-// ErrNotHeld: nothing was done, or an earlier try did it. ErrUnknownOutcome: nobody knows.
-func (c *Cluster) Transact(ctx context.Context, t ConsumerToken, outputs []quorumq.Output, bodies [][]byte) error {
+// Transact settles a message that Get took on whatever node, or messages of another consumer by
+// its client's numbers, and hands outputs with their stored forms to their queue for publishing:
+// all, or nothing (G-22). ErrConsumerGone or ErrNotHeld: nothing was done, or an earlier try did
+// it. ErrUnknownOutcome: nobody knows.
+func (c *Cluster) Transact(ctx context.Context, t ConsumerToken, held []quorumq.MsgIDRange, outputs []quorumq.Output, bodies [][]byte) error {
 	q, err := c.Queue(t.Queue)
 	if err != nil {
 		return err
@@ -132,7 +157,7 @@ func (c *Cluster) Transact(ctx context.Context, t ConsumerToken, outputs []quoru
 		return err
 	}
 	r, _, err := q.do(ctx, &quorumq.Transact{
-		Consumer: t.Consumer, Ranges: []quorumq.MsgIDRange{{First: t.MsgID, Last: t.MsgID}}, Outputs: outputs,
+		Consumer: t.Consumer, Ranges: t.ranges(held), Outputs: outputs,
 	}, op{bodies: bodies, repeat: once})
 	if err != nil {
 		return err

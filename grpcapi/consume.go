@@ -55,7 +55,7 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	if tag == "" {
 		tag = "quorate-" + strconv.FormatUint(x.s.tags.Add(1), 10)
 	}
-	opened := &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Opened{Opened: &brokerv1.ConsumeOpened{Tag: tag}}}
+	opened := &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Opened{Opened: &brokerv1.ConsumeOpened{Tag: tag, SettleToken: c.SettleToken()}}}
 	if err := stream.Send(opened); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ type transactionsServer struct {
 	b *broker.Broker
 }
 
-// SettleAndPublish acknowledges a message and publishes others, both or neither (G-22).
+// SettleAndPublish acknowledges messages and publishes others, both or neither (G-22).
 func (s *transactionsServer) SettleAndPublish(ctx context.Context, req *brokerv1.SettleAndPublishRequest) (*brokerv1.SettleAndPublishResponse, error) {
 	sender, err := s.b.NewSender(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *transactionsServer) SettleAndPublish(ctx context.Context, req *brokerv1
 			return nil, err
 		}
 	}
-	if err := s.b.SettleAndPublish(ctx, req.GetSettleToken(), sender, outputs); err != nil {
+	if err := s.b.SettleAndPublish(ctx, req.GetSettleToken(), req.GetDeliveryIds(), sender, outputs); err != nil {
 		return nil, err
 	}
 	return &brokerv1.SettleAndPublishResponse{}, nil

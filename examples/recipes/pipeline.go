@@ -3,7 +3,6 @@ package recipes
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/quorate/quorate/client"
 )
@@ -17,33 +16,23 @@ func Pipeline(ctx context.Context, c *client.Client, say Say) error {
 	if err := publish(ctx, c, numbered("orders.in", n)...); err != nil {
 		return err
 	}
-	for {
-		order, err := c.Get(ctx, "", "orders.in", false)
-		if err != nil {
-			return err
+	stop, err := work(ctx, c, "orders.in", func(order *client.Delivery) error {
+		err := order.SettleAndPublish(ctx, client.Message{RoutingKey: "invoices", Body: order.Body})
+		if errors.Is(err, client.ErrStale) {
+			return nil // an earlier try did it, or the order comes again
 		}
-		if order == nil {
-			break
-		}
-		if err := invoice(ctx, c, order); err != nil {
-			return err
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	if err := collect(ctx, c, "invoices", n, func(int, *client.Delivery) error { return nil }); err != nil {
+	err = collect(ctx, c, "invoices", n, func(int, *client.Delivery) error { return nil })
+	if err == nil {
+		err = emptied(ctx, c, "orders.in")
+	}
+	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
 	say("%d orders became one invoice each", n)
-	return emptied(ctx, c, "orders.in")
-}
-
-// invoice settles an order and publishes its invoice: both, or neither.
-func invoice(ctx context.Context, c *client.Client, order *client.Taken) error {
-	err := c.SettleAndPublish(ctx, order.Token, client.Message{RoutingKey: "invoices", Body: order.Body})
-	var e *client.Error
-	switch {
-	case errors.As(err, &e) && e.Class == client.Unavailable:
-		return fmt.Errorf("order %s: it is open what happened; it comes again if nothing did: %w", order.Body, err)
-	default:
-		return err
-	}
+	return nil
 }

@@ -21,6 +21,7 @@ type transaction struct {
 
 	tries, flight int   // flight: number of the try under way; 0: none
 	until         int64 // when that is given up, ms
+	answers       int   // of the queue
 	told          quorumq.ReplyCode
 	over          bool // it is answered, or given up
 }
@@ -102,7 +103,7 @@ func (t *transaction) try() {
 				t.flight = 0
 			}
 			if a.err == ok && !t.over {
-				t.told = a.reply.Code
+				t.answers, t.told = t.answers+1, a.reply.Code
 				t.answered()
 			}
 		})
@@ -124,15 +125,19 @@ func (t *transaction) answered() {
 	t.end()
 }
 
-// end lets the gateway know that its client has decided; of what the queue has settled that
-// takes nothing.
+// end lets the gateway know that its client has decided, or gives back what may still be its own;
+// of what the queue has settled that takes nothing, and returns nothing.
 func (t *transaction) end() {
 	t.over = true
 	if c := t.c; c.joint == t {
 		c.joint = nil
 		if c.node >= 0 && c.key == t.key {
 			for _, r := range t.ranges {
-				c.book.Settle(r)
+				if t.answers > 0 && t.told == quorumq.CodeOK {
+					c.book.Settle(r)
+				} else {
+					c.book.Return(r, false, nil, quorumq.Delay{})
+				}
 			}
 		}
 	}

@@ -2149,8 +2149,10 @@ func (*ConsumeResponse_Revoked) isConsumeResponse_Kind() {}
 
 // ConsumeOpened says that the consumer is registered with the queue's leader.
 type ConsumeOpened struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tag           string                 `protobuf:"bytes,1,opt,name=tag,proto3" json:"tag,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tag   string                 `protobuf:"bytes,1,opt,name=tag,proto3" json:"tag,omitempty"`
+	// SettleToken names the consumer for Transactions.SettleAndPublish; empty with auto-ack.
+	SettleToken   string `protobuf:"bytes,2,opt,name=settle_token,json=settleToken,proto3" json:"settle_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2188,6 +2190,13 @@ func (*ConsumeOpened) Descriptor() ([]byte, []int) {
 func (x *ConsumeOpened) GetTag() string {
 	if x != nil {
 		return x.Tag
+	}
+	return ""
+}
+
+func (x *ConsumeOpened) GetSettleToken() string {
+	if x != nil {
+		return x.SettleToken
 	}
 	return ""
 }
@@ -3094,9 +3103,10 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\tcancelled\x18\x04 \x01(\v2#.quorate.broker.v1.ConsumeCancelledH\x00R\tcancelled\x12@\n" +
 	"\bactivity\x18\x05 \x01(\v2\".quorate.broker.v1.ConsumeActivityH\x00R\bactivity\x126\n" +
 	"\arevoked\x18\x06 \x01(\v2\x1a.quorate.broker.v1.RevokedH\x00R\arevokedB\x06\n" +
-	"\x04kind\"!\n" +
+	"\x04kind\"D\n" +
 	"\rConsumeOpened\x12\x10\n" +
-	"\x03tag\x18\x01 \x01(\tR\x03tag\",\n" +
+	"\x03tag\x18\x01 \x01(\tR\x03tag\x12!\n" +
+	"\fsettle_token\x18\x02 \x01(\tR\vsettleToken\",\n" +
 	"\aRevoked\x12!\n" +
 	"\fdelivery_ids\x18\x01 \x03(\x04R\vdeliveryIds\")\n" +
 	"\x0fConsumeActivity\x12\x16\n" +

@@ -23,11 +23,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// SettleAndPublishRequest names a message and its outputs.
+// SettleAndPublishRequest names messages and their outputs.
 type SettleAndPublishRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// SettleToken as Get gave it.
+	// SettleToken as Get gave it, or ConsumeOpened.
 	SettleToken string `protobuf:"bytes,1,opt,name=settle_token,json=settleToken,proto3" json:"settle_token,omitempty"`
+	// DeliveryIds with the token of a Consume stream: its deliveries that are settled, all or
+	// none; at most 10,000. Acknowledge them on the stream as well once the call is answered:
+	// that changes nothing for the messages, and lets its node forget them.
+	DeliveryIds []uint64 `protobuf:"varint,3,rep,packed,name=delivery_ids,json=deliveryIds,proto3" json:"delivery_ids,omitempty"`
 	// Outputs are published in this order, in the vhost of the message's queue whatever vhost
 	// they name, and cannot be delayed; at most 1,000.
 	// One that is routed nowhere waits until it is, unless mandatory is set: then all is refused.
@@ -71,6 +75,13 @@ func (x *SettleAndPublishRequest) GetSettleToken() string {
 		return x.SettleToken
 	}
 	return ""
+}
+
+func (x *SettleAndPublishRequest) GetDeliveryIds() []uint64 {
+	if x != nil {
+		return x.DeliveryIds
+	}
+	return nil
 }
 
 func (x *SettleAndPublishRequest) GetOutputs() []*Message {
@@ -121,9 +132,10 @@ var File_broker_v1_transactions_proto protoreflect.FileDescriptor
 
 const file_broker_v1_transactions_proto_rawDesc = "" +
 	"\n" +
-	"\x1cbroker/v1/transactions.proto\x12\x11quorate.broker.v1\x1a\x16broker/v1/broker.proto\"r\n" +
+	"\x1cbroker/v1/transactions.proto\x12\x11quorate.broker.v1\x1a\x16broker/v1/broker.proto\"\x95\x01\n" +
 	"\x17SettleAndPublishRequest\x12!\n" +
-	"\fsettle_token\x18\x01 \x01(\tR\vsettleToken\x124\n" +
+	"\fsettle_token\x18\x01 \x01(\tR\vsettleToken\x12!\n" +
+	"\fdelivery_ids\x18\x03 \x03(\x04R\vdeliveryIds\x124\n" +
 	"\aoutputs\x18\x02 \x03(\v2\x1a.quorate.broker.v1.MessageR\aoutputs\"\x1a\n" +
 	"\x18SettleAndPublishResponse2{\n" +
 	"\fTransactions\x12k\n" +

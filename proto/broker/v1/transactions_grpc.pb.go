@@ -30,8 +30,9 @@ const (
 //
 // Transactions joins decisions.
 type TransactionsClient interface {
-	// SettleAndPublish acknowledges a message taken by Get, and publishes others in its place:
-	// both, or neither. It is answered when a majority of the queue's members has that on disk;
+	// SettleAndPublish acknowledges a message taken by Get, or deliveries of a Consume stream, and
+	// publishes others in their place: both, or neither. It may be asked of any node, again with the
+	// same request when the answer is missing: one try at most counts. It is answered when a majority of the queue's members has that on disk;
 	// the outputs then are in the queue's backlog and reach each target exactly once. An error
 	// of class PRECONDITION_FAILED tells that the message was settled, by an earlier try
 	// perhaps, or has returned to its queue; one of class UNAVAILABLE may leave open what
@@ -63,8 +64,9 @@ func (c *transactionsClient) SettleAndPublish(ctx context.Context, in *SettleAnd
 //
 // Transactions joins decisions.
 type TransactionsServer interface {
-	// SettleAndPublish acknowledges a message taken by Get, and publishes others in its place:
-	// both, or neither. It is answered when a majority of the queue's members has that on disk;
+	// SettleAndPublish acknowledges a message taken by Get, or deliveries of a Consume stream, and
+	// publishes others in their place: both, or neither. It may be asked of any node, again with the
+	// same request when the answer is missing: one try at most counts. It is answered when a majority of the queue's members has that on disk;
 	// the outputs then are in the queue's backlog and reach each target exactly once. An error
 	// of class PRECONDITION_FAILED tells that the message was settled, by an earlier try
 	// perhaps, or has returned to its queue; one of class UNAVAILABLE may leave open what

@@ -1,0 +1,88 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// transaction is the request to settle what a token names, and to publish.
+func (c *Client) transaction(token string, outputs []Message) (*brokerv1.SettleAndPublishRequest, error) {
+	r := &brokerv1.SettleAndPublishRequest{SettleToken: token}
+	for i := range outputs {
+		if err := c.checkSize(&outputs[i]); err != nil {
+			return nil, err
+		}
+		p, err := outputs[i].proto()
+		if err != nil {
+			return nil, err
+		}
+		r.Outputs = append(r.Outputs, p)
+	}
+	return r, nil
+}
+
+// SettleAndPublish acknowledges the message and publishes outputs in its place, in the vhost of
+// its queue: both, or neither (G-22). The outputs then reach each queue that they are routed to
+// exactly once, also when nodes fail. Unlike Ack it waits until that is decided, and asks other
+// nodes while the answer is missing, until ctx ends.
+//
+// The error wraps ErrStale when the message is not held any more: an earlier try that got no
+// answer has done it, or the message is back in its queue and comes again. Nothing is left to do
+// then. After any other error the message is still to be decided about; if ctx ended meanwhile,
+// call again to know.
+func (d *Delivery) SettleAndPublish(ctx context.Context, outputs ...Message) error {
+	return d.consumer.SettleAndPublish(ctx, []*Delivery{d}, outputs...)
+}
+
+// SettleAndPublish is Delivery.SettleAndPublish for several messages of this consumer, at most
+// 10,000: all are settled and all outputs published, or nothing is. When it fails with ErrStale
+// because some are not held any more, the others go back to their queue and come again.
+func (s *Consumer) SettleAndPublish(ctx context.Context, ds []*Delivery, outputs ...Message) error {
+	r, err := s.transaction(ds, outputs)
+	if err != nil {
+		return err
+	}
+	err = s.c.call(ctx, func(ctx context.Context, n *node) error {
+		_, err := n.joint.SettleAndPublish(ctx, r)
+		return err
+	})
+	// The queue has decided; the stream's node is told, so that it forgets the deliveries. What
+	// is not held cannot be returned, so that this is safe also when it is an earlier try that
+	// has settled them.
+	told := Decision{Kind: Ack}
+	var e *Error
+	if errors.As(err, &e) && e.Class == PreconditionFailed && e.Arg == "settle_token" {
+		told.Kind, err = Return, fmt.Errorf("%w: %w", ErrStale, err)
+	} else if err != nil {
+		return err
+	}
+	for _, d := range ds {
+		if own := s.decide(d, told); own != nil && !errors.Is(own, ErrStale) { // stale: its stream is lost
+			return own
+		}
+	}
+	return err
+}
+
+// transaction is the request for deliveries of the current stream that are undecided.
+func (s *Consumer) transaction(ds []*Delivery, outputs []Message) (*brokerv1.SettleAndPublishRequest, error) {
+	s.mu.Lock()
+	token := s.token
+	ids, named := make([]uint64, 0, len(ds)), make(map[uint64]bool, len(ds))
+	for _, d := range ds {
+		if d.consumer != s || d.stream != s.stream || !s.unsettled[d.id] || named[d.id] {
+			s.mu.Unlock()
+			return nil, ErrStale
+		}
+		ids, named[d.id] = append(ids, d.id), true
+	}
+	s.mu.Unlock()
+	r, err := s.c.transaction(token, outputs)
+	if err == nil {
+		r.DeliveryIds = ids
+	}
+	return r, err
+}
