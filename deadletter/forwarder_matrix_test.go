@@ -28,12 +28,14 @@ func TestForwarderMatrix(t *testing.T) {
 		{
 			"exchange is missing", nil, CauseNoExchange,
 			func(w *world) { w.exchange(catalog.ExchangeFanout); w.bind("target", "") },
-			map[string]string{"target": "a b c"}, quorumq.ReasonRejected,
+			map[string]string{"target": "a b c"},
+			quorumq.ReasonRejected,
 		},
 		{
 			"nothing is routed", func(w *world) { w.exchange(catalog.ExchangeDirect) }, CauseUnroutable,
 			func(w *world) { w.bind("target", "k") },
-			map[string]string{"target": "a b c"}, quorumq.ReasonRejected,
+			map[string]string{"target": "a b c"},
+			quorumq.ReasonRejected,
 		},
 		{
 			"some targets are full", func(w *world) {
@@ -48,7 +50,8 @@ func TestForwarderMatrix(t *testing.T) {
 				}
 				w.configure("small", func(c *quorumq.Config) {})
 			},
-			map[string]string{"small": "a b c", "target": ""}, quorumq.ReasonRejected,
+			map[string]string{"small": "a b c", "target": ""},
+			quorumq.ReasonRejected,
 		},
 		{
 			"target lost its quorum", func(w *world) {
@@ -57,7 +60,8 @@ func TestForwarderMatrix(t *testing.T) {
 				w.down[w.uid("target")] = true
 			}, CauseUnavailable,
 			func(w *world) { w.mend("target") },
-			map[string]string{"target": "a b c"}, quorumq.ReasonRejected,
+			map[string]string{"target": "a b c"},
+			quorumq.ReasonRejected,
 		},
 		{
 			"target deleted while pending", func(w *world) {
@@ -68,7 +72,8 @@ func TestForwarderMatrix(t *testing.T) {
 				w.down[w.uid("doomed")] = true
 			}, CauseUnavailable,
 			func(w *world) { w.delete("doomed", w.uid("doomed")) },
-			map[string]string{"target": "a b c"}, quorumq.ReasonRejected,
+			map[string]string{"target": "a b c"},
+			quorumq.ReasonRejected,
 		},
 		{
 			"target deleted and declared again", func(w *world) {
@@ -81,7 +86,8 @@ func TestForwarderMatrix(t *testing.T) {
 				w.declare("target", nil)
 				w.bind("target", "")
 			},
-			map[string]string{"target": "a b c"}, quorumq.ReasonRejected,
+			map[string]string{"target": "a b c"},
+			quorumq.ReasonRejected,
 		},
 		{
 			"only cyclic targets", func(w *world) {
@@ -89,7 +95,8 @@ func TestForwarderMatrix(t *testing.T) {
 				w.bind("source", "")
 			}, CauseCycle,
 			func(w *world) { w.bind("target", "") },
-			map[string]string{"target": "a b c", "source": ""}, quorumq.ReasonExpired,
+			map[string]string{"target": "a b c", "source": ""},
+			quorumq.ReasonExpired,
 		},
 	}
 	for _, row := range rows {
