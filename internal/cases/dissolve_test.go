@@ -33,7 +33,7 @@ func TestT350(t *testing.T) {
 	held := k.consume(q, 1)
 	got := k.get(q, false)
 	k.same("held", deliveredBodies(k.receive(held, 1))[0]+" "+string(got.Body), "1 2")
-	w := k.watch(k.client, "/", "queue_deleting", "queue_deleted")
+	w := k.watch(k.client.Client, "/", "queue_deleting", "queue_deleted")
 
 	out := k.remove(q, nil)
 	k.same("it held", fmt.Sprint(out.GetReady(), " ", out.GetUnsettled(), " ", out.GetDissolving()), "1 2 true")
