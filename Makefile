@@ -41,7 +41,7 @@ quickstart: build ## three processes on loopback show the whole idea
 	$(BIN)/node quickstart $(ARGS)
 
 # What .ci/run runs one by one, to run again what failed.
-TESTS := test-main test-plain test-k8s test-bench cases
+TESTS := test-main test-plain test-k8s test-bench conformance-short cases
 
 .PHONY: test
 test: vet $(TESTS) ## everything: all tests of all modules, then the numbered cases
@@ -70,6 +70,10 @@ test-k8s: ## builds the manifests and decodes them strictly
 test-bench: ## builds and tests the bench module
 	cd bench && $(GO) vet ./... && $(GO) test -short $(TESTFLAGS) ./...
 
+.PHONY: conformance-short
+conformance-short: build ## the AMQP scenarios through one client over three nodes
+	cd conformance && $(GO) vet ./... && $(GO) test -short $(TESTFLAGS) ./...
+
 .PHONY: cases
 cases: build ## the numbered black-box cases, a line each
 	@$(GO) test -json -count=1 -tags $(TAGS) -run '^TestT[0-9]{3}$$' $(TESTFLAGS) ./internal/cases | $(GO) run ./internal/cases/report
@@ -81,8 +85,8 @@ cases-amqp: build ## the same cases through an AMQP client, as far as AMQP has a
 ##@ Deeper checks
 
 .PHONY: conformance
-conformance: ## ordinary AMQP clients against real nodes, and amqp091-go's own tests
-	cd conformance && $(GO) vet ./... && $(GO) test -v -count=1 ./...
+conformance: build ## ordinary AMQP clients on this broker and on RabbitMQ; ARGS="-clients pika -only '^tx'"
+	cd conformance && $(GO) vet ./... && $(GO) run ./run $(ARGS)
 
 .PHONY: race
 race: ## short tests with the race detector
@@ -93,6 +97,7 @@ lint: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml
 	$(BIN)/golangci-lint run ./...
 	cd deploy/k8s/test && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd bench && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
+	cd conformance && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 
 .PHONY: fmt
 fmt: $(BIN)/golangci-lint ## formats code and groups imports

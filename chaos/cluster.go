@@ -23,6 +23,8 @@ type ClusterConfig struct {
 	// FirstClientPort, if set, is tried for the first node's clients, the next ones 100
 	// higher each, before free ports are looked for.
 	FirstClientPort int
+	// Management, if set, is where the first node serves RabbitMQ's HTTP paths.
+	Management string
 	// Settings are lines that every node.yaml gets besides names and addresses.
 	Settings string
 	// Hosts, if there are any, are where nodes run, one each; else all run on loopback.
@@ -111,7 +113,10 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 	for _, n := range out.Nodes {
 		join = append(join, n.Gossip)
 	}
-	for _, n := range out.Nodes {
+	for i, n := range out.Nodes {
+		if i > 0 {
+			c.Management = "" // one node alone can have an address
+		}
 		if err := n.writeConfig(c, join); err != nil {
 			return nil, err
 		}
@@ -124,9 +129,9 @@ func (n *Node) writeConfig(c ClusterConfig, join []string) error {
 		return fmt.Errorf("chaos: %w", err)
 	}
 	text := fmt.Sprintf("node_id: %s\ndata_dir: %s\ncluster:\n  name: %s\n  expect: %d\n  join: [%s]\n"+
-		"listen:\n  client: %s\n  amqp: %s\n  amqps: \"off\"\n  peer: %s\n  gossip: %s\n  http: %s\nauth:\n  loopback_users: []\n%s",
+		"listen:\n  client: %s\n  amqp: %s\n  amqps: \"off\"\n  peer: %s\n  gossip: %s\n  http: %s\n  management: %q\nauth:\n  loopback_users: []\n%s",
 		n.ID, filepath.Join(n.Dir, "data"), c.Name, len(join), strings.Join(join, ", "),
-		n.Client, n.AMQP, n.Peer, n.Gossip, n.HTTP, c.Settings)
+		n.Client, n.AMQP, n.Peer, n.Gossip, n.HTTP, c.Management, c.Settings)
 	if err := os.WriteFile(filepath.Join(n.Dir, "node.yaml"), []byte(text), 0o640); err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}

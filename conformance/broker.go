@@ -1,0 +1,129 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/client"
+)
+
+// Broker is a running server that clients are tried on.
+type Broker interface {
+	// Kind is quorate or rabbitmq; known differences go by it.
+	Kind() string
+	// Version is what a reader wants to know of it.
+	Version() string
+	// Address is where the next connection goes. Nodes of a cluster take turns.
+	Address() (host, port string)
+	// Close ends it.
+	Close() error
+}
+
+// startTimeout bounds the start of a broker.
+const startTimeout = 2 * time.Minute
+
+// managementAddress is the one that tests of reconnecting ask to drop connections.
+const managementAddress = "127.0.0.1:15672"
+
+// Quorate is a cluster of processes of this broker.
+type Quorate struct {
+	Cluster *chaos.Cluster
+	dir     string
+	turn    int
+	// Only, unless nil, are the nodes to connect to.
+	Only []*chaos.Node
+}
+
+// StartQuorate starts n nodes of a binary; management, unless empty, is where the first one
+// serves RabbitMQ's HTTP paths.
+func StartQuorate(ctx context.Context, binary string, n int, management string) (*Quorate, error) {
+	dir, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		return nil, err
+	}
+	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir, Nodes: n, Name: "conformance", Management: management})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	q := &Quorate{Cluster: c, dir: dir}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.Start(ctx); err != nil {
+		return nil, errors.Join(err, q.Close())
+	}
+	return q, nil
+}
+
+// Kind returns quorate.
+func (q *Quorate) Kind() string { return "quorate" }
+
+// Version says how many nodes there are.
+func (q *Quorate) Version() string { return fmt.Sprintf("%d nodes", len(q.Cluster.Nodes)) }
+
+// Address is that of each node in turn.
+func (q *Quorate) Address() (host, port string) {
+	nodes := q.Only
+	if nodes == nil {
+		nodes = q.Cluster.Nodes
+	}
+	q.turn++
+	host, port, _ = net.SplitHostPort(nodes[q.turn%len(nodes)].AMQP)
+	return host, port
+}
+
+// Leader returns the node that leads a queue.
+func (q *Quorate) Leader(ctx context.Context, queue string) (*chaos.Node, error) {
+	c, err := client.Dial(ctx, client.Config{Addresses: q.Cluster.Addresses()})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	for {
+		x, err := c.GetQueue(ctx, "/", queue)
+		if n := q.Cluster.Node(x.GetLeader()); err == nil && n != nil {
+			return n, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("queue %s has no leader: %w: %w", queue, err, ctx.Err())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Close kills the nodes and removes their files.
+func (q *Quorate) Close() error {
+	q.Cluster.Kill()
+	return os.RemoveAll(q.dir)
+}
+
+// freeManagement says whether the address that tests of reconnecting need is free.
+func freeManagement() bool {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", managementAddress)
+	return err == nil && l.Close() == nil
+}
+
+// Binary returns where `make build` puts the node's program.
+func Binary() (string, error) {
+	path, err := filepath.Abs("../bin/node")
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%w: run make build", err)
+	}
+	return path, nil
+}
+
+// firstLine is what an error or output begins with.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}

@@ -1,0 +1,144 @@
+package conformance
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func load(t *testing.T) []Scenario {
+	t.Helper()
+	all, err := Load("scenarios")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Every rule that a scenario cites is explained.
+func TestRulesAreDefined(t *testing.T) {
+	defined := map[string]bool{}
+	for _, page := range []string{"../docs/semantics.md", "../docs/compatibility.md"} {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`\*\*([A-Z]+-\d+)\*\*`).FindAllStringSubmatch(string(text), -1) {
+			defined[m[1]] = true
+		}
+	}
+	for _, s := range load(t) {
+		rules := s.Rules
+		for _, step := range s.Steps {
+			for _, d := range step.Otherwise {
+				rules = append(rules, d.Rule)
+			}
+		}
+		for _, r := range rules {
+			if !defined[r] {
+				t.Errorf("%s cites %s, which is defined nowhere", s.Name, r)
+			}
+		}
+	}
+}
+
+// A scenario that answers otherwise has failed, and so has one that does not differ any more.
+func TestBothWays(t *testing.T) {
+	step := Step{Want: []string{"ok"}, Otherwise: []Difference{
+		{Who: "rabbitmq", Rule: "Q-1", Want: []string{"no"}},
+		{Who: "rabbitmq/pika", Rule: "Q-2", Want: []string{"never"}},
+		{Who: "amqplib", Rule: "Q-3", Want: []string{"lost"}},
+	}}
+	for _, row := range []struct{ broker, client, want, rule string }{
+		{"quorate", "pika", "ok", ""},
+		{"rabbitmq", "amqp091-go", "no", "Q-1"},
+		{"rabbitmq", "pika", "never", "Q-2"},
+		{"quorate", "amqplib", "lost", "Q-3"},
+		{"rabbitmq", "amqplib", "lost", "Q-3"},
+	} {
+		want, d := step.want(row.broker, row.client)
+		if want[0] != row.want || (d != nil) != (row.rule != "") || d != nil && d.Rule != row.rule {
+			t.Errorf("%s at %s: %v, %v", row.client, row.broker, want, d)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"> get q=a":                         "is in no scenario",
+		"=== A [Q-1] t":                     "want === name",
+		"=== a [] t":                        "want === name",
+		"=== a [Q-1] t\nok":                 "answers no command",
+		"=== a [Q-1] t\n> get q={\"a\"\nok": "q of",
+		"=== a [Q-1] t\n> get q=a\nok\n! rabbitmq": "want ! who",
+	} {
+		if _, err := ParseScenarios(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	all, err := ParseScenarios("# note\n=== a [Q-1, DL-2] title\n> publish key=a b={\"x\": [1, 2]} c=5 d\nok\nmore\n! rabbitmq Q-3: why\nno\n")
+	if err != nil || len(all) != 1 || len(all[0].Steps) != 1 || len(all[0].Rules) != 2 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	s := all[0].Steps[0]
+	if s.Do != "publish" || s.Args["key"] != "a" || s.Args["c"] != number(5) || s.Args["d"] != true || len(s.Want) != 2 || s.Otherwise[0].Want[0] != "no" {
+		t.Errorf("%+v", s)
+	}
+	if got := rewritten("# note\n=== a [Q-1, DL-2] title\n> publish x\nold\n", all); got != "# note\n=== a [Q-1, DL-2] title\n> publish x\nok\nmore\n! rabbitmq Q-3: why\nno\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+// The scenarios through amqp091-go, over three nodes; `make conformance` runs them through
+// more clients, and on RabbitMQ.
+func TestAMQP091(t *testing.T) {
+	ctx := context.Background()
+	q := start(t)
+	k := Kinds()[0]
+	line, err := k.Install(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := StartClient(ctx, k.Name, line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range load(t) {
+		t.Run(s.Name, func(t *testing.T) {
+			if testing.Short() && s.sleeps() {
+				t.Skip("only the passing of time shows it: make conformance")
+			}
+			if r := Play(s, c, q); r.Outcome == Failed {
+				t.Error(r.Text)
+			}
+		})
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	t.Run("failover", func(t *testing.T) {
+		if err := Failover(ctx, k, q, failoverMessages); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func start(t *testing.T) *Quorate {
+	t.Helper()
+	binary, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := StartQuorate(context.Background(), binary, 3, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := q.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return q
+}

@@ -1,0 +1,93 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Kind is a client library with its program.
+type Kind struct {
+	Name string
+	// Install gets what is missing, if it can, and returns the program's command line;
+	// ErrAbsent says how to get it otherwise.
+	Install func(context.Context) ([]string, error)
+	// Failover says that the program can flood a queue and collect from one.
+	Failover bool
+}
+
+// Kinds are all there are.
+func Kinds() []Kind {
+	return []Kind{
+		{"amqp091-go", func(ctx context.Context) ([]string, error) { return goProgram(ctx, "amqp091") }, true},
+		{"pika", pika, true},
+		{"amqplib", func(ctx context.Context) ([]string, error) { return node(ctx, "amqplib.js") }, true},
+	}
+}
+
+// goProgram builds one of the clients in Go.
+func goProgram(ctx context.Context, name string) ([]string, error) {
+	out, err := filepath.Abs(filepath.Join("..", "bin", "conformance", name))
+	if err != nil {
+		return nil, err
+	}
+	text, err := exec.CommandContext(ctx, "go", "build", "-o", out, "./clients/"+name).CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("client %s: %w: %s", name, err, text)
+	}
+	return []string{out}, nil
+}
+
+// debianPython sees Debian's packages; another python in the path may not.
+const debianPython = "/usr/bin/python3"
+
+func pika(ctx context.Context) ([]string, error) {
+	there := func() bool {
+		return exec.CommandContext(ctx, debianPython, "-c", "import pika").Run() == nil
+	}
+	if err := apt(ctx, there, "python3-pika"); err != nil {
+		return nil, err
+	}
+	return []string{debianPython, "-u", "clients/pika/runner.py"}, nil
+}
+
+// apt installs a package of Debian unless it is there.
+func apt(ctx context.Context, there func() bool, name string) error {
+	if there() {
+		return nil
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
+		return fmt.Errorf("%s %w: apt-get install %s, as root", name, ErrAbsent, name)
+	}
+	update := exec.CommandContext(ctx, "apt-get", "update", "-q")
+	install := exec.CommandContext(ctx, "apt-get", "install", "-y", "-q", "--no-install-recommends", name)
+	for _, cmd := range []*exec.Cmd{update, install} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s %w: %w: %s", name, ErrAbsent, err, firstLine(string(out)))
+		}
+	}
+	if !there() {
+		return fmt.Errorf("%s %w, although its package is", name, ErrAbsent)
+	}
+	return nil
+}
+
+// node installs what package-lock.json names and returns the line of a program.
+func node(ctx context.Context, program string) ([]string, error) {
+	if _, err := exec.LookPath("node"); err != nil {
+		return nil, fmt.Errorf("node %w: install Node.js 20 or later with npm", ErrAbsent)
+	}
+	dir := filepath.Join("clients", "node")
+	_, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		cmd := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund")
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("packages of npm: one %w: npm ci in conformance/%s: %w: %s", ErrAbsent, dir, err, firstLine(string(out)))
+		}
+	}
+	return []string{"node", filepath.Join(dir, program)}, nil
+}

@@ -1,0 +1,207 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Options say what Run does.
+type Options struct {
+	Out              io.Writer
+	Clients, Brokers []string // empty: all
+	Only             *regexp.Regexp
+	Verbose          bool   // a JSON line for each scenario
+	Rewrite          string // see Rewrite
+}
+
+// tally counts over all suites.
+type tally struct {
+	out                               io.Writer
+	passed, expected, failed, skipped int
+}
+
+// say prints; a screen that fails is nothing to act on.
+func (y *tally) say(format string, args ...any) { _, _ = fmt.Fprintf(y.out, format, args...) }
+
+func (y *tally) skip(what, why string) {
+	y.skipped++
+	y.say("%-44s skipped: %s\n", what, why)
+}
+
+// suite prints the figures of one suite; what failed comes behind them.
+func (y *tally) suite(name string, passed, expected int, faults []string, note string) {
+	y.passed, y.expected, y.failed = y.passed+passed, y.expected+expected, y.failed+len(faults)
+	y.say("%-44s → %d passed, %d expected failures, %d failed%s\n", name, passed, expected, len(faults), note)
+	for _, f := range faults {
+		y.say("FAILED %s\n", strings.TrimSpace(f))
+	}
+}
+
+// Run tries all clients on all brokers and says whether nothing failed.
+func Run(ctx context.Context, o Options) (bool, error) {
+	scenarios, err := Load("scenarios")
+	if err != nil {
+		return false, err
+	}
+	scenarios = slices.DeleteFunc(scenarios, func(s Scenario) bool { return !o.Only.MatchString(s.Name) })
+	y := &tally{out: o.Out}
+	for _, kind := range []string{"quorate", "rabbitmq"} {
+		if len(o.Brokers) > 0 && !slices.Contains(o.Brokers, kind) {
+			continue
+		}
+		if err := runBroker(ctx, o, y, kind, scenarios); err != nil {
+			return false, err
+		}
+	}
+	if o.Rewrite == "" {
+		if err := runMore(ctx, o, y); err != nil {
+			return false, err
+		}
+	}
+	y.say("%d of those that passed are expected failures: they differ as is known\n", y.expected)
+	y.say("%d passed, %d failed, %d skipped\n", y.passed+y.expected, y.failed, y.skipped)
+	return y.failed == 0, nil
+}
+
+func runBroker(ctx context.Context, o Options, y *tally, kind string, scenarios []Scenario) error {
+	b, err := startBroker(ctx, kind)
+	if errors.Is(err, ErrAbsent) {
+		y.skip(kind, err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, k := range Kinds() {
+		if len(o.Clients) > 0 && !slices.Contains(o.Clients, k.Name) {
+			continue
+		}
+		if err := runClient(ctx, o, y, k, b, scenarios); err != nil {
+			return errors.Join(err, b.Close())
+		}
+	}
+	return b.Close()
+}
+
+// Messages of a failover.
+const failoverMessages = 2000
+
+// runMore runs what is no script: failovers, and tests of the library's own.
+func runMore(ctx context.Context, o Options, y *tally) error {
+	if len(o.Brokers) > 0 && !slices.Contains(o.Brokers, "quorate") {
+		return nil
+	}
+	binary, err := Binary()
+	if err != nil {
+		return err
+	}
+	if o.Only.MatchString("failover") {
+		q, err := StartQuorate(ctx, binary, 3, "")
+		if err != nil {
+			return err
+		}
+		for _, k := range Kinds() {
+			if len(o.Clients) > 0 && !slices.Contains(o.Clients, k.Name) || !k.Failover {
+				continue
+			}
+			name := k.Name + ", its queue's leader is killed"
+			switch err := Failover(ctx, k, q, failoverMessages); {
+			case errors.Is(err, ErrAbsent):
+				y.skip(name, err.Error())
+			case err != nil:
+				y.suite(name, 0, 0, []string{err.Error()}, "")
+			default:
+				y.suite(name, 1, 0, nil, "")
+			}
+		}
+		if err := q.Close(); err != nil {
+			return err
+		}
+	}
+	if !o.Only.MatchString("library") || len(o.Clients) > 0 && !slices.Contains(o.Clients, "amqp091-go") {
+		return nil
+	}
+	r, err := OwnTests(ctx)
+	if err != nil {
+		return err
+	}
+	y.suite("amqp091-go's own integration tests", r.Passed, 0, r.Failed, "")
+	for _, s := range r.Skipped {
+		y.skip("amqp091-go's own integration tests", s)
+	}
+	return nil
+}
+
+func startBroker(ctx context.Context, kind string) (Broker, error) {
+	if kind == "rabbitmq" {
+		return StartRabbitMQ(ctx)
+	}
+	binary, err := Binary()
+	if err != nil {
+		return nil, err
+	}
+	return StartQuorate(ctx, binary, 3, "")
+}
+
+func runClient(ctx context.Context, o Options, y *tally, k Kind, b Broker, scenarios []Scenario) error {
+	name := k.Name + " on " + b.Kind() + " (" + b.Version() + ")"
+	line, err := k.Install(ctx)
+	if errors.Is(err, ErrAbsent) {
+		y.skip(name, err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c, err := StartClient(ctx, k.Name, line)
+	if err != nil {
+		return err
+	}
+	name = c.Version + " on " + b.Kind() + " (" + b.Version() + ")"
+	var faults []string
+	passed, expected, beyond := 0, 0, 0
+	for i, s := range scenarios {
+		if !c.Can(s) {
+			beyond++
+			continue
+		}
+		r := Play(s, c, b)
+		switch r.Outcome {
+		case Passed:
+			passed++
+		case Expected:
+			expected++
+		case Failed:
+			faults = append(faults, s.Name+" ["+strings.Join(s.Rules, ", ")+"] "+s.Title+"\n"+r.Text)
+		}
+		if o.Verbose {
+			text, _ := json.Marshal(map[string]any{
+				"client": c.Version, "broker": b.Kind(), "scenario": s.Name, "outcome": r.Outcome.String(), "rules": r.Rules,
+			})
+			y.say("%s\n", text)
+		}
+		if o.Rewrite != "" {
+			scenarios[i] = s.With(o.Rewrite, b.Kind(), r)
+		}
+	}
+	note := ""
+	if beyond > 0 {
+		note = fmt.Sprintf("; %d scenarios have what it cannot say", beyond)
+	}
+	y.suite(name, passed, expected, faults, note)
+	if o.Rewrite != "" {
+		if err := Save("scenarios", scenarios); err != nil {
+			return err
+		}
+	}
+	return c.Close()
+}
+
+// String names the outcome.
+func (o Outcome) String() string { return [...]string{"passed", "expected failure", "failed"}[o] }
