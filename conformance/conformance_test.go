@@ -125,6 +125,23 @@ func TestAMQP091(t *testing.T) {
 	})
 }
 
+// The examples in Go print what they promise; `make conformance` runs those in other
+// languages, and on RabbitMQ.
+func TestExamples(t *testing.T) {
+	q := start(t)
+	line, env, err := Program(context.Background(), "go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range Examples("go") {
+		t.Run(x.Name, func(t *testing.T) {
+			if err := RunExample(context.Background(), x, line(x.Name), env, q); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func start(t *testing.T) *Quorate {
 	t.Helper()
 	binary, err := Binary()

@@ -1,0 +1,44 @@
+// Command publishsubscribe tells everybody who listens: each listener has a queue of its own,
+// named by the broker, that ends with its connection.
+//
+//	go run ./publishsubscribe listen
+//	go run ./publishsubscribe tell "door opened"
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/examples/amqp/connect"
+)
+
+const exchange = "example.news"
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: publishsubscribe listen | tell TEXT")
+		os.Exit(2)
+	}
+	ch, done := connect.Channel()
+	defer done()
+	connect.Must(ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil))
+	if os.Args[1] == "tell" {
+		text := strings.Join(os.Args[2:], " ")
+		connect.Must(ch.PublishWithContext(context.Background(), exchange, "", false, false, amqp.Publishing{Body: []byte(text)}))
+		fmt.Println("told", text)
+		return
+	}
+	mine, err := ch.QueueDeclare("", false, false, true, false, nil)
+	connect.Must(err)
+	connect.Must(ch.QueueBind(mine.Name, "", exchange, false, nil))
+	news, err := ch.Consume(mine.Name, "", true, false, false, false, nil)
+	connect.Must(err)
+	fmt.Println("ready")
+	for n := range news {
+		fmt.Println("heard", string(n.Body))
+	}
+}

@@ -1,0 +1,69 @@
+// Command rpc asks a question over one queue and gets the answer over another.
+//
+//	go run ./rpc serve
+//	go run ./rpc ask 12
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strconv"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/examples/amqp/connect"
+)
+
+const queue = "example.squares"
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: rpc serve | ask NUMBER")
+		os.Exit(2)
+	}
+	ch, done := connect.Channel()
+	defer done()
+	_, err := ch.QueueDeclare(queue, false, false, false, false, nil)
+	connect.Must(err)
+	if os.Args[1] == "ask" && len(os.Args) == 3 {
+		ask(ch, os.Args[2])
+		return
+	}
+	serve(ch)
+}
+
+func serve(ch *amqp.Channel) {
+	connect.Must(ch.Qos(1, 0, false))
+	questions, err := ch.Consume(queue, "", false, false, false, false, nil)
+	connect.Must(err)
+	fmt.Println("ready")
+	for q := range questions {
+		answer := "that is no number"
+		if n, err := strconv.Atoi(string(q.Body)); err == nil {
+			answer = strconv.Itoa(n * n)
+		}
+		connect.Must(ch.PublishWithContext(context.Background(), "", q.ReplyTo, false, false, amqp.Publishing{
+			CorrelationId: q.CorrelationId, Body: []byte(answer),
+		}))
+		connect.Must(q.Ack(false))
+	}
+}
+
+func ask(ch *amqp.Channel, number string) {
+	mine, err := ch.QueueDeclare("", false, false, true, false, nil)
+	connect.Must(err)
+	answers, err := ch.Consume(mine.Name, "", true, true, false, false, nil)
+	connect.Must(err)
+	question := rand.Text()
+	connect.Must(ch.PublishWithContext(context.Background(), "", queue, false, false, amqp.Publishing{
+		CorrelationId: question, ReplyTo: mine.Name, Body: []byte(number),
+	}))
+	for a := range answers {
+		if a.CorrelationId == question {
+			fmt.Println(number, "squared is", string(a.Body))
+			return
+		}
+	}
+}

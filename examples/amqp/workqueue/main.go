@@ -1,0 +1,53 @@
+// Command workqueue shares out tasks among workers: each goes to one of them, to the next
+// one if that one dies, and busy workers get no more than they can do.
+//
+//	go run ./workqueue work         # in as many terminals as you like
+//	go run ./workqueue add "resize picture 7"
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/examples/amqp/connect"
+)
+
+const queue = "example.tasks"
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: workqueue work | add TASK")
+		os.Exit(2)
+	}
+	ch, done := connect.Channel()
+	defer done()
+	_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
+	connect.Must(err)
+	if os.Args[1] == "add" {
+		add(ch, strings.Join(os.Args[2:], " "))
+		return
+	}
+	work(ch)
+}
+
+func add(ch *amqp.Channel, task string) {
+	connect.Must(ch.PublishWithContext(context.Background(), "", queue, false, false, amqp.Publishing{
+		DeliveryMode: amqp.Persistent, ContentType: "text/plain", Body: []byte(task),
+	}))
+	fmt.Println("added", task)
+}
+
+func work(ch *amqp.Channel) {
+	connect.Must(ch.Qos(1, 0, false)) // one task at a time
+	tasks, err := ch.Consume(queue, "", false, false, false, false, nil)
+	connect.Must(err)
+	fmt.Println("ready")
+	for task := range tasks {
+		fmt.Println("did", string(task.Body))
+		connect.Must(task.Ack(false)) // only now is it gone
+	}
+}
