@@ -40,6 +40,20 @@ type world struct {
 	err     error
 
 	overAMQP sync.Map // names of cases that called over AMQP
+
+	mu   sync.Mutex
+	runs map[string]int // of each case: with -count it has others' queues to avoid
+}
+
+// run counts the runs of a case, from 1.
+func (w *world) run(name string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.runs == nil {
+		w.runs = map[string]int{}
+	}
+	w.runs[name]++
+	return w.runs[name]
 }
 
 var shared world
@@ -112,6 +126,7 @@ type kase struct {
 	*world
 	client protocol
 	ctx    context.Context
+	prefix string // of names
 }
 
 // begin names the case and gets the cluster. Cases that hurt the cluster do not run
@@ -139,13 +154,16 @@ func alone(t *testing.T, title string) *kase {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), caseTimeout)
 	t.Cleanup(cancel)
-	return &kase{T: t, world: &shared, client: newProtocol(t, &shared), ctx: ctx}
+	k := &kase{T: t, world: &shared, client: newProtocol(t, &shared), ctx: ctx}
+	k.prefix = strings.TrimPrefix(strings.ReplaceAll(t.Name(), "/", "-"), "Test") + "-"
+	if n := shared.run(t.Name()); n > 1 {
+		k.prefix += fmt.Sprint("run", n, "-")
+	}
+	return k
 }
 
-// name returns a name that only this case has.
-func (k *kase) name(s string) string {
-	return strings.TrimPrefix(strings.ReplaceAll(k.Name(), "/", "-"), "Test") + "-" + s
-}
+// name returns a name that only this run of the case has.
+func (k *kase) name(s string) string { return k.prefix + s }
 
 type args = client.Table
 
