@@ -24,7 +24,10 @@ type noEffects struct{}
 // waits for a view of its index must not see it without one of them (EX-15).
 func (m *catalogMachine) Apply(meta raftfsm.Meta, header []byte, _ int) (catalog.Reply, noEffects) {
 	if !meta.More {
-		defer func() { m.views.publish(m.catalog.View()) }()
+		defer func() {
+			m.views.publish(m.catalog.View())
+			m.events.entryDone()
+		}()
 	}
 	cmd, err := catalog.DecodeCommand(header)
 	if err != nil {

@@ -25,6 +25,9 @@ type happenings struct {
 	started int64 // ms of the epoch: older commands are read again, not new
 	catalog *event.Log
 	queues  *event.Log
+	// entry has what the commands so far of a log entry have told: their events have one number,
+	// and are shown together. It belongs to the apply path.
+	entry []event.Event
 }
 
 // EventCounts returns how many events of each kind there were on this node since its start.
@@ -55,7 +58,7 @@ func (c *Cluster) EmitQueue(q id.QueueUID, e event.Event) {
 	log("event", "kind", string(e.Kind), "vhost", e.VHost, "queue", e.Name, "cause", e.Cause, "detail", e.Detail)
 }
 
-// applied tells of a catalog command that was carried out, on the apply path.
+// applied takes note of a catalog command that was carried out, on the apply path.
 func (h *happenings) applied(cmd catalog.Command, r catalog.Reply, before *catalog.View, nowMs int64) {
 	if h == nil || r.Err != nil || nowMs < h.started {
 		return
@@ -65,8 +68,17 @@ func (h *happenings) applied(cmd catalog.Command, r catalog.Reply, before *catal
 		return
 	}
 	e.Seq, e.Node, e.AtMs = r.Index, h.c.cfg.Node, nowMs
-	h.catalog.Add(e)
+	h.entry = append(h.entry, e)
 	h.c.log.Debug("event", "kind", string(e.Kind), "vhost", e.VHost, "name", e.Name, "detail", e.Detail)
+}
+
+// entryDone tells what the commands of an entry have changed, on the apply path.
+func (h *happenings) entryDone() {
+	if h == nil || len(h.entry) == 0 {
+		return
+	}
+	h.catalog.Add(h.entry...)
+	h.entry = h.entry[:0]
 }
 
 // restored tells that commands were passed over: their outcome came as a snapshot.

@@ -2,9 +2,11 @@ package cluster
 
 import (
 	"errors"
+	"log/slog"
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -112,5 +114,23 @@ func TestQueueThatCameAndWent(t *testing.T) {
 	}
 	if len(c.gateway.young) != 0 {
 		t.Errorf("%d queues are never forgotten as young", len(c.gateway.young))
+	}
+}
+
+// ST-5: commands that share an entry have one index, and each has its event.
+func TestEventsOfOneEntry(t *testing.T) {
+	m := &catalogMachine{catalog: catalog.New(), views: newViews(catalog.New().View())}
+	m.events = &happenings{c: &Cluster{log: slog.New(slog.DiscardHandler)}, catalog: event.NewLog(0), queues: event.NewLog(0)}
+	for i, name := range []string{"a", "b", "c"} {
+		m.Apply(raftfsm.Meta{Index: 7, More: i < 2}, catalog.AppendCommand(nil, &catalog.PutVHost{
+			VHost: catalog.VHost{Name: name, DefaultQueueType: catalog.QueueQuorum},
+		}), 0)
+		want := 0
+		if i == 2 {
+			want = 3
+		}
+		if got := m.events.catalog.Read(0, 1); len(got) != want {
+			t.Errorf("after %s: %d events, want %d", name, len(got), want)
+		}
 	}
 }

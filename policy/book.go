@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/pattern"
@@ -16,8 +18,13 @@ import (
 // is ready.
 type Book struct {
 	// Warn is told, if it is set, of a pattern that takes too long (C-8). It may be called
-	// concurrently, once for each name and view of the vhost's policies.
+	// concurrently, once for each try of a name.
 	Warn func(vhost string, err error)
+	// Now is the clock by which a name is tried again whose match was broken off (C-8); nil:
+	// time.Now.
+	Now func() time.Time
+
+	timeouts atomic.Uint64
 
 	mu     sync.Mutex
 	vhosts map[string]*shelf
@@ -31,34 +38,52 @@ type shelf struct {
 	user, operator []*entry
 
 	mu    sync.RWMutex
-	found map[queueName]found // what was found; bounded by maxFound
+	found map[matched]found // what was found; bounded by maxFound
 }
 
-type queueName struct {
+// matched is a queue, or an exchange, whose type is "".
+type matched struct {
 	name string
 	kind catalog.QueueType
 }
 
-type found struct{ user, operator *catalog.Policy }
+type found struct {
+	user, operator *catalog.Policy
+	// unsure: a match was broken off. It is tried again at a time, later with each try.
+	unsure bool
+	again  time.Time
+	tries  int
+}
 
-// maxFound bounds the queues of a vhost whose policies are remembered.
+// maxFound bounds the queues and exchanges of a vhost whose policies are remembered.
 const maxFound = 100_000
 
-// recall returns what look finds for a queue, remembering it.
-func (s *shelf) recall(q queueName, look func() found) found {
+// A name whose match was broken off is tried again after firstRetry, then after twice that and
+// so on, at most mostRetry, so that it costs little and is not lost for good (C-8).
+const (
+	firstRetry = time.Second
+	mostRetry  = time.Minute
+)
+
+// recall returns what look finds for a name, remembering it.
+func (s *shelf) recall(m matched, now func() time.Time, look func() found) found {
 	s.mu.RLock()
-	f, known := s.found[q]
+	before, known := s.found[m]
 	s.mu.RUnlock()
-	if known {
-		return f
+	if known && (!before.unsure || now().Before(before.again)) {
+		return before
 	}
-	f = look()
+	f := look()
+	if f.unsure {
+		f.tries = before.tries + 1
+		f.again = now().Add(min(firstRetry<<min(before.tries, 10), mostRetry))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.found == nil || len(s.found) >= maxFound {
-		s.found = map[queueName]found{}
+		s.found = map[matched]found{}
 	}
-	s.found[q] = f
+	s.found[m] = f
 	return f
 }
 
@@ -66,6 +91,7 @@ type entry struct {
 	*catalog.Policy
 	pattern           *pattern.Pattern
 	queues, exchanges bool // what can honour all keys (PO-4)
+	timeouts          atomic.Uint64
 }
 
 // shelf returns the one of a vhost as it is in the view.
@@ -76,7 +102,11 @@ func (b *Book) shelf(v *catalog.View, vhost string) *shelf {
 	if s := b.vhosts[vhost]; s != nil && s.set == set && s.merge == merge {
 		return s
 	}
-	s := &shelf{set: set, merge: merge, user: entries(v, vhost, false), operator: entries(v, vhost, true)}
+	before := b.vhosts[vhost]
+	if before == nil {
+		before = &shelf{}
+	}
+	s := &shelf{set: set, merge: merge, user: entries(v, vhost, false, before.user), operator: entries(v, vhost, true, before.operator)}
 	if b.vhosts == nil {
 		b.vhosts = map[string]*shelf{}
 	}
@@ -102,8 +132,17 @@ func (b *Book) forget(v *catalog.View) {
 	b.kept = len(b.vhosts)
 }
 
-func entries(v *catalog.View, vhost string, operator bool) (all []*entry) {
+// entries returns those of the view; a policy that was there before keeps its own.
+func entries(v *catalog.View, vhost string, operator bool, before []*entry) (all []*entry) {
+	known := make(map[*catalog.Policy]*entry, len(before))
+	for _, e := range before {
+		known[e.Policy] = e
+	}
 	for p := range v.Policies(vhost, operator) {
+		if e := known[p]; e != nil {
+			all = append(all, e)
+			continue
+		}
 		re, err := pattern.Compile(p.Pattern)
 		if err != nil {
 			continue // another build accepted it; it matches nothing here
@@ -139,10 +178,12 @@ func (b *Book) Queue(v *catalog.View, q *catalog.QueueRecord) (user, operator *c
 		}
 		return false
 	}
-	f := s.recall(queueName{q.Name, q.Type}, func() found {
-		return found{
-			b.find(s.user, q.VHost, q.Name, s.merge, applies), b.find(s.operator, q.VHost, q.Name, s.merge, applies),
-		}
+	f := s.recall(matched{q.Name, q.Type}, b.now, func() (f found) {
+		var unsure bool
+		f.user, f.unsure = b.find(s.user, q.VHost, q.Name, s.merge, applies)
+		f.operator, unsure = b.find(s.operator, q.VHost, q.Name, s.merge, applies)
+		f.unsure = f.unsure || unsure
+		return f
 	})
 	return f.user, f.operator
 }
@@ -157,47 +198,82 @@ func (b *Book) AlternateExchange(v *catalog.View, x *catalog.Exchange) (name str
 	if len(s.user) == 0 {
 		return "", false
 	}
-	p := b.find(s.user, x.VHost, x.Name, s.merge, func(e *entry) bool {
+	applies := func(e *entry) bool {
 		return e.exchanges && (e.ApplyTo == catalog.ApplyToAll || e.ApplyTo == catalog.ApplyToExchanges)
-	})
-	if p == nil {
+	}
+	if !slices.ContainsFunc(s.user, applies) {
 		return "", false
 	}
-	value, _ := p.Definition.Get(keyAlternateExchange)
+	f := s.recall(matched{name: x.Name}, b.now, func() (f found) {
+		f.user, f.unsure = b.find(s.user, x.VHost, x.Name, s.merge, applies)
+		return f
+	})
+	if f.user == nil {
+		return "", false
+	}
+	value, _ := f.user.Definition.Get(keyAlternateExchange)
 	return value.AsString()
 }
+
+func (b *Book) now() time.Time {
+	if b.Now != nil {
+		return b.Now()
+	}
+	return time.Now()
+}
+
+// Timeouts returns how often the match of a policy's pattern was broken off since it was set,
+// or since this node's start (C-8).
+func (b *Book) Timeouts(v *catalog.View, p *catalog.Policy) uint64 {
+	s := b.shelf(v, p.VHost)
+	for _, e := range slices.Concat(s.user, s.operator) {
+		if e.Policy == p {
+			return e.timeouts.Load()
+		}
+	}
+	return 0
+}
+
+// AllTimeouts returns how often the match of any pattern was broken off.
+func (b *Book) AllTimeouts() uint64 { return b.timeouts.Load() }
 
 func merges(v *catalog.View, vhost string) bool {
 	h, ok := v.VHost(vhost)
 	return ok && h.MergePolicies
 }
 
-// find returns the first of the entries that matches, or all that match as one.
-func (b *Book) find(from []*entry, vhost, name string, merge bool, applies func(*entry) bool) *catalog.Policy {
+// find returns the first of the entries that matches, or all that match as one; unsure: the
+// match of one that would have counted was broken off.
+func (b *Book) find(from []*entry, vhost, name string, merge bool, applies func(*entry) bool) (p *catalog.Policy, unsure bool) {
 	var found []*catalog.Policy
 	for _, e := range from {
 		if !applies(e) {
 			continue
 		}
 		matched, err := e.pattern.Match(name)
-		if err != nil && b.Warn != nil {
-			b.Warn(vhost, err)
+		if err != nil {
+			unsure = true
+			e.timeouts.Add(1)
+			b.timeouts.Add(1)
+			if b.Warn != nil {
+				b.Warn(vhost, err)
+			}
 		}
 		if !matched {
 			continue
 		}
 		if !merge {
-			return e.Policy
+			return e.Policy, unsure
 		}
 		found = append(found, e.Policy)
 	}
 	switch len(found) {
 	case 0:
-		return nil
+		return nil, unsure
 	case 1:
-		return found[0]
+		return found[0], unsure
 	}
-	return together(found)
+	return together(found), unsure
 }
 
 // together makes one policy of many: each key from the first that has it.

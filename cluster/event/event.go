@@ -87,17 +87,28 @@ func NewLog(keep int) *Log {
 	return &Log{keep: keep, counts: map[Kind]uint64{}, changed: make(chan struct{})}
 }
 
-// Add appends an event and does not wait. A Seq of 0 stands for the next number; one that
-// is not above the last one was added before and is passed over.
-func (l *Log) Add(e Event) {
+// Add appends events and does not wait. A Seq of 0 stands for the next number; one that
+// is not above that of the last call was added before and is passed over. Those that have one
+// Seq must be added together.
+func (l *Log) Add(events ...Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case e.Seq == 0:
-		e.Seq = l.last + 1
-	case e.Seq <= l.last:
-		return
+	before := l.last
+	for _, e := range events {
+		if e.Seq == 0 {
+			e.Seq = l.last + 1
+		}
+		if e.Seq > before {
+			l.add(e)
+		}
 	}
+	if l.last > before {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+}
+
+func (l *Log) add(e Event) {
 	if len(l.events) >= 2*l.keep { // rarely, so that adding costs little
 		l.lost = l.events[len(l.events)-l.keep-1].Seq
 		l.events = slices.Clone(l.events[len(l.events)-l.keep:])
@@ -105,8 +116,6 @@ func (l *Log) Add(e Event) {
 	l.last = e.Seq
 	l.events = append(l.events, e)
 	l.counts[e.Kind]++
-	close(l.changed)
-	l.changed = make(chan struct{})
 }
 
 // Last returns the number of the newest event; 0: none.
@@ -127,7 +136,8 @@ func (l *Log) Counts() map[Kind]uint64 {
 	return out
 }
 
-// Read returns up to limit events with numbers above after, the oldest first. If older ones
+// Read returns up to limit events with numbers above after, the oldest first, and all that have
+// the number of the last of them. If older ones
 // were not kept, the first stands for them: its kind is Missed and its Count how many, at
 // most.
 func (l *Log) Read(after uint64, limit int) []Event {
@@ -147,7 +157,11 @@ func (l *Log) Read(after uint64, limit int) []Event {
 		}
 		return 0
 	})
-	return append(out, l.events[from:min(len(l.events), from+limit)]...)
+	to := min(len(l.events), from+limit)
+	for to > from && to < len(l.events) && l.events[to].Seq == l.events[to-1].Seq {
+		to++
+	}
+	return append(out, l.events[from:to]...)
 }
 
 // Await is Read that waits for the first event until ctx ends; then it returns nothing.

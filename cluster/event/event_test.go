@@ -54,6 +54,11 @@ func TestLog(t *testing.T) {
 	if got := text(l.Read(7, 9)); got != "20 h" {
 		t.Errorf("numbered: %q", got)
 	}
+	// Those of one command of the log are never cut.
+	l.Add(Event{Seq: 30, Name: "i"}, Event{Seq: 30, Name: "j"}, Event{Seq: 31, Name: "k"})
+	if got := text(l.Read(20, 1)); got != "30 i, 30 j" {
+		t.Errorf("of one number: %q", got)
+	}
 }
 
 func TestAwait(t *testing.T) {

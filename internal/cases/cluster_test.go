@@ -15,6 +15,9 @@ import (
 // RE-2. It comes first: kills in other cases move leaders.
 func TestT156(t *testing.T) {
 	k := alone(t, "leaders of balanced queues are spread over the nodes")
+	if k.again {
+		t.Skip("what earlier runs have left is led somewhere, and counts for the balance")
+	}
 	leaders := map[string]int{}
 	for i := range 15 {
 		q, err := k.client.GetQueue(k.ctx, "", k.queue(fmt.Sprint("q", i), args{"x-queue-leader-locator": "balanced"}))
