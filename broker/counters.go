@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters are this node's as gateway (ST-2).
 type counters struct {
-	published, confirmed, rejected, returned, unroutable, invalid, loginsRefused atomic.Uint64
+	published, confirmed, rejected, returned, unroutable, invalid, loginsRefused, permissionTimeouts atomic.Uint64
 }
 
 // Counters are a node's figures as gateway since its start (ST-2).
@@ -18,6 +18,8 @@ type Counters struct {
 	LoginsRefused       uint64
 	DeadLetterConfirmed uint64 // dead letters that every target has
 	DeadLetterLost      uint64 // at-most-once copies that no target took (DL-10)
+	PolicyTimeouts      uint64 // matches of policies' patterns that were broken off (C-8)
+	PermissionTimeouts  uint64 // the same of permissions
 	Alarms              uint64 // times that publishers were held back (PUB-10)
 }
 
@@ -29,5 +31,17 @@ func (b *Broker) Counters() Counters {
 		Published: c.published.Load(), Confirmed: c.confirmed.Load(), Rejected: c.rejected.Load(),
 		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(), Invalid: c.invalid.Load(), LoginsRefused: c.loginsRefused.Load(),
 		DeadLetterConfirmed: confirmed, DeadLetterLost: lost, Alarms: b.alarms.raised.Load(),
+		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.permissionTimeouts.Load(),
+	}
+}
+
+// NamedCounters returns the figures by name; for cluster.Config.Counters.
+func (b *Broker) NamedCounters() map[string]uint64 {
+	c := b.Counters()
+	return map[string]uint64{
+		"published": c.Published, "confirmed": c.Confirmed, "rejected": c.Rejected,
+		"unroutable_returned": c.UnroutableReturned, "unroutable_dropped": c.UnroutableDropped, "invalid": c.Invalid,
+		"logins_refused": c.LoginsRefused, "dead_letters_confirmed": c.DeadLetterConfirmed, "dead_letters_lost": c.DeadLetterLost,
+		"publishers_held": c.Alarms, "policy_pattern_timeouts": c.PolicyTimeouts, "permission_pattern_timeouts": c.PermissionTimeouts,
 	}
 }

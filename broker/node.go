@@ -30,6 +30,7 @@ type NodeStatus struct {
 	Answers  bool
 	Draining bool
 	Start    StartProgress
+	Counters map[string]uint64
 	Disk     *Disk // as the node has told it; nil: it has not
 }
 
@@ -86,6 +87,7 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 		}
 		d, answers := said[n.ID]
 		out.Nodes[i].Answers, out.Nodes[i].Draining, out.Nodes[i].Start = answers, d.Draining, d.Start
+		out.Nodes[i].Counters = d.Counters
 	}
 	return out, nil
 }

@@ -99,6 +99,7 @@ func (b *Broker) matches(g *grant, r right, name string) bool {
 	}
 	matched, err := p.Match(name)
 	if err != nil {
+		b.counters.permissionTimeouts.Add(1)
 		b.log.Warn("a permission's pattern takes too long", "error", err)
 	}
 	return matched

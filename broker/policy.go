@@ -16,6 +16,8 @@ type Policy struct {
 	ApplyTo     string // "" is "all"
 	Priority    int64
 	Definition  message.Table // by key
+	// PatternTimeouts is how often a match took too long on this node (C-8); of ListPolicies.
+	PatternTimeouts uint64
 }
 
 func (p *Policy) about() Error {
@@ -87,6 +89,7 @@ func (b *Broker) ListPolicies(vhost string) ([]Policy, error) {
 				out = append(out, Policy{
 					VHost: p.VHost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
 					ApplyTo: string(p.ApplyTo), Priority: p.Priority, Definition: p.Definition,
+					PatternTimeouts: b.policies.Timeouts(v, p),
 				})
 			}
 		}

@@ -135,7 +135,7 @@ func (s calls) NodeStatus(_ context.Context, r *nodev1.NodeStatusRequest) (*node
 	}
 	at := c.StartProgress()
 	out.Start = &nodev1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
-	out.Disk = c.disks.of(c.cfg.Node).wire()
+	out.Disk, out.Counters = c.disks.of(c.cfg.Node).wire(), c.cfg.Counters()
 	if r.GetBrief() {
 		return out, nil
 	}

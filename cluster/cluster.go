@@ -60,6 +60,8 @@ type Config struct {
 	// (RE-4); nil: as many as it has. It must be a pure function of its argument.
 	GroupSize func(v *catalog.View, q *catalog.QueueRecord) int
 	Reconcile ReconcileConfig
+	// Counters returns this node's figures as gateway since its start, by name; nil: none.
+	Counters func() map[string]uint64
 	// Usage tells what this node has of a user and of a vhost; nil: nothing.
 	Usage func(user, vhost string) Usage
 	// Leaders is told about the queues that this node leads.

@@ -141,6 +141,9 @@ func (c Config) withDefaults() Config {
 	if c.Degraded == nil {
 		c.Degraded = func(*catalog.View, *catalog.QueueRecord) string { return "" }
 	}
+	if c.Counters == nil {
+		c.Counters = func() map[string]uint64 { return nil }
+	}
 	if c.Dissolves == nil {
 		c.Dissolves = func(*catalog.View, *catalog.QueueRecord) bool { return false }
 	}

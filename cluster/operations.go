@@ -284,13 +284,14 @@ func fromProtoOperation(o *nodev1.Operation) (operation.Operation, error) {
 type NodeDetails struct {
 	Draining bool
 	Start    StartProgress
+	Counters map[string]uint64 // of the node as gateway since its start (ST-2)
 }
 
 // NodeDetails asks all nodes of the catalog; those that do not answer are left out.
 func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
-	out := map[id.NodeID]NodeDetails{c.cfg.Node: {Draining: c.Draining(), Start: c.StartProgress()}}
+	out := map[id.NodeID]NodeDetails{c.cfg.Node: {Draining: c.Draining(), Start: c.StartProgress(), Counters: c.cfg.Counters()}}
 	err := c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
 		r, err := peer.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})
 		if err != nil {
@@ -298,7 +299,7 @@ func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, e
 		}
 		s := r.GetStart()
 		return func() error {
-			out[n] = NodeDetails{Draining: r.GetDraining(), Start: StartProgress{
+			out[n] = NodeDetails{Draining: r.GetDraining(), Counters: r.GetCounters(), Start: StartProgress{
 				Phase: StartPhase(s.GetPhase()), Done: s.GetDone(), Total: s.GetTotal(), Unit: s.GetUnit(),
 			}}
 			return nil

@@ -261,6 +261,7 @@ func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterSt
 			Disk: diskStatus(n.Disk),
 		}
 		if at := n.Start; n.Answers {
+			out.Nodes[i].Counters = n.Counters
 			out.Nodes[i].Start = &brokerv1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
 		}
 	}

@@ -49,7 +49,7 @@ func (s *policyServer) ListPolicies(_ context.Context, req *brokerv1.ListPolicie
 		p := &list[i]
 		out.Policies[i] = &brokerv1.Policy{
 			Vhost: p.VHost, Name: p.Name, Operator: p.Operator, Pattern: p.Pattern,
-			ApplyTo: p.ApplyTo, Priority: p.Priority, Definition: toTable(p.Definition),
+			ApplyTo: p.ApplyTo, Priority: p.Priority, Definition: toTable(p.Definition), PatternTimeouts: p.PatternTimeouts,
 		}
 	}
 	return out, nil

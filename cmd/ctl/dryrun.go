@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -135,6 +136,66 @@ func (s *session) policyLoss(operator *bool) func(context.Context, *client.Clien
 		}
 		return fmt.Sprintf("policy %q is in force for %d queues, which go back to what was there before", args[0], n), nil
 	}
+}
+
+func (s *session) permissionLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
+	all, err := c.ListPermissions(ctx, s.vhostOrDefault(), args[0])
+	if err != nil {
+		return "", err
+	}
+	for _, p := range all {
+		return fmt.Sprintf("user %q may configure %q, write to %q and read from %q in vhost %q, and then nothing",
+			args[0], p.GetConfigure(), p.GetWrite(), p.GetRead(), p.GetVhost()), nil
+	}
+	return "", fmt.Errorf("user %q has no permission in vhost %q", args[0], s.vhostOrDefault())
+}
+
+func (s *session) topicPermissionLoss(exchange *string) func(context.Context, *client.Client, []string) (string, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
+		all, err := c.ListTopicPermissions(ctx, s.vhostOrDefault(), args[0])
+		if err != nil {
+			return "", err
+		}
+		var at []string
+		for _, p := range all {
+			if *exchange == "" || p.GetExchange() == *exchange {
+				at = append(at, fmt.Sprintf("%q", p.GetExchange()))
+			}
+		}
+		if len(at) == 0 {
+			return "", fmt.Errorf("the keys of user %q are not bounded there", args[0])
+		}
+		return fmt.Sprintf("the keys of user %q are bounded at %s, and then no more", args[0], strings.Join(at, ", ")), nil
+	}
+}
+
+// bindingLoss tells of the bindings of a key, which differ in their arguments.
+func (s *session) bindingLoss(b *client.Binding) func(context.Context, *client.Client, []string) (string, error) {
+	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
+		all, err := c.ListBindings(ctx, s.vhostOrDefault())
+		if err != nil {
+			return "", err
+		}
+		n := 0
+		for _, x := range all {
+			toExchange := x.GetDestinationType() == brokerv1.DestinationType_DESTINATION_TYPE_EXCHANGE
+			if x.GetSource() == args[0] && x.GetDestination() == args[1] && x.GetRoutingKey() == args[2] && toExchange == b.ToExchange {
+				n++
+			}
+		}
+		switch n {
+		case 0:
+			return "", fmt.Errorf("there is no binding of exchange %q to %q by the key %q", args[0], args[1], args[2])
+		case 1:
+			return fmt.Sprintf("exchange %q has one binding to %q by the key %q", args[0], args[1], args[2]), nil
+		}
+		return fmt.Sprintf("exchange %q has %d bindings to %q by the key %q; the one with the arguments given goes", args[0], n, args[1], args[2]), nil
+	}
+}
+
+// tokenLoss tells what can be told: tokens are not listed.
+func tokenLoss(_ context.Context, _ *client.Client, args []string) (string, error) {
+	return fmt.Sprintf("who logs in with token %q, if there is one, could not any more", args[0]), nil
 }
 
 // vhostOrDefault is the vhost that a call without one means.

@@ -137,7 +137,7 @@ func newBindingRemove(s *session) *cobra.Command {
 		},
 	}
 	bindingFlags(remove, &b, &arguments)
-	return remove
+	return s.dryRun(remove, s.bindingLoss(&b))
 }
 
 // diskText tells how a node's disk fares in a word or two.

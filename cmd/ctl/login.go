@@ -62,10 +62,10 @@ func newTokenMint(s *session) *cobra.Command {
 }
 
 func newTokenRevoke(s *session) *cobra.Command {
-	return &cobra.Command{
+	return s.dryRun(&cobra.Command{
 		Use: "revoke ID", Short: "End a token of yours, or as administrator of anybody", Args: exactArgs("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) { return c.RevokeToken(ctx, args[0]) })
 		},
-	}
+	}, tokenLoss)
 }

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +16,7 @@ import (
 
 func newNodes(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "nodes", Aliases: []string{"node"}, Short: "Look at nodes, drain them, take them out of the cluster"}
-	cmd.AddCommand(newNodesList(s), newNodesStatus(s), newNodesDrain(s), newNodesForget(s))
+	cmd.AddCommand(newNodesList(s), newNodesStatus(s), newNodesCounters(s), newNodesDrain(s), newNodesForget(s))
 	return cmd
 }
 
@@ -84,6 +86,45 @@ func newNodesStatus(s *session) *cobra.Command {
 			})
 		},
 	}
+}
+
+func newNodesCounters(s *session) *cobra.Command {
+	return &cobra.Command{
+		Use: "counters", Short: "Show what each node has counted since its start, and the sum", Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				st, err := c.ClusterDetails(ctx)
+				if err != nil {
+					return err
+				}
+				header, sums := []string{"counter"}, map[string]uint64{}
+				messages := make([]proto.Message, 0, len(st.GetNodes()))
+				for _, n := range st.GetNodes() {
+					header, messages = append(header, n.GetId()), append(messages, n)
+					for name, count := range n.GetCounters() {
+						sums[name] += count
+					}
+				}
+				var rows [][]string
+				for _, name := range slices.Sorted(maps.Keys(sums)) {
+					row := []string{name}
+					for _, n := range st.GetNodes() {
+						row = append(row, counterText(n, name))
+					}
+					rows = append(rows, append(row, fmt.Sprint(sums[name])))
+				}
+				return s.printRows(cmd.OutOrStdout(), append(header, "sum"), rows, messages)
+			})
+		},
+	}
+}
+
+// counterText is "-" for a node that does not answer.
+func counterText(n *brokerv1.ClusterNode, name string) string {
+	if n.GetStart() == nil {
+		return "-"
+	}
+	return fmt.Sprint(n.GetCounters()[name])
 }
 
 // startBar shows how far a start is.

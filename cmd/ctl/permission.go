@@ -28,14 +28,14 @@ func newPermissionSet(s *session) *cobra.Command {
 }
 
 func newPermissionClear(s *session) *cobra.Command {
-	return &cobra.Command{
+	return s.dryRun(&cobra.Command{
 		Use: "clear USER", Short: "Take from a user all that it may do in a vhost", Args: exactArgs("USER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) {
 				return c.ClearPermission(ctx, s.vhost, args[0])
 			})
 		},
-	}
+	}, s.permissionLoss)
 }
 
 func newPermissionList(s *session) *cobra.Command {
@@ -92,7 +92,7 @@ func newTopicPermissionClear(s *session) *cobra.Command {
 		},
 	}
 	remove.Flags().StringVar(&exchange, "exchange", "", "only at this exchange; default: all of the vhost")
-	return remove
+	return s.dryRun(remove, s.topicPermissionLoss(&exchange))
 }
 
 func newTopicPermissionList(s *session) *cobra.Command {

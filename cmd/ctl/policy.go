@@ -84,7 +84,7 @@ func newPolicyList(s *session) *cobra.Command {
 				for i, p := range all {
 					rows[i], messages[i] = policyRow(p), p
 				}
-				header := []string{"vhost", "name", "kind", "pattern", "apply-to", "priority", "definition"}
+				header := []string{"vhost", "name", "kind", "pattern", "apply-to", "priority", "timeouts", "definition"}
 				return s.printRows(cmd.OutOrStdout(), header, rows, messages)
 			})
 		},
@@ -101,7 +101,7 @@ func policyRow(p *brokerv1.Policy) []string {
 		definition = append(definition, f.GetName()+"="+valueText(f.GetValue()))
 	}
 	return []string{
-		p.GetVhost(), p.GetName(), kind, p.GetPattern(), p.GetApplyTo(), strconv.FormatInt(p.GetPriority(), 10),
+		p.GetVhost(), p.GetName(), kind, p.GetPattern(), p.GetApplyTo(), strconv.FormatInt(p.GetPriority(), 10), fmt.Sprint(p.GetPatternTimeouts()),
 		strings.Join(definition, " "),
 	}
 }

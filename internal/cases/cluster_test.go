@@ -15,7 +15,7 @@ import (
 // RE-2. It comes first: kills in other cases move leaders.
 func TestT156(t *testing.T) {
 	k := alone(t, "leaders of balanced queues are spread over the nodes")
-	if k.again {
+	if k.rerun {
 		t.Skip("what earlier runs have left is led somewhere, and counts for the balance")
 	}
 	leaders := map[string]int{}

@@ -126,10 +126,8 @@ type kase struct {
 	*world
 	client protocol
 	ctx    context.Context
-	client protocol
-	ctx    context.Context
 	prefix string // of names
-	again  bool   // it has run before, with -count
+	rerun  bool   // it has run before, with -count
 }
 
 // begin names the case and gets the cluster. Cases that hurt the cluster do not run
@@ -160,7 +158,7 @@ func alone(t *testing.T, title string) *kase {
 	k := &kase{T: t, world: &shared, client: newProtocol(t, &shared), ctx: ctx}
 	k.prefix = strings.TrimPrefix(strings.ReplaceAll(t.Name(), "/", "-"), "Test") + "-"
 	if n := shared.run(t.Name()); n > 1 {
-		k.again = true
+		k.rerun = true
 		k.prefix += fmt.Sprint("run", n, "-")
 	}
 	return k

@@ -117,6 +117,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	c.Leaders, c.QueueConfig, c.GroupSize, c.Usage = n.broker, n.broker.QueueConfig, n.broker.TargetSize, n.broker.Usage
 	c.Degraded = n.broker.Degraded
 	c.Dissolves = n.broker.Dissolves
+	c.Counters = n.broker.NamedCounters
 	if n.part, err = cluster.Start(ctx, c); err != nil {
 		_ = c.Peers.Close() // an error of Start is what matters
 		return err

@@ -2580,7 +2580,10 @@ type ClusterNode struct {
 	// with details.
 	Draining bool `protobuf:"varint,20,opt,name=draining,proto3" json:"draining,omitempty"`
 	// Start is how far the node's start is; told with details by nodes that answer.
-	Start         *StartProgress `protobuf:"bytes,21,opt,name=start,proto3" json:"start,omitempty"`
+	Start *StartProgress `protobuf:"bytes,21,opt,name=start,proto3" json:"start,omitempty"`
+	// Counters of the node as gateway since its start, by name, such as published and
+	// unroutable_dropped; told with details by nodes that answer.
+	Counters      map[string]uint64 `protobuf:"bytes,22,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2688,6 +2691,13 @@ func (x *ClusterNode) GetDraining() bool {
 func (x *ClusterNode) GetStart() *StartProgress {
 	if x != nil {
 		return x.Start
+	}
+	return nil
+}
+
+func (x *ClusterNode) GetCounters() map[string]uint64 {
+	if x != nil {
+		return x.Counters
 	}
 	return nil
 }
@@ -4434,7 +4444,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12%\n" +
 	"\x0ecatalog_leader\x18\x03 \x01(\tR\rcatalogLeader\x12#\n" +
 	"\rcatalog_index\x18\x04 \x01(\x04R\fcatalogIndex\x124\n" +
-	"\x05nodes\x18\x05 \x03(\v2\x1e.quorate.broker.v1.ClusterNodeR\x05nodes\"\xe5\x02\n" +
+	"\x05nodes\x18\x05 \x03(\v2\x1e.quorate.broker.v1.ClusterNodeR\x05nodes\"\xec\x03\n" +
 	"\vClusterNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12%\n" +
@@ -4446,7 +4456,11 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\aleaders\x18\b \x01(\rR\aleaders\x121\n" +
 	"\x04disk\x18\t \x01(\v2\x1d.quorate.broker.v1.DiskStatusR\x04disk\x12\x1a\n" +
 	"\bdraining\x18\x14 \x01(\bR\bdraining\x126\n" +
-	"\x05start\x18\x15 \x01(\v2 .quorate.broker.v1.StartProgressR\x05start\"\xfe\x01\n" +
+	"\x05start\x18\x15 \x01(\v2 .quorate.broker.v1.StartProgressR\x05start\x12H\n" +
+	"\bcounters\x18\x16 \x03(\v2,.quorate.broker.v1.ClusterNode.CountersEntryR\bcounters\x1a;\n" +
+	"\rCountersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xfe\x01\n" +
 	"\n" +
 	"DiskStatus\x12\x1a\n" +
 	"\bpressure\x18\x01 \x01(\tR\bpressure\x12\x12\n" +
@@ -4611,7 +4625,7 @@ func file_broker_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_broker_v1_admin_proto_goTypes = []any{
 	(DestinationType)(0),               // 0: quorate.broker.v1.DestinationType
 	(OperationState)(0),                // 1: quorate.broker.v1.OperationState
@@ -4677,16 +4691,17 @@ var file_broker_v1_admin_proto_goTypes = []any{
 	nil,                                // 61: quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
 	nil,                                // 62: quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
 	nil,                                // 63: quorate.broker.v1.QueueStats.DeadLettersLostEntry
-	(*Table)(nil),                      // 64: quorate.broker.v1.Table
+	nil,                                // 64: quorate.broker.v1.ClusterNode.CountersEntry
+	(*Table)(nil),                      // 65: quorate.broker.v1.Table
 }
 var file_broker_v1_admin_proto_depIdxs = []int32{
-	64, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
+	65, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
 	12, // 1: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
-	64, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
+	65, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
 	13, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
 	15, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
-	64, // 5: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
-	64, // 6: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
+	65, // 5: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
+	65, // 6: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
 	59, // 7: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
 	60, // 8: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
 	61, // 9: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
@@ -4694,85 +4709,86 @@ var file_broker_v1_admin_proto_depIdxs = []int32{
 	63, // 11: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
 	14, // 12: quorate.broker.v1.QueueStats.discarded:type_name -> quorate.broker.v1.Discarded
 	12, // 13: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	64, // 14: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	65, // 14: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
 	24, // 15: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	64, // 16: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	65, // 16: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
 	0,  // 17: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	64, // 18: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	65, // 18: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
 	25, // 19: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
 	25, // 20: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
 	25, // 21: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
 	34, // 22: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
 	35, // 23: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
 	36, // 24: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
-	35, // 25: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
-	41, // 26: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
-	1,  // 27: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
-	41, // 28: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
-	41, // 29: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	41, // 30: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	41, // 31: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	41, // 32: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	51, // 33: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	51, // 34: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	51, // 35: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	2,  // 36: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
-	4,  // 37: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	6,  // 38: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
-	8,  // 39: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	10, // 40: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	16, // 41: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	18, // 42: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	20, // 43: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	22, // 44: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	26, // 45: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	28, // 46: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	30, // 47: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	32, // 48: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	37, // 49: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	39, // 50: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	42, // 51: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	44, // 52: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	46, // 53: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	48, // 54: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	52, // 55: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	53, // 56: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	54, // 57: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	55, // 58: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	56, // 59: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	57, // 60: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	58, // 61: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	3,  // 62: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 63: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 64: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
-	9,  // 65: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	11, // 66: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	17, // 67: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	19, // 68: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	21, // 69: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	23, // 70: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	27, // 71: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	29, // 72: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	31, // 73: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	33, // 74: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	38, // 75: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	40, // 76: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	43, // 77: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	45, // 78: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	47, // 79: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	49, // 80: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	50, // 81: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 82: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 83: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 84: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 85: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 86: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 87: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	62, // [62:88] is the sub-list for method output_type
-	36, // [36:62] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	64, // 25: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
+	35, // 26: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
+	41, // 27: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	1,  // 28: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
+	41, // 29: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	41, // 30: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	41, // 31: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	41, // 32: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	41, // 33: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	51, // 34: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	51, // 35: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	51, // 36: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	2,  // 37: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
+	4,  // 38: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
+	6,  // 39: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
+	8,  // 40: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	10, // 41: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	16, // 42: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	18, // 43: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	20, // 44: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	22, // 45: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	26, // 46: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	28, // 47: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	30, // 48: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	32, // 49: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	37, // 50: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	39, // 51: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	42, // 52: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	44, // 53: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	46, // 54: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	48, // 55: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	52, // 56: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	53, // 57: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	54, // 58: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	55, // 59: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	56, // 60: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	57, // 61: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	58, // 62: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	3,  // 63: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 64: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 65: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
+	9,  // 66: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	11, // 67: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	17, // 68: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	19, // 69: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	21, // 70: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	23, // 71: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	27, // 72: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	29, // 73: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	31, // 74: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	33, // 75: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	38, // 76: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	40, // 77: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	43, // 78: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	45, // 79: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	47, // 80: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	49, // 81: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	50, // 82: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 83: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 84: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 85: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 86: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 87: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	50, // 88: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	63, // [63:89] is the sub-list for method output_type
+	37, // [37:63] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_admin_proto_init() }
@@ -4789,7 +4805,7 @@ func file_broker_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_admin_proto_rawDesc), len(file_broker_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -38,9 +38,12 @@ type Policy struct {
 	// Priority: of the policies that match, the one with the highest priority counts.
 	Priority int64 `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
 	// Definition by key, such as max-length or dead-letter-exchange.
-	Definition    *Table `protobuf:"bytes,7,opt,name=definition,proto3" json:"definition,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Definition *Table `protobuf:"bytes,7,opt,name=definition,proto3" json:"definition,omitempty"`
+	// PatternTimeouts is how often a match of the pattern took too long on the node that answers;
+	// the name counted as not matching then. It is not for PutPolicy.
+	PatternTimeouts uint64 `protobuf:"varint,8,opt,name=pattern_timeouts,json=patternTimeouts,proto3" json:"pattern_timeouts,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Policy) Reset() {
@@ -120,6 +123,13 @@ func (x *Policy) GetDefinition() *Table {
 		return x.Definition
 	}
 	return nil
+}
+
+func (x *Policy) GetPatternTimeouts() uint64 {
+	if x != nil {
+		return x.PatternTimeouts
+	}
+	return 0
 }
 
 // PutPolicyRequest holds the policy.
@@ -414,7 +424,7 @@ var File_broker_v1_policy_proto protoreflect.FileDescriptor
 
 const file_broker_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x16broker/v1/policy.proto\x12\x11quorate.broker.v1\x1a\x16broker/v1/broker.proto\"\xd9\x01\n" +
+	"\x16broker/v1/policy.proto\x12\x11quorate.broker.v1\x1a\x16broker/v1/broker.proto\"\x84\x02\n" +
 	"\x06Policy\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -424,7 +434,8 @@ const file_broker_v1_policy_proto_rawDesc = "" +
 	"\bpriority\x18\x06 \x01(\x03R\bpriority\x128\n" +
 	"\n" +
 	"definition\x18\a \x01(\v2\x18.quorate.broker.v1.TableR\n" +
-	"definition\"E\n" +
+	"definition\x12)\n" +
+	"\x10pattern_timeouts\x18\b \x01(\x04R\x0fpatternTimeouts\"E\n" +
 	"\x10PutPolicyRequest\x121\n" +
 	"\x06policy\x18\x01 \x01(\v2\x19.quorate.broker.v1.PolicyR\x06policy\"-\n" +
 	"\x11PutPolicyResponse\x12\x18\n" +

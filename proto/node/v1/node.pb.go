@@ -3460,8 +3460,10 @@ type NodeStatusResponse struct {
 	// closed, does not vote and does not serve, until it is rebuilt.
 	Lost []*LostMember `protobuf:"bytes,11,rep,name=lost,proto3" json:"lost,omitempty"`
 	// Start is how far the node's start is.
-	Start         *StartProgress `protobuf:"bytes,20,opt,name=start,proto3" json:"start,omitempty"`
-	Disk          *DiskState     `protobuf:"bytes,12,opt,name=disk,proto3" json:"disk,omitempty"`
+	Start *StartProgress `protobuf:"bytes,20,opt,name=start,proto3" json:"start,omitempty"`
+	Disk  *DiskState     `protobuf:"bytes,12,opt,name=disk,proto3" json:"disk,omitempty"`
+	// Counters of the node as gateway since its start, by name.
+	Counters      map[string]uint64 `protobuf:"bytes,13,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3583,6 +3585,13 @@ func (x *NodeStatusResponse) GetStart() *StartProgress {
 func (x *NodeStatusResponse) GetDisk() *DiskState {
 	if x != nil {
 		return x.Disk
+	}
+	return nil
+}
+
+func (x *NodeStatusResponse) GetCounters() map[string]uint64 {
+	if x != nil {
+		return x.Counters
 	}
 	return nil
 }
@@ -5667,7 +5676,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x04unit\x18\x05 \x01(\tR\x04unit\x12\x16\n" +
 	"\x06detail\x18\x06 \x01(\tR\x06detail\")\n" +
 	"\x11NodeStatusRequest\x12\x14\n" +
-	"\x05brief\x18\x01 \x01(\bR\x05brief\"\xd0\x03\n" +
+	"\x05brief\x18\x01 \x01(\bR\x05brief\"\xdc\x04\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -5682,7 +5691,11 @@ const file_node_v1_node_proto_rawDesc = "" +
 	" \x01(\rR\x06expect\x12/\n" +
 	"\x04lost\x18\v \x03(\v2\x1b.quorate.node.v1.LostMemberR\x04lost\x124\n" +
 	"\x05start\x18\x14 \x01(\v2\x1e.quorate.node.v1.StartProgressR\x05start\x12.\n" +
-	"\x04disk\x18\f \x01(\v2\x1a.quorate.node.v1.DiskStateR\x04disk\":\n" +
+	"\x04disk\x18\f \x01(\v2\x1a.quorate.node.v1.DiskStateR\x04disk\x12M\n" +
+	"\bcounters\x18\r \x03(\v21.quorate.node.v1.NodeStatusResponse.CountersEntryR\bcounters\x1a;\n" +
+	"\rCountersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\":\n" +
 	"\n" +
 	"LostMember\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12\x16\n" +
@@ -5850,7 +5863,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
@@ -5928,6 +5941,7 @@ var file_node_v1_node_proto_goTypes = []any{
 	nil,                                // 73: quorate.node.v1.QueueStatusResponse.WaitingEntry
 	nil,                                // 74: quorate.node.v1.QueueStatusResponse.RetriesEntry
 	nil,                                // 75: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 76: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -5979,55 +5993,56 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	43, // 46: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
 	57, // 47: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
 	44, // 48: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	1,  // 49: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
-	44, // 50: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	51, // 51: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
-	54, // 52: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	56, // 53: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	60, // 54: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	60, // 55: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	65, // 56: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
-	60, // 57: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	60, // 58: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	2,  // 59: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	19, // 60: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	29, // 61: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	31, // 62: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	38, // 63: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	33, // 64: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	41, // 65: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	53, // 66: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	50, // 67: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	48, // 68: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	58, // 69: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	61, // 70: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	66, // 71: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	68, // 72: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	63, // 73: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	45, // 74: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	70, // 75: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	3,  // 76: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	21, // 77: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	30, // 78: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	32, // 79: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	39, // 80: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	36, // 81: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	42, // 82: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	55, // 83: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	52, // 84: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	49, // 85: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	59, // 86: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	62, // 87: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	67, // 88: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	69, // 89: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	64, // 90: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	46, // 91: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	71, // 92: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	76, // [76:93] is the sub-list for method output_type
-	59, // [59:76] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	76, // 49: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	1,  // 50: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
+	44, // 51: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	51, // 52: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	54, // 53: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	56, // 54: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	60, // 55: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	60, // 56: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	65, // 57: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
+	60, // 58: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	60, // 59: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	2,  // 60: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	19, // 61: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	29, // 62: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	31, // 63: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	38, // 64: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	33, // 65: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	41, // 66: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	53, // 67: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	50, // 68: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	48, // 69: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	58, // 70: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	61, // 71: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	66, // 72: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	68, // 73: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	63, // 74: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	45, // 75: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	70, // 76: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	3,  // 77: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	21, // 78: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	30, // 79: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	32, // 80: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	39, // 81: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	36, // 82: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	42, // 83: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	55, // 84: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	52, // 85: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	49, // 86: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	59, // 87: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	62, // 88: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	67, // 89: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	69, // 90: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	64, // 91: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	46, // 92: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	71, // 93: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	77, // [77:94] is the sub-list for method output_type
+	60, // [60:77] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -6063,7 +6078,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
