@@ -43,7 +43,7 @@ func main() {
 	flag.BoolVar(&o.peers, "peers", false, "measure over AMQP beside RabbitMQ and NATS JetStream, where they are installed; -only names some of quorate,rabbitmq,nats")
 	flag.StringVar(&o.rabbitmq, "rabbitmq", "", "with -peers: directory of rabbitmq-server and rabbitmqctl; empty: where they are installed")
 	flag.StringVar(&o.nats, "nats", "", "with -peers: the program nats-server; empty: the one in PATH")
-	flag.DurationVar(&o.peersTime, "peers-time", 0, "with -peers: how long each workload publishes; 0: 2.5 s")
+	flag.DurationVar(&o.peersTime, "peers-time", 0, "with -peers: how long each workload publishes; 0: 2 s")
 	flag.IntVar(&o.filter.Size, "size", 0, "with -peers: bodies of this size alone; nothing is stored")
 	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers: workloads with so many queues alone; nothing is stored")
 	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: workloads with this window alone; nothing is stored")

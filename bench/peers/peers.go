@@ -17,7 +17,7 @@ type Config struct {
 	RabbitMQ string        // directory of rabbitmq-server and rabbitmqctl; "": where they are installed
 	NATS     string        // nats-server; "": the one in PATH
 	Only     string        // systems to measure, with commas between: quorate, rabbitmq, nats; "": all
-	Time     time.Duration // for which each workload publishes; 0: 2.5 s
+	Time     time.Duration // for which each workload publishes; 0: 2 s
 	Quick    bool          // a part of the workloads
 	Filter   Workload      // those with its values alone; 0: any
 	Log      io.Writer     // gets a line for each workload; nil: none
@@ -43,7 +43,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-const defaultTime = 2500 * time.Millisecond
+const defaultTime = 2 * time.Second
 
 func (c Config) systems() []string {
 	if c.Only == "" {
