@@ -21,6 +21,8 @@ type channel struct {
 	prefetch  uint16 // of consumers to come (DEL-3)
 	lastQueue string // what an empty name means
 	consumers map[string]*consumer
+	replies   *consumer   // of answers to the channel's own requests; nil: none
+	replyTo   string      // where they come
 	retired   []*consumer // cancelled, with deliveries that are unsettled
 	content   content
 	done      func(broker.Result) // takes results of publishes
@@ -183,7 +185,7 @@ func (ch *channel) quit(ctx context.Context) {
 	}
 	all.Wait()
 	clear(ch.consumers)
-	ch.retired = nil
+	ch.retired, ch.replies, ch.replyTo = nil, nil, ""
 	ch.giveBack(open)
 	ch.content = content{}
 	ch.tx = nil

@@ -61,11 +61,6 @@ func (x *consumer) finish(ctx context.Context) {
 }
 
 func (ch *channel) consume(m *wire.BasicConsume) error {
-	c := ch.c
-	queue, err := ch.named(m.Queue, m.ID())
-	if err != nil {
-		return err
-	}
 	tag := m.ConsumerTag
 	if tag == "" {
 		tag = "amq.ctag-" + rand.Text()
@@ -73,18 +68,16 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 	if ch.consumers[tag] != nil {
 		return refuse(wire.NotAllowed, m.ID(), "attempt to reuse consumer tag '%s'", tag)
 	}
-	o := broker.Consume{
-		VHost: c.vhost, Queue: queue, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive,
+	x := &consumer{ch: ch, tag: tag, noAck: m.NoAck}
+	open := ch.openConsumer
+	if m.Queue == broker.ReplyName {
+		open = ch.openReplies
 	}
-	if err := ch.arguments(m, queue, &o); err != nil {
+	if err := open(m, x); err != nil {
 		return err
 	}
-	x := &consumer{ch: ch, tag: tag, noAck: m.NoAck}
-	o.Wake = x.wake
-	if x.c, err = c.s.b.Consume(c.ctx, o); err != nil {
-		return faultOf(err, m.ID())
-	}
 	ch.consumers[tag] = x
+	c := ch.c
 	c.s.counters.consumers.Add(1)
 	c.mu.Lock()
 	if !m.NoWait {
@@ -94,6 +87,24 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 	c.wakened = append(c.wakened, x)
 	c.mu.Unlock()
 	signal(c.news)
+	return nil
+}
+
+// openConsumer registers a consumer with its queue.
+func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) error {
+	queue, err := ch.named(m.Queue, m.ID())
+	if err != nil {
+		return err
+	}
+	o := broker.Consume{
+		VHost: ch.c.vhost, Queue: queue, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive, Wake: x.wake,
+	}
+	if err := ch.arguments(m, queue, &o); err != nil {
+		return err
+	}
+	if x.c, err = ch.c.s.b.Consume(ch.c.ctx, o); err != nil {
+		return faultOf(err, m.ID())
+	}
 	return nil
 }
 
@@ -143,6 +154,9 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 		return c.ctx.Err()
 	}
 	delete(ch.consumers, m.ConsumerTag)
+	if x == ch.replies {
+		ch.replies, ch.replyTo = nil, ""
+	}
 	ch.retire(x)
 	return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/message"
 )
 
@@ -211,4 +211,7 @@ func ended() context.Context {
 	return ctx
 }
 
-func errorOf(s amqp.Stats) error { return fmt.Errorf("%+v", s) }
+func errorOf(have any) error { return fmt.Errorf("%+v", have) }
+
+// all is the context of who may do everything.
+func all(t *testing.T) context.Context { return broker.WithIdentity(t.Context(), broker.Itself()) }

@@ -76,7 +76,10 @@ func (ch *channel) body(payload []byte) error {
 func (ch *channel) complete(body []byte) error {
 	x := &ch.content
 	x.expected, x.header = false, false
-	var err error
+	err := ch.ownReplies(&x.message)
+	if err != nil {
+		return err
+	}
 	if ch.tx != nil {
 		err = ch.tx.publish(x, body)
 	} else {

@@ -1,6 +1,8 @@
 package amqp
 
 import (
+	"strings"
+
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
 )
@@ -88,6 +90,9 @@ func (ch *channel) bindingKey(queue, key string) string {
 
 func (ch *channel) declare(m *wire.QueueDeclare) error {
 	c := ch.c
+	if strings.HasPrefix(m.Queue, broker.ReplyName) {
+		return ch.declareReplies(m)
+	}
 	if m.Queue == "" && m.Passive {
 		name, err := ch.named("", m.ID())
 		if err != nil {

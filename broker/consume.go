@@ -124,6 +124,11 @@ func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.consume(ctx, q, about, o)
+}
+
+// consume is Consume of a queue that was found.
+func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o Consume) (*Consumer, error) {
 	if o.TimeoutMs < 0 {
 		about.Class, about.Arg, about.Value = PreconditionFailed, "consumer_timeout_ms", strconv.FormatInt(o.TimeoutMs, 10)
 		about.Reason = "is negative; want 0 for no timeout, or more"

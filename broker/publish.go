@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
@@ -115,7 +116,7 @@ func newPublishing(b *Broker) *publishing { return &publishing{b: b} }
 func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	p, _ := b.publishes.Get().(*publishing)
 	p.done, p.token = done, m.Token
-	ttl, err := p.prepare(m)
+	ttl, err := p.prepare(ctx, m)
 	if err != nil {
 		b.counters.invalid.Add(1)
 		p.finish(Result{Kind: Invalid, Err: err})
@@ -173,7 +174,7 @@ func (m *Publish) chance() uint64 {
 }
 
 // prepare checks the message in the order of PUB-1, fills msg, and routes.
-func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
+func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err error) {
 	if len(m.Body) > p.b.cfg.MaxBodyBytes { // MSG-2
 		return 0, p.tooLarge(m)
 	}
@@ -196,6 +197,12 @@ func (p *publishing) prepare(m *Publish) (ttlMs int64, err error) {
 	}
 	if err := p.routingKeys(m); err != nil {
 		return 0, translate(err, aboutMessage(m))
+	}
+	if m.Exchange == "" && strings.HasPrefix(m.RoutingKey, ReplyName) { // AM-3
+		if queue := p.b.replyQueue(ctx, m.RoutingKey); queue != "" {
+			p.keys[0] = queue
+			v = p.b.view()
+		}
 	}
 	if err := p.permitKeys(m, x, right.topic); err != nil {
 		return 0, err

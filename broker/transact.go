@@ -39,7 +39,7 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 		o := &outputs[i]
 		o.VHost, o.Sender = about.VHost, sender
 		p.msg = message.Message{}
-		if err := p.prepareOutput(o); err != nil {
+		if err := p.prepareOutput(ctx, o); err != nil {
 			b.counters.invalid.Add(1)
 			return err
 		}
@@ -99,8 +99,8 @@ func heldBy(t *cluster.ConsumerToken, ids []uint64, about Error) ([]quorumq.MsgI
 }
 
 // prepareOutput is prepare for a message that a queue's forwarder publishes.
-func (p *publishing) prepareOutput(m *Publish) error {
-	if _, err := p.prepare(m); err != nil {
+func (p *publishing) prepareOutput(ctx context.Context, m *Publish) error {
+	if _, err := p.prepare(ctx, m); err != nil {
 		return err
 	}
 	about := aboutMessage(m)

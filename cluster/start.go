@@ -312,3 +312,9 @@ func ignoreStopped(err error) error {
 	}
 	return err
 }
+
+// AwaitView returns when this node's view shows everything up to the index, or with ctx's
+// error.
+func (c *Cluster) AwaitView(ctx context.Context, index uint64) error {
+	return c.views.await(ctx, index)
+}

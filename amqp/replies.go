@@ -1,0 +1,46 @@
+package amqp
+
+import (
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/message"
+)
+
+// openReplies registers the channel's consumer of answers (AM-3). Their address stays the
+// same until it is cancelled.
+func (ch *channel) openReplies(m *wire.BasicConsume, x *consumer) error {
+	switch {
+	case !m.NoAck:
+		return refuse(wire.PreconditionFailed, m.ID(), "reply consumer cannot acknowledge")
+	case ch.replies != nil:
+		return refuse(wire.PreconditionFailed, m.ID(), "reply consumer already set")
+	}
+	c, address, err := ch.c.s.b.ConsumeReplies(ch.c.ctx, broker.Consume{VHost: ch.c.vhost, Wake: x.wake})
+	if err != nil {
+		return faultOf(err, m.ID())
+	}
+	x.c = c
+	ch.replies, ch.replyTo = x, address
+	return nil
+}
+
+// ownReplies puts the address of the channel's answers into a request that asks for them.
+func (ch *channel) ownReplies(m *message.Message) error {
+	if m.ReplyTo != broker.ReplyName {
+		return nil
+	}
+	if ch.replies == nil {
+		return refuse(wire.PreconditionFailed, wire.BasicPublishID, "fast reply consumer does not exist")
+	}
+	m.ReplyTo = ch.replyTo
+	return nil
+}
+
+// declareReplies answers who asks whether there is still somebody to answer; nobody makes such
+// a queue by declaring it.
+func (ch *channel) declareReplies(m *wire.QueueDeclare) error {
+	if !ch.c.s.b.ReplyExists(ch.c.ctx, ch.c.vhost, m.Queue) {
+		return refuse(wire.NotFound, m.ID(), "no queue '%s' in vhost '%s'", m.Queue, ch.c.vhost)
+	}
+	return ch.answer(m.NoWait, &wire.QueueDeclareOK{Queue: m.Queue, ConsumerCount: 1})
+}

@@ -1,0 +1,114 @@
+package amqp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/message"
+)
+
+const replyName = "amq.rabbitmq.reply-to"
+
+// A request on one node is answered on another one, without a queue that anybody declared
+// (AM-3).
+func TestReplies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 3)
+	asks, answers := connect(t, c.AMQP(0)), connect(t, c.AMQP(1))
+	answers.send(1, &wire.QueueDeclare{Queue: "rpc", Durable: true})
+	want[*wire.QueueDeclareOK](answers)
+	answers.send(1, &wire.BasicConsume{Queue: "rpc", NoAck: true})
+	want[*wire.BasicConsumeOK](answers)
+	asks.send(1, &wire.BasicConsume{Queue: replyName, ConsumerTag: "c", NoAck: true})
+	want[*wire.BasicConsumeOK](asks)
+	testcluster.Poll(t, "the requests' node knows their queue", func() error {
+		_, err := c.Broker(0).GetQueue(all(t), "/", "rpc")
+		return err
+	})
+	address := ""
+	for _, text := range []string{"1", "2"} {
+		m := message.Message{Properties: message.Properties{ReplyTo: replyName, CorrelationID: text}, Body: []byte("ask " + text)}
+		asks.publish("", "rpc", false, m)
+		want[*wire.BasicDeliver](answers)
+		got, _ := answers.content()
+		if !strings.HasPrefix(got.ReplyTo, replyName+".") || got.CorrelationID != text || address != "" && address != got.ReplyTo {
+			t.Fatalf("%+v, the address was %q", got, address)
+		}
+		address = got.ReplyTo
+		answers.publish("", address, true, message.Message{Properties: message.Properties{CorrelationID: text}, Body: []byte("answer " + text)})
+		if d := want[*wire.BasicDeliver](asks); d.ConsumerTag != "c" || d.Exchange != "" {
+			t.Errorf("%+v", d)
+		}
+		if got, body := asks.content(); got.CorrelationID != text || string(body) != "answer "+text {
+			t.Errorf("%+v %q", got, body)
+		}
+	}
+	// Who answers can ask whether anybody still waits; when nobody does, the answer comes back.
+	answers.send(1, &wire.QueueDeclare{Queue: address, Passive: true})
+	if ok := want[*wire.QueueDeclareOK](answers); ok.Queue != address || ok.ConsumerCount != 1 {
+		t.Errorf("%+v", ok)
+	}
+	asks.send(1, &wire.BasicCancel{ConsumerTag: "c"})
+	want[*wire.BasicCancelOK](asks)
+	testcluster.Poll(t, "the queue is gone", func() error {
+		if c.Broker(1).ReplyExists(t.Context(), "/", address) {
+			return errorOf(struct{}{})
+		}
+		return nil
+	})
+	answers.publish("", address, true, message.Message{Body: []byte("late")})
+	if r := want[*wire.BasicReturn](answers); r.RoutingKey != address {
+		t.Errorf("%+v", r)
+	}
+	answers.content()
+	answers.send(1, &wire.QueueDeclare{Queue: address, Passive: true})
+	if text := answers.channelClosed(wire.NotFound, wire.QueueDeclareID); text != "NOT_FOUND - no queue '"+address+"' in vhost '/'" {
+		t.Error(text)
+	}
+	// A second consumer gets another address, also after the first; the end of the connection ends it.
+	asks.send(1, &wire.BasicConsume{Queue: replyName, NoAck: true})
+	want[*wire.BasicConsumeOK](asks)
+	asks.send(1, &wire.BasicConsume{Queue: replyName, NoAck: true})
+	if text := asks.channelClosed(wire.PreconditionFailed, wire.BasicConsumeID); text != "PRECONDITION_FAILED - reply consumer already set" {
+		t.Error(text)
+	}
+	testcluster.Poll(t, "no queue but rpc is left", func() error {
+		qs, _, err := c.Broker(2).ListQueues(all(t), "/", 0, "", false)
+		if err == nil && len(qs) != 1 {
+			err = errorOf(len(qs))
+		}
+		return err
+	})
+}
+
+// Requests and consumers of answers that cannot be are refused in RabbitMQ's words.
+func TestRefusedReplies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	for _, x := range []struct {
+		name string
+		send func(*peer)
+		id   wire.MethodID
+		text string
+	}{
+		{"with acks", func(p *peer) { p.send(1, &wire.BasicConsume{Queue: replyName}) }, wire.BasicConsumeID,
+			"PRECONDITION_FAILED - reply consumer cannot acknowledge"},
+		{"no consumer", func(p *peer) {
+			p.publish("", "q", false, message.Message{Properties: message.Properties{ReplyTo: replyName}})
+		}, wire.BasicPublishID, "PRECONDITION_FAILED - fast reply consumer does not exist"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			p := connect(t, c.AMQP(0))
+			x.send(p)
+			if text := p.channelClosed(wire.PreconditionFailed, x.id); text != x.text {
+				t.Error(text)
+			}
+		})
+	}
+}
