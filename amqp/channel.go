@@ -115,7 +115,7 @@ func (c *conn) handleConnection(f wire.Frame) error {
 // updateSecret takes a new password or token of the user.
 func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
 	if user := c.user(); user != "" {
-		who, err := c.s.b.Login(c.ctx, user, m.NewSecret, loopback(c.nc))
+		who, err := c.s.b.Login(c.ctx, user, m.NewSecret, addressOf(c.nc))
 		if err != nil {
 			return faultOf(err, m.ID()).hardened()
 		}
@@ -143,7 +143,8 @@ func (c *conn) openChannel(f wire.Frame) error {
 		return refuse(wire.ChannelError, id, "expected 'channel.open' on channel %d", f.Channel)
 	}
 	if f.Channel > c.chanMax {
-		return refuse(wire.ChannelError, id, "number of channel %d is above channel_max %d", f.Channel, c.chanMax)
+		return refuse(wire.NotAllowed, id, "channel %d: number of channels opened (%d) has reached the negotiated channel_max (%d)",
+			f.Channel, len(c.openChannels()), c.chanMax)
 	}
 	leave, err := c.s.b.OpenChannel(c.ctx)
 	if err != nil {

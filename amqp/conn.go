@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"io"
@@ -39,6 +40,8 @@ type conn struct {
 	life context.Context // ends with the connection
 	stop context.CancelFunc
 
+	stranger *list.Element // guarded by the server's mu; nil: it has logged in
+
 	// Of the reader.
 	ctx       context.Context // of the broker's calls: life, with who makes them
 	in        []byte
@@ -68,6 +71,7 @@ type conn struct {
 	wakened  []*consumer // have something to take
 	settling []*channel  // have results of publishes
 	inFlight int         // publishes without a result
+	greeted  bool        // it has sent the header of this protocol
 	closing  bool        // connection.close was sent, or is not worth it
 	done     bool        // no more output after what is in out
 }
@@ -120,6 +124,7 @@ func (c *conn) serve() error {
 		c.s.counters.refused.Add(1)
 		return err
 	}
+	c.s.known(c)
 	c.s.counters.opened.Add(1)
 	c.opened()
 	c.endIfGone() // since it was let in
@@ -179,6 +184,13 @@ func (c *conn) cut() {
 
 // force closes the connection by the server's will: 320.
 func (c *conn) force(why string) {
+	c.mu.Lock()
+	greeted := c.greeted
+	c.mu.Unlock()
+	if !greeted { // it may speak anything
+		c.cut()
+		return
+	}
 	c.sendClose(&fault{code: wire.ConnectionForced, text: why, hard: true})
 	time.AfterFunc(closeWait, c.cut)
 }

@@ -2,9 +2,12 @@ package amqp
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"runtime"
 	"strings"
 	"time"
@@ -18,6 +21,7 @@ import (
 const (
 	mechanismPlain    = "PLAIN"
 	mechanismAMQPlain = "AMQPLAIN"
+	mechanismExternal = "EXTERNAL"
 )
 
 // handshake runs from the protocol header to connection.open-ok (AM-1, AM-2).
@@ -30,7 +34,7 @@ func (c *conn) handshake() error {
 	}
 	c.send(0, &wire.ConnectionStart{
 		VersionMajor: 0, VersionMinor: 9, ServerProperties: c.s.properties(),
-		Mechanisms: mechanismPlain + " " + mechanismAMQPlain, Locales: "en_US",
+		Mechanisms: c.mechanisms(), Locales: "en_US",
 	})
 	start, err := expect[*wire.ConnectionStartOK](c)
 	if err != nil {
@@ -66,6 +70,9 @@ func (c *conn) protocolHeader() error {
 	}
 	if bytes.Equal(c.in[:len(wire.ProtocolHeader)], []byte(wire.ProtocolHeader)) {
 		c.from = len(wire.ProtocolHeader)
+		c.mu.Lock()
+		c.greeted = true
+		c.mu.Unlock()
 		return nil
 	}
 	c.mu.Lock()
@@ -116,7 +123,7 @@ func (s *Server) properties() message.Table {
 	capabilities := message.Table{}
 	for _, name := range []string{
 		"publisher_confirms", "exchange_exchange_bindings", "basic.nack", "consumer_cancel_notify",
-		"connection.blocked", "consumer_priorities", "authentication_failure_close", "per_consumer_qos",
+		"connection.blocked", "consumer_priorities", "authentication_failure_close", "per_consumer_qos", "direct_reply_to",
 	} {
 		capabilities = append(capabilities, message.Field{Name: name, Value: message.Bool(true)})
 	}
@@ -150,12 +157,14 @@ func clientOf(properties message.Table) client {
 func (c *conn) login(m *wire.ConnectionStartOK) error {
 	user, secret, ok := "", "", false
 	switch m.Mechanism {
+	case mechanismExternal:
+		return c.loginExternal(m)
 	case mechanismPlain:
 		user, secret, ok = plain(m.Response)
 	case mechanismAMQPlain:
 		user, secret, ok = amqplain(m.Response)
 	default:
-		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "unknown mechanism '%s', there are %s and %s", m.Mechanism, mechanismPlain, mechanismAMQPlain))
+		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "unknown mechanism '%s', there are: %s", m.Mechanism, c.mechanisms()))
 	}
 	if !ok {
 		return c.refuse(refuse(wire.SyntaxError, m.ID(), "the response of mechanism %s cannot be read", m.Mechanism))
@@ -163,10 +172,15 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 	who := broker.Itself()
 	if c.s.b.Authenticates() {
 		var err error
-		if who, err = c.s.b.Login(c.ctx, user, secret, loopback(c.nc)); err != nil {
+		if who, err = c.s.b.Login(c.ctx, user, secret, addressOf(c.nc)); err != nil {
 			return c.refusedLogin(m, err)
 		}
 	}
+	return c.loggedIn(m, who)
+}
+
+// loggedIn goes on as who logged in.
+func (c *conn) loggedIn(m *wire.ConnectionStartOK, who *broker.Identity) error {
 	c.owner = c.s.b.Connect()
 	c.ctx = broker.WithConnection(broker.WithIdentity(c.ctx, who), c.owner)
 	if err := c.s.b.EnterUser(c.ctx); err != nil {
@@ -177,12 +191,53 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 	return err
 }
 
+// mechanisms are those that the client may choose from.
+func (c *conn) mechanisms() string {
+	all := mechanismPlain + " " + mechanismAMQPlain
+	if c.certificate() != nil {
+		all += " " + mechanismExternal
+	}
+	return all
+}
+
+// certificate is the client's, which the TLS of the configuration has verified; nil: it sent
+// none, or certificates do not log in.
+func (c *conn) certificate() *x509.Certificate {
+	t, ok := c.nc.(*tls.Conn)
+	if !ok || c.s.cfg.CertificateUser == nil {
+		return nil
+	}
+	chain := t.ConnectionState().PeerCertificates
+	if len(chain) == 0 {
+		return nil
+	}
+	return chain[0]
+}
+
+// loginExternal logs in by the client's certificate.
+func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
+	own := c.certificate()
+	if own == nil {
+		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "mechanism EXTERNAL takes a client's certificate, there are: %s", c.mechanisms()))
+	}
+	who := broker.Itself()
+	if c.s.b.Authenticates() {
+		user, err := c.s.cfg.CertificateUser(own)
+		if err == nil {
+			who, err = c.s.b.LoginCertificate(user, addressOf(c.nc))
+		}
+		if err != nil {
+			c.log.Warn("a certificate names nobody who may log in", "error", err)
+			return c.refusedLogin(m, err)
+		}
+	}
+	return c.loggedIn(m, who)
+}
+
 // refusedLogin tells a client that can be told, and closes others' connections.
 func (c *conn) refusedLogin(m *wire.ConnectionStartOK, err error) error {
-	e, ok := errors.AsType[*broker.Error](err)
-	if !ok || e.Class != broker.AccessRefused {
-		f := faultOf(err, m.ID())
-		return c.refuse(f)
+	if e, ok := errors.AsType[*broker.Error](err); ok && e.Class != broker.AccessRefused {
+		return c.refuse(faultOf(err, m.ID()))
 	}
 	if !c.client.authFailure {
 		return err
@@ -199,9 +254,12 @@ func (c *conn) user() string {
 	return who.User()
 }
 
-func loopback(nc net.Conn) bool {
-	a, ok := nc.RemoteAddr().(*net.TCPAddr)
-	return ok && a.IP.IsLoopback()
+// addressOf is where a client is; the zero address if it comes by no network.
+func addressOf(nc net.Conn) netip.Addr {
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr()
+	}
+	return netip.Addr{}
 }
 
 // plain reads a response of PLAIN: an identity to act for, which is ignored, user and

@@ -108,9 +108,22 @@ func TestBadInput(t *testing.T) {
 			p.send(2, &wire.BasicQos{})
 			p.closed(wire.ChannelError, wire.BasicQosID)
 		}},
-		{"channel above channel_max", func(_ *testing.T, p *peer) {
-			p.send(101, &wire.ChannelOpen{})
-			p.closed(wire.ChannelError, wire.ChannelOpenID)
+		{"channel that was closed", func(_ *testing.T, p *peer) {
+			p.send(1, &wire.ChannelClose{ReplyCode: 200})
+			want[*wire.ChannelCloseOK](p)
+			p.send(1, &wire.BasicQos{})
+			p.closed(wire.ChannelError, wire.BasicQosID)
+		}},
+		{"content on a channel that is not open", func(_ *testing.T, p *peer) {
+			p.write(wire.AppendBody(nil, 7, []byte("x"), 0))
+			p.closed(wire.ChannelError, 0)
+		}},
+		{"body shorter than announced", func(_ *testing.T, p *peer) {
+			b := wire.AppendMethod(nil, 1, &wire.BasicPublish{RoutingKey: "q"})
+			b = wire.AppendContentHeader(b, 1, &message.Message{Body: []byte("longer")}, nil)
+			p.write(wire.AppendBody(b, 1, []byte("four"), 0))
+			p.publish("", "q", false, message.Message{Body: []byte("x")})
+			p.closed(wire.UnexpectedFrame, wire.BasicPublishID)
 		}},
 		{"channel opened twice", func(_ *testing.T, p *peer) {
 			p.send(1, &wire.ChannelOpen{})
@@ -147,6 +160,11 @@ func TestBadInput(t *testing.T) {
 		{"tables 1,000 deep", func(_ *testing.T, p *peer) {
 			p.send(1, &wire.QueueBind{Queue: "q", Arguments: nested(1000)})
 			p.closed(wire.SyntaxError, wire.QueueBindID)
+		}},
+		{"headers 1,000 deep", func(_ *testing.T, p *peer) {
+			b := wire.AppendMethod(nil, 1, &wire.BasicPublish{RoutingKey: "q"})
+			p.write(wire.AppendContentHeader(b, 1, &message.Message{}, nested(1000)))
+			p.closed(wire.SyntaxError, wire.BasicPublishID)
 		}},
 		{"unknown method", func(_ *testing.T, p *peer) {
 			p.write([]byte{1, 0, 1, 0, 0, 0, 4, 0, 60, 0, 1, 0xCE})

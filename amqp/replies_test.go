@@ -97,8 +97,10 @@ func TestRefusedReplies(t *testing.T) {
 		id   wire.MethodID
 		text string
 	}{
-		{"with acks", func(p *peer) { p.send(1, &wire.BasicConsume{Queue: replyName}) }, wire.BasicConsumeID,
-			"PRECONDITION_FAILED - reply consumer cannot acknowledge"},
+		{
+			"with acks", func(p *peer) { p.send(1, &wire.BasicConsume{Queue: replyName}) }, wire.BasicConsumeID,
+			"PRECONDITION_FAILED - reply consumer cannot acknowledge",
+		},
 		{"no consumer", func(p *peer) {
 			p.publish("", "q", false, message.Message{Properties: message.Properties{ReplyTo: replyName}})
 		}, wire.BasicPublishID, "PRECONDITION_FAILED - fast reply consumer does not exist"},

@@ -9,8 +9,10 @@
 package amqp
 
 import (
+	"container/list"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,6 +34,7 @@ const (
 	DefaultMaxConnections   = 10_000
 	DefaultPublishWindow    = 8192
 	DefaultWriteTimeout     = 30 * time.Second
+	DefaultMaxStrangers     = 1000
 )
 
 // Config describes a Server. Zero values are the defaults.
@@ -40,6 +43,9 @@ type Config struct {
 	Logger *slog.Logger   // nil: nothing is logged
 	// TLS protects connections; nil: plain text.
 	TLS *tls.Config
+	// CertificateUser returns the user whom a client's certificate, which TLS must have
+	// verified, stands for; nil: mechanism EXTERNAL is not offered.
+	CertificateUser func(*x509.Certificate) (string, error)
 	// Version is told to clients.
 	Version string
 	// FrameMax is offered as the largest frame, in bytes; 0: 128 KiB, at least 4096.
@@ -54,6 +60,9 @@ type Config struct {
 	// MaxConnections bounds the connections of this node, those that have not logged in
 	// included; 0: 10,000.
 	MaxConnections int
+	// MaxStrangers bounds those of them that have not logged in; the one that has tried for the
+	// longest time gives way to the next. 0: 1,000.
+	MaxStrangers int
 	// PublishWindow bounds the messages of one connection that queues have not decided about;
 	// beyond it nothing is read from it. 0: 8192. Their bytes are bounded for each queue.
 	PublishWindow int
@@ -78,6 +87,7 @@ func (c *Config) Validate() error {
 		{"Heartbeat", int64(c.Heartbeat)},
 		{"HandshakeTimeout", int64(c.HandshakeTimeout)},
 		{"MaxConnections", int64(c.MaxConnections)},
+		{"MaxStrangers", int64(c.MaxStrangers)},
 		{"PublishWindow", int64(c.PublishWindow)},
 		{"WriteTimeout", int64(c.WriteTimeout)},
 	} {
@@ -104,11 +114,13 @@ type Server struct {
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
 	blocked map[*conn]struct{} // whose publishes are held back
+	// strangers have not logged in, the one that came first in front.
+	strangers list.List
 }
 
 type counters struct {
-	opened, refused, failed, stalled, blocked atomic.Uint64
-	channels, consumers                       atomic.Int64
+	opened, refused, failed, stalled, blocked, crowdedOut atomic.Uint64
+	channels, consumers                                   atomic.Int64
 }
 
 // Stats are counts since the start of the process, and what there is at the moment.
@@ -118,6 +130,8 @@ type Stats struct {
 	// Stalled were cut because they took nothing of what they were sent for the
 	// WriteTimeout; Blocked counts how often a connection's publishes were held back.
 	Stalled, Blocked uint64
+	// CrowdedOut had not logged in when too many others came.
+	CrowdedOut uint64
 	// Connections, Channels and Consumers are open now.
 	Connections, Channels, Consumers int64
 }
@@ -130,7 +144,7 @@ func (s *Server) Stats() Stats {
 	c := &s.counters
 	return Stats{
 		Opened: c.opened.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
-		Stalled: c.stalled.Load(), Blocked: c.blocked.Load(),
+		Stalled: c.stalled.Load(), Blocked: c.blocked.Load(), CrowdedOut: c.crowdedOut.Load(),
 		Connections: int64(n), Channels: c.channels.Load(), Consumers: c.consumers.Load(),
 	}
 }
@@ -142,6 +156,7 @@ func New(c Config) *Server {
 	setDefault(&c.Heartbeat, DefaultHeartbeat)
 	setDefault(&c.HandshakeTimeout, DefaultHandshakeTimeout)
 	setDefault(&c.MaxConnections, DefaultMaxConnections)
+	setDefault(&c.MaxStrangers, DefaultMaxStrangers)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
 	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&c.Version, "unknown")
@@ -272,12 +287,40 @@ func (s *Server) add(c *conn) bool {
 		return false
 	}
 	s.conns[c] = struct{}{}
+	c.stranger = s.strangers.PushBack(c)
+	if s.strangers.Len() > s.cfg.MaxStrangers {
+		s.crowdOut()
+	}
 	return true
+}
+
+// crowdOut cuts the connection off that has not logged in for the longest time.
+func (s *Server) crowdOut() {
+	if first, ok := s.strangers.Remove(s.strangers.Front()).(*conn); ok {
+		first.stranger = nil
+		s.counters.crowdedOut.Add(1)
+		s.running.Go(first.cut) // TLS may wait for a write
+	}
+}
+
+// known notes that a connection has logged in.
+func (s *Server) known(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(c)
+}
+
+func (s *Server) forget(c *conn) {
+	if c.stranger != nil {
+		s.strangers.Remove(c.stranger)
+		c.stranger = nil
+	}
 }
 
 func (s *Server) remove(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forget(c)
 	delete(s.conns, c)
 }
 

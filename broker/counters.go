@@ -16,6 +16,7 @@ type Counters struct {
 	UnroutableDropped   uint64
 	Invalid             uint64
 	LoginsRefused       uint64
+	LoginsUnseen        uint64 // refused because too many wrong ones came from their address
 	DeadLetterConfirmed uint64 // dead letters that every target has
 	DeadLetterLost      uint64 // at-most-once copies that no target took (DL-10)
 	PolicyTimeouts      uint64 // matches of policies' patterns that were broken off (C-8)
@@ -30,6 +31,7 @@ func (b *Broker) Counters() Counters {
 	return Counters{
 		Published: c.published.Load(), Confirmed: c.confirmed.Load(), Rejected: c.rejected.Load(),
 		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(), Invalid: c.invalid.Load(), LoginsRefused: c.loginsRefused.Load(),
+		LoginsUnseen:        b.logins.tries.unseenTries(),
 		DeadLetterConfirmed: confirmed, DeadLetterLost: lost, Alarms: b.alarms.raised.Load(),
 		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.permissionTimeouts.Load(),
 	}

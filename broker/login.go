@@ -5,6 +5,8 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,6 +36,7 @@ type logins struct {
 	key     [sha256.Size]byte // of this process
 	slots   chan struct{}
 	waiting atomic.Int32
+	tries   tries
 	dummy   func() string // a hash that takes as long as others
 
 	mu       sync.RWMutex
@@ -98,9 +101,10 @@ func (l *logins) enter(ctx context.Context) (leave func(), err error) {
 // Authenticates tells whether who calls must log in.
 func (b *Broker) Authenticates() bool { return b.cfg.Authenticate }
 
-// Login verifies name and password. loopback tells that the caller is on this host; some
-// users must be (VH-1). All refusals read the same, whatever is wrong.
-func (b *Broker) Login(ctx context.Context, user, secret string, loopback bool) (*Identity, error) {
+// Login verifies name and password of a caller at an address: some users must be on this
+// host (VH-1), and an address may be wrong only so often (LoginTries; ResourceExhausted). The
+// zero address is of nobody knows where. All refusals read the same, whatever is wrong.
+func (b *Broker) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
 	v := b.view()
 	if v == nil {
 		return nil, errStarting()
@@ -108,11 +112,48 @@ func (b *Broker) Login(ctx context.Context, user, secret string, loopback bool) 
 	u, _ := v.User(user)
 	d := b.logins.digest("password", user, secret)
 	if !b.logins.known(d, u) {
-		if err := b.verify(ctx, u, secret, d); err != nil {
+		if err := b.tried(ctx, u, secret, d, from); err != nil {
 			return nil, err
 		}
 	}
-	return b.admitted(u, loopback)
+	return b.admitted(u, from.Unmap().IsLoopback())
+}
+
+// tried is verify for as often as the address may.
+func (b *Broker) tried(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte, from netip.Addr) error {
+	t := &b.logins.tries
+	if t.wrong(d, u) {
+		return b.refusedLogin()
+	}
+	if !t.take(from, time.Now()) {
+		return &Error{
+			Class: ResourceExhausted, Kind: "login", RetryAfter: LoginTryEvery,
+			Reason: "too many wrong passwords came from address " + from.String() + "; wait, and see which program there has an old one",
+		}
+	}
+	err := b.verify(ctx, u, secret, d)
+	switch e, _ := errors.AsType[*Error](err); {
+	case err == nil:
+		t.giveBack(from)
+	case e != nil && e.Unauthenticated:
+		t.refuse(d, u)
+	}
+	return err
+}
+
+// LoginCertificate takes a user whom a certificate names that the caller's listener has
+// verified.
+func (b *Broker) LoginCertificate(user string, from netip.Addr) (*Identity, error) {
+	v := b.view()
+	if v == nil {
+		return nil, errStarting()
+	}
+	u, known := v.User(user)
+	if !known {
+		b.counters.loginsRefused.Add(1)
+		return nil, unauthenticated("there is no user of the name in the certificate, " + quoted(user))
+	}
+	return b.admitted(u, from.Unmap().IsLoopback())
 }
 
 // verify checks a password against the user's hash, or against another one: unknown users

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -28,8 +29,8 @@ func (s *Server) login(ctx context.Context, method string) (context.Context, err
 	if !s.b.Authenticates() || isOpen(method) {
 		return ctx, nil
 	}
-	address, loopback := caller(ctx)
-	who, err := s.identify(ctx, loopback)
+	address, from := caller(ctx)
+	who, err := s.identify(ctx, from)
 	if err != nil {
 		s.log.InfoContext(ctx, "login refused", slog.String("method", method), slog.String("address", address), slog.Any("error", err))
 		return ctx, err
@@ -38,18 +39,18 @@ func (s *Server) login(ctx context.Context, method string) (context.Context, err
 }
 
 // caller returns where a call comes from.
-func caller(ctx context.Context) (address string, loopback bool) {
+func caller(ctx context.Context) (address string, from netip.Addr) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
-		return "", false
+		return "", from
 	}
 	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
-		return tcp.String(), tcp.IP.IsLoopback()
+		return tcp.String(), tcp.AddrPort().Addr()
 	}
-	return p.Addr.String(), false
+	return p.Addr.String(), from
 }
 
-func (s *Server) identify(ctx context.Context, loopback bool) (*broker.Identity, error) {
+func (s *Server) identify(ctx context.Context, from netip.Addr) (*broker.Identity, error) {
 	given := grpcmetadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(given) == 0 {
 		return nil, notLoggedIn("nobody is logged in; send user and password, or a token, as authorization")
@@ -59,14 +60,14 @@ func (s *Server) identify(ctx context.Context, loopback bool) (*broker.Identity,
 	case len(given) > 1 || len(given[0]) > maxCredentialBytes:
 		return nil, notLoggedIn("authorization is too long, or there are several")
 	case strings.EqualFold(scheme, "bearer"):
-		return s.b.LoginToken(credential, loopback)
+		return s.b.LoginToken(credential, from.Unmap().IsLoopback())
 	case strings.EqualFold(scheme, "basic"):
 		text, err := base64.StdEncoding.DecodeString(credential)
 		user, password, found := strings.Cut(string(text), ":")
 		if err != nil || !found {
 			return nil, notLoggedIn("authorization is not the base64 of user:password")
 		}
-		return s.b.Login(ctx, user, password, loopback)
+		return s.b.Login(ctx, user, password, from)
 	}
 	return nil, notLoggedIn("authorization has neither the scheme Basic nor Bearer")
 }

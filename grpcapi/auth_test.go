@@ -66,11 +66,11 @@ func TestBadCredentials(t *testing.T) {
 func TestCaller(t *testing.T) {
 	for address, want := range map[string]bool{"127.0.0.1": true, "::1": true, "127.8.8.8": true, "10.0.0.1": false, "fe80::1": false} {
 		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP(address), Port: 1}})
-		if _, loopback := caller(ctx); loopback != want {
-			t.Errorf("%s counts as loopback: %v", address, loopback)
+		if _, from := caller(ctx); from.Unmap().IsLoopback() != want {
+			t.Errorf("%s counts as loopback: %v", address, !want)
 		}
 	}
-	if _, loopback := caller(t.Context()); loopback {
+	if _, from := caller(t.Context()); from.IsLoopback() {
 		t.Error("an unknown address counts as loopback")
 	}
 }

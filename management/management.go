@@ -71,7 +71,7 @@ func (a api) as(tag string, then http.HandlerFunc) http.HandlerFunc {
 		if a.Broker.Authenticates() {
 			user, password, _ := r.BasicAuth()
 			var err error
-			if who, err = a.Broker.Login(r.Context(), user, password, loopback(r.RemoteAddr)); err != nil {
+			if who, err = a.Broker.Login(r.Context(), user, password, addressOf(r.RemoteAddr)); err != nil {
 				w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
 				a.fail(w, err)
 				return
@@ -86,9 +86,13 @@ func (a api) as(tag string, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func loopback(address string) bool {
-	a, err := netip.ParseAddrPort(address)
-	return err == nil && a.Addr().Unmap().IsLoopback()
+// addressOf is the zero address for what is none.
+func addressOf(remote string) netip.Addr {
+	a, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Addr()
 }
 
 // fail answers with an error in RabbitMQ's form.

@@ -190,6 +190,21 @@ func TestMethodErrors(t *testing.T) {
 	}
 }
 
+// Tables and arrays 10,000 deep are refused at the depth that is too much, whoever sends them.
+func TestDeepTables(t *testing.T) {
+	array := message.Array()
+	for range 10_000 {
+		array = message.Array(array)
+	}
+	for _, arguments := range []message.Table{nested(10_000), {{Name: "a", Value: array}}} {
+		b := AppendMethod(nil, 1, &QueueBind{Queue: "q", Arguments: arguments})[frameHead:]
+		_, err := ParseMethod(b[:len(b)-1], nil)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != SyntaxError || !strings.Contains(e.Reason, "deep") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func nested(depth int) message.Table {
 	t := message.Table{{Name: "v", Value: message.Bool(true)}}
 	for range depth - 1 {

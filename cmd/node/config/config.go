@@ -135,6 +135,9 @@ func (c *Config) Validate() error {
 			fault(key, strconv.Quote(host), "use a host name or an IP address, without a port")
 		}
 	}
+	if err := c.checkLoginFrom(); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := c.Level(); err != nil {
 		fault("log.level", strconv.Quote(c.Log.Level), "use debug, info, warn or error")
 	}

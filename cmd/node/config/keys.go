@@ -46,6 +46,7 @@ func Keys() []Key {
 		{"tls.client.cert", "", "PEM file with this node's certificate for clients; empty: no TLS for clients"},
 		{"tls.client.key", "", "PEM file with its key"},
 		{"tls.client.ca", "", "PEM file with the authorities of clients' certificates; if set, clients need one"},
+		{"tls.client.login_from", "", "what of a client's certificate names the user for AMQP's mechanism EXTERNAL: common_name, san_dns, san_email or san_uri; empty: certificates do not log in"},
 		{"auth.mode", "password", "password: clients log in; none: everybody may do everything, with listen.client on loopback alone, to try things out"},
 		{"auth.default_user", "guest", "administrator that a new cluster is founded with"},
 		{"auth.default_password", "guest", "its password at the founding"},

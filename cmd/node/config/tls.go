@@ -17,6 +17,32 @@ type TLSFiles struct {
 	Cert string `koanf:"cert"`
 	Key  string `koanf:"key"`
 	CA   string `koanf:"ca"`
+	// LoginFrom says what of a client's certificate names its user; of tls.client alone.
+	LoginFrom string `koanf:"login_from"`
+}
+
+// What of a client's certificate may name its user.
+const (
+	LoginFromCommonName = "common_name"
+	LoginFromDNS        = "san_dns"
+	LoginFromEmail      = "san_email"
+	LoginFromURI        = "san_uri"
+)
+
+// checkLoginFrom returns the fault of tls.client.login_from.
+func (c *Config) checkLoginFrom() error {
+	from := c.TLS.Client.LoginFrom
+	switch from {
+	case "":
+		return nil
+	case LoginFromCommonName, LoginFromDNS, LoginFromEmail, LoginFromURI:
+		if c.TLS.Client.CA == "" {
+			return fmt.Errorf("config: tls.client.login_from is %s: set tls.client.ca too, whose certificates are trusted to name users", from)
+		}
+		return nil
+	}
+	return fmt.Errorf("config: tls.client.login_from is %q: use %s, %s, %s or %s, or leave it empty",
+		from, LoginFromCommonName, LoginFromDNS, LoginFromEmail, LoginFromURI)
 }
 
 // On tells whether the listener has TLS.

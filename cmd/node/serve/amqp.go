@@ -22,6 +22,9 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 		return err
 	}
 	c := amqp.Config{Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version}
+	if secure != nil {
+		c.CertificateUser = certificateUser(n.cfg.TLS.Client.LoginFrom)
+	}
 	if err := c.Validate(); err != nil {
 		return err
 	}

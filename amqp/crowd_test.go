@@ -1,0 +1,193 @@
+package amqp_test
+
+import (
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/amqp"
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/message"
+)
+
+// memory is what the process has of heap and stacks in use.
+func memory() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // far below
+}
+
+// Connections that never log in cost little, give way to those who do, and end by themselves.
+func TestStrangers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	n := 300
+	if v := os.Getenv("QUORATE_STRANGERS"); v != "" { // 9,000 at most where a process has 20,000 files
+		var err error
+		if n, err = strconv.Atoi(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := testcluster.Start(t, 1)
+	s, address := serve(t, c, amqp.Config{MaxStrangers: n, HandshakeTimeout: time.Minute, MaxConnections: 2 * n})
+	before, goroutines := memory(), runtime.NumGoroutine()
+	all := make([]*peer, n)
+	for i := range all {
+		all[i] = dial(t, address)
+	}
+	testcluster.Poll(t, "all are there", func() error {
+		if x := s.Stats(); x.Connections != int64(n) {
+			return errorOf(x)
+		}
+		return nil
+	})
+	each := (memory() - before) / int64(n)
+	t.Logf("%d bytes for a connection that sends nothing, both ends", each)
+	if most := int64(64 << 10); each > most {
+		t.Errorf("%d bytes for each connection that sends nothing, want at most %d", each, most)
+	}
+	// The oldest gives way to who logs in, and only that one.
+	good := connect(t, address)
+	all[0].ended()
+	testcluster.Poll(t, "one gave way", func() error {
+		if x := s.Stats(); x.CrowdedOut != 1 || x.Connections != int64(n) {
+			return errorOf(x)
+		}
+		return nil
+	})
+	good.send(1, &wire.BasicQos{})
+	want[*wire.BasicQosOK](good)
+	for _, p := range append(all, good) {
+		_ = p.nc.Close()
+	}
+	testcluster.Poll(t, "no goroutine is left", func() error {
+		if now := runtime.NumGoroutine(); now > goroutines {
+			return errorOf(now - goroutines)
+		}
+		return nil
+	})
+}
+
+// Who says nothing is closed after the time to log in, or when no heartbeat comes.
+func TestHalfOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	s, address := serve(t, c, amqp.Config{HandshakeTimeout: 300 * time.Millisecond})
+	silent := dial(t, address)
+	silent.start()
+	silent.ended()
+	if x := s.Stats(); x.Refused != 1 {
+		t.Errorf("%+v", x)
+	}
+	_, slow := serve(t, c, amqp.Config{})
+	p := dial(t, slow)
+	p.login("guest")
+	want[*wire.ConnectionTune](p)
+	p.send(0, &wire.ConnectionTuneOK{Heartbeat: 1})
+	p.send(0, &wire.ConnectionOpen{VirtualHost: "/"})
+	want[*wire.ConnectionOpenOK](p)
+	p.ended() // it sends no heartbeat
+}
+
+// A connection may have as many channels as it agreed on and not one more; each costs little,
+// and nothing when it is closed.
+func TestManyChannels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	const n = 65535
+	s, address := serve(t, c, amqp.Config{ChannelMax: n})
+	p := dial(t, address)
+	p.login("guest")
+	want[*wire.ConnectionTune](p)
+	p.send(0, &wire.ConnectionTuneOK{ChannelMax: n})
+	p.send(0, &wire.ConnectionOpen{VirtualHost: "/"})
+	want[*wire.ConnectionOpenOK](p)
+	before := memory()
+	var all []byte
+	for i := 1; i <= n; i++ {
+		all = wire.AppendMethod(all, uint16(i), &wire.ChannelOpen{})
+	}
+	go func() { _, _ = p.nc.Write(all) }() // its answers fill the sockets meanwhile
+	for range n {
+		want[*wire.ChannelOpenOK](p)
+	}
+	if x := s.Stats(); x.Channels != n {
+		t.Errorf("%+v", x)
+	}
+	all = nil
+	each := (memory() - before) / n
+	t.Logf("%d bytes for a channel", each)
+	if each > 2<<10 {
+		t.Errorf("%d bytes for each channel, want at most 2 KiB", each)
+	}
+	_ = p.nc.Close()
+	testcluster.Poll(t, "the channels are gone", func() error {
+		if x := s.Stats(); x.Channels != 0 || x.Connections != 0 {
+			return errorOf(x)
+		}
+		return nil
+	})
+	// Numbers above what was agreed on are no channels.
+	p = connect(t, c.AMQP(0)) // 100 of them
+	for i := uint16(2); i <= 100; i++ {
+		p.send(i, &wire.ChannelOpen{})
+		want[*wire.ChannelOpenOK](p)
+	}
+	p.send(101, &wire.ChannelOpen{})
+	if text := p.closed(wire.NotAllowed, wire.ChannelOpenID); !strings.Contains(text, "channel_max (100)") {
+		t.Error(text)
+	}
+}
+
+// When a server stops, its clients are told, and every goroutine of theirs ends, whatever
+// they were doing.
+func TestNothingIsLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	declarer := connect(t, c.AMQP(0))
+	declarer.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](declarer)
+	before := runtime.NumGoroutine()
+	s, address := serve(t, c, amqp.Config{})
+	stranger, half, consumer, publisher := dial(t, address), dial(t, address), connect(t, address), connect(t, address)
+	half.start()
+	consumer.send(1, &wire.BasicConsume{Queue: "q"})
+	want[*wire.BasicConsumeOK](consumer)
+	publisher.publish("", "q", false, message.Message{Body: []byte("x")})
+	want[*wire.BasicDeliver](consumer)
+	consumer.content()
+	publisher.send(1, &wire.BasicPublish{RoutingKey: "q"}) // and no content
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(t.Context()) }()
+	stranger.ended()
+	_ = stranger.nc.Close()
+	for _, p := range []*peer{half, consumer, publisher} {
+		if text := want[*wire.ConnectionClose](p).ReplyText; text != "CONNECTION_FORCED - the node stops; connect to another one" {
+			t.Error(text)
+		}
+		p.send(0, &wire.ConnectionCloseOK{})
+		p.ended()
+		_ = p.nc.Close()
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	testcluster.Poll(t, "no goroutine is left", func() error {
+		if now := runtime.NumGoroutine(); now > before {
+			return errorOf(now - before)
+		}
+		return nil
+	})
+}
