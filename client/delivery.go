@@ -21,7 +21,7 @@ type Received struct {
 
 func receivedFromProto(d *brokerv1.Delivery) Received {
 	return Received{
-		Exchange: d.GetExchange(), RoutingKey: d.GetRoutingKey(), Properties: propertiesFromProto(d.GetProperties()),
+		Exchange: d.GetExchange(), RoutingKey: exact(d.GetRoutingKey(), d.GetRawRoutingKey()), Properties: propertiesFromProto(d.GetProperties()),
 		Body: d.GetBody(), Redelivered: d.GetRedelivered(), DeliveryCount: d.GetDeliveryCount(),
 		AcquiredCount: d.GetAcquiredCount(), Deaths: deathsFromProto(d.GetDeaths()), Annotations: tableFromProto(d.GetAnnotations()),
 	}

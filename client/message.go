@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -53,8 +54,9 @@ func (m *Message) proto() (*brokerv1.Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	key, raw := shown(m.RoutingKey)
 	return &brokerv1.Message{
-		Vhost: m.Vhost, Exchange: m.Exchange, RoutingKey: m.RoutingKey,
+		Vhost: m.Vhost, Exchange: m.Exchange, RoutingKey: key, RawRoutingKey: raw,
 		Properties: p, Body: m.Body, Mandatory: m.Mandatory,
 		DeliverAtMs: atMs(m.DeliverAt), DelayMs: delayMs(m.DeliverAt, m.Delay),
 	}, nil
@@ -86,6 +88,7 @@ func (p *Properties) proto() (*brokerv1.Properties, error) {
 		CorrelationId: optional(p.CorrelationID), ReplyTo: optional(p.ReplyTo), Expiration: optional(p.Expiration),
 		MessageId: optional(p.MessageID), Type: optional(p.Type), UserId: optional(p.UserID), AppId: optional(p.AppID),
 	}
+	out.Raw = rawTexts(out)
 	if p.DeliveryMode != 0 {
 		mode := uint32(p.DeliveryMode)
 		out.DeliveryMode = &mode
@@ -101,6 +104,36 @@ func (p *Properties) proto() (*brokerv1.Properties, error) {
 	return out, nil
 }
 
+// texts are the properties that are texts, by their names.
+func texts(p *brokerv1.Properties) map[string]**string {
+	return map[string]**string{
+		"content_type": &p.ContentType, "content_encoding": &p.ContentEncoding, "correlation_id": &p.CorrelationId,
+		"reply_to": &p.ReplyTo, "expiration": &p.Expiration, "message_id": &p.MessageId, "type": &p.Type, "user_id": &p.UserId,
+		"app_id": &p.AppId,
+	}
+}
+
+// rawTexts takes out of the texts what is not UTF-8 (AM-9); nil for none, which is usual.
+func rawTexts(p *brokerv1.Properties) map[string][]byte {
+	usual := true
+	for _, s := range [...]*string{
+		p.ContentType, p.ContentEncoding, p.CorrelationId, p.ReplyTo, p.Expiration, p.MessageId, p.Type, p.UserId, p.AppId,
+	} {
+		usual = usual && (s == nil || utf8.ValidString(*s))
+	}
+	if usual {
+		return nil
+	}
+	out := map[string][]byte{}
+	for name, s := range texts(p) {
+		if *s != nil && !utf8.ValidString(**s) {
+			out[name] = []byte(**s)
+			*s = nil
+		}
+	}
+	return out
+}
+
 func optional(s string) *string {
 	if s == "" {
 		return nil
@@ -109,6 +142,14 @@ func optional(s string) *string {
 }
 
 func propertiesFromProto(p *brokerv1.Properties) Properties {
+	if len(p.GetRaw()) > 0 {
+		for name, s := range texts(p) {
+			if raw, has := p.GetRaw()[name]; has {
+				own := string(raw)
+				*s = &own
+			}
+		}
+	}
 	out := Properties{
 		ContentType: p.GetContentType(), ContentEncoding: p.GetContentEncoding(), Headers: tableFromProto(p.GetHeaders()),
 		DeliveryMode: uint8(p.GetDeliveryMode()), CorrelationID: p.GetCorrelationId(), ReplyTo: p.GetReplyTo(),

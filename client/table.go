@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -38,9 +40,27 @@ func tableToProto(t Table, depth int) (*brokerv1.Table, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client: field %q: %w", name, err)
 		}
-		p.Fields = append(p.Fields, &brokerv1.Field{Name: name, Value: v})
+		f := &brokerv1.Field{Value: v}
+		f.Name, f.RawName = shown(name)
+		p.Fields = append(p.Fields, f)
 	}
 	return p, nil
+}
+
+// shown returns a text as the API can have it and, if it is not UTF-8, its bytes (AM-9).
+func shown(s string) (text string, raw []byte) {
+	if utf8.ValidString(s) {
+		return s, nil
+	}
+	return strings.ToValidUTF8(s, "\uFFFD"), []byte(s)
+}
+
+// exact is the other way.
+func exact(text string, raw []byte) string {
+	if len(raw) > 0 {
+		return string(raw)
+	}
+	return text
 }
 
 func valueToProto(v any, depth int) (*brokerv1.Value, error) {
@@ -50,6 +70,9 @@ func valueToProto(v any, depth int) (*brokerv1.Value, error) {
 	case bool:
 		return &brokerv1.Value{Kind: &brokerv1.Value_Boolean{Boolean: v}}, nil
 	case string:
+		if !utf8.ValidString(v) {
+			return &brokerv1.Value{Kind: &brokerv1.Value_RawString{RawString: []byte(v)}}, nil
+		}
 		return &brokerv1.Value{Kind: &brokerv1.Value_String_{String_: v}}, nil
 	case []byte:
 		return &brokerv1.Value{Kind: &brokerv1.Value_Bytes{Bytes: v}}, nil
@@ -120,7 +143,7 @@ func tableFromProto(p *brokerv1.Table) Table {
 	}
 	t := make(Table, len(p.GetFields()))
 	for _, f := range p.GetFields() {
-		t[f.GetName()] = valueFromProto(f.GetValue())
+		t[exact(f.GetName(), f.GetRawName())] = valueFromProto(f.GetValue())
 	}
 	return t
 }
@@ -153,6 +176,8 @@ func valueFromProto(p *brokerv1.Value) any {
 		return Decimal{Scale: uint8(k.Decimal.GetScale()), Value: k.Decimal.GetValue()}
 	case *brokerv1.Value_String_:
 		return k.String_
+	case *brokerv1.Value_RawString:
+		return string(k.RawString)
 	case *brokerv1.Value_Bytes:
 		return k.Bytes
 	case *brokerv1.Value_Timestamp:

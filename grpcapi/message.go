@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,25 +27,22 @@ func setPublish(out *broker.Publish, m *brokerv1.Message) error {
 		Body: m.GetBody(), Mandatory: m.GetMandatory(),
 		Delay: broker.Delay{AtMs: m.GetDeliverAtMs(), AfterMs: m.GetDelayMs()},
 	}
+	if raw := m.GetRawRoutingKey(); len(raw) > 0 {
+		out.RoutingKey = string(raw)
+	}
 	if p == nil {
 		return nil
 	}
 	q := &out.Properties
-	text := func(dst, src *string, bit message.Presence) {
-		if src != nil {
-			*dst = *src
-			q.Has |= bit
+	for _, x := range texts(p, q) {
+		if *x.api != nil {
+			*x.own = **x.api
+			q.Has |= x.bit
 		}
 	}
-	text(&q.ContentType, p.ContentType, message.HasContentType)
-	text(&q.ContentEncoding, p.ContentEncoding, message.HasContentEncoding)
-	text(&q.CorrelationID, p.CorrelationId, message.HasCorrelationID)
-	text(&q.ReplyTo, p.ReplyTo, message.HasReplyTo)
-	text(&q.Expiration, p.Expiration, message.HasExpiration)
-	text(&q.MessageID, p.MessageId, message.HasMessageID)
-	text(&q.Type, p.Type, message.HasType)
-	text(&q.UserID, p.UserId, message.HasUserID)
-	text(&q.AppID, p.AppId, message.HasAppID)
+	if err := takeRaw(p, q); err != nil {
+		return err
+	}
 	if p.Timestamp != nil {
 		q.Timestamp = *p.Timestamp
 		q.Has |= message.HasTimestamp
@@ -69,6 +67,47 @@ func setPublish(out *broker.Publish, m *brokerv1.Message) error {
 		out.Headers, err = fromTable("headers", p.Headers)
 	}
 	return err
+}
+
+// property is a text of the API and of a message.
+type property struct {
+	name string
+	api  **string
+	own  *string
+	bit  message.Presence
+}
+
+// texts are the properties that are texts.
+func texts(p *brokerv1.Properties, q *message.Properties) [9]property {
+	return [...]property{
+		{"content_type", &p.ContentType, &q.ContentType, message.HasContentType},
+		{"content_encoding", &p.ContentEncoding, &q.ContentEncoding, message.HasContentEncoding},
+		{"correlation_id", &p.CorrelationId, &q.CorrelationID, message.HasCorrelationID},
+		{"reply_to", &p.ReplyTo, &q.ReplyTo, message.HasReplyTo},
+		{"expiration", &p.Expiration, &q.Expiration, message.HasExpiration},
+		{"message_id", &p.MessageId, &q.MessageID, message.HasMessageID},
+		{"type", &p.Type, &q.Type, message.HasType},
+		{"user_id", &p.UserId, &q.UserID, message.HasUserID},
+		{"app_id", &p.AppId, &q.AppID, message.HasAppID},
+	}
+}
+
+// takeRaw takes properties that may be other than UTF-8 (AM-9).
+func takeRaw(p *brokerv1.Properties, q *message.Properties) error {
+	if len(p.GetRaw()) == 0 {
+		return nil
+	}
+	all := texts(p, q)
+	for name, b := range p.GetRaw() {
+		i := slices.IndexFunc(all[:], func(x property) bool { return x.name == name })
+		if i < 0 {
+			return invalid("message", "raw", strconv.Quote(name), "is no property that is a text; want content_type, content_encoding, "+
+				"correlation_id, reply_to, expiration, message_id, type, user_id or app_id")
+		}
+		*all[i].own = string(b)
+		q.Has |= all[i].bit
+	}
+	return nil
 }
 
 // toResult makes the API's result of a publish.
@@ -110,7 +149,8 @@ func toCause(c broker.RejectionCause) brokerv1.Rejection_Cause {
 func setDelivery(out *brokerv1.Delivery, props *brokerv1.Properties, d *broker.Delivery) {
 	m := &d.Message
 	out.DeliveryId = d.ID
-	out.Exchange, out.RoutingKey = valid(m.Exchange), valid(m.PrimaryKey())
+	out.Exchange = valid(m.Exchange)
+	out.RoutingKey, out.RawRoutingKey = shown(m.PrimaryKey())
 	out.Body = m.Body
 	out.Redelivered, out.DeliveryCount, out.AcquiredCount = d.Redelivered, d.DeliveryCount, d.AcquiredCount
 	out.Annotations = toTable(m.Annotations)
@@ -123,22 +163,21 @@ func setDelivery(out *brokerv1.Delivery, props *brokerv1.Properties, d *broker.D
 
 func setProperties(out *brokerv1.Properties, m *message.Message) {
 	has := m.Present()
-	text := func(s *string, bit message.Presence) *string {
-		if has&bit == 0 {
-			return nil
+	out.Raw = nil
+	for _, x := range texts(out, &m.Properties) {
+		if *x.api = nil; has&x.bit == 0 {
+			continue
 		}
-		*s = valid(*s)
-		return s
+		text, raw := shown(*x.own)
+		if raw != nil {
+			if out.Raw == nil {
+				out.Raw = map[string][]byte{}
+			}
+			out.Raw[x.name] = raw
+		}
+		*x.own = text
+		*x.api = x.own
 	}
-	out.ContentType = text(&m.ContentType, message.HasContentType)
-	out.ContentEncoding = text(&m.ContentEncoding, message.HasContentEncoding)
-	out.CorrelationId = text(&m.CorrelationID, message.HasCorrelationID)
-	out.ReplyTo = text(&m.ReplyTo, message.HasReplyTo)
-	out.Expiration = text(&m.Expiration, message.HasExpiration)
-	out.MessageId = text(&m.MessageID, message.HasMessageID)
-	out.Type = text(&m.Type, message.HasType)
-	out.UserId = text(&m.UserID, message.HasUserID)
-	out.AppId = text(&m.AppID, message.HasAppID)
 	if has&message.HasTimestamp != 0 {
 		out.Timestamp = &m.Timestamp
 	}

@@ -24,11 +24,15 @@ func fromFields(where string, fields []*brokerv1.Field, depth int) (message.Tabl
 	}
 	out := make(message.Table, len(fields))
 	for i, f := range fields {
-		v, err := fromValue(where, f.GetName(), f.GetValue(), depth)
+		name := f.GetName()
+		if raw := f.GetRawName(); len(raw) > 0 {
+			name = string(raw)
+		}
+		v, err := fromValue(where, name, f.GetValue(), depth)
 		if err != nil {
 			return nil, err
 		}
-		out[i] = message.Field{Name: f.GetName(), Value: v}
+		out[i] = message.Field{Name: name, Value: v}
 	}
 	return out, nil
 }
@@ -65,6 +69,8 @@ func fromValue(where, name string, v *brokerv1.Value, depth int) (message.Value,
 		return message.Decimal(uint8(k.Decimal.GetScale()), k.Decimal.GetValue()), nil
 	case *brokerv1.Value_String_:
 		return message.String(k.String_), nil
+	case *brokerv1.Value_RawString:
+		return message.String(string(k.RawString)), nil
 	case *brokerv1.Value_Bytes:
 		return message.Bytes(k.Bytes), nil
 	case *brokerv1.Value_Timestamp:
@@ -131,13 +137,22 @@ func toTable(t message.Table) *brokerv1.Table {
 	out := &brokerv1.Table{Fields: make([]*brokerv1.Field, len(t))}
 	for i := range t {
 		setValue(&values[i], t[i].Value)
-		fields[i].Name, fields[i].Value = valid(t[i].Name), &values[i]
+		fields[i].Name, fields[i].RawName = shown(t[i].Name)
+		fields[i].Value = &values[i]
 		out.Fields[i] = &fields[i]
 	}
 	return out
 }
 
-// setValue writes one value. Strings that are not UTF-8 become bytes (AM-9).
+// shown returns a text as it can be shown, and, if it is not UTF-8, its bytes (AM-9).
+func shown(s string) (text string, raw []byte) {
+	if utf8.ValidString(s) {
+		return s, nil
+	}
+	return valid(s), []byte(s)
+}
+
+// setValue writes one value. Strings that are not UTF-8 have their own kind (AM-9).
 func setValue(out *brokerv1.Value, v message.Value) {
 	n, _ := v.AsInt()
 	switch v.Kind() {
@@ -179,7 +194,7 @@ func setValue(out *brokerv1.Value, v message.Value) {
 		if utf8.ValidString(s) {
 			out.Kind = &brokerv1.Value_String_{String_: s}
 		} else {
-			out.Kind = &brokerv1.Value_Bytes{Bytes: []byte(s)}
+			out.Kind = &brokerv1.Value_RawString{RawString: []byte(s)}
 		}
 	case message.KindBytes:
 		s, _ := v.AsBytes()

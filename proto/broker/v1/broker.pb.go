@@ -378,7 +378,10 @@ type Message struct {
 	// when it is ready. A time that has passed counts as none.
 	DeliverAtMs int64 `protobuf:"varint,7,opt,name=deliver_at_ms,json=deliverAtMs,proto3" json:"deliver_at_ms,omitempty"`
 	// DelayMs says instead after how many milliseconds, counted from when a queue stores it.
-	DelayMs       int64 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	DelayMs int64 `protobuf:"varint,8,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`
+	// RawRoutingKey, unless it is empty, is the routing key in place of routing_key, and may be
+	// other than UTF-8.
+	RawRoutingKey []byte `protobuf:"bytes,9,opt,name=raw_routing_key,json=rawRoutingKey,proto3" json:"raw_routing_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -469,6 +472,13 @@ func (x *Message) GetDelayMs() int64 {
 	return 0
 }
 
+func (x *Message) GetRawRoutingKey() []byte {
+	if x != nil {
+		return x.RawRoutingKey
+	}
+	return nil
+}
+
 // Properties are AMQP's basic properties; what is not set is absent.
 type Properties struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -485,10 +495,14 @@ type Properties struct {
 	Expiration *string `protobuf:"bytes,8,opt,name=expiration,proto3,oneof" json:"expiration,omitempty"`
 	MessageId  *string `protobuf:"bytes,9,opt,name=message_id,json=messageId,proto3,oneof" json:"message_id,omitempty"`
 	// Timestamp is in seconds since the Unix epoch.
-	Timestamp     *uint64 `protobuf:"varint,10,opt,name=timestamp,proto3,oneof" json:"timestamp,omitempty"`
-	Type          *string `protobuf:"bytes,11,opt,name=type,proto3,oneof" json:"type,omitempty"`
-	UserId        *string `protobuf:"bytes,12,opt,name=user_id,json=userId,proto3,oneof" json:"user_id,omitempty"`
-	AppId         *string `protobuf:"bytes,13,opt,name=app_id,json=appId,proto3,oneof" json:"app_id,omitempty"`
+	Timestamp *uint64 `protobuf:"varint,10,opt,name=timestamp,proto3,oneof" json:"timestamp,omitempty"`
+	Type      *string `protobuf:"bytes,11,opt,name=type,proto3,oneof" json:"type,omitempty"`
+	UserId    *string `protobuf:"bytes,12,opt,name=user_id,json=userId,proto3,oneof" json:"user_id,omitempty"`
+	AppId     *string `protobuf:"bytes,13,opt,name=app_id,json=appId,proto3,oneof" json:"app_id,omitempty"`
+	// Raw has, by the names of fields above, the texts that are no UTF-8, byte for byte. A
+	// message to be published takes them in place of those fields; of a delivery the fields
+	// themselves show U+FFFD for what cannot be shown.
+	Raw           map[string][]byte `protobuf:"bytes,14,rep,name=raw,proto3" json:"raw,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -614,6 +628,13 @@ func (x *Properties) GetAppId() string {
 	return ""
 }
 
+func (x *Properties) GetRaw() map[string][]byte {
+	if x != nil {
+		return x.Raw
+	}
+	return nil
+}
+
 // Table is an ordered list of named values.
 type Table struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -661,9 +682,12 @@ func (x *Table) GetFields() []*Field {
 
 // Field is one entry of a table.
 type Field struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Value         *Value                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value *Value                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// RawName, unless it is empty, is the name in place of name, and may be other than UTF-8; the
+	// server sets it only then.
+	RawName       []byte `protobuf:"bytes,3,opt,name=raw_name,json=rawName,proto3" json:"raw_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -708,6 +732,13 @@ func (x *Field) GetName() string {
 func (x *Field) GetValue() *Value {
 	if x != nil {
 		return x.Value
+	}
+	return nil
+}
+
+func (x *Field) GetRawName() []byte {
+	if x != nil {
+		return x.RawName
 	}
 	return nil
 }
@@ -780,6 +811,7 @@ type Value struct {
 	//	*Value_Timestamp
 	//	*Value_Table
 	//	*Value_Array
+	//	*Value_RawString
 	Kind          isValue_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -984,6 +1016,15 @@ func (x *Value) GetArray() *Array {
 	return nil
 }
 
+func (x *Value) GetRawString() []byte {
+	if x != nil {
+		if x, ok := x.Kind.(*Value_RawString); ok {
+			return x.RawString
+		}
+	}
+	return nil
+}
+
 type isValue_Kind interface {
 	isValue_Kind()
 }
@@ -1063,6 +1104,12 @@ type Value_Array struct {
 	Array *Array `protobuf:"bytes,18,opt,name=array,proto3,oneof"`
 }
 
+type Value_RawString struct {
+	// RawString is a string that may be other than UTF-8; the server sets it only then. It is
+	// another kind than bytes: consumers of AMQP tell the two apart.
+	RawString []byte `protobuf:"bytes,19,opt,name=raw_string,json=rawString,proto3,oneof"`
+}
+
 func (*Value_Void) isValue_Kind() {}
 
 func (*Value_Boolean) isValue_Kind() {}
@@ -1098,6 +1145,8 @@ func (*Value_Timestamp) isValue_Kind() {}
 func (*Value_Table) isValue_Kind() {}
 
 func (*Value_Array) isValue_Kind() {}
+
+func (*Value_RawString) isValue_Kind() {}
 
 // Decimal is value / 10^scale.
 type Decimal struct {
@@ -2454,7 +2503,9 @@ type Delivery struct {
 	// Deaths tell how the message was dead-lettered, newest first.
 	Deaths []*Death `protobuf:"bytes,9,rep,name=deaths,proto3" json:"deaths,omitempty"`
 	// Annotations given with earlier returns and discards.
-	Annotations   *Table `protobuf:"bytes,10,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	Annotations *Table `protobuf:"bytes,10,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// RawRoutingKey is the routing key byte for byte, if it is no UTF-8.
+	RawRoutingKey []byte `protobuf:"bytes,11,opt,name=raw_routing_key,json=rawRoutingKey,proto3" json:"raw_routing_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2555,6 +2606,13 @@ func (x *Delivery) GetDeaths() []*Death {
 func (x *Delivery) GetAnnotations() *Table {
 	if x != nil {
 		return x.Annotations
+	}
+	return nil
+}
+
+func (x *Delivery) GetRawRoutingKey() []byte {
+	if x != nil {
+		return x.RawRoutingKey
 	}
 	return nil
 }
@@ -2942,7 +3000,7 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x0ePublishRequest\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
 	"\amessage\x18\x02 \x01(\v2\x1a.quorate.broker.v1.MessageR\amessage\x12\x1a\n" +
-	"\bproducer\x18\x03 \x01(\fR\bproducer\"\x8c\x02\n" +
+	"\bproducer\x18\x03 \x01(\fR\bproducer\"\xb4\x02\n" +
 	"\aMessage\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x1a\n" +
 	"\bexchange\x18\x02 \x01(\tR\bexchange\x12\x1f\n" +
@@ -2954,7 +3012,8 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x04body\x18\x05 \x01(\fR\x04body\x12\x1c\n" +
 	"\tmandatory\x18\x06 \x01(\bR\tmandatory\x12\"\n" +
 	"\rdeliver_at_ms\x18\a \x01(\x03R\vdeliverAtMs\x12\x19\n" +
-	"\bdelay_ms\x18\b \x01(\x03R\adelayMs\"\x9f\x05\n" +
+	"\bdelay_ms\x18\b \x01(\x03R\adelayMs\x12&\n" +
+	"\x0fraw_routing_key\x18\t \x01(\fR\rrawRoutingKey\"\x91\x06\n" +
 	"\n" +
 	"Properties\x12&\n" +
 	"\fcontent_type\x18\x01 \x01(\tH\x00R\vcontentType\x88\x01\x01\x12.\n" +
@@ -2974,7 +3033,11 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x04type\x18\v \x01(\tH\tR\x04type\x88\x01\x01\x12\x1c\n" +
 	"\auser_id\x18\f \x01(\tH\n" +
 	"R\x06userId\x88\x01\x01\x12\x1a\n" +
-	"\x06app_id\x18\r \x01(\tH\vR\x05appId\x88\x01\x01B\x0f\n" +
+	"\x06app_id\x18\r \x01(\tH\vR\x05appId\x88\x01\x01\x128\n" +
+	"\x03raw\x18\x0e \x03(\v2&.quorate.broker.v1.Properties.RawEntryR\x03raw\x1a6\n" +
+	"\bRawEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01B\x0f\n" +
 	"\r_content_typeB\x13\n" +
 	"\x11_content_encodingB\x10\n" +
 	"\x0e_delivery_modeB\v\n" +
@@ -2990,12 +3053,13 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\b_user_idB\t\n" +
 	"\a_app_id\"9\n" +
 	"\x05Table\x120\n" +
-	"\x06fields\x18\x01 \x03(\v2\x18.quorate.broker.v1.FieldR\x06fields\"K\n" +
+	"\x06fields\x18\x01 \x03(\v2\x18.quorate.broker.v1.FieldR\x06fields\"f\n" +
 	"\x05Field\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12.\n" +
-	"\x05value\x18\x02 \x01(\v2\x18.quorate.broker.v1.ValueR\x05value\"9\n" +
+	"\x05value\x18\x02 \x01(\v2\x18.quorate.broker.v1.ValueR\x05value\x12\x19\n" +
+	"\braw_name\x18\x03 \x01(\fR\arawName\"9\n" +
 	"\x05Array\x120\n" +
-	"\x06values\x18\x01 \x03(\v2\x18.quorate.broker.v1.ValueR\x06values\"\xab\x04\n" +
+	"\x06values\x18\x01 \x03(\v2\x18.quorate.broker.v1.ValueR\x06values\"\xcc\x04\n" +
 	"\x05Value\x12\x14\n" +
 	"\x04void\x18\x01 \x01(\bH\x00R\x04void\x12\x1a\n" +
 	"\aboolean\x18\x02 \x01(\bH\x00R\aboolean\x12\x16\n" +
@@ -3015,7 +3079,9 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x05bytes\x18\x0f \x01(\fH\x00R\x05bytes\x12\x1e\n" +
 	"\ttimestamp\x18\x10 \x01(\x04H\x00R\ttimestamp\x120\n" +
 	"\x05table\x18\x11 \x01(\v2\x18.quorate.broker.v1.TableH\x00R\x05table\x120\n" +
-	"\x05array\x18\x12 \x01(\v2\x18.quorate.broker.v1.ArrayH\x00R\x05arrayB\x06\n" +
+	"\x05array\x18\x12 \x01(\v2\x18.quorate.broker.v1.ArrayH\x00R\x05array\x12\x1f\n" +
+	"\n" +
+	"raw_string\x18\x13 \x01(\fH\x00R\trawStringB\x06\n" +
 	"\x04kind\"5\n" +
 	"\aDecimal\x12\x14\n" +
 	"\x05scale\x18\x01 \x01(\rR\x05scale\x12\x14\n" +
@@ -3120,7 +3186,7 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x18\n" +
 	"\aunknown\x18\x02 \x03(\x04R\aunknown\"(\n" +
 	"\x10ConsumeCancelled\x12\x14\n" +
-	"\x05cause\x18\x01 \x01(\tR\x05cause\"\x99\x03\n" +
+	"\x05cause\x18\x01 \x01(\tR\x05cause\"\xc1\x03\n" +
 	"\bDelivery\x12\x1f\n" +
 	"\vdelivery_id\x18\x01 \x01(\x04R\n" +
 	"deliveryId\x12\x1a\n" +
@@ -3136,7 +3202,8 @@ const file_broker_v1_broker_proto_rawDesc = "" +
 	"\x0eacquired_count\x18\b \x01(\rR\racquiredCount\x120\n" +
 	"\x06deaths\x18\t \x03(\v2\x18.quorate.broker.v1.DeathR\x06deaths\x12:\n" +
 	"\vannotations\x18\n" +
-	" \x01(\v2\x18.quorate.broker.v1.TableR\vannotations\"\xc5\x02\n" +
+	" \x01(\v2\x18.quorate.broker.v1.TableR\vannotations\x12&\n" +
+	"\x0fraw_routing_key\x18\v \x01(\fR\rrawRoutingKey\"\xc5\x02\n" +
 	"\x05Death\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
@@ -3195,7 +3262,7 @@ func file_broker_v1_broker_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_broker_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_broker_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_broker_v1_broker_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_broker_v1_broker_proto_goTypes = []any{
 	(Outcome)(0),               // 0: quorate.broker.v1.Outcome
 	(PublishResult_Result)(0),  // 1: quorate.broker.v1.PublishResult.Result
@@ -3235,63 +3302,65 @@ var file_broker_v1_broker_proto_goTypes = []any{
 	(*GetResponse)(nil),        // 35: quorate.broker.v1.GetResponse
 	(*SettleRequest)(nil),      // 36: quorate.broker.v1.SettleRequest
 	(*SettleResponse)(nil),     // 37: quorate.broker.v1.SettleResponse
-	nil,                        // 38: quorate.broker.v1.ErrorDetail.MetadataEntry
+	nil,                        // 38: quorate.broker.v1.Properties.RawEntry
+	nil,                        // 39: quorate.broker.v1.ErrorDetail.MetadataEntry
 }
 var file_broker_v1_broker_proto_depIdxs = []int32{
 	6,  // 0: quorate.broker.v1.PublishRequest.message:type_name -> quorate.broker.v1.Message
 	7,  // 1: quorate.broker.v1.Message.properties:type_name -> quorate.broker.v1.Properties
 	8,  // 2: quorate.broker.v1.Properties.headers:type_name -> quorate.broker.v1.Table
-	9,  // 3: quorate.broker.v1.Table.fields:type_name -> quorate.broker.v1.Field
-	11, // 4: quorate.broker.v1.Field.value:type_name -> quorate.broker.v1.Value
-	11, // 5: quorate.broker.v1.Array.values:type_name -> quorate.broker.v1.Value
-	12, // 6: quorate.broker.v1.Value.decimal:type_name -> quorate.broker.v1.Decimal
-	8,  // 7: quorate.broker.v1.Value.table:type_name -> quorate.broker.v1.Table
-	10, // 8: quorate.broker.v1.Value.array:type_name -> quorate.broker.v1.Array
-	14, // 9: quorate.broker.v1.PublishResponse.result:type_name -> quorate.broker.v1.PublishResult
-	1,  // 10: quorate.broker.v1.PublishResult.result:type_name -> quorate.broker.v1.PublishResult.Result
-	15, // 11: quorate.broker.v1.PublishResult.rejections:type_name -> quorate.broker.v1.Rejection
-	16, // 12: quorate.broker.v1.PublishResult.error:type_name -> quorate.broker.v1.ErrorDetail
-	2,  // 13: quorate.broker.v1.Rejection.cause:type_name -> quorate.broker.v1.Rejection.Cause
-	38, // 14: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
-	6,  // 15: quorate.broker.v1.PublishOneRequest.message:type_name -> quorate.broker.v1.Message
-	14, // 16: quorate.broker.v1.PublishOneResponse.result:type_name -> quorate.broker.v1.PublishResult
-	20, // 17: quorate.broker.v1.ConsumeRequest.open:type_name -> quorate.broker.v1.ConsumeOpen
-	21, // 18: quorate.broker.v1.ConsumeRequest.credit:type_name -> quorate.broker.v1.ConsumeCredit
-	24, // 19: quorate.broker.v1.ConsumeRequest.settlement:type_name -> quorate.broker.v1.Settlement
-	22, // 20: quorate.broker.v1.ConsumeRequest.cancel:type_name -> quorate.broker.v1.ConsumeCancel
-	23, // 21: quorate.broker.v1.ConsumeRequest.extend_lease:type_name -> quorate.broker.v1.ExtendLease
-	0,  // 22: quorate.broker.v1.Settlement.outcome:type_name -> quorate.broker.v1.Outcome
-	8,  // 23: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
-	26, // 24: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
-	29, // 25: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
-	30, // 26: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
-	31, // 27: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
-	28, // 28: quorate.broker.v1.ConsumeResponse.activity:type_name -> quorate.broker.v1.ConsumeActivity
-	27, // 29: quorate.broker.v1.ConsumeResponse.revoked:type_name -> quorate.broker.v1.Revoked
-	32, // 30: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
-	7,  // 31: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
-	33, // 32: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
-	8,  // 33: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
-	32, // 34: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
-	0,  // 35: quorate.broker.v1.SettleRequest.outcome:type_name -> quorate.broker.v1.Outcome
-	8,  // 36: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
-	5,  // 37: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
-	17, // 38: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
-	19, // 39: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
-	34, // 40: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
-	36, // 41: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
-	3,  // 42: quorate.broker.v1.Broker.Connect:input_type -> quorate.broker.v1.ConnectRequest
-	13, // 43: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
-	18, // 44: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
-	25, // 45: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
-	35, // 46: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
-	37, // 47: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
-	4,  // 48: quorate.broker.v1.Broker.Connect:output_type -> quorate.broker.v1.ConnectResponse
-	43, // [43:49] is the sub-list for method output_type
-	37, // [37:43] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	38, // 3: quorate.broker.v1.Properties.raw:type_name -> quorate.broker.v1.Properties.RawEntry
+	9,  // 4: quorate.broker.v1.Table.fields:type_name -> quorate.broker.v1.Field
+	11, // 5: quorate.broker.v1.Field.value:type_name -> quorate.broker.v1.Value
+	11, // 6: quorate.broker.v1.Array.values:type_name -> quorate.broker.v1.Value
+	12, // 7: quorate.broker.v1.Value.decimal:type_name -> quorate.broker.v1.Decimal
+	8,  // 8: quorate.broker.v1.Value.table:type_name -> quorate.broker.v1.Table
+	10, // 9: quorate.broker.v1.Value.array:type_name -> quorate.broker.v1.Array
+	14, // 10: quorate.broker.v1.PublishResponse.result:type_name -> quorate.broker.v1.PublishResult
+	1,  // 11: quorate.broker.v1.PublishResult.result:type_name -> quorate.broker.v1.PublishResult.Result
+	15, // 12: quorate.broker.v1.PublishResult.rejections:type_name -> quorate.broker.v1.Rejection
+	16, // 13: quorate.broker.v1.PublishResult.error:type_name -> quorate.broker.v1.ErrorDetail
+	2,  // 14: quorate.broker.v1.Rejection.cause:type_name -> quorate.broker.v1.Rejection.Cause
+	39, // 15: quorate.broker.v1.ErrorDetail.metadata:type_name -> quorate.broker.v1.ErrorDetail.MetadataEntry
+	6,  // 16: quorate.broker.v1.PublishOneRequest.message:type_name -> quorate.broker.v1.Message
+	14, // 17: quorate.broker.v1.PublishOneResponse.result:type_name -> quorate.broker.v1.PublishResult
+	20, // 18: quorate.broker.v1.ConsumeRequest.open:type_name -> quorate.broker.v1.ConsumeOpen
+	21, // 19: quorate.broker.v1.ConsumeRequest.credit:type_name -> quorate.broker.v1.ConsumeCredit
+	24, // 20: quorate.broker.v1.ConsumeRequest.settlement:type_name -> quorate.broker.v1.Settlement
+	22, // 21: quorate.broker.v1.ConsumeRequest.cancel:type_name -> quorate.broker.v1.ConsumeCancel
+	23, // 22: quorate.broker.v1.ConsumeRequest.extend_lease:type_name -> quorate.broker.v1.ExtendLease
+	0,  // 23: quorate.broker.v1.Settlement.outcome:type_name -> quorate.broker.v1.Outcome
+	8,  // 24: quorate.broker.v1.Settlement.annotations:type_name -> quorate.broker.v1.Table
+	26, // 25: quorate.broker.v1.ConsumeResponse.opened:type_name -> quorate.broker.v1.ConsumeOpened
+	29, // 26: quorate.broker.v1.ConsumeResponse.deliveries:type_name -> quorate.broker.v1.Deliveries
+	30, // 27: quorate.broker.v1.ConsumeResponse.settled:type_name -> quorate.broker.v1.Settled
+	31, // 28: quorate.broker.v1.ConsumeResponse.cancelled:type_name -> quorate.broker.v1.ConsumeCancelled
+	28, // 29: quorate.broker.v1.ConsumeResponse.activity:type_name -> quorate.broker.v1.ConsumeActivity
+	27, // 30: quorate.broker.v1.ConsumeResponse.revoked:type_name -> quorate.broker.v1.Revoked
+	32, // 31: quorate.broker.v1.Deliveries.deliveries:type_name -> quorate.broker.v1.Delivery
+	7,  // 32: quorate.broker.v1.Delivery.properties:type_name -> quorate.broker.v1.Properties
+	33, // 33: quorate.broker.v1.Delivery.deaths:type_name -> quorate.broker.v1.Death
+	8,  // 34: quorate.broker.v1.Delivery.annotations:type_name -> quorate.broker.v1.Table
+	32, // 35: quorate.broker.v1.GetResponse.delivery:type_name -> quorate.broker.v1.Delivery
+	0,  // 36: quorate.broker.v1.SettleRequest.outcome:type_name -> quorate.broker.v1.Outcome
+	8,  // 37: quorate.broker.v1.SettleRequest.annotations:type_name -> quorate.broker.v1.Table
+	5,  // 38: quorate.broker.v1.Broker.Publish:input_type -> quorate.broker.v1.PublishRequest
+	17, // 39: quorate.broker.v1.Broker.PublishOne:input_type -> quorate.broker.v1.PublishOneRequest
+	19, // 40: quorate.broker.v1.Broker.Consume:input_type -> quorate.broker.v1.ConsumeRequest
+	34, // 41: quorate.broker.v1.Broker.Get:input_type -> quorate.broker.v1.GetRequest
+	36, // 42: quorate.broker.v1.Broker.Settle:input_type -> quorate.broker.v1.SettleRequest
+	3,  // 43: quorate.broker.v1.Broker.Connect:input_type -> quorate.broker.v1.ConnectRequest
+	13, // 44: quorate.broker.v1.Broker.Publish:output_type -> quorate.broker.v1.PublishResponse
+	18, // 45: quorate.broker.v1.Broker.PublishOne:output_type -> quorate.broker.v1.PublishOneResponse
+	25, // 46: quorate.broker.v1.Broker.Consume:output_type -> quorate.broker.v1.ConsumeResponse
+	35, // 47: quorate.broker.v1.Broker.Get:output_type -> quorate.broker.v1.GetResponse
+	37, // 48: quorate.broker.v1.Broker.Settle:output_type -> quorate.broker.v1.SettleResponse
+	4,  // 49: quorate.broker.v1.Broker.Connect:output_type -> quorate.broker.v1.ConnectResponse
+	44, // [44:50] is the sub-list for method output_type
+	38, // [38:44] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_broker_proto_init() }
@@ -3319,6 +3388,7 @@ func file_broker_v1_broker_proto_init() {
 		(*Value_Timestamp)(nil),
 		(*Value_Table)(nil),
 		(*Value_Array)(nil),
+		(*Value_RawString)(nil),
 	}
 	file_broker_v1_broker_proto_msgTypes[16].OneofWrappers = []any{
 		(*ConsumeRequest_Open)(nil),
@@ -3343,7 +3413,7 @@ func file_broker_v1_broker_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_broker_proto_rawDesc), len(file_broker_v1_broker_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
