@@ -40,6 +40,15 @@ func TestStrangers(t *testing.T) {
 	all := make([]*peer, n)
 	for i := range all {
 		all[i] = dial(t, address)
+		if i > 0 {
+			continue
+		}
+		testcluster.Poll(t, "the first one is there", func() error { // the others come in any order
+			if x := s.Stats(); x.Connections != 1 {
+				return errorOf(x)
+			}
+			return nil
+		})
 	}
 	testcluster.Poll(t, "all are there", func() error {
 		if x := s.Stats(); x.Connections != int64(n) {
