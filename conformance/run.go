@@ -86,6 +86,11 @@ func runBroker(ctx context.Context, o Options, y *tally, kind string, scenarios 
 			return errors.Join(err, b.Close())
 		}
 	}
+	if o.Rewrite == "" && o.Only.MatchString("tools") && (len(o.Clients) == 0 || slices.Contains(o.Clients, "amqp-tools")) {
+		if err := runTools(ctx, y, b); err != nil {
+			return errors.Join(err, b.Close())
+		}
+	}
 	if o.Rewrite == "" && o.Only.MatchString("examples") && len(o.Clients) == 0 {
 		if err := runExamples(ctx, y, b, kind); err != nil {
 			return errors.Join(err, b.Close())
