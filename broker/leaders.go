@@ -18,6 +18,8 @@ type leaders struct {
 	closed   bool
 	past     Counters // of terms that are over
 	retiring sync.WaitGroup
+
+	pastRetries, pastLost deadletter.Causes
 }
 
 // leading is one queue in one term. Forwarder and copier are made when they are needed.
@@ -126,12 +128,16 @@ func (b *Broker) forwarderConfig(q *cluster.Led) deadletter.Config {
 func (l *leaders) retire(x *leading) {
 	if f := x.forwarder; f != nil {
 		f.Close()
-		l.past.DeadLetterConfirmed += f.Stats().Confirmed
+		s := f.Stats()
+		l.past.DeadLetterConfirmed += s.Confirmed
+		l.pastRetries.Add(&s.Retries)
 		l.retiring.Go(f.Wait)
 	}
 	if c := x.copier; c != nil {
 		c.Close()
-		l.past.DeadLetterLost += lost(c)
+		s := c.Stats()
+		l.past.DeadLetterLost += s.Lost.Sum()
+		l.pastLost.Add(&s.Lost)
 		l.retiring.Go(c.Wait)
 	}
 }
@@ -179,17 +185,11 @@ func (l *leaders) totals() (confirmed, lostCopies uint64) {
 			confirmed += x.forwarder.Stats().Confirmed
 		}
 		if x.copier != nil {
-			lostCopies += lost(x.copier)
+			s := x.copier.Stats()
+			lostCopies += s.Lost.Sum()
 		}
 	}
 	return confirmed, lostCopies
-}
-
-func lost(c *deadletter.Copier) (n uint64) {
-	for _, k := range c.Stats().Lost {
-		n += k
-	}
-	return n
 }
 
 // DeadLetters implements cluster.Leaders (ST-1, DL-52).

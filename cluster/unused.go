@@ -90,5 +90,5 @@ func (h *host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 		h.c.log.Warn("an unused queue is not deleted yet", "queue", uid.String(), "name", r.Name, "vhost", r.VHost, "error", err)
 		return
 	}
-	h.c.log.Info(text, "queue", uid.String(), "name", r.Name, "vhost", r.VHost)
+	h.c.log.Info("an unused queue goes", "what", text, "queue", uid.String(), "name", r.Name, "vhost", r.VHost)
 }

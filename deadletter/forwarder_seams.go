@@ -87,6 +87,21 @@ const (
 // Causes counts something for each Cause.
 type Causes [causes]uint64
 
+// Add adds other counts.
+func (c *Causes) Add(other *Causes) {
+	for i, n := range other {
+		c[i] += n
+	}
+}
+
+// Sum returns the count of all causes.
+func (c *Causes) Sum() (sum uint64) {
+	for _, n := range c {
+		sum += n
+	}
+	return sum
+}
+
 // ByWord returns the counts that are not 0, by the causes' words.
 func (c *Causes) ByWord() map[string]uint64 {
 	out := make(map[string]uint64)

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,6 +83,7 @@ func TestProcesses(t *testing.T) {
 	t.Run("killed nodes come back", func(t *testing.T) {
 		work(ctx, t, c)
 	})
+	t.Run("metrics", func(t *testing.T) { metrics(ctx, t, c) })
 	t.Run("drain of one node", func(t *testing.T) {
 		out, err := exec.CommandContext(ctx, binary, "drain", "--address", first.Client, "--timeout", "30s").CombinedOutput()
 		if err != nil || first.Ready(ctx) == nil {
@@ -90,6 +94,45 @@ func TestProcesses(t *testing.T) {
 	defer cancel()
 	if err := c.Stop(stopping); err != nil {
 		t.Error(err)
+	}
+}
+
+// metrics finds the queue's one settled message at the node that leads it, and nowhere else.
+func metrics(ctx context.Context, t *testing.T, c *chaos.Cluster) {
+	t.Helper()
+	for last := ""; ; {
+		led, settled := 0, 0
+		for _, n := range c.Nodes {
+			for path, count := range map[string]func(string){
+				"/metrics": func(text string) { led += strings.Count(text, "\nquorate_queues_led 1\n") },
+				"/metrics/queues?queue=q": func(text string) {
+					settled += strings.Count(text, `quorate_queue_settled_total{queue="q",vhost="/"} 1`)
+				},
+			} {
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+path, http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r, err := http.DefaultClient.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(r.Body)
+				if err := errors.Join(err, r.Body.Close()); err != nil || r.StatusCode != http.StatusOK {
+					t.Fatalf("%s%s: %s, %v: %s", n.HTTP, path, r.Status, err, text)
+				}
+				last = string(text)
+				count(last)
+			}
+		}
+		if led == 1 && settled == 1 {
+			return
+		}
+		select {
+		case <-time.After(50 * time.Millisecond): // the ack may be on its way
+		case <-ctx.Done():
+			t.Fatalf("%d nodes lead the queue, %d tell of its message, want 1 and 1; the last answer:\n%s", led, settled, last)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func Keys() []Key {
 		{"listen.amqps", "", "AMQP 0-9-1 with the TLS of tls.client; empty: 0.0.0.0:5671 if that is set; off: none"},
 		{"listen.peer", "0.0.0.0:7071", "gRPC between nodes"},
 		{"listen.gossip", "0.0.0.0:7072", "gossip between nodes, TCP and UDP"},
-		{"listen.http", "0.0.0.0:7073", "health: /health/startup, /health/live, /health/ready"},
+		{"listen.http", "0.0.0.0:7073", "health: /health/startup, /health/live, /health/ready; metrics: /metrics, /metrics/queues"},
 		{"listen.management", "", "parts of RabbitMQ's HTTP API, with the TLS of tls.client, for example 0.0.0.0:15672; empty: none"},
 		{"advertise.host", "", "host at which others reach this node; empty: the listener's, or the first IP address that is not loopback"},
 		{"advertise.gossip", "", "host at which others reach this node's gossip, best an IP address; empty: as advertise.host"},

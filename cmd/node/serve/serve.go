@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/amqp"
@@ -20,6 +21,7 @@ import (
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
+	"github.com/quorate/quorate/metrics"
 )
 
 const (
@@ -48,8 +50,9 @@ type node struct {
 	part       *cluster.Cluster
 	api        *grpcapi.Server
 	amqp       []*amqp.Server
-	management *http.Server // nil: none
-	failed     chan error   // a listener ended by itself, or nothing can be stored any more
+	management *http.Server                    // nil: none
+	metrics    atomic.Pointer[metrics.Metrics] // nil before the node has started
+	failed     chan error                      // a listener ended by itself, or nothing can be stored any more
 
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
@@ -214,7 +217,7 @@ func (n *node) serveHealth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.http = &http.Server{Handler: n.health.handler(), ReadHeaderTimeout: shutdownTimeout}
+	n.http = &http.Server{Handler: n.operations(), ReadHeaderTimeout: shutdownTimeout}
 	go n.health.watchDisk()
 	go func() {
 		if err := n.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -243,6 +246,7 @@ func (n *node) serveClients(ctx context.Context) error {
 		}
 	}()
 	err = errors.Join(n.serveAMQP(ctx, "listen.amqp", n.cfg.AMQP(), nil), n.serveAMQP(ctx, "listen.amqps", n.cfg.AMQPS(), c.TLS))
+	n.showMetrics()
 	return errors.Join(err, n.serveManagement(ctx))
 }
 

@@ -1,0 +1,66 @@
+package broker
+
+import (
+	"iter"
+
+	"github.com/quorate/quorate/deadletter"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// LedQueue is a queue that this node leads, or led when it went to sleep.
+type LedQueue struct {
+	UID         uint64
+	VHost, Name string
+	Figures     *quorumq.Overview // valid until the next is yielded
+}
+
+// LedQueues yields the queues that this node leads, in no order, none before the broker is
+// attached. It asks nobody else, and checks no permission: it is for the operator's metrics.
+func (b *Broker) LedQueues() iter.Seq[LedQueue] {
+	return func(yield func(LedQueue) bool) {
+		c := b.cluster.Load()
+		if c == nil {
+			return
+		}
+		v := c.View()
+		for uid, o := range c.LedFigures() {
+			r, ok := v.QueueByUID(uid)
+			if ok && !yield(LedQueue{UID: uint64(uid), VHost: r.VHost, Name: r.Name, Figures: o}) {
+				return
+			}
+		}
+	}
+}
+
+// DeadLetterCauses are a node's figures of dead letters by cause (DL-52).
+type DeadLetterCauses struct {
+	Waiting map[string]uint64 // letters that cannot go on now
+	Retries map[string]uint64 // attempts that failed, since the start
+	Lost    map[string]uint64 // at-most-once copies that no target took, since the start (DL-10)
+	Blocked int               // queues with letters that wait now
+}
+
+// DeadLetterCauses returns the figures of all queues that this node leads, with those of
+// terms that are over.
+func (b *Broker) DeadLetterCauses() DeadLetterCauses {
+	l := &b.leaders
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var waiting deadletter.Causes
+	retries, lost, blocked := l.pastRetries, l.pastLost, 0
+	for _, x := range l.led {
+		if x.forwarder != nil {
+			s := x.forwarder.Stats()
+			waiting.Add(&s.Waiting)
+			retries.Add(&s.Retries)
+			if s.LastError != "" {
+				blocked++
+			}
+		}
+		if x.copier != nil {
+			s := x.copier.Stats()
+			lost.Add(&s.Lost)
+		}
+	}
+	return DeadLetterCauses{Waiting: waiting.ByWord(), Retries: retries.ByWord(), Lost: lost.ByWord(), Blocked: blocked}
+}

@@ -1,0 +1,60 @@
+package cluster
+
+import (
+	"iter"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/wal"
+)
+
+// LedFigures yields the figures of the queues that this node leads, and of those that
+// hibernate and that it led last, in no order. They cost no round to other members: a leader
+// that is cut off may yield what is old (ST-3 does not hold for them).
+func (c *Cluster) LedFigures() iter.Seq2[id.QueueUID, *quorumq.Overview] {
+	return func(yield func(id.QueueUID, *quorumq.Overview) bool) {
+		var o quorumq.Overview
+		for _, q := range c.host.all() {
+			if q.led.Load() == nil {
+				continue
+			}
+			q.group.Read(func() { o = q.machine.queue.Overview() })
+			if !yield(q.uid, &o) {
+				return
+			}
+		}
+		for uid, kept := range c.host.keptFigures() {
+			if !yield(uid, kept) {
+				return
+			}
+		}
+	}
+}
+
+// keptFigures are those of queues that hibernate, on the node that led them last.
+func (h *host) keptFigures() map[id.QueueUID]*quorumq.Overview {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	all := make(map[id.QueueUID]*quorumq.Overview, len(h.asleep))
+	for uid, a := range h.asleep {
+		if a.kept != nil {
+			all[uid] = a.kept
+		}
+	}
+	return all
+}
+
+// Members returns how many members of queues this node has open, and how many hibernate.
+func (c *Cluster) Members() (open, hibernated int) {
+	c.host.mu.RLock()
+	defer c.host.mu.RUnlock()
+	return len(c.host.queues), len(c.host.asleep)
+}
+
+// LogStats returns the figures of the log that the queues share; false if each has its own.
+func (c *Cluster) LogStats() (wal.Stats, bool) {
+	if c.shared == nil {
+		return wal.Stats{}, false
+	}
+	return c.shared.Stats(), true
+}

@@ -1,0 +1,288 @@
+// Package metrics shows a node's figures to Prometheus. It pulls them from their owners when
+// it is asked, so that what nobody scrapes costs nothing.
+//
+// Names begin with quorate_; the figures that RabbitMQ has too are there under its names as
+// well, so that dashboards and alert rules made for it go on working.
+package metrics
+
+import (
+	"iter"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/wal"
+)
+
+// MaxQueues is how many queues one answer of Queues has; the figure
+// quorate_metrics_queues_left_out counts the others that match.
+const MaxQueues = 5000
+
+// Sources are where the figures come from; all functions may be called concurrently.
+type Sources struct {
+	Node, Cluster, Version string
+	Queues                 func() iter.Seq[Queue] // that this node leads
+	Gateway                func() Gateway
+	Listener               func() Listener // of AMQP
+	Log                    func() (wal.Stats, bool)
+	Members                func() (open, hibernated int) // of queues on this node
+	Logger                 *slog.Logger
+}
+
+// Queue is a queue with its figures.
+type Queue struct {
+	UID         uint64
+	VHost, Name string
+	Figures     *quorumq.Overview // valid until the next is yielded
+}
+
+// Gateway are a node's figures as gateway, and of the dead letters that it forwards. All but
+// Alarm, Blocked and Waiting count since its start.
+type Gateway struct {
+	Published, Confirmed, Rejected, Invalid uint64
+	UnroutableReturned, UnroutableDropped   uint64
+	LoginsRefused, Alarms                   uint64
+	Alarm                                   bool
+	DeadLetterConfirmed                     uint64
+	Waiting, Retries, Lost                  map[string]uint64 // dead letters by cause (DL-26)
+	Blocked                                 int               // queues whose dead letters wait
+}
+
+// Listener are the figures of the AMQP listeners.
+type Listener struct {
+	Opened, Refused, Failed, Stalled, Blocked uint64
+	Connections, Channels, Consumers          int64
+}
+
+// Metrics answers scrapes. Its methods may be called concurrently.
+type Metrics struct {
+	src   Sources
+	node  http.Handler
+	descs descs
+
+	queue    []row[*quorumq.Overview]
+	one      []*prometheus.Desc // of queue, with the labels of one queue
+	gateway  []row[*Gateway]
+	listener []row[*Listener]
+	log      []row[*wal.Stats]
+
+	totals totals
+}
+
+// New returns the metrics of a node.
+func New(src Sources) *Metrics {
+	m := &Metrics{
+		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), listener: listenerRows(), log: logRows(),
+	}
+	m.one, m.totals = ofOne(m.queue), newTotals(m.queue)
+	r := prometheus.NewRegistry()
+	r.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), nodeCollector{m})
+	m.node = handler(r, src.Logger)
+	return m
+}
+
+// handler shows what a registry gathers; a figure that fails does not hide the others.
+func handler(r *prometheus.Registry, log *slog.Logger) http.Handler {
+	return promhttp.HandlerFor(r, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	})
+}
+
+// Node answers with the figures of the node, and the sums over the queues that it leads.
+func (m *Metrics) Node() http.Handler { return m.node }
+
+// Queues answers with the figures of each queue that this node leads, at most MaxQueues. The
+// parameters vhost and queue choose: the vhost by its name, queues by a regular expression
+// for the whole name.
+func (m *Metrics) Queues() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		c := queueCollector{m: m, vhost: q.Get("vhost"), anyVHost: !q.Has("vhost")}
+		if name := q.Get("queue"); name != "" {
+			var err error
+			if c.name, err = regexp.Compile("^(?:" + name + ")$"); err != nil {
+				http.Error(w, "queue = "+strconv.Quote(name)+": "+err.Error(), http.StatusBadRequest)
+				return
+			}
+		}
+		one := prometheus.NewRegistry()
+		one.MustRegister(c)
+		handler(one, m.src.Logger).ServeHTTP(w, r)
+	})
+}
+
+// row is one figure of a T.
+type row[T any] struct {
+	name, rabbit, help string // rabbit: the name that RabbitMQ has for it, "" for none
+	kind               prometheus.ValueType
+	labels             prometheus.Labels
+	most               bool // the sum over several is their greatest
+	value              func(T) float64
+}
+
+// send shows the value of a row under its names.
+func (r *row[T]) send(ch chan<- prometheus.Metric, v float64) {
+	for _, name := range []string{r.name, r.rabbit} {
+		if name != "" {
+			ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, r.help, nil, r.labels), r.kind, v)
+		}
+	}
+}
+
+// nodeCollector collects what Node shows.
+type nodeCollector struct{ m *Metrics }
+
+// Describe implements prometheus.Collector: what there is shows when it is collected.
+func (nodeCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
+	src := &c.m.src
+	c.m.info(ch)
+	g := src.Gateway()
+	sendRows(ch, c.m.gateway, &g)
+	for cause, n := range g.Waiting {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.waiting, prometheus.GaugeValue, float64(n), cause)
+	}
+	for cause, n := range g.Retries {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.retries, prometheus.CounterValue, float64(n), cause)
+	}
+	for cause, n := range g.Lost {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.lost, prometheus.CounterValue, float64(n), cause)
+	}
+	l := src.Listener()
+	sendRows(ch, c.m.listener, &l)
+	if s, ok := src.Log(); ok {
+		sendRows(ch, c.m.log, &s)
+	}
+	open, hibernated := src.Members()
+	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(open), "awake")
+	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(hibernated), "hibernated")
+	led := float64(c.m.totals.collect(ch, src.Queues()))
+	ch <- prometheus.MustNewConstMetric(c.m.descs.led, prometheus.GaugeValue, led)
+	ch <- prometheus.MustNewConstMetric(c.m.descs.rabbitLed, prometheus.GaugeValue, led)
+}
+
+func sendRows[T any](ch chan<- prometheus.Metric, rows []row[T], of T) {
+	for i := range rows {
+		rows[i].send(ch, rows[i].value(of))
+	}
+}
+
+func (m *Metrics) info(ch chan<- prometheus.Metric) {
+	one := func(name, help string, labels prometheus.Labels) {
+		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, 1)
+	}
+	one("quorate_info", "The node, its cluster and its version.",
+		prometheus.Labels{"node": m.src.Node, "cluster": m.src.Cluster, "version": m.src.Version})
+	one("rabbitmq_identity_info", "The node and its cluster.",
+		prometheus.Labels{"rabbitmq_node": m.src.Node, "rabbitmq_cluster": m.src.Cluster})
+	one("rabbitmq_build_info", "The version.", prometheus.Labels{"rabbitmq_version": m.src.Version, "product_name": "Quorate"})
+}
+
+// queueCollector collects what Queues shows to one scrape.
+type queueCollector struct {
+	m        *Metrics
+	vhost    string
+	anyVHost bool
+	name     *regexp.Regexp // nil: any
+}
+
+// Describe implements prometheus.Collector: what there is shows when it is collected.
+func (queueCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c queueCollector) Collect(ch chan<- prometheus.Metric) {
+	shown, left := 0, 0
+	for q := range c.m.src.Queues() {
+		if !c.anyVHost && q.VHost != c.vhost || c.name != nil && !c.name.MatchString(q.Name) {
+			continue
+		}
+		if shown++; shown > MaxQueues {
+			left++
+			continue
+		}
+		for i := range c.m.queue {
+			r := &c.m.queue[i]
+			if v := r.value(q.Figures); v != 0 || r.kind == prometheus.GaugeValue {
+				ch <- prometheus.MustNewConstMetric(c.m.one[i], r.kind, v, q.VHost, q.Name)
+			}
+		}
+	}
+	ch <- prometheus.MustNewConstMetric(c.m.descs.leftOut, prometheus.GaugeValue, float64(left))
+}
+
+// totals are the sums over the queues that a node leads. Those of counters never go back when
+// a queue's leader moves: each queue adds what it counted between two scrapes of this node, or
+// all of it if it was made since the one before.
+type totals struct {
+	rows []row[*quorumq.Overview]
+
+	mu    sync.Mutex
+	sums  []float64 // of counters, by row
+	last  map[uint64][]float64
+	first bool   // no scrape yet
+	newer uint64 // the greatest UID seen
+}
+
+func newTotals(rows []row[*quorumq.Overview]) totals {
+	return totals{rows: rows, sums: make([]float64, len(rows)), last: map[uint64][]float64{}, first: true}
+}
+
+// collect shows the sums and returns how many queues there are.
+func (t *totals) collect(ch chan<- prometheus.Metric, queues iter.Seq[Queue]) (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	newer := t.newer
+	gauges := make([]float64, len(t.rows))
+	now := make(map[uint64][]float64, len(t.last))
+	for q := range queues {
+		n++
+		newer = max(newer, q.UID)
+		was, known := t.last[q.UID]
+		if !known {
+			was = make([]float64, len(t.rows))
+		}
+		counts := known || q.UID > t.newer && !t.first
+		for i := range t.rows {
+			switch r, v := &t.rows[i], t.rows[i].value(q.Figures); {
+			case r.most:
+				gauges[i] = max(gauges[i], v)
+			case r.kind == prometheus.GaugeValue:
+				gauges[i] += v
+			default:
+				if counts {
+					t.sums[i] += max(v-was[i], 0)
+				}
+				was[i] = v
+			}
+		}
+		now[q.UID] = was
+	}
+	t.last, t.newer, t.first = now, newer, false
+	for i := range t.rows {
+		v := gauges[i]
+		if t.rows[i].kind == prometheus.CounterValue {
+			v = t.sums[i]
+		}
+		t.rows[i].send(ch, v)
+	}
+	return n
+}
+
+// ageSeconds is how long ago something was at a queue's time.
+func ageSeconds(o *quorumq.Overview, since quorumq.Time) float64 {
+	if since == 0 {
+		return 0
+	}
+	now := max(o.Now, quorumq.Time(time.Now().UnixMilli()))
+	return float64(max(now-since, 0)) / 1e3
+}

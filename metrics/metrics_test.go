@@ -1,0 +1,192 @@
+package metrics_test
+
+import (
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/metrics"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/wal"
+)
+
+// node is a node whose queues a test moves.
+type node struct{ queues []metrics.Queue }
+
+func (n *node) sources() metrics.Sources {
+	return metrics.Sources{
+		Node: "a", Cluster: "c", Version: "v",
+		Queues: func() iter.Seq[metrics.Queue] { return slices.Values(n.queues) },
+		Gateway: func() metrics.Gateway {
+			return metrics.Gateway{
+				Published: 7, Alarm: true, Blocked: 1,
+				Waiting: map[string]uint64{"full": 3}, Retries: map[string]uint64{"full": 4}, Lost: map[string]uint64{"no_exchange": 5},
+			}
+		},
+		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2} },
+		Log:      func() (wal.Stats, bool) { return wal.Stats{Segments: 9}, true },
+		Members:  func() (open, hibernated int) { return 10, 20 },
+		Logger:   slog.New(slog.DiscardHandler),
+	}
+}
+
+func queue(uid uint64, vhost, name string, o quorumq.Overview) metrics.Queue {
+	return metrics.Queue{UID: uid, VHost: vhost, Name: name, Figures: &o}
+}
+
+// scrape returns the lines of figures whose names begin with quorate_ or rabbitmq_.
+func scrape(t *testing.T, h http.Handler, query string) []string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+query, nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	return regexp.MustCompile(`(?m)^(quorate|rabbitmq)_.*$`).FindAllString(w.Body.String(), -1)
+}
+
+func wantLines(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("no line %s in\n%s", line, strings.Join(got, "\n"))
+		}
+	}
+}
+
+func TestNode(t *testing.T) {
+	n := &node{queues: []metrics.Queue{
+		queue(1, "/", "a", quorumq.Overview{Ready: 2, OldestReady: 1000, Now: 1 << 60}),
+		queue(2, "/", "b", quorumq.Overview{Ready: 3, Full: true}),
+	}}
+	wantLines(t, scrape(t, metrics.New(n.sources()).Node(), ""),
+		`quorate_info{cluster="c",node="a",version="v"} 1`,
+		`quorate_queues_led 2`,
+		`quorate_queue_messages_ready 5`,
+		`rabbitmq_queue_messages_ready 5`,
+		`quorate_queue_full 1`,
+		`quorate_queue_oldest_message_age_seconds 1.152921504606846e+15`,
+		`quorate_messages_routed_total 7`,
+		`quorate_alarm_memory 1`,
+		`quorate_dead_letters_waiting{cause="full"} 3`,
+		`quorate_dead_letter_retries_total{cause="full"} 4`,
+		`quorate_dead_letter_copies_lost_total{cause="no_exchange"} 5`,
+		`quorate_queues_dead_letter_blocked 1`,
+		`rabbitmq_connections 2`,
+		`quorate_log_segments 9`,
+		`quorate_queue_members{state="awake"} 10`,
+		`quorate_queue_members{state="hibernated"} 20`,
+	)
+}
+
+// Counters of a node count what its queues did while it led them, and never go back.
+func TestCountersOfMovingQueues(t *testing.T) {
+	const rejected = `quorate_dead_letters_total{reason="rejected",strategy="at_least_once"} `
+	discarded := func(n uint64) (o quorumq.Overview) {
+		o.Enqueued = n
+		o.Discarded[2][quorumq.ReasonRejected] = n
+		return o
+	}
+	old := queue(5, "/", "old", discarded(100))
+	n := &node{queues: []metrics.Queue{old}}
+	h := metrics.New(n.sources()).Node()
+	for _, step := range []struct {
+		what   string
+		queues []metrics.Queue
+		want   string
+	}{
+		{"what was before the first scrape does not count", []metrics.Queue{old}, "0"},
+		{"it counts on", []metrics.Queue{queue(5, "/", "old", discarded(103))}, "3"},
+		{"a new queue counts from its beginning", []metrics.Queue{queue(5, "/", "old", discarded(104)), queue(9, "/", "new", discarded(2))}, "6"},
+		{"a queue goes", []metrics.Queue{queue(9, "/", "new", discarded(2))}, "6"},
+		{"it comes back: what others counted does not count", []metrics.Queue{queue(9, "/", "new", discarded(3)), queue(5, "/", "old", discarded(1000))}, "7"},
+		{"and goes on", []metrics.Queue{queue(5, "/", "old", discarded(1001))}, "8"},
+	} {
+		n.queues = step.queues
+		if got := scrape(t, h, ""); !slices.Contains(got, rejected+step.want) || !slices.Contains(got, "quorate_queue_enqueued_total "+step.want) {
+			t.Errorf("%s: want %s in\n%s", step.what, step.want, strings.Join(got, "\n"))
+		}
+	}
+}
+
+func TestQueues(t *testing.T) {
+	n := &node{queues: []metrics.Queue{
+		queue(1, "/", "orders", quorumq.Overview{Ready: 2, Backlog: 8}),
+		queue(2, "v", "orders", quorumq.Overview{Ready: 3}),
+		queue(3, "/", "orders.dlq", quorumq.Overview{Ready: 4}),
+	}}
+	h := metrics.New(n.sources()).Queues()
+	ready := func(q url.Values) (lines []string) {
+		for _, line := range scrape(t, h, q.Encode()) {
+			if strings.HasPrefix(line, "quorate_queue_messages_ready{") {
+				lines = append(lines, strings.TrimPrefix(line, "quorate_queue_messages_ready"))
+			}
+		}
+		return lines
+	}
+	const root, v, dlq = `{queue="orders",vhost="/"} 2`, `{queue="orders",vhost="v"} 3`, `{queue="orders.dlq",vhost="/"} 4`
+	for _, c := range []struct {
+		query url.Values
+		want  []string
+	}{
+		{nil, []string{dlq, root, v}},
+		{url.Values{"vhost": {"v"}}, []string{v}},
+		{url.Values{"queue": {"orders"}}, []string{root, v}},
+		{url.Values{"queue": {".*dlq"}, "vhost": {"/"}}, []string{dlq}},
+	} {
+		got := ready(c.query)
+		slices.Sort(got)
+		slices.Sort(c.want)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.query, got, c.want)
+		}
+	}
+	wantLines(t, scrape(t, h, ""), `quorate_dead_letter_backlog_messages{queue="orders",vhost="/"} 8`, "quorate_metrics_queues_left_out 0")
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?queue=(", nil))
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), `queue = "("`) {
+		t.Errorf("%d: %s", w.Code, w.Body)
+	}
+}
+
+// The page of metrics has every name, and no other.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, row := range regexp.MustCompile("(?m)^\\| `(quorate_.*)$").FindAllString(string(page), -1) {
+		for _, name := range regexp.MustCompile("`((?:quorate|rabbitmq)_[a-z_]+)`").FindAllStringSubmatch(row, -1) {
+			told = append(told, name[1])
+		}
+	}
+	n := &node{queues: []metrics.Queue{queue(1, "/", "q", quorumq.Overview{})}}
+	m := metrics.New(n.sources())
+	var shown []string
+	for _, line := range append(scrape(t, m.Node(), ""), scrape(t, m.Queues(), "")...) {
+		shown = append(shown, line[:strings.IndexAny(line, "{ ")])
+	}
+	slices.Sort(told)
+	slices.Sort(shown)
+	if told, shown = slices.Compact(told), slices.Compact(shown); !slices.Equal(told, shown) {
+		t.Errorf("docs/metrics.md has\n%v, shown are\n%v", told, shown)
+	}
+}
+
+// One answer is bounded, and says what it leaves out.
+func TestQueuesLeftOut(t *testing.T) {
+	n := &node{}
+	for i := range uint64(metrics.MaxQueues + 2) {
+		n.queues = append(n.queues, queue(i, "/", "q"+strings.Repeat("x", int(i%7))+string(rune('0'+i/7)), quorumq.Overview{}))
+	}
+	got := scrape(t, metrics.New(n.sources()).Queues(), "")
+	wantLines(t, got, "quorate_metrics_queues_left_out 2")
+}

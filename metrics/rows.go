@@ -1,0 +1,305 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/wal"
+)
+
+const (
+	gauge   = prometheus.GaugeValue
+	counter = prometheus.CounterValue
+)
+
+// descs describe what has labels of its own, or is not a row.
+type descs struct {
+	waiting, retries, lost, members, led, rabbitLed, leftOut *prometheus.Desc
+}
+
+func newDescs() descs {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return descs{
+		waiting:   desc("quorate_dead_letters_waiting", "Dead letters that cannot go on now, by cause.", "cause"),
+		retries:   desc("quorate_dead_letter_retries_total", "Attempts to forward dead letters that failed, by cause.", "cause"),
+		lost:      desc("quorate_dead_letter_copies_lost_total", "Dead letters sent at most once that no target took, by cause.", "cause"),
+		members:   desc("quorate_queue_members", "Members of queues on this node.", "state"),
+		led:       desc("quorate_queues_led", "Queues that this node leads."),
+		rabbitLed: desc("rabbitmq_queues", "Queues that this node leads."),
+		leftOut:   desc("quorate_metrics_queues_left_out", "Queues that match and are above the limit of one answer."),
+	}
+}
+
+// queueRows are the figures of a queue; over several they are added up.
+func queueRows() []row[*quorumq.Overview] {
+	return append([]row[*quorumq.Overview]{
+		{
+			"quorate_queue_messages_ready", "rabbitmq_queue_messages_ready", "Messages ready to be delivered.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Ready) },
+		},
+		{
+			"quorate_queue_messages_unsettled", "rabbitmq_queue_messages_unacked", "Messages delivered and not settled.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Unsettled) },
+		},
+		{
+			"quorate_queue_messages_delayed", "", "Messages that are not ready before their time.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Delayed) },
+		},
+		{
+			"quorate_queue_ready_bytes", "rabbitmq_queue_messages_ready_bytes", "Bytes of ready messages.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.ReadyBytes) },
+		},
+		{
+			"quorate_queue_unsettled_bytes", "rabbitmq_queue_messages_unacked_bytes", "Bytes of messages delivered and not settled.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.UnsettledBytes) },
+		},
+		{
+			"quorate_queue_oldest_message_age_seconds", "", "Age of the oldest ready message.", gauge, nil, true,
+			func(o *quorumq.Overview) float64 { return ageSeconds(o, o.OldestReady) },
+		},
+		{
+			"quorate_queue_consumers", "rabbitmq_queue_consumers", "Consumers.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Consumers) },
+		},
+		{
+			"quorate_queue_consumers_idle", "", "Consumers that would take a message now.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.ConsumersIdle) },
+		},
+		{
+			"quorate_queue_full", "", "1 if the queue takes no message (LEN-7).", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return truth(o.Full) },
+		},
+		{
+			"quorate_queue_enqueued_total", "rabbitmq_queue_messages_published_total", "Messages stored.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Enqueued) },
+		},
+		{
+			"quorate_queue_refused_total", "", "Messages refused for want of room.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Refused) },
+		},
+		{
+			"quorate_queue_delivered_total", "rabbitmq_queue_messages_delivered_total", "Messages delivered to consumers, redelivered ones again.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Delivered) },
+		},
+		{
+			"quorate_queue_redelivered_total", "rabbitmq_queue_messages_redelivered_total", "Messages delivered once more.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Redelivered) },
+		},
+		{
+			"quorate_queue_settled_total", "rabbitmq_queue_messages_acked_total", "Messages acknowledged.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Settled) },
+		},
+		{
+			"quorate_queue_returned_total", "", "Messages returned to the queue.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.ReturnedTotal) },
+		},
+		{
+			"quorate_queue_expired_total", "", "Messages expired.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Expired) },
+		},
+		{
+			"quorate_queue_delivery_limit_total", "", "Messages that exceeded the delivery limit.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.DeliveryLimitHits) },
+		},
+		{
+			"quorate_queue_consumer_timeouts_total", "", "Deliveries that consumers had for too long (CT-2).", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.ConsumerTimeouts) },
+		},
+		{
+			"quorate_queue_gets_total", "rabbitmq_queue_get_total", "Gets that had a message.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Gets) },
+		},
+		{
+			"quorate_queue_empty_gets_total", "rabbitmq_queue_get_empty_total", "Gets that found none.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.EmptyGets) },
+		},
+		{
+			"quorate_queue_repeats_total", "", "Messages that a producer sent again and that were stored already.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Repeats) },
+		},
+		{
+			"quorate_dead_letter_backlog_messages", "", "Dead letters kept at their source until every target has them.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Backlog) },
+		},
+		{
+			"quorate_dead_letter_backlog_bytes", "", "Bytes of these.", gauge, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.BacklogBytes) },
+		},
+		{
+			"quorate_dead_letter_backlog_oldest_age_seconds", "", "How long the first of these waits.", gauge, nil, true,
+			func(o *quorumq.Overview) float64 { return ageSeconds(o, o.OldestBacklog) },
+		},
+		{
+			"quorate_dead_letters_confirmed_total", "rabbitmq_global_messages_dead_lettered_confirmed_total", "Dead letters that every target has.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Confirmed) },
+		},
+		{
+			"quorate_dead_letters_abandoned_total", "", "Dead letters dropped when at-least-once ended (DL-27).", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Abandoned) },
+		},
+		{
+			"quorate_dead_letter_repeats_total", "", "Dead letters that came again and were stored already.", counter, nil, false,
+			func(o *quorumq.Overview) float64 { return float64(o.Dedup) },
+		},
+	}, deadLetterRows()...)
+}
+
+// deadLetterRows count the discarded messages by strategy and reason (DL-52).
+func deadLetterRows() (rows []row[*quorumq.Overview]) {
+	for s, strategy := range [...]string{"disabled", "at_most_once", "at_least_once"} {
+		for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
+			rows = append(rows, row[*quorumq.Overview]{
+				"quorate_dead_letters_total", "", "Messages discarded, by dead-letter strategy and reason.", counter,
+				prometheus.Labels{"strategy": strategy, "reason": r.String()},
+				false,
+				func(o *quorumq.Overview) float64 { return float64(o.Discarded[s][r]) },
+			})
+		}
+	}
+	return rows
+}
+
+// ofOne describes rows with vhost and name of the queue.
+func ofOne(rows []row[*quorumq.Overview]) []*prometheus.Desc {
+	all := make([]*prometheus.Desc, len(rows))
+	for i := range rows {
+		all[i] = prometheus.NewDesc(rows[i].name, rows[i].help, []string{"vhost", "queue"}, rows[i].labels)
+	}
+	return all
+}
+
+func gatewayRows() []row[*Gateway] {
+	return []row[*Gateway]{
+		{
+			"quorate_messages_routed_total", "rabbitmq_global_messages_routed_total", "Messages published that at least one queue took.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.Published) },
+		},
+		{
+			"quorate_messages_confirmed_total", "rabbitmq_global_messages_confirmed_total", "Messages confirmed to their publishers.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.Confirmed) },
+		},
+		{
+			"quorate_messages_rejected_total", "", "Messages refused by a queue.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.Rejected) },
+		},
+		{
+			"quorate_messages_invalid_total", "", "Messages refused for a fault of their own.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.Invalid) },
+		},
+		{
+			"quorate_messages_unroutable_returned_total", "rabbitmq_global_messages_unroutable_returned_total", "Mandatory messages without a queue, returned.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.UnroutableReturned) },
+		},
+		{
+			"quorate_messages_unroutable_dropped_total", "rabbitmq_global_messages_unroutable_dropped_total", "Messages without a queue, dropped.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.UnroutableDropped) },
+		},
+		{
+			"quorate_logins_refused_total", "", "Logins refused.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.LoginsRefused) },
+		},
+		{
+			"quorate_alarms_total", "", "Times that publishers were held back (PUB-10).", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.Alarms) },
+		},
+		{
+			"quorate_alarm_memory", "rabbitmq_alarms_memory_used_watermark", "1 while publishers are held back because memory is short.", gauge, nil, false,
+			func(g *Gateway) float64 { return truth(g.Alarm) },
+		},
+		{
+			"quorate_dead_letters_forwarded_total", "", "Dead letters that this node forwarded to every target.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.DeadLetterConfirmed) },
+		},
+		{
+			"quorate_queues_dead_letter_blocked", "", "Queues whose dead letters wait; the causes are in quorate_dead_letters_waiting.", gauge, nil, false,
+			func(g *Gateway) float64 { return float64(g.Blocked) },
+		},
+	}
+}
+
+func listenerRows() []row[*Listener] {
+	return []row[*Listener]{
+		{
+			"quorate_amqp_connections", "rabbitmq_connections", "AMQP connections.", gauge, nil, false,
+			func(l *Listener) float64 { return float64(l.Connections) },
+		},
+		{
+			"quorate_amqp_channels", "rabbitmq_channels", "AMQP channels.", gauge, nil, false,
+			func(l *Listener) float64 { return float64(l.Channels) },
+		},
+		{
+			"quorate_amqp_consumers", "rabbitmq_consumers", "Consumers over AMQP.", gauge, nil, false,
+			func(l *Listener) float64 { return float64(l.Consumers) },
+		},
+		{
+			"quorate_amqp_connections_opened_total", "rabbitmq_connections_opened_total", "AMQP connections that logged in.", counter, nil, false,
+			func(l *Listener) float64 { return float64(l.Opened) },
+		},
+		{
+			"quorate_amqp_connections_refused_total", "", "AMQP connections turned away before that.", counter, nil, false,
+			func(l *Listener) float64 { return float64(l.Refused) },
+		},
+		{
+			"quorate_amqp_connections_failed_total", "", "AMQP connections ended by a fault of the client.", counter, nil, false,
+			func(l *Listener) float64 { return float64(l.Failed) },
+		},
+		{
+			"quorate_amqp_connections_stalled_total", "", "AMQP connections cut because the client took nothing.", counter, nil, false,
+			func(l *Listener) float64 { return float64(l.Stalled) },
+		},
+		{
+			"quorate_amqp_connections_blocked_total", "", "Times that a connection's publishes were held back.", counter, nil, false,
+			func(l *Listener) float64 { return float64(l.Blocked) },
+		},
+	}
+}
+
+func logRows() []row[*wal.Stats] {
+	return []row[*wal.Stats]{
+		{
+			"quorate_log_segments", "", "Files with records.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.Segments) },
+		},
+		{
+			"quorate_log_disk_bytes", "", "Bytes of all files of the log.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.DiskBytes) },
+		},
+		{
+			"quorate_log_live_bytes", "", "Bytes of records that are needed.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.LiveBytes) },
+		},
+		{
+			"quorate_log_pending_bytes", "", "Bytes appended and not durable.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.PendingBytes) },
+		},
+		{
+			"quorate_log_groups", "", "Groups with records.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.Groups) },
+		},
+		{
+			"quorate_log_groups_lost", "", "Groups that must not act any more.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.Lost) },
+		},
+		{
+			"quorate_log_syncs_total", "", "Batches made durable.", counter, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.Syncs) },
+		},
+		{
+			"quorate_log_appended_bytes_total", "", "Bytes appended.", counter, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.Appended) },
+		},
+		{
+			"quorate_disk_free_bytes", "rabbitmq_disk_space_available_bytes", "Free bytes of the file system of the data directory.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.FreeBytes) },
+		},
+	}
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
