@@ -191,7 +191,7 @@ func (s *session) awaitGone(ctx context.Context, c *client.Client, vhost, name s
 			return true, nil // gone, or made anew meanwhile
 		case ctx.Err() != nil:
 			printf(progress, "the queue goes on to be deleted: see quoratectl queue show %s\n", name)
-			return false, nil
+			return false, nil //nolint:nilerr // the user's interrupt is what ended the look
 		case err != nil:
 			return false, err
 		}

@@ -82,7 +82,7 @@ func TestT126(t *testing.T) {
 	first, ok, err := ch.Get(q, false)
 	k.must(err)
 	k.same("first", fmt.Sprint(ok, " ", first.Redelivered), "true false")
-	k.must(ch.Recover(true))
+	k.must(ch.Recover(true)) //nolint:staticcheck // what is deprecated must go on working
 	var again amqp.Delivery
 	k.eventually("it comes again", func() (err error) {
 		if again, ok, err = ch.Get(q, false); err == nil && !ok {
@@ -93,7 +93,7 @@ func TestT126(t *testing.T) {
 	_, failed := again.Headers["x-delivery-count"]
 	k.same("again", fmt.Sprint(again.Redelivered, " ", again.Headers["x-acquired-count"], " ", failed), "true 1 false")
 
-	k.code("recover without requeue", k.channel().Recover(false), amqp.NotImplemented)
+	k.code("recover without requeue", k.channel().Recover(false), amqp.NotImplemented) //nolint:staticcheck // as above
 	k.code("prefetch_size", k.channel().Qos(1, 5, false), amqp.NotImplemented)
 	ch = k.channel()
 	ended := ch.NotifyClose(make(chan *amqp.Error, 1))
