@@ -40,8 +40,6 @@ var notOverAMQP = map[string]string{
 	"TestT301": "about definitions, which AMQP has no methods for",
 	"TestT303": "about definitions, which AMQP has no methods for",
 	"TestT304": "about definitions, which AMQP has no methods for",
-	"TestT350": "asks a delete and a death for figures that AMQP does not tell",
-	"TestT351": "deletes with discard, for which queue.delete has no bit",
 }
 
 // protocol is the client of a case. Over AMQP what has a form there goes by amqp091-go;
