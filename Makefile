@@ -10,6 +10,7 @@ PKG        ?= ./...
 ALL        = $(filter-out %/internal/cases,$(shell $(GO) list ./...))
 TESTFLAGS  ?=
 SEED       ?= 1
+SCALE      ?= 10000
 SEEDS      ?= 1000
 FUZZTIME   ?= 30s
 FAILOVERS  ?= 3000
@@ -147,6 +148,14 @@ bench-engine: build ## the replication engine against its aims; ARGS="-only rati
 .PHONY: bench-deadletter
 bench-deadletter: build ## dead letters at least once against their aims, some four minutes; ARGS="-only move,wait", -quick
 	cd bench && $(GO) build -o $(BIN)/bench . && $(BIN)/bench -deadletter -limit 20m $(ARGS)
+
+.PHONY: bench-behaviour
+bench-behaviour: ## routing, fan-out, messages that wait, and what SCALE queues cost to import, to change and asleep
+	$(GO) test -run '^$$' -bench 'Route' -benchmem ./catalog
+	$(GO) test -run '^$$' -bench 'FanOut' ./internal/testcluster
+	$(GO) test -run '^$$' -bench 'PolicyChange' -benchmem ./broker
+	$(GO) test -run '^$$' -bench 'Delayed$$|PublishWhileDue' -benchmem -benchtime 1x ./quorumq
+	QUORATE_SCALE_GROUPS=$(SCALE) $(GO) test -run '^$$' -bench 'ManyQueues' -benchtime 1x -timeout 60m ./internal/testcluster
 
 .PHONY: bench-peers
 bench-peers: build ## over AMQP beside RabbitMQ and NATS JetStream, where they are installed; ARGS="-quick", -rabbitmq DIR, -nats FILE

@@ -74,6 +74,7 @@ type pool[T any, P record[T]] struct {
 	codec[T, P]
 	buf     []byte
 	scratch *block[T] // for a packed block that is packed anew
+	one     T         // for a record of a packed block
 }
 
 func newBlock[T any](gen uint64) *block[T] {
@@ -118,7 +119,7 @@ func (p *pool[T, P]) packed(b *block[T], tag uint64) *block[T] {
 }
 
 // at returns a copy of the record at a place of a block.
-func (p *pool[T, P]) at(b *block[T], i int, tag uint64) (v T) {
+func (p *pool[T, P]) at(b *block[T], i int, tag uint64) T {
 	if b.open != nil {
 		return b.open[i]
 	}
@@ -133,8 +134,10 @@ func (p *pool[T, P]) at(b *block[T], i int, tag uint64) (v T) {
 		cols[k][0] = s.skip(rank)
 		rest = s.end()
 	}
-	P(&v).take(cols, 0, b.id<<blockBits|uint64(i), tag)
-	return v
+	var zero T
+	p.one = zero // take may leave fields that are unset alone
+	P(&p.one).take(cols, 0, b.id<<blockBits|uint64(i), tag)
+	return p.one
 }
 
 // load returns what a packed block holds in an open one, which belongs to the pool.
