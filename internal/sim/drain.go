@@ -8,7 +8,8 @@ import (
 
 // Bounds of the last part of a run.
 const (
-	maxPasses = 1500
+	maxPasses = 1500 // in which nothing more is done with
+	maxHealed = 30000
 	passMs    = 40
 )
 
@@ -16,18 +17,32 @@ const (
 // takes stock.
 func (w *world) drain() {
 	w.heal()
+	done, last := w.done(), 0 // and the pass in which that grew last
 	for pass := 0; w.broken == nil; pass++ {
 		w.pass()
 		if w.idle() {
 			break
 		}
-		if pass == maxPasses {
+		if n := w.done(); n > done {
+			done, last = n, pass
+		}
+		if pass-last == maxPasses || pass == maxHealed {
 			w.stuck()
 		}
 	}
 	if w.broken == nil {
 		w.takeStock()
 	}
+}
+
+// done counts the copies that need nothing more.
+func (w *world) done() (n int) {
+	for _, g := range w.groups {
+		for s := settled; s < states; s++ {
+			n += g.ledger.count[s]
+		}
+	}
+	return n
 }
 
 // heal ends all faults.
