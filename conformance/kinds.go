@@ -25,6 +25,7 @@ func Kinds() []Kind {
 		{"amqp091-go", func(ctx context.Context) ([]string, error) { return goProgram(ctx, "amqp091") }, true},
 		{"pika", pika, true},
 		{"amqplib", func(ctx context.Context) ([]string, error) { return node(ctx, "amqplib.js") }, true},
+		{"amqp-client", func(ctx context.Context) ([]string, error) { return node(ctx, "amqp-client.js") }, true},
 	}
 }
 
