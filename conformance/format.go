@@ -13,7 +13,7 @@ import (
 const longBody = 100
 
 // generated matches what servers invent.
-var generated = regexp.MustCompile(`amq\.(gen|ctag)-[A-Za-z0-9_-]+`)
+var generated = regexp.MustCompile(`amq\.(gen-|ctag-|rabbitmq\.reply-to\.)[A-Za-z0-9_+/=.-]+`)
 
 // lines writes an answer as scripts have it.
 func (p *player) lines(do string, a Answer, args map[string]any) []string {
@@ -46,7 +46,7 @@ func (p *player) lines(do string, a Answer, args map[string]any) []string {
 		out = append(out, "ok")
 	}
 	for i, l := range out {
-		l = generated.ReplaceAllString(l, "amq.$1-…")
+		l = generated.ReplaceAllString(l, "amq.${1}…")
 		out[i] = strings.ReplaceAll(l, p.prefix, "$")
 	}
 	return out

@@ -61,7 +61,8 @@ var (
 //	! broker RULE-3: why it differs there
 //	what it answers there
 //
-// A value is a word or JSON. Lines that begin with # are comments.
+// A value is a word or JSON; $ in it stands for the prefix of the scenario's names, and the word
+// @reply for the reply_to of the message that came last and has one. Lines that begin with # are comments.
 func ParseScenarios(text string) ([]Scenario, error) {
 	var all []Scenario
 	var errs []error

@@ -46,6 +46,7 @@ type player struct {
 	broker   Broker
 	prefix   string // of the names of queues and exchanges
 	channels map[string]bool
+	replyTo  string // of the message that came last and has one
 }
 
 // Play runs a scenario and leaves no connection open.
@@ -92,6 +93,9 @@ func (p *player) step(s Step) ([]string, error) {
 	for _, name := range []string{"conn", "ch", "key", "tag", "q", "x", "to", "body"} {
 		if v, ok := args[name].(json.Number); ok {
 			args[name] = v.String()
+		}
+		if args[name] == "@reply" {
+			args[name] = p.replyTo
 		}
 	}
 	switch s.Do {
@@ -186,7 +190,7 @@ func (p *player) call(do string, args map[string]any) (Answer, error) {
 		}
 		p.channels[conn] = true
 	}
-	onChannel := !slices.Contains([]string{"connect", "disconnect", "channel", "state"}, do) && args["of"] != "connection"
+	onChannel := !slices.Contains([]string{"connect", "disconnect", "channel", "state", "update-secret"}, do) && args["of"] != "connection"
 	if onChannel && !p.channels[conn+"/"+ch] && do != "closed" {
 		if a, err := p.client.Call("channel", map[string]any{"conn": conn, "ch": ch}); err != nil || a.Fault != nil || a.Broken != "" {
 			return a, err
@@ -194,6 +198,11 @@ func (p *player) call(do string, args map[string]any) (Answer, error) {
 		p.channels[conn+"/"+ch] = true
 	}
 	a, err := p.client.Call(do, args)
+	for _, m := range a.Got {
+		if to, ok := m.Properties["reply_to"].(string); ok {
+			p.replyTo = to
+		}
+	}
 	switch {
 	case err != nil:
 		return a, err

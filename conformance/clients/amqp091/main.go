@@ -65,6 +65,8 @@ type (
 		Multiple   bool       `json:"multiple"`
 		Requeue    bool       `json:"requeue"`
 		Global     bool       `json:"global"`
+		Active     bool       `json:"active"`
+		Secret     string     `json:"secret"`
 	}
 	connection struct {
 		*amqp.Connection
@@ -101,6 +103,7 @@ func main() {
 		"exchange.declare", "exchange.delete", "exchange.bind", "exchange.unbind",
 		"publish", "returned", "flood", "get", "consume", "cancel", "cancelled", "deliveries", "collect",
 		"publish-immediate", "ack", "nack", "reject", "recover", "recover-same", "qos", "qos-bytes", "confirm", "tx.select", "tx.commit", "tx.rollback",
+		"flow", "waiting", "update-secret",
 	}})
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
@@ -185,6 +188,8 @@ func (p *program) run(c *command) (object, error) {
 	switch {
 	case c.Do == "disconnect":
 		return object{}, conn.Close()
+	case c.Do == "update-secret":
+		return object{}, conn.UpdateSecret(c.Secret, "why not")
 	case c.Do == "state":
 		if conn.IsClosed() {
 			return object{"state": "closed"}, nil
@@ -325,8 +330,10 @@ func (ch *channel) consuming(c *command) (object, error) {
 		case <-time.After(patience()):
 			return nil, errors.New("no consumer was cancelled")
 		}
-	case "deliveries", "collect":
+	case "deliveries", "collect", "waiting":
 		return ch.deliveries(c)
+	case "flow":
+		return object{}, ch.Flow(c.Active)
 	case "ack":
 		return object{}, ch.Ack(c.Delivery, c.Multiple)
 	case "nack":
@@ -341,13 +348,27 @@ func (ch *channel) consuming(c *command) (object, error) {
 	return nil, fmt.Errorf("unknown command %s", c.Do)
 }
 
-// deliveries waits for n messages of a consumer; collect acknowledges them as well.
+// deliveries waits for n messages of a consumer; collect acknowledges them as well, and waiting
+// tells how many are there.
 func (ch *channel) deliveries(c *command) (object, error) {
+	ds, known := ch.consumers[c.Tag]
+	if !known {
+		return nil, fmt.Errorf("no consumer %s", c.Tag)
+	}
+	if c.Do == "waiting" {
+		for n := 0; ; n++ {
+			select {
+			case <-ds:
+			default:
+				return object{"messages": n}, nil
+			}
+		}
+	}
 	got := make([]any, 0, c.N)
 	late := time.After(patience())
 	for len(got) < c.N {
 		select {
-		case d, more := <-ch.consumers[c.Tag]:
+		case d, more := <-ds:
 			if !more {
 				return nil, fmt.Errorf("%d of %d messages: %w", len(got), c.N, amqp.ErrClosed)
 			}

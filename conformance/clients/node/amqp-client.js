@@ -8,7 +8,8 @@ const { Closed, plain, serve, until } = require('./program.js');
 const verbs = `connect disconnect channel channel.close closed state sleep queue.declare queue.delete
   queue.purge queue.bind queue.unbind exchange.declare exchange.delete exchange.bind exchange.unbind
   publish publish-immediate returned flood get consume cancel cancelled deliveries collect ack nack reject
-  recover recover-same qos qos-bytes confirm tx.select tx.commit tx.rollback`.split(/\s+/);
+  recover recover-same qos qos-bytes confirm tx.select tx.commit tx.rollback
+  flow waiting update-secret`.split(/\s+/);
 
 const properties = {
   content_type: 'contentType', content_encoding: 'contentEncoding', delivery_mode: 'deliveryMode', priority: 'priority',
@@ -71,6 +72,10 @@ async function run(c) {
       case 'sleep': return await new Promise((done) => setTimeout(() => done({}), c.n));
       case 'disconnect': return void await conn.close();
       case 'channel': return void await open(c);
+      case 'update-secret':
+        await conn.updateSecret(c.secret, 'why not');
+        if (conn.fault) throw new Error('closed'); // which the library does not tell
+        return {};
       case 'state': return { state: conn.closed ? 'closed' : 'open' };
       case 'closed':
         await until(() => (c.of === 'connection' ? conn : ch).fault, 'close');
@@ -132,6 +137,8 @@ async function content(ch, c) {
     case 'recover': case 'recover-same': return void await ch.basicRecover(c.do === 'recover');
     case 'qos': case 'qos-bytes': return void await ch.basicQos(c.count || 0, c.prefetch_size || 0, !!c.global);
     case 'confirm': return void await ch.confirmSelect();
+    case 'flow': return void await ch.basicFlow(!!c.active);
+    case 'waiting': return { messages: consumed(ch, c).length };
     case 'tx.select': return void await ch.txSelect();
     case 'tx.commit': return void await ch.txCommit();
     case 'tx.rollback': return void await ch.txRollback();
@@ -179,8 +186,14 @@ async function flood(ch, c) {
   return { acked };
 }
 
+// consumed are the messages that wait for a command.
+function consumed(ch, c) {
+  if (!ch.buffers[c.tag]) throw new Error(`no consumer ${c.tag}`);
+  return ch.buffers[c.tag];
+}
+
 async function deliveries(ch, c) {
-  const buffer = ch.buffers[c.tag];
+  const buffer = consumed(ch, c);
   const got = [];
   while (got.length < c.n) {
     await until(() => buffer.length > 0 || ch.closed, `${got.length} of ${c.n} messages`);

@@ -8,7 +8,7 @@ const { Closed, plain, serve, until } = require('./program.js');
 const verbs = `connect disconnect channel channel.close closed state sleep queue.declare queue.delete
   queue.purge queue.bind queue.unbind exchange.declare exchange.delete exchange.bind exchange.unbind
   publish returned flood get consume cancel cancelled deliveries collect ack nack reject recover qos
-  confirm`.split(/\s+/);
+  confirm update-secret`.split(/\s+/);
 
 const properties = {
   content_type: 'contentType', content_encoding: 'contentEncoding', delivery_mode: 'deliveryMode', priority: 'priority',
@@ -78,6 +78,14 @@ async function run(c) {
     switch (c.do) {
       case 'disconnect': return void await conn.close();
       case 'channel': return void await open(c, false);
+      case 'update-secret': {
+        // The library leaves who waits without an answer when the connection ends.
+        let told = false;
+        conn.updateSecret(Buffer.from(c.secret), 'why not').finally(() => { told = true; }).catch(() => {});
+        await until(() => told || conn.gone, 'answer');
+        if (conn.gone) throw new Error('closed');
+        return {};
+      }
       case 'confirm':
         // The library has a channel of its own kind for confirms.
         await ch.close();

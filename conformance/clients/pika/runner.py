@@ -18,7 +18,7 @@ PATIENCE = int(os.environ.get("PATIENCE", "90"))  # seconds that something which
 VERBS = """connect disconnect channel channel.close closed state sleep queue.declare queue.delete
 queue.purge queue.bind queue.unbind exchange.declare exchange.delete exchange.bind exchange.unbind
 publish returned flood get consume cancel cancelled deliveries collect ack nack reject recover recover-same qos qos-bytes
-confirm tx.select tx.commit tx.rollback""".split()
+confirm tx.select tx.commit tx.rollback flow waiting""".split()
 
 
 class Channel:
@@ -197,9 +197,16 @@ class Program:
             return {"empty": True} if method is None else {"got": [message(method, props, body)]}
         if do == "consume":
             put = lambda _, method, props, body: x.deliveries[method.consumer_tag].append((method, props, body))
+            x.deliveries[tag] = collections.deque()
             return {"tag": ch.basic_consume(c["q"], put, bool(c.get("no_ack")), bool(c.get("exclusive")), tag or None, c.get("args"))}
+        if do in ("deliveries", "collect", "waiting") and tag not in x.deliveries:
+            raise LookupError("no consumer " + tag)
         if do == "cancel":
             ch.basic_cancel(tag)
+        elif do == "flow":
+            ch.flow(bool(c.get("active")))
+        elif do == "waiting":
+            return {"messages": len(x.deliveries[tag])}
         elif do == "cancelled":
             x.until(lambda: x.cancelled, "cancel")
             return {"tag": x.cancelled.pop(0)}
