@@ -16,9 +16,10 @@ type leaders struct {
 	led      map[id.QueueUID]*leading
 	ready    bool // the broker is attached
 	closed   bool
-	past     Counters // of terms that are over
 	retiring sync.WaitGroup
 
+	// Figures of terms that are over.
+	pastConfirmed         uint64
 	pastRetries, pastLost deadletter.Causes
 }
 
@@ -129,14 +130,13 @@ func (l *leaders) retire(x *leading) {
 	if f := x.forwarder; f != nil {
 		f.Close()
 		s := f.Stats()
-		l.past.DeadLetterConfirmed += s.Confirmed
+		l.pastConfirmed += s.Confirmed
 		l.pastRetries.Add(&s.Retries)
 		l.retiring.Go(f.Wait)
 	}
 	if c := x.copier; c != nil {
 		c.Close()
 		s := c.Stats()
-		l.past.DeadLetterLost += s.Lost.Sum()
 		l.pastLost.Add(&s.Lost)
 		l.retiring.Go(c.Wait)
 	}
@@ -179,7 +179,7 @@ func (l *leaders) retry(target id.QueueUID) {
 func (l *leaders) totals() (confirmed, lostCopies uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	confirmed, lostCopies = l.past.DeadLetterConfirmed, l.past.DeadLetterLost
+	confirmed, lostCopies = l.pastConfirmed, l.pastLost.Sum()
 	for _, x := range l.led {
 		if x.forwarder != nil {
 			confirmed += x.forwarder.Stats().Confirmed

@@ -220,10 +220,10 @@ func queueStats(o *quorumq.Overview, now time.Time) *QueueStats {
 }
 
 func discardedOf(o *quorumq.Overview) (out []Discarded) {
-	for mode, strategy := range [...]string{"disabled", "at_most_once", "at_least_once"} {
+	for mode := quorumq.DeadLetterDisabled; mode <= quorumq.LastDeadLetterMode; mode++ {
 		for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 			if n := o.Discarded[mode][r]; n > 0 {
-				out = append(out, Discarded{Reason: r.String(), Strategy: strategy, Count: n})
+				out = append(out, Discarded{Reason: r.String(), Strategy: mode.String(), Count: n})
 			}
 		}
 	}

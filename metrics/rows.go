@@ -148,11 +148,11 @@ func queueRows() []row[*quorumq.Overview] {
 
 // deadLetterRows count the discarded messages by strategy and reason (DL-52).
 func deadLetterRows() (rows []row[*quorumq.Overview]) {
-	for s, strategy := range [...]string{"disabled", "at_most_once", "at_least_once"} {
+	for s := quorumq.DeadLetterDisabled; s <= quorumq.LastDeadLetterMode; s++ {
 		for r := quorumq.ReasonRejected; r <= quorumq.LastReason; r++ {
 			rows = append(rows, row[*quorumq.Overview]{
 				"quorate_dead_letters_total", "", "Messages discarded, by dead-letter strategy and reason.", counter,
-				prometheus.Labels{"strategy": strategy, "reason": r.String()},
+				prometheus.Labels{"strategy": s.String(), "reason": r.String()},
 				false,
 				func(o *quorumq.Overview) float64 { return float64(o.Discarded[s][r]) },
 			})

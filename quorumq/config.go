@@ -25,6 +25,23 @@ const (
 	DeadLetterAtLeastOnce
 )
 
+// LastDeadLetterMode is the highest of them.
+const LastDeadLetterMode = DeadLetterAtLeastOnce
+
+// String returns the word used in metrics.
+func (m DeadLetterMode) String() string {
+	switch m {
+	case DeadLetterDisabled:
+		return "disabled"
+	case DeadLetterAtMostOnce:
+		return "at_most_once"
+	case DeadLetterAtLeastOnce:
+		return "at_least_once"
+	default:
+		return "unknown"
+	}
+}
+
 // Unlimited is the value of a limit that is not set.
 const Unlimited int64 = -1
 
