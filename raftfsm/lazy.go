@@ -15,12 +15,18 @@ type lateness struct {
 	timer  *time.Timer // nil before the first
 }
 
-// left notes that an entry left, with so many commands still in the queue.
-func (l *lateness) left(queue int, now time.Time) {
-	if queue == 0 {
+// leftBehind notes that an entry left. Lazy commands for which it had no room wait their
+// time from then on; those that came behind others have no timer yet. It is called with the
+// lock held.
+func (p *proposer[R]) leftBehind(now time.Time) {
+	l := &p.lazy
+	if len(p.queue) == 0 {
 		l.due = false
-	} else {
-		l.since = now
+		return
+	}
+	l.since = now
+	if p.putOff() && !l.armed {
+		p.arm(LazyMost)
 	}
 }
 

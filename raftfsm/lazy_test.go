@@ -64,6 +64,14 @@ func TestLazy(t *testing.T) {
 			g.hurry()
 			return [][]int{g.asking(), g.lazily(1)}
 		}, [][]int{nil, nil}},
+		{"what found no place in an entry waits its time", func(g *gatherer) [][]int {
+			out := [][]int{g.submit(g.limits.flights, 1), g.submit(1, int(g.limits.bytes)), g.lazily(1)}
+			out = append(out, g.applied()) // there is a place for the one before it
+			pass(LazyMost - 1)
+			out = append(out, g.asking(), g.applied())
+			pass(1)
+			return append(out, g.asking())
+		}, [][]int{{1, 1, 1, 1, 1, 1, 1, 1}, nil, nil, {1}, nil, nil, {1}}},
 		{"an entry that is applied does not take them along", func(g *gatherer) [][]int {
 			out := [][]int{g.submit(1, 1), g.lazily(1)}
 			return append(out, g.applied())

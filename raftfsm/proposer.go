@@ -303,7 +303,7 @@ func (p *proposer[R]) next() *flight[R] {
 		p.queue = nil
 	}
 	p.queued -= bytes
-	p.lazy.left(len(p.queue), now)
+	p.leftBehind(now)
 	p.gather.leaves(messages, now)
 	p.depart(f, now)
 	return f
