@@ -172,7 +172,7 @@ func runPeers(ctx context.Context, o options, only string) error {
 	defer cancel()
 	report, err := peers.Run(ctx, peers.Config{
 		Binary: o.binary, RabbitMQ: o.rabbitmq, NATS: o.nats, Only: only, Quick: o.quick, Log: os.Stderr,
-		Time: o.peersTime, Filter: o.filter,
+		Time: o.peersTime, Filter: o.filter, Stuck: o.results,
 	})
 	if report == nil {
 		return err

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -14,21 +16,48 @@ type overAMQP struct {
 	conn *amqp.Connection
 	ch   *amqp.Channel
 	wg   sync.WaitGroup
+	ends chan error  // of capacity 2: of the connection and of the channel
+	keep func() bool // the end of the context does not cut the connection any more
 }
 
-func dialAMQP(address string) (*overAMQP, error) {
-	conn, err := amqp.Dial("amqp://guest:guest@" + address + "/")
+// dialTimeout bounds a connection's beginning.
+const dialTimeout = 30 * time.Second
+
+func dialAMQP(ctx context.Context, address string) (*overAMQP, error) {
+	s := &overAMQP{ends: make(chan error, 2)}
+	dial := amqp.DefaultDial(dialTimeout)
+	var err error
+	s.conn, err = amqp.DialConfig("amqp://guest:guest@"+address+"/", amqp.Config{
+		Dial: func(network, addr string) (net.Conn, error) {
+			nc, err := dial(network, addr)
+			if err == nil {
+				s.keep = context.AfterFunc(ctx, func() { _ = nc.Close() }) // whoever uses it is told
+			}
+			return nc, err
+		},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
-	ch, err := conn.Channel()
-	if err != nil {
-		return nil, errors.Join(err, conn.Close())
+	if s.ch, err = s.conn.Channel(); err != nil {
+		return nil, errors.Join(err, s.conn.Close())
 	}
-	return &overAMQP{conn: conn, ch: ch}, nil
+	for _, end := range []chan *amqp.Error{
+		s.conn.NotifyClose(make(chan *amqp.Error, 1)), s.ch.NotifyClose(make(chan *amqp.Error, 1)),
+	} {
+		s.wg.Go(func() {
+			if e := <-end; e != nil {
+				s.ends <- fmt.Errorf("%s: %w", address, e)
+			}
+		})
+	}
+	return s, nil
 }
 
+func (s *overAMQP) lost() <-chan error { return s.ends }
+
 func (s *overAMQP) close() error {
+	s.keep()
 	err := s.conn.Close()
 	s.wg.Wait()
 	return err
@@ -46,17 +75,16 @@ func (s *overAMQP) remove(_ context.Context, queue string) error {
 
 // amqpPublisher gives the times of publishes back by their numbers.
 type amqpPublisher struct {
-	ch    *amqp.Channel
-	at    []int64 // by number, modulo its length
-	sent  uint64
-	ended chan *amqp.Error
+	ch   *amqp.Channel
+	at   []int64 // by number, modulo its length
+	sent uint64
 }
 
 func (s *overAMQP) publisher(_ context.Context, window int, confirmed func(int64)) (publisher, error) {
 	if err := s.ch.Confirm(false); err != nil {
 		return nil, err
 	}
-	p := &amqpPublisher{ch: s.ch, at: make([]int64, window+1), ended: s.ch.NotifyClose(make(chan *amqp.Error, 1))}
+	p := &amqpPublisher{ch: s.ch, at: make([]int64, window+1)}
 	confirms := s.ch.NotifyPublish(make(chan amqp.Confirmation, window))
 	s.wg.Go(func() {
 		for c := range confirms {

@@ -154,14 +154,21 @@ type overNATS struct {
 	js        jetstream.JetStream
 	confirmed func(int64)
 	consuming []jetstream.ConsumeContext
+	ends      chan error // of capacity 1
+	keep      func() bool
 }
 
-func (n *natsServers) session(_ context.Context, i int) (session, error) {
-	nc, err := nats.Connect("nats://"+loopback(n.clients[i]), nats.NoReconnect())
+func (n *natsServers) session(ctx context.Context, i int) (session, error) {
+	s := &overNATS{ends: make(chan error, 1)}
+	nc, err := nats.Connect("nats://"+loopback(n.clients[i]), nats.NoReconnect(), nats.ClosedHandler(func(nc *nats.Conn) {
+		if err := nc.LastError(); err != nil {
+			s.ends <- err
+		}
+	}))
 	if err != nil {
 		return nil, err
 	}
-	s := &overNATS{nc: nc}
+	s.nc, s.keep = nc, context.AfterFunc(ctx, nc.Close)
 	const many = 1 << 20 // the window is kept by who publishes
 	s.js, err = jetstream.New(nc, jetstream.WithPublishAsyncMaxPending(many),
 		jetstream.WithPublishAsyncAckHandler(func(_ jetstream.JetStream, m *nats.Msg, _ *jetstream.PubAck) {
@@ -173,7 +180,10 @@ func (n *natsServers) session(_ context.Context, i int) (session, error) {
 
 func stampOf(body []byte) int64 { return int64(binary.LittleEndian.Uint64(body)) } //nolint:gosec // the bits
 
+func (s *overNATS) lost() <-chan error { return s.ends }
+
 func (s *overNATS) close() error {
+	s.keep()
 	for _, c := range s.consuming {
 		c.Stop()
 	}

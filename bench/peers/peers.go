@@ -21,6 +21,7 @@ type Config struct {
 	Quick    bool          // a part of the workloads
 	Filter   Workload      // those with its values alone; 0: any
 	Log      io.Writer     // gets a line for each workload; nil: none
+	Stuck    string        // directory for what servers did when nothing came any more; "": that for temporary files
 }
 
 // Validate returns all faults at once.
@@ -89,6 +90,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Log == nil {
 		c.Log = io.Discard
 	}
+	if c.Stuck == "" {
+		c.Stuck = os.TempDir()
+	}
 	r := &Report{Load: loadAverage(), Seconds: c.Time.Seconds()}
 	var errs []error
 	for _, find := range c.finders() {
@@ -145,7 +149,11 @@ func (c Config) measureSystem(ctx context.Context, s system, r *Report) (err err
 		for n < len(all) && all[n].Queues == all[0].Queues {
 			n++
 		}
-		errs = append(errs, c.measureQueues(ctx, s, all[:n], r))
+		err := c.measureQueues(ctx, s, all[:n], r)
+		errs = append(errs, err)
+		if isStuck(err) {
+			break // its servers may have ended
+		}
 		all = all[n:]
 	}
 	return errors.Join(errs...)
@@ -159,13 +167,17 @@ func (c Config) measureQueues(ctx context.Context, s system, all []Workload, r *
 	}
 	// A queue's leader is where it was declared, with those that do not place it elsewhere.
 	err = onServers(ctx, s, queues, session.declare)
-	defer func() { err = errors.Join(err, onServers(ctx, s, queues, session.remove)) }()
+	defer func() {
+		if !isStuck(err) {
+			err = errors.Join(err, onServers(ctx, s, queues, session.remove))
+		}
+	}()
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, w := range all {
-		f, err := measure(ctx, s, w, queues, c.Time)
+		f, err := measure(ctx, s, w, queues, c.Time, c.Stuck)
 		f.System, f.Workload = s.name(), w
 		if err != nil {
 			f.Error = err.Error()
@@ -174,6 +186,9 @@ func (c Config) measureQueues(ctx context.Context, s system, all []Workload, r *
 		r.Figures = append(r.Figures, f)
 		_, _ = fmt.Fprintf(c.Log, "%-22s %6d B %4d queues %5d window: %8.0f/s, confirm %.1f/%.1f ms, end to end %.1f/%.1f ms, %.1f s CPU/million %s\n",
 			f.System, w.Size, w.Queues, w.Window, f.Consumed, f.ConfirmP50, f.ConfirmP99, f.EndToEndP50, f.EndToEndP99, f.CPU, f.Error) // a log
+		if isStuck(err) {
+			break
+		}
 	}
 	return errors.Join(errs...)
 }

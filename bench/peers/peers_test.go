@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -115,6 +117,73 @@ func TestProcess(t *testing.T) {
 	}
 	if _, err := cpu([]int{p.pid}); err == nil {
 		t.Error("the processor time of a process that is gone")
+	}
+}
+
+// sluggish is a system whose servers tell what they do.
+type sluggish struct{ system }
+
+func (sluggish) name() string { return "Sluggish" }
+
+func (sluggish) testify(_ context.Context, dir string) error {
+	return store(filepath.Join(dir, "server.log"), func(to io.Writer) error {
+		_, err := io.WriteString(to, "waits")
+		return err
+	})
+}
+
+// A load ends when nothing comes for a while, however slow it is, or a connection is lost.
+func TestWatch(t *testing.T) {
+	const after = 20 * time.Second
+	for _, c := range []struct {
+		name  string
+		run   func(*load)
+		lasts time.Duration // until it is given up, or somewhat longer
+		want  string
+	}{
+		{"confirms", func(l *load) {
+			for range 10 {
+				time.Sleep(after - time.Second)
+				l.confirmed.Add(1)
+				l.received.Add(1)
+			}
+			for range 15 { // these do not count yet
+				time.Sleep(time.Second)
+				l.received.Add(1)
+			}
+		}, 10*(after-time.Second) + after, "no confirm for 20s: 0 sent, 10 confirmed"},
+		{"deliveries", func(l *load) {
+			l.closed.Store(true)
+			time.Sleep(after - time.Second)
+			l.received.Add(1)
+		}, 2*after - time.Second, "no delivery for 20s"},
+		{"a connection", func(l *load) {
+			time.Sleep(time.Second)
+			l.lost <- errors.New("it was reset")
+		}, time.Second, "a connection was lost: it was reset"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			keep := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				l := &load{w: Workload{12, 100, 1000}, lost: make(chan error, 1)}
+				go c.run(l)
+				begin, ended := time.Now(), make(chan error, 1)
+				l.watch(t.Context(), sluggish{}, after, keep, func(err error) { ended <- err })
+				if took := time.Since(begin); took < c.lasts || took > c.lasts+after/10 {
+					t.Errorf("it was given up after %s, want %s", took, c.lasts)
+				}
+				err := <-ended
+				var s *stuck
+				if !errors.As(err, &s) || !strings.Contains(err.Error(), c.want) {
+					t.Fatalf("error %v, want %q", err, c.want)
+				}
+				for _, file := range []string{"client.goroutines", "server.log"} {
+					if text, err := os.ReadFile(filepath.Join(s.dir, file)); err != nil || len(text) == 0 {
+						t.Errorf("%s has %d bytes, %v", file, len(text), err)
+					}
+				}
+			})
+		})
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/quorate/quorate/chaos"
 )
@@ -37,6 +40,26 @@ func (q *quorate) stop() error {
 	return nil
 }
 
+// testify stores each node's metrics, then its log with the stacks of its goroutines, which
+// ends the node.
+func (q *quorate) testify(ctx context.Context, dir string) error {
+	var errs []error
+	for _, n := range q.cluster.Nodes {
+		for _, what := range []string{"metrics", "metrics/queues"} {
+			file := filepath.Join(dir, n.ID+"."+strings.ReplaceAll(what, "/", "-"))
+			errs = append(errs, fetch(ctx, "http://"+n.HTTP+"/"+what, file))
+		}
+	}
+	for _, n := range q.cluster.Nodes {
+		if _, running := n.Running(); running {
+			errs = append(errs, n.Abort(ctx))
+		}
+		log, err := os.ReadFile(n.LogFile())
+		errs = append(errs, err, os.WriteFile(filepath.Join(dir, n.ID+".log"), log, 0o640))
+	}
+	return errors.Join(errs...)
+}
+
 func (q *quorate) roots() []int {
 	var out []int
 	for _, n := range q.cluster.Nodes {
@@ -47,9 +70,9 @@ func (q *quorate) roots() []int {
 	return out
 }
 
-func (q *quorate) session(_ context.Context, i int) (session, error) {
+func (q *quorate) session(ctx context.Context, i int) (session, error) {
 	if i >= len(q.cluster.Nodes) {
 		return nil, errors.New("there is no node " + fmt.Sprint(i))
 	}
-	return dialAMQP(q.cluster.Nodes[i].AMQP)
+	return dialAMQP(ctx, q.cluster.Nodes[i].AMQP)
 }

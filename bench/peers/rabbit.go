@@ -162,6 +162,6 @@ func (r *rabbit) roots() []int {
 	return out
 }
 
-func (r *rabbit) session(_ context.Context, i int) (session, error) {
-	return dialAMQP(loopback(r.amqp[i]))
+func (r *rabbit) session(ctx context.Context, i int) (session, error) {
+	return dialAMQP(ctx, loopback(r.amqp[i]))
 }

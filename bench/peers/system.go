@@ -21,7 +21,7 @@ type system interface {
 	stop() error
 	// roots are the servers' processes; their descendants count as well.
 	roots() []int
-	// session connects to server number i.
+	// session connects to server number i. If ctx ends first, the connection is cut.
 	session(ctx context.Context, i int) (session, error)
 }
 
@@ -37,6 +37,8 @@ type session interface {
 	// consume calls received for each body that comes, from several goroutines, and
 	// acks the message thereafter, until the session ends.
 	consume(ctx context.Context, queues []string, prefetch int, received func(consumer int, body []byte)) error
+	// lost gets why the connection ended, if that was not by close.
+	lost() <-chan error
 	close() error
 }
 

@@ -72,10 +72,11 @@ type load struct {
 	epoch              time.Time
 	confirms, endToEnd *times
 	sent, received     atomic.Int64
-	refused            atomic.Int64
+	confirmed, refused atomic.Int64  // those refused count as confirmed as well
 	done               chan struct{} // closed when all that was sent is received
 	closed             atomic.Bool   // nothing more is sent
 	once               sync.Once
+	lost               chan error // of capacity 1: why a connection ended
 }
 
 func (l *load) now() int64 { return int64(time.Since(l.epoch)) }
@@ -92,40 +93,52 @@ func (l *load) take(_ int, body []byte) {
 	l.check()
 }
 
-// drainTimeout bounds how long what was published may take to be consumed.
-const drainTimeout = 40 * time.Second
-
-// measure runs one workload against servers that run and queues that exist.
-func measure(ctx context.Context, s system, w Workload, queues []string, during time.Duration) (out Figures, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, during+drainTimeout, fmt.Errorf("%s: %s: it took more than %s", s.name(), w, during+drainTimeout))
-	defer cancel()
+// measure runs one workload against servers that run and queues that exist. What they tell
+// when nothing moves any more goes to a directory in keep.
+func measure(ctx context.Context, s system, w Workload, queues []string, during time.Duration, keep string) (out Figures, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	l := &load{
 		w: w, queues: queues, during: during, epoch: time.Now(),
-		confirms: newTimes(), endToEnd: newTimes(), done: make(chan struct{}),
+		confirms: newTimes(), endToEnd: newTimes(), done: make(chan struct{}), lost: make(chan error, 1),
 	}
+	watched, unwatch := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { l.watch(watched, s, standstill, keep, cancel) })
 	var sessions []session
 	defer func() {
+		unwatch() // before sessions end
+		watching.Wait()
 		for _, x := range sessions {
 			err = errors.Join(err, x.close())
 		}
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause // what else failed is its consequence
+		}
 	}()
+	connect := func(i int) (session, error) {
+		x, err := s.session(ctx, i)
+		if err == nil {
+			sessions = append(sessions, x)
+			watching.Go(func() { l.heed(watched, x) })
+		}
+		return x, err
+	}
 	var publishers []*sender
 	for i := range serverCount {
-		from, err := s.session(ctx, i)
+		from, err := connect(i)
 		if err != nil {
 			return out, err
 		}
-		sessions = append(sessions, from)
 		p := &sender{l: l, tokens: make(chan struct{}, w.Window), next: i * len(queues) / serverCount}
 		if p.to, err = from.publisher(ctx, w.Window, p.confirmed); err != nil {
 			return out, err
 		}
 		publishers = append(publishers, p)
-		to, err := s.session(ctx, i)
+		to, err := connect(i)
 		if err != nil {
 			return out, err
 		}
-		sessions = append(sessions, to)
 		if err := to.consume(ctx, l.share(i), prefetch, l.take); err != nil {
 			return out, err
 		}
@@ -167,7 +180,7 @@ func (l *load) run(ctx context.Context, s system, publishers []*sender) (Figures
 	select {
 	case <-l.done:
 	case <-ctx.Done():
-		return out, fmt.Errorf("%w: %d of %d are consumed", context.Cause(ctx), l.received.Load(), l.sent.Load())
+		return out, context.Cause(ctx)
 	}
 	consumed := time.Since(begin)
 	after, err := cpu(s.roots())
@@ -196,6 +209,7 @@ type sender struct {
 }
 
 func (p *sender) confirmed(at int64) {
+	p.l.confirmed.Add(1)
 	if at == refused {
 		p.l.refused.Add(1)
 	} else {
@@ -233,6 +247,6 @@ func (p *sender) reserve(ctx context.Context) error {
 	case p.tokens <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: confirms are missing", context.Cause(ctx))
+		return context.Cause(ctx)
 	}
 }
