@@ -16,12 +16,18 @@ import (
 // serve starts a server of its own over the first node's broker.
 func serve(t *testing.T, c *testcluster.Cluster, cfg amqp.Config) (*amqp.Server, string) {
 	t.Helper()
+	return serveOn(t, c, 0, cfg)
+}
+
+// serveOn is serve on a node of the cluster.
+func serveOn(t *testing.T, c *testcluster.Cluster, node int, cfg amqp.Config) (*amqp.Server, string) {
+	t.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Broker = c.Broker(0)
+	cfg.Broker = c.Broker(node)
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}

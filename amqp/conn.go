@@ -48,6 +48,7 @@ type conn struct {
 	from, to  int // of in: what was read and not parsed
 	names     wire.Names
 	owner     *broker.Connection
+	buffer    *broker.Buffer // of deliveries
 	ended     bool
 	sender    *broker.Sender
 	vhost     string

@@ -98,6 +98,7 @@ func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) error {
 	}
 	o := broker.Consume{
 		VHost: ch.c.vhost, Queue: queue, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive, Wake: x.wake,
+		Buffer: ch.c.buffer,
 	}
 	if err := ch.arguments(m, queue, &o); err != nil {
 		return err

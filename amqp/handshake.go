@@ -181,7 +181,7 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 
 // loggedIn goes on as who logged in.
 func (c *conn) loggedIn(m *wire.ConnectionStartOK, who *broker.Identity) error {
-	c.owner = c.s.b.Connect()
+	c.owner, c.buffer = c.s.b.Connect(), c.s.b.NewBuffer()
 	c.ctx = broker.WithConnection(broker.WithIdentity(c.ctx, who), c.owner)
 	if err := c.s.b.EnterUser(c.ctx); err != nil {
 		return c.refuse(faultOf(err, m.ID()))

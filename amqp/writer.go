@@ -143,12 +143,31 @@ func (w *writer) turn() (done bool, beat time.Duration) {
 	for _, ch := range w.channels {
 		w.confirms(ch)
 	}
-	for _, x := range w.consumer {
+	for i, x := range w.consumer {
+		if len(w.buf) >= takeBytes { // the others come in the next turn, first
+			c.wakeFirst(w.consumer[i:])
+			break
+		}
 		w.deliveries(x)
 	}
 	clear(w.channels)
 	clear(w.consumer)
 	return done, beat
+}
+
+// wakeFirst has consumers taken from before those that are awake.
+func (c *conn) wakeFirst(xs []*consumer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := 0
+	for _, x := range xs {
+		if !x.woken {
+			x.woken = true
+			c.wakened = slices.Insert(c.wakened, at, x)
+			at++
+		}
+	}
+	signal(c.news)
 }
 
 // confirms appends acks and nacks: one for all up to the highest below which nothing is
@@ -189,6 +208,7 @@ func (w *writer) deliveries(x *consumer) {
 	clear(w.batch)
 	batch, err := x.c.Take(w.batch[:0], takeMessages, takeBytes)
 	w.batch = batch
+	owed := len(batch) == 0 && err == nil && x.c.Owed()
 	c.mu.Lock()
 	if ch.gone || x.ended {
 		c.mu.Unlock()
@@ -201,7 +221,7 @@ func (w *writer) deliveries(x *consumer) {
 			ch.unsettled.add(open{tag: first + uint64(i), x: x, id: batch[i].ID}) //nolint:gosec // positive
 		}
 	}
-	if len(batch) == 0 && x.cancelled != nil {
+	if len(batch) == 0 && x.cancelled != nil && !owed {
 		close(x.cancelled)
 		x.cancelled = nil
 	}

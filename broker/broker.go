@@ -34,6 +34,8 @@ import (
 type Config struct {
 	// MaxBodyBytes bounds the body of a message (MSG-2); 0: 16 MiB, at most 512 MiB.
 	MaxBodyBytes int
+	// DeliveryBufferBytes bounds the deliveries that a client does not take; 0: 16 MiB.
+	DeliveryBufferBytes int64
 	// GroupSize is how many members a queue gets that asks for no number; 0: 3.
 	GroupSize int
 	// Authenticate asks who calls: what comes from nobody is refused.
@@ -67,6 +69,9 @@ func (c *Config) Validate() error {
 	if c.MaxBodyBytes < 0 || c.MaxBodyBytes > message.MaxBodyBytes {
 		errs = append(errs, fmt.Errorf("broker: MaxBodyBytes = %d: want 0 (default) to %d", c.MaxBodyBytes, message.MaxBodyBytes))
 	}
+	if c.DeliveryBufferBytes < 0 {
+		errs = append(errs, fmt.Errorf("broker: DeliveryBufferBytes = %d: want 0 (default) or more", c.DeliveryBufferBytes))
+	}
 	if c.GroupSize < 0 || c.GroupSize > catalog.MaxMembers {
 		errs = append(errs, fmt.Errorf("broker: GroupSize = %d: want 0 (default) to %d", c.GroupSize, catalog.MaxMembers))
 	}
@@ -98,6 +103,7 @@ type Broker struct {
 	publishes sync.Pool // *publishing
 	handles   handles
 	counters  counters
+	buffers   cluster.BufferStats
 	leaders   leaders
 	alarms    alarms
 }
@@ -106,6 +112,9 @@ type Broker struct {
 func New(c Config) *Broker {
 	if c.MaxBodyBytes == 0 {
 		c.MaxBodyBytes = message.DefaultMaxBodyBytes
+	}
+	if c.DeliveryBufferBytes == 0 {
+		c.DeliveryBufferBytes = DefaultDeliveryBufferBytes
 	}
 	if c.GroupSize == 0 {
 		c.GroupSize = DefaultGroupSize

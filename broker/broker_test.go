@@ -324,23 +324,53 @@ func TestDecisionDelay(t *testing.T) {
 
 // The queue of auto-ack deliveries that wait here is bounded by credit.
 func TestCreditBook(t *testing.T) {
-	auto := creditBook{bounded: true}
-	if got := auto.limit(10); got != 10+quorumq.MaxOutstanding {
+	auto := newCreditBook(&Consume{AutoAck: true, Prefetch: 1}, 16<<20)
+	if got := auto.limit(10); got != 10+firstWindow {
 		t.Errorf("auto-ack may have %d", got)
 	}
-	both := creditBook{bounded: true, explicit: true, granted: 5}
+	both := creditBook{bounded: true, explicit: true, granted: 5, window: 10}
 	if got := both.limit(0); got != 5 {
 		t.Errorf("auto-ack with credit may have %d", got)
 	}
-	c := Consumer{credit: auto}
-	c.credit.told = auto.limit(0)
-	c.taken = 100
-	if got := c.raiseCredit(); got != 0 {
+	if few := newCreditBook(&Consume{Prefetch: firstWindow}, 1); few.bounded {
+		t.Error("what the prefetch bounds is bounded twice")
+	}
+}
+
+// The window grows with what is taken, as far as the buffer has room for messages of their
+// size, and shrinks when they are larger.
+func TestCreditWindow(t *testing.T) {
+	const room = 1 << 20
+	c := Consumer{credit: newCreditBook(&Consume{}, room)}
+	c.credit.told = c.credit.limit(0)
+	take := func(n, size int) uint64 {
+		batch := make([]cluster.Delivery, n)
+		for i := range batch {
+			batch[i].Message = make([]byte, size)
+		}
+		c.taken += uint64(n)
+		c.credit.saw(batch)
+		return c.raiseCredit()
+	}
+	if got := take(10, 1); got != 0 {
 		t.Errorf("a small part used raises to %d", got)
 	}
-	c.taken = 1000
-	if got := c.raiseCredit(); got != 1000+quorumq.MaxOutstanding {
-		t.Errorf("half used raises to %d", got)
+	for _, want := range []uint64{512, 1024, quorumq.MaxOutstanding, quorumq.MaxOutstanding} {
+		if got := take(500, 1); got != c.taken+want {
+			t.Errorf("%d taken raises to %d, want %d more", c.taken, got, want)
+		}
+	}
+	for range 20 {
+		take(100, room/4)
+	}
+	if got := c.credit.told; got != c.taken+4 {
+		t.Errorf("%d large ones taken, told %d, want 4 more", c.taken, got)
+	}
+	for range 20 {
+		take(1, 3*room)
+	}
+	if got := c.credit.told; got != c.taken+1 {
+		t.Errorf("%d taken that have no room, told %d, want 1 more", c.taken, got)
 	}
 }
 

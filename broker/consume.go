@@ -28,6 +28,9 @@ type Consume struct {
 	// Wake, if set, is called from any goroutine when Take may have something new, in place of
 	// the token of Ready. It must not block, and may be called before Consume has returned.
 	Wake func()
+	// Buffer bounds the bytes that wait for Take, together with those of other consumers that
+	// have the same; nil: one of its own.
+	Buffer *Buffer
 }
 
 // Delivery is a message handed to a client.
@@ -74,8 +77,12 @@ type Consumer struct {
 	ready      chan struct{} // holds a token when there is something to take, or the end
 	woken      func()        // if set, in place of ready
 
+	buffer *Buffer
+
 	mu      sync.Mutex
 	arrived []cluster.Delivery // not yet taken
+	bytes   int64              // of these, as they count in the buffer
+	closed  bool               // nothing counts any more
 	at      int                // of arrived that are taken
 	taken   uint64
 	open    undecided
@@ -98,26 +105,6 @@ const (
 	Waiting
 )
 
-// creditBook holds a consumer's credit where this node limits it: explicit credit, and
-// auto-ack, which nothing else bounds.
-type creditBook struct {
-	explicit, bounded bool
-	granted           uint64 // by the client, in all
-	told              uint64 // to the queue
-}
-
-// limit is the highest id that may be delivered when taken were.
-func (b *creditBook) limit(taken uint64) uint64 {
-	if !b.bounded {
-		return b.granted
-	}
-	most := taken + quorumq.MaxOutstanding
-	if b.explicit {
-		return min(b.granted, most)
-	}
-	return most
-}
-
 // Consume registers a consumer; it returns when the queue's leader has it.
 func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 	q, about, err := b.queueToRead(ctx, o.VHost, o.Queue)
@@ -135,22 +122,27 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 		return nil, &about
 	}
 	c := &Consumer{b: b, autoDelete: b.autoDelete(q.UID()), about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1), woken: o.Wake}
-	c.credit = creditBook{explicit: o.ExplicitCredit, bounded: o.AutoAck}
+	if c.buffer = o.Buffer; c.buffer == nil {
+		c.buffer = b.NewBuffer()
+	}
+	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
 	c.credit.told = c.credit.limit(0)
 	cc, err := q.Consume(ctx, cluster.ConsumerConfig{
 		Prefetch:   o.Prefetch,
-		Credit:     o.ExplicitCredit || o.AutoAck,
+		Credit:     o.ExplicitCredit || c.credit.bounded,
 		Limit:      quorumq.MsgID(c.credit.told),
 		AutoAck:    o.AutoAck,
 		Priority:   o.Priority,
 		Exclusive:  o.Exclusive,
 		Deliver:    c.deliver,
+		Buffer:     c.buffer.b,
 		HasTimeout: o.HasTimeout, TimeoutMs: o.TimeoutMs,
 		Active:  c.setActive,
 		Revoked: c.revoke,
 		Ended:   c.end,
 	})
 	if err != nil {
+		c.letGo()
 		return nil, translate(err, about)
 	}
 	c.mu.Lock()
@@ -169,10 +161,26 @@ func (b *Broker) autoDelete(uid id.QueueUID) bool {
 }
 
 func (c *Consumer) deliver(ds []cluster.Delivery) {
+	bytes := sizeOf(ds)
 	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		c.buffer.b.Release(bytes)
+		return
+	}
 	c.arrived = append(c.arrived, ds...)
+	c.bytes += bytes
 	c.mu.Unlock()
 	c.wake()
+}
+
+// letGo gives back the room of what arrived and will not be taken, or does not count.
+func (c *Consumer) letGo() {
+	c.mu.Lock()
+	bytes := c.bytes
+	c.bytes, c.closed = 0, true
+	c.mu.Unlock()
+	c.buffer.b.Release(bytes)
 }
 
 func (c *Consumer) end(err error) {
@@ -292,10 +300,15 @@ func (c *Consumer) Take(dst []Delivery, limit, maxBytes int) ([]Delivery, error)
 			c.open.deliveredUpTo(c.taken)
 		}
 	}
+	freed := c.freeLocked(batch)
+	c.credit.saw(batch)
 	limitID := c.raiseCredit()
 	c.mu.Unlock()
 	if limitID > 0 {
 		c.c.Credit(quorumq.MsgID(limitID))
+	}
+	if freed > 0 {
+		c.buffer.b.Release(freed)
 	}
 
 	for i := range batch {
@@ -343,39 +356,6 @@ func (c *Consumer) recycle() {
 		clear(c.arrived[left:])
 		c.arrived, c.at = c.arrived[:left], 0
 	}
-}
-
-// raiseCredit returns the limit that the queue is to be told, 0 if it knows. It waits
-// until a good part is used, so that a command is not spent on each delivery.
-func (c *Consumer) raiseCredit() uint64 {
-	limit := c.credit.limit(c.taken)
-	if limit <= c.credit.told {
-		return 0
-	}
-	if limit != c.credit.granted && limit-c.credit.told < quorumq.MaxOutstanding/4 {
-		return 0
-	}
-	c.credit.told = limit
-	return limit
-}
-
-// AddCredit allows n more deliveries, with ExplicitCredit.
-func (c *Consumer) AddCredit(n uint32) error {
-	c.mu.Lock()
-	if !c.credit.explicit {
-		c.mu.Unlock()
-		about := c.about
-		about.Class, about.State, about.Arg = PreconditionFailed, true, "credit"
-		about.Reason = "the consumer was opened without explicit credit; its prefetch bounds it"
-		return &about
-	}
-	c.credit.granted += uint64(n)
-	limit := c.raiseCredit()
-	c.mu.Unlock()
-	if limit > 0 {
-		c.c.Credit(quorumq.MsgID(limit))
-	}
-	return nil
 }
 
 // Settle takes decisions and returns the ids that were not this consumer's to decide:
@@ -436,6 +416,10 @@ func (c *Consumer) settleUpTo(to uint64, d cluster.Decision, added message.Table
 	return unknown
 }
 
+// Owed tells whether more has been assigned to the consumer than there was room for: that is
+// still to come. Take may have something new when it ends.
+func (c *Consumer) Owed() bool { return c.c.Owed() }
+
 // Flush waits until every decision so far is committed.
 func (c *Consumer) Flush(ctx context.Context) error { return translate(c.c.Flush(ctx), c.about) }
 
@@ -447,11 +431,15 @@ func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
 
 // Close ends the consumer: what is unsettled returns as a failed delivery (DEL-8). It does
 // not wait.
-func (c *Consumer) Close() { c.c.Close() }
+func (c *Consumer) Close() {
+	c.letGo()
+	c.c.Close()
+}
 
 // Finish is Close that waits until the queue knows, and until an auto-delete queue that is
 // to go with this consumer is gone, or dead-letters its messages; no longer than until ctx ends.
 func (c *Consumer) Finish(ctx context.Context) {
+	c.letGo()
 	closed := make(chan struct{})
 	c.c.CloseThen(func() { close(closed) })
 	select {

@@ -21,6 +21,9 @@ type Delivery struct {
 	Annotations   []byte // stored form; nil if none
 }
 
+// Size is what it counts in a Buffer, in bytes.
+func (d *Delivery) Size() int64 { return int64(len(d.Message) + len(d.Annotations)) }
+
 // delivery is what the client gets to see: it numbers its messages from 1.
 func (c *Consumer) delivery(h *heldDelivery) Delivery {
 	return Delivery{
@@ -40,8 +43,11 @@ type ConsumerConfig struct {
 	// TimeoutMs is the consumer's own timeout, if HasTimeout (CT-1).
 	HasTimeout bool
 	TimeoutMs  int64
-	// Deliver takes new deliveries in order, each once. It must not block and owns the slice.
+	// Deliver takes new deliveries in order, each once. It must not block and owns the slice,
+	// which is empty where Owed ended without any.
 	Deliver func([]Delivery)
+	// Buffer, if not nil, bounds what Deliver was given: its owner calls Release.
+	Buffer *Buffer
 	// Active, if not nil, tells whether the consumer is the active one of a queue that has one
 	// at a time (SAC-4), in order; repeats happen. It must not block.
 	Active func(bool)
@@ -83,10 +89,12 @@ type Consumer struct {
 	open bool          // the queue has registered it: book numbers from where the queue does
 	base quorumq.MsgID // the queue's id before the client's first
 	// early holds deliveries that overtook the answer to the registration.
-	early []heldDelivery
+	early      []heldDelivery
+	earlyBytes int64
 
 	inFlight  int  // decisions sent in this attempt and not answered
 	resuming  bool // a resume is on its way in this attempt
+	space     space
 	ended     bool
 	lost      bool          // the queue has ended it: nothing of it is sent any more
 	limit     quorumq.MsgID // newest credit, in the client's numbers
@@ -255,6 +263,7 @@ func (c *Consumer) CloseThen(closed func()) {
 		return
 	}
 	c.ended = true
+	c.cfg.Buffer.forget(c)
 	q.mu.Unlock()
 	// The book stays until the queue knows: decisions made so far go first.
 	q.post(&op{
@@ -274,6 +283,7 @@ func (c *Consumer) CloseThen(closed func()) {
 
 func (c *Consumer) rewind() {
 	c.inFlight, c.resuming = 0, false
+	c.askAgain() // the next leader does not know that it shall wait
 	if c.open {
 		c.book.Rewind()
 	}
@@ -287,7 +297,7 @@ func (c *Consumer) opened(r quorumq.Reply, repeated bool, t *turn) {
 	}
 	c.open = true
 	early := c.early
-	c.early = nil
+	c.early, c.earlyBytes = nil, 0
 	if !repeated || c.cfg.Credit && r.LastMsgID > c.cfg.Limit { // nothing was assigned so far
 		c.base = r.LastMsgID
 	}
@@ -303,17 +313,19 @@ func (c *Consumer) opened(r quorumq.Reply, repeated bool, t *turn) {
 	c.creditLocked()
 }
 
-// behind tells whether deliveries were missed.
-func (c *Consumer) behind() bool { return c.open && !c.ended && c.book.NeedsResume() }
+// behind tells whether deliveries were missed, or left out, and may be asked for.
+func (c *Consumer) behind() bool {
+	return c.open && !c.ended && !c.space.waits && (c.book.NeedsResume() || c.space.short)
+}
 
 // pump sends decisions, and asks for what was missed.
 func (c *Consumer) pump(t *turn) {
 	q := c.q
 	if c.behind() && !c.resuming {
 		c.resuming = true
-		g, to, key, after := q.g, q.target, c.key, c.book.Last()
+		g, to, key, after, room := q.g, q.target, c.key, c.book.Last(), c.roomToAskFor()
 		f := flight{queue: q, attempt: q.attempt, kind: flightResume, cons: c}
-		t.sends = append(t.sends, func() { g.resume(to, f, key, after) })
+		t.sends = append(t.sends, func() { g.resume(to, f, key, after, room) })
 	}
 	for c.inFlight < maxOutcomesInFlight {
 		cmd, number, body, ok := c.book.Next()
@@ -361,11 +373,14 @@ func (q *Queue) takeDeliveries(ds []heldDelivery, t *turn) {
 
 func (c *Consumer) takeDeliveries(ds []heldDelivery, t *turn) {
 	if !c.open {
-		c.early = append(c.early, ds...)
+		c.takeEarly(ds)
 		return
 	}
 	fresh := make([]Delivery, 0, len(ds))
 	for i := range ds {
+		if !c.fits(&ds[i]) {
+			continue
+		}
 		if c.book.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
 			fresh = append(fresh, c.delivery(&ds[i]))
 		}
@@ -379,12 +394,13 @@ func (c *Consumer) handLocked(fresh []Delivery, t *turn) {
 	}
 }
 
-// takeHeld takes the answer to a resume.
-func (c *Consumer) takeHeld(held []heldDelivery, last quorumq.MsgID, t *turn) {
+// takeHeld takes the answer to a resume; cut tells that there is more than was asked for.
+func (c *Consumer) takeHeld(held []heldDelivery, last quorumq.MsgID, cut bool, t *turn) {
 	c.resuming = false
 	if c.ended || !c.open {
 		return
 	}
+	held, last, cut = c.fitting(held, last, cut)
 	ds := make([]quorumq.Delivery, len(held))
 	for i := range held {
 		ds[i] = held[i].Delivery
@@ -398,6 +414,10 @@ func (c *Consumer) takeHeld(held []heldDelivery, last quorumq.MsgID, t *turn) {
 		fresh = append(fresh, c.delivery(&held[at]))
 	})
 	c.handLocked(fresh, t)
+	owed := c.space.short
+	if c.resumed(cut); owed && !c.space.short && len(fresh) == 0 {
+		t.calls = append(t.calls, func() { c.cfg.Deliver(nil) })
+	}
 }
 
 // takeOutcome takes the answer to a decision.
@@ -444,6 +464,7 @@ func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
 		// old leader have begun a new attempt. What it handed out meanwhile is asked for.
 		for _, c := range q.consumers {
 			if c.key.SessionKey == n.Consumer.SessionKey && c.open {
+				c.askAgain()
 				c.book.Rewind()
 			}
 		}
@@ -480,6 +501,7 @@ func (c *Consumer) end(err error, t *turn) {
 		return
 	}
 	c.ended = true
+	c.cfg.Buffer.forget(c)
 	if c.cfg.Ended != nil {
 		t.calls = append(t.calls, func() { c.cfg.Ended(err) })
 	}

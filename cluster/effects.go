@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -100,6 +99,9 @@ func (q *hosted) deliver(ds []quorumq.Delivery) {
 	var boxes []*outbox // few: one per gateway
 	for i := range ds {
 		d := &ds[i]
+		if q.back.holds(d.Consumer) {
+			continue // its gateway asks
+		}
 		to := transport.Peer{Node: d.Consumer.Node, Epoch: d.Consumer.Epoch}
 		var box *outbox
 		for _, b := range boxes {
@@ -221,39 +223,4 @@ func (q *hosted) redeliver() {
 		q.group.Read(func() { ds = q.machine.queue.Assigned(nil, c, first-1) })
 		q.deliver(ds)
 	}
-}
-
-// held is host.held on a worker.
-func (q *hosted) held(c quorumq.ConsumerKey, after quorumq.MsgID) ([]heldDelivery, quorumq.MsgID, error) {
-	if q.led.Load() == nil {
-		leader, _ := q.group.Leader()
-		if leader == q.h.c.cfg.Node {
-			leader = "" // its Lead command is on the way
-		}
-		return nil, 0, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
-	}
-	var ds []quorumq.Delivery
-	var last quorumq.MsgID
-	known := false
-	q.group.Read(func() {
-		ds = q.machine.queue.Assigned(nil, c, after)
-		last, known = q.machine.queue.LastMsgID(c)
-	})
-	if !known {
-		return nil, 0, fmt.Errorf("%w: the queue has no such consumer", ErrConsumerGone)
-	}
-	out := make([]heldDelivery, 0, len(ds))
-	bytes := 0
-	for i, d := range ds {
-		h, err := q.load(d)
-		if err != nil {
-			continue // settled meanwhile
-		}
-		if bytes += len(h.Message) + len(h.Annotations); bytes > q.h.maxHeldBytes && len(out) > 0 {
-			q.lose(ds[i])
-			return out, ds[i].MsgID - 1, nil
-		}
-		out = append(out, h)
-	}
-	return out, last, nil
 }

@@ -186,16 +186,16 @@ func TestLostDeliveries(t *testing.T) {
 		err  error
 	}
 	answers := make(chan heldAnswer, 1)
-	a.host.held(q, c.key, 11, func(ds []heldDelivery, last quorumq.MsgID, err error) { answers <- heldAnswer{ds, last, err} })
+	a.host.held(q, c.key, 11, noRoomLimit, func(h holding, err error) { answers <- heldAnswer{h.ds, h.last, err} })
 	got := <-answers
 	if got.err != nil || len(got.ds) != 4 || got.last != 15 {
 		t.Errorf("held: %d up to %d, %v", len(got.ds), got.last, got.err)
 	}
-	n.nodes["c"].host.held(q, c.key, 0, func(_ []heldDelivery, _ quorumq.MsgID, err error) { answers <- heldAnswer{err: err} })
+	n.nodes["c"].host.held(q, c.key, 0, noRoomLimit, func(_ holding, err error) { answers <- heldAnswer{err: err} })
 	if got := <-answers; !isNotLeader(got.err) {
 		t.Errorf("held on a follower: %v", got.err)
 	}
-	a.host.held(q+1, c.key, 0, func(_ []heldDelivery, _ quorumq.MsgID, err error) { answers <- heldAnswer{err: err} })
+	a.host.held(q+1, c.key, 0, noRoomLimit, func(_ holding, err error) { answers <- heldAnswer{err: err} })
 	if got := <-answers; !errors.Is(got.err, ErrNoSuchQueue) {
 		t.Errorf("held of no queue: %v", got.err)
 	}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
@@ -17,8 +19,8 @@ import (
 // gateway is this node's end of every queue that its clients use: it finds the leader,
 // carries commands to it, here or on a peer, and brings answers and deliveries back.
 //
-// The maps belong to mu; each Queue looks after itself. No method blocks, and none calls
-// a Queue while it holds mu.
+// The maps belong to mu; each Queue looks after itself. No method blocks, deliver excepted,
+// and none calls a Queue while it holds mu.
 type gateway struct {
 	c *Cluster
 
@@ -139,11 +141,13 @@ func (g *gateway) load(f flight, r quorumq.Reply) {
 }
 
 // resume asks the leader for what a consumer holds above an id.
-func (g *gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after quorumq.MsgID) {
+// Room bounds the bytes of the answer; if it is not noRoomLimit, the leader sends nothing by
+// itself until it has answered in full.
+func (g *gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after quorumq.MsgID, room int64) {
 	q := f.queue
 	if to == g.c.cfg.Node {
-		g.c.host.held(q.uid, key, after, func(ds []heldDelivery, last quorumq.MsgID, err error) {
-			a := answer{flight: f, held: ds, reply: quorumq.Reply{LastMsgID: last}, err: err}
+		g.c.host.held(q.uid, key, after, room, func(h holding, err error) {
+			a := answer{flight: f, held: h.ds, cut: h.cut, reply: quorumq.Reply{LastMsgID: h.last}, err: err}
 			if errors.Is(err, ErrConsumerGone) {
 				a.reply.Code, a.err = quorumq.CodeUnknownConsumer, nil
 			}
@@ -152,10 +156,14 @@ func (g *gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after 
 		return
 	}
 	g.call(to, f, func(request uint64) *nodev1.Frame {
-		return &nodev1.Frame{Kind: &nodev1.Frame_Resume{Resume: &nodev1.Resume{
+		r := &nodev1.Resume{
 			Request: request, Queue: uint64(q.uid),
 			Epoch: uint64(key.Epoch), Session: key.Session, Tag: key.Tag, After: uint64(after),
-		}}}
+		}
+		if room >= 0 {
+			r.Room = proto.Uint64(uint64(room))
+		}
+		return &nodev1.Frame{Kind: &nodev1.Frame_Resume{Resume: r}}
 	})
 }
 
@@ -250,7 +258,7 @@ func (g *gateway) answerOf(f flight, r *nodev1.QueueReply) answer {
 		a.got = &held[0]
 		a.reply.Delivery = &a.got.Delivery
 	}
-	a.held = g.heldOf(r.GetHeld())
+	a.held, a.cut = g.heldOf(r.GetHeld()), r.GetCut()
 	if e := r.GetError(); e != nil {
 		a.err = errorOf(f.queue.uid, e)
 	}
@@ -275,7 +283,8 @@ func errorOf(q id.QueueUID, e *nodev1.QueueError) error {
 // errRefusedForGood marks a command that no leader will ever take.
 var errRefusedForGood = errors.New("cluster: command refused")
 
-// deliver takes deliveries from the local leader or from a peer, in order.
+// deliver takes deliveries from the local leader or from a peer, in order. It waits while
+// more than maxInboxBytes of the queue's have not been looked at.
 func (g *gateway) deliver(uid id.QueueUID, ds []heldDelivery) {
 	if q, ok := g.known(uid); ok {
 		q.delivered(ds)

@@ -70,6 +70,9 @@ type heldDelivery struct {
 	Message, Annotations []byte // stored forms
 }
 
+// size is what it counts in a Buffer, in bytes.
+func (d *heldDelivery) size() int64 { return int64(len(d.Message) + len(d.Annotations)) }
+
 func newHost(c *Cluster) *host {
 	h := &host{
 		c:      c,
@@ -149,20 +152,29 @@ func (h *host) load(q id.QueueUID, d quorumq.Delivery, done func(heldDelivery, e
 	}
 }
 
-// held reads what a consumer holds above an id, with bodies, and its newest id, from the
-// local member if that leads. done is called exactly once, off the apply path. If the
-// bodies are more than maxHeldBytes, the rest follows as deliveries.
-func (h *host) held(
-	q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID,
-	done func(ds []heldDelivery, last quorumq.MsgID, err error),
-) {
+// holding is what a consumer holds above an id, with bodies, and its newest id; if it is
+// cut, the newest in ds, for then there is more.
+type holding struct {
+	ds   []heldDelivery
+	last quorumq.MsgID
+	cut  bool
+}
+
+// held reads what a consumer holds above an id from the local member if that leads. done is
+// called exactly once, off the apply path. If the bodies are more than maxHeldBytes, the rest
+// follows as deliveries. With room, in bytes, the answer is cut instead: from now on nothing
+// is delivered to the consumer until an answer is not cut.
+func (h *host) held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, room int64, done func(holding, error)) {
 	m := h.queue(q)
 	if m == nil {
-		done(nil, 0, h.notHosted(q))
+		done(holding{}, h.notHosted(q))
 		return
 	}
-	if !m.box.post(func() { done(m.held(c, after)) }) {
-		done(nil, 0, raftfsm.ErrStopped)
+	if room != noRoomLimit {
+		m.back.add(c)
+	}
+	if !m.box.post(func() { done(m.holds(c, after, room)) }) {
+		done(holding{}, raftfsm.ErrStopped)
 	}
 }
 

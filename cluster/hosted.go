@@ -30,6 +30,7 @@ type hosted struct {
 	led atomic.Pointer[Led]
 
 	lost lost
+	back heldBack
 	full fullness
 
 	running atomic.Bool // start was called

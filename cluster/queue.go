@@ -21,6 +21,7 @@ const (
 	maxWaitingBytes     = 64 << 20 // bytes of bodies that wait for their answer
 	maxEnqueuesInFlight = 4        // Enqueues sent and not answered; more gather meanwhile
 	maxOutcomesInFlight = 4        // commands of one consumer's decisions sent and not answered
+	maxInboxBytes       = 4 << 20  // bytes of deliveries that came and were not looked at
 	minRetryWait        = 10 * time.Millisecond
 	maxRetryWait        = 250 * time.Millisecond
 	tickEvery           = 250 * time.Millisecond // deadlines are looked at this often
@@ -43,6 +44,7 @@ type Queue struct {
 	ended   error // set once: the queue is gone or the node stops
 	leaves  error // why there are no consumers any more: the queue is being deleted
 	inbox   inbox
+	looked  sync.Cond     // the inbox was emptied
 	room    chan struct{} // closed when the window has room again
 	waiters int           // calls of Enqueue that may wait for room
 	waiting int           // messages accepted by Enqueue and not answered
@@ -104,6 +106,7 @@ type answer struct {
 	reply  quorumq.Reply
 	got    *heldDelivery  // of a Get, with its body
 	held   []heldDelivery // of a resume
+	cut    bool           // of a resume: there is more
 	err    error
 }
 
@@ -111,6 +114,7 @@ type inbox struct {
 	published  []published
 	answers    []answer
 	deliveries []heldDelivery
+	bytes      int64 // of deliveries
 	ops        []*op
 	notices    []quorumq.Notice
 	leader     *id.NodeID // news of the local member
@@ -133,6 +137,7 @@ func newQueue(g *gateway, uid id.QueueUID) *Queue {
 	if r, ok := g.c.View().QueueByUID(uid); ok && r.Dissolving > 0 {
 		q.dissolves()
 	}
+	q.looked.L = &q.mu
 	q.alarm.ring = func() { q.event(func(i *inbox) { i.tick = true }) }
 	return q
 }
@@ -252,7 +257,7 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Repl
 	}
 }
 
-// The following bring events from other goroutines; none blocks.
+// The following bring events from other goroutines; none blocks but delivered.
 
 func (q *Queue) post(o *op) {
 	q.mu.Lock()
@@ -270,8 +275,22 @@ func (q *Queue) answered(a answer) {
 	q.event(func(in *inbox) { in.answers = append(in.answers, a) })
 }
 
+// delivered waits while the inbox is full of deliveries. Looking at them takes no time, but
+// whoever brings them may be faster.
 func (q *Queue) delivered(ds []heldDelivery) {
-	q.event(func(in *inbox) { in.deliveries = append(in.deliveries, ds...) })
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.ended == nil && q.inbox.bytes > maxInboxBytes {
+		q.looked.Wait()
+	}
+	if q.ended != nil {
+		return
+	}
+	q.inbox.deliveries = append(q.inbox.deliveries, ds...)
+	for i := range ds {
+		q.inbox.bytes += ds[i].size()
+	}
+	q.startLocked()
 }
 
 func (q *Queue) noticed(n quorumq.Notice) {
@@ -305,14 +324,23 @@ func (q *Queue) startLocked() {
 	}
 }
 
+// emptyLocked takes what is in the inbox.
+func (q *Queue) emptyLocked() inbox {
+	in := q.inbox
+	q.inbox = inbox{}
+	if in.bytes > maxInboxBytes {
+		q.looked.Broadcast()
+	}
+	return in
+}
+
 // run works off the inbox until it is empty.
 func (q *Queue) run() {
 	var t turn
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		in := q.inbox
-		q.inbox = inbox{}
+		in := q.emptyLocked()
 		more := in.any()
 		if more && q.ended == nil {
 			q.take(in, &t)
@@ -430,7 +458,7 @@ func (q *Queue) takeAnswer(a *answer, t *turn) {
 			f.cons.gone(t)
 			return
 		}
-		f.cons.takeHeld(a.held, a.reply.LastMsgID, t)
+		f.cons.takeHeld(a.held, a.reply.LastMsgID, a.cut, t)
 	}
 }
 
@@ -579,8 +607,7 @@ func (q *Queue) end(err error) {
 	if q.leaves != nil {
 		unanswered = fmt.Errorf("queue %s: %w: it was deleted meanwhile", q.uid, ErrUnknownOutcome)
 	}
-	in := q.inbox
-	q.inbox = inbox{}
+	in := q.emptyLocked()
 	for i := range in.published {
 		q.confirmLocked(in.published[i].token, unanswered, &t)
 	}

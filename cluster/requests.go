@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/quorate/quorate/cluster/transport"
@@ -96,16 +97,20 @@ func (h *host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*n
 		SessionKey: quorumq.SessionKey{Node: from.Node, Epoch: id.Epoch(r.GetEpoch()), Session: r.GetSession()},
 		Tag:        r.GetTag(),
 	}
-	h.held(q, key, quorumq.MsgID(r.GetAfter()), func(ds []heldDelivery, last quorumq.MsgID, err error) {
-		w := &nodev1.QueueReply{Request: r.GetRequest(), LastMsgId: uint64(last)}
+	room := int64(noRoomLimit)
+	if r.Room != nil {
+		room = int64(min(r.GetRoom(), math.MaxInt64))
+	}
+	h.held(q, key, quorumq.MsgID(r.GetAfter()), room, func(x holding, err error) {
+		w := &nodev1.QueueReply{Request: r.GetRequest(), LastMsgId: uint64(x.last), Cut: x.cut}
 		switch {
 		case errors.Is(err, ErrConsumerGone):
 			w.Code = uint32(quorumq.CodeUnknownConsumer)
 		case err != nil:
 			w.Error = queueError(err)
 		}
-		for i := range ds {
-			w.Held = append(w.Held, wireDelivery(&ds[i]))
+		for i := range x.ds {
+			w.Held = append(w.Held, wireDelivery(&x.ds[i]))
 		}
 		h.reply(q, w, reply)
 	})

@@ -50,6 +50,8 @@ type Gateway struct {
 	Published, Confirmed, Rejected, Invalid uint64
 	UnroutableReturned, UnroutableDropped   uint64
 	LoginsRefused, Alarms                   uint64
+	Buffered                                int64  // bytes of deliveries that clients do not take
+	Stopped                                 uint64 // times that a consumer waited for room for more
 	Alarm                                   bool
 	DeadLetterConfirmed                     uint64
 	Waiting, Retries, Lost                  map[string]uint64 // dead letters by cause (DL-26)

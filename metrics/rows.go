@@ -205,6 +205,14 @@ func gatewayRows() []row[*Gateway] {
 			func(g *Gateway) float64 { return float64(g.Alarms) },
 		},
 		{
+			"quorate_deliveries_buffered_bytes", "", "Bytes of deliveries that wait for clients to take them.", gauge, nil, false,
+			func(g *Gateway) float64 { return float64(g.Buffered) },
+		},
+		{
+			"quorate_consumers_stopped_total", "", "Times that a consumer was sent nothing more because its client did not take what was there.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.Stopped) },
+		},
+		{
 			"quorate_alarm_memory", "rabbitmq_alarms_memory_used_watermark", "1 while publishers are held back because memory is short.", gauge, nil, false,
 			func(g *Gateway) float64 { return truth(g.Alarm) },
 		},

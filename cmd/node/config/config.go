@@ -74,6 +74,8 @@ type Config struct {
 		BodyCacheBytes  int64 `koanf:"body_cache_bytes"`
 		PublishWindow   int   `koanf:"publish_window"`
 		MemoryHigh      int64 `koanf:"memory_high"`
+		// DeliveryBufferBytes is for each AMQP connection or consume stream.
+		DeliveryBufferBytes int64 `koanf:"delivery_buffer_bytes"`
 	} `koanf:"limits"`
 	Queue struct {
 		RelaxedTypeCheck bool `koanf:"relaxed_type_check"`
@@ -193,6 +195,7 @@ func (c *Config) validateNumbers() []error {
 		errs = append(errs, fmt.Errorf("config: storage.disk_floor is %d: use at most storage.disk_low, %d", c.Storage.DiskFloor, low))
 	}
 	bounds("limits.body_cache_bytes", c.Limits.BodyCacheBytes, 1<<20, 1<<40, "bytes")
+	bounds("limits.delivery_buffer_bytes", c.Limits.DeliveryBufferBytes, 64<<10, 1<<40, "bytes")
 	bounds("limits.memory_high", c.Limits.MemoryHigh, 0, 1<<50, "bytes")
 	bounds("limits.publish_window", int64(c.Limits.PublishWindow), 1, 1<<20, "messages")
 	durations := func(key string, value, low, high time.Duration) {

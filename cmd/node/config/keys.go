@@ -59,6 +59,7 @@ func Keys() []Key {
 		{"limits.max_message_bytes", 16 << 20, "largest body of a message"},
 		{"limits.body_cache_bytes", 256 << 20, "recent message bodies kept in memory"},
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
+		{"limits.delivery_buffer_bytes", 16 << 20, "bytes of deliveries that may wait on this node for one AMQP connection, or one consume stream of gRPC, to take them"},
 		{"limits.memory_high", 0, "bytes of memory in use above which this node holds publishers back; 0: three quarters of GOMEMLIMIT, never without one"},
 		{"queue.relaxed_type_check", false, "a queue that exists may be declared again as quorum or classic, whichever it is; the same on every node"},
 		{"timeouts.confirm", 60 * time.Second, "a queue without a leader: a publish is given up after this; 0: never"},

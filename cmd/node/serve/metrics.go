@@ -49,10 +49,12 @@ func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 
 func (n *node) gatewayFigures() metrics.Gateway {
 	c, d := n.broker.Counters(), n.broker.DeadLetterCauses()
+	buffered, stopped := n.broker.Buffered()
 	return metrics.Gateway{
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
 		LoginsRefused: c.LoginsRefused, Alarms: c.Alarms, Alarm: n.broker.Alarm() != nil,
+		Buffered: buffered, Stopped: stopped,
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
 		Waiting:             d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}

@@ -107,7 +107,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	}
 	b := broker.Config{
 		Definitions:  broker.BootImport{Document: document, Always: !n.cfg.Definitions.SkipIfUnchanged},
-		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, Logger: n.log,
+		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, DeliveryBufferBytes: n.cfg.Limits.DeliveryBufferBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
 		LoopbackUsers: n.cfg.Auth.LoopbackUsers, ConnectionTimeout: n.cfg.Timeouts.Connections,
 		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck,

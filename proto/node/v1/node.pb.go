@@ -1848,7 +1848,9 @@ type QueueReply struct {
 	// Delivery is what a Get assigned.
 	Delivery *Delivery `protobuf:"bytes,9,opt,name=delivery,proto3" json:"delivery,omitempty"`
 	// Held answers Resume: what the consumer holds above the id asked for.
-	Held          []*Delivery `protobuf:"bytes,10,rep,name=held,proto3" json:"held,omitempty"`
+	Held []*Delivery `protobuf:"bytes,10,rep,name=held,proto3" json:"held,omitempty"`
+	// Cut tells that the consumer holds more: the Resume had no room for it.
+	Cut           bool `protobuf:"varint,11,opt,name=cut,proto3" json:"cut,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1951,6 +1953,13 @@ func (x *QueueReply) GetHeld() []*Delivery {
 		return x.Held
 	}
 	return nil
+}
+
+func (x *QueueReply) GetCut() bool {
+	if x != nil {
+		return x.Cut
+	}
+	return false
 }
 
 // QueueError tells why a command did not reach the machine.
@@ -2267,13 +2276,17 @@ func (x *ConsumerNotice) GetLast() uint64 {
 
 // Resume asks the leader to deliver again what the consumer holds after a message id.
 type Resume struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Request       uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
-	Queue         uint64                 `protobuf:"varint,2,opt,name=queue,proto3" json:"queue,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Session       uint64                 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
-	Tag           uint32                 `protobuf:"varint,5,opt,name=tag,proto3" json:"tag,omitempty"`
-	After         uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Request uint64                 `protobuf:"varint,1,opt,name=request,proto3" json:"request,omitempty"`
+	Queue   uint64                 `protobuf:"varint,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	Epoch   uint64                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Session uint64                 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
+	Tag     uint32                 `protobuf:"varint,5,opt,name=tag,proto3" json:"tag,omitempty"`
+	After   uint64                 `protobuf:"varint,6,opt,name=after,proto3" json:"after,omitempty"`
+	// Room bounds the bytes of the answer, which is cut there; 0: nothing is to be sent. The
+	// leader delivers nothing to this consumer by itself until it has answered a Resume in
+	// full. Unset: what is too much for the answer follows as deliveries.
+	Room          *uint64 `protobuf:"varint,7,opt,name=room,proto3,oneof" json:"room,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2346,6 +2359,13 @@ func (x *Resume) GetTag() uint32 {
 func (x *Resume) GetAfter() uint64 {
 	if x != nil {
 		return x.After
+	}
+	return 0
+}
+
+func (x *Resume) GetRoom() uint64 {
+	if x != nil && x.Room != nil {
+		return *x.Room
 	}
 	return 0
 }
@@ -5517,7 +5537,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05queue\x18\x02 \x01(\x04R\x05queue\x12\x16\n" +
 	"\x06header\x18\x03 \x01(\fR\x06header\x12\x16\n" +
 	"\x06bodies\x18\x04 \x03(\fR\x06bodies\x12\x12\n" +
-	"\x04lazy\x18\x05 \x01(\bR\x04lazy\"\xcf\x02\n" +
+	"\x04lazy\x18\x05 \x01(\bR\x04lazy\"\xe1\x02\n" +
 	"\n" +
 	"QueueReply\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x121\n" +
@@ -5530,7 +5550,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\vlast_msg_id\x18\b \x01(\x04R\tlastMsgId\x125\n" +
 	"\bdelivery\x18\t \x01(\v2\x19.quorate.node.v1.DeliveryR\bdelivery\x12-\n" +
 	"\x04held\x18\n" +
-	" \x03(\v2\x19.quorate.node.v1.DeliveryR\x04held\"\xf5\x01\n" +
+	" \x03(\v2\x19.quorate.node.v1.DeliveryR\x04held\x12\x10\n" +
+	"\x03cut\x18\v \x01(\bR\x03cut\"\xf5\x01\n" +
 	"\n" +
 	"QueueError\x124\n" +
 	"\x04kind\x18\x01 \x01(\x0e2 .quorate.node.v1.QueueError.KindR\x04kind\x12\x16\n" +
@@ -5565,14 +5586,16 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x03tag\x18\x04 \x01(\rR\x03tag\x12\x12\n" +
 	"\x04kind\x18\x05 \x01(\rR\x04kind\x12\x14\n" +
 	"\x05first\x18\x06 \x01(\x04R\x05first\x12\x12\n" +
-	"\x04last\x18\a \x01(\x04R\x04last\"\x90\x01\n" +
+	"\x04last\x18\a \x01(\x04R\x04last\"\xb2\x01\n" +
 	"\x06Resume\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\x04R\x05queue\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x04 \x01(\x04R\asession\x12\x10\n" +
 	"\x03tag\x18\x05 \x01(\rR\x03tag\x12\x14\n" +
-	"\x05after\x18\x06 \x01(\x04R\x05after\"1\n" +
+	"\x05after\x18\x06 \x01(\x04R\x05after\x12\x17\n" +
+	"\x04room\x18\a \x01(\x04H\x00R\x04room\x88\x01\x01B\a\n" +
+	"\x05_room\"1\n" +
 	"\x15ProposeCatalogRequest\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\fR\acommand\"{\n" +
 	"\x16ProposeCatalogResponse\x12\x14\n" +
@@ -6072,6 +6095,7 @@ func file_node_v1_node_proto_init() {
 		(*RaftAnswer_RequestPreVote)(nil),
 		(*RaftAnswer_TimeoutNow)(nil),
 	}
+	file_node_v1_node_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1,0 +1,158 @@
+package amqp_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/amqp"
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/message"
+)
+
+// Clients that consume without a prefetch and read nothing cost a node no more than its bound
+// for each, though their queue has far more. Its other consumers, and other connections, get
+// on meanwhile. When the connections are gone, their messages are back.
+func TestStalledConsumers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	const (
+		stalled      = 3
+		n, size      = 2000, 64 << 10
+		bound        = 2 << 20
+		perBatch     = 100
+		beyondBounds = 24 << 20 // garbage that is not collected yet, and what else the cluster does
+	)
+	c := testcluster.StartWith(t, 3, broker.Config{DeliveryBufferBytes: bound})
+	good := connect(t, c.AMQP(0))
+	good.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](good)
+	good.send(1, &wire.ConfirmSelect{})
+	want[*wire.ConfirmSelectOK](good)
+	body := bytes.Repeat([]byte("x"), size)
+	for sent := uint64(0); sent < n; sent += perBatch {
+		for range perBatch {
+			good.publish("", "q", false, message.Message{Body: body})
+		}
+		for confirmed := sent; confirmed < sent+perBatch; {
+			confirmed = max(confirmed, want[*wire.BasicAck](good).DeliveryTag)
+		}
+	}
+	away := 1 // where the queue's leader is not: deliveries come from another node
+	if c.Index(leaderOf(t, c, "q")) == away {
+		away = 2
+	}
+	s, address := serveOn(t, c, away, amqp.Config{WriteTimeout: time.Hour})
+	before := memory()
+	slow := make([]*peer, stalled)
+	for i := range slow {
+		slow[i] = connect(t, address)
+		slow[i].send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
+	}
+	testcluster.Poll(t, "the stalled ones have what they may have", func() error {
+		if held, stops := c.Broker(away).Buffered(); held < bound || stops < stalled {
+			return fmt.Errorf("%d bytes are held, %d stops", held, stops)
+		}
+		return nil
+	})
+	// Others get on: with this queue, and with another on the same node.
+	other := connect(t, address)
+	other.send(1, &wire.BasicQos{PrefetchCount: 10})
+	want[*wire.BasicQosOK](other)
+	other.send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "other"})
+	want[*wire.BasicConsumeOK](other)
+	for range 100 {
+		d := want[*wire.BasicDeliver](other)
+		other.content()
+		other.send(1, &wire.BasicAck{DeliveryTag: d.DeliveryTag})
+	}
+	if held, _ := c.Broker(away).Buffered(); held > stalled*(bound+size+1024)+10*size {
+		t.Errorf("%d bytes are held for %d stalled clients, want at most %d for each", held, stalled, bound)
+	}
+	if grown := memory() - before; grown > stalled*bound+beyondBounds {
+		t.Errorf("%d stalled clients cost %d bytes, want about %d each", stalled, grown, bound)
+	} else {
+		t.Logf("%d stalled clients cost %d bytes; their bound is %d each", stalled, grown, bound)
+	}
+	for _, p := range slow {
+		_ = p.nc.Close()
+	}
+	testcluster.Poll(t, "the connections are gone", func() error {
+		if x := s.Stats(); x.Connections != 1 {
+			return errorOf(x)
+		}
+		return nil
+	})
+	for range n - 100 {
+		d := want[*wire.BasicDeliver](other)
+		other.content()
+		other.send(1, &wire.BasicAck{DeliveryTag: d.DeliveryTag})
+	}
+	if held, _ := c.Broker(away).Buffered(); held != 0 {
+		t.Errorf("%d bytes are held for nobody", held)
+	}
+}
+
+// leaderOf returns the name of the node that leads a queue of the vhost "/".
+func leaderOf(t *testing.T, c *testcluster.Cluster, queue string) string {
+	t.Helper()
+	q, err := c.Broker(0).GetQueue(all(t), "/", queue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q.Leader
+}
+
+// What was assigned to a consumer that is cancelled comes before its cancel-ok, though its
+// connection has no room for all of it at a time.
+func TestCancelWithoutRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	const n, size, prefetch = 60, 64 << 10, 40
+	c := testcluster.StartWith(t, 1, broker.Config{DeliveryBufferBytes: 2 * size})
+	p := connect(t, c.AMQP(0))
+	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](p)
+	p.send(1, &wire.ConfirmSelect{})
+	want[*wire.ConfirmSelectOK](p)
+	body := bytes.Repeat([]byte("x"), size)
+	for range n {
+		p.publish("", "q", false, message.Message{Body: body})
+	}
+	for confirmed := uint64(0); confirmed < n; {
+		confirmed = max(confirmed, want[*wire.BasicAck](p).DeliveryTag)
+	}
+	p.send(1, &wire.BasicQos{PrefetchCount: prefetch})
+	want[*wire.BasicQosOK](p)
+	p.send(1, &wire.ChannelFlow{}) // so that nothing is taken
+	want[*wire.ChannelFlowOK](p)
+	p.send(1, &wire.BasicConsume{Queue: "q", ConsumerTag: "c"})
+	want[*wire.BasicConsumeOK](p)
+	testcluster.Poll(t, "it has no room", func() error {
+		if held, stops := c.Broker(0).Buffered(); stops == 0 {
+			return fmt.Errorf("%d bytes are held", held)
+		}
+		return nil
+	})
+	p.send(1, &wire.BasicCancel{ConsumerTag: "c"})
+	for i := range uint64(prefetch) {
+		if d := want[*wire.BasicDeliver](p); d.DeliveryTag != i+1 {
+			t.Fatalf("%+v, want delivery %d", d, i+1)
+		}
+		p.content()
+	}
+	want[*wire.BasicCancelOK](p)
+	p.send(1, &wire.ChannelClose{ReplyCode: 200})
+	want[*wire.ChannelCloseOK](p)
+	p.send(1, &wire.ChannelOpen{})
+	want[*wire.ChannelOpenOK](p)
+	p.send(1, &wire.QueueDeclare{Queue: "q", Passive: true})
+	if ok := want[*wire.QueueDeclareOK](p); ok.MessageCount != n {
+		t.Errorf("%d messages in the end, want %d", ok.MessageCount, n)
+	}
+}

@@ -1,0 +1,99 @@
+package broker
+
+import (
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// firstWindow is how many deliveries a consumer may have that it has not taken, before
+// anybody knows how large they are. Who asks for no more by its prefetch is not bounded here.
+const firstWindow = 256
+
+// creditBook holds a consumer's credit where this node limits it: explicit credit, and a
+// window of deliveries that wait to be taken, as many as the buffer has room for. What a
+// client does not take stays in the queue for others.
+type creditBook struct {
+	explicit, bounded bool
+	granted           uint64 // by the client, in all
+	told              uint64 // to the queue
+
+	room    int64  // of the buffer, in bytes
+	average int64  // bytes of a delivery lately; 0: none was taken
+	window  uint64 // deliveries
+}
+
+func newCreditBook(o *Consume, room int64) creditBook {
+	return creditBook{
+		explicit: o.ExplicitCredit, bounded: o.AutoAck || o.Prefetch == 0 || o.Prefetch > firstWindow,
+		room: room, window: firstWindow,
+	}
+}
+
+// saw learns from deliveries that were taken how large they are.
+func (b *creditBook) saw(batch []cluster.Delivery) {
+	if len(batch) == 0 {
+		return
+	}
+	size := max(1, sizeOf(batch)/int64(len(batch)))
+	if b.average == 0 {
+		b.average = size
+		return
+	}
+	b.average += (size - b.average) / 4
+}
+
+// limit is the highest id that may be delivered when taken were.
+func (b *creditBook) limit(taken uint64) uint64 {
+	if !b.bounded {
+		return b.granted
+	}
+	most := taken + b.window
+	if b.explicit {
+		return min(b.granted, most)
+	}
+	return most
+}
+
+// resize has the window double, as far as there is room for what is as large as the last
+// deliveries.
+func (b *creditBook) resize() {
+	if b.average > 0 {
+		most := uint64(max(1, b.room/b.average)) //nolint:gosec // positive
+		b.window = min(2*b.window, most, quorumq.MaxOutstanding)
+	}
+}
+
+// raiseCredit returns the limit that the queue is to be told, 0 if it knows. It waits
+// until a good part is used, so that a command is not spent on each delivery.
+func (c *Consumer) raiseCredit() uint64 {
+	b := &c.credit
+	limit := b.limit(c.taken)
+	if limit <= b.told || limit != b.granted && limit-b.told < max(1, b.window/4) {
+		return 0
+	}
+	b.resize()
+	if limit = b.limit(c.taken); limit <= b.told {
+		return 0
+	}
+	b.told = limit
+	return limit
+}
+
+// AddCredit allows n more deliveries, with ExplicitCredit.
+func (c *Consumer) AddCredit(n uint32) error {
+	c.mu.Lock()
+	if !c.credit.explicit {
+		c.mu.Unlock()
+		about := c.about
+		about.Class, about.State, about.Arg = PreconditionFailed, true, "credit"
+		about.Reason = "the consumer was opened without explicit credit; its prefetch bounds it"
+		return &about
+	}
+	c.credit.granted += uint64(n)
+	limit := c.raiseCredit()
+	c.mu.Unlock()
+	if limit > 0 {
+		c.c.Credit(quorumq.MsgID(limit))
+	}
+	return nil
+}

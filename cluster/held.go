@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// heldBack are the consumers to which nothing is delivered before their gateway asks, for it
+// has no room. mu guards the set.
+type heldBack struct {
+	count atomic.Int64 // of the set: every delivery asks
+
+	mu    sync.Mutex
+	set   map[quorumq.ConsumerKey]struct{}
+	sweep int // the size at which consumers that are gone are looked for
+}
+
+// minSweep is how many consumers are held back before gone ones are looked for.
+const minSweep = 64
+
+func (b *heldBack) add(c quorumq.ConsumerKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.set == nil {
+		b.set = map[quorumq.ConsumerKey]struct{}{}
+	}
+	b.set[c] = struct{}{}
+	b.count.Store(int64(len(b.set)))
+}
+
+func (b *heldBack) remove(c quorumq.ConsumerKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.set, c)
+	b.count.Store(int64(len(b.set)))
+}
+
+func (b *heldBack) holds(c quorumq.ConsumerKey) bool {
+	if b.count.Load() == 0 {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, there := b.set[c]
+	return there
+}
+
+// suspects returns all, once there are twice as many as when it was last: some may be gone.
+func (b *heldBack) suspects() []quorumq.ConsumerKey {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.set) < max(b.sweep, minSweep) {
+		return nil
+	}
+	b.sweep = 2 * len(b.set)
+	return slices.Collect(maps.Keys(b.set))
+}
+
+// holds is host.held on a worker.
+func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (x holding, err error) {
+	defer func() {
+		if !x.cut {
+			q.back.remove(c)
+		}
+	}()
+	if q.led.Load() == nil {
+		leader, _ := q.group.Leader()
+		if leader == q.h.c.cfg.Node {
+			leader = "" // its Lead command is on the way
+		}
+		return x, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
+	}
+	var ds []quorumq.Delivery
+	known := false
+	suspects := q.back.suspects()
+	q.group.Read(func() {
+		ds = q.machine.queue.Assigned(nil, c, after)
+		x.last, known = q.machine.queue.LastMsgID(c)
+		suspects = slices.DeleteFunc(suspects, func(o quorumq.ConsumerKey) bool {
+			_, there := q.machine.queue.LastMsgID(o)
+			return there
+		})
+	})
+	for _, gone := range suspects {
+		q.back.remove(gone)
+	}
+	if !known {
+		return holding{}, fmt.Errorf("%w: the queue has no such consumer", ErrConsumerGone)
+	}
+	q.loadHeld(&x, ds, room)
+	return x, nil
+}
+
+// loadHeld reads what is held, as much as there is room for: one message at least, if there
+// is any.
+func (q *hosted) loadHeld(x *holding, ds []quorumq.Delivery, room int64) {
+	most := int64(q.h.maxHeldBytes)
+	if room != noRoomLimit {
+		most = min(most, room)
+	}
+	x.ds = make([]heldDelivery, 0, len(ds))
+	bytes := int64(0)
+	for _, d := range ds {
+		h, err := q.load(d)
+		if err != nil {
+			continue // settled meanwhile
+		}
+		if bytes += h.size(); room == 0 || bytes > most && len(x.ds) > 0 {
+			x.last, x.cut = d.MsgID-1, room != noRoomLimit
+			if !x.cut {
+				q.lose(d)
+			}
+			return
+		}
+		x.ds = append(x.ds, h)
+	}
+}

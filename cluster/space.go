@@ -1,0 +1,111 @@
+package cluster
+
+import "github.com/quorate/quorate/quorumq"
+
+// noRoomLimit asks for whatever the consumer holds.
+const noRoomLimit = -1
+
+// space is what a consumer knows of the room for its deliveries. Those for which there is
+// none are as if they had not come: the queue is told how much it may send, by a resume, and
+// sends nothing of its own until it has answered one in full.
+type space struct {
+	short bool          // deliveries were left out
+	waits bool          // until its buffer calls roomAgain
+	seen  quorumq.MsgID // the newest that was left out
+	share int64         // how much the next resume asks for; 0: all that there is room for
+}
+
+// The following run with the queue's mutex, roomAgain excepted.
+
+// fits tells whether a delivery that came by itself may be handed over; if so it is in the
+// buffer. One that the client has had or that comes out of turn is the book's to judge.
+func (c *Consumer) fits(d *heldDelivery) bool {
+	switch {
+	case d.MsgID <= c.book.Last():
+		return true
+	case !c.space.short && d.MsgID > c.book.Last()+1:
+		return true
+	case !c.space.short && c.admit(d):
+		return true
+	}
+	c.space.short, c.space.seen = true, max(c.space.seen, d.MsgID)
+	return false
+}
+
+func (c *Consumer) admit(d *heldDelivery) bool {
+	return c.cfg.Buffer.admit(d.size(), c.cfg.AutoAck)
+}
+
+// takeEarly keeps deliveries that overtook the answer to the registration, as many as fit.
+func (c *Consumer) takeEarly(ds []heldDelivery) {
+	for i := range ds {
+		if c.space.short {
+			return
+		}
+		c.early = append(c.early, ds[i])
+		c.earlyBytes += ds[i].size()
+		c.space.short = !c.cfg.AutoAck && c.cfg.Buffer != nil && c.earlyBytes > c.cfg.Buffer.limit
+	}
+}
+
+// fitting returns the part of an answer for which there is room; it is in the buffer then.
+func (c *Consumer) fitting(held []heldDelivery, last quorumq.MsgID, cut bool) ([]heldDelivery, quorumq.MsgID, bool) {
+	for i := range held {
+		if held[i].MsgID > c.book.Last() && !c.admit(&held[i]) {
+			return held[:i], held[i].MsgID - 1, true
+		}
+	}
+	return held, last, cut
+}
+
+// resumed decides how to go on after an answer: it was cut, or something came before it that
+// is not in it, or nothing is left.
+func (c *Consumer) resumed(cut bool) {
+	c.askAgain()
+	if !cut {
+		c.space.short = c.space.seen > c.book.Last()
+		return
+	}
+	c.space.short = true
+	c.space.waits = c.cfg.Buffer != nil && c.cfg.Buffer.await(c)
+}
+
+// Owed tells whether the queue has assigned messages to the consumer for which there was no
+// room yet. When that ends, Deliver is called.
+func (c *Consumer) Owed() bool {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	return c.space.short && !c.ended
+}
+
+// askAgain lets the next resume go at once.
+func (c *Consumer) askAgain() {
+	c.cfg.Buffer.forget(c)
+	c.space.waits, c.space.share = false, 0
+}
+
+// roomToAskFor is how many bytes a resume may be answered with.
+func (c *Consumer) roomToAskFor() int64 {
+	share := c.space.share
+	c.space.share = 0
+	room := c.cfg.Buffer.room()
+	switch {
+	case c.cfg.AutoAck:
+		return noRoomLimit
+	case share > 0:
+		return min(share, room)
+	}
+	return room
+}
+
+// roomAgain is the buffer's call: there are so many bytes of room for this consumer.
+func (c *Consumer) roomAgain(share int64) {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if !c.space.waits || c.ended {
+		return
+	}
+	c.space.waits, c.space.share = false, share
+	c.q.inbox.wake = true
+	c.q.startLocked()
+}

@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// slowClient takes deliveries when the test says so.
+type slowClient struct {
+	stats  BufferStats
+	buffer *Buffer
+
+	mu      sync.Mutex
+	arrived []Delivery
+	most    int64 // that were in the buffer at a time
+	taken   []Delivery
+}
+
+func newSlowClient(limit int64) *slowClient {
+	s := &slowClient{}
+	s.buffer = NewBuffer(limit, &s.stats)
+	return s
+}
+
+func (s *slowClient) deliver(ds []Delivery) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.arrived = append(s.arrived, ds...)
+	s.most = max(s.most, s.stats.Held.Load())
+}
+
+// takeOne takes the first delivery that has arrived.
+func (s *slowClient) takeOne() bool {
+	s.mu.Lock()
+	if len(s.arrived) == 0 {
+		s.mu.Unlock()
+		return false
+	}
+	d := s.arrived[0]
+	s.arrived = s.arrived[1:]
+	s.taken = append(s.taken, d)
+	s.mu.Unlock()
+	s.buffer.Release(d.Size())
+	return true
+}
+
+func (s *slowClient) consume(t *testing.T, n *testNode, q id.QueueUID) *Consumer {
+	t.Helper()
+	c, err := n.queue(t, q).Consume(testContext(t), ConsumerConfig{
+		Deliver: s.deliver, Buffer: s.buffer, Ended: func(error) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+const (
+	slowSize  = 250
+	slowLimit = 4000
+)
+
+func slowBody(i int) string { return fmt.Sprintf("%0*d", slowSize, i) }
+
+// A client that takes nothing has as much handed over as its buffer holds and one message,
+// though far more is assigned to it, wherever the queue's leader is and after it has changed;
+// the leader sends it nothing in vain. Then it gets everything once and in order.
+func TestFullBuffer(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	frames := countDeliveries(n.nodes["a"])
+	for _, at := range []id.NodeID{"a", "b"} {
+		q := n.nodes["a"].declare(t, "at-"+string(at), 3)
+		s := newSlowClient(slowLimit)
+		c := s.consume(t, n.nodes[at], q)
+		next := 0
+		publish := func(count int) {
+			for range count {
+				n.nodes["a"].publish(t, q, slowBody(next), quorumq.Unlimited)
+				next++
+			}
+			poll(t, "all is assigned", func() error {
+				if o := n.overview(q); o.Unsettled != uint64(next) {
+					return fmt.Errorf("%d of %d", o.Unsettled, next)
+				}
+				return nil
+			})
+		}
+		publish(100)
+		stopped := func() {
+			poll(t, "the consumer waits", func() error {
+				s.buffer.mu.Lock()
+				defer s.buffer.mu.Unlock()
+				if len(s.buffer.waiting) != 1 || s.buffer.held < slowLimit {
+					return fmt.Errorf("%d wait, %d bytes are held", len(s.buffer.waiting), s.buffer.held)
+				}
+				return nil
+			})
+		}
+		stopped()
+		before := frames.Load()
+		publish(20)
+		if got := frames.Load(); got != before {
+			t.Errorf("%s: %d frames of deliveries went to a gateway without room", at, got-before)
+		}
+		if err := n.nodes["a"].TransferLeadership(testContext(t), q, "c"); err != nil {
+			t.Fatal(err)
+		}
+		stopped()
+		publish(20)
+		for taken := 0; taken < next; {
+			poll(t, fmt.Sprintf("delivery %d comes", taken), func() error {
+				if !s.takeOne() {
+					return errWaiting
+				}
+				return nil
+			})
+			taken++
+		}
+		for i, d := range s.taken {
+			if d.MsgID != quorumq.MsgID(i+1) || string(d.Message) != slowBody(i) {
+				t.Fatalf("%s: delivery %d is %d, %s", at, i, d.MsgID, d.Message)
+			}
+		}
+		if s.most > slowLimit+slowSize {
+			t.Errorf("%s: %d bytes were held, want at most %d", at, s.most, slowLimit+slowSize)
+		}
+		publish(1) // deliveries come by themselves again
+		poll(t, "one more", func() error {
+			if !s.takeOne() {
+				return errWaiting
+			}
+			return nil
+		})
+		if s.stats.Held.Load() != 0 || c.Owed() {
+			t.Errorf("%s: %d bytes are held in the end, owed %v", at, s.stats.Held.Load(), c.Owed())
+		}
+		c.Close()
+	}
+}
+
+// countDeliveries counts the frames of deliveries that a node sends from now on.
+func countDeliveries(n *testNode) *atomic.Int64 {
+	var frames atomic.Int64
+	through := n.host.answer
+	n.host.answer = func(p transport.Peer, f *nodev1.Frame) error {
+		if f.GetDeliveries() != nil {
+			frames.Add(1)
+		}
+		return through(p, f)
+	}
+	return &frames
+}
+
+// Consumers that share a buffer get on in turn, none with more than its share, and one that
+// ends leaves the others its place.
+func TestSharedBuffer(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	s := newSlowClient(slowLimit)
+	const queues, each = 4, 40
+	var all []*Consumer
+	for i := range queues {
+		q := n.nodes["a"].declare(t, fmt.Sprint("q", i), 3)
+		for k := range each {
+			n.nodes["a"].publish(t, q, slowBody(k), quorumq.Unlimited)
+		}
+		all = append(all, s.consume(t, n.nodes["b"], q))
+	}
+	poll(t, "all but those who were first wait", func() error {
+		s.buffer.mu.Lock()
+		defer s.buffer.mu.Unlock()
+		if len(s.buffer.waiting) < queues-1 {
+			return fmt.Errorf("%d wait", len(s.buffer.waiting))
+		}
+		return nil
+	})
+	gone := all[queues-1]
+	gone.Close()
+	poll(t, "the others get everything", func() error {
+		for s.takeOne() {
+		}
+		for _, c := range all[:queues-1] {
+			c.q.mu.Lock()
+			last := c.book.Last()
+			c.q.mu.Unlock()
+			if last != each {
+				return fmt.Errorf("the last was %d", last)
+			}
+		}
+		return nil
+	})
+	if s.most > slowLimit+slowSize {
+		t.Errorf("%d bytes were held, want at most %d", s.most, slowLimit+slowSize)
+	}
+	for _, c := range all[:queues-1] {
+		if c.Owed() {
+			t.Error("a consumer is owed something in the end")
+		}
+	}
+}
+
+// Consumers that are held back and gone are forgotten.
+func TestHeldBackForgets(t *testing.T) {
+	var b heldBack
+	key := func(i int) quorumq.ConsumerKey {
+		return quorumq.ConsumerKey{SessionKey: quorumq.SessionKey{Node: "n", Epoch: 1, Session: uint64(i)}, Tag: 1}
+	}
+	if b.holds(key(0)) {
+		t.Error("an empty set holds somebody")
+	}
+	for i := range minSweep {
+		if got := b.suspects(); got != nil {
+			t.Fatalf("%d suspects of %d", len(got), i)
+		}
+		b.add(key(i))
+	}
+	if got := b.suspects(); len(got) != minSweep {
+		t.Fatalf("%d suspects, want %d", len(got), minSweep)
+	}
+	if got := b.suspects(); got != nil {
+		t.Errorf("%d suspects again", len(got))
+	}
+	b.remove(key(0))
+	if b.holds(key(0)) || !b.holds(key(1)) {
+		t.Error("the wrong one is held back")
+	}
+}
