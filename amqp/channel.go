@@ -175,6 +175,9 @@ func (ch *channel) fail(f *fault) {
 func (ch *channel) quit(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, endWait)
 	defer stop()
+	if ch.tx != nil {
+		ch.tx.rollback(ch)
+	}
 	ch.c.mu.Lock()
 	ch.gone = true
 	open := ch.unsettled.takeAll()

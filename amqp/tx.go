@@ -91,7 +91,8 @@ func (t *transaction) rollback(ch *channel) {
 	}
 }
 
-// commit publishes and waits until the queues have decided; then it settles.
+// commit publishes and waits until the queues have decided; then it settles, and waits until
+// that is stored as well.
 func (t *transaction) commit(ch *channel) error {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -112,6 +113,7 @@ func (t *transaction) commit(ch *channel) error {
 		all.Add(1)
 		if err := ch.enqueue(&x.m, &x.message, x.body); err != nil {
 			all.Wait()
+			t.rollback(ch)
 			return err
 		}
 	}
@@ -122,8 +124,10 @@ func (t *transaction) commit(ch *channel) error {
 	}
 	for i := range t.settles {
 		if err := ch.decide(t.settles[i].taken, t.settles[i].how); err != nil {
+			t.settles = t.settles[i:]
+			t.rollback(ch)
 			return err
 		}
 	}
-	return nil
+	return ch.catchUp(wire.TxCommitID)
 }

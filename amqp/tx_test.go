@@ -1,0 +1,206 @@
+package amqp_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/message"
+)
+
+// transactional declares queues and opens a transaction on channel 1.
+func transactional(p *peer, queues ...string) {
+	p.t.Helper()
+	for _, q := range queues {
+		p.send(1, &wire.QueueDeclare{Queue: q, Durable: true})
+		want[*wire.QueueDeclareOK](p)
+	}
+	p.send(1, &wire.TxSelect{})
+	want[*wire.TxSelectOK](p)
+}
+
+// drain gets and acknowledges all that a queue has.
+func (p *peer) drain(queue string) (bodies []string) {
+	p.t.Helper()
+	for {
+		p.send(1, &wire.BasicGet{Queue: queue, NoAck: true})
+		switch _, m := p.method(); m.(type) {
+		case *wire.BasicGetOK:
+			_, body := p.content()
+			bodies = append(bodies, string(body))
+		case *wire.BasicGetEmpty:
+			return bodies
+		default:
+			p.t.Fatalf("%s %+v", m.ID(), m)
+		}
+	}
+}
+
+// PUB-9: the leaders of a transaction's queues are killed one after the other while a client
+// commits. Each commit that is answered is stored whole in both queues, in order and once, and
+// what it has acknowledged is gone.
+func TestTransactionsOverCrashes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	c := testcluster.Start(t, 3)
+	const commits, share = 60, 7
+	p := connect(t, c.AMQP(0))
+	_ = p.nc.SetDeadline(time.Now().Add(4 * patience))
+	transactional(p, "in", "one", "two")
+	for i := range commits {
+		p.publish("", "in", false, message.Message{Body: []byte(strconv.Itoa(i))})
+	}
+	p.send(1, &wire.TxCommit{})
+	want[*wire.TxCommitOK](p)
+	// elsewhere returns which node leads a queue, once that is not the client's.
+	elsewhere := func(q string) (leader int) {
+		testcluster.Poll(t, "another node leads "+q, func() error {
+			if leader = c.Index(leaderOf(t, c, q)); leader > 0 {
+				return nil
+			}
+			return errors.Join(c.Broker(0).TransferLeadership(all(t), "/", q, c.Name(1)), errors.New("none does, or the client's node"))
+		})
+		return leader
+	}
+	kill := map[int]string{commits / 3: "one", 2 * commits / 3: "two"}
+	killed := make(chan int)
+	var stored []string
+	for i := range commits {
+		if q := kill[i]; q != "" {
+			victim := elsewhere(q)
+			go func() { // while commits go on
+				c.Kill(victim)
+				killed <- victim
+			}()
+		}
+		p.send(1, &wire.BasicGet{Queue: "in"})
+		got := want[*wire.BasicGetOK](p)
+		p.content()
+		for k := range share {
+			body := fmt.Sprintf("%d.%d", i, k)
+			stored = append(stored, body)
+			for _, q := range []string{"one", "two"} {
+				p.publish("", q, false, message.Message{Body: []byte(body)})
+			}
+		}
+		p.send(1, &wire.BasicAck{DeliveryTag: got.DeliveryTag})
+		p.send(1, &wire.TxCommit{})
+		want[*wire.TxCommitOK](p)
+		if kill[i-1] != "" { // the next one needs the others
+			c.Restart(<-killed)
+		}
+	}
+	for _, q := range []string{"one", "two"} {
+		if have := p.drain(q); !slices.Equal(have, stored) {
+			t.Errorf("queue %s has %d messages, want %d in their order: %v", q, len(have), len(stored), have)
+		}
+	}
+	if left := p.drain("in"); len(left) > 0 {
+		t.Errorf("acknowledged messages came back: %v", left)
+	}
+}
+
+// PUB-9: a commit is answered when its messages are stored, and not before.
+func TestCommitWaitsForMajority(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	c := testcluster.Start(t, 3)
+	p := connect(t, c.AMQP(0))
+	transactional(p, "q")
+	c.Kill(1)
+	c.Kill(2)
+	p.publish("", "q", false, message.Message{Body: []byte("x")})
+	p.send(1, &wire.TxCommit{})
+	_ = p.nc.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+	var b [1]byte
+	n, err := p.nc.Read(b[:])
+	if timeout, is := errors.AsType[net.Error](err); n > 0 || !is || !timeout.Timeout() {
+		t.Fatalf("%d bytes, %v: a commit was answered that no majority has", n, err)
+	}
+	_ = p.nc.SetReadDeadline(time.Now().Add(patience))
+	c.Restart(1)
+	want[*wire.TxCommitOK](p)
+	if have := p.drain("q"); !slices.Equal(have, []string{"x"}) {
+		t.Errorf("%q", have)
+	}
+}
+
+// PUB-9: where one queue refuses a message, the commit fails, nothing is acknowledged, and what
+// was stored stays, as docs/amqp.md says.
+func TestCommitRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p := connect(t, c.AMQP(0))
+	p.send(1, &wire.QueueDeclare{Queue: "small", Durable: true, Arguments: message.Table{
+		{Name: "x-max-length", Value: message.Int64(2)}, {Name: "x-overflow", Value: message.String("reject-publish")},
+	}})
+	want[*wire.QueueDeclareOK](p)
+	transactional(p, "in", "large")
+	p.publish("", "in", false, message.Message{Body: []byte("input")})
+	p.send(1, &wire.TxCommit{})
+	want[*wire.TxCommitOK](p)
+	p.send(1, &wire.BasicGet{Queue: "in"})
+	got := want[*wire.BasicGetOK](p)
+	p.content()
+	p.send(1, &wire.BasicAck{DeliveryTag: got.DeliveryTag})
+	for i := range 10 {
+		for _, q := range []string{"small", "large"} {
+			p.publish("", q, false, message.Message{Body: []byte(strconv.Itoa(i))})
+		}
+	}
+	p.send(1, &wire.TxCommit{})
+	p.channelClosed(wire.PreconditionFailed, wire.TxCommitID)
+	p.send(1, &wire.ChannelOpen{})
+	want[*wire.ChannelOpenOK](p)
+	if have := p.drain("large"); len(have) != 10 {
+		t.Errorf("the queue that refused nothing has %q", have)
+	}
+	if have := p.drain("small"); len(have) < 2 || len(have) >= 10 || !slices.Equal(have, []string{"0", "1", "2"}[:len(have)]) {
+		t.Errorf("the queue that refused some has %q", have)
+	}
+	p.comesBack("in", "input")
+}
+
+// What a transaction has settled and not committed is open again when its channel ends, got
+// messages as well.
+func TestTransactionThatEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p := connect(t, c.AMQP(0))
+	transactional(p, "q")
+	p.publish("", "q", false, message.Message{Body: []byte("x")})
+	p.send(1, &wire.TxCommit{})
+	want[*wire.TxCommitOK](p)
+	p.send(1, &wire.BasicGet{Queue: "q"})
+	got := want[*wire.BasicGetOK](p)
+	p.content()
+	p.send(1, &wire.BasicAck{DeliveryTag: got.DeliveryTag})
+	p.send(1, &wire.ChannelClose{ReplyCode: 200})
+	want[*wire.ChannelCloseOK](p)
+	p.send(1, &wire.ChannelOpen{})
+	want[*wire.ChannelOpenOK](p)
+	p.comesBack("q", "x")
+}
+
+// comesBack waits until a message that a channel held is in its queue again.
+func (p *peer) comesBack(queue, body string) {
+	p.t.Helper()
+	testcluster.Poll(p.t, "the message is back", func() error {
+		if have := p.drain(queue); !slices.Equal(have, []string{body}) {
+			return errorOf(have)
+		}
+		return nil
+	})
+}
