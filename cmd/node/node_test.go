@@ -80,6 +80,9 @@ func TestProcesses(t *testing.T) {
 			t.Errorf("the error does not name both clusters:\n%s", said)
 		}
 	})
+	t.Run("profiles", func(t *testing.T) {
+		profiled(ctx, t, binary, filepath.Join(c.Nodes[2].Dir, "node.yaml"))
+	})
 	t.Run("killed nodes come back", func(t *testing.T) {
 		work(ctx, t, c)
 	})
@@ -97,6 +100,69 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
+// profiled starts a node with listen.debug, asks it for profiles, and kills it.
+func profiled(ctx context.Context, t *testing.T, binary, config string) {
+	const address = "127.0.0.1:19974"
+	node := exec.CommandContext(ctx, binary, "--config", config, "--listen.debug="+address)
+	var said bytes.Buffer
+	node.Stdout, node.Stderr = &said, &said
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- node.Wait() }()
+	for path, want := range map[string]string{
+		"/debug/pprof/":                  "goroutine",
+		"/debug/pprof/goroutine?debug=2": "cmd/node/serve.Run",
+		"/debug/pprof/heap":              "",
+		"/debug/pprof/cmdline":           "--listen.debug=" + address,
+	} {
+		for {
+			text, status, err := get(ctx, t, "http://"+address+path)
+			if err == nil {
+				if status != http.StatusOK || text == "" || !strings.Contains(text, want) {
+					t.Errorf("%s: %d %q, want %q", path, status, text, want)
+				}
+				break
+			}
+			select { // it may not listen yet
+			case <-time.After(20 * time.Millisecond):
+			case err := <-ended:
+				t.Fatalf("the node ended with %v:\n%s", err, said.String())
+			case <-ctx.Done():
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, status, err := get(ctx, t, "http://"+address+"/metrics"); err != nil || status != http.StatusNotFound {
+		t.Errorf("%d, %v: something else is served there", status, err)
+	}
+	if err := node.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the node ended by itself")
+	}
+	if !strings.Contains(said.String(), "profiles are served without a login") {
+		t.Errorf("the log does not warn:\n%s", said.String())
+	}
+}
+
+// get returns what an address answers.
+func get(ctx context.Context, t *testing.T, url string) (text string, status int, err error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", 0, err
+	}
+	b, err := io.ReadAll(r.Body)
+	return string(b), r.StatusCode, errors.Join(err, r.Body.Close())
+}
+
 // metrics finds the queue's one settled message at the node that leads it, and nowhere else.
 func metrics(ctx context.Context, t *testing.T, c *chaos.Cluster) {
 	t.Helper()
@@ -109,19 +175,11 @@ func metrics(ctx context.Context, t *testing.T, c *chaos.Cluster) {
 					settled += strings.Count(text, `quorate_queue_settled_total{queue="q",vhost="/"} 1`)
 				},
 			} {
-				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.HTTP+path, http.NoBody)
-				if err != nil {
-					t.Fatal(err)
+				text, status, err := get(ctx, t, "http://"+n.HTTP+path)
+				if err != nil || status != http.StatusOK {
+					t.Fatalf("%s%s: %d, %v: %s", n.HTTP, path, status, err, text)
 				}
-				r, err := http.DefaultClient.Do(request)
-				if err != nil {
-					t.Fatal(err)
-				}
-				text, err := io.ReadAll(r.Body)
-				if err := errors.Join(err, r.Body.Close()); err != nil || r.StatusCode != http.StatusOK {
-					t.Fatalf("%s%s: %s, %v: %s", n.HTTP, path, r.Status, err, text)
-				}
-				last = string(text)
+				last = text
 				count(last)
 			}
 		}

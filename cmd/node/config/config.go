@@ -45,6 +45,7 @@ type Config struct {
 		Gossip     string `koanf:"gossip"`
 		HTTP       string `koanf:"http"`
 		Management string `koanf:"management"`
+		Debug      string `koanf:"debug"`
 	} `koanf:"listen"`
 	Advertise struct {
 		Host   string `koanf:"host"`
@@ -120,7 +121,7 @@ func (c *Config) Validate() error {
 	for i, j := range c.Cluster.Join {
 		addresses[fmt.Sprintf("cluster.join[%d]", i)] = j
 	}
-	for key, value := range map[string]string{"listen.amqp": c.AMQP(), "listen.amqps": c.AMQPS(), "listen.management": c.Listen.Management} {
+	for key, value := range map[string]string{"listen.amqp": c.AMQP(), "listen.amqps": c.AMQPS(), "listen.management": c.Listen.Management, "listen.debug": c.Listen.Debug} {
 		if value != "" {
 			addresses[key] = value
 		}

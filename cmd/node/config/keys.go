@@ -38,6 +38,7 @@ func Keys() []Key {
 		{"listen.gossip", "0.0.0.0:7072", "gossip between nodes, TCP and UDP"},
 		{"listen.http", "0.0.0.0:7073", "health: /health/startup, /health/live, /health/ready; metrics: /metrics, /metrics/queues"},
 		{"listen.management", "", "parts of RabbitMQ's HTTP API, with the TLS of tls.client, for example 0.0.0.0:15672; empty: none"},
+		{"listen.debug", "", "Go's profiles at /debug/pprof/, without a login, for example 127.0.0.1:6060; empty: none"},
 		{"advertise.host", "", "host at which others reach this node; empty: the listener's, or the first IP address that is not loopback"},
 		{"advertise.gossip", "", "host at which others reach this node's gossip, best an IP address; empty: as advertise.host"},
 		{"tls.peer.cert", "", "PEM file with this node's certificate for other nodes; empty: no TLS between nodes"},

@@ -51,6 +51,7 @@ type node struct {
 	api        *grpcapi.Server
 	amqp       []*amqp.Server
 	management *http.Server                    // nil: none
+	debug      *http.Server                    // nil: none
 	metrics    atomic.Pointer[metrics.Metrics] // nil before the node has started
 	failed     chan error                      // a listener ended by itself, or nothing can be stored any more
 
@@ -61,7 +62,7 @@ type node struct {
 
 // Run runs a node until ctx ends, then drains and stops it. version is told to others.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
-	n := &node{cfg: cfg, version: version, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 6), unwatch: make(chan struct{})}
+	n := &node{cfg: cfg, version: version, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
 	err := n.start(ctx, version)
 	if err == nil {
 		log.Info("node is started", "node", cfg.NodeID, "cluster", cfg.Cluster.Name, "version", version,
@@ -87,7 +88,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	if n.clientTLS, err = n.cfg.ClientTLS(n.log); err != nil {
 		return err
 	}
-	if err := n.serveHealth(ctx); err != nil {
+	if err := errors.Join(n.serveHealth(ctx), n.serveDebug(ctx)); err != nil {
 		return err
 	}
 	if err := n.awaitName(ctx); err != nil {
@@ -288,6 +289,9 @@ func (n *node) stop(drain bool) error {
 	if n.http != nil {
 		n.health.close()
 		errs = append(errs, n.http.Close())
+	}
+	if n.debug != nil {
+		errs = append(errs, n.debug.Close())
 	}
 	close(n.unwatch)
 	n.watches.Wait()

@@ -1,0 +1,42 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+)
+
+// profiles answers what listen.debug is asked: Go's profiles of this process.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index) // and each profile by its name
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return mux
+}
+
+// serveDebug serves profiles from the first moment on, if it is asked to: what hangs at the
+// start shows in them.
+func (n *node) serveDebug(ctx context.Context) error {
+	address := n.cfg.Listen.Debug
+	if address == "" {
+		return nil
+	}
+	l, err := listen(ctx, "listen.debug", address)
+	if err != nil {
+		return err
+	}
+	n.debug = &http.Server{Handler: profiles(), ReadHeaderTimeout: shutdownTimeout}
+	n.log.Warn("profiles are served without a login; whoever reaches them sees parts of the memory and can slow the node down",
+		"address", address)
+	go func() {
+		if err := n.debug.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			n.failed <- fmt.Errorf("listen.debug: %w", err)
+		}
+	}()
+	return nil
+}
