@@ -174,13 +174,15 @@ func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 // Silent tells for how long a beat has been missing between this node and the peer, or an
 // answer on this node's own links, and that these are up. Beats tell what was heard: a peer
 // that can only be heard, or only hears, falls silent here. A node that is too busy to ask
-// does not hold that against its peers.
+// does not hold that against its peers, and what is usual for a peer at present, because it
+// or this node is busy, does not count.
 func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 	s, err := m.session(n)
 	if err != nil {
 		return 0, false
 	}
-	return max(s.owed(), m.pulse(n).owed(time.Now(), s.began)), true
+	p := m.pulse(n)
+	return max(0, max(s.owed(), p.owed(time.Now(), s.began))-p.leniency()), true
 }
 
 // Client returns the peer's calls on the shared connection. It may be kept: each call

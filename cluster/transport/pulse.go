@@ -31,6 +31,7 @@ type pulse struct {
 	heard  uint64    // of the last answer that came to the node which asks
 	since  time.Time // of the oldest ping that was not answered, or whose answer did not come; zero: none
 	last   time.Time // when the peer was heard last; zero: never
+	usual  lateness  // of its beats
 }
 
 // pulse returns the one of a peer.
@@ -158,6 +159,7 @@ func (p *pulse) send(conn net.Conn, b *nodev1.Ping) {
 func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	missed, gap := p.missing(now, p.last), now.Sub(p.last)
 	n := b.GetNumber()
 	switch {
 	case p.asks && n >= p.number, !p.asks && b.GetHeard()+1 >= n:
@@ -173,6 +175,7 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	} else {
 		p.number, p.heard = n, b.GetHeard()
 	}
+	p.usual.ended(missed-p.missing(now, p.last), gap)
 	return p.since.IsZero()
 }
 
@@ -181,19 +184,40 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 func (p *pulse) owed(now, session time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	heard := p.last
+	if heard.Before(session) {
+		heard = session
+	}
+	return p.missing(now, heard)
+}
+
+// missing is owed of a peer that was heard last at a time. It is called with the lock held.
+func (p *pulse) missing(now, heard time.Time) time.Duration {
 	var d time.Duration
 	if !p.since.IsZero() {
 		d = max(1, now.Sub(p.since))
 	}
 	if !p.asks {
-		heard := p.last
-		if heard.Before(session) {
-			heard = session
-		}
 		d = max(d, now.Sub(heard)-p.m.config.BeatEvery)
 	}
 	return d
 }
+
+// leniency is for how much longer the peer may be silent than one whose beats come in time.
+func (p *pulse) leniency() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.usual.leniency(p.m.config.PingTimeout)
+}
+
+func (p *pulse) lateness() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Duration(p.usual)
+}
+
+// patience is for how long the peer may be silent before its session is given up.
+func (p *pulse) patience() time.Duration { return p.m.config.PingTimeout + p.leniency() }
 
 // expect waits for the next beat.
 func (p *pulse) expect() { p.due.Reset(p.m.config.BeatEvery + lateAfter) }
@@ -214,7 +238,7 @@ func (p *pulse) overdue() {
 	}
 	switch {
 	case !p.judges(s):
-	case p.owed(time.Now(), s.began) >= p.m.config.PingTimeout:
+	case p.owed(time.Now(), s.began) >= p.patience():
 		p.giveUp()
 		s.fail(s.silent())
 	default:

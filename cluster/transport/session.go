@@ -248,7 +248,7 @@ func (s *session) receive(stream messageReceiver, take func(*inFrame)) error {
 
 // silent is why a session is given up whose peer is not heard.
 func (s *session) silent() error {
-	return fmt.Errorf("%w: node %q did not answer within %v", ErrLinkDown, s.p.node, s.p.m.config.PingTimeout)
+	return fmt.Errorf("%w: node %q did not answer within %v", ErrLinkDown, s.p.node, s.p.m.pulse(s.p.node).patience())
 }
 
 // ping asks the peer for a sign of life again and again, and ends when all stays silent.
@@ -274,12 +274,12 @@ func (s *session) ping() error {
 			}
 			number++
 		case <-late.C:
-			owed := s.owed()
-			if owed >= c.PingTimeout {
+			owed, most := s.owed(), s.p.m.pulse(s.p.node).patience()
+			if owed >= most {
 				return s.silent()
 			}
 			if owed > 0 {
-				late.Reset(c.PingTimeout - owed)
+				late.Reset(most - owed)
 			}
 		case <-s.ctx.Done():
 			return context.Cause(s.ctx)

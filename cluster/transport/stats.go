@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/quorate/quorate/id"
 )
@@ -28,12 +29,13 @@ type PeerStats struct {
 	FramesIn       uint64
 	BytesOut       uint64
 	BytesIn        uint64
-	RaftQueueBytes int    // waiting on the Raft link
-	QueueBytes     int    // waiting on the queue link
-	Parked         int    // Raft calls that wait for the link
-	Connects       uint64 // times the links came up; all but the first are reconnects
-	Failures       uint64 // attempts that failed
-	LastError      string // of the last failed attempt; empty while up
+	RaftQueueBytes int           // waiting on the Raft link
+	QueueBytes     int           // waiting on the queue link
+	Parked         int           // Raft calls that wait for the link
+	Lateness       time.Duration // for which it is silent at present, on average, before it is heard
+	Connects       uint64        // times the links came up; all but the first are reconnects
+	Failures       uint64        // attempts that failed
+	LastError      string        // of the last failed attempt; empty while up
 	Inbound        InboundStats
 }
 
@@ -74,6 +76,7 @@ func (m *Mux) Stats() Stats {
 	m.mu.Unlock()
 	for _, p := range peers {
 		ps := p.stats()
+		ps.Lateness = m.pulse(p.node).lateness()
 		ps.Inbound = m.accepted.stats(p.node)
 		s.Peers = append(s.Peers, ps)
 	}
