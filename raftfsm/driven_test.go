@@ -344,3 +344,49 @@ func TestDrivenAbsentFollower(t *testing.T) {
 		return !leader.pusher.armed
 	})
 }
+
+// mute is a transport on which one peer owes the answer to what it is told.
+type mute struct {
+	*beats
+
+	peer raft.ServerID
+	end  <-chan struct{}
+}
+
+func (m mute) AppendEntriesNow(to raft.ServerID, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	if to == m.peer {
+		<-m.end
+		return errShut
+	}
+	return m.AppendEntries(to, raft.ServerAddress(to), req, resp)
+}
+
+// A follower that owes an answer, because its disk hangs, does not keep the leader from
+// bringing the other one up, on which the next commit depends.
+func TestDrivenMuteFollower(t *testing.T) {
+	t.Parallel()
+	end := make(chan struct{})
+	c := newDriven(t, func(m *member, config *Config[reply, string]) { config.Transport = mute{m.transport, "n2", end} })
+	t.Cleanup(func() { close(end) }) // before the members are closed
+	c.propose("before")
+	leader, other := c.members[0], c.members[2]
+	if c.leader() != leader {
+		t.Fatal("n1 does not lead")
+	}
+	c.disconnect(c.members[1])
+	c.disconnect(other)
+	answered := make(chan error, 1)
+	leader.group.Submit(command("x"), func(_ reply, err error) { answered <- err })
+	until(t, "the entry is in the log", func() bool { return leader.group.Stats().LastIndex > leader.group.Stats().CommitIndex })
+	time.Sleep(5 * pushDelay) // raft's calls have failed by then
+	leader.transport.Connect(other.transport.LocalAddr(), other.transport.InmemTransport)
+	other.transport.Connect(leader.transport.LocalAddr(), leader.transport.InmemTransport)
+	select {
+	case err := <-answered:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(deadline / 3):
+		t.Error("the entry is not committed")
+	}
+}

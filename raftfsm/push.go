@@ -41,6 +41,9 @@ type pusher struct {
 	armed bool        // a round is due or runs
 	again bool        // something happened since the round began
 	late  *time.Timer // of a round that is further away than pushMax; nil: none is
+	// owing are followers that were told and have not answered; true: no round waits for
+	// that any more.
+	owing map[id.NodeID]bool
 
 	// The rest belongs to the round.
 	last, commit uint64 // as the round before found them
@@ -147,6 +150,20 @@ type findings struct {
 	absent    int  // nodes that answered that they have no such member
 }
 
+// add takes what came of telling one follower.
+func (f *findings) add(t told) {
+	switch t {
+	case toldMatches:
+		f.reached++
+	case toldBehind:
+		f.reached++
+		f.behind++
+	case toldAbsent:
+		f.absent++
+	case toldNobody:
+	}
+}
+
 // done tells that those in reach have everything and know it.
 func (f findings) done() bool { return f.committed && f.behind == 0 && f.absent == 0 }
 
@@ -161,36 +178,81 @@ func (g *Group[R, E]) tell(r *raft.Raft) (f findings, led bool) {
 	if err != nil {
 		return f, false // raft is shut down
 	}
+	f.committed = req.LeaderCommitIndex == req.PrevLogEntry
 	answers := make(chan told, len(voters)+len(others))
-	asked := 0
+	var asked []id.NodeID
 	for _, n := range append(voters, others...) {
-		if n == g.c.Node {
+		if n == g.c.Node || !g.pusher.ask(n) {
 			continue
 		}
-		asked++
-		go func() { answers <- g.tellOne(n, *req) }()
+		asked = append(asked, n)
+		g.spawn(func() {
+			answer := g.tellOne(n, *req)
+			if g.pusher.answered(n) {
+				answers <- answer
+			} else {
+				g.pushSoon() // what it knows by now a new round finds out
+			}
+		})
 	}
-	f.committed = req.LeaderCommitIndex == req.PrevLogEntry
-	for range asked {
-		switch <-answers {
-		case toldMatches:
-			f.reached++
-		case toldBehind:
-			f.reached++
-			f.behind++
-		case toldAbsent:
-			f.absent++
-		case toldNobody:
+	late := time.NewTimer(pushMax)
+	defer late.Stop()
+	for waiting := len(asked); waiting > 0; {
+		select {
+		case answer := <-answers:
+			waiting--
+			f.add(answer)
+		case <-late.C: // whoever owes an answer must not keep the others from being brought up
+			waiting -= g.pusher.giveUp(asked)
+		case <-g.stop:
+			return f, false
 		}
 	}
 	return f, true
+}
+
+// ask notes that a follower is told; false: it still owes the answer to an earlier round.
+func (p *pusher) ask(n id.NodeID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, owes := p.owing[n]; owes {
+		return false
+	}
+	if p.owing == nil {
+		p.owing = map[id.NodeID]bool{}
+	}
+	p.owing[n] = false
+	return true
+}
+
+// answered notes that a follower has answered, and tells whether a round waits for that.
+func (p *pusher) answered(n id.NodeID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	late := p.owing[n]
+	delete(p.owing, n)
+	return !late
+}
+
+// giveUp has a round wait no longer for those of the followers that owe an answer, and
+// returns how many they are.
+func (p *pusher) giveUp(asked []id.NodeID) (owe int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range asked {
+		if _, owes := p.owing[n]; owes {
+			p.owing[n] = true
+			owe++
+		}
+	}
+	return owe
 }
 
 // told is what came of telling a follower.
 type told int
 
 const (
-	toldNobody told = iota // its node is not in reach
+	toldNobody told = iota // its node is not in reach, or owes the answer
 	toldAbsent             // its node has no member of the group, or one that closes
 	toldBehind             // it has not the whole log
 	toldMatches
