@@ -61,6 +61,8 @@ type conn struct {
 	w    writer
 	held atomic.Bool // publishes wait: what blocking.on says
 
+	received, sent atomic.Uint64 // bytes
+
 	mu       sync.Mutex
 	told     Connection // what others are told of it; Name is empty until it is open
 	channels map[uint16]*channel
@@ -79,7 +81,7 @@ type conn struct {
 
 // client is what a client says of itself.
 type client struct {
-	name                      string
+	name, product             string // product with its version
 	cancelNotify, authFailure bool
 	blocked                   bool
 }
@@ -128,6 +130,7 @@ func (c *conn) serve() error {
 	c.s.known(c)
 	c.s.counters.opened.Add(1)
 	c.opened()
+	c.owner.Show(c.show, c.force)
 	c.endIfGone() // since it was let in
 	c.log.Info("a client connected", "user", c.user(), "vhost", c.vhost, "name", c.client.name)
 	defer c.end()
@@ -213,6 +216,20 @@ func (c *conn) describe() (x Connection, open bool) {
 	x = c.told
 	x.Channels, x.Blocked = len(c.channels), c.blocking.on
 	return x, x.Name != "" && !c.closing
+}
+
+// show returns what operators are told.
+func (c *conn) show() broker.ConnectionInfo {
+	x, _ := c.describe()
+	state := broker.ConnectionRunning
+	if x.Blocked {
+		state = broker.ConnectionBlocked
+	}
+	return broker.ConnectionInfo{
+		Name: x.Name, Protocol: "AMQP 0-9-1", TLS: c.s.cfg.TLS != nil, User: x.User, VHost: x.VHost, Peer: c.nc.RemoteAddr().String(),
+		Channels: x.Channels, State: state, ClientName: x.ClientName, Product: c.client.product,
+		Received: c.received.Load(), Sent: c.sent.Load(),
+	}
 }
 
 func (c *conn) isClosing() bool {
@@ -330,6 +347,7 @@ func (c *conn) fill(need int) error {
 	}
 	n, err := c.nc.Read(c.in[c.to:])
 	c.to += n
+	c.received.Add(uint64(n)) //nolint:gosec // not negative
 	if n > 0 {
 		return nil
 	}

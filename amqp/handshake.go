@@ -138,9 +138,12 @@ func (s *Server) properties() message.Table {
 
 func clientOf(properties message.Table) client {
 	var c client
-	if v, ok := properties.Get("connection_name"); ok {
-		c.name, _ = v.AsString()
+	text := func(name string) string {
+		v, _ := properties.Get(name)
+		s, _ := v.AsString()
+		return s
 	}
+	c.name, c.product = text("connection_name"), strings.TrimSpace(text("product")+" "+text("version"))
 	v, _ := properties.Get("capabilities")
 	capabilities, _ := v.AsTable()
 	can := func(name string) bool {

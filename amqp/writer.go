@@ -90,6 +90,7 @@ func (w *writer) send() bool {
 			return false
 		}
 		n, err := c.nc.Write(b[:min(len(b), writePiece)])
+		c.sent.Add(uint64(n)) //nolint:gosec // not negative
 		if errors.Is(err, os.ErrDeadlineExceeded) && c.life.Err() == nil {
 			c.s.counters.stalled.Add(1)
 			c.log.Warn("a client takes nothing of what it is sent and is cut off", "timeout", c.s.cfg.WriteTimeout)

@@ -26,6 +26,7 @@ type Connection struct {
 	ended  bool
 	counts map[countOf]bool // what it counts towards
 	queues []id.QueueUID    // exclusive ones that were declared by it
+	shown  *shown           // nil: operators do not see it
 }
 
 // connections are those of this node that have not ended.
@@ -34,6 +35,7 @@ type connections struct {
 	live  map[string]*Connection // by key
 	count map[countOf]int64      // see limits.go
 	ended chan struct{}          // of capacity 1: one has ended
+	shown uint64                 // how many operators have seen, or could
 }
 
 func newConnections() *connections {

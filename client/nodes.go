@@ -34,6 +34,7 @@ type node struct {
 	admin    brokerv1.AdminClient
 	messages brokerv1.MessagesClient
 	joint    brokerv1.TransactionsClient
+	clients  brokerv1.ConnectionsClient
 	health   healthv1.HealthClient
 
 	mu       sync.Mutex
@@ -191,7 +192,8 @@ func (ns *nodes) at(address string) (*node, error) {
 		address: address, conn: conn, broker: brokerv1.NewBrokerClient(conn),
 		admin: brokerv1.NewAdminClient(conn), policies: brokerv1.NewPoliciesClient(conn), access: brokerv1.NewAccessClient(conn),
 		defs: brokerv1.NewDefinitionsClient(conn), messages: brokerv1.NewMessagesClient(conn), joint: brokerv1.NewTransactionsClient(conn), events: brokerv1.NewEventsClient(conn),
-		health: healthv1.NewHealthClient(conn),
+		clients: brokerv1.NewConnectionsClient(conn),
+		health:  healthv1.NewHealthClient(conn),
 	}
 	n.life, n.end = context.WithCancelCause(context.Background())
 	ns.all[address] = n

@@ -64,6 +64,8 @@ type Config struct {
 	Counters func() map[string]uint64
 	// Usage tells what this node has of a user and of a vhost; nil: nothing.
 	Usage func(user, vhost string) Usage
+	// Connections are those of this node's clients; nil: none.
+	Connections Connections
 	// Leaders is told about the queues that this node leads.
 	Leaders Leaders
 

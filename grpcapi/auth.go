@@ -156,6 +156,9 @@ func rules() map[string]rule {
 	add(brokerv1.Events_ServiceDesc.ServiceName, anybody, "WatchEvents") // the broker asks
 	name = brokerv1.Transactions_ServiceDesc.ServiceName
 	add(name, anybody, "SettleAndPublish")
+	name = brokerv1.Connections_ServiceDesc.ServiceName
+	add(name, monitoring, "ListConnections")
+	add(name, administrator, "CloseConnection")
 	name = brokerv1.Access_ServiceDesc.ServiceName
 	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "DeleteUser", "ListUsers", "SetUserLimits",
 		"SetPermission", "ClearPermission", "ListPermissions", "SetTopicPermission", "ClearTopicPermission", "ListTopicPermissions")

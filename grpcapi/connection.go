@@ -2,8 +2,10 @@ package grpcapi
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -35,6 +37,32 @@ type countedConn struct {
 	net.Conn
 	once sync.Once
 	c    *broker.Connection
+
+	received, sent atomic.Uint64 // bytes
+}
+
+// Read counts what comes.
+func (x *countedConn) Read(b []byte) (int, error) {
+	n, err := x.Conn.Read(b)
+	x.received.Add(uint64(n)) //nolint:gosec // not negative
+	return n, err
+}
+
+// Write counts what goes.
+func (x *countedConn) Write(b []byte) (int, error) {
+	n, err := x.Conn.Write(b)
+	x.sent.Add(uint64(n)) //nolint:gosec // not negative
+	return n, err
+}
+
+// show returns what operators are told.
+func (x *countedConn) show() broker.ConnectionInfo {
+	peer := x.RemoteAddr().String()
+	_, secure := x.Conn.(*tls.Conn)
+	return broker.ConnectionInfo{
+		Name: peer + " -> " + x.LocalAddr().String(), Protocol: "gRPC", TLS: secure, Peer: peer, State: broker.ConnectionRunning,
+		Received: x.received.Load(), Sent: x.sent.Load(),
+	}
 }
 
 // Close closes the connection.
@@ -50,7 +78,9 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 		return nil, nil, err
 	}
 	c := x.b.Connect()
-	return &countedConn{Conn: conn, c: c}, countedInfo{AuthInfo: info, c: c}, nil
+	out := &countedConn{Conn: conn, c: c}
+	c.Show(out.show, func(string) { _ = raw.Close() }) // HTTP/2 has no word for the reason
+	return out, countedInfo{AuthInfo: info, c: c}, nil
 }
 
 // Clone copies the credentials.

@@ -139,6 +139,7 @@ func New(c Config) *Server {
 	brokerv1.RegisterMessagesServer(s.grpc, &messagesServer{b: c.Broker})
 	brokerv1.RegisterTransactionsServer(s.grpc, &transactionsServer{b: c.Broker})
 	brokerv1.RegisterEventsServer(s.grpc, &eventsServer{b: c.Broker, stop: s.stopping})
+	brokerv1.RegisterConnectionsServer(s.grpc, &connectionsServer{b: c.Broker})
 	brokerv1.RegisterAccessServer(s.grpc, &accessServer{b: c.Broker})
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	if c.Reflection {

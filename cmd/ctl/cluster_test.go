@@ -61,6 +61,10 @@ func TestAgainstCluster(t *testing.T) {
 	ctl(0, "", "queues transfer three --to node-1")
 	ctl(0, "node-1", "queue show three -o json")
 
+	ctl(0, "gRPC", "connection list --of guest")
+	ctl(0, "received_bytes", "connections ls -o json")
+	ctl(1, "NOT_FOUND", "connection close nix --reason none")
+
 	ctl(0, "created true", "vhost put orders --tag prod --protected")
 	ctl(1, "is protected from deletion", "vhost delete orders")
 	ctl(0, "prod", "vhosts list")

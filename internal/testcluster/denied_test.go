@@ -70,6 +70,9 @@ func denials() map[string]denial {
 		"Policies/DeletePolicy": tag(&brokerv1.DeletePolicyRequest{Name: "p"}),
 		"Policies/ListPolicies": {&brokerv1.ListPoliciesRequest{Vhost: "/"}, ok, access},
 
+		"Connections/ListConnections": tag(&brokerv1.ListConnectionsRequest{}),
+		"Connections/CloseConnection": tag(&brokerv1.CloseConnectionRequest{Connection: "nix"}),
+
 		"Events/WatchEvents": {&brokerv1.WatchEventsRequest{Vhost: "/"}, ok, access},
 
 		"Transactions/SettleAndPublish": {&brokerv1.SettleAndPublishRequest{SettleToken: "nix"}, locked, locked}, // as Settle

@@ -119,6 +119,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	n.watchTLS()
 	n.broker = broker.New(b)
 	c.Leaders, c.QueueConfig, c.GroupSize, c.Usage = n.broker, n.broker.QueueConfig, n.broker.TargetSize, n.broker.Usage
+	c.Connections = n.broker.OwnConnections()
 	c.Degraded = n.broker.Degraded
 	c.Dissolves = n.broker.Dissolves
 	c.Counters = n.broker.NamedCounters

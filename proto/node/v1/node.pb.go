@@ -5405,6 +5405,335 @@ func (x *UsageResponse) GetVhostConnections() int64 {
 	return 0
 }
 
+// ClientConnection is what is known of a client's connection.
+type ClientConnection struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Protocol      string                 `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Tls           bool                   `protobuf:"varint,4,opt,name=tls,proto3" json:"tls,omitempty"`
+	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	Vhost         string                 `protobuf:"bytes,6,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Peer          string                 `protobuf:"bytes,7,opt,name=peer,proto3" json:"peer,omitempty"`
+	Channels      uint32                 `protobuf:"varint,8,opt,name=channels,proto3" json:"channels,omitempty"`
+	State         string                 `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
+	ClientName    string                 `protobuf:"bytes,10,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
+	Product       string                 `protobuf:"bytes,11,opt,name=product,proto3" json:"product,omitempty"`
+	SinceMs       int64                  `protobuf:"varint,12,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	Received      uint64                 `protobuf:"varint,13,opt,name=received,proto3" json:"received,omitempty"`
+	Sent          uint64                 `protobuf:"varint,14,opt,name=sent,proto3" json:"sent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClientConnection) Reset() {
+	*x = ClientConnection{}
+	mi := &file_node_v1_node_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientConnection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientConnection) ProtoMessage() {}
+
+func (x *ClientConnection) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientConnection.ProtoReflect.Descriptor instead.
+func (*ClientConnection) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *ClientConnection) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetTls() bool {
+	if x != nil {
+		return x.Tls
+	}
+	return false
+}
+
+func (x *ClientConnection) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetChannels() uint32 {
+	if x != nil {
+		return x.Channels
+	}
+	return 0
+}
+
+func (x *ClientConnection) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetClientName() string {
+	if x != nil {
+		return x.ClientName
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetProduct() string {
+	if x != nil {
+		return x.Product
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *ClientConnection) GetReceived() uint64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *ClientConnection) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+// ListConnectionsRequest asks for all.
+type ListConnectionsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConnectionsRequest) Reset() {
+	*x = ListConnectionsRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConnectionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConnectionsRequest) ProtoMessage() {}
+
+func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
+func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
+}
+
+// ListConnectionsResponse has the oldest first.
+type ListConnectionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connections   []*ClientConnection    `protobuf:"bytes,1,rep,name=connections,proto3" json:"connections,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConnectionsResponse) Reset() {
+	*x = ListConnectionsResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConnectionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConnectionsResponse) ProtoMessage() {}
+
+func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
+func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *ListConnectionsResponse) GetConnections() []*ClientConnection {
+	if x != nil {
+		return x.Connections
+	}
+	return nil
+}
+
+// EndConnectionRequest names a connection by its id.
+type EndConnectionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndConnectionRequest) Reset() {
+	*x = EndConnectionRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndConnectionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndConnectionRequest) ProtoMessage() {}
+
+func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndConnectionRequest.ProtoReflect.Descriptor instead.
+func (*EndConnectionRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *EndConnectionRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *EndConnectionRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// EndConnectionResponse tells whether there was one.
+type EndConnectionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ended         bool                   `protobuf:"varint,1,opt,name=ended,proto3" json:"ended,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndConnectionResponse) Reset() {
+	*x = EndConnectionResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndConnectionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndConnectionResponse) ProtoMessage() {}
+
+func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndConnectionResponse.ProtoReflect.Descriptor instead.
+func (*EndConnectionResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *EndConnectionResponse) GetEnded() bool {
+	if x != nil {
+		return x.Ended
+	}
+	return false
+}
+
 var File_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_node_v1_node_proto_rawDesc = "" +
@@ -5852,7 +6181,32 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\rUsageResponse\x12)\n" +
 	"\x10user_connections\x18\x01 \x01(\x03R\x0fuserConnections\x12#\n" +
 	"\ruser_channels\x18\x02 \x01(\x03R\fuserChannels\x12+\n" +
-	"\x11vhost_connections\x18\x03 \x01(\x03R\x10vhostConnections2\xf1\v\n" +
+	"\x11vhost_connections\x18\x03 \x01(\x03R\x10vhostConnections\"\xda\x02\n" +
+	"\x10ClientConnection\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
+	"\bprotocol\x18\x03 \x01(\tR\bprotocol\x12\x10\n" +
+	"\x03tls\x18\x04 \x01(\bR\x03tls\x12\x12\n" +
+	"\x04user\x18\x05 \x01(\tR\x04user\x12\x14\n" +
+	"\x05vhost\x18\x06 \x01(\tR\x05vhost\x12\x12\n" +
+	"\x04peer\x18\a \x01(\tR\x04peer\x12\x1a\n" +
+	"\bchannels\x18\b \x01(\rR\bchannels\x12\x14\n" +
+	"\x05state\x18\t \x01(\tR\x05state\x12\x1f\n" +
+	"\vclient_name\x18\n" +
+	" \x01(\tR\n" +
+	"clientName\x12\x18\n" +
+	"\aproduct\x18\v \x01(\tR\aproduct\x12\x19\n" +
+	"\bsince_ms\x18\f \x01(\x03R\asinceMs\x12\x1a\n" +
+	"\breceived\x18\r \x01(\x04R\breceived\x12\x12\n" +
+	"\x04sent\x18\x0e \x01(\x04R\x04sent\"\x18\n" +
+	"\x16ListConnectionsRequest\"^\n" +
+	"\x17ListConnectionsResponse\x12C\n" +
+	"\vconnections\x18\x01 \x03(\v2!.quorate.node.v1.ClientConnectionR\vconnections\">\n" +
+	"\x14EndConnectionRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"-\n" +
+	"\x15EndConnectionResponse\x12\x14\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended2\xb7\r\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
@@ -5871,7 +6225,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0fCancelOperation\x12'.quorate.node.v1.CancelOperationRequest\x1a(.quorate.node.v1.CancelOperationResponse\x12X\n" +
 	"\vAwaitEvents\x12#.quorate.node.v1.AwaitEventsRequest\x1a$.quorate.node.v1.AwaitEventsResponse\x12O\n" +
 	"\bTellDisk\x12 .quorate.node.v1.TellDiskRequest\x1a!.quorate.node.v1.TellDiskResponse\x12F\n" +
-	"\x05Usage\x12\x1d.quorate.node.v1.UsageRequest\x1a\x1e.quorate.node.v1.UsageResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
+	"\x05Usage\x12\x1d.quorate.node.v1.UsageRequest\x1a\x1e.quorate.node.v1.UsageResponse\x12d\n" +
+	"\x0fListConnections\x12'.quorate.node.v1.ListConnectionsRequest\x1a(.quorate.node.v1.ListConnectionsResponse\x12^\n" +
+	"\rEndConnection\x12%.quorate.node.v1.EndConnectionRequest\x1a&.quorate.node.v1.EndConnectionResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
 
 var (
 	file_node_v1_node_proto_rawDescOnce sync.Once
@@ -5886,7 +6242,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
@@ -5960,11 +6316,16 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*CancelOperationResponse)(nil),    // 69: quorate.node.v1.CancelOperationResponse
 	(*UsageRequest)(nil),               // 70: quorate.node.v1.UsageRequest
 	(*UsageResponse)(nil),              // 71: quorate.node.v1.UsageResponse
-	nil,                                // 72: quorate.node.v1.BeatHello.IdentityEntry
-	nil,                                // 73: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 74: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 75: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 76: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*ClientConnection)(nil),           // 72: quorate.node.v1.ClientConnection
+	(*ListConnectionsRequest)(nil),     // 73: quorate.node.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),    // 74: quorate.node.v1.ListConnectionsResponse
+	(*EndConnectionRequest)(nil),       // 75: quorate.node.v1.EndConnectionRequest
+	(*EndConnectionResponse)(nil),      // 76: quorate.node.v1.EndConnectionResponse
+	nil,                                // 77: quorate.node.v1.BeatHello.IdentityEntry
+	nil,                                // 78: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 79: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 80: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 81: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -5977,7 +6338,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	27, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
 	28, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
 	5,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
-	72, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
+	77, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
 	11, // 11: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	13, // 12: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	15, // 13: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -6008,15 +6369,15 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	37, // 38: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	34, // 39: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
 	47, // 40: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	73, // 41: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	74, // 42: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	75, // 43: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	78, // 41: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	79, // 42: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	80, // 43: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
 	40, // 44: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	47, // 45: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
 	43, // 46: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
 	57, // 47: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
 	44, // 48: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	76, // 49: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	81, // 49: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
 	1,  // 50: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
 	44, // 51: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
 	51, // 52: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
@@ -6027,45 +6388,50 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	65, // 57: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
 	60, // 58: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
 	60, // 59: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	2,  // 60: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	19, // 61: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	29, // 62: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	31, // 63: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	38, // 64: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	33, // 65: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	41, // 66: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	53, // 67: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	50, // 68: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	48, // 69: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	58, // 70: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	61, // 71: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	66, // 72: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	68, // 73: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	63, // 74: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	45, // 75: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	70, // 76: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	3,  // 77: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	21, // 78: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	30, // 79: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	32, // 80: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	39, // 81: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	36, // 82: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	42, // 83: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	55, // 84: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	52, // 85: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	49, // 86: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	59, // 87: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	62, // 88: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	67, // 89: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	69, // 90: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	64, // 91: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	46, // 92: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	71, // 93: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	77, // [77:94] is the sub-list for method output_type
-	60, // [60:77] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	72, // 60: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
+	2,  // 61: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	19, // 62: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	29, // 63: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	31, // 64: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	38, // 65: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	33, // 66: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	41, // 67: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	53, // 68: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	50, // 69: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	48, // 70: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	58, // 71: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	61, // 72: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	66, // 73: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	68, // 74: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	63, // 75: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	45, // 76: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	70, // 77: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	73, // 78: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	75, // 79: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	3,  // 80: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	21, // 81: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	30, // 82: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	32, // 83: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	39, // 84: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	36, // 85: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	42, // 86: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	55, // 87: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	52, // 88: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	49, // 89: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	59, // 90: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	62, // 91: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	67, // 92: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	69, // 93: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	64, // 94: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	46, // 95: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	71, // 96: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	74, // 97: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	76, // 98: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	80, // [80:99] is the sub-list for method output_type
+	61, // [61:80] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -6102,7 +6468,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   75,
+			NumMessages:   80,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,8 @@ const (
 	Node_AwaitEvents_FullMethodName        = "/quorate.node.v1.Node/AwaitEvents"
 	Node_TellDisk_FullMethodName           = "/quorate.node.v1.Node/TellDisk"
 	Node_Usage_FullMethodName              = "/quorate.node.v1.Node/Usage"
+	Node_ListConnections_FullMethodName    = "/quorate.node.v1.Node/ListConnections"
+	Node_EndConnection_FullMethodName      = "/quorate.node.v1.Node/EndConnection"
 )
 
 // NodeClient is the client API for Node service.
@@ -88,6 +90,10 @@ type NodeClient interface {
 	TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error)
 	// Usage tells how many connections and channels of a user and a vhost this node has.
 	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (*UsageResponse, error)
+	// ListConnections tells which clients are connected to the receiver.
+	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
+	// EndConnection ends a client's connection to the receiver.
+	EndConnection(ctx context.Context, in *EndConnectionRequest, opts ...grpc.CallOption) (*EndConnectionResponse, error)
 }
 
 type nodeClient struct {
@@ -274,6 +280,26 @@ func (c *nodeClient) Usage(ctx context.Context, in *UsageRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *nodeClient) ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListConnectionsResponse)
+	err := c.cc.Invoke(ctx, Node_ListConnections_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) EndConnection(ctx context.Context, in *EndConnectionRequest, opts ...grpc.CallOption) (*EndConnectionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EndConnectionResponse)
+	err := c.cc.Invoke(ctx, Node_EndConnection_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -321,6 +347,10 @@ type NodeServer interface {
 	TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error)
 	// Usage tells how many connections and channels of a user and a vhost this node has.
 	Usage(context.Context, *UsageRequest) (*UsageResponse, error)
+	// ListConnections tells which clients are connected to the receiver.
+	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
+	// EndConnection ends a client's connection to the receiver.
+	EndConnection(context.Context, *EndConnectionRequest) (*EndConnectionResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -381,6 +411,12 @@ func (UnimplementedNodeServer) TellDisk(context.Context, *TellDiskRequest) (*Tel
 }
 func (UnimplementedNodeServer) Usage(context.Context, *UsageRequest) (*UsageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Usage not implemented")
+}
+func (UnimplementedNodeServer) ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListConnections not implemented")
+}
+func (UnimplementedNodeServer) EndConnection(context.Context, *EndConnectionRequest) (*EndConnectionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EndConnection not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -687,6 +723,42 @@ func _Node_Usage_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_ListConnections_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListConnectionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).ListConnections(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_ListConnections_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).ListConnections(ctx, req.(*ListConnectionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_EndConnection_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EndConnectionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).EndConnection(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_EndConnection_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).EndConnection(ctx, req.(*EndConnectionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -753,6 +825,14 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Usage",
 			Handler:    _Node_Usage_Handler,
+		},
+		{
+			MethodName: "ListConnections",
+			Handler:    _Node_ListConnections_Handler,
+		},
+		{
+			MethodName: "EndConnection",
+			Handler:    _Node_EndConnection_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

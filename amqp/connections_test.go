@@ -1,0 +1,76 @@
+package amqp_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// Operators see connections to all nodes from any of them, and end one by id or name: its
+// client is told the reason with 320.
+func TestOperatorsAndConnections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	c := testcluster.Start(t, 3)
+	stranger, first, second := dial(t, c.AMQP(0)), connect(t, c.AMQP(0)), connect(t, c.AMQP(1))
+	stranger.start()
+	second.send(2, &wire.ChannelOpen{})
+	want[*wire.ChannelOpenOK](second)
+	list := func(vhost, user string) []broker.ConnectionInfo {
+		t.Helper()
+		found, silent, err := c.Broker(2).ClientConnections(all(t), vhost, user)
+		if err != nil || len(silent) > 0 {
+			t.Fatal(silent, err)
+		}
+		return found
+	}
+	found := list("/", "guest")
+	if len(found) != 2 || len(list("", "")) != 2 || len(list("nix", "")) != 0 || len(list("", "nobody")) != 0 {
+		t.Fatalf("%+v", found)
+	}
+	for i, p := range []*peer{first, second} {
+		x := found[i]
+		if string(x.Node) != c.Name(i) || x.Name != p.name() || x.Peer != p.nc.LocalAddr().String() || x.Protocol != "AMQP 0-9-1" || x.TLS ||
+			x.User != "guest" || x.VHost != "/" || x.Channels != i+1 || x.State != broker.ConnectionRunning || x.SinceMs == 0 ||
+			x.Received == 0 || x.Sent == 0 || !strings.HasPrefix(x.ID, c.Name(i)+"/") {
+			t.Errorf("%+v", x)
+		}
+	}
+	if err := c.Broker(2).EndConnection(all(t), found[0].ID, "it is time"); err != nil {
+		t.Fatal(err)
+	}
+	if text := first.closed(wire.ConnectionForced, 0); text != "CONNECTION_FORCED - it is time" {
+		t.Error(text)
+	}
+	if err := c.Broker(1).EndConnection(all(t), second.name(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if text := second.closed(wire.ConnectionForced, 0); text != "CONNECTION_FORCED - closed by an operator" {
+		t.Error(text)
+	}
+	end := func(class broker.Class) {
+		t.Helper()
+		err := c.Broker(2).EndConnection(all(t), found[1].ID, "")
+		if e, ok := errors.AsType[*broker.Error](err); !ok || e.Class != class {
+			t.Errorf("%v, want %s", err, class)
+		}
+	}
+	testcluster.Poll(t, "they are gone", func() error {
+		if left := list("", ""); len(left) > 0 {
+			return errorOf(left)
+		}
+		return nil
+	})
+	end(broker.NotFound)
+	c.Kill(1)
+	if _, silent, err := c.Broker(2).ClientConnections(all(t), "", ""); err != nil || !slices.Equal(silent, []string{c.Name(1)}) {
+		t.Errorf("silent %q, %v", silent, err)
+	}
+	end(broker.Unavailable)
+}

@@ -1,0 +1,181 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/cluster"
+)
+
+// ConnectionInfo is what operators are told of a client's connection.
+type ConnectionInfo = cluster.ClientConnection
+
+// The states of a connection.
+const (
+	ConnectionRunning = "running"
+	ConnectionBlocked = "blocked" // its publishes are held back
+)
+
+// defaultCloseReason is what clients are told that nobody gives a reason.
+const defaultCloseReason = "closed by an operator"
+
+// shown is how operators see a connection, and end it.
+type shown struct {
+	number uint64
+	since  time.Time
+	look   func() ConnectionInfo
+	end    func(reason string)
+}
+
+// Show has operators see the connection, and end it. look tells what it is now; user and vhost
+// that it leaves out are those that count the connection. Both functions may be called from any
+// goroutine and must not block.
+func (c *Connection) Show(look func() ConnectionInfo, end func(reason string)) {
+	s := c.b.connections
+	s.mu.Lock()
+	s.shown++
+	n := s.shown
+	s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shown = &shown{number: n, since: time.Now(), look: look, end: end}
+}
+
+// info returns what operators are told; false if they are not.
+func (c *Connection) info(prefix string) (x ConnectionInfo, end func(string), ok bool) {
+	c.mu.Lock()
+	s, counts := c.shown, slices.Collect(maps.Keys(c.counts))
+	c.mu.Unlock()
+	if s == nil {
+		return x, nil, false
+	}
+	x = s.look()
+	x.ID, x.SinceMs = prefix+strconv.FormatUint(s.number, 10), s.since.UnixMilli()
+	if x.User == "" {
+		x.User = namesOf(counts, userConnections)
+	}
+	if x.VHost == "" {
+		x.VHost = namesOf(counts, vhostConnections)
+	}
+	return x, s.end, true
+}
+
+func namesOf(counts []countOf, kind countKind) string {
+	var names []string
+	for _, k := range counts {
+		if k.kind == kind {
+			names = append(names, k.name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",")
+}
+
+// ownConnections is cluster.Connections.
+type ownConnections struct{ b *Broker }
+
+// OwnConnections are those of this node's clients; for cluster.Config.Connections.
+func (b *Broker) OwnConnections() cluster.Connections { return ownConnections{b} }
+
+func (o ownConnections) each(do func(x ConnectionInfo, end func(string))) {
+	cl := o.b.cluster.Load()
+	if cl == nil {
+		return
+	}
+	node, epoch := cl.Self()
+	prefix := string(node) + "/" + strconv.FormatUint(uint64(epoch), 10) + "/"
+	s := o.b.connections
+	s.mu.Lock()
+	live := make([]*Connection, 0, len(s.live))
+	for _, c := range s.live {
+		live = append(live, c)
+	}
+	s.mu.Unlock()
+	for _, c := range live {
+		if x, end, ok := c.info(prefix); ok {
+			do(x, end)
+		}
+	}
+}
+
+// List implements cluster.Connections.
+func (o ownConnections) List() []ConnectionInfo {
+	var all []ConnectionInfo
+	o.each(func(x ConnectionInfo, _ func(string)) { all = append(all, x) })
+	slices.SortFunc(all, func(a, b ConnectionInfo) int {
+		return cmp.Or(cmp.Compare(a.SinceMs, b.SinceMs), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
+// End implements cluster.Connections.
+func (o ownConnections) End(id, reason string) bool {
+	found := false
+	o.each(func(x ConnectionInfo, end func(string)) {
+		if x.ID == id {
+			found = true
+			end(reason)
+		}
+	})
+	return found
+}
+
+// ClientConnections returns the connections to all nodes, by node and age, and the nodes that
+// did not answer. What vhost and user leave out is not among them; "" leaves out nothing.
+func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
+	cl, err := b.attachedCluster()
+	if err != nil {
+		return nil, nil, err
+	}
+	all, nodes, err := cl.ClientConnections(ctx)
+	if err != nil {
+		return nil, nil, translate(err, Error{Kind: "connections"})
+	}
+	for _, n := range nodes {
+		silent = append(silent, string(n))
+	}
+	has := func(names, name string) bool { return name == "" || slices.Contains(strings.Split(names, ","), name) }
+	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return !has(x.VHost, vhost) || !has(x.User, user) })
+	return all, silent, nil
+}
+
+// EndConnection ends a connection to any node, which is named by its id or its name, with a
+// reason that its client is told where the protocol can.
+func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
+	cl, err := b.attachedCluster()
+	if err != nil {
+		return err
+	}
+	about := Error{Kind: "connection", Name: name}
+	all, silent, err := b.ClientConnections(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return x.ID != name && x.Name != name })
+	switch {
+	case len(all) > 1:
+		about.Class, about.Reason = PreconditionFailed, strconv.Itoa(len(all))+" connections have this name; name the id of one"
+		return &about
+	case len(all) == 0 && len(silent) > 0:
+		about.Class, about.Reason = Unavailable, "is not to be found, but "+strings.Join(silent, ", ")+" did not answer; try again"
+		return &about
+	case len(all) == 0:
+		about.Class, about.Reason = NotFound, "does not exist"
+		return &about
+	}
+	found, err := cl.EndConnection(ctx, all[0].Node, all[0].ID, cmp.Or(reason, defaultCloseReason))
+	if err != nil {
+		return translate(err, about)
+	}
+	if !found { // it went meanwhile
+		about.Class, about.Reason = NotFound, "does not exist any more"
+		return &about
+	}
+	b.log.Info("a connection is closed for an operator", "connection", name, "reason", reason)
+	return nil
+}

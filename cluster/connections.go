@@ -1,0 +1,117 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// ClientConnection is what is known of a client's connection to a node.
+type ClientConnection struct {
+	Node           id.NodeID
+	ID             string // node/epoch/number
+	Name           string // both ends' addresses
+	Protocol       string
+	TLS            bool
+	User, VHost    string
+	Peer           string // the client's address
+	Channels       int
+	State          string
+	ClientName     string // that the client gave it
+	Product        string // of the client, with its version
+	SinceMs        int64  // Unix time
+	Received, Sent uint64 // bytes
+}
+
+// Connections are the connections of this node's clients. Its methods may be called
+// concurrently.
+type Connections interface {
+	// List returns those that have logged in, the oldest first.
+	List() []ClientConnection
+	// End ends one with a reason, and tells whether there was one of the id.
+	End(id, reason string) bool
+}
+
+// ListConnections answers for this node.
+func (s calls) ListConnections(context.Context, *nodev1.ListConnectionsRequest) (*nodev1.ListConnectionsResponse, error) {
+	out := &nodev1.ListConnectionsResponse{}
+	for _, x := range s.c.ownConnections() {
+		out.Connections = append(out.Connections, &nodev1.ClientConnection{
+			Id: x.ID, Name: x.Name, Protocol: x.Protocol, Tls: x.TLS, User: x.User, Vhost: x.VHost, Peer: x.Peer,
+			Channels: uint32(x.Channels), State: x.State, ClientName: x.ClientName, Product: x.Product, SinceMs: x.SinceMs, //nolint:gosec // a few thousand
+			Received: x.Received, Sent: x.Sent,
+		})
+	}
+	return out, nil
+}
+
+// EndConnection ends a connection to this node.
+func (s calls) EndConnection(_ context.Context, r *nodev1.EndConnectionRequest) (*nodev1.EndConnectionResponse, error) {
+	return &nodev1.EndConnectionResponse{Ended: s.c.endOwnConnection(r.GetId(), r.GetReason())}, nil
+}
+
+func (c *Cluster) ownConnections() []ClientConnection {
+	if c.cfg.Connections == nil {
+		return nil
+	}
+	return c.cfg.Connections.List()
+}
+
+func (c *Cluster) endOwnConnection(id, reason string) bool {
+	return c.cfg.Connections != nil && c.cfg.Connections.End(id, reason)
+}
+
+// ClientConnections returns the connections to all nodes, by node and age, and the nodes that
+// did not answer within 2 s.
+func (c *Cluster) ClientConnections(ctx context.Context) (all []ClientConnection, silent []id.NodeID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	byNode := map[id.NodeID][]ClientConnection{c.cfg.Node: c.ownConnections()}
+	err = c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
+		r, err := peer.ListConnections(ctx, &nodev1.ListConnectionsRequest{})
+		if err != nil {
+			return nil, err
+		}
+		return func() error {
+			for _, x := range r.GetConnections() {
+				byNode[n] = append(byNode[n], ClientConnection{
+					ID: x.GetId(), Name: x.GetName(), Protocol: x.GetProtocol(), TLS: x.GetTls(), User: x.GetUser(), VHost: x.GetVhost(),
+					Peer: x.GetPeer(), Channels: int(x.GetChannels()), State: x.GetState(), ClientName: x.GetClientName(),
+					Product: x.GetProduct(), SinceMs: x.GetSinceMs(), Received: x.GetReceived(), Sent: x.GetSent(),
+				})
+			}
+			return nil
+		}, nil
+	}, func(n id.NodeID) { silent = append(silent, n) })
+	for _, n := range slices.Sorted(maps.Keys(byNode)) {
+		for i := range byNode[n] {
+			byNode[n][i].Node = n
+		}
+		all = append(all, byNode[n]...)
+	}
+	slices.Sort(silent)
+	return all, silent, err
+}
+
+// EndConnection ends a connection to a node, and tells whether there was one of the id. Errors:
+// ErrUnavailable, or that of ctx.
+func (c *Cluster) EndConnection(ctx context.Context, n id.NodeID, id, reason string) (bool, error) {
+	if n == c.cfg.Node {
+		return c.endOwnConnection(id, reason), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	peer, err := c.mux.Client(n)
+	if err != nil {
+		return false, fmt.Errorf("node %s: %w: %w", n, ErrUnavailable, err)
+	}
+	r, err := peer.EndConnection(ctx, &nodev1.EndConnectionRequest{Id: id, Reason: reason})
+	if err != nil {
+		return false, fmt.Errorf("node %s: %w: %w", n, ErrUnavailable, err)
+	}
+	return r.GetEnded(), nil
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+func newConnection(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "connection", Aliases: []string{"connections"}, Short: "List and close clients' connections"}
+	cmd.AddCommand(newConnectionList(s), newConnectionClose(s))
+	return cmd
+}
+
+func newConnectionList(s *session) *cobra.Command {
+	r := &brokerv1.ListConnectionsRequest{}
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List the connections of clients to all nodes", Args: exactArgs(),
+		Long: "List the connections of clients to all nodes, those of AMQP once they have logged in.\n" +
+			"Over gRPC each call logs in: users and vhosts are those that calls have had so far.",
+		Example: "  quoratectl connection list --of guest --in orders",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				out, err := c.Connections(ctx, r)
+				if err != nil {
+					return err
+				}
+				rows, messages := make([][]string, 0, len(out.GetConnections())), make([]proto.Message, 0, len(out.GetConnections()))
+				for _, x := range out.GetConnections() {
+					rows, messages = append(rows, connectionRow(x)), append(messages, x)
+				}
+				for _, n := range out.GetSilent() {
+					printf(cmd.ErrOrStderr(), "%s does not answer: its connections are not here\n", n)
+				}
+				return s.printRows(cmd.OutOrStdout(),
+					[]string{"id", "name", "protocol", "user", "vhost", "channels", "state", "client", "since", "received", "sent"}, rows, messages)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&r.User, "of", "", "only those of this user")
+	cmd.Flags().StringVar(&r.Vhost, "in", "", "only those to this vhost")
+	return cmd
+}
+
+func connectionRow(x *brokerv1.Connection) []string {
+	protocol, name := x.GetProtocol(), x.GetClientName()
+	if x.GetTls() {
+		protocol += "/TLS"
+	}
+	if name == "" {
+		name = x.GetProduct()
+	}
+	return []string{
+		x.GetId(), x.GetName(), protocol, x.GetUser(), x.GetVhost(), fmt.Sprint(x.GetChannels()), x.GetState(), name,
+		time.UnixMilli(x.GetConnectedAtMs()).UTC().Format(time.RFC3339), fmt.Sprint(x.GetReceivedBytes()), fmt.Sprint(x.GetSentBytes()),
+	}
+}
+
+func newConnectionClose(s *session) *cobra.Command {
+	reason := ""
+	cmd := &cobra.Command{
+		Use: "close ID|NAME", Short: "Close a connection; an AMQP client is told the reason", Args: exactArgs("ID|NAME"),
+		Example: "  quoratectl connection close node-1/3/17 --reason 'the node is being replaced'",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error { return c.CloseConnection(ctx, args[0], reason) })
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "what the client is told, with code 320; default: closed by an operator")
+	return cmd
+}

@@ -1,0 +1,39 @@
+package grpcapi
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+type connectionsServer struct {
+	brokerv1.UnimplementedConnectionsServer
+	b *broker.Broker
+}
+
+// ListConnections lists clients' connections to all nodes.
+func (s *connectionsServer) ListConnections(ctx context.Context, req *brokerv1.ListConnectionsRequest) (*brokerv1.ListConnectionsResponse, error) {
+	all, silent, err := s.b.ClientConnections(ctx, req.GetVhost(), req.GetUser())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListConnectionsResponse{Connections: make([]*brokerv1.Connection, len(all)), Silent: silent}
+	for i := range all {
+		x := &all[i]
+		out.Connections[i] = &brokerv1.Connection{
+			Id: x.ID, Node: string(x.Node), Name: x.Name, Protocol: x.Protocol, Tls: x.TLS, User: valid(x.User), Vhost: valid(x.VHost),
+			PeerAddress: x.Peer, Channels: uint32(x.Channels), State: x.State, ClientName: valid(x.ClientName), //nolint:gosec // at most 65,535
+			Product: valid(x.Product), ConnectedAtMs: x.SinceMs, ReceivedBytes: x.Received, SentBytes: x.Sent,
+		}
+	}
+	return out, nil
+}
+
+// CloseConnection ends a connection.
+func (s *connectionsServer) CloseConnection(ctx context.Context, req *brokerv1.CloseConnectionRequest) (*brokerv1.CloseConnectionResponse, error) {
+	if err := s.b.EndConnection(ctx, req.GetConnection(), req.GetReason()); err != nil {
+		return nil, err
+	}
+	return &brokerv1.CloseConnectionResponse{}, nil
+}
