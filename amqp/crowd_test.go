@@ -1,9 +1,7 @@
 package amqp_test
 
 import (
-	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,75 +11,6 @@ import (
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
-
-// memory is what the process has of heap and stacks in use.
-func memory() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // far below
-}
-
-// Connections that never log in cost little, give way to those who do, and end by themselves.
-func TestStrangers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a cluster")
-	}
-	n := 300
-	if v := os.Getenv("QUORATE_STRANGERS"); v != "" { // 9,000 at most where a process has 20,000 files
-		var err error
-		if n, err = strconv.Atoi(v); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c := testcluster.Start(t, 1)
-	s, address := serve(t, c, amqp.Config{MaxStrangers: n, HandshakeTimeout: time.Minute, MaxConnections: 2 * n})
-	before, goroutines := memory(), runtime.NumGoroutine()
-	all := make([]*peer, n)
-	for i := range all {
-		all[i] = dial(t, address)
-		if i > 0 {
-			continue
-		}
-		testcluster.Poll(t, "the first one is there", func() error { // the others come in any order
-			if x := s.Stats(); x.Connections != 1 {
-				return errorOf(x)
-			}
-			return nil
-		})
-	}
-	testcluster.Poll(t, "all are there", func() error {
-		if x := s.Stats(); x.Connections != int64(n) {
-			return errorOf(x)
-		}
-		return nil
-	})
-	each := (memory() - before) / int64(n)
-	t.Logf("%d bytes for a connection that sends nothing, both ends", each)
-	if most := int64(64 << 10); each > most {
-		t.Errorf("%d bytes for each connection that sends nothing, want at most %d", each, most)
-	}
-	// The oldest gives way to who logs in, and only that one.
-	good := connect(t, address)
-	all[0].ended()
-	testcluster.Poll(t, "one gave way", func() error {
-		if x := s.Stats(); x.CrowdedOut != 1 || x.Connections != int64(n) {
-			return errorOf(x)
-		}
-		return nil
-	})
-	good.send(1, &wire.BasicQos{})
-	want[*wire.BasicQosOK](good)
-	for _, p := range append(all, good) {
-		_ = p.nc.Close()
-	}
-	testcluster.Poll(t, "no goroutine is left", func() error {
-		if now := runtime.NumGoroutine(); now > goroutines {
-			return errorOf(now - goroutines)
-		}
-		return nil
-	})
-}
 
 // Who says nothing is closed after the time to log in, or when no heartbeat comes.
 func TestHalfOpen(t *testing.T) {

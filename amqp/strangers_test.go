@@ -1,0 +1,284 @@
+package amqp_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/amqp"
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/message"
+)
+
+// manyStrangers is how many connections TestStrangers makes, unless the environment says so.
+const manyStrangers = 10_000
+
+// strangersEnv tells the process that connects where to, how often, and for whom it waits.
+const strangersEnv = "QUORATE_STRANGERS_OF"
+
+// memory is what the process has of heap and stacks in use.
+func memory() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // far below
+}
+
+// howMany returns how many strangers there shall be: each is a file of this process.
+func howMany(t *testing.T) int {
+	t.Helper()
+	n := manyStrangers
+	if v := os.Getenv("QUORATE_STRANGERS"); v != "" {
+		var err error
+		if n, err = strconv.Atoi(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const others = 500 // of the cluster
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		t.Fatal(err)
+	}
+	if most := int(min(files.Max, 1<<30)) - others; n > most { //nolint:gosec // bounded
+		t.Logf("%d strangers rather than %d: a process may have %d files", most, n, files.Max)
+		n = most
+	}
+	return n
+}
+
+// strangers is a second process that connects and says nothing, for its files are its own.
+type strangers struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	said *bufio.Scanner
+}
+
+func callStrangers(t *testing.T, n int, address string) *strangers {
+	t.Helper()
+	s := &strangers{t: t, cmd: exec.CommandContext(t.Context(), os.Args[0])}
+	s.cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", strangersEnv, n, address))
+	s.cmd.Stderr = os.Stderr
+	out, err := s.cmd.StdoutPipe()
+	if err == nil {
+		s.in, err = s.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.said = bufio.NewScanner(out)
+	return s
+}
+
+// hear waits until the other process says so.
+func (s *strangers) hear(what string) {
+	s.t.Helper()
+	for s.said.Scan() {
+		if s.said.Text() == what {
+			return
+		}
+		if !strings.HasPrefix(s.said.Text(), "strangers: ") {
+			s.t.Fatalf("the process of strangers: %s", s.said.Text())
+		}
+	}
+	s.t.Fatalf("the process of strangers ended and did not say %q", what)
+}
+
+// leave has all connections closed, and waits until the process has ended.
+func (s *strangers) leave() {
+	s.t.Helper()
+	if err := s.in.Close(); err != nil {
+		s.t.Error(err)
+	}
+	for s.said.Scan() { // to its end
+	}
+	if err := s.cmd.Wait(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// What the other process says.
+const (
+	firstThere = "strangers: the first is there"
+	allThere   = "strangers: all are there"
+	firstEnded = "strangers: the first has ended"
+	allEnded   = "strangers: all have ended"
+)
+
+// TestMain runs the process of strangers, where this is one, or the tests.
+func TestMain(m *testing.M) {
+	asked := os.Getenv(strangersEnv)
+	if asked == "" {
+		os.Exit(m.Run())
+	}
+	if err := beStrangers(asked); err != nil {
+		say(err.Error())
+		os.Exit(1)
+	}
+}
+
+func say(what string) { _, _ = fmt.Fprintln(os.Stdout, what) }
+
+// beStrangers connects, says when the first connection is there and waits for a word, then
+// makes the others, and says when these are there, when the first has ended, and when all
+// have. It ends with its input.
+func beStrangers(asked string) error {
+	count, address, _ := strings.Cut(asked, " ")
+	n, err := strconv.Atoi(count)
+	if err != nil {
+		return err
+	}
+	all := make([]net.Conn, n)
+	for i := range all {
+		if all[i], err = dialPatiently(context.Background(), address); err != nil {
+			return err
+		}
+		if i == 0 { // the others come in any order
+			say(firstThere)
+			if _, err := io.ReadFull(os.Stdin, make([]byte, 1)); err != nil {
+				return err
+			}
+		}
+	}
+	say(allThere)
+	var ended sync.WaitGroup
+	for i, nc := range all {
+		ended.Go(func() {
+			_, _ = nc.Read(make([]byte, 1))
+			if i == 0 {
+				say(firstEnded)
+			}
+		})
+	}
+	go func() {
+		ended.Wait()
+		say(allEnded)
+	}()
+	_, err = io.Copy(io.Discard, os.Stdin)
+	for _, nc := range all {
+		_ = nc.Close()
+	}
+	return err
+}
+
+// dialPatiently connects, again where too many come at once for the kernel.
+func dialPatiently(ctx context.Context, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		nc, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err == nil || ctx.Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) {
+			return nc, err
+		}
+	}
+}
+
+// Connections that never log in cost little, give way to those who do, and end by themselves.
+// Others get on meanwhile.
+func TestStrangers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	n := howMany(t)
+	c := testcluster.Start(t, 1)
+	t.Run("crowd", func(t *testing.T) { crowd(t, c, n) })
+	t.Run("time", func(t *testing.T) { outOfTime(t, c, n) })
+}
+
+func awaitConnections(t *testing.T, s *amqp.Server, n int) {
+	t.Helper()
+	testcluster.Poll(t, fmt.Sprintf("%d connections", n), func() error {
+		if x := s.Stats(); x.Connections != int64(n) {
+			return errorOf(x)
+		}
+		return nil
+	})
+}
+
+// crowd fills a server up to its bound.
+func crowd(t *testing.T, c *testcluster.Cluster, n int) {
+	s, address := serve(t, c, amqp.Config{MaxStrangers: n, HandshakeTimeout: time.Hour, MaxConnections: 2 * n})
+	work(t, address) // whatever begins with the first client is there
+	awaitConnections(t, s, 0)
+	before, goroutines := memory(), runtime.NumGoroutine()
+	began := time.Now()
+	they := callStrangers(t, n, address)
+	they.hear(firstThere)
+	awaitConnections(t, s, 1)
+	if _, err := they.in.Write([]byte{0}); err != nil {
+		t.Fatal(err)
+	}
+	they.hear(allThere)
+	awaitConnections(t, s, n)
+	each := (memory() - before) / int64(n)
+	t.Logf("%d strangers in %v, %d bytes for each", n, time.Since(began).Round(time.Millisecond), each)
+	if most := int64(20 << 10); each > most {
+		t.Errorf("%d bytes for each connection that sends nothing, want at most %d", each, most)
+	}
+	// The oldest gives way to who logs in, and only that one.
+	work(t, address)
+	they.hear(firstEnded)
+	awaitConnections(t, s, n-1)
+	if x := s.Stats(); x.CrowdedOut != 1 {
+		t.Errorf("%+v", x)
+	}
+	they.leave()
+	awaitConnections(t, s, 0)
+	testcluster.Poll(t, "no goroutine is left", func() error {
+		if now := runtime.NumGoroutine(); now > goroutines {
+			return errorOf(now - goroutines)
+		}
+		return nil
+	})
+}
+
+// work is what a client does that behaves well.
+func work(t *testing.T, address string) {
+	t.Helper()
+	p := connect(t, address)
+	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](p)
+	p.publish("", "q", false, message.Message{Body: []byte("x")})
+	p.send(1, &wire.BasicConsume{Queue: "q", NoAck: true})
+	want[*wire.BasicConsumeOK](p)
+	want[*wire.BasicDeliver](p)
+	if _, body := p.content(); string(body) != "x" {
+		t.Errorf("%q", body)
+	}
+	p.send(0, &wire.ConnectionClose{ReplyCode: 200})
+	want[*wire.ConnectionCloseOK](p)
+	p.ended()
+	_ = p.nc.Close()
+}
+
+// outOfTime has all strangers ended by the time to log in.
+func outOfTime(t *testing.T, c *testcluster.Cluster, n int) {
+	s, address := serve(t, c, amqp.Config{MaxStrangers: n, HandshakeTimeout: time.Second, MaxConnections: 2 * n})
+	they := callStrangers(t, n, address)
+	they.hear(firstThere)
+	if _, err := they.in.Write([]byte{0}); err != nil {
+		t.Fatal(err)
+	}
+	they.hear(allEnded)
+	they.leave()
+	awaitConnections(t, s, 0)
+	if x := s.Stats(); x.Refused != uint64(n) || x.CrowdedOut != 0 { //nolint:gosec // positive
+		t.Errorf("%+v, want %d refused", x, n)
+	}
+}
