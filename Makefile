@@ -42,10 +42,10 @@ quickstart: build ## three processes on loopback show the whole idea
 	$(BIN)/node quickstart $(ARGS)
 
 # What .ci/run runs one by one, to run again what failed.
-TESTS := test-main test-plain test-k8s test-bench conformance-short cases
+TESTS := test-main test-plain test-k8s test-bench conformance-short cases cases-amqp
 
 .PHONY: test
-test: vet $(TESTS) ## everything: all tests of all modules, then the numbered cases
+test: vet $(TESTS) ## everything: all tests of all modules, then the numbered cases over gRPC and AMQP
 
 .PHONY: test-targets
 test-targets: ## the targets that make test runs after vet
