@@ -77,3 +77,8 @@ func wording(e *broker.Error) string {
 	text := e.Error()
 	return strings.TrimPrefix(text, string(e.Class)+": ")
 }
+
+func (f *fault) hardened() *fault {
+	f.hard = true
+	return f
+}

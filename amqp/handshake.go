@@ -325,3 +325,19 @@ func (c *conn) enter(vhost string) error {
 	c.vhost = vhost
 	return nil
 }
+
+// updateSecret takes a new password or token of the user.
+func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
+	if user := c.user(); user != "" {
+		who, err := c.s.b.Login(c.ctx, user, m.NewSecret, addressOf(c.nc))
+		if err != nil {
+			return faultOf(err, m.ID()).hardened()
+		}
+		c.ctx = broker.WithIdentity(c.ctx, who)
+		if c.sender, err = c.s.b.NewSender(c.ctx); err != nil {
+			return faultOf(err, m.ID()).hardened()
+		}
+	}
+	c.send(0, &wire.ConnectionUpdateSecretOK{})
+	return nil
+}

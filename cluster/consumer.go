@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
@@ -356,70 +355,6 @@ func (c *Consumer) patient() bool {
 // unsent tells whether there are decisions that wait for earlier ones to be answered.
 func (c *Consumer) unsent() bool { return !c.lost && c.book.Unanswered() > c.inFlight }
 
-// takeDeliveries hands what is new to the clients, in batches of one consumer.
-func (q *Queue) takeDeliveries(ds []heldDelivery, t *turn) {
-	for i := 0; i < len(ds); {
-		c := q.consumers[ds[i].Consumer.Session]
-		j := i + 1
-		for j < len(ds) && ds[j].Consumer == ds[i].Consumer {
-			j++
-		}
-		if c != nil && c.key == ds[i].Consumer && !c.ended {
-			c.takeDeliveries(ds[i:j], t)
-		}
-		i = j
-	}
-}
-
-func (c *Consumer) takeDeliveries(ds []heldDelivery, t *turn) {
-	if !c.open {
-		c.takeEarly(ds)
-		return
-	}
-	fresh := make([]Delivery, 0, len(ds))
-	for i := range ds {
-		if !c.fits(&ds[i]) {
-			continue
-		}
-		if c.book.Deliver(ds[i].Delivery, c.cfg.AutoAck) == session.New {
-			fresh = append(fresh, c.delivery(&ds[i]))
-		}
-	}
-	c.handLocked(fresh, t)
-}
-
-func (c *Consumer) handLocked(fresh []Delivery, t *turn) {
-	if len(fresh) > 0 {
-		t.calls = append(t.calls, func() { c.cfg.Deliver(fresh) })
-	}
-}
-
-// takeHeld takes the answer to a resume; cut tells that there is more than was asked for.
-func (c *Consumer) takeHeld(held []heldDelivery, last quorumq.MsgID, cut bool, t *turn) {
-	c.resuming = false
-	if c.ended || !c.open {
-		return
-	}
-	held, last, cut = c.fitting(held, last, cut)
-	ds := make([]quorumq.Delivery, len(held))
-	for i := range held {
-		ds[i] = held[i].Delivery
-	}
-	at := 0
-	var fresh []Delivery
-	c.book.Resumed(ds, last, func(d quorumq.Delivery) {
-		for held[at].MsgID != d.MsgID {
-			at++
-		}
-		fresh = append(fresh, c.delivery(&held[at]))
-	})
-	c.handLocked(fresh, t)
-	owed := c.space.short
-	if c.resumed(cut); owed && !c.space.short && len(fresh) == 0 {
-		t.calls = append(t.calls, func() { c.cfg.Deliver(nil) })
-	}
-}
-
 // takeOutcome takes the answer to a decision.
 func (c *Consumer) takeOutcome(number uint64, r quorumq.Reply, t *turn) {
 	c.book.Answer(number, r)
@@ -457,43 +392,6 @@ func (c *Consumer) lose(err error, t *turn) {
 	})
 }
 
-func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
-	switch n.Kind {
-	case quorumq.NoticeLeader:
-		// The leader told so itself, or its member here did: led and the answers of the
-		// old leader have begun a new attempt. What it handed out meanwhile is asked for.
-		for _, c := range q.consumers {
-			if c.key.SessionKey == n.Consumer.SessionKey && c.open {
-				c.askAgain()
-				c.book.Rewind()
-			}
-		}
-	case quorumq.NoticeCancelled:
-		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
-			c.lose(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, ErrConsumerGone), t)
-		}
-	case quorumq.NoticeRevoked:
-		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
-			c.revoked(n.Messages, t)
-		}
-	case quorumq.NoticeActive, quorumq.NoticeWaiting:
-		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer && !c.ended && c.cfg.Active != nil {
-			active := n.Kind == quorumq.NoticeActive
-			t.calls = append(t.calls, func() { c.cfg.Active(active) })
-		}
-	}
-}
-
-// revoked tells the client what it had for too long. It may still decide about it, which the
-// queue wants to hear before it delivers more.
-func (c *Consumer) revoked(r quorumq.MsgIDRange, t *turn) {
-	if !c.open || c.ended || r.First <= c.base || c.cfg.Revoked == nil {
-		return
-	}
-	r.First, r.Last = r.First-c.base, r.Last-c.base
-	t.calls = append(t.calls, func() { c.cfg.Revoked(r) })
-}
-
 // end tells the client that the consumer is gone, unless it closed it itself.
 func (c *Consumer) end(err error, t *turn) {
 	c.finishFlushes(err)
@@ -512,42 +410,4 @@ func (c *Consumer) finishFlushes(err error) {
 		f.done <- err
 	}
 	c.flushes = nil
-}
-
-// getSession is the session under which this node's clients Get from a queue. After an
-// unknown outcome it is replaced: what an unheard answer assigned returns with the old one.
-type getSession struct {
-	key    quorumq.SessionKey
-	leases []lease // ascending by end
-}
-
-type lease struct {
-	consumer quorumq.ConsumerKey
-	msg      quorumq.MsgID
-	end      time.Time
-}
-
-// next returns the time until the first lease ends, 0 if there is none.
-func (s *getSession) next(now time.Time) time.Duration {
-	if len(s.leases) == 0 {
-		return 0
-	}
-	return max(s.leases[0].end.Sub(now), time.Millisecond)
-}
-
-// expire returns the messages whose lease is over; those settled meanwhile are unknown to
-// the queue, which ignores them.
-func (s *getSession) expire(q *Queue, now time.Time) {
-	n := 0
-	for n < len(s.leases) && !now.Before(s.leases[n].end) {
-		l := s.leases[n]
-		q.ops.add([]*op{{
-			header: quorumq.AppendCommand(nil, &quorumq.Return{
-				Consumer: l.consumer, Ranges: []quorumq.MsgIDRange{{First: l.msg, Last: l.msg}},
-			}),
-			done: func(opAnswer) {},
-		}})
-		n++
-	}
-	s.leases = s.leases[n:]
 }

@@ -175,3 +175,41 @@ func (c *Cluster) Transact(ctx context.Context, t ConsumerToken, held []quorumq.
 		return fmt.Errorf("queue %s: the queue refused the request (code %d)", t.Queue, r.Code)
 	}
 }
+
+// getSession is the session under which this node's clients Get from a queue. After an
+// unknown outcome it is replaced: what an unheard answer assigned returns with the old one.
+type getSession struct {
+	key    quorumq.SessionKey
+	leases []lease // ascending by end
+}
+
+type lease struct {
+	consumer quorumq.ConsumerKey
+	msg      quorumq.MsgID
+	end      time.Time
+}
+
+// next returns the time until the first lease ends, 0 if there is none.
+func (s *getSession) next(now time.Time) time.Duration {
+	if len(s.leases) == 0 {
+		return 0
+	}
+	return max(s.leases[0].end.Sub(now), time.Millisecond)
+}
+
+// expire returns the messages whose lease is over; those settled meanwhile are unknown to
+// the queue, which ignores them.
+func (s *getSession) expire(q *Queue, now time.Time) {
+	n := 0
+	for n < len(s.leases) && !now.Before(s.leases[n].end) {
+		l := s.leases[n]
+		q.ops.add([]*op{{
+			header: quorumq.AppendCommand(nil, &quorumq.Return{
+				Consumer: l.consumer, Ranges: []quorumq.MsgIDRange{{First: l.msg, Last: l.msg}},
+			}),
+			done: func(opAnswer) {},
+		}})
+		n++
+	}
+	s.leases = s.leases[n:]
+}

@@ -1,0 +1,93 @@
+package amqp
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+)
+
+// Defaults of Config.
+const (
+	DefaultFrameMax         = 128 << 10
+	DefaultChannelMax       = 2047
+	DefaultHeartbeat        = 60 * time.Second
+	DefaultHandshakeTimeout = 10 * time.Second
+	DefaultMaxConnections   = 10_000
+	DefaultPublishWindow    = 8192
+	DefaultWriteTimeout     = 30 * time.Second
+	DefaultMaxStrangers     = 1000
+)
+
+// Config describes a Server. Zero values are the defaults.
+type Config struct {
+	Broker *broker.Broker // needed
+	Logger *slog.Logger   // nil: nothing is logged
+	// TLS protects connections; nil: plain text.
+	TLS *tls.Config
+	// CertificateUser returns the user whom a client's certificate, which TLS must have
+	// verified, stands for; nil: mechanism EXTERNAL is not offered.
+	CertificateUser func(*x509.Certificate) (string, error)
+	// Version is told to clients.
+	Version string
+	// FrameMax is offered as the largest frame, in bytes; 0: 128 KiB, at least 4096.
+	FrameMax uint32
+	// ChannelMax is offered as the highest number of a channel; 0: 2047.
+	ChannelMax uint16
+	// Heartbeat is offered as the interval of heartbeats; 0: 60 s. Clients may choose less, or
+	// none.
+	Heartbeat time.Duration
+	// HandshakeTimeout bounds the time from the first byte to connection.open; 0: 10 s.
+	HandshakeTimeout time.Duration
+	// MaxConnections bounds the connections of this node, those that have not logged in
+	// included; 0: 10,000.
+	MaxConnections int
+	// MaxStrangers bounds those of them that have not logged in; the one that has tried for the
+	// longest time gives way to the next. 0: 1,000.
+	MaxStrangers int
+	// PublishWindow bounds the messages of one connection that queues have not decided about;
+	// beyond it nothing is read from it. 0: 8192. Their bytes are bounded for each queue.
+	PublishWindow int
+	// WriteTimeout is how long a client may take nothing of what it is sent before its
+	// connection is cut; 0: 30 s.
+	WriteTimeout time.Duration
+}
+
+// Validate returns all faults at once.
+func (c *Config) Validate() error {
+	var errs []error
+	if c.Broker == nil {
+		errs = append(errs, errors.New("amqp: Broker is not set"))
+	}
+	if c.FrameMax != 0 && c.FrameMax < wire.MinFrameMax {
+		errs = append(errs, fmt.Errorf("amqp: FrameMax = %d: want 0 (default) or at least %d", c.FrameMax, wire.MinFrameMax))
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Heartbeat", int64(c.Heartbeat)},
+		{"HandshakeTimeout", int64(c.HandshakeTimeout)},
+		{"MaxConnections", int64(c.MaxConnections)},
+		{"MaxStrangers", int64(c.MaxStrangers)},
+		{"PublishWindow", int64(c.PublishWindow)},
+		{"WriteTimeout", int64(c.WriteTimeout)},
+	} {
+		if n.value < 0 {
+			errs = append(errs, fmt.Errorf("amqp: %s = %d: want 0 (default) or more", n.name, n.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}

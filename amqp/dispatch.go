@@ -1,0 +1,210 @@
+package amqp
+
+import (
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+)
+
+// handle runs one frame.
+func (c *conn) handle(f wire.Frame) error {
+	if err := c.awaitRoom(); err != nil {
+		return err
+	}
+	if f.Channel == 0 {
+		return c.handleConnection(f)
+	}
+	if c.isClosing() {
+		return nil
+	}
+	ch := c.channel(f.Channel)
+	if ch == nil {
+		return c.openChannel(f)
+	}
+	err := ch.handle(f)
+	if x, ok := err.(*fault); ok && !x.hard { //nolint:errorlint // faults are returned bare
+		ch.fail(x)
+		return nil
+	}
+	return err
+}
+
+// handleConnection runs a frame of channel 0.
+func (c *conn) handleConnection(f wire.Frame) error {
+	if f.Type != wire.FrameMethod {
+		return refuse(wire.UnexpectedFrame, 0, "a frame of type %d on channel 0", f.Type)
+	}
+	m, err := wire.ParseMethod(f.Payload, nil)
+	if err != nil {
+		return faultOf(err, 0)
+	}
+	switch m := m.(type) {
+	case *wire.ConnectionClose:
+		c.end()
+		c.send(0, &wire.ConnectionCloseOK{})
+		return errClosed
+	case *wire.ConnectionCloseOK:
+		if c.isClosing() {
+			return errClosed
+		}
+	case *wire.ConnectionUpdateSecret:
+		return c.updateSecret(m)
+	}
+	if c.isClosing() {
+		return nil
+	}
+	return refuse(wire.CommandInvalid, m.ID(), "%s on a connection that is open", m.ID())
+}
+
+// handle runs one frame of the channel.
+func (ch *channel) handle(f wire.Frame) error {
+	if !ch.closing && ch.hasTimedOut() {
+		ch.closing = true
+		ch.quit(ch.c.ctx)
+	}
+	if ch.closing {
+		return ch.handleClosing(f)
+	}
+	switch f.Type {
+	case wire.FrameHeader:
+		return ch.header(f.Payload)
+	case wire.FrameBody:
+		return ch.body(f.Payload)
+	case wire.FrameMethod:
+	case wire.FrameHeartbeat:
+		return nil
+	}
+	id, err := wire.MethodOf(f.Payload)
+	if err != nil {
+		return faultOf(err, 0)
+	}
+	if ch.content.expected {
+		return refuse(wire.UnexpectedFrame, id, "expected content of basic.publish, have method %s", id)
+	}
+	switch id {
+	case wire.BasicPublishID:
+		if err := ch.c.awaitUnblocked(); err != nil || ch.c.isClosing() {
+			return err
+		}
+		return ch.publish(f.Payload)
+	case wire.BasicAckID:
+		var m wire.BasicAck
+		if err := wire.ParseAck(f.Payload, &m); err != nil {
+			return faultOf(err, id)
+		}
+		return ch.ack(&m)
+	default: // those that do not come once a message
+	}
+	m, err := wire.ParseMethod(f.Payload, &ch.c.names)
+	if err != nil {
+		return faultOf(err, id)
+	}
+	return ch.method(m)
+}
+
+func (ch *channel) hasTimedOut() bool {
+	ch.c.mu.Lock()
+	defer ch.c.mu.Unlock()
+	return ch.timedOut
+}
+
+// handleClosing drops what comes between channel.close and its answer.
+func (ch *channel) handleClosing(f wire.Frame) error {
+	if f.Type != wire.FrameMethod {
+		return nil
+	}
+	switch id, _ := wire.MethodOf(f.Payload); id {
+	case wire.ChannelCloseOKID:
+		ch.c.drop(ch.c.ctx, ch)
+	case wire.ChannelCloseID: // both closed at the same time
+		ch.send(&wire.ChannelCloseOK{})
+	default:
+	}
+	return nil
+}
+
+func (ch *channel) method(m wire.Method) error {
+	switch m := m.(type) {
+	case *wire.ChannelClose:
+		ch.c.drop(ch.c.ctx, ch)
+		ch.send(&wire.ChannelCloseOK{})
+		return nil
+	case *wire.ChannelFlow:
+		ch.flow(m.Active)
+		return nil
+	case *wire.ChannelFlowOK: // nobody asked for it
+		return nil
+	case *wire.ChannelOpen:
+		return refuse(wire.ChannelError, m.ID(), "second 'channel.open' seen")
+	case *wire.ConfirmSelect:
+		return ch.selectConfirms(m)
+	case *wire.TxSelect, *wire.TxCommit, *wire.TxRollback:
+		return ch.transact(m)
+	}
+	if handled, err := ch.exchangeMethod(m); handled {
+		return err
+	}
+	if handled, err := ch.queueMethod(m); handled {
+		return err
+	}
+	return ch.basicMethod(m)
+}
+
+func (ch *channel) basicMethod(m wire.Method) error {
+	switch m := m.(type) {
+	case *wire.BasicQos:
+		if m.PrefetchSize != 0 {
+			return refuse(wire.NotImplemented, m.ID(), "prefetch_size!=0 (%d)", m.PrefetchSize)
+		}
+		ch.prefetch = m.PrefetchCount
+		ch.send(&wire.BasicQosOK{})
+		return nil
+	case *wire.BasicConsume:
+		return ch.consume(m)
+	case *wire.BasicCancel:
+		return ch.cancel(m)
+	case *wire.BasicCancelOK:
+		return nil
+	case *wire.BasicGet:
+		return ch.get(m)
+	case *wire.BasicNack:
+		o := settle{outcome: broker.Discard, method: m.ID()}
+		if m.Requeue {
+			o.outcome = broker.Return
+		}
+		return ch.settle(m.DeliveryTag, m.Multiple, o)
+	case *wire.BasicReject:
+		o := settle{outcome: broker.Discard, failed: true, method: m.ID()}
+		if m.Requeue {
+			o.outcome = broker.Return
+		}
+		return ch.settle(m.DeliveryTag, false, o)
+	case *wire.BasicRecover:
+		if err := ch.recover(m.Requeue, m.ID()); err != nil {
+			return err
+		}
+		ch.send(&wire.BasicRecoverOK{})
+		return nil
+	case *wire.BasicRecoverAsync:
+		return ch.recover(m.Requeue, m.ID())
+	}
+	return refuse(wire.CommandInvalid, m.ID(), "%s is not a server's to receive on a channel", m.ID())
+}
+
+// answer sends the answer of a method that may go without (AM-5).
+func (ch *channel) answer(noWait bool, m wire.Method) error {
+	if !noWait {
+		ch.send(m)
+	}
+	return nil
+}
+
+// named returns the queue's name; an empty one means the channel's last.
+func (ch *channel) named(queue string, id wire.MethodID) (string, error) {
+	if queue != "" {
+		return queue, nil
+	}
+	if ch.lastQueue == "" {
+		return "", refuse(wire.NotFound, id, "no previously declared queue")
+	}
+	return ch.lastQueue, nil
+}

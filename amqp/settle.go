@@ -1,0 +1,198 @@
+package amqp
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+)
+
+// open is a delivery that the client has not settled.
+type open struct {
+	tag   uint64
+	x     *consumer // nil: basic.get, with its token
+	id    uint64
+	token string
+	gone  bool
+}
+
+// unsettled holds a channel's open deliveries by ascending tag.
+type unsettled struct {
+	all  []open
+	gone int
+}
+
+func (u *unsettled) add(o open) { u.all = append(u.all, o) }
+
+// find returns the place of a tag, or where it would be.
+func (u *unsettled) find(tag uint64) (at int, there bool) {
+	at = sort.Search(len(u.all), func(i int) bool { return u.all[i].tag >= tag })
+	return at, at < len(u.all) && u.all[at].tag == tag && !u.all[at].gone
+}
+
+// take removes one delivery, or with multiple all up to it; those of tag 0 are all.
+func (u *unsettled) take(dst []open, tag uint64, multiple bool) (taken []open, known bool) {
+	if tag == 0 && multiple {
+		tag = math.MaxUint64
+	}
+	at, there := u.find(tag)
+	if !multiple {
+		if !there {
+			return dst, false
+		}
+		dst = append(dst, u.all[at])
+		u.all[at] = open{tag: tag, gone: true}
+		u.gone++
+		u.tidy()
+		return dst, true
+	}
+	if !there && tag != math.MaxUint64 {
+		return dst, false
+	}
+	end := at
+	if there {
+		end++
+	}
+	for i := range u.all[:end] {
+		if u.all[i].gone {
+			u.gone--
+			continue
+		}
+		dst = append(dst, u.all[i])
+	}
+	n := copy(u.all, u.all[end:])
+	clear(u.all[n:])
+	u.all = u.all[:n]
+	return dst, true
+}
+
+// tidy forgets what is gone once that is most of it.
+func (u *unsettled) tidy() {
+	if u.gone == len(u.all) {
+		clear(u.all)
+		u.all, u.gone = u.all[:0], 0
+		return
+	}
+	if u.gone < 64 || 2*u.gone < len(u.all) {
+		return
+	}
+	kept := u.all[:0]
+	for _, o := range u.all {
+		if !o.gone {
+			kept = append(kept, o)
+		}
+	}
+	clear(u.all[len(kept):])
+	u.all, u.gone = kept, 0
+}
+
+func (u *unsettled) takeAll() []open {
+	all, _ := u.take(nil, 0, true)
+	return all
+}
+
+// putBack opens deliveries again that were taken.
+func (u *unsettled) putBack(taken []open) {
+	u.all = append(u.all, taken...)
+	slices.SortFunc(u.all, func(a, b open) int { return cmp.Compare(a.tag, b.tag) })
+}
+
+func (u *unsettled) holds(x *consumer) bool {
+	for i := range u.all {
+		if u.all[i].x == x && !u.all[i].gone {
+			return true
+		}
+	}
+	return false
+}
+
+// settle is a decision of the client.
+type settle struct {
+	outcome broker.Outcome
+	failed  bool
+	method  wire.MethodID
+}
+
+func (ch *channel) ack(m *wire.BasicAck) error {
+	return ch.settle(m.DeliveryTag, m.Multiple, settle{outcome: broker.Ack, method: wire.BasicAckID})
+}
+
+func (ch *channel) settle(tag uint64, multiple bool, o settle) error {
+	if ch.tx != nil {
+		return ch.tx.settle(ch, tag, multiple, o)
+	}
+	return ch.settleNow(tag, multiple, o)
+}
+
+func (ch *channel) settleNow(tag uint64, multiple bool, o settle) error {
+	var few [16]open
+	ch.c.mu.Lock()
+	taken, known := ch.unsettled.take(few[:0], tag, multiple)
+	ch.c.mu.Unlock()
+	if !known {
+		return refuse(wire.PreconditionFailed, o.method, "unknown delivery tag %d", tag)
+	}
+	return ch.decide(taken, o)
+}
+
+// decide hands decisions to the consumers, neighbouring ones at a time.
+func (ch *channel) decide(taken []open, o settle) error {
+	var ids []uint64
+	for i := 0; i < len(taken); {
+		x := taken[i].x
+		if x == nil {
+			if err := ch.c.s.b.SettleToken(ch.c.ctx, taken[i].token, o.outcome, o.failed, nil, broker.Delay{}); err != nil && !returned(err) {
+				return faultOf(err, o.method)
+			}
+			i++
+			continue
+		}
+		ids = ids[:0]
+		for i < len(taken) && taken[i].x == x && len(ids) < broker.MaxSettlementIDs {
+			ids = append(ids, taken[i].id)
+			i++
+		}
+		x.decided = true
+		// What the consumer does not hold any more was taken back when it timed out, or its
+		// queue is gone: the client could not know (CT-2).
+		if _, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: o.outcome, Failed: o.failed}); err != nil {
+			return faultOf(err, o.method)
+		}
+	}
+	return nil
+}
+
+// returned tells that a message is back in its queue, or gone with it.
+func returned(err error) bool {
+	e, ok := errors.AsType[*broker.Error](err)
+	return ok && (e.Class == broker.NotFound || e.Class == broker.PreconditionFailed && e.State)
+}
+
+// giveBack returns what a channel got one by one when it ends; consumers return theirs.
+func (ch *channel) giveBack(all []open) {
+	for i := range all {
+		if all[i].x != nil {
+			continue
+		}
+		token := all[i].token
+		ch.c.s.running.Go(func() { // after the connection's end: its context is over
+			if err := ch.c.s.b.GiveBack(token); err != nil {
+				ch.c.log.Debug("a message that was got could not be given back; its hold will end by itself", "error", err)
+			}
+		})
+	}
+}
+
+func (ch *channel) recover(requeue bool, id wire.MethodID) error {
+	if !requeue {
+		return refuse(wire.NotImplemented, id, "requeue=false")
+	}
+	ch.c.mu.Lock()
+	all := ch.unsettled.takeAll()
+	ch.c.mu.Unlock()
+	return ch.decide(all, settle{outcome: broker.Return, method: id})
+}
