@@ -325,7 +325,7 @@ func TestDecisionDelay(t *testing.T) {
 // The queue of auto-ack deliveries that wait here is bounded by credit.
 func TestCreditBook(t *testing.T) {
 	auto := newCreditBook(&Consume{AutoAck: true, Prefetch: 1}, 16<<20)
-	if got := auto.limit(10); got != 10+firstWindow {
+	if got := auto.limit(10); got != 10+firstAutoAck {
 		t.Errorf("auto-ack may have %d", got)
 	}
 	both := creditBook{bounded: true, explicit: true, granted: 5, window: 10}

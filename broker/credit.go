@@ -9,6 +9,9 @@ import (
 // anybody knows how large they are. Who asks for no more by its prefetch is not bounded here.
 const firstWindow = 256
 
+// firstAutoAck is the same with auto-ack: what was assigned cannot be left in the queue.
+const firstAutoAck = 16
+
 // creditBook holds a consumer's credit where this node limits it: explicit credit, and a
 // window of deliveries that wait to be taken, as many as the buffer has room for. What a
 // client does not take stays in the queue for others.
@@ -23,10 +26,14 @@ type creditBook struct {
 }
 
 func newCreditBook(o *Consume, room int64) creditBook {
-	return creditBook{
+	b := creditBook{
 		explicit: o.ExplicitCredit, bounded: o.AutoAck || o.Prefetch == 0 || o.Prefetch > firstWindow,
 		room: room, window: firstWindow,
 	}
+	if o.AutoAck {
+		b.window = firstAutoAck
+	}
+	return b
 }
 
 // saw learns from deliveries that were taken how large they are.

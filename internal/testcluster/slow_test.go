@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/testcluster"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -97,6 +98,57 @@ func TestSlowConsumer(t *testing.T) {
 	<-ended
 	if got := peers[2].consume(t, "slow", prefetch, brokerv1.Outcome_OUTCOME_ACK); len(got) != prefetch {
 		t.Errorf("%d deliveries after it, want %d", len(got), prefetch)
+	}
+}
+
+// A stream that has no prefetch and reads nothing costs its node no more than its bound; then
+// it goes on in order. Others of its queue get on meanwhile.
+func TestSlowStreamIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	const bound, n, size, others = 1 << 20, 400, 64 << 10, 50
+	c := testcluster.StartWith(t, 3, broker.Config{DeliveryBufferBytes: bound})
+	peers := make([]peer, 3)
+	for i, addr := range c.Addrs() {
+		peers[i] = dial(t, addr)
+		peers[i].all = &peers
+	}
+	peers[0].declare(t, "q")
+	peers[0].publishBodies(t, "q", n, size)
+	away := (c.Index(peers[0].stats(t, "q").GetLeader()) + 1) % 3 // deliveries come from another node
+	slow, err := peers[away].Consume(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := slow.Send(open(&brokerv1.ConsumeOpen{Queue: "q"})); err != nil {
+		t.Fatal(err)
+	}
+	testcluster.Poll(t, "the stream has what it may have", func() error {
+		if held, stops := c.Broker(away).Buffered(); held < bound/2 || stops == 0 {
+			return fmt.Errorf("%d bytes are held, %d stops", held, stops)
+		}
+		return nil
+	})
+	if held, _ := c.Broker(away).Buffered(); held > bound+size+1024 {
+		t.Errorf("%d bytes are held, want at most %d", held, bound+size)
+	}
+	for i := range others {
+		if got, err := peers[2].Get(testContext(t), &brokerv1.GetRequest{Queue: "q", AutoAck: true}); err != nil || got.GetDelivery() == nil {
+			t.Fatalf("another client's message %d: %v, %v", i, got, err)
+		}
+	}
+	last := uint64(0)
+	for last < n-others {
+		res, err := slow.Recv()
+		if err != nil {
+			t.Fatalf("after delivery %d: %v", last, err)
+		}
+		for _, d := range res.GetDeliveries().GetDeliveries() {
+			if last++; d.GetDeliveryId() != last || len(d.GetBody()) != size {
+				t.Fatalf("delivery %d with %d bytes, want number %d", d.GetDeliveryId(), len(d.GetBody()), last)
+			}
+		}
 	}
 }
 
