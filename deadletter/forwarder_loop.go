@@ -15,6 +15,7 @@ const (
 	maxTransferBytes = 4 << 20
 	maxSettleBatch   = 4096
 	pageLetters      = 256 // records read ahead
+	sweepLetters     = 32  // routed anew in one turn
 )
 
 // settleGather is how long letters that all targets have wait for others, to be settled with
@@ -40,6 +41,7 @@ type forwarding struct {
 	swept     uint64 // index of the view of the last pass
 	again     bool   // a pass is due though the view is the same
 	nextSweep time.Time
+	sweepNext time.Time // when the pass goes on while letters are on their way
 
 	letters []*letter // ascending by number
 	gone    int       // of them that are gone
@@ -90,7 +92,7 @@ func (r *forwarding) turn() bool {
 	r.lookAtView(now)
 	r.unblock(now, hints)
 	// What is ready leaves before more is made ready: that is done while it is on its way.
-	if !r.sendAll() || !r.load() {
+	if !r.sendAll() || r.prepare() && !r.load() {
 		return false
 	}
 	r.sweep()
@@ -143,60 +145,6 @@ func (r *forwarding) unblock(now time.Time, hints []hint) {
 	}
 }
 
-// load takes the next letters of the backlog up while the window has room; false when
-// the term is over.
-func (r *forwarding) load() bool {
-	for r.room() > 0 && len(r.letters) < r.cfg.MaxLetters {
-		if len(r.page) == 0 {
-			if !r.more {
-				return true
-			}
-			if !r.readAhead() {
-				return false
-			}
-			continue
-		}
-		l := &letter{d: r.page[0]}
-		r.page = r.page[1:]
-		if l.d.Seq <= r.settled {
-			continue // purged since it was read
-		}
-		r.loaded = l.d.Seq
-		r.letters = append(r.letters, l)
-		if !r.sweeping() {
-			r.sweepAt = len(r.letters)
-		}
-		r.reroute(l, true)
-	}
-	return true
-}
-
-// readAhead reads what comes next in the backlog, without messages; false when the term is
-// over.
-func (r *forwarding) readAhead() bool {
-	page, settled, err := r.src.Backlog(r.records[:0], r.loaded, pageLetters)
-	if err != nil {
-		return false
-	}
-	r.records, r.page = page[:0], page
-	r.forget(settled)
-	r.more = len(page) == pageLetters
-	return true
-}
-
-// room is how many letters more may be held (DL-22).
-func (r *forwarding) room() int {
-	if r.held < r.cfg.Prefetch {
-		return r.cfg.Prefetch - r.held
-	}
-	if r.held < r.cfg.window && r.heldBytes < r.cfg.windowBytes {
-		// As many as fit if they are like those held.
-		average := max(r.heldBytes/r.held, 1)
-		return min(r.cfg.window-r.held, max((r.cfg.windowBytes-r.heldBytes)/average, 1), r.cfg.Prefetch)
-	}
-	return 0
-}
-
 // forget drops the letters that have left the backlog: settled, or purged.
 func (r *forwarding) forget(settled quorumq.Seq) {
 	if settled <= r.settled {
@@ -231,15 +179,6 @@ func (r *forwarding) drop(l *letter) {
 	r.release(l)
 }
 
-// release lets go of a letter's message.
-func (r *forwarding) release(l *letter) {
-	if l.load != nil {
-		r.held--
-		r.heldBytes -= l.load.size
-		l.load = nil
-	}
-}
-
 // tidy forgets a lane that has nothing.
 func (r *forwarding) tidy(n *lane) {
 	if len(n.queue) == 0 && len(n.flight) == 0 {
@@ -247,30 +186,43 @@ func (r *forwarding) tidy(n *lane) {
 	}
 }
 
-// sweep routes letters anew, a window at a turn.
+// sweep routes letters anew, some at a turn. While letters are on their way it leaves three
+// quarters of the time to others: there may be 65,536, and those who publish wait for the same
+// processors.
 func (r *forwarding) sweep() {
-	for n := 0; n < r.cfg.Prefetch && r.sweeping(); r.sweepAt++ {
+	begin := time.Now()
+	flying := r.flying()
+	if flying && begin.Before(r.sweepNext) {
+		return
+	}
+	for n := 0; n < sweepLetters && r.sweeping(); r.sweepAt++ {
 		if l := r.letters[r.sweepAt]; !l.gone && !l.done && l.at != r.view.Index() {
 			r.reroute(l, false)
 			n++
 		}
 	}
-	if r.sweeping() {
+	r.sweepNext = time.Time{}
+	switch {
+	case !r.sweeping():
+	case flying:
+		now := time.Now()
+		r.sweepNext = now.Add(3 * now.Sub(begin))
+	default:
 		r.look()
 	}
 }
 
 // reroute finds the targets of a letter by the present view and puts it into their lanes
-// (DL-23). Its message stays if any of them can be tried, and the window has room or full is
+// (DL-23). Its message stays if any of them can be tried, and it is held already or take is
 // set.
-func (r *forwarding) reroute(l *letter, full bool) {
+func (r *forwarding) reroute(l *letter, take bool) {
 	way := r.desk.route(&l.d)
 	l.at = r.view.Index()
 	r.retarget(l, way.targets)
 	switch {
 	case len(l.pending) > 0:
 		r.setCause(l, CauseNone)
-		r.hold(l, way, full)
+		r.hold(l, way, take)
 	case len(l.stored) > 0 && way.cause != CauseUnreadable:
 		r.setCause(l, CauseNone)
 		r.finish(l)
@@ -321,32 +273,6 @@ func (r *forwarding) retarget(l *letter, targets []id.QueueUID) {
 		}
 		n.add(l)
 	}
-}
-
-// hold keeps the message of a letter while one of its lanes is open.
-func (r *forwarding) hold(l *letter, way *routed, full bool) {
-	if !r.triable(l) || way.cause == CauseUnreadable {
-		r.release(l)
-		return
-	}
-	if way.cause != CauseNone {
-		return // only flying targets are left
-	}
-	r.release(l)
-	if !full && r.room() == 0 {
-		return // DL-22: a pass over all letters must not take them all up
-	}
-	msg, body := way.encode()
-	l.load = &load{msg: msg, prio: way.msg.AskedPriority(), size: len(body), body: body}
-	r.held++
-	r.heldBytes += l.load.size
-}
-
-// triable tells whether some target of the letter can be tried without waiting.
-func (r *forwarding) triable(l *letter) bool {
-	return slices.ContainsFunc(l.pending, func(p pendingTarget) bool {
-		return !p.flying && r.lanes[p.uid] != nil && !r.lanes[p.uid].blocked()
-	})
 }
 
 // finish marks a letter that every target has.
@@ -406,6 +332,9 @@ func (r *forwarding) nextTime() time.Time {
 	}
 	if r.view != nil && r.sweepDue() {
 		earliest(r.nextSweep)
+	}
+	if r.sweeping() {
+		earliest(r.sweepNext)
 	}
 	return next
 }

@@ -31,7 +31,8 @@ type world struct {
 	machines map[id.QueueUID]*machine
 	rules    map[string]Rule
 
-	moves     bool // letters without a death are fine
+	moves     bool          // letters without a death are fine
+	slow      time.Duration // what a Transfer takes
 	transfers int
 	largest   int // letters in one Transfer
 }
@@ -241,7 +242,7 @@ func (w *world) fate() (lose, loseAnswer bool, delay time.Duration) {
 
 func (w *world) Transfer(_ context.Context, target id.QueueUID, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
 	lose, loseAnswer, delay := w.fate()
-	time.Sleep(delay) // it ignores the context: what a lost leader has sent may arrive late
+	time.Sleep(w.slow + delay) // it ignores the context: what a lost leader has sent may arrive late
 	w.mu.Lock()
 	w.transfers++
 	w.largest = max(w.largest, len(t.Letters))

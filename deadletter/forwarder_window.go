@@ -1,0 +1,143 @@
+package deadletter
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/id"
+)
+
+// load takes the next letters of the backlog up while the window has room, a page of those
+// that only wait in a turn; false when the term is over.
+func (r *forwarding) load() bool {
+	for wait := 0; r.room() > 0 && len(r.letters) < r.cfg.MaxLetters; {
+		if wait == pageLetters {
+			r.look() // what has happened meanwhile comes first
+			return true
+		}
+		if len(r.page) == 0 {
+			if !r.more {
+				return true
+			}
+			if !r.readAhead() {
+				return false
+			}
+			continue
+		}
+		l := &letter{d: r.page[0]}
+		r.page = r.page[1:]
+		if l.d.Seq <= r.settled {
+			continue // purged since it was read
+		}
+		r.loaded = l.d.Seq
+		r.letters = append(r.letters, l)
+		if !r.sweeping() {
+			r.sweepAt = len(r.letters)
+		}
+		if r.reroute(l, true); l.load == nil {
+			wait++
+		}
+	}
+	return true
+}
+
+// prepare makes ready what goes next in the lanes that can be tried, the first letters
+// first: what is held of later ones would only keep them out. It tells whether there is room
+// for letters that are not known yet.
+func (r *forwarding) prepare() bool {
+	open := make([]id.QueueUID, 0, len(r.lanes))
+	for uid, n := range r.lanes {
+		if !n.blocked() {
+			open = append(open, uid)
+		}
+	}
+	slices.Sort(open)
+	all := true
+	for _, uid := range open {
+		if n := r.lanes[uid]; n != nil {
+			all = r.prepareLane(n, len(open)) && all
+		}
+	}
+	return all
+}
+
+// prepareLane tells whether the whole lane is ready, or waits for something else than room.
+// It takes no more of the window than its share among so many lanes.
+func (r *forwarding) prepareLane(n *lane, lanes int) bool {
+	letters, bytes := r.cfg.window/lanes, max(r.cfg.windowBytes, r.cfg.transferBytes)/lanes
+	for k, size := 0, 0; k < len(n.queue); {
+		l := n.queue[k]
+		if l.ready() {
+			k, size = k+1, size+l.load.size
+			continue
+		}
+		if r.room() == 0 || k > 0 && (k >= letters || size >= bytes) {
+			return false
+		}
+		r.reroute(l, true)
+		if k < len(n.queue) && n.queue[k] == l && !l.ready() {
+			return true // unreadable for now
+		}
+	}
+	return true
+}
+
+// readAhead reads what comes next in the backlog, without messages; false when the term is
+// over.
+func (r *forwarding) readAhead() bool {
+	page, settled, err := r.src.Backlog(r.records[:0], r.loaded, pageLetters)
+	if err != nil {
+		return false
+	}
+	r.records, r.page = page[:0], page
+	r.forget(settled)
+	r.more = len(page) == pageLetters
+	return true
+}
+
+// room is how many letters more may be held (DL-22).
+func (r *forwarding) room() int {
+	if r.held < r.cfg.Prefetch {
+		return r.cfg.Prefetch - r.held
+	}
+	if r.held < r.cfg.window && r.heldBytes < r.cfg.windowBytes {
+		// As many as fit if they are like those held.
+		average := max(r.heldBytes/r.held, 1)
+		return min(r.cfg.window-r.held, max((r.cfg.windowBytes-r.heldBytes)/average, 1), r.cfg.Prefetch)
+	}
+	return 0
+}
+
+// release lets go of a letter's message.
+func (r *forwarding) release(l *letter) {
+	if l.load != nil {
+		r.held--
+		r.heldBytes -= l.load.size
+		l.load = nil
+	}
+}
+
+// hold keeps the message of a letter while one of its lanes is open.
+func (r *forwarding) hold(l *letter, way *routed, take bool) {
+	if !r.triable(l) || way.cause == CauseUnreadable {
+		r.release(l)
+		return
+	}
+	if way.cause != CauseNone {
+		return // only flying targets are left
+	}
+	if l.load == nil && !take {
+		return // a pass over all letters must not take up what goes much later
+	}
+	r.release(l)
+	msg, body := way.encode()
+	l.load = &load{msg: msg, prio: way.msg.AskedPriority(), size: len(body), body: body}
+	r.held++
+	r.heldBytes += l.load.size
+}
+
+// triable tells whether some target of the letter can be tried without waiting.
+func (r *forwarding) triable(l *letter) bool {
+	return slices.ContainsFunc(l.pending, func(p pendingTarget) bool {
+		return !p.flying && r.lanes[p.uid] != nil && !r.lanes[p.uid].blocked()
+	})
+}
