@@ -17,9 +17,10 @@ type channel struct {
 	closing   bool   // channel.close was sent: all but close and close-ok is dropped
 	confirms  bool
 	tx        *transaction
-	published uint64 // the number of the last publish in confirm mode
-	prefetch  uint16 // of consumers to come (DEL-3)
-	lastQueue string // what an empty name means
+	unit      *broker.Unit // while a transaction is committed
+	published uint64       // the number of the last publish in confirm mode
+	prefetch  uint16       // of consumers to come (DEL-3)
+	lastQueue string       // what an empty name means
 	consumers map[string]*consumer
 	replies   *consumer   // of answers to the channel's own requests; nil: none
 	replyTo   string      // where they come

@@ -99,6 +99,7 @@ func (ch *channel) enqueue(m *wire.BasicPublish, content *message.Message, body 
 	*p = broker.Publish{
 		VHost: c.vhost, Exchange: m.Exchange, RoutingKey: m.RoutingKey, Properties: content.Properties,
 		Headers: content.Headers, Body: body, Mandatory: m.Mandatory, Sender: c.sender,
+		Unit: ch.unit,
 	}
 	if ch.confirms {
 		ch.published++

@@ -3,6 +3,7 @@ package amqp
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
@@ -94,33 +95,9 @@ func (t *transaction) rollback(ch *channel) {
 // commit publishes and waits until the queues have decided; then it settles, and waits until
 // that is stored as well.
 func (t *transaction) commit(ch *channel) error {
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	refused := 0
-	done := ch.done
-	defer func() { ch.done = done }()
-	ch.done = func(r broker.Result) {
-		if r.Kind == broker.Rejected {
-			mu.Lock()
-			refused++
-			mu.Unlock()
-		}
-		done(r)
-		all.Done()
-	}
-	for i := range t.messages {
-		x := &t.messages[i]
-		all.Add(1)
-		if err := ch.enqueue(&x.m, &x.message, x.body); err != nil {
-			all.Wait()
-			t.rollback(ch)
-			return err
-		}
-	}
-	all.Wait()
-	if refused > 0 {
+	if err := t.store(ch); err != nil {
 		t.rollback(ch)
-		return refuse(wire.PreconditionFailed, wire.TxCommitID, "%d of %d messages were refused by a queue; nothing was acknowledged", refused, len(t.messages))
+		return err
 	}
 	for i := range t.settles {
 		if err := ch.decide(t.settles[i].taken, t.settles[i].how); err != nil {
@@ -130,4 +107,42 @@ func (t *transaction) commit(ch *channel) error {
 		}
 	}
 	return ch.catchUp(wire.TxCommitID)
+}
+
+// store publishes, so that each queue stores all that is routed to it or nothing, and waits
+// for their answers. If a message is at fault none is published.
+func (t *transaction) store(ch *channel) error {
+	var all sync.WaitGroup
+	var refused atomic.Int64
+	done := ch.done
+	ch.done = func(r broker.Result) {
+		if r.Kind == broker.Rejected {
+			refused.Add(1)
+		}
+		done(r)
+		all.Done()
+	}
+	ch.unit = &broker.Unit{}
+	err := t.publishAll(ch, &all)
+	all.Wait()
+	ch.done, ch.unit = done, nil
+	if n := refused.Load(); err == nil && n > 0 {
+		err = refuse(wire.PreconditionFailed, wire.TxCommitID, "%d of %d messages were refused by a queue; nothing was acknowledged", n, len(t.messages))
+	}
+	return err
+}
+
+func (t *transaction) publishAll(ch *channel, all *sync.WaitGroup) error {
+	for i := range t.messages {
+		x := &t.messages[i]
+		all.Add(1)
+		if err := ch.enqueue(&x.m, &x.message, x.body); err != nil {
+			ch.unit.Drop()
+			return err
+		}
+	}
+	if err := ch.unit.Commit(ch.c.ctx); err != nil {
+		return faultOf(err, wire.TxCommitID)
+	}
+	return nil
 }

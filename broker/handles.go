@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -14,6 +15,7 @@ import (
 // enqueuer is what publishing needs of a *cluster.Queue; see there for the contract.
 type enqueuer interface {
 	Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error
+	EnqueueUnit(ctx context.Context, parts []cluster.Part) error
 }
 
 // handles caches the ends of queues, so that a publish takes no lock: a UID names one

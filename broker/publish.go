@@ -33,6 +33,8 @@ type Publish struct {
 	Delay Delay
 	// Token comes back in the Result.
 	Token uint64
+	// Unit, if not nil, keeps the message until Unit.Commit.
+	Unit *Unit
 	// Sender is who publishes; nil is nobody, which is enough where nobody logs in.
 	Sender *Sender
 }
@@ -141,7 +143,11 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		q, err := b.queueHandle(uid)
 		if err == nil {
 			nm.Priority = q.priorities.Level(asked)
-			err = q.Enqueue(ctx, nm, stored, t.answered)
+			if m.Unit != nil {
+				m.Unit.add(uid, q, cluster.Part{Message: nm, Body: stored, Done: t.answered})
+			} else {
+				err = q.Enqueue(ctx, nm, stored, t.answered)
+			}
 		}
 		if err != nil {
 			t.answer(err)

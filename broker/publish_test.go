@@ -20,6 +20,7 @@ type answering struct {
 	refuse error // returned by Enqueue
 	got    []quorumq.NewMessage
 	bodies [][]byte
+	units  []int // how many parts
 }
 
 func (q *answering) Enqueue(_ context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
@@ -31,11 +32,29 @@ func (q *answering) Enqueue(_ context.Context, m quorumq.NewMessage, body []byte
 	return nil
 }
 
+func (q *answering) EnqueueUnit(ctx context.Context, parts []cluster.Part) error {
+	if q.refuse != nil {
+		return q.refuse
+	}
+	for _, p := range parts {
+		_ = q.Enqueue(ctx, p.Message, p.Body, p.Done)
+	}
+	q.units = append(q.units, len(parts))
+	return nil
+}
+
 // discarding takes everything and remembers nothing.
 type discarding struct{}
 
 func (discarding) Enqueue(_ context.Context, _ quorumq.NewMessage, _ []byte, done func(error)) error {
 	done(nil)
+	return nil
+}
+
+func (discarding) EnqueueUnit(_ context.Context, parts []cluster.Part) error {
+	for _, p := range parts {
+		p.Done(nil)
+	}
 	return nil
 }
 

@@ -155,30 +155,48 @@ func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, 
 		return err
 	}
 	q.mu.Lock()
-	for q.ended == nil && q.fullLocked(len(body)) {
+	defer q.mu.Unlock()
+	if err := q.awaitRoomLocked(ctx, len(body)); err != nil {
+		return err
+	}
+	q.publishLocked(m, body, done, q.deadline())
+	q.startLocked()
+	return nil
+}
+
+// awaitRoomLocked waits until there is room for bodies of a size. It lets mu go meanwhile.
+func (q *Queue) awaitRoomLocked(ctx context.Context, size int) error {
+	for q.ended == nil && q.fullLocked(size) {
 		room := q.room
 		q.waiters++
 		q.mu.Unlock()
+		var err error
 		select {
 		case <-room:
 		case <-ctx.Done():
-			return fmt.Errorf("queue %s: too many messages wait for the queue's leader: %w", q.uid, ctx.Err())
+			err = fmt.Errorf("queue %s: too many messages wait for the queue's leader: %w", q.uid, ctx.Err())
 		}
 		q.mu.Lock()
+		if err != nil {
+			return err
+		}
 	}
-	defer q.mu.Unlock()
-	if q.ended != nil {
-		return q.ended
-	}
+	return q.ended
+}
+
+func (q *Queue) publishLocked(m quorumq.NewMessage, body []byte, done func(error), deadline time.Time) {
 	q.waiting++
 	q.bytes += int64(len(body))
-	t := publishToken{done: done, size: len(body)}
-	if d := q.g.c.cfg.ConfirmTimeout; d > 0 {
-		t.deadline = time.Now().Add(d)
-	}
+	t := publishToken{done: done, deadline: deadline, size: len(body)}
 	q.inbox.published = append(q.inbox.published, published{msg: m, body: body, token: t})
-	q.startLocked()
-	return nil
+}
+
+// deadline is when a message that is handed over now is given up (PUB-5); zero: never.
+func (q *Queue) deadline() time.Time {
+	if d := q.g.c.cfg.ConfirmTimeout; d > 0 {
+		return time.Now().Add(d)
+	}
+	return time.Time{}
 }
 
 // fullLocked tells whether a further body must wait; one alone always has room.

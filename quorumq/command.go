@@ -51,6 +51,10 @@ type NewMessage struct {
 	// answers as then and stores nothing. For an Enqueue only; the id must not change.
 	Producer    *ProducerID
 	ProducerSeq uint64
+	// Joined puts the next message into the same unit as this one: all messages of a unit are
+	// stored, or all are refused (PUB-9). For an Enqueue only; a unit ends in its command and
+	// has no producers.
+	Joined bool
 }
 
 // DefaultPriority is the level of a message without priority (PR-1).

@@ -150,14 +150,18 @@ func (d *Decoder) takeEnqueue() *Enqueue {
 	n := r.count(1)
 	r.check(uint64(c.First)+uint64(n) >= uint64(c.First), errRange)
 	d.messages, d.producers = d.messages[:0], d.producers[:0]
+	joined := false
 	for range n {
 		m, flags := r.message()
 		d.takeProducer(&m, flags)
+		r.check(m.Producer == nil || !joined && !m.Joined, errFlags)
+		joined = m.Joined
 		d.messages = append(d.messages, m)
 		if r.err != nil {
 			break
 		}
 	}
+	r.check(!joined, errUnit)
 	c.Messages = d.messages
 	d.enqueue = c
 	return &d.enqueue
@@ -173,7 +177,7 @@ func (d *Decoder) takeTransfer() *Transfer {
 		var flags byte
 		l.NewMessage, flags = r.message()
 		r.check(l.Seq > 0, errZero)
-		r.check(flags&(flagProducer|flagSameProducer|flagReadyAt|flagReadyAfter) == 0, errFlags)
+		r.check(flags&(flagProducer|flagSameProducer|flagReadyAt|flagReadyAfter|flagJoined) == 0, errFlags)
 		r.check(l.Size != VoidSize, errRange)
 		d.letters = append(d.letters, l)
 		if r.err != nil {
@@ -246,6 +250,7 @@ func (r *reader) message() (NewMessage, byte) {
 		r.check(m.Priority != DefaultPriority, errRange)
 	}
 	m.Delay = r.delay(flags&flagReadyAt != 0, flags&flagReadyAfter != 0)
+	m.Joined = flags&flagJoined != 0
 	return m, flags
 }
 

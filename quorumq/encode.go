@@ -12,7 +12,8 @@ const (
 	flagSameProducer             // a number follows; the producer is that of the message before
 	flagReadyAt                  // a time follows
 	flagReadyAfter               // milliseconds follow
-	messageFlags     = flagTTL | flagPriority | flagVoid | flagProducer | flagSameProducer | flagReadyAt | flagReadyAfter
+	flagJoined                   // the next message is of the same unit
+	messageFlags     = flagTTL | flagPriority | flagVoid | flagProducer | flagSameProducer | flagReadyAt | flagReadyAfter | flagJoined
 )
 
 // Flags of a Checkout.
@@ -137,6 +138,9 @@ func putMessage(b []byte, m *NewMessage, before *ProducerID) []byte {
 	}
 	if m.Ms > 0 {
 		flags |= flagReadyAfter
+	}
+	if m.Joined {
+		flags |= flagJoined
 	}
 	b = append(b, flags)
 	if m.Size != VoidSize {

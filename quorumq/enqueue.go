@@ -21,8 +21,10 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 		return
 	}
 	n.trimRefused(c.Answered)
+	var u unit
 	for i := range c.Messages {
 		seq := c.First + Seq(i)
+		q.lookAhead(&u, c.Messages[i:], seq < n.next)
 		body := BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)}
 		if seq < n.next {
 			q.release(body)
@@ -32,7 +34,7 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 			continue
 		}
 		n.next = seq + 1
-		if q.enqueueNew(body, &c.Messages[i]) {
+		if q.enqueueNew(body, &c.Messages[i], &u) {
 			continue
 		}
 		q.refused = append(q.refused, seq)
@@ -43,7 +45,10 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 
 // enqueueNew decides about a message whose number is new: false if it is refused, now or
 // when its producer sent it before.
-func (q *Queue) enqueueNew(body BodyRef, nm *NewMessage) bool {
+func (q *Queue) enqueueNew(body BodyRef, nm *NewMessage, u *unit) bool {
+	if u.joined {
+		return q.enqueueJoined(body, nm, u)
+	}
 	if known, refused := q.repeated(nm); known {
 		q.release(body)
 		return !refused
@@ -64,17 +69,22 @@ func (q *Queue) enqueueOne(body BodyRef, nm *NewMessage) bool {
 		return false
 	}
 	if q.refuses() && q.full(nm.Size) {
-		q.stats.refused++
-		if q.config.Overflow == OverflowRejectPublishDLX { // LEN-5
-			h := held{message: q.newMessage(body, nm)}
-			q.discard(&h, ReasonMaxLen)
-		} else {
-			q.release(body)
-		}
+		q.refuse(body, nm)
 		return false
 	}
 	q.admit(body, nm)
 	return true
+}
+
+// refuse does with a message that a limit refuses what the queue's overflow asks for.
+func (q *Queue) refuse(body BodyRef, nm *NewMessage) {
+	q.stats.refused++
+	if q.config.Overflow == OverflowRejectPublishDLX { // LEN-5
+		h := held{message: q.newMessage(body, nm)}
+		q.discard(&h, ReasonMaxLen)
+	} else {
+		q.release(body)
+	}
 }
 
 // refuses tells whether what would exceed a limit is refused, instead of making room for it.

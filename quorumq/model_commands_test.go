@@ -22,15 +22,26 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 		return
 	}
 	n.refused = slices.DeleteFunc(n.refused, func(s Seq) bool { return s <= c.Answered })
+	unit := unit{}
 	for i, nm := range c.Messages {
 		seq := c.First + Seq(i)
+		if unit.left--; unit.left < 0 {
+			unit = q.unitOf(c.Messages[i:], seq < n.next)
+		}
 		switch {
 		case seq < n.next:
 			if slices.Contains(n.refused, seq) {
 				q.reply.Refused = append(q.reply.Refused, seq)
 			}
 			continue
+		case unit.joined && !unit.refused:
+			n.next++
+			q.store(q.message(bodiesOf(m, c)[i], nm), nm.At, nm.Ms)
+			continue
 		case nm.Size == VoidSize:
+		case unit.refused && q.c.Overflow != OverflowRejectPublishDLX:
+		case unit.refused:
+			q.discard(q.message(bodiesOf(m, c)[i], nm), ReasonMaxLen)
 		case q.refuses() && q.over(1, int64(nm.Size)):
 			if q.c.Overflow == OverflowRejectPublishDLX {
 				q.discard(q.message(bodiesOf(m, c)[i], nm), ReasonMaxLen)
@@ -44,6 +55,25 @@ func (q *model) enqueue(m Meta, c *Enqueue) {
 		q.reply.Refused = append(q.reply.Refused, seq)
 		n.refused = append(n.refused, seq)
 	}
+}
+
+// unitOf finds the unit that begins, and decides about it.
+func (q *model) unitOf(ms []NewMessage, repeat bool) (u unit) {
+	size, void := int64(0), false
+	for _, nm := range ms {
+		u.left++
+		void = void || nm.Size == VoidSize
+		size += int64(nm.Size)
+		if !nm.Joined {
+			break
+		}
+	}
+	if repeat || u.left == 1 {
+		return unit{}
+	}
+	u.joined, u.refused = true, void || q.refuses() && q.over(int64(u.left), size)
+	u.left--
+	return u
 }
 
 func (q *model) message(body BodyRef, nm NewMessage) *mMessage {

@@ -336,11 +336,13 @@ func (g *generator) enqueue() Command {
 	if back := Seq(g.IntN(6)); next > back {
 		c.Answered = next - back - 1
 	}
+	units := g.one(4)
 	for i := range c.Messages {
 		c.Messages[i].Delay = g.delay()
 		if g.one(25) {
 			c.Messages[i].Size = VoidSize
 		}
+		c.Messages[i].Joined = units && g.one(2) && i < len(c.Messages)-1
 	}
 	return c
 }

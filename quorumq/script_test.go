@@ -268,6 +268,9 @@ func messageLine(d *datadriven.TestData, line string) []NewMessage {
 		case word == "void":
 			m.Size = VoidSize
 			continue
+		case word == "joined":
+			m.Joined = true
+			continue
 		case i == 0:
 			number = word
 		case word[0] == 'x':

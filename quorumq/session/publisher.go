@@ -59,7 +59,8 @@ func NewPublisher[T any](key quorumq.EnqueuerKey, limits Limits) *Publisher[T] {
 }
 
 // Push takes a message over; false if the window is full. The body must not change
-// until the message is answered.
+// until the message is answered. The messages of a unit are pushed one after the other; none
+// of it is sent before its last is there.
 func (p *Publisher[T]) Push(msg quorumq.NewMessage, body []byte, token T) bool {
 	if p.waiting >= p.limits.WindowMessages {
 		return false
@@ -86,8 +87,8 @@ func (p *Publisher[T]) PendingBytes() int64 { return p.bytes }
 func (p *Publisher[T]) Failed() quorumq.ReplyCode { return p.failed }
 
 // NextBatch returns the next messages that are to be sent, in order; earlier batches
-// may be in flight. It takes at most maxMessages and, beyond the first message, at most
-// maxBytes of bodies. The result belongs to the caller.
+// may be in flight. It takes at most maxMessages and at most maxBytes of bodies, but the
+// first message and the whole of a unit that comes first. The result belongs to the caller.
 func (p *Publisher[T]) NextBatch(maxMessages, maxBytes int) (cmd quorumq.Enqueue, bodies [][]byte, ok bool) {
 	if p.failed != quorumq.CodeOK {
 		return cmd, nil, false
@@ -97,13 +98,14 @@ func (p *Publisher[T]) NextBatch(maxMessages, maxBytes int) (cmd quorumq.Enqueue
 		p.send++ // answered out of order: the queue is past it
 	}
 	n, size := 0, 0
-	for s := p.send; s < end && n < max(maxMessages, 1); s++ {
-		it := p.at(s)
-		if it.answered || n > 0 && size+len(it.body) > maxBytes {
+	for s := p.send; s < end && n < max(maxMessages, 1); {
+		count, bytes, whole := p.unit(s, end)
+		if !whole || p.at(s).answered || n > 0 && (n+count > maxMessages || size+bytes > maxBytes) {
 			break
 		}
-		size += len(it.body)
-		n++
+		size += bytes
+		n += count
+		s += quorumq.Seq(count)
 	}
 	if n == 0 {
 		return cmd, nil, false
@@ -122,6 +124,20 @@ func (p *Publisher[T]) NextBatch(maxMessages, maxBytes int) (cmd quorumq.Enqueue
 	p.send += quorumq.Seq(n)
 	p.sent = max(p.sent, p.send)
 	return cmd, bodies, true
+}
+
+// unit measures the unit that begins at s, one message as a rule, and tells whether all of
+// it is there.
+func (p *Publisher[T]) unit(s, end quorumq.Seq) (count, bytes int, whole bool) {
+	for ; s < end; s++ {
+		it := p.at(s)
+		count++
+		bytes += len(it.body)
+		if !it.msg.Joined {
+			return count, bytes, true
+		}
+	}
+	return count, bytes, false
 }
 
 // Answer takes the queue's reply to the batch of n messages that started at first, and
@@ -168,7 +184,7 @@ func (p *Publisher[T]) forget(it *pending[T]) {
 func (it *pending[T]) void() {
 	it.msg = quorumq.NewMessage{
 		Size: quorumq.VoidSize, TTLMs: quorumq.Unlimited,
-		Producer: it.msg.Producer, ProducerSeq: it.msg.ProducerSeq,
+		Producer: it.msg.Producer, ProducerSeq: it.msg.ProducerSeq, Joined: it.msg.Joined,
 	}
 	it.body = nil
 }
@@ -186,17 +202,22 @@ func (p *Publisher[T]) pop() {
 // or a broken stream.
 func (p *Publisher[T]) Rewind() { p.send = p.first }
 
-// Void gives up the messages that which chooses (PUB-5). What was never sent and has no
+// Void gives up the messages that which chooses, with all of their units (PUB-5, PUB-9). What was never sent and has no
 // producer is reported as not accepted at once, and dropped. Anything else keeps its
 // number as a void, which stores nothing: the answer to it tells whether the queue had
 // taken the message before (accepted) or never will. A producer's message may have been
 // taken before though it was never sent from here: through another node.
 func (p *Publisher[T]) Void(which func(token T) bool, done func(token T, accepted bool)) {
 	kept := p.head
+	var chosen bool
+	var until int // the end of the unit that chosen is about
 	for i := p.head; i < len(p.items); i++ {
 		it := p.items[i]
+		if i >= until {
+			chosen, until = p.chosen(i, which)
+		}
 		sent := i < p.head+int(p.sent-p.first)
-		if !it.answered && it.msg.Size != quorumq.VoidSize && which(it.token) {
+		if chosen && !it.answered && it.msg.Size != quorumq.VoidSize {
 			p.bytes -= int64(len(it.body))
 			if !sent && it.msg.Producer == nil {
 				p.waiting--
@@ -210,6 +231,19 @@ func (p *Publisher[T]) Void(which func(token T) bool, done func(token T, accepte
 	}
 	clear(p.items[kept:])
 	p.items = p.items[:kept]
+}
+
+// chosen tells whether one of the unit whose first message is items[i] is given up, and where
+// the unit ends.
+func (p *Publisher[T]) chosen(i int, which func(token T) bool) (chosen bool, end int) {
+	for ; i < len(p.items); i++ {
+		it := &p.items[i]
+		chosen = chosen || !it.answered && it.msg.Size != quorumq.VoidSize && which(it.token)
+		if !it.msg.Joined {
+			return chosen, i + 1
+		}
+	}
+	return chosen, i
 }
 
 // Abandon empties the publisher and reports the tokens of all that still waited, in

@@ -195,3 +195,65 @@ func BenchmarkPublisher(b *testing.B) {
 		p.Answer(c.First, len(c.Messages), quorumq.Reply{}, done)
 	}
 }
+
+// pushUnits pushes units of so many messages each, named 1, 2, ...
+func pushUnits(t *testing.T, p *Publisher[string], sizes ...int) {
+	t.Helper()
+	n := p.Pending()
+	for _, size := range sizes {
+		for i := range size {
+			n++
+			if !p.Push(quorumq.NewMessage{Size: 10, Joined: i < size-1}, make([]byte, 10), fmt.Sprint(n)) {
+				t.Fatalf("message %d does not fit", n)
+			}
+		}
+	}
+}
+
+// PUB-9: a unit is in one batch, however large it is, and in none before it is whole.
+func TestPublisherUnits(t *testing.T) {
+	p := newPublisher(t, 0, Limits{})
+	pushUnits(t, p, 1, 3, 5, 1, 1)
+	for range 2 { // the same again after a change of leader
+		wantBatch(t, p, 3, 1000, 1, 1, 0) // no room for the unit of 3
+		wantBatch(t, p, 3, 1000, 2, 3, 0)
+		wantBatch(t, p, 3, 1000, 5, 5, 0) // more than a batch may have
+		wantBatch(t, p, 3, 1000, 10, 2, 0)
+		p.Rewind()
+	}
+	wantBatch(t, p, 10, 39, 1, 1, 0) // in bytes
+	wantBatch(t, p, 10, 80, 2, 8, 0)
+	if !p.Push(quorumq.NewMessage{Size: 10, Joined: true}, make([]byte, 10), "12") {
+		t.Fatal("no room")
+	}
+	wantBatch(t, p, 10, 1000, 10, 2, 0)
+	wantBatch(t, p, 10, 1000, 0, 0, 0) // the rest of the unit is not there
+	if !p.Push(quorumq.NewMessage{Size: 10}, make([]byte, 10), "13") {
+		t.Fatal("no room")
+	}
+	wantBatch(t, p, 10, 1000, 12, 2, 0)
+}
+
+// PUB-5, PUB-9: who gives up one message of a unit gives up all of it.
+func TestPublisherVoidsUnits(t *testing.T) {
+	p := newPublisher(t, 0, Limits{})
+	pushUnits(t, p, 2, 3, 1, 2)
+	wantBatch(t, p, 5, 1000, 1, 5, 0)
+	got := answers{}
+	p.Void(func(token string) bool { return token == "4" || token == "8" }, got.done)
+	wantAnswers(t, got, answers{"7": false, "8": false}) // never sent
+	p.Rewind()
+	c, _, _ := p.NextBatch(10, 1000)
+	var voids []quorumq.Seq
+	for i, m := range c.Messages {
+		if m.Size == quorumq.VoidSize {
+			voids = append(voids, c.First+quorumq.Seq(i))
+		}
+		if joined := i == 0 || i == 2 || i == 3; m.Joined != joined {
+			t.Errorf("message %d: joined %t", i+1, m.Joined)
+		}
+	}
+	if fmt.Sprint(voids) != "[3 4 5]" || len(c.Messages) != 6 {
+		t.Errorf("voids %v of %d messages", voids, len(c.Messages))
+	}
+}
