@@ -82,11 +82,12 @@ func TestT351(t *testing.T) {
 	d := k.queue("d", nil)
 	byPolicy := k.queue("policy", dlx(d))
 	k.policy("p", args{"on-delete": "dead-letter"}, func(p *client.Policy) { p.Pattern = "^" + byPolicy + "$" })
-	expiring := k.queue("expiring", dlx(d, dissolves, args{"x-expires": 300}))
 	_, err := k.client.DeclareQueue(k.ctx, client.Queue{Name: k.name("auto"), AutoDelete: true, Arguments: dlx(d, dissolves)})
 	k.must(err)
 	consumer := k.consume(k.name("auto"), 1)
-	for _, q := range []string{byPolicy, expiring, k.name("auto")} {
+	// Its time runs from here on, whatever it gets: long enough for a message on a busy machine.
+	expiring := k.queue("expiring", dlx(d, dissolves, args{"x-expires": 3000}))
+	for _, q := range []string{expiring, byPolicy, k.name("auto")} {
 		k.publish(q, q)
 	}
 	k.receive(consumer, 1)
