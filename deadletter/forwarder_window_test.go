@@ -7,8 +7,24 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
+
+// waiting makes a queue with so many dead letters for another one that is down.
+func (w *world) waiting(letters int, why quorumq.Reason) (source, target id.QueueUID) {
+	w.exchange(catalog.ExchangeFanout)
+	source, target = w.declare("source", atLeastOnce), w.declare("target", nil)
+	w.bind("target", "")
+	w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
+	w.down[target] = true
+	var bodies []string
+	for i := range letters {
+		bodies = append(bodies, fmt.Sprint(i))
+	}
+	w.discard(source, why, "k", bodies...)
+	return source, target
+}
 
 // DL-22: however many letters wait for a target, and whatever changes in the catalog
 // meanwhile, no more messages are in memory than the window allows, and one per lane.
@@ -16,16 +32,7 @@ func TestForwarderWindowHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const letters, prefetch = 500, 10
 		w := newWorld(t, 1)
-		w.exchange(catalog.ExchangeFanout)
-		source, target := w.declare("source", atLeastOnce), w.declare("target", nil)
-		w.bind("target", "")
-		w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
-		w.down[target] = true
-		var bodies []string
-		for i := range letters {
-			bodies = append(bodies, fmt.Sprint(i))
-		}
-		w.discard(source, quorumq.ReasonRejected, "k", bodies...)
+		source, target := w.waiting(letters, quorumq.ReasonRejected)
 		f := NewForwarder(Config{Prefetch: prefetch}, &term{w: w, uid: source}, w, w)
 		r := newForwarding(f)
 		most := 0
@@ -66,16 +73,7 @@ func TestForwarderReadsAhead(t *testing.T) {
 		const letters = 4000
 		w := newWorld(t, 1)
 		w.slow = 10 * time.Millisecond
-		w.exchange(catalog.ExchangeFanout)
-		source, target := w.declare("source", atLeastOnce), w.declare("target", nil)
-		w.bind("target", "")
-		w.rules["source"] = Rule{Enabled: true, Exchange: "dlx"}
-		w.down[target] = true
-		var bodies []string
-		for i := range letters {
-			bodies = append(bodies, fmt.Sprint(i))
-		}
-		w.discard(source, quorumq.ReasonExpired, "k", bodies...)
+		source, target := w.waiting(letters, quorumq.ReasonExpired)
 		f := NewForwarder(Config{}, &term{w: w, uid: source}, w, w)
 		r := newForwarding(f)
 		turn := func() (flying *lane) {
