@@ -66,16 +66,17 @@ func (u *unused) run(ctx context.Context, remove func(context.Context, id.QueueU
 
 // deleteUnused deletes a queue that is led here and still unused: meanwhile it may have been
 // used, or declared anew (QX-2). One whose messages are to be dead-lettered first is emptied,
-// and asks again when it is.
+// and asks again when it is: what it asked before it knew of that counts no more, since
+// its record may say so long before the Dissolve command is applied.
 func (h *host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	q := h.queue(uid)
 	r, exists := h.c.View().QueueByUID(uid)
 	if q == nil || !exists || q.led.Load() == nil {
 		return
 	}
-	still := false
-	q.group.Read(func() { still = q.machine.queue.Unused() })
-	if !still {
+	still, dissolving := false, false
+	q.group.Read(func() { still, dissolving = q.machine.queue.Unused(), q.machine.queue.Dissolving() })
+	if !still || dissolving != (r.Dissolving > 0) {
 		return
 	}
 	var remove catalog.Command = &catalog.DeleteQueue{VHost: r.VHost, Name: r.Name, UID: uid}

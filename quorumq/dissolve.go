@@ -10,6 +10,9 @@ func (q *Queue) applyDissolve() {
 	q.dissolving = true
 }
 
+// Dissolving tells whether the queue is being emptied for its deletion.
+func (q *Queue) Dissolving() bool { return q.dissolving }
+
 // dissolve discards up to limit messages.
 func (q *Queue) dissolve(limit int) {
 	for ; limit > 0 && q.readyLen() > 0; limit-- {
