@@ -40,7 +40,7 @@ func TestDeadLetterRows(t *testing.T) {
 	}
 	seen := func(resident, live float64) observation { return observation{memory{resident, live}, h, 0.5} }
 	rows := movedRows("12 B, ", some, double, double)
-	rows = append(rows, waitedRows("all: ", some, double, seen(100, 50), seen(110, 55), seen(120, 60))...)
+	rows = append(rows, waitedRows("all: ", some, double, seen(90, 40), seen(100, 50), seen(110, 55), seen(120, 60))...)
 	names := map[string]engineRow{}
 	for _, r := range rows {
 		if _, twice := names[r.Name]; twice || r.Value == nil {

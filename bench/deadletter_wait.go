@@ -31,7 +31,11 @@ func waitRows(ctx context.Context, w *deadWorld) ([]engineRow, error) {
 	if err := w.fillTarget(ctx); err != nil {
 		return nil, err
 	}
-	published, err := w.fill(ctx, load{size: waitBytes, during: moveTimeout, limit: n})
+	var published work
+	filling, err := w.observed(ctx, func() (err error) {
+		published, err = w.fill(ctx, load{size: waitBytes, during: moveTimeout, limit: n})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +66,7 @@ func waitRows(ctx context.Context, w *deadWorld) ([]engineRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return waitedRows(fmt.Sprintf("%d of %d B: ", n, waitBytes), published, drain, ready, waiting, draining), nil
+	return waitedRows(fmt.Sprintf("%d of %d B: ", n, waitBytes), published, drain, filling, ready, waiting, draining), nil
 }
 
 // fillTarget bounds the target to one message, and gives it that.
@@ -217,8 +221,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 }
 
 // waitedRows compares dead letters that wait with ready messages, and publishers during the
-// drain with those before.
-func waitedRows(label string, published, drain work, ready, waiting, draining observation) []engineRow {
+// drain with those before, and with those that other publishers disturb at full speed.
+func waitedRows(label string, published, drain work, filling, ready, waiting, draining observation) []engineRow {
 	p99 := func(o observation) float64 { return milliseconds(o.confirms.ValueAtQuantile(99)) }
 	return []engineRow{
 		goal{}.row(label+"memory of a node while ready, without files", "MB", ready.memory.resident),
@@ -228,12 +232,14 @@ func waitedRows(label string, published, drain work, ready, waiting, draining ob
 		goal{}.row(label+"live heap of a node while they wait for a full target", "MB", waiting.memory.live),
 		goal{}.row(label+"CPU of three nodes while ready, bystander included", "cores", ready.cores),
 		goal{}.row(label+"CPU of three nodes while they wait for a full target, bystander included", "cores", waiting.cores),
-		goal{}.row(label+"published, confirmed", perSecond, published.rate()),
-		goal{}.row(label+"drained when the target has room", perSecond, drain.rate()),
+		goal{}.row(label+"published at full speed, bystander beside", perSecond, published.rate()),
+		goal{}.row(label+"drained when the target has room, bystander beside", perSecond, drain.rate()),
 		atLeast(0.5).row(label+"drained ÷ published, messages/s", "×", drain.rate()/published.rate()),
 		atMost(3).row(label+"drained ÷ published, CPU of three nodes for a message, bystander included", "×", drain.million()/published.million()),
+		goal{}.row("bystander's confirm p99 while others publish at full speed", "ms", p99(filling)),
 		goal{}.row("bystander's confirm p99 before the drain", "ms", p99(waiting)),
 		goal{}.row("bystander's confirm p99 while it drains", "ms", p99(draining)),
 		atMost(2).row("bystander's confirm p99, while it drains ÷ before", "×", p99(draining)/p99(waiting)),
+		goal{}.row("bystander's confirm p99, while it drains ÷ while others publish", "×", p99(draining)/p99(filling)),
 	}
 }
