@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -63,8 +64,9 @@ func TestAlarm(t *testing.T) {
 	if b := want[*wire.ConnectionBlocked](p); b.Reason != "the memory is full" {
 		t.Errorf("%+v", b)
 	}
-	if all := s.Connections(); len(all) != 2 || all[0].Blocked == all[1].Blocked {
-		t.Errorf("%+v, want one blocked", all)
+	list, _, err := c.Broker(0).ClientConnections(all(t), "", "")
+	if err != nil || len(list) != 2 || list[0].State != broker.ConnectionBlocked || list[1].State != broker.ConnectionRunning {
+		t.Errorf("%+v, %v, want the older one blocked", list, err)
 	}
 	other.send(1, &wire.QueueDeclare{Queue: "q", Passive: true})
 	if d := want[*wire.QueueDeclareOK](other); d.MessageCount != 0 {
@@ -82,8 +84,8 @@ func TestAlarm(t *testing.T) {
 	if n := s.Stats().Blocked; n != 2 {
 		t.Errorf("blocked %d times, want 2", n)
 	}
-	if !s.CloseConnection(p.name(), "go away") {
-		t.Error("it is not there")
+	if err := c.Broker(0).EndConnection(all(t), p.name(), "go away"); err != nil {
+		t.Error(err)
 	}
 	if text := p.closed(wire.ConnectionForced, 0); !strings.Contains(text, "go away") {
 		t.Error(text)

@@ -64,7 +64,7 @@ type conn struct {
 	received, sent atomic.Uint64 // bytes
 
 	mu       sync.Mutex
-	told     Connection // what others are told of it; Name is empty until it is open
+	told     broker.ConnectionInfo // what operators are told of it that stays so; Name is empty until it is open
 	channels map[uint16]*channel
 	out      []byte        // frames to send
 	news     chan struct{} // of capacity 1: there is something to send
@@ -130,7 +130,6 @@ func (c *conn) serve() error {
 	c.s.known(c)
 	c.s.counters.opened.Add(1)
 	c.opened()
-	c.owner.Show(c.show, c.force)
 	c.endIfGone() // since it was let in
 	c.log.Info("a client connected", "user", c.user(), "vhost", c.vhost, "name", c.client.name)
 	defer c.end()
@@ -199,37 +198,32 @@ func (c *conn) force(why string) {
 	time.AfterFunc(closeWait, c.cut)
 }
 
-// opened notes what others are told of the connection.
+// opened has operators see the connection.
 func (c *conn) opened() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.told = Connection{
-		Name: c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String(), User: c.user(), VHost: c.vhost,
-		ClientName: c.client.name, RemoteAddr: c.nc.RemoteAddr(), Since: time.Now(), HeartbeatEvery: c.heartbeat,
+	c.told = broker.ConnectionInfo{
+		Name: c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String(), Protocol: "AMQP 0-9-1", TLS: c.s.cfg.TLS != nil,
+		User: c.user(), VHost: c.vhost, Peer: c.nc.RemoteAddr().String(), ClientName: c.client.name, Product: c.client.product,
 	}
-}
-
-// describe returns what others are told; open is false before and after.
-func (c *conn) describe() (x Connection, open bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	x = c.told
-	x.Channels, x.Blocked = len(c.channels), c.blocking.on
-	return x, x.Name != "" && !c.closing
+	c.mu.Unlock()
+	c.owner.Show(c.show, c.force)
 }
 
 // show returns what operators are told.
 func (c *conn) show() broker.ConnectionInfo {
-	x, _ := c.describe()
-	state := broker.ConnectionRunning
-	if x.Blocked {
-		state = broker.ConnectionBlocked
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.told
+	x.Channels, x.Received, x.Sent = len(c.channels), c.received.Load(), c.sent.Load()
+	switch {
+	case c.closing:
+		x.State = broker.ConnectionClosing
+	case c.blocking.on:
+		x.State = broker.ConnectionBlocked
+	default:
+		x.State = broker.ConnectionRunning
 	}
-	return broker.ConnectionInfo{
-		Name: x.Name, Protocol: "AMQP 0-9-1", TLS: c.s.cfg.TLS != nil, User: x.User, VHost: x.VHost, Peer: c.nc.RemoteAddr().String(),
-		Channels: x.Channels, State: state, ClientName: x.ClientName, Product: c.client.product,
-		Received: c.received.Load(), Sent: c.sent.Load(),
-	}
+	return x
 }
 
 func (c *conn) isClosing() bool {

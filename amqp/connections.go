@@ -1,46 +1,5 @@
 package amqp
 
-import (
-	"net"
-	"time"
-)
-
-// Connection is an open connection of this server.
-type Connection struct {
-	Name           string // both addresses, as RabbitMQ writes them
-	User, VHost    string
-	ClientName     string // what the client calls itself
-	Channels       int
-	RemoteAddr     net.Addr
-	Since          time.Time
-	HeartbeatEvery time.Duration // 0: none
-	Blocked        bool          // its publishes are held back
-}
-
-// Connections returns those that have logged in.
-func (s *Server) Connections() []Connection {
-	var all []Connection
-	s.each(func(c *conn) {
-		if x, open := c.describe(); open {
-			all = append(all, x)
-		}
-	})
-	return all
-}
-
-// CloseConnection ends a connection with a reason that its client is told (320), and says
-// whether there was one of that name.
-func (s *Server) CloseConnection(name, reason string) bool {
-	found := false
-	s.each(func(c *conn) {
-		if x, open := c.describe(); open && x.Name == name {
-			found = true
-			c.force(reason)
-		}
-	})
-	return found
-}
-
 func (s *Server) each(do func(*conn)) {
 	s.mu.Lock()
 	all := make([]*conn, 0, len(s.conns))

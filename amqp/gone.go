@@ -1,6 +1,10 @@
 package amqp
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorate/quorate/broker"
+)
 
 // goneEvery is the least time between two looks whether what connections stand for is there,
 // so that many changes of the catalog cost one look.
@@ -35,8 +39,8 @@ func (s *Server) endGone() {
 
 // endIfGone closes an open connection whose vhost or user is deleted.
 func (c *conn) endIfGone() {
-	x, open := c.describe()
-	if !open {
+	x := c.show()
+	if x.Name == "" || x.State == broker.ConnectionClosing {
 		return
 	}
 	if why := c.s.b.Gone(x.User, x.VHost); why != "" {

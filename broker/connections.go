@@ -19,6 +19,7 @@ type ConnectionInfo = cluster.ClientConnection
 const (
 	ConnectionRunning = "running"
 	ConnectionBlocked = "blocked" // its publishes are held back
+	ConnectionClosing = "closing" // its client is told so, and has not gone yet
 )
 
 // defaultCloseReason is what clients are told that nobody gives a reason.
@@ -144,31 +145,42 @@ func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all
 	return all, silent, nil
 }
 
+// ClientConnection returns a connection to any node, which is named by its id or its name.
+// Errors: NotFound, Unavailable if a node did not answer that may have it, PreconditionFailed
+// if several have the name.
+func (b *Broker) ClientConnection(ctx context.Context, name string) (ConnectionInfo, error) {
+	about := Error{Kind: "connection", Name: name}
+	all, silent, err := b.ClientConnections(ctx, "", "")
+	if err != nil {
+		return ConnectionInfo{}, err
+	}
+	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return x.ID != name && x.Name != name })
+	switch {
+	case len(all) == 1:
+		return all[0], nil
+	case len(all) > 1:
+		about.Class, about.Reason = PreconditionFailed, strconv.Itoa(len(all))+" connections have this name; name the id of one"
+	case len(silent) > 0:
+		about.Class, about.Reason = Unavailable, "is not to be found, but "+strings.Join(silent, ", ")+" did not answer; try again"
+	default:
+		about.Class, about.Reason = NotFound, "does not exist"
+	}
+	return ConnectionInfo{}, &about
+}
+
 // EndConnection ends a connection to any node, which is named by its id or its name, with a
-// reason that its client is told where the protocol can.
+// reason that its client is told where the protocol can. Errors: those of ClientConnection.
 func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
 	cl, err := b.attachedCluster()
 	if err != nil {
 		return err
 	}
-	about := Error{Kind: "connection", Name: name}
-	all, silent, err := b.ClientConnections(ctx, "", "")
+	x, err := b.ClientConnection(ctx, name)
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return x.ID != name && x.Name != name })
-	switch {
-	case len(all) > 1:
-		about.Class, about.Reason = PreconditionFailed, strconv.Itoa(len(all))+" connections have this name; name the id of one"
-		return &about
-	case len(all) == 0 && len(silent) > 0:
-		about.Class, about.Reason = Unavailable, "is not to be found, but "+strings.Join(silent, ", ")+" did not answer; try again"
-		return &about
-	case len(all) == 0:
-		about.Class, about.Reason = NotFound, "does not exist"
-		return &about
-	}
-	found, err := cl.EndConnection(ctx, all[0].Node, all[0].ID, cmp.Or(reason, defaultCloseReason))
+	about := Error{Kind: "connection", Name: name}
+	found, err := cl.EndConnection(ctx, x.Node, x.ID, cmp.Or(reason, defaultCloseReason))
 	if err != nil {
 		return translate(err, about)
 	}

@@ -1,49 +1,31 @@
 // Package management serves those parts of RabbitMQ's HTTP API that clients' tools and tests
-// rely on: who the caller is, and the AMQP connections of this node, which can be closed.
+// rely on: who the caller is, and clients' connections to all nodes, which can be closed.
 // Paths, names of fields and codes are RabbitMQ's. Everything else is in the gRPC API.
 package management
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 
 	"github.com/quorate/quorate/broker"
 )
 
-// Connection is an AMQP connection of this node.
-type Connection struct {
-	Name     string
-	User     string
-	VHost    string
-	Channels int
-	Peer     netip.AddrPort
-	// ClientName is what the client calls itself; "": nothing.
-	ClientName string
-	// SinceMs is when it was opened, in milliseconds since the Unix epoch.
-	SinceMs int64
-	// Blocked: its publishes are held back.
-	Blocked bool
-}
-
-// Connections are those of this node.
-type Connections interface {
-	// List returns all that are open.
-	List() []Connection
-	// Close ends one with a reason, and tells whether there was one of the name.
-	Close(name, reason string) bool
-}
+// silentHeader names the nodes, with commas, that did not answer: their connections are not
+// in the answer.
+const silentHeader = "Quorate-Silent"
 
 // Config describes a handler.
 type Config struct {
-	Broker      *broker.Broker // needed
-	Connections Connections    // needed
-	Node        string
-	Version     string
-	Logger      *slog.Logger // nil: nothing is logged
+	Broker  *broker.Broker // needed
+	Node    string
+	Version string
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 type api struct{ Config }
@@ -106,6 +88,8 @@ func (a api) fail(w http.ResponseWriter, err error) {
 			code, kind = http.StatusForbidden, "not_authorized"
 		case e.Class == broker.NotFound:
 			code, kind = http.StatusNotFound, "Object Not Found"
+		case e.Class == broker.PreconditionFailed:
+			code, kind = http.StatusBadRequest, "bad_request"
 		case e.Class == broker.Unavailable, e.Class == broker.ResourceExhausted:
 			code, kind = http.StatusServiceUnavailable, "unavailable"
 		}
@@ -129,14 +113,18 @@ func (a api) whoami(w http.ResponseWriter, r *http.Request) {
 	a.write(w, http.StatusOK, out)
 }
 
-func (a api) overview(w http.ResponseWriter, _ *http.Request) {
+func (a api) overview(w http.ResponseWriter, r *http.Request) {
+	all, ok := a.connections(w, r)
+	if !ok {
+		return
+	}
 	a.write(w, http.StatusOK, map[string]any{
 		"product_name": "Quorate", "product_version": a.Version, "node": a.Node,
-		"object_totals": map[string]int{"connections": len(a.Connections.List())},
+		"object_totals": map[string]int{"connections": len(all)},
 	})
 }
 
-// connection is a Connection as JSON.
+// connection is a client's connection as JSON.
 type connection struct {
 	Name             string            `json:"name"`
 	User             string            `json:"user"`
@@ -152,26 +140,43 @@ type connection struct {
 	UserProvidedName string            `json:"user_provided_name,omitempty"`
 }
 
-func (a api) all() []connection {
-	out := []connection{}
-	for _, c := range a.Connections.List() {
-		x := connection{
-			Name: c.Name, User: c.User, VHost: c.VHost, Node: a.Node, Channels: c.Channels,
-			PeerHost: c.Peer.Addr().Unmap().String(), PeerPort: c.Peer.Port(), ConnectedAt: c.SinceMs,
-			Protocol: "AMQP 0-9-1", State: "running", ClientProperties: map[string]string{}, UserProvidedName: c.ClientName,
-		}
-		if c.Blocked {
-			x.State = "blocked"
-		}
-		if c.ClientName != "" {
-			x.ClientProperties["connection_name"] = c.ClientName
-		}
-		out = append(out, x)
+func toConnection(c *broker.ConnectionInfo) connection {
+	peer, _ := netip.ParseAddrPort(c.Peer)
+	x := connection{
+		Name: c.Name, User: c.User, VHost: c.VHost, Node: string(c.Node), Channels: c.Channels,
+		PeerHost: peer.Addr().Unmap().String(), PeerPort: peer.Port(), ConnectedAt: c.SinceMs,
+		Protocol: c.Protocol, State: c.State, ClientProperties: map[string]string{}, UserProvidedName: c.ClientName,
 	}
-	return out
+	if c.ClientName != "" {
+		x.ClientProperties["connection_name"] = c.ClientName
+	}
+	return x
 }
 
-func (a api) list(w http.ResponseWriter, _ *http.Request) { a.write(w, http.StatusOK, a.all()) }
+// connections returns those to all nodes that answer; if there is an error it is sent.
+func (a api) connections(w http.ResponseWriter, r *http.Request) ([]broker.ConnectionInfo, bool) {
+	all, silent, err := a.Broker.ClientConnections(r.Context(), "", "")
+	if err != nil {
+		a.fail(w, err)
+		return nil, false
+	}
+	if len(silent) > 0 {
+		w.Header().Set(silentHeader, strings.Join(silent, ","))
+	}
+	return all, true
+}
+
+func (a api) list(w http.ResponseWriter, r *http.Request) {
+	all, ok := a.connections(w, r)
+	if !ok {
+		return
+	}
+	out := make([]connection, len(all))
+	for i := range all {
+		out[i] = toConnection(&all[i])
+	}
+	a.write(w, http.StatusOK, out)
+}
 
 // name is the connection's of a request: it holds blanks and an arrow, escaped once or, by
 // some clients, twice.
@@ -183,29 +188,19 @@ func name(r *http.Request) string {
 	return n
 }
 
-func (a api) missing(w http.ResponseWriter, r *http.Request) {
-	a.fail(w, &broker.Error{
-		Class: broker.NotFound, Kind: "connection", Name: name(r), Reason: "is not one of node " + a.Node + "; ask the node that it is to",
-	})
-}
-
 func (a api) get(w http.ResponseWriter, r *http.Request) {
-	for _, c := range a.all() {
-		if c.Name == name(r) {
-			a.write(w, http.StatusOK, c)
-			return
-		}
+	x, err := a.Broker.ClientConnection(r.Context(), name(r))
+	if err != nil {
+		a.fail(w, err)
+		return
 	}
-	a.missing(w, r)
+	a.write(w, http.StatusOK, toConnection(&x))
 }
 
 func (a api) close(w http.ResponseWriter, r *http.Request) {
-	reason := r.Header.Get("X-Reason")
-	if reason == "" {
-		reason = "Closed via management API"
-	}
-	if !a.Connections.Close(name(r), reason) {
-		a.missing(w, r)
+	reason := cmp.Or(r.Header.Get("X-Reason"), "Closed via management API")
+	if err := a.Broker.EndConnection(r.Context(), name(r), reason); err != nil {
+		a.fail(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/management"
@@ -39,34 +38,6 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 	return nil
 }
 
-// connections are those of all AMQP listeners, for the management API.
-type connections []*amqp.Server
-
-// List implements management.Connections.
-func (cs connections) List() []management.Connection {
-	var all []management.Connection
-	for _, s := range cs {
-		for _, c := range s.Connections() {
-			peer, _ := netip.ParseAddrPort(c.RemoteAddr.String())
-			all = append(all, management.Connection{
-				Name: c.Name, User: c.User, VHost: c.VHost, Channels: c.Channels, Peer: peer,
-				ClientName: c.ClientName, SinceMs: c.Since.UnixMilli(), Blocked: c.Blocked,
-			})
-		}
-	}
-	return all
-}
-
-// Close implements management.Connections.
-func (cs connections) Close(name, reason string) bool {
-	for _, s := range cs {
-		if s.CloseConnection(name, reason) {
-			return true
-		}
-	}
-	return false
-}
-
 func (n *node) serveManagement(ctx context.Context) error {
 	address := n.cfg.Listen.Management
 	if address == "" {
@@ -77,7 +48,7 @@ func (n *node) serveManagement(ctx context.Context) error {
 		return err
 	}
 	n.management = &http.Server{ReadHeaderTimeout: shutdownTimeout, Handler: management.New(management.Config{
-		Broker: n.broker, Connections: connections(n.amqp), Node: n.cfg.NodeID, Version: n.version, Logger: n.log,
+		Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Logger: n.log,
 	})}
 	serve := n.management.Serve
 	if n.clientTLS != nil {

@@ -1,0 +1,226 @@
+package management_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/management"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 30 * time.Second
+
+// web asks one node's listener.
+type web struct {
+	t    *testing.T
+	base string
+}
+
+func serve(t *testing.T, b *broker.Broker, node string) web {
+	s := httptest.NewServer(management.New(management.Config{Broker: b, Node: node, Version: "test"}))
+	t.Cleanup(s.Close)
+	return web{t: t, base: s.URL}
+}
+
+// ask returns the answer's code and header, and its body in out unless that is nil.
+func (w web) ask(method, path, user, password string, out any) (int, http.Header) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), method, w.base+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.SetBasicAuth(user, password)
+	r.Header.Set("X-Reason", "it is time")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+	if out != nil {
+		if err := json.Unmarshal(body, out); err != nil {
+			w.t.Fatalf("%s: %v", body, err)
+		}
+	}
+	return answer.StatusCode, answer.Header
+}
+
+// list returns the connections by what their clients call themselves, and the silent nodes.
+func (w web) list() (map[string]map[string]any, string) {
+	w.t.Helper()
+	var all []map[string]any
+	code, header := w.ask(http.MethodGet, "/api/connections", "guest", "guest", &all)
+	if code != http.StatusOK {
+		w.t.Fatal(code)
+	}
+	out := map[string]map[string]any{}
+	for _, x := range all {
+		name, _ := x["user_provided_name"].(string)
+		out[name] = x
+	}
+	return out, header.Get("Quorate-Silent")
+}
+
+// open opens an AMQP connection with a name and a channel.
+func open(t *testing.T, address, name string) (*amqp091.Connection, chan *amqp091.Error) {
+	t.Helper()
+	c, err := amqp091.DialConfig("amqp://guest:guest@"+address+"/", amqp091.Config{Properties: amqp091.Table{"connection_name": name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() }) // most are closed by then
+	if _, err := c.Channel(); err != nil {
+		t.Fatal(err)
+	}
+	return c, c.NotifyClose(make(chan *amqp091.Error, 1))
+}
+
+// path is a connection's.
+func path(x map[string]any) string {
+	return "/api/connections/" + url.PathEscape(fmt.Sprint(x["name"]))
+}
+
+// forced waits until a client is told that its connection is closed.
+func forced(t *testing.T, closed chan *amqp091.Error, reason string) {
+	t.Helper()
+	select {
+	case err := <-closed:
+		if err == nil || err.Code != amqp091.ConnectionForced || err.Reason != "CONNECTION_FORCED - "+reason {
+			t.Errorf("%+v", err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the connection is not closed")
+	}
+}
+
+// One node's listener shows the connections to all nodes and closes them; of a node that does
+// not answer it says so.
+func TestConnectionsOfAllNodes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	c := testcluster.Start(t, 3)
+	w := serve(t, c.Broker(2), c.Name(2))
+	first, firstClosed := open(t, c.AMQP(0), "first")
+	_, secondClosed := open(t, c.AMQP(1), "second")
+	cl, err := client.Dial(t.Context(), client.Config{Addresses: []string{c.Addrs()[1]}, FixedAddresses: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
+	list, silent := w.list()
+	x := list["first"]
+	if len(list) != 3 || silent != "" {
+		t.Fatalf("%v, silent %q", list, silent)
+	}
+	peer, err := netip.ParseAddrPort(first.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if since, _ := x["connected_at"].(float64); time.Since(time.UnixMilli(int64(since))) > patience {
+		t.Error(x["connected_at"])
+	}
+	delete(x, "connected_at")
+	want := map[string]any{
+		"name": fmt.Sprint(first.LocalAddr(), " -> ", first.RemoteAddr()), "user": "guest", "vhost": "/", "node": c.Name(0), "channels": 1.0,
+		"peer_host": "127.0.0.1", "peer_port": float64(peer.Port()), "protocol": "AMQP 0-9-1", "state": "running",
+		"client_properties": map[string]any{"connection_name": "first"}, "user_provided_name": "first",
+	}
+	if fmt.Sprint(x) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", x, want)
+	}
+	if x := list["second"]; x["node"] != c.Name(1) {
+		t.Errorf("%v", x)
+	}
+	if x := list[""]; x["node"] != c.Name(1) || x["protocol"] != "gRPC" {
+		t.Errorf("%v", x)
+	}
+	var one map[string]any
+	if code, _ := w.ask(http.MethodGet, path(list["second"]), "guest", "guest", &one); code != http.StatusOK || one["node"] != c.Name(1) {
+		t.Error(code, one)
+	}
+	var overview struct {
+		Totals map[string]int `json:"object_totals"`
+	}
+	if code, _ := w.ask(http.MethodGet, "/api/overview", "guest", "guest", &overview); code != http.StatusOK || overview.Totals["connections"] != 3 {
+		t.Error(code, overview)
+	}
+	testRights(t, c.Broker(2), w, path(list["second"]))
+	if code, _ := w.ask(http.MethodDelete, path(list["second"]), "guest", "guest", nil); code != http.StatusNoContent {
+		t.Fatal(code)
+	}
+	forced(t, secondClosed, "it is time")
+	testcluster.Poll(t, "the second is gone", func() error {
+		if list, _ := w.list(); list["second"] != nil {
+			return fmt.Errorf("%v", list["second"])
+		}
+		return nil
+	})
+	if code, _ := w.ask(http.MethodDelete, path(list["second"]), "guest", "guest", nil); code != http.StatusNotFound {
+		t.Error(code)
+	}
+	c.Kill(1)
+	testSilence(t, w, c.Name(1), list)
+	forced(t, firstClosed, "it is time")
+}
+
+// testRights: looking takes the tag monitoring, closing administrator.
+func testRights(t *testing.T, b *broker.Broker, w web, connection string) {
+	t.Helper()
+	for name, tags := range map[string][]string{"watcher": {broker.TagMonitoring}, "worker": nil} {
+		u := broker.PutUser{Name: name, Password: "p", Tags: tags}
+		if _, err := b.PutUser(broker.WithIdentity(t.Context(), broker.Itself()), u); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []struct {
+		method, user, password string
+		want                   int
+	}{
+		{http.MethodGet, "watcher", "p", http.StatusOK},
+		{http.MethodDelete, "watcher", "p", http.StatusForbidden},
+		{http.MethodGet, "worker", "p", http.StatusForbidden},
+		{http.MethodGet, "watcher", "q", http.StatusUnauthorized},
+		{http.MethodDelete, "guest", "q", http.StatusUnauthorized},
+	} {
+		if code, _ := w.ask(x.method, connection, x.user, x.password, nil); code != x.want {
+			t.Errorf("%s by %s: %d, want %d", x.method, x.user, code, x.want)
+		}
+	}
+}
+
+// testSilence: what the other nodes have is shown and can be closed; what may be the silent
+// one's is not known.
+func testSilence(t *testing.T, w web, dead string, before map[string]map[string]any) {
+	t.Helper()
+	list, silent := w.list()
+	if list["first"] == nil || silent != dead {
+		t.Errorf("%v, silent %q", list, silent)
+	}
+	var e map[string]string
+	for _, method := range []string{http.MethodGet, http.MethodDelete} {
+		code, _ := w.ask(method, path(before["second"]), "guest", "guest", &e)
+		want := fmt.Sprintf("UNAVAILABLE: connection %q: is not to be found, but %s did not answer; try again", before["second"]["name"], dead)
+		if code != http.StatusServiceUnavailable || e["reason"] != want {
+			t.Errorf("%d %q, want %q", code, e["reason"], want)
+		}
+	}
+	if code, _ := w.ask(http.MethodDelete, path(before["first"]), "guest", "guest", nil); code != http.StatusNoContent {
+		t.Error(code)
+	}
+}
