@@ -18,6 +18,7 @@ type beats struct {
 	requests chan raft.RPC
 	closed   chan struct{}
 	closing  sync.Once
+	asked    atomic.Int64 // calls for a vote that have ended, one way or another
 }
 
 func newBeats(addr raft.ServerAddress) *beats {
@@ -54,6 +55,12 @@ func (b *beats) Consumer() <-chan raft.RPC { return b.requests }
 
 // SetHeartbeatHandler implements raft.Transport.
 func (b *beats) SetHeartbeatHandler(h func(raft.RPC)) { b.handler.Store(&h) }
+
+// RequestVote implements raft.Transport.
+func (b *beats) RequestVote(node raft.ServerID, at raft.ServerAddress, v *raft.RequestVoteRequest, answer *raft.RequestVoteResponse) error {
+	defer b.asked.Add(1)
+	return b.InmemTransport.RequestVote(node, at, v, answer)
+}
 
 // Inject hands raft a call of this member's own.
 func (b *beats) Inject(ctx context.Context, command any) (any, error) {
