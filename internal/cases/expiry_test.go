@@ -42,17 +42,24 @@ func TestT065(t *testing.T) {
 func TestT066(t *testing.T) {
 	k := begin(t, "a return does not renew the TTL")
 	q := k.queue("q", nil)
-	begin := time.Now()
-	_, err := k.try(q, "m", expires("1500"))
+	_, err := k.try(q, "long", expires("60000"))
 	k.must(err)
-	m := k.get(q, false)
+	end := k.peek(q, inReady, client.Filter{})[0].State.GetExpiresMs()
+	long := k.get(q, false)
+	begin := time.Now()
+	_, err = k.try(q, "short", expires("3000"))
+	k.must(err)
+	short := k.get(q, false)
 	time.Sleep(time.Until(begin.Add(700 * time.Millisecond)))
-	k.settle(m, nackRequeue)
+	k.settle(short, nackRequeue)
+	k.settle(long, nackRequeue)
 	k.ready(q, 1)
-	k.ready(q, 0)
-	if held := time.Since(begin); held < 1400*time.Millisecond || held > 2100*time.Millisecond {
-		k.Errorf("expired after %v, want 1.5 s", held)
+	if held := time.Since(begin); held < 2900*time.Millisecond {
+		k.Errorf("expired after %v, want 3 s", held)
 	}
+	left := k.peek(q, inReady, client.Filter{})
+	k.same("left", peekedBodies(left), "long")
+	k.same("when it expires", left[0].State.GetExpiresMs(), end)
 }
 
 // TTL-3.
