@@ -1,0 +1,230 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// flight is a command that has been sent and its place in the books.
+type flight struct {
+	queue   *Queue
+	attempt uint64
+	kind    flightKind
+	first   quorumq.Seq // enqueue
+	n       int         // enqueue
+	op      *op
+	cons    *Consumer // outcome, resume
+	number  uint64    // outcome
+}
+
+type flightKind uint8
+
+const (
+	flightEnqueue flightKind = iota
+	flightOp
+	flightOutcome
+	flightResume
+)
+
+// answer is what came back for a flight.
+type answer struct {
+	flight flight
+	reply  quorumq.Reply
+	got    *heldDelivery  // of a Get, with its body
+	held   []heldDelivery // of a resume
+	cut    bool           // of a resume: there is more
+	err    error
+}
+
+// take works what has happened into the books.
+func (q *Queue) take(in inbox, t *turn) {
+	for i := range in.published {
+		p := &in.published[i]
+		q.publisher.Push(p.msg, p.body, p.token)
+	}
+	q.ops.add(in.ops)
+	for i := range in.answers {
+		q.takeAnswer(&in.answers[i], t)
+	}
+	for _, n := range in.lost {
+		if n == q.target {
+			q.retryLocked("", false)
+		}
+	}
+	if in.leader != nil && *in.leader != q.target {
+		q.retryLocked(*in.leader, *in.leader != "")
+	}
+	q.takeDeliveries(in.deliveries, t)
+	for _, n := range in.notices {
+		q.takeNotice(n, t)
+	}
+	if in.wake && q.target == "" {
+		q.blocked = false
+	}
+	if in.tick {
+		q.alarm.rang()
+		if q.blocked && !time.Now().Before(q.retryAt) {
+			q.blocked = false
+		}
+		q.expireLocked(t)
+	}
+}
+
+// takeAnswer enters an answer in the books; success counts whatever attempt it is of.
+func (q *Queue) takeAnswer(a *answer, t *turn) {
+	f := &a.flight
+	current := f.attempt == q.attempt
+	if current && f.kind == flightEnqueue {
+		q.enqueues--
+	}
+	if current && f.kind == flightOutcome {
+		f.cons.inFlight--
+	}
+	if a.err != nil {
+		q.takeFailure(a, current, t)
+		return
+	}
+	if current {
+		q.wait = 0
+	}
+	switch f.kind {
+	case flightEnqueue:
+		q.takeEnqueued(f, a.reply, t)
+	case flightOp:
+		if c := f.op.opens; c != nil && !f.op.closed {
+			c.opened(a.reply, f.op.uncertain, t)
+		}
+		q.ops.answer(f.op, opAnswer{reply: a.reply, got: a.got}, t)
+	case flightOutcome:
+		f.cons.takeOutcome(f.number, a.reply, t)
+	case flightResume:
+		if a.reply.Code == quorumq.CodeUnknownConsumer {
+			f.cons.gone(t)
+			return
+		}
+		f.cons.takeHeld(a.held, a.reply.LastMsgID, a.cut, t)
+	}
+}
+
+func (q *Queue) takeEnqueued(f *flight, r quorumq.Reply, t *turn) {
+	now := time.Time{}
+	q.publisher.Answer(f.first, f.n, r, func(token publishToken, accepted bool) {
+		var err error
+		if !accepted {
+			if now.IsZero() {
+				now = time.Now()
+			}
+			err = q.refusal(token, now)
+		}
+		q.confirmLocked(token, err, t)
+	})
+	if code := q.publisher.Failed(); code != quorumq.CodeOK {
+		err := fmt.Errorf("queue %s: %w: the queue refused this node's stream (code %d); restart the node", q.uid, ErrUnknownOutcome, code)
+		q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, err, t) })
+	}
+}
+
+// confirmLocked answers for a message, which makes room for others.
+func (q *Queue) confirmLocked(token publishToken, err error, t *turn) {
+	q.waiting--
+	q.bytes -= int64(token.size)
+	t.confirmed = append(t.confirmed, confirmation{done: token.done, err: err})
+	if q.waiters > 0 {
+		q.waiters = 0
+		close(q.room)
+		q.room = make(chan struct{})
+	}
+}
+
+// refusal tells a limit's refusal from a message that was given up (PUB-5).
+func (q *Queue) refusal(token publishToken, now time.Time) error {
+	if !token.deadline.IsZero() && !now.Before(token.deadline) {
+		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, ErrUnavailable, q.g.c.cfg.ConfirmTimeout)
+	}
+	return fmt.Errorf("queue %s: %w", q.uid, ErrRefused)
+}
+
+// takeFailure decides what an unanswered command means for everything behind it.
+func (q *Queue) takeFailure(a *answer, current bool, t *turn) {
+	var not *raftfsm.NotLeaderError
+	definite := errors.As(a.err, &not) || errors.Is(a.err, raftfsm.ErrBusy) ||
+		errors.Is(a.err, raftfsm.ErrStopped) || errors.Is(a.err, ErrNoSuchQueue)
+	if a.flight.kind == flightOp {
+		q.ops.failed(a.flight.op, definite, current, a.err, q.uid, t)
+	}
+	if !current || errors.Is(a.err, errRefusedForGood) {
+		return
+	}
+	switch {
+	case not != nil && not.Leader != "" && not.Leader != q.target:
+		q.retryLocked(not.Leader, q.wait == 0)
+	case errors.Is(a.err, raftfsm.ErrBusy):
+		q.retryLocked(q.target, false)
+	default:
+		q.retryLocked("", false)
+	}
+}
+
+// retryLocked begins a new attempt: everything unanswered is sent again, in order, to the
+// node named or to whoever turns out to lead; at once, or after a wait that grows.
+func (q *Queue) retryLocked(to id.NodeID, now bool) {
+	q.attempt++
+	q.enqueues = 0
+	q.target = ""
+	q.hint = to
+	q.publisher.Rewind()
+	q.ops.rewind()
+	for _, c := range q.consumers {
+		c.rewind()
+	}
+	if now {
+		q.blocked = false
+		q.wait = max(q.wait, minRetryWait)
+		return
+	}
+	q.wait = min(max(2*q.wait, minRetryWait), maxRetryWait)
+	q.blocked, q.retryAt = true, time.Now().Add(q.wait)
+}
+
+// expireLocked gives up what has waited too long (PUB-5, RE-5) and returns messages that
+// nobody settled after a Get.
+func (q *Queue) expireLocked(t *turn) {
+	now := time.Now()
+	q.publisher.Void(
+		func(token publishToken) bool { return !token.deadline.IsZero() && !now.Before(token.deadline) },
+		func(token publishToken, _ bool) { q.confirmLocked(token, q.refusal(token, now), t) })
+	q.ops.expire(now, q.uid, t)
+	q.get.expire(q, now)
+}
+
+// armLocked sets the alarm for whatever comes next.
+func (q *Queue) armLocked() {
+	now := time.Now()
+	switch {
+	case q.blocked:
+		q.alarm.set(now, q.retryAt)
+	case q.busyLocked():
+		q.alarm.set(now, now.Add(tickEvery))
+	default:
+		if in := q.get.next(now); in > 0 {
+			q.alarm.set(now, now.Add(in))
+		}
+	}
+}
+
+func (q *Queue) busyLocked() bool {
+	if q.waiting > 0 || q.ops.len() > 0 {
+		return true
+	}
+	for _, c := range q.consumers {
+		if c.behind() || c.book.Unanswered() > 0 {
+			return true
+		}
+	}
+	return false
+}

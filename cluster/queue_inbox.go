@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// inbox is what has happened to a Queue and was not looked at.
+type inbox struct {
+	published  []published
+	answers    []answer
+	deliveries []heldDelivery
+	bytes      int64 // of deliveries
+	ops        []*op
+	notices    []quorumq.Notice
+	leader     *id.NodeID // news of the local member
+	lost       []id.NodeID
+	tick       bool
+	wake       bool
+}
+
+// The following bring events from other goroutines; none blocks but delivered.
+
+func (q *Queue) post(o *op) {
+	q.mu.Lock()
+	if err := q.ended; err != nil {
+		q.mu.Unlock()
+		o.done(opAnswer{err: err})
+		return
+	}
+	q.inbox.ops = append(q.inbox.ops, o)
+	q.startLocked()
+	q.mu.Unlock()
+}
+
+func (q *Queue) answered(a answer) {
+	q.event(func(in *inbox) { in.answers = append(in.answers, a) })
+}
+
+// delivered waits while the inbox is full of deliveries. Looking at them takes no time, but
+// whoever brings them may be faster.
+func (q *Queue) delivered(ds []heldDelivery) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.ended == nil && q.inbox.bytes > maxInboxBytes {
+		q.looked.Wait()
+	}
+	if q.ended != nil {
+		return
+	}
+	q.inbox.deliveries = append(q.inbox.deliveries, ds...)
+	for i := range ds {
+		q.inbox.bytes += ds[i].size()
+	}
+	q.startLocked()
+}
+
+func (q *Queue) noticed(n quorumq.Notice) {
+	q.event(func(in *inbox) { in.notices = append(in.notices, n) })
+}
+
+func (q *Queue) led(leader id.NodeID) {
+	q.event(func(in *inbox) { in.leader = &leader })
+}
+
+func (q *Queue) lostLink(n id.NodeID) {
+	q.event(func(in *inbox) { in.lost = append(in.lost, n) })
+}
+
+func (q *Queue) wake() { q.event(func(in *inbox) { in.wake = true }) }
+
+func (q *Queue) event(add func(*inbox)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended != nil {
+		return
+	}
+	add(&q.inbox)
+	q.startLocked()
+}
+
+func (q *Queue) startLocked() {
+	if !q.running {
+		q.running = true
+		go q.run()
+	}
+}
+
+// emptyLocked takes what is in the inbox.
+func (q *Queue) emptyLocked() inbox {
+	in := q.inbox
+	q.inbox = inbox{}
+	if in.bytes > maxInboxBytes {
+		q.looked.Broadcast()
+	}
+	return in
+}
+
+// run works off the inbox until it is empty.
+func (q *Queue) run() {
+	var t turn
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		in := q.emptyLocked()
+		more := in.any()
+		if more && q.ended == nil {
+			q.take(in, &t)
+			q.pump(&t)
+			q.armLocked()
+		}
+		if !more && t.empty() {
+			q.running = false
+			return
+		}
+		q.mu.Unlock()
+		t.flush()
+		q.mu.Lock()
+	}
+}
+
+func (in *inbox) any() bool {
+	return len(in.published)+len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.notices)+len(in.lost) > 0 ||
+		in.leader != nil || in.tick || in.wake
+}
+
+// turn gathers what a pass over the inbox wants done without mu.
+type turn struct {
+	sends     []func()
+	confirmed []confirmation
+	calls     []func()
+}
+
+// confirmation is an answer to Enqueue; there are many, so that they are no closures.
+type confirmation struct {
+	done func(error)
+	err  error
+}
+
+func (t *turn) empty() bool { return len(t.sends)+len(t.confirmed)+len(t.calls) == 0 }
+
+func (t *turn) flush() {
+	for i, f := range t.sends {
+		f()
+		t.sends[i] = nil
+	}
+	for i, c := range t.confirmed {
+		c.done(c.err)
+		t.confirmed[i] = confirmation{}
+	}
+	for i, f := range t.calls {
+		f()
+		t.calls[i] = nil
+	}
+	t.sends, t.confirmed, t.calls = t.sends[:0], t.confirmed[:0], t.calls[:0]
+}
