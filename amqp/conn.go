@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -206,7 +207,7 @@ func (c *conn) opened() {
 		User: c.user(), VHost: c.vhost, Peer: c.nc.RemoteAddr().String(), ClientName: c.client.name, Product: c.client.product,
 	}
 	c.mu.Unlock()
-	c.owner.Show(c.show, c.force)
+	c.owner.Show(c.show, func(why broker.Closing) { c.force(cmp.Or(why.Reason, "closed by an operator")) })
 }
 
 // show returns what operators are told.

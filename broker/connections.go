@@ -15,6 +15,9 @@ import (
 // ConnectionInfo is what operators are told of a client's connection.
 type ConnectionInfo = cluster.ClientConnection
 
+// Closing is why a connection is ended.
+type Closing = cluster.Closing
+
 // The states of a connection.
 const (
 	ConnectionRunning = "running"
@@ -22,21 +25,18 @@ const (
 	ConnectionClosing = "closing" // its client is told so, and has not gone yet
 )
 
-// defaultCloseReason is what clients are told that nobody gives a reason.
-const defaultCloseReason = "closed by an operator"
-
 // shown is how operators see a connection, and end it.
 type shown struct {
 	number uint64
 	since  time.Time
 	look   func() ConnectionInfo
-	end    func(reason string)
+	end    func(Closing)
 }
 
 // Show has operators see the connection, and end it. look tells what it is now; user and vhost
 // that it leaves out are those that count the connection. Both functions may be called from any
 // goroutine and must not block.
-func (c *Connection) Show(look func() ConnectionInfo, end func(reason string)) {
+func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) {
 	s := c.b.connections
 	s.mu.Lock()
 	s.shown++
@@ -48,7 +48,7 @@ func (c *Connection) Show(look func() ConnectionInfo, end func(reason string)) {
 }
 
 // info returns what operators are told; false if they are not.
-func (c *Connection) info(prefix string) (x ConnectionInfo, end func(string), ok bool) {
+func (c *Connection) info(prefix string) (x ConnectionInfo, end func(Closing), ok bool) {
 	c.mu.Lock()
 	s, counts := c.shown, slices.Collect(maps.Keys(c.counts))
 	c.mu.Unlock()
@@ -83,7 +83,7 @@ type ownConnections struct{ b *Broker }
 // OwnConnections are those of this node's clients; for cluster.Config.Connections.
 func (b *Broker) OwnConnections() cluster.Connections { return ownConnections{b} }
 
-func (o ownConnections) each(do func(x ConnectionInfo, end func(string))) {
+func (o ownConnections) each(do func(x ConnectionInfo, end func(Closing))) {
 	cl := o.b.cluster.Load()
 	if cl == nil {
 		return
@@ -107,7 +107,7 @@ func (o ownConnections) each(do func(x ConnectionInfo, end func(string))) {
 // List implements cluster.Connections.
 func (o ownConnections) List() []ConnectionInfo {
 	var all []ConnectionInfo
-	o.each(func(x ConnectionInfo, _ func(string)) { all = append(all, x) })
+	o.each(func(x ConnectionInfo, _ func(Closing)) { all = append(all, x) })
 	slices.SortFunc(all, func(a, b ConnectionInfo) int {
 		return cmp.Or(cmp.Compare(a.SinceMs, b.SinceMs), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
 	})
@@ -115,12 +115,12 @@ func (o ownConnections) List() []ConnectionInfo {
 }
 
 // End implements cluster.Connections.
-func (o ownConnections) End(id, reason string) bool {
+func (o ownConnections) End(id string, why Closing) bool {
 	found := false
-	o.each(func(x ConnectionInfo, end func(string)) {
+	o.each(func(x ConnectionInfo, end func(Closing)) {
 		if x.ID == id {
 			found = true
-			end(reason)
+			end(why)
 		}
 	})
 	return found
@@ -169,7 +169,7 @@ func (b *Broker) ClientConnection(ctx context.Context, name string) (ConnectionI
 }
 
 // EndConnection ends a connection to any node, which is named by its id or its name, with a
-// reason that its client is told where the protocol can. Errors: those of ClientConnection.
+// reason that its client is told, over gRPC with the name of the caller. Errors: those of ClientConnection.
 func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
 	cl, err := b.attachedCluster()
 	if err != nil {
@@ -179,8 +179,16 @@ func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
 	if err != nil {
 		return err
 	}
+	who, err := b.Who(ctx)
+	if err != nil {
+		return err
+	}
+	why := Closing{Reason: reason}
+	if who != nil {
+		why.By = who.User()
+	}
 	about := Error{Kind: "connection", Name: name}
-	found, err := cl.EndConnection(ctx, x.Node, x.ID, cmp.Or(reason, defaultCloseReason))
+	found, err := cl.EndConnection(ctx, x.Node, x.ID, why)
 	if err != nil {
 		return translate(err, about)
 	}
@@ -188,6 +196,6 @@ func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
 		about.Class, about.Reason = NotFound, "does not exist any more"
 		return &about
 	}
-	b.log.Info("a connection is closed for an operator", "connection", name, "reason", reason)
+	b.log.Info("a connection is closed for an operator", "connection", name, "user", why.By, "reason", why.Reason)
 	return nil
 }

@@ -302,7 +302,7 @@ func (m *importing) judged(out Imported, err error) Imported {
 		}
 	case NotFound, AccessRefused, NotAllowed, NotImplemented:
 		out.Outcome = ImportRefused
-	case ResourceExhausted, Unavailable, Internal:
+	case ResourceExhausted, Unavailable, ConnectionForced, Internal:
 	}
 	return out
 }

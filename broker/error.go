@@ -26,6 +26,7 @@ const (
 	NotImplemented     Class = "NOT_IMPLEMENTED"
 	ResourceExhausted  Class = "RESOURCE_EXHAUSTED"
 	Unavailable        Class = "UNAVAILABLE"
+	ConnectionForced   Class = "CONNECTION_FORCED"
 	Internal           Class = "INTERNAL_ERROR"
 )
 

@@ -182,10 +182,15 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 	if status.Code(err) != codes.Unavailable {
 		return err
 	}
-	if fromBroker(err) {
-		n.doubt() // it may be draining: ask before the next try
-	} else {
+	switch {
+	case !fromBroker(err):
 		c.nodes.lost(n, err)
+	case ClassOf(fromGRPC(err)) == ConnectionForced:
+		if n.avoid(time.Now()) {
+			c.cfg.Logger.Warn("an operator closed the connection to a node", "address", n.address, "error", fromGRPC(err))
+		}
+	default:
+		n.doubt() // it may be draining: ask before the next try
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -257,6 +258,11 @@ func TestValidate(t *testing.T) {
 		t.Fatal("faults pass")
 	}
 	t.Log(err)
+	for name, good := range map[string]bool{"": true, "orders worker 3": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a\nb": false, "é": false} {
+		if err := (Config{Addresses: []string{"127.0.0.1:7070"}, Name: name}).Validate(); (err == nil) != good {
+			t.Errorf("name %q: %v", name, err)
+		}
+	}
 }
 
 // AM-9: a table keeps its types on the way.

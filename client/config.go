@@ -29,6 +29,9 @@ type Config struct {
 	Username, Password string
 	// Token logs in instead; see MintToken.
 	Token string
+	// Name is what operators see of the client in lists of connections; at most 128 printable
+	// ASCII characters.
+	Name string
 	// CallTimeout bounds a call whose context has no deadline; 0: 30 s, negative: none.
 	CallTimeout time.Duration
 	// ProbeInterval is how often a node that carries streams is asked whether it lives,
@@ -41,7 +44,8 @@ type Config struct {
 	MaxMessageBytes int
 	// DialOptions are handed to gRPC as they are.
 	DialOptions []grpc.DialOption
-	// Logger hears about lost and found nodes; nil is silent.
+	// Logger hears about lost and found nodes, and of connections that an operator closed;
+	// nil is silent.
 	Logger *slog.Logger
 }
 
@@ -53,6 +57,7 @@ const (
 	// maxGRPCBytes bounds one gRPC message either way: the server's largest message
 	// limit and what is around it.
 	maxGRPCBytes = 520 << 20
+	maxNameBytes = 128 // what the broker shows
 )
 
 // Validate returns all faults at once.
@@ -74,6 +79,9 @@ func (c Config) Validate() error {
 	}
 	if c.Token == "" && strings.Contains(c.Username, ":") {
 		errs = append(errs, fmt.Errorf("client: Username %q contains a colon, which ends it", c.Username))
+	}
+	if len(c.Name) > maxNameBytes || strings.ContainsFunc(c.Name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		errs = append(errs, fmt.Errorf("client: Name %q: want at most %d printable ASCII characters", c.Name, maxNameBytes))
 	}
 	if c.TLS != nil {
 		errs = append(errs, c.TLS.validate())

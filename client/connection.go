@@ -72,10 +72,12 @@ func (c *Client) connect(ctx context.Context) error {
 		c.done.Go(func() {
 			defer close(lost)
 			defer stream.end()
-			for {
-				if _, err := stream.Recv(); err != nil {
-					break
-				}
+			var err error
+			for err == nil {
+				_, err = stream.Recv()
+			}
+			if c.ctx.Err() == nil {
+				c.cfg.Logger.Warn("the client's exclusive queues are lost with their connection", "address", n.address, "error", fromGRPC(err))
 			}
 			x.metadata.CompareAndSwap(&with, nil)
 		})

@@ -14,8 +14,8 @@ func (c *Client) Connections(ctx context.Context, r *brokerv1.ListConnectionsReq
 	})
 }
 
-// CloseConnection ends a client's connection, which is named by its id or its name. An AMQP
-// client is told the reason.
+// CloseConnection ends a client's connection, which is named by its id or its name. The client
+// is told the reason, over gRPC also by whom.
 func (c *Client) CloseConnection(ctx context.Context, connection, reason string) error {
 	r := &brokerv1.CloseConnectionRequest{Connection: connection, Reason: reason}
 	_, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.CloseConnectionRequest) (*brokerv1.CloseConnectionResponse, error) {

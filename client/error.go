@@ -25,6 +25,8 @@ const (
 	NotImplemented     Class = "NOT_IMPLEMENTED"
 	ResourceExhausted  Class = "RESOURCE_EXHAUSTED"
 	Unavailable        Class = "UNAVAILABLE"
+	// ConnectionForced: an operator closed the connection; the text says who and why.
+	ConnectionForced Class = "CONNECTION_FORCED"
 )
 
 // Error is what the broker said about a call or a message. Fields that do not apply are

@@ -11,7 +11,10 @@ import (
 // defaultUser is name and password of the user of a fresh cluster (VH-1).
 const defaultUser = "guest"
 
-// login is the credential that goes with every call and stream.
+// nameHeader is the metadata with the client's name.
+const nameHeader = "quorate-client-name"
+
+// login is the credential that goes with every call and stream, and the client's name.
 type login map[string]string
 
 func (c *Config) login() login {
@@ -23,7 +26,11 @@ func (c *Config) login() login {
 	if c.Token != "" {
 		value = "Bearer " + c.Token
 	}
-	return login{"authorization": value}
+	with := login{"authorization": value}
+	if c.Name != "" {
+		with[nameHeader] = c.Name
+	}
+	return with
 }
 
 // credential is what calls and streams carry: the login, and the connection if there is

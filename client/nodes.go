@@ -19,7 +19,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// badTime is how long a lost node is tried after all others.
+// badTime is how long a lost node, or one to which the connection was closed, is tried after
+// all others.
 const badTime = 2 * time.Second
 
 // node is one address and what runs over it.
@@ -83,6 +84,16 @@ func (n *node) doubt() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.seen = time.Time{}
+}
+
+// avoid has other nodes tried first for a while, and tells whether that is news. What runs
+// over the node ends by itself.
+func (n *node) avoid(now time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	news := !now.Before(n.badUntil)
+	n.badUntil, n.seen = now.Add(badTime), time.Time{}
+	return news
 }
 
 // probe asks whether the node lives, and whether it takes new work.

@@ -32,8 +32,14 @@ type ClientConnection struct {
 type Connections interface {
 	// List returns those that have logged in, the oldest first.
 	List() []ClientConnection
-	// End ends one with a reason, and tells whether there was one of the id.
-	End(id, reason string) bool
+	// End ends one, and tells whether there was one of the id.
+	End(id string, why Closing) bool
+}
+
+// Closing is why a connection is ended.
+type Closing struct {
+	By     string // the user; "": nobody logs in
+	Reason string // "": none is given
 }
 
 // ListConnections answers for this node.
@@ -51,7 +57,7 @@ func (s calls) ListConnections(context.Context, *nodev1.ListConnectionsRequest) 
 
 // EndConnection ends a connection to this node.
 func (s calls) EndConnection(_ context.Context, r *nodev1.EndConnectionRequest) (*nodev1.EndConnectionResponse, error) {
-	return &nodev1.EndConnectionResponse{Ended: s.c.endOwnConnection(r.GetId(), r.GetReason())}, nil
+	return &nodev1.EndConnectionResponse{Ended: s.c.endOwnConnection(r.GetId(), Closing{By: r.GetBy(), Reason: r.GetReason()})}, nil
 }
 
 func (c *Cluster) ownConnections() []ClientConnection {
@@ -61,8 +67,8 @@ func (c *Cluster) ownConnections() []ClientConnection {
 	return c.cfg.Connections.List()
 }
 
-func (c *Cluster) endOwnConnection(id, reason string) bool {
-	return c.cfg.Connections != nil && c.cfg.Connections.End(id, reason)
+func (c *Cluster) endOwnConnection(id string, why Closing) bool {
+	return c.cfg.Connections != nil && c.cfg.Connections.End(id, why)
 }
 
 // ClientConnections returns the connections to all nodes, by node and age, and the nodes that
@@ -99,9 +105,9 @@ func (c *Cluster) ClientConnections(ctx context.Context) (all []ClientConnection
 
 // EndConnection ends a connection to a node, and tells whether there was one of the id. Errors:
 // ErrUnavailable, or that of ctx.
-func (c *Cluster) EndConnection(ctx context.Context, n id.NodeID, id, reason string) (bool, error) {
+func (c *Cluster) EndConnection(ctx context.Context, n id.NodeID, id string, why Closing) (bool, error) {
 	if n == c.cfg.Node {
-		return c.endOwnConnection(id, reason), nil
+		return c.endOwnConnection(id, why), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
@@ -109,7 +115,7 @@ func (c *Cluster) EndConnection(ctx context.Context, n id.NodeID, id, reason str
 	if err != nil {
 		return false, fmt.Errorf("node %s: %w: %w", n, ErrUnavailable, err)
 	}
-	r, err := peer.EndConnection(ctx, &nodev1.EndConnectionRequest{Id: id, Reason: reason})
+	r, err := peer.EndConnection(ctx, &nodev1.EndConnectionRequest{Id: id, Reason: why.Reason, By: why.By})
 	if err != nil {
 		return false, fmt.Errorf("node %s: %w: %w", n, ErrUnavailable, err)
 	}

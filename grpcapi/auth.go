@@ -26,7 +26,7 @@ func isOpen(method string) bool {
 
 // login returns the context with the identity that the call's metadata proves.
 func (s *Server) login(ctx context.Context, method string) (context.Context, error) {
-	if !s.b.Authenticates() || isOpen(method) {
+	if !s.b.Authenticates() {
 		return ctx, nil
 	}
 	address, from := caller(ctx)
@@ -167,10 +167,27 @@ func rules() map[string]rule {
 	return out
 }
 
+// admit is authorize for a call that must leave its connection when it ends, and may enter it.
+// Those that ask nobody to log in come and go as they like.
+func (s *Server) admit(ctx context.Context, method string, req any) (with context.Context, leave func(), err error) {
+	if isOpen(method) {
+		return ctx, func() {}, nil
+	}
+	conn := connectionOf(ctx)
+	if err := conn.enter(); err != nil {
+		return ctx, nil, err
+	}
+	if with, err = s.authorize(ctx, method, req); err != nil {
+		conn.leave()
+		return ctx, nil, err
+	}
+	return with, conn.leave, nil
+}
+
 // authorize logs the caller in and asks for what the method needs. req is nil for streams.
 func (s *Server) authorize(ctx context.Context, method string, req any) (context.Context, error) {
 	ctx, err := s.login(ctx, method)
-	if err != nil || isOpen(method) {
+	if err != nil {
 		return ctx, err
 	}
 	if ctx, err = withConnection(ctx); err != nil {

@@ -2,6 +2,7 @@ package grpcapi
 
 import (
 	"encoding/base64"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -31,8 +32,14 @@ func TestRules(t *testing.T) {
 	for method := range left {
 		t.Errorf("there is a rule for %s, which is not served", method)
 	}
-	if _, err := s.authorize(t.Context(), "/quorate.broker.v1.Admin/Unheard", nil); err == nil {
-		t.Error("a method without rule may be called")
+	conn := &countedConn{c: s.b.Connect()}
+	ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: countedInfo{conn: conn}})
+	_, _, err := s.admit(ctx, "/quorate.broker.v1.Admin/Unheard", nil)
+	if e, ok := errors.AsType[*broker.Error](err); !ok || e.Class != broker.NotAllowed {
+		t.Errorf("a method without rule: %v", err)
+	}
+	if conn.calls != 0 {
+		t.Errorf("%d calls have not left that were refused", conn.calls)
 	}
 }
 
@@ -57,7 +64,7 @@ func TestBadCredentials(t *testing.T) {
 				t.Errorf("%s with %.40q: %v", method, given, err)
 			}
 		}
-		if _, err := s.authorize(ctx, "/grpc.health.v1.Health/Check", nil); err != nil {
+		if _, _, err := s.admit(ctx, "/grpc.health.v1.Health/Check", nil); err != nil {
 			t.Errorf("health: %v", err)
 		}
 	}

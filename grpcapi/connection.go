@@ -1,11 +1,14 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -19,26 +22,53 @@ import (
 // connectionHeader is the metadata that names the connection which a call comes by.
 const connectionHeader = "quorate-connection"
 
+// Metadata by which a client says what it is.
+const (
+	nameHeader  = "quorate-client-name"
+	agentHeader = "user-agent"
+	// maxClientName is how much of either operators see, in bytes.
+	maxClientName = 128
+)
+
+// How a connection ends that an operator closes.
+const (
+	// closeWait bounds the wait for its calls and streams to end.
+	closeWait = 5 * time.Second
+	// lingerTime is how long their last words have to reach the client.
+	lingerTime = 250 * time.Millisecond
+)
+
 // counted has every client connection known to the broker, from its handshake until it is
 // closed. gRPC's stats would tell as well, at the cost of an event per message.
 type counted struct {
 	credentials.TransportCredentials
-	b *broker.Broker
+	b    *broker.Broker
+	life context.Context // the server's
 }
 
 // countedInfo is what the handshake has found out, with the connection.
 type countedInfo struct {
 	credentials.AuthInfo
-	c *broker.Connection
+	conn *countedConn
 }
 
 // countedConn ends the broker's connection with the client's.
 type countedConn struct {
 	net.Conn
+	raw  net.Conn // below TLS
 	once sync.Once
 	c    *broker.Connection
+	life context.Context // ends when streams shall end, for the cause that they tell
+	end  context.CancelCauseFunc
 
 	received, sent atomic.Uint64 // bytes
+
+	introduced atomic.Bool // name and product are known
+
+	mu            sync.Mutex
+	name, product string // that the client gives itself
+	calls         int    // calls and streams that have not ended
+	closing       bool
 }
 
 // Read counts what comes.
@@ -59,15 +89,92 @@ func (x *countedConn) Write(b []byte) (int, error) {
 func (x *countedConn) show() broker.ConnectionInfo {
 	peer := x.RemoteAddr().String()
 	_, secure := x.Conn.(*tls.Conn)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	state := broker.ConnectionRunning
+	if x.closing {
+		state = broker.ConnectionClosing
+	}
 	return broker.ConnectionInfo{
-		Name: peer + " -> " + x.LocalAddr().String(), Protocol: "gRPC", TLS: secure, Peer: peer, State: broker.ConnectionRunning,
+		Name: x.title(), Protocol: "gRPC", TLS: secure, Peer: peer, State: state, ClientName: x.name, Product: x.product,
 		Received: x.received.Load(), Sent: x.sent.Load(),
 	}
 }
 
+// title is the connection's name: both addresses.
+func (x *countedConn) title() string {
+	return x.RemoteAddr().String() + " -> " + x.LocalAddr().String()
+}
+
+// introduce notes what the first call says of the client.
+func (x *countedConn) introduce(ctx context.Context) {
+	if x.introduced.Load() {
+		return
+	}
+	first := func(header string) string {
+		given := grpcmetadata.ValueFromIncomingContext(ctx, header)
+		if len(given) == 0 {
+			return ""
+		}
+		return strings.ToValidUTF8(given[0][:min(len(given[0]), maxClientName)], "")
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.name, x.product = first(nameHeader), first(agentHeader)
+	x.introduced.Store(true)
+}
+
+// enter lets a call in, which must leave, unless the connection is being closed.
+func (x *countedConn) enter() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closing {
+		return context.Cause(x.life)
+	}
+	x.calls++
+	return nil
+}
+
+func (x *countedConn) leave() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.calls--
+	x.cutIfLeft()
+}
+
+// shut ends the connection: streams end with the reason, calls that are under way finish, new
+// ones are refused. HTTP/2 has no word of its own for the reason, so it is cut off after that.
+func (x *countedConn) shut(why broker.Closing) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closing {
+		return
+	}
+	x.closing = true
+	reason := "is closed by " + cmp.Or(why.By, "an operator")
+	if why.Reason != "" {
+		reason += ": " + why.Reason
+	}
+	x.end(&broker.Error{Class: broker.ConnectionForced, Kind: "connection", Name: x.title(), Reason: reason, RetryAfter: retryNow})
+	time.AfterFunc(closeWait, x.cut)
+	x.cutIfLeft()
+}
+
+// cutIfLeft cuts a connection off that is being closed once all calls have left, with mu held.
+func (x *countedConn) cutIfLeft() {
+	if x.closing && x.calls == 0 {
+		time.AfterFunc(lingerTime, x.cut)
+	}
+}
+
+func (x *countedConn) cut() { _ = x.raw.Close() }
+
 // Close closes the connection.
 func (x *countedConn) Close() error {
-	x.once.Do(x.c.Close)
+	x.once.Do(func() {
+		x.c.Close()
+		x.end(nil)
+	})
 	return x.Conn.Close()
 }
 
@@ -77,24 +184,44 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if err != nil {
 		return nil, nil, err
 	}
-	c := x.b.Connect()
-	out := &countedConn{Conn: conn, c: c}
-	c.Show(out.show, func(string) { _ = raw.Close() }) // HTTP/2 has no word for the reason
-	return out, countedInfo{AuthInfo: info, c: c}, nil
+	out := &countedConn{Conn: conn, raw: raw, c: x.b.Connect()}
+	out.life, out.end = context.WithCancelCause(x.life)
+	out.c.Show(out.show, out.shut)
+	return out, countedInfo{AuthInfo: info, conn: out}, nil
 }
 
 // Clone copies the credentials.
 func (x *counted) Clone() credentials.TransportCredentials {
-	return &counted{TransportCredentials: x.TransportCredentials.Clone(), b: x.b}
+	return &counted{TransportCredentials: x.TransportCredentials.Clone(), b: x.b, life: x.life}
+}
+
+// connectionOf returns the connection that a call comes by; all come by one of counted.
+func connectionOf(ctx context.Context) *countedConn {
+	p, _ := peer.FromContext(ctx)
+	info, _ := p.AuthInfo.(countedInfo)
+	return info.conn
+}
+
+// lifeOf ends when a stream shall end, for the cause that it tells its client: its connection
+// is closed, or the server stops.
+func lifeOf(ctx context.Context) context.Context { return connectionOf(ctx).life }
+
+// living returns ctx, ended with its connection's life as well, and for that cause.
+func living(ctx context.Context) (context.Context, func()) {
+	life := lifeOf(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // withConnection returns the context with the connection that the call comes by.
 func withConnection(ctx context.Context) (context.Context, error) {
-	if p, ok := peer.FromContext(ctx); ok {
-		if info, ok := p.AuthInfo.(countedInfo); ok {
-			ctx = broker.WithConnection(ctx, info.c)
-		}
-	}
+	conn := connectionOf(ctx)
+	conn.introduce(ctx)
+	ctx = broker.WithConnection(ctx, conn.c)
 	given := grpcmetadata.ValueFromIncomingContext(ctx, connectionHeader)
 	switch len(given) {
 	case 0:
@@ -144,10 +271,11 @@ func (x *brokerServer) Connect(req *brokerv1.ConnectRequest, stream grpc.ServerS
 	if err := stream.Send(&brokerv1.ConnectResponse{Connection: id}); err != nil {
 		return err
 	}
+	life := lifeOf(ctx)
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-x.s.stopping:
-		return errStopping()
+	case <-life.Done():
+		return context.Cause(life)
 	}
 }

@@ -223,6 +223,7 @@ func cancelled(cause string) *brokerv1.ConsumeResponse {
 
 // write sends deliveries and notices until the stream ends.
 func (x *consumeStream) write() error {
+	life := lifeOf(x.stream.Context())
 	for {
 		select {
 		case <-x.c.Ready():
@@ -236,8 +237,8 @@ func (x *consumeStream) write() error {
 			}
 		case err := <-x.read:
 			return err
-		case <-x.s.stopping:
-			return errStopping()
+		case <-life.Done():
+			return context.Cause(life)
 		case <-x.stream.Context().Done():
 			return x.stream.Context().Err()
 		}

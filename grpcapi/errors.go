@@ -42,7 +42,7 @@ func code(e *broker.Error) codes.Code {
 		return codes.Unimplemented
 	case broker.ResourceExhausted:
 		return codes.ResourceExhausted
-	case broker.Unavailable:
+	case broker.Unavailable, broker.ConnectionForced:
 		return codes.Unavailable
 	case broker.Internal:
 		return codes.Internal
@@ -108,19 +108,22 @@ func invalid(kind, arg, value, reason string) error {
 
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
 	defer s.recovered(ctx, info.FullMethod, &err)
-	if ctx, err = s.authorize(ctx, info.FullMethod, req); err != nil {
+	ctx, leave, err := s.admit(ctx, info.FullMethod, req)
+	if err != nil {
 		return nil, toStatus(err)
 	}
+	defer leave()
 	res, err = next(ctx, req)
 	return res, toStatus(err)
 }
 
 func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.recovered(st.Context(), info.FullMethod, &err)
-	ctx, err := s.authorize(st.Context(), info.FullMethod, nil)
+	ctx, leave, err := s.admit(st.Context(), info.FullMethod, nil)
 	if err != nil {
 		return toStatus(err)
 	}
+	defer leave()
 	return toStatus(next(srv, &loggedIn{ServerStream: st, ctx: ctx}))
 }
 

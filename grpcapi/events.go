@@ -11,21 +11,13 @@ import (
 
 type eventsServer struct {
 	brokerv1.UnimplementedEventsServer
-	b    *broker.Broker
-	stop <-chan struct{}
+	b *broker.Broker
 }
 
 // WatchEvents tells events of all nodes until the caller ends the stream.
 func (s *eventsServer) WatchEvents(req *brokerv1.WatchEventsRequest, stream grpc.ServerStreamingServer[brokerv1.WatchEventsResponse]) error {
-	ctx, cancel := context.WithCancel(stream.Context())
+	ctx, cancel := living(stream.Context())
 	defer cancel()
-	go func() {
-		select {
-		case <-s.stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	err := s.b.WatchEvents(ctx, broker.WatchEvents{
 		VHost: req.GetVhost(), Kinds: req.GetKinds(), Name: req.GetName(), Cursor: req.GetCursor(), History: req.GetHistory(),
 	}, func(events []broker.Event, cursor string) error {
@@ -39,8 +31,8 @@ func (s *eventsServer) WatchEvents(req *brokerv1.WatchEventsRequest, stream grpc
 		}
 		return stream.Send(out)
 	})
-	if ctx.Err() != nil && stream.Context().Err() == nil {
-		return errStopping()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return err
 }

@@ -37,11 +37,15 @@ func (a *adminServer) GetOperation(ctx context.Context, req *brokerv1.GetOperati
 
 // WatchOperation sends a long job as it is until it has ended.
 func (a *adminServer) WatchOperation(req *brokerv1.WatchOperationRequest, stream grpc.ServerStreamingServer[brokerv1.WatchOperationResponse]) error {
-	ctx := stream.Context()
+	ctx, cancel := living(stream.Context())
+	defer cancel()
 	tick := time.NewTicker(watchTick)
 	defer tick.Stop()
 	for known := uint64(0); ; {
 		op, err := a.b.AwaitOperation(ctx, req.GetId(), known)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err != nil {
 			return err
 		}
@@ -55,7 +59,7 @@ func (a *adminServer) WatchOperation(req *brokerv1.WatchOperationRequest, stream
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }

@@ -83,7 +83,8 @@ type publishStream struct {
 
 	mu       sync.Mutex
 	results  []broker.Result
-	inFlight int // taken and not yet in results
+	inFlight int  // taken and not yet in results
+	ending   bool // nothing more is taken
 
 	// Of the reader alone.
 	sender   *broker.Sender
@@ -127,9 +128,9 @@ func (p *publishStream) readAll() error {
 				return ctx.Err()
 			}
 		}
-		p.mu.Lock()
-		p.inFlight++
-		p.mu.Unlock()
+		if !p.take() {
+			return nil
+		}
 		if err := setPublish(&m, req.GetMessage()); err != nil {
 			done(broker.Result{Token: req.GetSequence(), Kind: broker.Invalid, Err: err})
 			continue
@@ -138,6 +139,24 @@ func (p *publishStream) readAll() error {
 		m.Producer, m.ProducerSeq = p.producer, req.GetSequence()
 		p.s.b.Publish(ctx, &m, done)
 	}
+}
+
+// take counts a message, unless the stream ends: then its client gets no result of it, as of
+// those that are still on their way.
+func (p *publishStream) take() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ending {
+		p.inFlight++
+	}
+	return !p.ending
+}
+
+// takeNoMore ends the reader with the next message that comes.
+func (p *publishStream) takeNoMore() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ending = true
 }
 
 // accept checks a request's place in the stream; opened tells that it carries no message.
@@ -210,8 +229,9 @@ func signal(c chan struct{}) {
 }
 
 // write sends results, all that have gathered at a time. When the reader has ended, or
-// the server stops, it first waits until every message that was taken has its result.
+// the connection's life does, it first waits until every message that was taken has its result.
 func (p *publishStream) write() (end error) {
+	life := lifeOf(p.stream.Context())
 	var res brokerv1.PublishResult
 	resp := &brokerv1.PublishResponse{Result: &res}
 	var batch []broker.Result
@@ -235,9 +255,9 @@ func (p *publishStream) write() (end error) {
 		if ending && waiting == 0 {
 			return end
 		}
-		stopping := p.s.stopping
+		over := life.Done()
 		if ending {
-			stopping = nil
+			over = nil
 		}
 		select {
 		case <-p.news:
@@ -245,8 +265,9 @@ func (p *publishStream) write() (end error) {
 			if !ending {
 				ending, end = true, err
 			}
-		case <-stopping:
-			ending, end = true, errStopping()
+		case <-over:
+			p.takeNoMore()
+			ending, end = true, context.Cause(life)
 		case <-p.stream.Context().Done():
 			return p.stream.Context().Err()
 		}

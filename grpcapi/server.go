@@ -98,10 +98,10 @@ type Server struct {
 	health *health.Server
 	rules  map[string]rule // by method
 
-	tags     atomic.Uint64 // for consumers that have no tag of their own
-	stopOnce sync.Once
-	stopping chan struct{} // closed by Shutdown: streams end
-	stopped  sync.WaitGroup
+	tags    atomic.Uint64   // for consumers that have no tag of their own
+	life    context.Context // ended by Shutdown: streams end, for its cause
+	stop    context.CancelCauseFunc
+	stopped sync.WaitGroup
 }
 
 // New returns a server that does not listen yet. The Config must be valid.
@@ -115,13 +115,14 @@ func New(c Config) *Server {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules(), stopping: make(chan struct{})}
+	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules()}
+	s.life, s.stop = context.WithCancelCause(context.Background())
 	creds := insecure.NewCredentials()
 	if c.TLS != nil {
 		creds = credentials.NewTLS(c.TLS)
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker}),
+		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker, life: s.life}),
 		grpc.MaxConcurrentStreams(c.MaxStreams),
 		grpc.MaxRecvMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes),
 		grpc.MaxSendMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes+c.DeliveryBytes),
@@ -138,7 +139,7 @@ func New(c Config) *Server {
 	brokerv1.RegisterDefinitionsServer(s.grpc, &definitionsServer{b: c.Broker})
 	brokerv1.RegisterMessagesServer(s.grpc, &messagesServer{b: c.Broker})
 	brokerv1.RegisterTransactionsServer(s.grpc, &transactionsServer{b: c.Broker})
-	brokerv1.RegisterEventsServer(s.grpc, &eventsServer{b: c.Broker, stop: s.stopping})
+	brokerv1.RegisterEventsServer(s.grpc, &eventsServer{b: c.Broker})
 	brokerv1.RegisterConnectionsServer(s.grpc, &connectionsServer{b: c.Broker})
 	brokerv1.RegisterAccessServer(s.grpc, &accessServer{b: c.Broker})
 	healthv1.RegisterHealthServer(s.grpc, s.health)
@@ -165,7 +166,7 @@ func (s *Server) Serve(l net.Listener) error {
 // Shutdown ends streams with UNAVAILABLE, lets calls finish until ctx ends, and closes
 // all connections.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.stopOnce.Do(func() { close(s.stopping) })
+	s.stop(errStopping())
 	s.health.Shutdown()
 	done := make(chan struct{})
 	go func() {
@@ -196,7 +197,7 @@ func (s *Server) watchReadiness() {
 		}
 		select {
 		case <-tick.C:
-		case <-s.stopping:
+		case <-s.life.Done():
 			return
 		}
 	}

@@ -65,12 +65,12 @@ func connectionRow(x *brokerv1.Connection) []string {
 func newConnectionClose(s *session) *cobra.Command {
 	reason := ""
 	cmd := &cobra.Command{
-		Use: "close ID|NAME", Short: "Close a connection; an AMQP client is told the reason", Args: exactArgs("ID|NAME"),
+		Use: "close ID|NAME", Short: "Close a connection; its client is told the reason", Args: exactArgs("ID|NAME"),
 		Example: "  quoratectl connection close node-1/3/17 --reason 'the node is being replaced'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error { return c.CloseConnection(ctx, args[0], reason) })
 		},
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "what the client is told, with code 320; default: closed by an operator")
+	cmd.Flags().StringVar(&reason, "reason", "", "what the client is told; default, over AMQP: closed by an operator")
 	return cmd
 }

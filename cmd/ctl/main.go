@@ -201,6 +201,7 @@ func (s *session) open(cmd *cobra.Command) (*client.Client, error) {
 func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	// The server's limit of a message counts, whatever it is.
 	cfg := client.Config{
+		Name:      "quoratectl",
 		Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1,
 		Username: s.user, Password: s.password, Token: s.token,
 	}

@@ -45,9 +45,10 @@ type Connection struct {
 	// State is "running", "blocked" while its publishes are held back, or "closing" once its
 	// client is told to go.
 	State string `protobuf:"bytes,10,opt,name=state,proto3" json:"state,omitempty"`
-	// ClientName is the connection_name that an AMQP client gave it.
+	// ClientName is the connection_name that an AMQP client gave it; over gRPC the metadata
+	// quorate-client-name of its first call.
 	ClientName string `protobuf:"bytes,11,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
-	// Product of the client, with its version, if it tells.
+	// Product of the client, with its version, if it tells; over gRPC its user agent.
 	Product       string `protobuf:"bytes,12,opt,name=product,proto3" json:"product,omitempty"`
 	ConnectedAtMs int64  `protobuf:"varint,13,opt,name=connected_at_ms,json=connectedAtMs,proto3" json:"connected_at_ms,omitempty"`
 	// ReceivedBytes and sent_bytes are the node's, those of TLS not counted.
@@ -302,7 +303,9 @@ func (x *ListConnectionsResponse) GetSilent() []string {
 type CloseConnectionRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Connection string                 `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
-	// Reason that an AMQP client is told, with the code 320; empty: a general one.
+	// Reason that the client is told: over AMQP with the code 320, over gRPC by the status
+	// UNAVAILABLE of its streams, class CONNECTION_FORCED, with the caller's name. Empty: none,
+	// over AMQP a general one.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

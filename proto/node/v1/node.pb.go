@@ -5638,9 +5638,11 @@ func (x *ListConnectionsResponse) GetConnections() []*ClientConnection {
 
 // EndConnectionRequest names a connection by its id.
 type EndConnectionRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Id     string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// By is the user who wants it.
+	By            string `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5685,6 +5687,13 @@ func (x *EndConnectionRequest) GetId() string {
 func (x *EndConnectionRequest) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *EndConnectionRequest) GetBy() string {
+	if x != nil {
+		return x.By
 	}
 	return ""
 }
@@ -6201,10 +6210,11 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x04sent\x18\x0e \x01(\x04R\x04sent\"\x18\n" +
 	"\x16ListConnectionsRequest\"^\n" +
 	"\x17ListConnectionsResponse\x12C\n" +
-	"\vconnections\x18\x01 \x03(\v2!.quorate.node.v1.ClientConnectionR\vconnections\">\n" +
+	"\vconnections\x18\x01 \x03(\v2!.quorate.node.v1.ClientConnectionR\vconnections\"N\n" +
 	"\x14EndConnectionRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"-\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\"-\n" +
 	"\x15EndConnectionResponse\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\bR\x05ended2\xb7\r\n" +
 	"\x04Node\x12G\n" +
