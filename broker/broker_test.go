@@ -374,6 +374,40 @@ func TestCreditWindow(t *testing.T) {
 	}
 }
 
+// With auto-ack nothing that was assigned can be left out. When messages become larger at once
+// those that the credit allowed by then may come, but no more before they are taken.
+func TestAutoAckWindow(t *testing.T) {
+	const room = 16 << 20
+	c := Consumer{credit: newCreditBook(&Consume{AutoAck: true}, room)}
+	c.credit.told = c.credit.limit(0)
+	body := make([]byte, room)
+	take := func(size int) uint64 {
+		c.taken++
+		c.credit.saw([]cluster.Delivery{{Message: body[:size]}})
+		return c.raiseCredit()
+	}
+	waiting := func() uint64 { return c.credit.told - c.taken }
+	if waiting() != firstAutoAck {
+		t.Errorf("%d may come at first", waiting())
+	}
+	for most := uint64(0); most < quorumq.MaxOutstanding; most = max(most, waiting()) {
+		if take(8 << 10); c.taken > 10*quorumq.MaxOutstanding || waiting() > quorumq.MaxOutstanding {
+			t.Fatalf("%d may come after %d were taken", waiting(), c.taken)
+		}
+	}
+	for waiting() > 4 {
+		if got := take(room); got != 0 {
+			t.Fatalf("credit is raised to %d while %d large ones wait", got, waiting())
+		}
+	}
+	for range 20 {
+		take(room)
+	}
+	if waiting() != 1 {
+		t.Errorf("%d large ones may come in the end, want 1", waiting())
+	}
+}
+
 func TestConfigValidate(t *testing.T) {
 	c := Config{MaxBodyBytes: -1, GroupSize: 100}
 	err := c.Validate()

@@ -56,8 +56,8 @@ const (
 	defaultMaxMessageBytes = 16 << 20
 	// maxGRPCBytes bounds one gRPC message either way: the server's largest message
 	// limit and what is around it.
-	maxGRPCBytes = 520 << 20
-	maxNameBytes = 128 // what the broker shows
+	maxGRPCBytes  = 520 << 20
+	maxClientName = 128 // what the broker shows
 )
 
 // Validate returns all faults at once.
@@ -80,8 +80,8 @@ func (c Config) Validate() error {
 	if c.Token == "" && strings.Contains(c.Username, ":") {
 		errs = append(errs, fmt.Errorf("client: Username %q contains a colon, which ends it", c.Username))
 	}
-	if len(c.Name) > maxNameBytes || strings.ContainsFunc(c.Name, func(r rune) bool { return r < ' ' || r > '~' }) {
-		errs = append(errs, fmt.Errorf("client: Name %q: want at most %d printable ASCII characters", c.Name, maxNameBytes))
+	if len(c.Name) > maxClientName || strings.ContainsFunc(c.Name, func(r rune) bool { return r < ' ' || r > '~' }) {
+		errs = append(errs, fmt.Errorf("client: Name %q: want at most %d printable ASCII characters", c.Name, maxClientName))
 	}
 	if c.TLS != nil {
 		errs = append(errs, c.TLS.validate())
