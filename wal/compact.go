@@ -130,11 +130,20 @@ func (l *Log) takeDead() (dead []*segment, spared *segment) {
 	for s := l.nextDead(); s != nil; s = l.nextDead() {
 		s.freeing = true
 		dead = append(dead, s)
-		if spared == nil && len(l.spares) < l.c.Spares && s.size <= 2*l.c.SegmentBytes {
+		if spared == nil && l.toReuse() < l.c.Spares && s.size <= 2*l.c.SegmentBytes {
 			spared = s
 		}
 	}
 	return dead, spared
+}
+
+// toReuse counts the files that wait to be written over, the next segment's included.
+func (l *Log) toReuse() int {
+	n := len(l.spares)
+	if l.ahead != nil && l.ahead.full > 0 {
+		n++
+	}
+	return n
 }
 
 // nextDead returns a segment that may be freed. What made it dead must be durable first:

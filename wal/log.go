@@ -8,9 +8,10 @@
 // loses nothing that was acknowledged.
 //
 // Concurrency: all methods may be called concurrently. Everything in memory is guarded by
-// Log.mu, which is never held during input or output. Two goroutines run: the writer,
-// the only one that appends to files, and the housekeeper, which frees and compacts
-// segments and watches the free space.
+// Log.mu, which is never held during input or output. Three goroutines run: the writer,
+// the only one that appends records to files; the roller, which makes segments' files and
+// seals them; and the housekeeper, which frees and compacts segments and watches the free
+// space.
 //
 // Errors: the first failed write, sync or change of names fails every later call with the
 // same error; nothing is tried again, because after a failed sync nobody knows what is on
@@ -56,16 +57,21 @@ type Log struct {
 	zeros   []byte         // the writer's
 	stop    chan struct{}  // closed when the housekeeper is to end
 	kick    chan struct{}  // wakes the housekeeper
-	workers sync.WaitGroup // writer and housekeeper
+	workers sync.WaitGroup // writer, roller and housekeeper
 
 	mu       sync.Mutex // guards all that follows
 	work     sync.Cond  // there is something to write, or closing
 	space    sync.Cond  // pending has shrunk, or err or closing is set
+	rolling  sync.Cond  // there is something for the roller, or it has done something, or err or written is set
 	groups   map[id.GroupID]*GroupLog
 	deleted  map[id.GroupID]loc // records that say so
 	segs     []*segment         // ascending
 	bySeq    map[uint32]*segment
 	head     *segment // takes records; nil until the first one
+	ahead    *segment // follows the head, with or without a file yet; nil until the head is nearly full
+	wanted   *segment // the writer waits for its file
+	sealing  *ended   // to be sealed
+	before   uint32   // where the records of the newest segment that is full end
 	nextSeq  uint32
 	spares   []spare
 	cur      *batch      // takes records
@@ -84,6 +90,7 @@ type Log struct {
 	syncs    uint64
 	carried  uint64 // bytes
 	closing  bool
+	written  bool  // the writer has ended
 	err      error // of the first failure
 }
 
@@ -107,7 +114,10 @@ func (l *Log) put(r *record) loc {
 	}
 	s, b := l.head, l.cur
 	r.synced = 0
-	if s.seq == l.synced.seg {
+	switch {
+	case s.end == headerBytes:
+		r.synced = l.before
+	case s.seq == l.synced.seg:
 		r.synced = l.synced.off
 	}
 	n := len(b.chunks)
@@ -124,6 +134,7 @@ func (l *Log) put(r *record) loc {
 	l.appended += Position(size)
 	l.pending += size
 	b.end = l.appended
+	l.lookAhead()
 	return at
 }
 
@@ -140,12 +151,21 @@ func (l *Log) sealHead() {
 	c := &b.chunks[len(b.chunks)-1]
 	c.seal, c.footer = true, s.footer
 	s.footer, s.sealed = nil, true
+	l.before = uint32(s.end)
 	l.head = nil
 }
 
-func (l *Log) addSegment() {
+func (l *Log) newSegment() *segment {
 	s := &segment{seq: l.nextSeq, salt: saltOf(l.nextSeq, l.secret), end: headerBytes}
 	l.nextSeq++
+	return s
+}
+
+func (l *Log) addSegment() {
+	s := l.ahead
+	if l.ahead = nil; s == nil {
+		s = l.newSegment()
+	}
 	l.segs = append(l.segs, s)
 	l.bySeq[s.seq] = s
 	l.head = s
@@ -208,6 +228,7 @@ func (l *Log) fail(err error) {
 	l.cur.err = l.err
 	l.work.Broadcast()
 	l.space.Broadcast()
+	l.rolling.Broadcast()
 	failure, onFailure := l.err, l.c.OnFailure
 	go func() { // the callers of fail hold mu
 		tell(groups, 0, failure)
@@ -399,5 +420,5 @@ func (l *Log) Close() error {
 			err = errors.Join(err, s.file.Close())
 		}
 	}
-	return errors.Join(err, l.lock.Close())
+	return errors.Join(err, l.dropAhead(), l.lock.Close())
 }

@@ -29,7 +29,7 @@ func Open(dir vfs.Dir, c Config) (*Log, error) {
 		stop: make(chan struct{}), kick: make(chan struct{}, 1),
 		groups: map[id.GroupID]*GroupLog{}, deleted: map[id.GroupID]loc{}, bySeq: map[uint32]*segment{}, nextSeq: 1,
 	}
-	l.work.L, l.space.L = &l.mu, &l.mu
+	l.work.L, l.space.L, l.rolling.L = &l.mu, &l.mu, &l.mu
 	l.cur = l.newBatch()
 	if err := l.recoverAll(); err != nil {
 		for _, s := range l.segs {
@@ -39,6 +39,7 @@ func Open(dir vfs.Dir, c Config) (*Log, error) {
 	}
 	l.checkSpace()
 	l.workers.Go(l.write)
+	l.workers.Go(l.roll)
 	l.workers.Go(l.housekeep)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,12 +84,13 @@ func (l *Log) recoverAll() error {
 			l.segs = l.segs[:i]
 			return fmt.Errorf("wal: %w", err)
 		}
-		if err := l.recoverSegment(s, i == len(seqs)-1); err != nil {
+		if err := l.recoverSegment(s, seqs[i+1:]); err != nil {
 			return err
 		}
 		l.c.OnOpen(i+1, len(seqs))
 	}
-	l.nextSeq = seqs[len(seqs)-1] + 1
+	last := l.segs[len(seqs)-1]
+	l.nextSeq, l.before = last.seq+1, uint32(last.end)
 	return nil
 }
 
@@ -98,8 +100,8 @@ func (l *Log) corrupt(s *segment, at int64, reason string) error {
 	}
 }
 
-// recoverSegment reads one segment.
-func (l *Log) recoverSegment(s *segment, newest bool) error {
+// recoverSegment reads one segment; those behind it follow.
+func (l *Log) recoverSegment(s *segment, behind []uint32) error {
 	var err error
 	if s.size, err = s.file.Size(); err != nil {
 		return fmt.Errorf("wal: %w", err)
@@ -114,7 +116,7 @@ func (l *Log) recoverSegment(s *segment, newest bool) error {
 		return fmt.Errorf("wal: %w", err)
 	}
 	if footer == nil {
-		return l.recoverUnsealed(s, newest)
+		return l.recoverUnsealed(s, behind)
 	}
 	s.end = end
 	err = parseItems(footer, func(it item) error {
@@ -130,7 +132,7 @@ func (l *Log) recoverSegment(s *segment, newest bool) error {
 }
 
 // recoverUnsealed scans a segment without footer and seals it.
-func (l *Log) recoverUnsealed(s *segment, newest bool) error {
+func (l *Log) recoverUnsealed(s *segment, behind []uint32) error {
 	var footer []byte
 	end, sealed, err := scanRecords(s.file, s.size, s.salt, func(at int64, r *record) error {
 		footer = appendItem(footer, r)
@@ -140,22 +142,68 @@ func (l *Log) recoverUnsealed(s *segment, newest bool) error {
 		return fmt.Errorf("wal: read %s: %w", segmentName(s.seq), err)
 	}
 	s.end = end
-	if !sealed && !newest {
-		return l.corrupt(s, end, "the footer is damaged and a record too")
-	}
 	if !sealed {
-		damaged, err := provesDamage(s.file, s.size, s.salt, end)
-		if err != nil {
-			return fmt.Errorf("wal: read %s: %w", segmentName(s.seq), err)
+		if err := l.checkEnd(s, behind); err != nil {
+			return err
 		}
-		if damaged {
-			return l.corrupt(s, end, "a record is damaged that was durable before a later one was written")
-		}
-		l.c.Logger.Info("the log was not closed; the last segment ends here", "segment", segmentName(s.seq), "offset", end, "size", s.size)
 	}
-	// The seal must be durable before there is a newer segment. What a torn write has
-	// left behind it is cut off and never looked at again.
+	// What a torn write has left behind the seal is cut off and never looked at again.
+	if err := s.file.Sync(); err != nil {
+		return fmt.Errorf("wal: sync %s: %w", segmentName(s.seq), err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	return l.seal(s, end, footer)
+}
+
+// checkEnd checks that the records of a segment without footer end where they should: where
+// the next segment says, or, if that has none yet, where a write was torn.
+func (l *Log) checkEnd(s *segment, behind []uint32) error {
+	if len(behind) > 0 {
+		end, said, err := l.endBefore(behind[0])
+		switch {
+		case err != nil:
+			return err
+		case said && end == s.end:
+			return nil
+		case said || len(behind) > 1:
+			return l.corrupt(s, s.end, "the footer is damaged and a record too")
+		}
+	}
+	damaged, err := provesDamage(s.file, s.size, s.salt, s.end)
+	if err != nil {
+		return fmt.Errorf("wal: read %s: %w", segmentName(s.seq), err)
+	}
+	if damaged {
+		return l.corrupt(s, s.end, "a record is damaged that was durable before a later one was written")
+	}
+	if s.end > headerBytes {
+		l.c.Logger.Info("the log was not closed; the last segment ends here", "segment", segmentName(s.seq), "offset", s.end, "size", s.size)
+	}
+	return nil
+}
+
+// endBefore returns where the records of the segment before a segment end, as the first record
+// of that one says, if there is one.
+func (l *Log) endBefore(seq uint32) (end int64, said bool, err error) {
+	f, err := l.dir.Open(segmentName(seq))
+	if err != nil {
+		return 0, false, fmt.Errorf("wal: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size, err := f.Size()
+	if err != nil {
+		return 0, false, fmt.Errorf("wal: %w", err)
+	}
+	one := errors.New("one is enough")
+	_, _, err = scanRecords(f, size, saltOf(seq, l.secret), func(_ int64, r *record) error {
+		end, said = int64(r.synced), true
+		return one
+	})
+	if err != nil && !errors.Is(err, one) {
+		return 0, false, fmt.Errorf("wal: read %s: %w", segmentName(seq), err)
+	}
+	return end, said, nil
 }
 
 // fold takes a record into account, in the order of the stream.

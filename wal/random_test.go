@@ -83,6 +83,7 @@ func (x *randomRun) step() {
 	case n < 10:
 		x.trace = append(x.trace, "tidy")
 		if x.c.manual {
+			settled(x.l)
 			ok(x.t, x.l.tidy())
 		}
 	default:

@@ -92,7 +92,7 @@ type record struct {
 	time   int64  // nanoseconds since the Unix epoch, 0 is unknown
 	ext    []byte // raft.Log.Extensions
 	data   []byte
-	synced uint32 // offset in the segment that was durable when the record was appended
+	synced uint32 // offset in the segment that was durable when the record was appended; of the first one: where the segment before ends
 }
 
 func (r *record) size() int { return HeadBytes + len(r.ext) + len(r.data) }

@@ -52,6 +52,7 @@ func TestRetainInWindows(t *testing.T) {
 				}
 			}
 		}
+		settled(l)
 		ok(t, l.tidy())
 		holds(step)
 		account(t, l)

@@ -50,11 +50,11 @@ const (
 type segment struct {
 	seq  uint32
 	salt uint32
-	file vfs.File // nil until the writer has made it
+	file vfs.File // nil until the roller has made it
 
 	end    int64 // of the records
 	size   int64 // of the file once it is sealed
-	full   int64 // of the file before, as far as the writer has written; the writer alone changes it
+	full   int64 // of the file before, as far as it is written; once there is a file the writer alone changes it
 	live   int64 // bytes of records that are needed
 	sealed bool  // nothing is appended any more
 	closed bool  // the seal is durable

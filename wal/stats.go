@@ -22,7 +22,7 @@ func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := Stats{
-		Segments: len(l.segs), Spares: len(l.spares), PendingBytes: l.pending, TailBytes: l.tail.bytes,
+		Segments: len(l.segs), Spares: l.toReuse(), PendingBytes: l.pending, TailBytes: l.tail.bytes,
 		FreeBytes: l.room.Free, Syncs: l.syncs, Appended: uint64(l.appended), Carried: l.carried, Pressure: l.room.Pressure,
 	}
 	for _, g := range l.groups {
@@ -36,6 +36,9 @@ func (l *Log) Stats() Stats {
 	for _, seg := range l.segs {
 		s.DiskBytes += seg.bytes()
 		s.LiveBytes += seg.live
+	}
+	if l.ahead != nil && l.ahead.file != nil {
+		s.DiskBytes += l.ahead.bytes()
 	}
 	for _, sp := range l.spares {
 		s.DiskBytes += sp.size

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/quorate/quorate/wal/vfs"
 )
 
 const (
@@ -29,6 +27,10 @@ const (
 func (l *Log) write() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer func() {
+		l.written = true
+		l.rolling.Broadcast()
+	}()
 	for {
 		for len(l.full) == 0 && len(l.cur.chunks) == 0 && !l.closing && l.err == nil {
 			l.work.Wait()
@@ -78,12 +80,6 @@ func (l *Log) finish(b *batch) {
 	if !last.seal {
 		l.synced = loc{seg: last.seg.seq, off: uint32(last.off) + uint32(last.hi-last.lo)}
 	}
-	sealed := false
-	for i := range b.chunks {
-		if c := &b.chunks[i]; c.seal {
-			c.seg.closed, sealed = true, true
-		}
-	}
 	l.durable.Store(uint64(b.end))
 	l.inflight = nil
 	l.pending -= int64(len(b.data))
@@ -92,7 +88,7 @@ func (l *Log) finish(b *batch) {
 		l.buffers = append(l.buffers, b.data[:0])
 	}
 	b.data = nil
-	if sealed || l.freeAt != 0 && l.freeAt <= b.end {
+	if l.freeAt != 0 && l.freeAt <= b.end {
 		l.freeAt = 0
 		l.wake()
 	}
@@ -128,10 +124,8 @@ func (l *Log) writeBatch(b *batch) error {
 	for i := range b.chunks {
 		c := &b.chunks[i]
 		s := c.seg
-		if s.file == nil {
-			if err := l.create(s); err != nil {
-				return fmt.Errorf("begin segment %s: %w", segmentName(s.seq), err)
-			}
+		if err := l.fileOf(s); err != nil {
+			return err
 		}
 		if c.hi > c.lo {
 			_, err := s.file.WriteAt(b.data[c.lo:c.hi], c.off)
@@ -143,7 +137,7 @@ func (l *Log) writeBatch(b *batch) error {
 			}
 		}
 		if c.seal {
-			if err := l.seal(s, c.off+int64(c.hi-c.lo), c.footer); err != nil {
+			if err := l.endSegment(c); err != nil {
 				return err
 			}
 		}
@@ -154,6 +148,17 @@ func (l *Log) writeBatch(b *batch) error {
 		}
 	}
 	return nil
+}
+
+// endSegment makes a segment's records durable, before there are any in the next one, and leaves
+// the rest to the roller.
+func (l *Log) endSegment(c *chunkOf) error {
+	if c.hi > c.lo { // else earlier batches have synced it all
+		if err := c.seg.file.Sync(); err != nil {
+			return fmt.Errorf("sync %s: %w", segmentName(c.seg.seq), err)
+		}
+	}
+	return l.handOver(&ended{c.seg, c.off + int64(c.hi-c.lo), c.footer})
 }
 
 // extend writes zeros behind the records if they reach the end of the file. They double a
@@ -175,73 +180,6 @@ func (l *Log) extend(s *segment, end int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.full = full
-	return nil
-}
-
-// create makes a segment's file. Only a file whose header is durable gets a segment's
-// name, and nothing is written to it before the name is durable.
-func (l *Log) create(s *segment) error {
-	f, name, full, err := l.blank()
-	if err != nil {
-		return err
-	}
-	if _, err = f.WriteAt(header(s.seq, l.secret), 0); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = l.dir.Rename(name, segmentName(s.seq))
-	}
-	if err == nil {
-		err = l.dir.SyncDir()
-	}
-	l.mu.Lock()
-	s.file, s.full = f, full // also after an error, to be closed
-	l.mu.Unlock()
-	if err == nil {
-		l.checkSpace()
-	}
-	return err
-}
-
-// blank returns a spare, which has a size, or a new file.
-func (l *Log) blank() (f vfs.File, name string, size int64, err error) {
-	l.mu.Lock()
-	name = newName
-	if n := len(l.spares); n > 0 {
-		name, size = l.spares[n-1].name, l.spares[n-1].size
-		l.spares = l.spares[:n-1]
-	}
-	l.mu.Unlock()
-	if name != newName {
-		f, err = l.dir.Open(name)
-	} else {
-		f, err = l.dir.Create(name)
-	}
-	return f, name, size, err
-}
-
-// seal writes footer and trailer behind the records and cuts off what an earlier
-// generation has left. The records are synced first: a footer that outlives a record that
-// it names would make a loss of what was never acknowledged look like damage.
-func (l *Log) seal(s *segment, end int64, footer []byte) error {
-	tail := appendSeal(nil, s.seq, s.salt, end, footer)
-	size := end + int64(len(tail))
-	err := s.file.Sync()
-	if err == nil {
-		_, err = s.file.WriteAt(tail, end)
-	}
-	if err == nil {
-		err = s.file.Truncate(size)
-	}
-	if err == nil {
-		err = s.file.Sync()
-	}
-	if err != nil {
-		return fmt.Errorf("seal %s: %w", segmentName(s.seq), err)
-	}
-	l.mu.Lock()
-	s.size = size
-	l.mu.Unlock()
 	return nil
 }
 
