@@ -165,7 +165,7 @@ func TestStuckCandidates(t *testing.T) {
 	rest := ns.others(dead)
 	for _, n := range ns.all {
 		n.stop() // no manager acts
-		n.manager.work.Wait()
+		<-n.ended
 	}
 	go dead.kill()
 	until(t, "the links are down", func() bool {
@@ -176,6 +176,13 @@ func TestStuckCandidates(t *testing.T) {
 		}
 		return true
 	})
+	// One that stood against the leader in its term stays a candidate until a manager helps it,
+	// although it knows the leader: it could not stand again.
+	for _, n := range rest {
+		if err := n.group(firstGroup).StepDown(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// Each is made to stand, and loses, for its vote was given away.
 	for _, n := range rest {
 		if err := n.group(firstGroup).Campaign(t.Context()); err != nil {

@@ -144,6 +144,7 @@ type node struct {
 	disk    *disk
 	stop    context.CancelFunc
 	running sync.WaitGroup
+	ended   chan struct{} // closed when the manager does nothing more after stop
 
 	misses int // one of so many changes is not told; 0: all are
 
@@ -209,7 +210,8 @@ func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores 
 	ctx, cancel := context.WithCancel(context.Background())
 	n.stop = cancel
 	n.running.Go(func() { _ = n.mux.Serve(l) })
-	n.running.Go(func() { n.manager.Run(ctx) })
+	n.ended = make(chan struct{})
+	n.running.Go(func() { defer close(n.ended); n.manager.Run(ctx) })
 	n.running.Go(func() { n.changes.tell(ctx, n) })
 	t.Cleanup(n.kill)
 	return n
