@@ -52,6 +52,9 @@ type ended struct {
 func (l *Log) fileOf(s *segment) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if s.file != nil { // as for most batches: nobody is woken
+		return l.err
+	}
 	l.wanted = s
 	l.rolling.Broadcast()
 	for s.file == nil && l.err == nil {
