@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
@@ -193,22 +192,10 @@ func (q *hosted) giveUp(ctx context.Context, s *changeState) error {
 func (q *hosted) there(ctx context.Context, nodes []id.NodeID) []id.NodeID {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	up := make([]bool, len(nodes))
-	var asked sync.WaitGroup
-	for i, n := range nodes {
-		asked.Go(func() {
-			r, err := q.h.c.statusAt(ctx, n, q.uid)
-			up[i] = err == nil && r.GetGroup().GetFailed() == ""
-		})
-	}
-	asked.Wait()
-	var there []id.NodeID
-	for i, n := range nodes {
-		if up[i] {
-			there = append(there, n)
-		}
-	}
-	return there
+	return askEach(nodes, func(n id.NodeID) bool {
+		r, err := q.h.c.statusAt(ctx, n, q.uid)
+		return err == nil && r.GetGroup().GetFailed() == ""
+	})
 }
 
 // reconfigure changes the group's configuration, after the catalog has said that the

@@ -111,22 +111,10 @@ func (c *Cluster) staying(led []ledGroup) []id.NodeID {
 	}
 	slices.Sort(others)
 	others = slices.DeleteFunc(slices.Compact(others), func(n id.NodeID) bool { return n == c.cfg.Node })
-	stays := make([]bool, len(others))
-	var asked sync.WaitGroup
-	for i, n := range others {
-		asked.Go(func() {
-			s, err := c.catalog.ask(n)
-			stays[i] = err == nil && !s.GetDraining()
-		})
-	}
-	asked.Wait()
-	var found []id.NodeID
-	for i, n := range others {
-		if stays[i] {
-			found = append(found, n)
-		}
-	}
-	return found
+	return askEach(others, func(n id.NodeID) bool {
+		s, err := c.catalog.ask(n)
+		return err == nil && !s.GetDraining()
+	})
 }
 
 // ledGroup is a group that this node leads.

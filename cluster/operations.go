@@ -88,6 +88,23 @@ func (c *Cluster) askOthers(ctx context.Context, ask func(context.Context, id.No
 	return errors.Join(errs...)
 }
 
+// askEach asks all of the nodes at once, and returns those that say yes, in their order.
+func askEach(nodes []id.NodeID, ask func(id.NodeID) bool) []id.NodeID {
+	yes := make([]bool, len(nodes))
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		asked.Go(func() { yes[i] = ask(n) })
+	}
+	asked.Wait()
+	var those []id.NodeID
+	for i, n := range nodes {
+		if yes[i] {
+			those = append(those, n)
+		}
+	}
+	return those
+}
+
 // AwaitOperation returns an operation of any node as soon as its version is above after.
 // Errors: operation.ErrUnknown, ErrUnavailable, or that of ctx.
 func (c *Cluster) AwaitOperation(ctx context.Context, x operation.ID, after uint64) (operation.Operation, error) {
