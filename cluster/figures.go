@@ -3,6 +3,7 @@ package cluster
 import (
 	"iter"
 
+	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -50,6 +51,9 @@ func (c *Cluster) Members() (open, hibernated int) {
 	defer c.host.mu.RUnlock()
 	return len(c.host.queues), len(c.host.asleep)
 }
+
+// LinkStats returns the figures of the links to the other nodes.
+func (c *Cluster) LinkStats() transport.Stats { return c.mux.Stats() }
 
 // LogStats returns the figures of the log that the queues share; false if each has its own.
 func (c *Cluster) LogStats() (wal.Stats, bool) {

@@ -32,6 +32,7 @@ type Sources struct {
 	Queues                 func() iter.Seq[Queue] // that this node leads
 	Gateway                func() Gateway
 	Listener               func() Listener // of AMQP
+	Links                  func() Links    // between nodes
 	Log                    func() (wal.Stats, bool)
 	Members                func() (open, hibernated int) // of queues on this node
 	Logger                 *slog.Logger
@@ -64,6 +65,14 @@ type Listener struct {
 	Connections, Channels, Consumers          int64
 }
 
+// Links are the figures of the links to the other nodes, and of what these are judged by.
+type Links struct {
+	Up, Down                      int // nodes
+	QueueBytes                    int // waiting on links
+	Reconnects, Failures, Refused uint64
+	Starved                       float64 // share of the recent time without a processor, 0 to 1
+}
+
 // Metrics answers scrapes. Its methods may be called concurrently.
 type Metrics struct {
 	src   Sources
@@ -74,6 +83,7 @@ type Metrics struct {
 	one      []*prometheus.Desc // of queue, with the labels of one queue
 	gateway  []row[*Gateway]
 	listener []row[*Listener]
+	links    []row[*Links]
 	log      []row[*wal.Stats]
 
 	totals totals
@@ -82,7 +92,7 @@ type Metrics struct {
 // New returns the metrics of a node.
 func New(src Sources) *Metrics {
 	m := &Metrics{
-		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), listener: listenerRows(), log: logRows(),
+		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), listener: listenerRows(), links: linkRows(), log: logRows(),
 	}
 	m.one, m.totals = ofOne(m.queue), newTotals(m.queue)
 	r := prometheus.NewRegistry()
@@ -162,6 +172,8 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	l := src.Listener()
 	sendRows(ch, c.m.listener, &l)
+	links := src.Links()
+	sendRows(ch, c.m.links, &links)
 	if s, ok := src.Log(); ok {
 		sendRows(ch, c.m.log, &s)
 	}

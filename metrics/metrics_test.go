@@ -31,6 +31,7 @@ func (n *node) sources() metrics.Sources {
 			}
 		},
 		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2} },
+		Links:    func() metrics.Links { return metrics.Links{Up: 1, Down: 2, Reconnects: 3, Starved: 0.25} },
 		Log:      func() (wal.Stats, bool) { return wal.Stats{Segments: 9}, true },
 		Members:  func() (open, hibernated int) { return 10, 20 },
 		Logger:   slog.New(slog.DiscardHandler),
@@ -80,6 +81,10 @@ func TestNode(t *testing.T) {
 		`quorate_dead_letter_copies_lost_total{cause="no_exchange"} 5`,
 		`quorate_queues_dead_letter_blocked 1`,
 		`rabbitmq_connections 2`,
+		`quorate_links_up 1`,
+		`quorate_links_down 2`,
+		`quorate_link_reconnects_total 3`,
+		`quorate_processor_starvation_ratio 0.25`,
 		`quorate_log_segments 9`,
 		`quorate_queue_members{state="awake"} 10`,
 		`quorate_queue_members{state="hibernated"} 20`,

@@ -264,6 +264,39 @@ func listenerRows() []row[*Listener] {
 	}
 }
 
+func linkRows() []row[*Links] {
+	return []row[*Links]{
+		{
+			"quorate_links_up", "", "Nodes to which this node has its links.", gauge, nil, false,
+			func(l *Links) float64 { return float64(l.Up) },
+		},
+		{
+			"quorate_links_down", "", "Nodes to which it has none.", gauge, nil, false,
+			func(l *Links) float64 { return float64(l.Down) },
+		},
+		{
+			"quorate_link_queue_bytes", "", "Bytes that wait for links.", gauge, nil, false,
+			func(l *Links) float64 { return float64(l.QueueBytes) },
+		},
+		{
+			"quorate_link_reconnects_total", "", "Times that links came up again.", counter, nil, false,
+			func(l *Links) float64 { return float64(l.Reconnects) },
+		},
+		{
+			"quorate_link_failures_total", "", "Attempts to connect to a node that failed.", counter, nil, false,
+			func(l *Links) float64 { return float64(l.Failures) },
+		},
+		{
+			"quorate_link_callers_refused_total", "", "Callers refused for their certificate, or for want of one.", counter, nil, false,
+			func(l *Links) float64 { return float64(l.Refused) },
+		},
+		{
+			"quorate_processor_starvation_ratio", "", "Share of the recent time for which the node lacked a processor.", gauge, nil, false,
+			func(l *Links) float64 { return l.Starved },
+		},
+	}
+}
+
 func logRows() []row[*wal.Stats] {
 	return []row[*wal.Stats]{
 		{

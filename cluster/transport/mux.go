@@ -30,7 +30,8 @@ type Mux struct {
 	strangers strangers
 	accepted  accepted
 	running   sync.WaitGroup // runs of peers, readers of accepted links, beats
-	beating   sync.Once      // the first peer that this node asks for beats
+	beating   sync.Once      // the first connection for beats
+	starved   starved
 
 	mu     sync.Mutex // guards what follows
 	peers  map[id.NodeID]*peer
@@ -174,8 +175,8 @@ func (m *Mux) Connected(n id.NodeID) (id.Epoch, bool) {
 // Silent tells for how long a beat has been missing between this node and the peer, or an
 // answer on this node's own links, and that these are up. Beats tell what was heard: a peer
 // that can only be heard, or only hears, falls silent here. A node that is too busy to ask
-// does not hold that against its peers, and what is usual for a peer at present, because it
-// or this node is busy, does not count.
+// does not hold that against its peers, and while it or the peer lacks processors, silence counts
+// from later on.
 func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 	s, err := m.session(n)
 	if err != nil {

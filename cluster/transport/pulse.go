@@ -24,14 +24,14 @@ type pulse struct {
 	asks bool
 	due  *time.Timer // runs overdue
 
-	mu     sync.Mutex
-	conn   net.Conn  // nil: there is none
-	epoch  id.Epoch  // of the peer on conn
-	number uint64    // of the last ping that this node sent if it asks, else heard
-	heard  uint64    // of the last answer that came to the node which asks
-	since  time.Time // of the oldest ping that was not answered, or whose answer did not come; zero: none
-	last   time.Time // when the peer was heard last; zero: never
-	usual  lateness  // of its beats
+	mu      sync.Mutex
+	conn    net.Conn  // nil: there is none
+	epoch   id.Epoch  // of the peer on conn
+	number  uint64    // of the last ping that this node sent if it asks, else heard
+	heard   uint64    // of the last answer that came to the node which asks
+	since   time.Time // of the oldest ping that was not answered, or whose answer did not come; zero: none
+	last    time.Time // when the peer was heard last; zero: never
+	starved uint32    // what the peer said of itself last
 }
 
 // pulse returns the one of a peer.
@@ -61,15 +61,19 @@ func (m *Mux) asked() []*pulse {
 	return all
 }
 
-// beat asks all peers at the same time, again and again.
+// beat asks all peers at the same time, again and again, and measures how late that is.
 func (m *Mux) beat() {
-	wait := func() time.Duration { return phase.Wait(time.Now(), m.config.BeatEvery) }
-	next := time.NewTimer(wait())
+	began := time.Now()
+	wait := phase.Wait(began, m.config.BeatEvery)
+	next := time.NewTimer(wait)
 	defer next.Stop()
 	for {
 		select {
 		case <-next.C:
-			next.Reset(wait())
+			now := time.Now()
+			m.starved.ran(now.Sub(began)-wait, now.Sub(began))
+			began, wait = now, phase.Wait(now, m.config.BeatEvery)
+			next.Reset(wait)
 			for _, p := range m.asked() {
 				p.ask()
 			}
@@ -96,8 +100,8 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	}
 	defer p.end(conn)
 	p.expect()
+	p.m.beating.Do(func() { p.m.running.Go(p.m.beat) })
 	if p.asks {
-		p.m.beating.Do(func() { p.m.running.Go(p.m.beat) })
 		p.ask()
 	}
 	for {
@@ -146,6 +150,7 @@ func (p *pulse) ask() {
 // send writes a beat with what this node says of itself. The connection is given up long
 // before its buffers are full of beats that nobody reads, so this does not block.
 func (p *pulse) send(conn net.Conn, b *nodev1.Ping) {
+	b.Starved = p.m.starved.share.Load()
 	if beats := p.m.config.Beats; beats != nil {
 		says := beats.Beat(p.node)
 		b.Reports, b.Led, b.LedHash, b.Stalled = true, says.Led, says.LedHash, says.Stalled
@@ -159,7 +164,6 @@ func (p *pulse) send(conn net.Conn, b *nodev1.Ping) {
 func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	missed, gap := p.missing(now, p.last), now.Sub(p.last)
 	n := b.GetNumber()
 	switch {
 	case p.asks && n >= p.number, !p.asks && b.GetHeard()+1 >= n:
@@ -175,7 +179,7 @@ func (p *pulse) hear(now time.Time, b *nodev1.Ping) bool {
 	} else {
 		p.number, p.heard = n, b.GetHeard()
 	}
-	p.usual.ended(missed-p.missing(now, p.last), gap)
+	p.starved = b.GetStarved()
 	return p.since.IsZero()
 }
 
@@ -203,17 +207,16 @@ func (p *pulse) missing(now, heard time.Time) time.Duration {
 	return d
 }
 
-// leniency is for how much longer the peer may be silent than one whose beats come in time.
+// leniency is for how much longer the peer may be silent than where none lacks processors.
 func (p *pulse) leniency() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.usual.leniency(p.m.config.PingTimeout)
+	return leniency(max(p.m.starved.share.Load(), p.said()), p.m.config.PingTimeout)
 }
 
-func (p *pulse) lateness() time.Duration {
+// said is what the peer said last of the share of the time for which it lacked a processor.
+func (p *pulse) said() uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Duration(p.usual)
+	return p.starved
 }
 
 // patience is for how long the peer may be silent before its session is given up.

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/quorate/quorate/id"
 )
@@ -15,6 +14,7 @@ type Stats struct {
 	Peers             []PeerStats // ordered by node
 	Refused           uint64      // callers whose certificate, or lack of one, was refused
 	AbsentCalls       int         // Raft calls that wait for groups to open here
+	Starved           float64     // share of the recent time for which this node lacked a processor, 0 to 1
 	AbsentRefused     uint64      // those for which there was no room, or whose group did not open in time
 }
 
@@ -29,13 +29,13 @@ type PeerStats struct {
 	FramesIn       uint64
 	BytesOut       uint64
 	BytesIn        uint64
-	RaftQueueBytes int           // waiting on the Raft link
-	QueueBytes     int           // waiting on the queue link
-	Parked         int           // Raft calls that wait for the link
-	Lateness       time.Duration // for which it is silent at present, on average, before it is heard
-	Connects       uint64        // times the links came up; all but the first are reconnects
-	Failures       uint64        // attempts that failed
-	LastError      string        // of the last failed attempt; empty while up
+	RaftQueueBytes int     // waiting on the Raft link
+	QueueBytes     int     // waiting on the queue link
+	Parked         int     // Raft calls that wait for the link
+	Starved        float64 // share of the recent time for which it lacked a processor, as it says, 0 to 1
+	Connects       uint64  // times the links came up; all but the first are reconnects
+	Failures       uint64  // attempts that failed
+	LastError      string  // of the last failed attempt; empty while up
 	Inbound        InboundStats
 }
 
@@ -66,7 +66,7 @@ func (t *traffic) received(frames, bytes int) {
 
 // Stats returns the figures of the moment.
 func (m *Mux) Stats() Stats {
-	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes, Refused: m.strangers.refusals()}
+	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes, Refused: m.strangers.refusals(), Starved: float64(m.starved.share.Load()) / 1000}
 	m.mu.Lock()
 	s.AbsentCalls, s.AbsentRefused = m.absent.calls, m.absent.turned
 	peers := make([]*peer, 0, len(m.peers))
@@ -76,7 +76,7 @@ func (m *Mux) Stats() Stats {
 	m.mu.Unlock()
 	for _, p := range peers {
 		ps := p.stats()
-		ps.Lateness = m.pulse(p.node).lateness()
+		ps.Starved = float64(m.pulse(p.node).said()) / 1000
 		ps.Inbound = m.accepted.stats(p.node)
 		s.Peers = append(s.Peers, ps)
 	}

@@ -33,7 +33,7 @@ func (n *node) showMetrics() {
 	n.metrics.Store(metrics.New(metrics.Sources{
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
 		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: listeners(n.amqp).figures,
-		Log: n.part.LogStats, Members: n.part.Members,
+		Links: n.linkFigures, Log: n.part.LogStats, Members: n.part.Members,
 	}))
 }
 
@@ -58,6 +58,22 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
 		Waiting:             d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}
+}
+
+func (n *node) linkFigures() metrics.Links {
+	s := n.part.LinkStats()
+	links := metrics.Links{Refused: s.Refused, Starved: s.Starved}
+	for _, p := range s.Peers {
+		if p.Up {
+			links.Up++
+		} else {
+			links.Down++
+		}
+		links.QueueBytes += p.RaftQueueBytes + p.QueueBytes
+		links.Reconnects += max(p.Connects, 1) - 1
+		links.Failures += p.Failures
+	}
+	return links
 }
 
 type listeners []*amqp.Server

@@ -430,7 +430,10 @@ type Ping struct {
 	// Reports tells that the fields above are filled.
 	Reports bool `protobuf:"varint,5,opt,name=reports,proto3" json:"reports,omitempty"`
 	// Heard is the number of the newest answer that the sender has got.
-	Heard         uint64 `protobuf:"varint,6,opt,name=heard,proto3" json:"heard,omitempty"`
+	Heard uint64 `protobuf:"varint,6,opt,name=heard,proto3" json:"heard,omitempty"`
+	// Starved is the share of the recent time for which the sender lacked a processor, in
+	// thousandths. It is told with every Ping, whether it reports or not.
+	Starved       uint32 `protobuf:"varint,7,opt,name=starved,proto3" json:"starved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -503,6 +506,13 @@ func (x *Ping) GetReports() bool {
 func (x *Ping) GetHeard() uint64 {
 	if x != nil {
 		return x.Heard
+	}
+	return 0
+}
+
+func (x *Ping) GetStarved() uint32 {
+	if x != nil {
+		return x.Starved
 	}
 	return 0
 }
@@ -5765,14 +5775,15 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06notice\x18\x06 \x01(\v2\x1f.quorate.node.v1.ConsumerNoticeH\x00R\x06notice\x121\n" +
 	"\x06resume\x18\a \x01(\v2\x17.quorate.node.v1.ResumeH\x00R\x06resume\x12+\n" +
 	"\x04ping\x18\b \x01(\v2\x15.quorate.node.v1.PingH\x00R\x04pingB\x06\n" +
-	"\x04kind\"\x95\x01\n" +
+	"\x04kind\"\xaf\x01\n" +
 	"\x04Ping\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
 	"\x03led\x18\x02 \x01(\x04R\x03led\x12\x19\n" +
 	"\bled_hash\x18\x03 \x01(\x06R\aledHash\x12\x18\n" +
 	"\astalled\x18\x04 \x01(\bR\astalled\x12\x18\n" +
 	"\areports\x18\x05 \x01(\bR\areports\x12\x14\n" +
-	"\x05heard\x18\x06 \x01(\x04R\x05heard\"\xa8\x01\n" +
+	"\x05heard\x18\x06 \x01(\x04R\x05heard\x12\x18\n" +
+	"\astarved\x18\a \x01(\rR\astarved\"\xa8\x01\n" +
 	"\tBeatHello\x12D\n" +
 	"\bidentity\x18\x01 \x03(\v2(.quorate.node.v1.BeatHello.IdentityEntryR\bidentity\x12\x18\n" +
 	"\arefusal\x18\x02 \x01(\tR\arefusal\x1a;\n" +
