@@ -108,11 +108,7 @@ fmt: $(BIN)/golangci-lint ## formats code and groups imports
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
-	@set -e; grep -rHoE --include='*_test.go' '^func Fuzz\w+' . | sort -u | while IFS=: read -r file f; do \
-	  dir=$$(dirname $$file); name=$${f#func }; \
-	  echo "fuzz $$dir $$name"; \
-	  $(GO) test -tags $(TAGS) -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) $$dir; \
-	done
+	$(GO) run ./internal/fuzzall -time $(FUZZTIME) -tags $(TAGS)
 
 .PHONY: stress-links
 stress-links: ## FAILOVERS changes of leaders under faults decided by SEED

@@ -84,6 +84,7 @@ func Table() []Package {
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
 		{Path: "internal/enginebench"},
+		{Path: "internal/fuzzall"},
 		{Path: "internal/k8slike"},
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},

@@ -1,0 +1,117 @@
+// Command fuzzall runs every fuzz target of the module in the current directory, one after
+// the other, each for a time:
+//
+//	fuzzall -time 30s -tags hashicorpmetrics
+//
+// It goes on after one that fails and names these at the end. Exit status is 1 then.
+//
+// A target that ends in nothing but an exceeded deadline is run again: before Go 1.27 the
+// end of the time itself is now and then told as a failure (go.dev/issue/75804). What a
+// target finds is told with the input that it stored, and is never run again.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// maxRuns is how often a target may be run.
+const maxRuns = 3
+
+func main() {
+	duration := flag.Duration("time", 30*time.Second, "how long each target runs")
+	tags := flag.String("tags", "", "build tags")
+	flag.Parse()
+	targets, err := find(os.DirFS("."))
+	if err == nil && len(targets) == 0 {
+		err = errors.New("no fuzz target below this directory: run it where go.mod is")
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "fuzzall: %v\n", err)
+		os.Exit(2)
+	}
+	failed := runAll(os.Stdout, targets, func(to io.Writer, t target) error {
+		// Without vet, which `make vet` runs and which takes as long as the fuzzing.
+		cmd := exec.Command("go", "test", "-vet=off", "-tags", *tags, "-run", "^$", "-fuzz", "^"+t.name+"$", "-fuzztime", duration.String(), t.dir) //nolint:noctx // ends with its terminal
+		cmd.Stdout, cmd.Stderr = to, to
+		return cmd.Run()
+	})
+	for _, t := range failed {
+		say(os.Stdout, "failed: %s %s", t.dir, t.name)
+	}
+	say(os.Stdout, "%d fuzz targets, %d failed", len(targets), len(failed))
+	if len(failed) > 0 {
+		os.Exit(1)
+	}
+}
+
+// say writes a line for who looks on.
+func say(to io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(to, format+"\n", args...) }
+
+// target is one fuzz target. dir begins with "./".
+type target struct{ dir, name string }
+
+var declared = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
+
+// find returns the targets of all test files of a module, in order. Other modules below it are left out.
+func find(module fs.FS) (found []target, err error) {
+	err = fs.WalkDir(module, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if _, err := fs.Stat(module, filepath.Join(path, "go.mod")); err == nil && path != "." {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := fs.ReadFile(module, path)
+		for _, m := range declared.FindAllSubmatch(text, -1) {
+			found = append(found, target{dir: "./" + filepath.Dir(path), name: string(m[1])})
+		}
+		return err
+	})
+	return found, err
+}
+
+// runAll runs the targets and returns those that failed.
+func runAll(out io.Writer, targets []target, run func(io.Writer, target) error) (failed []target) {
+	for _, t := range targets {
+		for n := 1; ; n++ {
+			say(out, "fuzz %s %s", t.dir, t.name)
+			var said bytes.Buffer
+			if run(io.MultiWriter(out, &said), t) == nil {
+				break
+			}
+			if n == maxRuns || !timeWasUp(said.String(), t.name) {
+				failed = append(failed, t)
+				break
+			}
+			say(out, "the time was up, nothing was found (go.dev/issue/75804): once more")
+		}
+	}
+	return failed
+}
+
+// timeWasUp tells whether the only failure in the output of a target is an exceeded deadline.
+func timeWasUp(output, name string) bool {
+	begin := regexp.MustCompile(`(?m)^--- FAIL: ` + name + ` \([\d.]+s\)\n`).FindStringIndex(output)
+	if begin == nil {
+		return false
+	}
+	said := output[begin[1]:]
+	return strings.HasPrefix(said, "    context deadline exceeded\nFAIL\n")
+}
