@@ -132,6 +132,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	if limit := memoryLimit(n.cfg.Limits.MemoryHigh); limit > 0 {
 		n.watches.Go(func() { n.watchMemory(limit) })
 	}
+	n.watches.Go(n.watchProcessors)
 	return n.serveClients(ctx)
 }
 

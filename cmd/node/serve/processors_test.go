@@ -1,0 +1,58 @@
+package serve
+
+import (
+	"runtime"
+	"testing"
+)
+
+// Each step is how many processors a node uses, for so many looks, and how many it has after them.
+func TestProcessors(t *testing.T) {
+	t.Parallel()
+	type step struct {
+		used  float64
+		looks int
+		want  int
+	}
+	for _, c := range []struct {
+		name  string
+		steps []step
+	}{
+		{"at rest", []step{{0, 100, 1}}},
+		{"what one has time for", []step{{0.7, 100, 1}}},
+		{"more and more", []step{{0.71, 1, 2}, {1.41, 1, 4}, {4, 1, 8}, {5, 100, 8}}},
+		{"a busy moment", []step{{0.8, 1, 2}, {0.1, fewerAfter - 1, 2}, {0.1, 1, 1}}},
+		{"one by one", []step{{0.8, 1, 2}, {2, 1, 4}, {0.1, fewerAfter, 3}, {0.1, fewerAfter, 2}, {0.1, fewerAfter, 1}}},
+		{"no calm for long enough", []step{{0.8, 1, 2}, {0.1, fewerAfter - 1, 2}, {1.4, 1, 2}, {0.1, fewerAfter - 1, 2}, {0.5, 1, 2}, {0.1, fewerAfter - 1, 2}}},
+		{"too much for one, little for two", []step{{0.8, 1, 2}, {0.8, 100, 2}, {0.5, 100, 2}}},
+	} {
+		var p processors
+		now := 1
+		for i, s := range c.steps {
+			for range s.looks {
+				now = p.next(now, s.used)
+			}
+			if now != s.want {
+				t.Errorf("%s: %d processors after step %d, want %d", c.name, now, i+1, s.want)
+			}
+		}
+	}
+}
+
+// There are never more processors than Go would use by itself.
+func TestSetProcessors(t *testing.T) {
+	runtime.SetDefaultGOMAXPROCS()
+	most := runtime.GOMAXPROCS(0)
+	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
+	for _, c := range []struct{ want, is int }{{1, 1}, {1, 1}, {2, min(2, most)}, {1 << 10, most}, {1 << 11, most}, {1, 1}} {
+		setProcessors(c.want)
+		if is := runtime.GOMAXPROCS(0); is != c.is {
+			t.Errorf("asked for %d of %d processors: %d, want %d", c.want, most, is, c.is)
+		}
+	}
+}
+
+// What the process uses is counted.
+func TestProcessorTime(t *testing.T) {
+	for before := processorTime(); processorTime() <= before; { // ends by itself: this takes time
+	}
+}
