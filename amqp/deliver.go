@@ -93,7 +93,7 @@ func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) error {
 		return err
 	}
 	o := broker.Consume{
-		VHost: ch.c.vhost, Queue: queue, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive, Wake: x.wake,
+		VHost: ch.c.vhost, Queue: queue, Tag: x.tag, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive, Wake: x.wake,
 		Buffer: ch.c.buffer,
 	}
 	if err := ch.arguments(m, queue, &o); err != nil {

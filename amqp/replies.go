@@ -15,7 +15,7 @@ func (ch *channel) openReplies(m *wire.BasicConsume, x *consumer) error {
 	case ch.replies != nil:
 		return refuse(wire.PreconditionFailed, m.ID(), "reply consumer already set")
 	}
-	c, address, err := ch.c.s.b.ConsumeReplies(ch.c.ctx, broker.Consume{VHost: ch.c.vhost, Wake: x.wake, Buffer: ch.c.buffer})
+	c, address, err := ch.c.s.b.ConsumeReplies(ch.c.ctx, broker.Consume{VHost: ch.c.vhost, Tag: x.tag, Wake: x.wake, Buffer: ch.c.buffer})
 	if err != nil {
 		return faultOf(err, m.ID())
 	}

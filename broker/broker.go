@@ -95,6 +95,7 @@ type Broker struct {
 	grants      grants
 	logins      *logins
 	connections *connections
+	consumers   *consumers
 	imported    atomic.Bool     // the definitions of the configuration
 	life        context.Context // ends with Close
 	end         context.CancelFunc
@@ -128,7 +129,7 @@ func New(c Config) *Broker {
 	if c.DefaultUser == "" {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
-	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections()}
+	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers()}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.view = b.clusterView
 	b.open = b.clusterQueue

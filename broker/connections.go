@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
 )
 
 // ConnectionInfo is what operators are told of a client's connection.
@@ -83,13 +84,25 @@ type ownConnections struct{ b *Broker }
 // OwnConnections are those of this node's clients; for cluster.Config.Connections.
 func (b *Broker) OwnConnections() cluster.Connections { return ownConnections{b} }
 
-func (o ownConnections) each(do func(x ConnectionInfo, end func(Closing))) {
+// prefix begins the ids of this node's connections.
+func (o ownConnections) prefix() string {
 	cl := o.b.cluster.Load()
 	if cl == nil {
-		return
+		return ""
 	}
 	node, epoch := cl.Self()
-	prefix := string(node) + "/" + strconv.FormatUint(uint64(epoch), 10) + "/"
+	return string(node) + "/" + strconv.FormatUint(uint64(epoch), 10) + "/"
+}
+
+func namesOfNodes(nodes []id.NodeID) (names []string) {
+	for _, n := range nodes {
+		names = append(names, string(n))
+	}
+	return names
+}
+
+func (o ownConnections) each(do func(x ConnectionInfo, end func(Closing))) {
+	prefix := o.prefix()
 	s := o.b.connections
 	s.mu.Lock()
 	live := make([]*Connection, 0, len(s.live))
@@ -137,9 +150,7 @@ func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all
 	if err != nil {
 		return nil, nil, translate(err, Error{Kind: "connections"})
 	}
-	for _, n := range nodes {
-		silent = append(silent, string(n))
-	}
+	silent = namesOfNodes(nodes)
 	has := func(names, name string) bool { return name == "" || slices.Contains(strings.Split(names, ","), name) }
 	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return !has(x.VHost, vhost) || !has(x.User, user) })
 	return all, silent, nil

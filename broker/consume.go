@@ -14,6 +14,7 @@ import (
 // Consume says what to consume and how.
 type Consume struct {
 	VHost, Queue string
+	Tag          string // the client's name for it, which operators see
 	Prefetch     uint32 // bound of unsettled messages; 0: quorumq.MaxOutstanding (DEL-3)
 	AutoAck      bool
 	Priority     int32
@@ -48,6 +49,7 @@ type Consumer struct {
 	autoDelete bool // of the queue
 	about      Error
 	autoAck    bool
+	origin     origin
 	c          *cluster.Consumer
 	ready      chan struct{} // holds a token when there is something to take, or the end
 	woken      func()        // if set, in place of ready
@@ -96,7 +98,7 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 		about.Reason = "is negative; want 0 for no timeout, or more"
 		return nil, &about
 	}
-	c := &Consumer{b: b, autoDelete: b.autoDelete(q.UID()), about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1), woken: o.Wake}
+	c := &Consumer{b: b, autoDelete: b.autoDelete(q.UID()), about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1), woken: o.Wake, origin: originOf(ctx, about, &o)}
 	if c.buffer = o.Buffer; c.buffer == nil {
 		c.buffer = b.NewBuffer()
 	}
@@ -123,6 +125,7 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 	c.mu.Lock()
 	c.c = cc
 	c.mu.Unlock()
+	c.show()
 	return c, nil
 }
 
@@ -155,6 +158,7 @@ func (c *Consumer) letGo() {
 	bytes := c.bytes
 	c.bytes, c.closed = 0, true
 	c.mu.Unlock()
+	c.hide()
 	c.buffer.b.Release(bytes)
 }
 
@@ -343,6 +347,7 @@ func (c *Consumer) Flush(ctx context.Context) error { return translate(c.c.Flush
 // Cancel ends delivery; what is unsettled stays the client's or, with requeue, returns
 // at once, not failed (CO-3).
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
+	c.hide()
 	return translate(c.c.Cancel(ctx, requeue), c.about)
 }
 

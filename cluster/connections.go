@@ -27,13 +27,16 @@ type ClientConnection struct {
 	Received, Sent uint64 // bytes
 }
 
-// Connections are the connections of this node's clients. Its methods may be called
+// Connections are the connections of this node's clients, and their consumers. Its methods may be called
 // concurrently.
 type Connections interface {
 	// List returns those that have logged in, the oldest first.
 	List() []ClientConnection
 	// End ends one, and tells whether there was one of the id.
 	End(id string, why Closing) bool
+	// Consumers returns the consumers; what vhost and queue leave out is not among them, ""
+	// leaves out none.
+	Consumers(vhost, queue string) []ClientConsumer
 }
 
 // Closing is why a connection is ended.
@@ -74,28 +77,38 @@ func (c *Cluster) endOwnConnection(id string, why Closing) bool {
 // ClientConnections returns the connections to all nodes, by node and age, and the nodes that
 // did not answer within 2 s.
 func (c *Cluster) ClientConnections(ctx context.Context) (all []ClientConnection, silent []id.NodeID, err error) {
-	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
-	defer cancel()
-	byNode := map[id.NodeID][]ClientConnection{c.cfg.Node: c.ownConnections()}
-	err = c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
+	return ofAllNodes(ctx, c, c.ownConnections(), func(ctx context.Context, peer nodev1.NodeClient) ([]ClientConnection, error) {
 		r, err := peer.ListConnections(ctx, &nodev1.ListConnectionsRequest{})
 		if err != nil {
 			return nil, err
 		}
-		return func() error {
-			for _, x := range r.GetConnections() {
-				byNode[n] = append(byNode[n], ClientConnection{
-					ID: x.GetId(), Name: x.GetName(), Protocol: x.GetProtocol(), TLS: x.GetTls(), User: x.GetUser(), VHost: x.GetVhost(),
-					Peer: x.GetPeer(), Channels: int(x.GetChannels()), State: x.GetState(), ClientName: x.GetClientName(),
-					Product: x.GetProduct(), SinceMs: x.GetSinceMs(), Received: x.GetReceived(), Sent: x.GetSent(),
-				})
-			}
-			return nil
-		}, nil
+		theirs := make([]ClientConnection, 0, len(r.GetConnections()))
+		for _, x := range r.GetConnections() {
+			theirs = append(theirs, ClientConnection{
+				ID: x.GetId(), Name: x.GetName(), Protocol: x.GetProtocol(), TLS: x.GetTls(), User: x.GetUser(), VHost: x.GetVhost(),
+				Peer: x.GetPeer(), Channels: int(x.GetChannels()), State: x.GetState(), ClientName: x.GetClientName(),
+				Product: x.GetProduct(), SinceMs: x.GetSinceMs(), Received: x.GetReceived(), Sent: x.GetSent(),
+			})
+		}
+		return theirs, nil
+	}, func(x *ClientConnection, n id.NodeID) { x.Node = n })
+}
+
+// ofAllNodes adds what other nodes have to this node's own, by node, and tells each of whose it
+// is. The nodes that do not answer within operationTimeout are silent.
+func ofAllNodes[T any](
+	ctx context.Context, c *Cluster, own []T, ask func(context.Context, nodev1.NodeClient) ([]T, error), tell func(*T, id.NodeID),
+) (all []T, silent []id.NodeID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	byNode := map[id.NodeID][]T{c.cfg.Node: own}
+	err = c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
+		theirs, err := ask(ctx, peer)
+		return func() error { byNode[n] = theirs; return nil }, err
 	}, func(n id.NodeID) { silent = append(silent, n) })
 	for _, n := range slices.Sorted(maps.Keys(byNode)) {
 		for i := range byNode[n] {
-			byNode[n][i].Node = n
+			tell(&byNode[n][i], n)
 		}
 		all = append(all, byNode[n]...)
 	}

@@ -157,7 +157,7 @@ func rules() map[string]rule {
 	name = brokerv1.Transactions_ServiceDesc.ServiceName
 	add(name, anybody, "SettleAndPublish")
 	name = brokerv1.Connections_ServiceDesc.ServiceName
-	add(name, monitoring, "ListConnections")
+	add(name, monitoring, "ListConnections", "ListConsumers")
 	add(name, administrator, "CloseConnection")
 	name = brokerv1.Access_ServiceDesc.ServiceName
 	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "DeleteUser", "ListUsers", "SetUserLimits",

@@ -30,6 +30,24 @@ func (s *connectionsServer) ListConnections(ctx context.Context, req *brokerv1.L
 	return out, nil
 }
 
+// ListConsumers lists the consumers of clients of all nodes.
+func (s *connectionsServer) ListConsumers(ctx context.Context, req *brokerv1.ListConsumersRequest) (*brokerv1.ListConsumersResponse, error) {
+	all, silent, err := s.b.Consumers(ctx, req.GetVhost(), req.GetQueue())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListConsumersResponse{Consumers: make([]*brokerv1.Consumer, len(all)), Silent: silent}
+	for i := range all {
+		x := &all[i]
+		out.Consumers[i] = &brokerv1.Consumer{
+			Vhost: valid(x.VHost), Queue: valid(x.Queue), Tag: valid(x.Tag), Node: string(x.Node), Connection: x.Connection,
+			ConnectionName: x.ConnectionName, User: valid(x.User), Prefetch: x.Prefetch, Priority: x.Priority, AutoAck: x.AutoAck,
+			Exclusive: x.Exclusive, Activity: x.Activity, Unsettled: x.Unsettled, Buffered: x.Buffered, ConsumingSinceMs: x.SinceMs,
+		}
+	}
+	return out, nil
+}
+
 // CloseConnection ends a connection.
 func (s *connectionsServer) CloseConnection(ctx context.Context, req *brokerv1.CloseConnectionRequest) (*brokerv1.CloseConnectionResponse, error) {
 	if err := s.b.EndConnection(ctx, req.GetConnection(), req.GetReason()); err != nil {

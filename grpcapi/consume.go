@@ -42,8 +42,12 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	if err := x.s.b.EnterVHost(stream.Context(), vhostOf(open.GetVhost())); err != nil {
 		return err
 	}
+	tag := open.GetTag()
+	if tag == "" {
+		tag = "quorate-" + strconv.FormatUint(x.s.tags.Add(1), 10)
+	}
 	c, err := x.s.b.Consume(stream.Context(), broker.Consume{
-		VHost: vhostOf(open.GetVhost()), Queue: open.GetQueue(), Prefetch: open.GetPrefetch(), AutoAck: open.GetAutoAck(),
+		VHost: vhostOf(open.GetVhost()), Queue: open.GetQueue(), Tag: tag, Prefetch: open.GetPrefetch(), AutoAck: open.GetAutoAck(),
 		Priority: open.GetPriority(), Exclusive: open.GetExclusive(), ExplicitCredit: open.GetExplicitCredit(),
 		HasTimeout: open.ConsumerTimeoutMs != nil, TimeoutMs: open.GetConsumerTimeoutMs(),
 	})
@@ -51,10 +55,6 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 		return err
 	}
 	defer c.Close()
-	tag := open.GetTag()
-	if tag == "" {
-		tag = "quorate-" + strconv.FormatUint(x.s.tags.Add(1), 10)
-	}
 	opened := &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Opened{Opened: &brokerv1.ConsumeOpened{Tag: tag, SettleToken: c.SettleToken()}}}
 	if err := stream.Send(opened); err != nil {
 		return err

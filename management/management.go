@@ -1,5 +1,5 @@
 // Package management serves those parts of RabbitMQ's HTTP API that clients' tools and tests
-// rely on: who the caller is, and clients' connections to all nodes, which can be closed.
+// rely on: who the caller is, clients' connections to all nodes, which can be closed, and their consumers.
 // Paths, names of fields and codes are RabbitMQ's. Everything else is in the gRPC API.
 package management
 
@@ -16,7 +16,7 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// silentHeader names the nodes, with commas, that did not answer: their connections are not
+// silentHeader names the nodes, with commas, that did not answer: what their clients have is not
 // in the answer.
 const silentHeader = "Quorate-Silent"
 
@@ -43,6 +43,8 @@ func New(c Config) http.Handler {
 	mux.HandleFunc("GET /api/connections/{$}", a.as(broker.TagMonitoring, a.list))
 	mux.HandleFunc("GET /api/connections/{name}", a.as(broker.TagMonitoring, a.get))
 	mux.HandleFunc("DELETE /api/connections/{name}", a.as(broker.TagAdministrator, a.close))
+	mux.HandleFunc("GET /api/consumers", a.as(broker.TagMonitoring, a.consumers))
+	mux.HandleFunc("GET /api/consumers/{vhost...}", a.as(broker.TagMonitoring, a.consumers))
 	return mux
 }
 
@@ -160,10 +162,14 @@ func (a api) connections(w http.ResponseWriter, r *http.Request) ([]broker.Conne
 		a.fail(w, err)
 		return nil, false
 	}
-	if len(silent) > 0 {
-		w.Header().Set(silentHeader, strings.Join(silent, ","))
-	}
+	tellSilent(w, silent)
 	return all, true
+}
+
+func tellSilent(w http.ResponseWriter, nodes []string) {
+	if len(nodes) > 0 {
+		w.Header().Set(silentHeader, strings.Join(nodes, ","))
+	}
 }
 
 func (a api) list(w http.ResponseWriter, r *http.Request) {

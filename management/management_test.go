@@ -160,6 +160,7 @@ func TestConnectionsOfAllNodes(t *testing.T) {
 	if code, _ := w.ask(http.MethodGet, "/api/overview", "guest", "guest", &overview); code != http.StatusOK || overview.Totals["connections"] != 3 {
 		t.Error(code, overview)
 	}
+	testConsumers(t, w, first, x)
 	testRights(t, c.Broker(2), w, path(list["second"]))
 	if code, _ := w.ask(http.MethodDelete, path(list["second"]), "guest", "guest", nil); code != http.StatusNoContent {
 		t.Fatal(code)
@@ -177,6 +178,50 @@ func TestConnectionsOfAllNodes(t *testing.T) {
 	c.Kill(1)
 	testSilence(t, w, c.Name(1), list)
 	forced(t, firstClosed, "it is time")
+}
+
+// testConsumers: a consumer of another node's connection is shown as RabbitMQ would.
+func testConsumers(t *testing.T, w web, c *amqp091.Connection, of map[string]any) {
+	t.Helper()
+	ch, err := c.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.Qos(5, 0, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.QueueDeclare("orders", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.Consume("orders", "worker", false, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"queue": map[string]any{"name": "orders", "vhost": "/"}, "consumer_tag": "worker", "ack_required": true, "exclusive": false,
+		"prefetch_count": 5.0, "active": true, "activity_status": "up",
+		"channel_details": map[string]any{
+			"connection_name": of["name"], "node": of["node"], "user": "guest", "peer_host": "127.0.0.1", "peer_port": of["peer_port"],
+		},
+	}
+	for path, n := range map[string]int{"/api/consumers": 1, "/api/consumers/%2F": 1, "/api/consumers/nix": 0} {
+		var all []map[string]any
+		if code, header := w.ask(http.MethodGet, path, "guest", "guest", &all); code != http.StatusOK || len(all) != n || header.Get("Quorate-Silent") != "" {
+			t.Fatalf("%s: %d, %v", path, code, all)
+		}
+		if n > 0 && fmt.Sprint(all[0]) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", path, all[0], want)
+		}
+	}
+	if err := ch.Close(); err != nil {
+		t.Fatal(err)
+	}
+	testcluster.Poll(t, "the consumer is gone", func() error {
+		var all []map[string]any
+		if code, _ := w.ask(http.MethodGet, "/api/consumers", "guest", "guest", &all); code != http.StatusOK || len(all) != 0 {
+			return fmt.Errorf("%d, %v", code, all)
+		}
+		return nil
+	})
 }
 
 // testRights: looking takes the tag monitoring, closing administrator.

@@ -64,6 +64,7 @@ func TestAgainstCluster(t *testing.T) {
 	ctl(0, "gRPC", "connection list --of guest")
 	ctl(0, "received_bytes", "connections ls -o json")
 	ctl(1, "NOT_FOUND", "connection close nix --reason none")
+	ctl(0, "UNSETTLED", "consumer list --in / --queue three")
 
 	ctl(0, "created true", "vhost put orders --tag prod --protected")
 	ctl(1, "is protected from deletion", "vhost delete orders")

@@ -71,6 +71,7 @@ func denials() map[string]denial {
 		"Policies/ListPolicies": {&brokerv1.ListPoliciesRequest{Vhost: "/"}, ok, access},
 
 		"Connections/ListConnections": tag(&brokerv1.ListConnectionsRequest{}),
+		"Connections/ListConsumers":   tag(&brokerv1.ListConsumersRequest{}),
 		"Connections/CloseConnection": tag(&brokerv1.CloseConnectionRequest{Connection: "nix"}),
 
 		"Events/WatchEvents": {&brokerv1.WatchEventsRequest{Vhost: "/"}, ok, access},

@@ -392,6 +392,277 @@ func (*CloseConnectionResponse) Descriptor() ([]byte, []int) {
 	return file_broker_v1_connections_proto_rawDescGZIP(), []int{4}
 }
 
+// Consumer is a client's consumer of a queue.
+type Consumer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Vhost string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Queue string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Tag is the consumer's, unique to its connection's channel or its stream.
+	Tag string `protobuf:"bytes,3,opt,name=tag,proto3" json:"tag,omitempty"`
+	// Node that the client is connected to.
+	Node string `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	// Connection is the id of its connection, and connection_name the connection's name.
+	Connection     string `protobuf:"bytes,5,opt,name=connection,proto3" json:"connection,omitempty"`
+	ConnectionName string `protobuf:"bytes,6,opt,name=connection_name,json=connectionName,proto3" json:"connection_name,omitempty"`
+	User           string `protobuf:"bytes,7,opt,name=user,proto3" json:"user,omitempty"`
+	// Prefetch is how many deliveries it may hold without a decision; 0: as many as may be.
+	Prefetch  uint32 `protobuf:"varint,8,opt,name=prefetch,proto3" json:"prefetch,omitempty"`
+	Priority  int32  `protobuf:"varint,9,opt,name=priority,proto3" json:"priority,omitempty"`
+	AutoAck   bool   `protobuf:"varint,10,opt,name=auto_ack,json=autoAck,proto3" json:"auto_ack,omitempty"`
+	Exclusive bool   `protobuf:"varint,11,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
+	// Activity is "active" or "waiting" where a queue has a single active consumer, else
+	// "shared".
+	Activity string `protobuf:"bytes,12,opt,name=activity,proto3" json:"activity,omitempty"`
+	// Unsettled is how many deliveries the client has been handed and not decided on.
+	Unsettled uint64 `protobuf:"varint,13,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
+	// Buffered is how many deliveries wait at the node for the client to take them.
+	Buffered         uint64 `protobuf:"varint,14,opt,name=buffered,proto3" json:"buffered,omitempty"`
+	ConsumingSinceMs int64  `protobuf:"varint,15,opt,name=consuming_since_ms,json=consumingSinceMs,proto3" json:"consuming_since_ms,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Consumer) Reset() {
+	*x = Consumer{}
+	mi := &file_broker_v1_connections_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Consumer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Consumer) ProtoMessage() {}
+
+func (x *Consumer) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_connections_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Consumer.ProtoReflect.Descriptor instead.
+func (*Consumer) Descriptor() ([]byte, []int) {
+	return file_broker_v1_connections_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Consumer) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *Consumer) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Consumer) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
+}
+
+func (x *Consumer) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Consumer) GetConnection() string {
+	if x != nil {
+		return x.Connection
+	}
+	return ""
+}
+
+func (x *Consumer) GetConnectionName() string {
+	if x != nil {
+		return x.ConnectionName
+	}
+	return ""
+}
+
+func (x *Consumer) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Consumer) GetPrefetch() uint32 {
+	if x != nil {
+		return x.Prefetch
+	}
+	return 0
+}
+
+func (x *Consumer) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Consumer) GetAutoAck() bool {
+	if x != nil {
+		return x.AutoAck
+	}
+	return false
+}
+
+func (x *Consumer) GetExclusive() bool {
+	if x != nil {
+		return x.Exclusive
+	}
+	return false
+}
+
+func (x *Consumer) GetActivity() string {
+	if x != nil {
+		return x.Activity
+	}
+	return ""
+}
+
+func (x *Consumer) GetUnsettled() uint64 {
+	if x != nil {
+		return x.Unsettled
+	}
+	return 0
+}
+
+func (x *Consumer) GetBuffered() uint64 {
+	if x != nil {
+		return x.Buffered
+	}
+	return 0
+}
+
+func (x *Consumer) GetConsumingSinceMs() int64 {
+	if x != nil {
+		return x.ConsumingSinceMs
+	}
+	return 0
+}
+
+// ListConsumersRequest chooses; what is empty chooses all. A queue is that of the vhost.
+type ListConsumersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Vhost         string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Queue         string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConsumersRequest) Reset() {
+	*x = ListConsumersRequest{}
+	mi := &file_broker_v1_connections_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConsumersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConsumersRequest) ProtoMessage() {}
+
+func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_connections_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
+func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_connections_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ListConsumersRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *ListConsumersRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+// ListConsumersResponse has all consumers, and the nodes that could not be asked.
+type ListConsumersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Consumers     []*Consumer            `protobuf:"bytes,1,rep,name=consumers,proto3" json:"consumers,omitempty"`
+	Silent        []string               `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConsumersResponse) Reset() {
+	*x = ListConsumersResponse{}
+	mi := &file_broker_v1_connections_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConsumersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConsumersResponse) ProtoMessage() {}
+
+func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_connections_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
+func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_connections_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListConsumersResponse) GetConsumers() []*Consumer {
+	if x != nil {
+		return x.Consumers
+	}
+	return nil
+}
+
+func (x *ListConsumersResponse) GetSilent() []string {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
 var File_broker_v1_connections_proto protoreflect.FileDescriptor
 
 const file_broker_v1_connections_proto_rawDesc = "" +
@@ -428,10 +699,36 @@ const file_broker_v1_connections_proto_rawDesc = "" +
 	"connection\x18\x01 \x01(\tR\n" +
 	"connection\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\x19\n" +
-	"\x17CloseConnectionResponse2\xe1\x01\n" +
+	"\x17CloseConnectionResponse\"\xae\x03\n" +
+	"\bConsumer\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x10\n" +
+	"\x03tag\x18\x03 \x01(\tR\x03tag\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12\x1e\n" +
+	"\n" +
+	"connection\x18\x05 \x01(\tR\n" +
+	"connection\x12'\n" +
+	"\x0fconnection_name\x18\x06 \x01(\tR\x0econnectionName\x12\x12\n" +
+	"\x04user\x18\a \x01(\tR\x04user\x12\x1a\n" +
+	"\bprefetch\x18\b \x01(\rR\bprefetch\x12\x1a\n" +
+	"\bpriority\x18\t \x01(\x05R\bpriority\x12\x19\n" +
+	"\bauto_ack\x18\n" +
+	" \x01(\bR\aautoAck\x12\x1c\n" +
+	"\texclusive\x18\v \x01(\bR\texclusive\x12\x1a\n" +
+	"\bactivity\x18\f \x01(\tR\bactivity\x12\x1c\n" +
+	"\tunsettled\x18\r \x01(\x04R\tunsettled\x12\x1a\n" +
+	"\bbuffered\x18\x0e \x01(\x04R\bbuffered\x12,\n" +
+	"\x12consuming_since_ms\x18\x0f \x01(\x03R\x10consumingSinceMs\"B\n" +
+	"\x14ListConsumersRequest\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\"j\n" +
+	"\x15ListConsumersResponse\x129\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x1b.quorate.broker.v1.ConsumerR\tconsumers\x12\x16\n" +
+	"\x06silent\x18\x02 \x03(\tR\x06silent2\xc5\x02\n" +
 	"\vConnections\x12h\n" +
 	"\x0fListConnections\x12).quorate.broker.v1.ListConnectionsRequest\x1a*.quorate.broker.v1.ListConnectionsResponse\x12h\n" +
-	"\x0fCloseConnection\x12).quorate.broker.v1.CloseConnectionRequest\x1a*.quorate.broker.v1.CloseConnectionResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
+	"\x0fCloseConnection\x12).quorate.broker.v1.CloseConnectionRequest\x1a*.quorate.broker.v1.CloseConnectionResponse\x12b\n" +
+	"\rListConsumers\x12'.quorate.broker.v1.ListConsumersRequest\x1a(.quorate.broker.v1.ListConsumersResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
 
 var (
 	file_broker_v1_connections_proto_rawDescOnce sync.Once
@@ -445,25 +742,31 @@ func file_broker_v1_connections_proto_rawDescGZIP() []byte {
 	return file_broker_v1_connections_proto_rawDescData
 }
 
-var file_broker_v1_connections_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_broker_v1_connections_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_broker_v1_connections_proto_goTypes = []any{
 	(*Connection)(nil),              // 0: quorate.broker.v1.Connection
 	(*ListConnectionsRequest)(nil),  // 1: quorate.broker.v1.ListConnectionsRequest
 	(*ListConnectionsResponse)(nil), // 2: quorate.broker.v1.ListConnectionsResponse
 	(*CloseConnectionRequest)(nil),  // 3: quorate.broker.v1.CloseConnectionRequest
 	(*CloseConnectionResponse)(nil), // 4: quorate.broker.v1.CloseConnectionResponse
+	(*Consumer)(nil),                // 5: quorate.broker.v1.Consumer
+	(*ListConsumersRequest)(nil),    // 6: quorate.broker.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),   // 7: quorate.broker.v1.ListConsumersResponse
 }
 var file_broker_v1_connections_proto_depIdxs = []int32{
 	0, // 0: quorate.broker.v1.ListConnectionsResponse.connections:type_name -> quorate.broker.v1.Connection
-	1, // 1: quorate.broker.v1.Connections.ListConnections:input_type -> quorate.broker.v1.ListConnectionsRequest
-	3, // 2: quorate.broker.v1.Connections.CloseConnection:input_type -> quorate.broker.v1.CloseConnectionRequest
-	2, // 3: quorate.broker.v1.Connections.ListConnections:output_type -> quorate.broker.v1.ListConnectionsResponse
-	4, // 4: quorate.broker.v1.Connections.CloseConnection:output_type -> quorate.broker.v1.CloseConnectionResponse
-	3, // [3:5] is the sub-list for method output_type
-	1, // [1:3] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	5, // 1: quorate.broker.v1.ListConsumersResponse.consumers:type_name -> quorate.broker.v1.Consumer
+	1, // 2: quorate.broker.v1.Connections.ListConnections:input_type -> quorate.broker.v1.ListConnectionsRequest
+	3, // 3: quorate.broker.v1.Connections.CloseConnection:input_type -> quorate.broker.v1.CloseConnectionRequest
+	6, // 4: quorate.broker.v1.Connections.ListConsumers:input_type -> quorate.broker.v1.ListConsumersRequest
+	2, // 5: quorate.broker.v1.Connections.ListConnections:output_type -> quorate.broker.v1.ListConnectionsResponse
+	4, // 6: quorate.broker.v1.Connections.CloseConnection:output_type -> quorate.broker.v1.CloseConnectionResponse
+	7, // 7: quorate.broker.v1.Connections.ListConsumers:output_type -> quorate.broker.v1.ListConsumersResponse
+	5, // [5:8] is the sub-list for method output_type
+	2, // [2:5] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_connections_proto_init() }
@@ -477,7 +780,7 @@ func file_broker_v1_connections_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_connections_proto_rawDesc), len(file_broker_v1_connections_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

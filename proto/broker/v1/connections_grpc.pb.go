@@ -23,18 +23,22 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Connections_ListConnections_FullMethodName = "/quorate.broker.v1.Connections/ListConnections"
 	Connections_CloseConnection_FullMethodName = "/quorate.broker.v1.Connections/CloseConnection"
+	Connections_ListConsumers_FullMethodName   = "/quorate.broker.v1.Connections/ListConsumers"
 )
 
 // ConnectionsClient is the client API for Connections service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Connections shows and ends clients' connections to all nodes.
+// Connections shows and ends clients' connections to all nodes, and shows their consumers.
 type ConnectionsClient interface {
 	// ListConnections lists them by node and age. It takes the tag monitoring.
 	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
 	// CloseConnection ends one. It takes the tag administrator.
 	CloseConnection(ctx context.Context, in *CloseConnectionRequest, opts ...grpc.CallOption) (*CloseConnectionResponse, error)
+	// ListConsumers lists the consumers of clients of all nodes, by queue and age. It takes
+	// the tag monitoring.
+	ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error)
 }
 
 type connectionsClient struct {
@@ -65,16 +69,29 @@ func (c *connectionsClient) CloseConnection(ctx context.Context, in *CloseConnec
 	return out, nil
 }
 
+func (c *connectionsClient) ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListConsumersResponse)
+	err := c.cc.Invoke(ctx, Connections_ListConsumers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ConnectionsServer is the server API for Connections service.
 // All implementations must embed UnimplementedConnectionsServer
 // for forward compatibility.
 //
-// Connections shows and ends clients' connections to all nodes.
+// Connections shows and ends clients' connections to all nodes, and shows their consumers.
 type ConnectionsServer interface {
 	// ListConnections lists them by node and age. It takes the tag monitoring.
 	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
 	// CloseConnection ends one. It takes the tag administrator.
 	CloseConnection(context.Context, *CloseConnectionRequest) (*CloseConnectionResponse, error)
+	// ListConsumers lists the consumers of clients of all nodes, by queue and age. It takes
+	// the tag monitoring.
+	ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error)
 	mustEmbedUnimplementedConnectionsServer()
 }
 
@@ -90,6 +107,9 @@ func (UnimplementedConnectionsServer) ListConnections(context.Context, *ListConn
 }
 func (UnimplementedConnectionsServer) CloseConnection(context.Context, *CloseConnectionRequest) (*CloseConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CloseConnection not implemented")
+}
+func (UnimplementedConnectionsServer) ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListConsumers not implemented")
 }
 func (UnimplementedConnectionsServer) mustEmbedUnimplementedConnectionsServer() {}
 func (UnimplementedConnectionsServer) testEmbeddedByValue()                     {}
@@ -148,6 +168,24 @@ func _Connections_CloseConnection_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Connections_ListConsumers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListConsumersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ConnectionsServer).ListConsumers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Connections_ListConsumers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ConnectionsServer).ListConsumers(ctx, req.(*ListConsumersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Connections_ServiceDesc is the grpc.ServiceDesc for Connections service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -162,6 +200,10 @@ var Connections_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CloseConnection",
 			Handler:    _Connections_CloseConnection_Handler,
+		},
+		{
+			MethodName: "ListConsumers",
+			Handler:    _Connections_ListConsumers_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -5753,6 +5753,261 @@ func (x *EndConnectionResponse) GetEnded() bool {
 	return false
 }
 
+// ClientConsumer is what is known of a client's consumer.
+type ClientConsumer struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Vhost          string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Queue          string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	Tag            string                 `protobuf:"bytes,3,opt,name=tag,proto3" json:"tag,omitempty"`
+	Connection     string                 `protobuf:"bytes,4,opt,name=connection,proto3" json:"connection,omitempty"`
+	ConnectionName string                 `protobuf:"bytes,5,opt,name=connection_name,json=connectionName,proto3" json:"connection_name,omitempty"`
+	User           string                 `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
+	Prefetch       uint32                 `protobuf:"varint,7,opt,name=prefetch,proto3" json:"prefetch,omitempty"`
+	Priority       int32                  `protobuf:"varint,8,opt,name=priority,proto3" json:"priority,omitempty"`
+	AutoAck        bool                   `protobuf:"varint,9,opt,name=auto_ack,json=autoAck,proto3" json:"auto_ack,omitempty"`
+	Exclusive      bool                   `protobuf:"varint,10,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
+	Activity       string                 `protobuf:"bytes,11,opt,name=activity,proto3" json:"activity,omitempty"`
+	Unsettled      uint64                 `protobuf:"varint,12,opt,name=unsettled,proto3" json:"unsettled,omitempty"`
+	Buffered       uint64                 `protobuf:"varint,13,opt,name=buffered,proto3" json:"buffered,omitempty"`
+	SinceMs        int64                  `protobuf:"varint,14,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	Peer           string                 `protobuf:"bytes,15,opt,name=peer,proto3" json:"peer,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ClientConsumer) Reset() {
+	*x = ClientConsumer{}
+	mi := &file_node_v1_node_proto_msgTypes[75]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClientConsumer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClientConsumer) ProtoMessage() {}
+
+func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[75]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClientConsumer.ProtoReflect.Descriptor instead.
+func (*ClientConsumer) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
+}
+
+func (x *ClientConsumer) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *ClientConsumer) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *ClientConsumer) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
+}
+
+func (x *ClientConsumer) GetConnection() string {
+	if x != nil {
+		return x.Connection
+	}
+	return ""
+}
+
+func (x *ClientConsumer) GetConnectionName() string {
+	if x != nil {
+		return x.ConnectionName
+	}
+	return ""
+}
+
+func (x *ClientConsumer) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *ClientConsumer) GetPrefetch() uint32 {
+	if x != nil {
+		return x.Prefetch
+	}
+	return 0
+}
+
+func (x *ClientConsumer) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *ClientConsumer) GetAutoAck() bool {
+	if x != nil {
+		return x.AutoAck
+	}
+	return false
+}
+
+func (x *ClientConsumer) GetExclusive() bool {
+	if x != nil {
+		return x.Exclusive
+	}
+	return false
+}
+
+func (x *ClientConsumer) GetActivity() string {
+	if x != nil {
+		return x.Activity
+	}
+	return ""
+}
+
+func (x *ClientConsumer) GetUnsettled() uint64 {
+	if x != nil {
+		return x.Unsettled
+	}
+	return 0
+}
+
+func (x *ClientConsumer) GetBuffered() uint64 {
+	if x != nil {
+		return x.Buffered
+	}
+	return 0
+}
+
+func (x *ClientConsumer) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *ClientConsumer) GetPeer() string {
+	if x != nil {
+		return x.Peer
+	}
+	return ""
+}
+
+// ListConsumersRequest asks for those of a vhost and a queue; what is empty leaves out none.
+type ListConsumersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Vhost         string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Queue         string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConsumersRequest) Reset() {
+	*x = ListConsumersRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[76]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConsumersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConsumersRequest) ProtoMessage() {}
+
+func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[76]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
+func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
+}
+
+func (x *ListConsumersRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *ListConsumersRequest) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+// ListConsumersResponse has them in no order.
+type ListConsumersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Consumers     []*ClientConsumer      `protobuf:"bytes,1,rep,name=consumers,proto3" json:"consumers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListConsumersResponse) Reset() {
+	*x = ListConsumersResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[77]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListConsumersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListConsumersResponse) ProtoMessage() {}
+
+func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[77]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
+func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
+}
+
+func (x *ListConsumersResponse) GetConsumers() []*ClientConsumer {
+	if x != nil {
+		return x.Consumers
+	}
+	return nil
+}
+
 var File_node_v1_node_proto protoreflect.FileDescriptor
 
 const file_node_v1_node_proto_rawDesc = "" +
@@ -6227,7 +6482,31 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\"-\n" +
 	"\x15EndConnectionResponse\x12\x14\n" +
-	"\x05ended\x18\x01 \x01(\bR\x05ended2\xb7\r\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended\"\xa1\x03\n" +
+	"\x0eClientConsumer\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x10\n" +
+	"\x03tag\x18\x03 \x01(\tR\x03tag\x12\x1e\n" +
+	"\n" +
+	"connection\x18\x04 \x01(\tR\n" +
+	"connection\x12'\n" +
+	"\x0fconnection_name\x18\x05 \x01(\tR\x0econnectionName\x12\x12\n" +
+	"\x04user\x18\x06 \x01(\tR\x04user\x12\x1a\n" +
+	"\bprefetch\x18\a \x01(\rR\bprefetch\x12\x1a\n" +
+	"\bpriority\x18\b \x01(\x05R\bpriority\x12\x19\n" +
+	"\bauto_ack\x18\t \x01(\bR\aautoAck\x12\x1c\n" +
+	"\texclusive\x18\n" +
+	" \x01(\bR\texclusive\x12\x1a\n" +
+	"\bactivity\x18\v \x01(\tR\bactivity\x12\x1c\n" +
+	"\tunsettled\x18\f \x01(\x04R\tunsettled\x12\x1a\n" +
+	"\bbuffered\x18\r \x01(\x04R\bbuffered\x12\x19\n" +
+	"\bsince_ms\x18\x0e \x01(\x03R\asinceMs\x12\x12\n" +
+	"\x04peer\x18\x0f \x01(\tR\x04peer\"B\n" +
+	"\x14ListConsumersRequest\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x02 \x01(\tR\x05queue\"V\n" +
+	"\x15ListConsumersResponse\x12=\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\x97\x0e\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
@@ -6248,7 +6527,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\bTellDisk\x12 .quorate.node.v1.TellDiskRequest\x1a!.quorate.node.v1.TellDiskResponse\x12F\n" +
 	"\x05Usage\x12\x1d.quorate.node.v1.UsageRequest\x1a\x1e.quorate.node.v1.UsageResponse\x12d\n" +
 	"\x0fListConnections\x12'.quorate.node.v1.ListConnectionsRequest\x1a(.quorate.node.v1.ListConnectionsResponse\x12^\n" +
-	"\rEndConnection\x12%.quorate.node.v1.EndConnectionRequest\x1a&.quorate.node.v1.EndConnectionResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
+	"\rEndConnection\x12%.quorate.node.v1.EndConnectionRequest\x1a&.quorate.node.v1.EndConnectionResponse\x12^\n" +
+	"\rListConsumers\x12%.quorate.node.v1.ListConsumersRequest\x1a&.quorate.node.v1.ListConsumersResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
 
 var (
 	file_node_v1_node_proto_rawDescOnce sync.Once
@@ -6263,7 +6543,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_node_v1_node_proto_goTypes = []any{
 	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
 	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
@@ -6342,11 +6622,14 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*ListConnectionsResponse)(nil),    // 74: quorate.node.v1.ListConnectionsResponse
 	(*EndConnectionRequest)(nil),       // 75: quorate.node.v1.EndConnectionRequest
 	(*EndConnectionResponse)(nil),      // 76: quorate.node.v1.EndConnectionResponse
-	nil,                                // 77: quorate.node.v1.BeatHello.IdentityEntry
-	nil,                                // 78: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 79: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 80: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 81: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*ClientConsumer)(nil),             // 77: quorate.node.v1.ClientConsumer
+	(*ListConsumersRequest)(nil),       // 78: quorate.node.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),      // 79: quorate.node.v1.ListConsumersResponse
+	nil,                                // 80: quorate.node.v1.BeatHello.IdentityEntry
+	nil,                                // 81: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 82: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 83: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 84: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -6359,7 +6642,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	27, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
 	28, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
 	5,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
-	77, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
+	80, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
 	11, // 11: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	13, // 12: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	15, // 13: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -6390,15 +6673,15 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	37, // 38: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	34, // 39: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
 	47, // 40: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	78, // 41: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	79, // 42: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	80, // 43: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	81, // 41: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	82, // 42: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	83, // 43: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
 	40, // 44: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	47, // 45: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
 	43, // 46: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
 	57, // 47: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
 	44, // 48: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	81, // 49: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	84, // 49: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
 	1,  // 50: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
 	44, // 51: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
 	51, // 52: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
@@ -6410,49 +6693,52 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	60, // 58: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
 	60, // 59: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
 	72, // 60: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
-	2,  // 61: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	19, // 62: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	29, // 63: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	31, // 64: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	38, // 65: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	33, // 66: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	41, // 67: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	53, // 68: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	50, // 69: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	48, // 70: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	58, // 71: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	61, // 72: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	66, // 73: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	68, // 74: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	63, // 75: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	45, // 76: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	70, // 77: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	73, // 78: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	75, // 79: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	3,  // 80: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	21, // 81: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	30, // 82: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	32, // 83: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	39, // 84: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	36, // 85: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	42, // 86: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	55, // 87: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	52, // 88: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	49, // 89: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	59, // 90: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	62, // 91: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	67, // 92: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	69, // 93: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	64, // 94: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	46, // 95: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	71, // 96: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	74, // 97: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	76, // 98: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	80, // [80:99] is the sub-list for method output_type
-	61, // [61:80] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	77, // 61: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
+	2,  // 62: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	19, // 63: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	29, // 64: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	31, // 65: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	38, // 66: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	33, // 67: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	41, // 68: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	53, // 69: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	50, // 70: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	48, // 71: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	58, // 72: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	61, // 73: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	66, // 74: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	68, // 75: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	63, // 76: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	45, // 77: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	70, // 78: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	73, // 79: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	75, // 80: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	78, // 81: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	3,  // 82: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	21, // 83: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	30, // 84: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	32, // 85: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	39, // 86: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	36, // 87: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	42, // 88: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	55, // 89: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	52, // 90: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	49, // 91: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	59, // 92: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	62, // 93: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	67, // 94: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	69, // 95: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	64, // 96: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	46, // 97: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	71, // 98: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	74, // 99: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	76, // 100: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	79, // 101: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	82, // [82:102] is the sub-list for method output_type
+	62, // [62:82] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -6489,7 +6775,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   80,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -41,6 +41,7 @@ const (
 	Node_Usage_FullMethodName              = "/quorate.node.v1.Node/Usage"
 	Node_ListConnections_FullMethodName    = "/quorate.node.v1.Node/ListConnections"
 	Node_EndConnection_FullMethodName      = "/quorate.node.v1.Node/EndConnection"
+	Node_ListConsumers_FullMethodName      = "/quorate.node.v1.Node/ListConsumers"
 )
 
 // NodeClient is the client API for Node service.
@@ -94,6 +95,8 @@ type NodeClient interface {
 	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
 	// EndConnection ends a client's connection to the receiver.
 	EndConnection(ctx context.Context, in *EndConnectionRequest, opts ...grpc.CallOption) (*EndConnectionResponse, error)
+	// ListConsumers tells of the consumers of the receiver's clients.
+	ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error)
 }
 
 type nodeClient struct {
@@ -300,6 +303,16 @@ func (c *nodeClient) EndConnection(ctx context.Context, in *EndConnectionRequest
 	return out, nil
 }
 
+func (c *nodeClient) ListConsumers(ctx context.Context, in *ListConsumersRequest, opts ...grpc.CallOption) (*ListConsumersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListConsumersResponse)
+	err := c.cc.Invoke(ctx, Node_ListConsumers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // NodeServer is the server API for Node service.
 // All implementations must embed UnimplementedNodeServer
 // for forward compatibility.
@@ -351,6 +364,8 @@ type NodeServer interface {
 	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
 	// EndConnection ends a client's connection to the receiver.
 	EndConnection(context.Context, *EndConnectionRequest) (*EndConnectionResponse, error)
+	// ListConsumers tells of the consumers of the receiver's clients.
+	ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error)
 	mustEmbedUnimplementedNodeServer()
 }
 
@@ -417,6 +432,9 @@ func (UnimplementedNodeServer) ListConnections(context.Context, *ListConnections
 }
 func (UnimplementedNodeServer) EndConnection(context.Context, *EndConnectionRequest) (*EndConnectionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EndConnection not implemented")
+}
+func (UnimplementedNodeServer) ListConsumers(context.Context, *ListConsumersRequest) (*ListConsumersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListConsumers not implemented")
 }
 func (UnimplementedNodeServer) mustEmbedUnimplementedNodeServer() {}
 func (UnimplementedNodeServer) testEmbeddedByValue()              {}
@@ -759,6 +777,24 @@ func _Node_EndConnection_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_ListConsumers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListConsumersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).ListConsumers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_ListConsumers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).ListConsumers(ctx, req.(*ListConsumersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Node_ServiceDesc is the grpc.ServiceDesc for Node service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -833,6 +869,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EndConnection",
 			Handler:    _Node_EndConnection_Handler,
+		},
+		{
+			MethodName: "ListConsumers",
+			Handler:    _Node_ListConsumers_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1,0 +1,66 @@
+package management
+
+import (
+	"net/http"
+	"net/netip"
+
+	"github.com/quorate/quorate/broker"
+)
+
+// consumer is a client's consumer as JSON.
+type consumer struct {
+	Queue          queue   `json:"queue"`
+	ConsumerTag    string  `json:"consumer_tag"`
+	AckRequired    bool    `json:"ack_required"`
+	Exclusive      bool    `json:"exclusive"`
+	PrefetchCount  uint32  `json:"prefetch_count"`
+	Active         bool    `json:"active"`
+	ActivityStatus string  `json:"activity_status"`
+	Channel        channel `json:"channel_details"`
+}
+
+type queue struct {
+	Name  string `json:"name"`
+	VHost string `json:"vhost"`
+}
+
+// channel is the consumer's connection: channels are not told apart.
+type channel struct {
+	ConnectionName string `json:"connection_name"`
+	Node           string `json:"node"`
+	User           string `json:"user"`
+	PeerHost       string `json:"peer_host"`
+	PeerPort       uint16 `json:"peer_port"`
+}
+
+func toConsumer(c *broker.ConsumerInfo) consumer {
+	x := consumer{
+		Queue: queue{Name: c.Queue, VHost: c.VHost}, ConsumerTag: c.Tag, AckRequired: !c.AutoAck, Exclusive: c.Exclusive,
+		PrefetchCount: c.Prefetch, Active: true, ActivityStatus: "up",
+		Channel: channel{ConnectionName: c.ConnectionName, Node: string(c.Node), User: c.User},
+	}
+	switch c.Activity {
+	case broker.Active.String():
+		x.ActivityStatus = "single_active"
+	case broker.Waiting.String():
+		x.Active, x.ActivityStatus = false, "waiting"
+	}
+	if peer, err := netip.ParseAddrPort(c.Peer); err == nil {
+		x.Channel.PeerHost, x.Channel.PeerPort = peer.Addr().Unmap().String(), peer.Port()
+	}
+	return x
+}
+
+func (a api) consumers(w http.ResponseWriter, r *http.Request) {
+	all, silent, err := a.Broker.Consumers(r.Context(), r.PathValue("vhost"), "")
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	tellSilent(w, silent)
+	out := make([]consumer, len(all))
+	for i := range all {
+		out[i] = toConsumer(&all[i])
+	}
+	a.write(w, http.StatusOK, out)
+}
