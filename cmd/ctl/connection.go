@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -31,15 +30,11 @@ func newConnectionList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows, messages := make([][]string, 0, len(out.GetConnections())), make([]proto.Message, 0, len(out.GetConnections()))
-				for _, x := range out.GetConnections() {
-					rows, messages = append(rows, connectionRow(x)), append(messages, x)
-				}
 				for _, n := range out.GetSilent() {
 					printf(cmd.ErrOrStderr(), "%s does not answer: its connections are not here\n", n)
 				}
-				return s.printRows(cmd.OutOrStdout(),
-					[]string{"id", "name", "protocol", "user", "vhost", "channels", "state", "client", "since", "received", "sent"}, rows, messages)
+				header := []string{"id", "name", "protocol", "user", "vhost", "channels", "state", "client", "since", "received", "sent"}
+				return printList(s, cmd.OutOrStdout(), header, out.GetConnections(), connectionRow)
 			})
 		},
 	}

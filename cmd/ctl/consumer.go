@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -32,17 +31,14 @@ func newConsumerList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows, messages := make([][]string, 0, len(out.GetConsumers())), make([]proto.Message, 0, len(out.GetConsumers()))
-				for _, x := range out.GetConsumers() {
-					rows, messages = append(rows, consumerRow(x)), append(messages, x)
-				}
 				for _, n := range out.GetSilent() {
 					printf(cmd.ErrOrStderr(), "%s does not answer: the consumers of its clients are not here\n", n)
 				}
-				return s.printRows(cmd.OutOrStdout(), []string{
+				header := []string{
 					"vhost", "queue", "tag", "connection", "client", "user", "prefetch", "priority", "auto_ack", "exclusive", "activity",
 					"unsettled", "buffered", "since",
-				}, rows, messages)
+				}
+				return printList(s, cmd.OutOrStdout(), header, out.GetConsumers(), consumerRow)
 			})
 		},
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -115,13 +114,11 @@ func (s *session) printImported(cmd *cobra.Command, objects []*brokerv1.Imported
 	if len(objects) == 0 {
 		return nil
 	}
-	rows, messages := make([][]string, len(objects)), make([]proto.Message, len(objects))
-	for i, x := range objects {
+	header := []string{"outcome", "kind", "vhost", "name", "path", "reason"}
+	return printList(s, cmd.OutOrStdout(), header, objects, func(x *brokerv1.ImportedObject) []string {
 		outcome := strings.ToLower(strings.TrimPrefix(x.GetOutcome().String(), "IMPORT_OUTCOME_"))
-		rows[i] = []string{outcome, x.GetKind(), x.GetVhost(), x.GetName(), x.GetPath(), x.GetReason()}
-		messages[i] = x
-	}
-	return s.printRows(cmd.OutOrStdout(), []string{"outcome", "kind", "vhost", "name", "path", "reason"}, rows, messages)
+		return []string{outcome, x.GetKind(), x.GetVhost(), x.GetName(), x.GetPath(), x.GetReason()}
+	})
 }
 
 // concludeImport prints the counts and tells by the exit code whether all is in place.

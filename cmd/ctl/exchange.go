@@ -42,13 +42,9 @@ func newExchange(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				var rows [][]string
-				var messages []proto.Message
-				for _, e := range all {
-					rows = append(rows, []string{e.GetVhost(), e.GetName(), e.GetType()})
-					messages = append(messages, e)
-				}
-				return s.printRows(cmd.OutOrStdout(), []string{"vhost", "exchange", "type"}, rows, messages)
+				return printList(s, cmd.OutOrStdout(), []string{"vhost", "exchange", "type"}, all, func(e *brokerv1.Exchange) []string {
+					return []string{e.GetVhost(), e.GetName(), e.GetType()}
+				})
 			})
 		},
 	}
@@ -102,13 +98,9 @@ func newBinding(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				var rows [][]string
-				var messages []proto.Message
-				for _, e := range all {
-					rows = append(rows, []string{e.GetVhost(), e.GetSource(), e.GetDestination(), e.GetRoutingKey()})
-					messages = append(messages, e)
-				}
-				return s.printRows(cmd.OutOrStdout(), []string{"vhost", "exchange", "destination", "routing key"}, rows, messages)
+				return printList(s, cmd.OutOrStdout(), []string{"vhost", "exchange", "destination", "routing key"}, all, func(e *brokerv1.Binding) []string {
+					return []string{e.GetVhost(), e.GetSource(), e.GetDestination(), e.GetRoutingKey()}
+				})
 			})
 		},
 	}

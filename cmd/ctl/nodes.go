@@ -29,11 +29,7 @@ func newNodesList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows, messages := make([][]string, 0, len(st.GetNodes())), make([]proto.Message, 0, len(st.GetNodes()))
-				for _, n := range st.GetNodes() {
-					rows, messages = append(rows, nodeRow(n)), append(messages, n)
-				}
-				return s.printRows(cmd.OutOrStdout(), []string{"node", "clients", "version", "state", "replicas", "leaders"}, rows, messages)
+				return printList(s, cmd.OutOrStdout(), []string{"node", "clients", "version", "state", "replicas", "leaders"}, st.GetNodes(), nodeRow)
 			})
 		},
 	}

@@ -49,6 +49,15 @@ func (s *session) printRows(w io.Writer, header []string, rows [][]string, messa
 	return t.Flush()
 }
 
+// printList writes a list with printRows: a row, or the message itself, for each.
+func printList[M proto.Message](s *session, w io.Writer, header []string, all []M, row func(M) []string) error {
+	rows, messages := make([][]string, len(all)), make([]proto.Message, len(all))
+	for i, x := range all {
+		rows[i], messages[i] = row(x), x
+	}
+	return s.printRows(w, header, rows, messages)
+}
+
 // printProto writes a message as JSON or YAML.
 func (s *session) printProto(w io.Writer, m proto.Message) error {
 	text, err := protojson.MarshalOptions{EmitUnpopulated: true, UseProtoNames: true}.Marshal(m)

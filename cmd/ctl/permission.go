@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newPermission(s *session) *cobra.Command {
@@ -48,12 +48,9 @@ func newPermissionList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := make([][]string, len(all))
-				messages := make([]proto.Message, len(all))
-				for i, p := range all {
-					rows[i], messages[i] = []string{p.GetVhost(), p.GetUser(), p.GetConfigure(), p.GetWrite(), p.GetRead()}, p
-				}
-				return s.printRows(cmd.OutOrStdout(), []string{"vhost", "user", "configure", "write", "read"}, rows, messages)
+				return printList(s, cmd.OutOrStdout(), []string{"vhost", "user", "configure", "write", "read"}, all, func(p *brokerv1.Permission) []string {
+					return []string{p.GetVhost(), p.GetUser(), p.GetConfigure(), p.GetWrite(), p.GetRead()}
+				})
 			})
 		},
 	}
@@ -105,12 +102,9 @@ func newTopicPermissionList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := make([][]string, len(all))
-				messages := make([]proto.Message, len(all))
-				for i, p := range all {
-					rows[i], messages[i] = []string{p.GetVhost(), p.GetUser(), p.GetExchange(), p.GetWrite(), p.GetRead()}, p
-				}
-				return s.printRows(cmd.OutOrStdout(), []string{"vhost", "user", "exchange", "write", "read"}, rows, messages)
+				return printList(s, cmd.OutOrStdout(), []string{"vhost", "user", "exchange", "write", "read"}, all, func(p *brokerv1.TopicPermission) []string {
+					return []string{p.GetVhost(), p.GetUser(), p.GetExchange(), p.GetWrite(), p.GetRead()}
+				})
 			})
 		},
 	}

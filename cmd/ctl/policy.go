@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -79,13 +78,8 @@ func newPolicyList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := make([][]string, len(all))
-				messages := make([]proto.Message, len(all))
-				for i, p := range all {
-					rows[i], messages[i] = policyRow(p), p
-				}
 				header := []string{"vhost", "name", "kind", "pattern", "apply-to", "priority", "timeouts", "definition"}
-				return s.printRows(cmd.OutOrStdout(), header, rows, messages)
+				return printList(s, cmd.OutOrStdout(), header, all, policyRow)
 			})
 		},
 	}

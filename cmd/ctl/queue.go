@@ -82,12 +82,8 @@ func queueRow(q *brokerv1.Queue) []string {
 }
 
 func (s *session) printQueues(cmd *cobra.Command, queues []*brokerv1.Queue) error {
-	rows, messages := make([][]string, 0, len(queues)), make([]proto.Message, 0, len(queues))
-	for _, q := range queues {
-		rows, messages = append(rows, queueRow(q)), append(messages, q)
-	}
 	header := []string{"vhost", "queue", "state", "leader", "online", "ready", "unacked", "delayed", "backlog", "consumers"}
-	return s.printRows(cmd.OutOrStdout(), header, rows, messages)
+	return printList(s, cmd.OutOrStdout(), header, queues, queueRow)
 }
 
 func newQueueList(s *session) *cobra.Command {

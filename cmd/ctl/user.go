@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // maxPasswordBytes bounds what is read as a password.
@@ -109,16 +109,12 @@ func newUserList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := make([][]string, len(all))
-				messages := make([]proto.Message, len(all))
-				for i, u := range all {
+				return printList(s, cmd.OutOrStdout(), []string{"name", "tags", "password", "max-connections", "max-channels"}, all, func(u *brokerv1.User) []string {
 					l := u.GetLimits()
-					messages[i] = u
-					rows[i] = []string{
+					return []string{
 						u.GetName(), strings.Join(u.GetTags(), ","), u.GetHashingAlgorithm(), limitText(l.MaxConnections), limitText(l.MaxChannels), //nolint:protogetter // absent is not 0
 					}
-				}
-				return s.printRows(cmd.OutOrStdout(), []string{"name", "tags", "password", "max-connections", "max-channels"}, rows, messages)
+				})
 			})
 		},
 	}

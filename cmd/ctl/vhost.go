@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 func newVhost(s *session) *cobra.Command {
@@ -67,18 +67,14 @@ func newVhostList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := make([][]string, len(all))
-				messages := make([]proto.Message, len(all))
-				for i, h := range all {
+				header := []string{"name", "queues", "default-type", "max-queues", "max-connections", "protected", "tags", "description"}
+				return printList(s, cmd.OutOrStdout(), header, all, func(h *brokerv1.Vhost) []string {
 					l := h.GetLimits()
-					messages[i] = h
-					rows[i] = []string{
+					return []string{
 						h.GetName(), strconv.FormatUint(h.GetQueues(), 10), h.GetDefaultQueueType(), limitText(l.MaxQueues), limitText(l.MaxConnections), //nolint:protogetter // absent is not 0
 						strconv.FormatBool(h.GetProtectedFromDeletion()), strings.Join(h.GetTags(), ","), h.GetDescription(),
 					}
-				}
-				header := []string{"name", "queues", "default-type", "max-queues", "max-connections", "protected", "tags", "description"}
-				return s.printRows(cmd.OutOrStdout(), header, rows, messages)
+				})
 			})
 		},
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -188,17 +187,15 @@ func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Clie
 
 // printOperations writes operations as rows or as --output says.
 func (s *session) printOperations(w io.Writer, all []*brokerv1.Operation) error {
-	rows, messages := make([][]string, 0, len(all)), make([]proto.Message, 0, len(all))
-	for _, o := range all {
+	header := []string{"operation", "kind", "target", "state", "phase", "progress", "started (UTC)", ""}
+	return printList(s, w, header, all, func(o *brokerv1.Operation) []string {
 		note := o.GetDetail()
 		if o.GetError() != "" {
 			note, _, _ = strings.Cut(o.GetError(), "\n")
 		}
-		rows = append(rows, []string{
+		return []string{
 			o.GetId(), o.GetKind(), o.GetTarget(), stateName(o.GetState()), o.GetPhase(), figures(o),
 			time.UnixMilli(o.GetStartedMs()).UTC().Format(time.DateTime), note,
-		})
-		messages = append(messages, o)
-	}
-	return s.printRows(w, []string{"operation", "kind", "target", "state", "phase", "progress", "started (UTC)", ""}, rows, messages)
+		}
+	})
 }
