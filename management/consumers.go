@@ -2,7 +2,6 @@ package management
 
 import (
 	"net/http"
-	"net/netip"
 
 	"github.com/quorate/quorate/broker"
 )
@@ -29,24 +28,20 @@ type channel struct {
 	ConnectionName string `json:"connection_name"`
 	Node           string `json:"node"`
 	User           string `json:"user"`
-	PeerHost       string `json:"peer_host"`
-	PeerPort       uint16 `json:"peer_port"`
+	peer
 }
 
 func toConsumer(c *broker.ConsumerInfo) consumer {
 	x := consumer{
 		Queue: queue{Name: c.Queue, VHost: c.VHost}, ConsumerTag: c.Tag, AckRequired: !c.AutoAck, Exclusive: c.Exclusive,
 		PrefetchCount: c.Prefetch, Active: true, ActivityStatus: "up",
-		Channel: channel{ConnectionName: c.ConnectionName, Node: string(c.Node), User: c.User},
+		Channel: channel{ConnectionName: c.ConnectionName, Node: string(c.Node), User: c.User, peer: toPeer(c.Peer)},
 	}
 	switch c.Activity {
 	case broker.Active.String():
 		x.ActivityStatus = "single_active"
 	case broker.Waiting.String():
 		x.Active, x.ActivityStatus = false, "waiting"
-	}
-	if peer, err := netip.ParseAddrPort(c.Peer); err == nil {
-		x.Channel.PeerHost, x.Channel.PeerPort = peer.Addr().Unmap().String(), peer.Port()
 	}
 	return x
 }

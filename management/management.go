@@ -128,13 +128,12 @@ func (a api) overview(w http.ResponseWriter, r *http.Request) {
 
 // connection is a client's connection as JSON.
 type connection struct {
-	Name             string            `json:"name"`
-	User             string            `json:"user"`
-	VHost            string            `json:"vhost"`
-	Node             string            `json:"node"`
-	Channels         int               `json:"channels"`
-	PeerHost         string            `json:"peer_host"`
-	PeerPort         uint16            `json:"peer_port"`
+	Name     string `json:"name"`
+	User     string `json:"user"`
+	VHost    string `json:"vhost"`
+	Node     string `json:"node"`
+	Channels int    `json:"channels"`
+	peer
 	ConnectedAt      int64             `json:"connected_at"`
 	Protocol         string            `json:"protocol"`
 	State            string            `json:"state"`
@@ -142,11 +141,21 @@ type connection struct {
 	UserProvidedName string            `json:"user_provided_name,omitempty"`
 }
 
+// peer is a client's address.
+type peer struct {
+	PeerHost string `json:"peer_host"`
+	PeerPort uint16 `json:"peer_port"`
+}
+
+func toPeer(address string) peer {
+	a, _ := netip.ParseAddrPort(address)
+	return peer{PeerHost: a.Addr().Unmap().String(), PeerPort: a.Port()}
+}
+
 func toConnection(c *broker.ConnectionInfo) connection {
-	peer, _ := netip.ParseAddrPort(c.Peer)
 	x := connection{
 		Name: c.Name, User: c.User, VHost: c.VHost, Node: string(c.Node), Channels: c.Channels,
-		PeerHost: peer.Addr().Unmap().String(), PeerPort: peer.Port(), ConnectedAt: c.SinceMs,
+		peer: toPeer(c.Peer), ConnectedAt: c.SinceMs,
 		Protocol: c.Protocol, State: c.State, ClientProperties: map[string]string{}, UserProvidedName: c.ClientName,
 	}
 	if c.ClientName != "" {
