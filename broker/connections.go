@@ -84,7 +84,8 @@ type ownConnections struct{ b *Broker }
 // OwnConnections are those of this node's clients; for cluster.Config.Connections.
 func (b *Broker) OwnConnections() cluster.Connections { return ownConnections{b} }
 
-// prefix begins the ids of this node's connections.
+// prefix begins the ids of this node's connections. It is "" before the node is part of a
+// cluster, when it has none.
 func (o ownConnections) prefix() string {
 	cl := o.b.cluster.Load()
 	if cl == nil {

@@ -98,7 +98,7 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 		about.Reason = "is negative; want 0 for no timeout, or more"
 		return nil, &about
 	}
-	c := &Consumer{b: b, autoDelete: b.autoDelete(q.UID()), about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1), woken: o.Wake, origin: originOf(ctx, about, &o)}
+	c := &Consumer{b: b, autoDelete: b.autoDelete(q.UID()), about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1), woken: o.Wake, origin: b.originOf(ctx, about, &o)}
 	if c.buffer = o.Buffer; c.buffer == nil {
 		c.buffer = b.NewBuffer()
 	}

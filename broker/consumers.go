@@ -28,12 +28,12 @@ type origin struct {
 	connection *Connection // nil: this node's own
 }
 
-func originOf(ctx context.Context, about Error, o *Consume) origin {
+func (b *Broker) originOf(ctx context.Context, about Error, o *Consume) origin {
 	x := origin{connection: connectionOf(ctx), info: ConsumerInfo{
 		VHost: about.VHost, Queue: about.Name, Tag: o.Tag, Prefetch: o.Prefetch, Priority: o.Priority,
 		AutoAck: o.AutoAck, Exclusive: o.Exclusive, SinceMs: time.Now().UnixMilli(),
 	}}
-	if who, known := ctx.Value(identityKey{}).(*Identity); known {
+	if who, err := b.Who(ctx); err == nil && who != nil {
 		x.info.User = who.User()
 	}
 	return x

@@ -14,8 +14,8 @@ type Stats struct {
 	Peers             []PeerStats // ordered by node
 	Refused           uint64      // callers whose certificate, or lack of one, was refused
 	AbsentCalls       int         // Raft calls that wait for groups to open here
-	Starved           float64     // share of the recent time for which this node lacked a processor, 0 to 1
 	AbsentRefused     uint64      // those for which there was no room, or whose group did not open in time
+	Starved           float64     // share of the recent time for which this node lacked a processor, 0 to 1
 }
 
 // PeerStats are the figures of the links to one peer since it was set. Frames and bytes
@@ -29,13 +29,12 @@ type PeerStats struct {
 	FramesIn       uint64
 	BytesOut       uint64
 	BytesIn        uint64
-	RaftQueueBytes int     // waiting on the Raft link
-	QueueBytes     int     // waiting on the queue link
-	Parked         int     // Raft calls that wait for the link
-	Starved        float64 // share of the recent time for which it lacked a processor, as it says, 0 to 1
-	Connects       uint64  // times the links came up; all but the first are reconnects
-	Failures       uint64  // attempts that failed
-	LastError      string  // of the last failed attempt; empty while up
+	RaftQueueBytes int    // waiting on the Raft link
+	QueueBytes     int    // waiting on the queue link
+	Parked         int    // Raft calls that wait for the link
+	Connects       uint64 // times the links came up; all but the first are reconnects
+	Failures       uint64 // attempts that failed
+	LastError      string // of the last failed attempt; empty while up
 	Inbound        InboundStats
 }
 
@@ -76,7 +75,6 @@ func (m *Mux) Stats() Stats {
 	m.mu.Unlock()
 	for _, p := range peers {
 		ps := p.stats()
-		ps.Starved = float64(m.pulse(p.node).said()) / 1000
 		ps.Inbound = m.accepted.stats(p.node)
 		s.Peers = append(s.Peers, ps)
 	}

@@ -19,7 +19,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"path"
 	"regexp"
 	"strings"
 	"time"
@@ -65,22 +65,22 @@ var declared = regexp.MustCompile(`(?m)^func (Fuzz\w+)\(`)
 
 // find returns the targets of all test files of a module, in order. Other modules below it are left out.
 func find(module fs.FS) (found []target, err error) {
-	err = fs.WalkDir(module, ".", func(path string, e fs.DirEntry, err error) error {
+	err = fs.WalkDir(module, ".", func(at string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if e.IsDir() {
-			if _, err := fs.Stat(module, filepath.Join(path, "go.mod")); err == nil && path != "." {
+			if _, err := fs.Stat(module, path.Join(at, "go.mod")); err == nil && at != "." {
 				return fs.SkipDir
 			}
 			return nil
 		}
-		if !strings.HasSuffix(path, "_test.go") {
+		if !strings.HasSuffix(at, "_test.go") {
 			return nil
 		}
-		text, err := fs.ReadFile(module, path)
+		text, err := fs.ReadFile(module, at)
 		for _, m := range declared.FindAllSubmatch(text, -1) {
-			found = append(found, target{dir: "./" + filepath.Dir(path), name: string(m[1])})
+			found = append(found, target{dir: "./" + path.Dir(at), name: string(m[1])})
 		}
 		return err
 	})
