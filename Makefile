@@ -16,9 +16,11 @@ FUZZTIME   ?= 30s
 FAILOVERS  ?= 3000
 CHAOS_TIME ?= 60s
 STRESS_TIME ?= 15m
-IMAGE      ?= quorate/node:dev
-VERSION    ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-LDFLAGS    := -s -w -X main.version=$(VERSION)
+IMAGE      ?= quorate/quorate:dev
+# Programs tell the number in the file VERSION, and the commit as build metadata.
+COMMIT     ?= $(shell git describe --exclude '*' --always --abbrev=7 --dirty 2>/dev/null)
+VERSION    := $(shell cat VERSION)$(addprefix +,$(COMMIT))
+LDFLAGS    := -s -w -X github.com/quorate/quorate.commit=$(COMMIT)
 GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 
 .DEFAULT_GOAL := check
@@ -33,13 +35,13 @@ check: ## build, vet and short tests: under a minute
 	$(GO) test -short -tags $(TAGS) $(PKG)
 
 .PHONY: build
-build: ## bin/node and bin/quoratectl, static
-	$(GOBUILD) -o $(BIN)/node ./cmd/node
+build: ## bin/quorate and bin/quoratectl, static
+	$(GOBUILD) -o $(BIN)/quorate ./cmd/node
 	$(GOBUILD) -o $(BIN)/quoratectl ./cmd/ctl
 
 .PHONY: quickstart
 quickstart: build ## three processes on loopback show the whole idea
-	$(BIN)/node quickstart $(ARGS)
+	$(BIN)/quorate quickstart $(ARGS)
 
 # What .ci/run runs one by one, to run again what failed.
 TESTS := test-main test-plain test-k8s test-bench conformance-short cases cases-amqp
@@ -120,7 +122,7 @@ chaos: build ## processes under a seeded schedule of faults, history checked
 
 .PHONY: sim
 sim: ## SEEDS seeds from SEED on of the simulation in one thread
-	$(GO) test -v -count=1 -timeout 0 -tags $(TAGS) ./internal/sim -args -seed $(SEED) -seeds $(SEEDS)
+	$(GO) test -v -count=1 -timeout 0 -tags $(TAGS) ./internal/sim ./internal/storesim -args -seed $(SEED) -seeds $(SEEDS)
 
 .PHONY: stress
 stress: build ## repeats what looks for rare faults for STRESS_TIME, with seeds from SEED on
@@ -198,7 +200,7 @@ $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 .PHONY: image
 image: build ## dist/image.tar, an OCI image from scratch, without a daemon
 	@mkdir -p dist
-	$(GO) run ./deploy/image -binary $(BIN)/node -name $(IMAGE) -version $(VERSION) -out dist/image.tar
+	$(GO) run ./deploy/image -binary $(BIN)/quorate -ctl $(BIN)/quoratectl -name $(IMAGE) -version $(VERSION) -out dist/image.tar
 
 .PHONY: clean
 clean: ## removes what was built here

@@ -67,24 +67,19 @@ func (c *conn) unblock() bool {
 		c.out = wire.AppendMethod(c.out, 0, &wire.ConnectionUnblocked{})
 	}
 	signal(c.news)
-	signal(c.free)
+	c.changed.Broadcast()
 	return true
 }
 
-// awaitUnblocked is where a publish waits. It returns at once on a connection that is being
-// closed.
+// awaitUnblocked is where a publish waits. It returns at once on a connection that ends.
 func (c *conn) awaitUnblocked() error {
 	if a := c.s.b.Alarm(); a != nil {
 		c.block(a.Reason, "")
 	}
-	for c.held.Load() && !c.isClosing() {
-		select {
-		case <-c.free:
-		case <-c.life.Done():
-			return c.life.Err()
-		}
+	if !c.held.Load() {
+		return nil
 	}
-	return nil
+	return c.await(c.life, func() bool { return !c.held.Load() || c.endingLocked() })
 }
 
 // watchBlocked has a connection let go on when it may.

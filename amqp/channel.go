@@ -8,10 +8,12 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// channel is one channel of a connection. What is above mu's part belongs to the reader.
+// channel is one channel of a connection. What is above mu's part belongs to the reader, or
+// to the channel's lane while it has one.
 type channel struct {
 	c      *conn
 	number uint16
+	by     *hand // of who runs the frame
 
 	leave     func() // gives back what counts the channel
 	closing   bool   // channel.close was sent: all but close and close-ok is dropped
@@ -32,7 +34,6 @@ type channel struct {
 	// Guarded by the connection's mu.
 	inFlight  int  // publishes without a result
 	gone      bool // nothing is delivered any more
-	paused    bool // by channel.flow: nothing is delivered for now
 	timedOut  bool // the writer has sent channel.close
 	delivered uint64
 	unsettled unsettled
@@ -70,11 +71,13 @@ func (c *conn) openChannel(f wire.Frame) error {
 		if id == wire.ChannelCloseOKID {
 			return nil
 		}
-		return refuse(wire.ChannelError, id, "expected 'channel.open' on channel %d", f.Channel)
+		return refuse(wire.ChannelError, id, "expected 'channel.open'")
 	}
 	if f.Channel > c.chanMax {
-		return refuse(wire.NotAllowed, id, "channel %d: number of channels opened (%d) has reached the negotiated channel_max (%d)",
-			f.Channel, len(c.openChannels()), c.chanMax)
+		if n := len(c.openChannels()); n >= int(c.chanMax) {
+			return refuse(wire.NotAllowed, id, "number of channels opened (%d) has reached the negotiated channel_max (%d)", n, c.chanMax)
+		}
+		return refuse(wire.NotAllowed, id, "channel %d is above the negotiated channel_max (%d)", f.Channel, c.chanMax)
 	}
 	leave, err := c.s.b.OpenChannel(c.ctx)
 	if err != nil {
@@ -92,7 +95,7 @@ func (c *conn) openChannel(f wire.Frame) error {
 
 // fail closes the channel for a fault (C-5).
 func (ch *channel) fail(f *fault) {
-	ch.c.log.Warn("a channel is closed for a fault of the client", "channel", ch.number, "error", f)
+	ch.c.log.Warn("a channel is closed for a fault of the client", "channel", ch.number, "error", f, "cause", f.cause)
 	ch.closing = true
 	ch.quit(ch.c.ctx)
 	ch.send(&wire.ChannelClose{
@@ -141,18 +144,8 @@ func (ch *channel) send(m wire.Method) { ch.c.send(ch.number, m) }
 // settled: a method that looks into a queue finds that done, as its client expects.
 func (ch *channel) catchUp(id wire.MethodID) error {
 	c := ch.c
-	for {
-		c.mu.Lock()
-		n := ch.inFlight
-		c.mu.Unlock()
-		if n == 0 {
-			break
-		}
-		select {
-		case <-c.room:
-		case <-c.life.Done():
-			return c.life.Err()
-		}
+	if err := c.awaitPublishes(c.life, &ch.inFlight); err != nil {
+		return err
 	}
 	for x := range ch.all() {
 		if !x.decided {
@@ -164,4 +157,17 @@ func (ch *channel) catchUp(id wire.MethodID) error {
 		}
 	}
 	return nil
+}
+
+// awaitPublishes waits until the queues have decided about publishes that are counted in n,
+// which mu guards: what comes after them must not overtake them (AM-13).
+func (c *conn) awaitPublishes(ctx context.Context, n *int) error {
+	return c.await(ctx, func() bool { return *n == 0 })
+}
+
+// settleDown is awaitPublishes before an end, which does not wait for long.
+func (c *conn) settleDown(n *int) {
+	ctx, stop := context.WithTimeout(c.life, endWait)
+	defer stop()
+	_ = c.awaitPublishes(ctx, n) // those that are left go on without the channel
 }

@@ -22,6 +22,7 @@ const (
 	DefaultPublishWindow    = 8192
 	DefaultWriteTimeout     = 30 * time.Second
 	DefaultMaxStrangers     = 1000
+	DefaultServeTimeout     = 3 * time.Second
 )
 
 // Config describes a Server. Zero values are the defaults.
@@ -35,6 +36,8 @@ type Config struct {
 	CertificateUser func(*x509.Certificate) (string, error)
 	// Version is told to clients.
 	Version string
+	// Cluster is told to clients as the cluster's name; "": quorate.
+	Cluster string
 	// FrameMax is offered as the largest frame, in bytes; 0: 128 KiB, at least 4096.
 	FrameMax uint32
 	// ChannelMax is offered as the highest number of a channel; 0: 2047.
@@ -44,6 +47,9 @@ type Config struct {
 	Heartbeat time.Duration
 	// HandshakeTimeout bounds the time from the first byte to connection.open; 0: 10 s.
 	HandshakeTimeout time.Duration
+	// ServeTimeout bounds how long a new connection waits for a node that serves nobody yet,
+	// before it is closed; 0: 3 s. It must be below the time that clients allow for a handshake.
+	ServeTimeout time.Duration
 	// MaxConnections bounds the connections of this node, those that have not logged in
 	// included; 0: 10,000.
 	MaxConnections int
@@ -73,6 +79,7 @@ func (c *Config) Validate() error {
 	}{
 		{"Heartbeat", int64(c.Heartbeat)},
 		{"HandshakeTimeout", int64(c.HandshakeTimeout)},
+		{"ServeTimeout", int64(c.ServeTimeout)},
 		{"MaxConnections", int64(c.MaxConnections)},
 		{"MaxStrangers", int64(c.MaxStrangers)},
 		{"PublishWindow", int64(c.PublishWindow)},

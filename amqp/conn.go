@@ -23,15 +23,16 @@ const (
 	outLimit = 1 << 20
 )
 
-// closeWait is how long a connection that is being closed waits for the client's answer.
+// closeWait is how long a connection that is being closed waits for the client's answer, and
+// then for the client to close the socket.
 const closeWait = 5 * time.Second
 
 // endWait bounds how long the end of a connection or channel waits until its consumers and
 // its queues are gone: a client that comes back at once must not find them.
 const endWait = 2 * time.Second
 
-// lingerTime is how long it reads on after its last words to one that cannot go on.
-const lingerTime = 250 * time.Millisecond
+// strangerWait is the same for a client that has not logged in.
+const strangerWait = time.Second
 
 // conn is one connection.
 type conn struct {
@@ -47,20 +48,20 @@ type conn struct {
 	ctx       context.Context // of the broker's calls: life, with who makes them
 	in        []byte
 	from, to  int // of in: what was read and not parsed
-	names     wire.Names
+	hand      hand
 	owner     *broker.Connection
 	buffer    *broker.Buffer // of deliveries
 	ended     bool
-	sender    *broker.Sender
 	vhost     string
 	frameMax  uint32
 	chanMax   uint16
 	heartbeat time.Duration
 	client    client
-	publish   broker.Publish // used again for every message
 
-	w    writer
-	held atomic.Bool // publishes wait: what blocking.on says
+	w           writer
+	working     sync.WaitGroup // what runs beside the reader
+	interrupted atomic.Bool    // beside.fault waits for the reader
+	held        atomic.Bool    // publishes wait: what blocking.on says
 
 	received, sent atomic.Uint64 // bytes
 
@@ -69,9 +70,9 @@ type conn struct {
 	channels map[uint16]*channel
 	out      []byte        // frames to send
 	news     chan struct{} // of capacity 1: there is something to send
-	room     chan struct{} // of capacity 1: there is room in out, or in the window
-	free     chan struct{} // of capacity 1: publishes may go on, or need not
+	changed  sync.Cond     // of mu: there may be room in out or in the window, or nothing in the way
 	blocking blocking
+	beside   beside
 	wakened  []*consumer // have something to take
 	settling []*channel  // have results of publishes
 	inFlight int         // publishes without a result
@@ -83,6 +84,8 @@ type conn struct {
 // client is what a client says of itself.
 type client struct {
 	name, product             string // product with its version
+	mechanism                 string
+	properties                []byte // all that it says, as message.AppendTable writes it
 	cancelNotify, authFailure bool
 	blocked                   bool
 }
@@ -90,8 +93,9 @@ type client struct {
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
 		s: s, nc: nc, log: s.log.With("client", nc.RemoteAddr().String()), frameMax: wire.MinFrameMax,
-		channels: make(map[uint16]*channel), news: make(chan struct{}, 1), room: make(chan struct{}, 1), free: make(chan struct{}, 1),
+		channels: make(map[uint16]*channel), news: make(chan struct{}, 1),
 	}
+	c.changed.L = &c.mu
 	c.life, c.stop = context.WithCancel(context.Background())
 	c.ctx = c.life
 	c.w.c = c
@@ -99,8 +103,10 @@ func newConn(s *Server, nc net.Conn) *conn {
 }
 
 var (
-	// errClosed ends the reader after connection.close-ok was sent or read.
-	errClosed = errors.New("amqp: closed")
+	// errClosed ends the reader after connection.close was read, and answered.
+	errClosed = errors.New("amqp: closed by the client")
+	// errAnswered ends it after connection.close-ok was read.
+	errAnswered = errors.New("amqp: closed")
 	// errOtherProtocol ends it after the header of this one was sent.
 	errOtherProtocol = errors.New("amqp: the client speaks another protocol")
 )
@@ -109,9 +115,11 @@ var (
 func (c *conn) run() {
 	defer c.cut()
 	var writing sync.WaitGroup
+	wroteAll := false
 	writing.Go(func() {
-		c.w.run()
-		c.cut() // the reader ends as well
+		if wroteAll = c.w.run(); !wroteAll {
+			c.cut() // the reader ends as well
+		}
 	})
 	err := c.serve()
 	c.finish(err)
@@ -119,11 +127,14 @@ func (c *conn) run() {
 	c.done = true
 	c.mu.Unlock()
 	signal(c.news)
-	writing.Wait()
+	if writing.Wait(); wroteAll {
+		c.linger(err)
+	}
 }
 
 // serve reads until the end.
 func (c *conn) serve() error {
+	defer c.end() // of one that logged in and went no further, too
 	if err := c.handshake(); err != nil {
 		c.s.counters.refused.Add(1)
 		return err
@@ -133,30 +144,41 @@ func (c *conn) serve() error {
 	c.opened()
 	c.endIfGone() // since it was let in
 	c.log.Info("a client connected", "user", c.user(), "vhost", c.vhost, "name", c.client.name)
-	defer c.end()
 	for {
 		f, err := c.readFrame()
 		if err == nil {
 			err = c.handle(f)
 		}
+		if why := c.takeFault(); why != nil {
+			err = why
+		}
 		if err == nil {
 			continue
 		}
-		x, ok := errors.AsType[*fault](err)
-		if !ok || c.isClosing() {
-			return err
-		}
-		c.s.counters.failed.Add(1)
-		if err := c.awaitClose(x); err != nil {
+		if err := c.failed(err); err != nil {
 			return err
 		}
 	}
 }
 
+// failed returns nil if the connection is to be closed for a fault, and goes on to the
+// client's answer.
+func (c *conn) failed(err error) error {
+	x, told := errors.AsType[*fault](err)
+	if told || errors.Is(err, io.EOF) {
+		c.awaitBeside() // what came before
+	}
+	if !told || c.isClosing() {
+		return err
+	}
+	_ = c.takeFault() // the first one is told
+	return c.awaitClose(x)
+}
+
 // finish tells the log how the connection ended, and the client if it was not told.
 func (c *conn) finish(err error) {
 	switch {
-	case errors.Is(err, errClosed), errors.Is(err, io.EOF):
+	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF):
 		c.log.Debug("a client went", "error", err)
 	default:
 		c.log.Info("a connection ended", "error", err)
@@ -170,6 +192,7 @@ func (c *conn) end() {
 	}
 	c.ended = true
 	c.stop()
+	c.working.Wait()
 	ctx, stop := context.WithTimeout(context.Background(), endWait)
 	defer stop()
 	for _, ch := range c.openChannels() {
@@ -189,9 +212,9 @@ func (c *conn) cut() {
 // force closes the connection by the server's will: 320.
 func (c *conn) force(why string) {
 	c.mu.Lock()
-	greeted := c.greeted
+	greeted, done := c.greeted, c.done
 	c.mu.Unlock()
-	if !greeted { // it may speak anything
+	if !greeted || done { // it may speak anything, or has been told all
 		c.cut()
 		return
 	}
@@ -204,7 +227,9 @@ func (c *conn) opened() {
 	c.mu.Lock()
 	c.told = broker.ConnectionInfo{
 		Name: c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String(), Protocol: "AMQP 0-9-1", TLS: c.s.cfg.TLS != nil,
-		User: c.user(), VHost: c.vhost, Peer: c.nc.RemoteAddr().String(), ClientName: c.client.name, Product: c.client.product,
+		User: c.user(), VHost: c.vhost, Peer: c.nc.RemoteAddr().String(), Local: c.nc.LocalAddr().String(),
+		ClientName: c.client.name, Product: c.client.product, Mechanism: c.client.mechanism, Properties: c.client.properties,
+		FrameMax: c.frameMax, ChannelMax: uint32(c.chanMax), HeartbeatSeconds: uint32(c.heartbeat / time.Second), //nolint:gosec // of 16 bits
 	}
 	c.mu.Unlock()
 	c.owner.Show(c.show, func(why broker.Closing) { c.force(cmp.Or(why.Reason, "closed by an operator")) })
@@ -233,6 +258,15 @@ func (c *conn) isClosing() bool {
 	return c.closing
 }
 
+// isEnding tells that nothing more is run for the client.
+func (c *conn) isEnding() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.endingLocked()
+}
+
+func (c *conn) endingLocked() bool { return c.closing || c.beside.fault != nil }
+
 // sendClose sends connection.close, once.
 func (c *conn) sendClose(f *fault) {
 	c.mu.Lock()
@@ -245,28 +279,48 @@ func (c *conn) sendClose(f *fault) {
 		ReplyCode: uint16(f.code), ReplyText: f.Error(), ClassID: f.method.Class(), MethodID: f.method.Method(),
 	})
 	signal(c.news)
-	signal(c.free)
+	c.changed.Broadcast()
+}
+
+// tell closes the connection for a fault.
+func (c *conn) tell(f *fault) {
+	c.s.counters.failed.Add(1)
+	c.log.Warn("a connection is closed for a fault of the client", "error", f, "cause", f.cause)
+	c.end()
+	c.sendClose(f)
 }
 
 // awaitClose closes the connection for a fault. What still comes is dropped, up to the
 // client's answer.
 func (c *conn) awaitClose(f *fault) error {
-	c.log.Warn("a connection is closed for a fault of the client", "error", f)
-	c.end()
-	c.sendClose(f)
+	c.tell(f)
 	if f.code == wire.FrameError { // what follows cannot be read
-		c.linger()
 		return f
 	}
 	time.AfterFunc(closeWait, c.cut)
 	return nil
 }
 
-// linger gives the client time to read the last words: a socket that is closed with unread
-// bytes loses them.
-func (c *conn) linger() {
-	_ = c.nc.SetReadDeadline(time.Now().Add(lingerTime))
-	_, _ = io.Copy(io.Discard, io.LimitReader(c.nc, outLimit))
+// linger waits for the client to close the socket after the last words to it, and drops what
+// still comes: a socket that is closed with unread bytes loses these words, and clients that
+// find the end of the stream before they have read close-ok take it for a failure.
+func (c *conn) linger(why error) {
+	_, failed := errors.AsType[*fault](why)
+	wait := closeWait
+	switch {
+	case errors.Is(why, errClosed):
+	case failed, errors.Is(why, errOtherProtocol):
+		if end, ok := c.nc.(interface{ CloseWrite() error }); ok {
+			_ = end.CloseWrite() // it may not answer
+		}
+	default:
+		return
+	}
+	if c.owner == nil {
+		wait = strangerWait
+	}
+	_ = c.nc.SetReadDeadline(time.Now().Add(wait))
+	_, _ = io.Copy(io.Discard, c.nc)
 }
 
 // send appends a method for the writer. It does not wait: the reader does, before each frame.

@@ -3,6 +3,7 @@ package amqp
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"iter"
 	"math"
 
@@ -56,10 +57,16 @@ func (x *consumer) finish(ctx context.Context) {
 	c.s.counters.consumers.Add(-1)
 }
 
+// madeUpChars is how much of a made-up tag is random: 5 bits each.
+const madeUpChars = 22
+
+// madeUpTag is the tag of a consumer whose client leaves it to the server (AM-14).
+func madeUpTag() string { return "amq.ctag-" + rand.Text()[:madeUpChars] }
+
 func (ch *channel) consume(m *wire.BasicConsume) error {
 	tag := m.ConsumerTag
 	if tag == "" {
-		tag = "amq.ctag-" + rand.Text()
+		tag = madeUpTag()
 	}
 	if ch.consumers[tag] != nil {
 		return refuse(wire.NotAllowed, m.ID(), "attempt to reuse consumer tag '%s'", tag)
@@ -68,6 +75,9 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 	open := ch.openConsumer
 	if m.Queue == broker.ReplyName {
 		open = ch.openReplies
+	}
+	if err := ch.c.awaitPublishes(ch.c.life, &ch.inFlight); err != nil {
+		return err
 	}
 	if err := open(m, x); err != nil {
 		return err
@@ -93,7 +103,7 @@ func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) error {
 		return err
 	}
 	o := broker.Consume{
-		VHost: ch.c.vhost, Queue: queue, Tag: x.tag, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive, Wake: x.wake,
+		VHost: ch.c.vhost, Queue: queue, Tag: x.tag, Arguments: m.Arguments, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive, Wake: x.wake,
 		Buffer: ch.c.buffer,
 	}
 	if err := ch.arguments(m, queue, &o); err != nil {
@@ -115,8 +125,11 @@ func (ch *channel) arguments(m *wire.BasicConsume, queue string, o *broker.Consu
 		if n, ok := v.AsInt(); ok && n >= low && n <= high {
 			return n, true, nil
 		}
-		return 0, false, refuse(wire.PreconditionFailed, m.ID(), "invalid arg '%s' for consumer of queue '%s' in vhost '%s': %s (%s), want an integer from %d to %d",
-			name, queue, ch.c.vhost, v, v.Kind(), low, high)
+		why := wantInteger(v)
+		if v.IsInt() {
+			why = fmt.Sprintf("%s, want an integer from %d to %d", v, low, high)
+		}
+		return 0, false, refuse(wire.PreconditionFailed, m.ID(), "invalid arg '%s' for queue '%s' in vhost '%s': %s", name, queue, ch.c.vhost, why)
 	}
 	priority, _, err := integer("x-priority", math.MinInt32, math.MaxInt32)
 	if err != nil {
@@ -131,6 +144,9 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 	x := ch.consumers[m.ConsumerTag]
 	if x == nil { // it was cancelled before, which is no fault
 		return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})
+	}
+	if err := ch.c.awaitPublishes(ch.c.life, &ch.inFlight); err != nil {
+		return err
 	}
 	if err := x.c.Cancel(ch.c.ctx, false); err != nil && ch.c.ctx.Err() == nil {
 		return faultOf(err, m.ID())
@@ -190,22 +206,6 @@ func (ch *channel) all() iter.Seq[*consumer] {
 	}
 }
 
-// flow stops deliveries on the channel, or lets them go on. What the writer has taken before
-// comes before the answer.
-func (ch *channel) flow(active bool) {
-	c := ch.c
-	c.mu.Lock()
-	ch.paused = !active
-	c.out = wire.AppendMethod(c.out, ch.number, &wire.ChannelFlowOK{Active: active})
-	c.mu.Unlock()
-	signal(c.news)
-	if active {
-		for _, x := range ch.consumers {
-			x.wake()
-		}
-	}
-}
-
 func (ch *channel) get(m *wire.BasicGet) error {
 	c := ch.c
 	queue, err := ch.named(m.Queue, m.ID())
@@ -234,17 +234,17 @@ func (ch *channel) get(m *wire.BasicGet) error {
 		DeliveryTag: ch.delivered, Redelivered: d.Redelivered, Exchange: d.Message.Exchange,
 		RoutingKey: d.Message.PrimaryKey(), MessageCount: atMost32(got.Ready),
 	})
-	c.out = wire.AppendContentHeader(c.out, ch.number, &d.Message, headersOf(d))
+	c.out = wire.AppendContentHeader(c.out, ch.number, &d.Message, headersOf(d, got.Classic))
 	c.out = wire.AppendBody(c.out, ch.number, d.Message.Body, c.frameMax)
 	signal(c.news)
 	return nil
 }
 
 // headersOf are the headers of a delivery: the message's own, what returns and discards
-// added (DEL-11), its deaths (DL-32, DL-34) and counts (DEL-10).
-func headersOf(d *broker.Delivery) message.Table {
+// added (DEL-11), its deaths (DL-32, DL-34) and, from quorum queues, counts (DEL-10).
+func headersOf(d *broker.Delivery, classic bool) message.Table {
 	h := d.Message.Headers.Merged(d.Message.Annotations).Merged(message.DeathHeaders(&d.Message))
-	if d.AcquiredCount == 0 && d.DeliveryCount == 0 {
+	if classic || d.AcquiredCount == 0 && d.DeliveryCount == 0 {
 		return h
 	}
 	h = h.Clone()

@@ -1,13 +1,15 @@
 package amqp
 
 import (
+	"errors"
+
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
 )
 
-// handle runs one frame.
+// handle runs one frame, or has it run beside.
 func (c *conn) handle(f wire.Frame) error {
-	if err := c.awaitRoom(); err != nil {
+	if err := c.await(c.life, c.hasRoom); err != nil {
 		return err
 	}
 	if f.Channel == 0 {
@@ -16,11 +18,21 @@ func (c *conn) handle(f wire.Frame) error {
 	if c.isClosing() {
 		return nil
 	}
-	ch := c.channel(f.Channel)
+	ch, elsewhere := c.route(f)
+	if elsewhere {
+		return nil
+	}
+	return c.runFrame(&c.hand, ch, f)
+}
+
+// runFrame runs one frame of a channel, nil: one that is not open.
+func (c *conn) runFrame(by *hand, ch *channel, f wire.Frame) error {
 	if ch == nil {
 		return c.openChannel(f)
 	}
+	ch.by = by
 	err := ch.handle(f)
+	ch.by = nil
 	if x, ok := err.(*fault); ok && !x.hard { //nolint:errorlint // faults are returned bare
 		ch.fail(x)
 		return nil
@@ -37,17 +49,25 @@ func (c *conn) handleConnection(f wire.Frame) error {
 	if err != nil {
 		return faultOf(err, 0)
 	}
-	switch m := m.(type) {
+	switch m.(type) {
 	case *wire.ConnectionClose:
+		c.awaitBeside()
+		if x, ok := errors.AsType[*fault](c.takeFault()); ok { // it came before
+			c.tell(x)
+		}
+		c.settleDown(&c.inFlight)
 		c.end()
 		c.send(0, &wire.ConnectionCloseOK{})
 		return errClosed
 	case *wire.ConnectionCloseOK:
 		if c.isClosing() {
-			return errClosed
+			return errAnswered
 		}
 	case *wire.ConnectionUpdateSecret:
-		return c.updateSecret(m)
+		// What a user may do follows the catalog and not the secret that it came with, so that
+		// there is nothing to check: as with RabbitMQ's own users (AM-11).
+		c.send(0, &wire.ConnectionUpdateSecretOK{})
+		return nil
 	}
 	if c.isClosing() {
 		return nil
@@ -78,11 +98,11 @@ func (ch *channel) handle(f wire.Frame) error {
 		return faultOf(err, 0)
 	}
 	if ch.content.expected {
-		return refuse(wire.UnexpectedFrame, id, "expected content of basic.publish, have method %s", id)
+		return ch.content.unexpected()
 	}
 	switch id {
 	case wire.BasicPublishID:
-		if err := ch.c.awaitUnblocked(); err != nil || ch.c.isClosing() {
+		if err := ch.c.awaitUnblocked(); err != nil || ch.c.isEnding() {
 			return err
 		}
 		return ch.publish(f.Payload)
@@ -94,7 +114,7 @@ func (ch *channel) handle(f wire.Frame) error {
 		return ch.ack(&m)
 	default: // those that do not come once a message
 	}
-	m, err := wire.ParseMethod(f.Payload, &ch.c.names)
+	m, err := wire.ParseMethod(f.Payload, &ch.by.names)
 	if err != nil {
 		return faultOf(err, id)
 	}
@@ -125,11 +145,15 @@ func (ch *channel) handleClosing(f wire.Frame) error {
 func (ch *channel) method(m wire.Method) error {
 	switch m := m.(type) {
 	case *wire.ChannelClose:
+		ch.c.settleDown(&ch.inFlight)
 		ch.c.drop(ch.c.ctx, ch)
 		ch.send(&wire.ChannelCloseOK{})
 		return nil
 	case *wire.ChannelFlow:
-		ch.flow(m.Active)
+		if !m.Active { // a prefetch does that, and clients take for granted that it is refused
+			return refuse(wire.NotImplemented, m.ID(), "active=false")
+		}
+		ch.send(&wire.ChannelFlowOK{Active: true})
 		return nil
 	case *wire.ChannelFlowOK: // nobody asked for it
 		return nil

@@ -3,7 +3,6 @@ package amqp
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
@@ -15,6 +14,7 @@ type fault struct {
 	text   string // without the code's name
 	method wire.MethodID
 	hard   bool
+	cause  error // with what helps, for the log; nil: the text has all
 }
 
 // Error returns the text of the close.
@@ -54,7 +54,7 @@ func faultOf(err error, id wire.MethodID) *fault {
 	}
 	if e, ok := errors.AsType[*broker.Error](err); ok {
 		code, hard := replyCode(e.Class)
-		return &fault{code: code, text: wording(e), method: id, hard: hard}
+		return &fault{code: code, text: wording(e), method: id, hard: hard, cause: err}
 	}
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return &fault{code: e.Code, text: e.Reason, method: id, hard: e.Code.Hard()}
@@ -62,20 +62,13 @@ func faultOf(err error, id wire.MethodID) *fault {
 	return &fault{code: wire.ConnectionForced, text: err.Error(), method: id, hard: true}
 }
 
-// wording puts an error into the words that clients and people search for.
-func wording(e *broker.Error) string {
-	switch {
-	case e.Class == broker.NotFound && (e.Kind == "queue" || e.Kind == "exchange"):
-		return fmt.Sprintf("no %s '%s' in vhost '%s'", e.Kind, e.Name, e.VHost)
-	case e.Class == broker.ResourceLocked && e.Arg == "exclusive":
-		return fmt.Sprintf("cannot obtain exclusive access to locked queue '%s' in vhost '%s'. It could be originally declared "+
-			"on another connection or the exclusive property value does not match that of the original declaration.", e.Name, e.VHost)
-	case e.Current != "" && e.Class == broker.PreconditionFailed:
-		return fmt.Sprintf("inequivalent arg '%s' for %s '%s' in vhost '%s': received '%s' but current is '%s'",
-			e.Arg, e.Kind, e.Name, e.VHost, strings.Trim(e.Value, `"`), strings.Trim(e.Current, `"`))
+// forced closes a connection to a node that cannot serve it: its client shall use another one.
+func forced(err error) *fault {
+	text := err.Error()
+	if e, ok := errors.AsType[*broker.Error](err); ok {
+		text = e.Reason
 	}
-	text := e.Error()
-	return strings.TrimPrefix(text, string(e.Class)+": ")
+	return &fault{code: wire.ConnectionForced, text: text, hard: true}
 }
 
 func (f *fault) hardened() *fault {

@@ -10,12 +10,13 @@ import (
 // so that many changes of the catalog cost one look.
 const goneEvery = 250 * time.Millisecond
 
-// endGone closes connections whose vhost or user is deleted, until the server stops (VH-2).
+// endGone closes connections whose vhost or user is deleted (VH-2), and all while the node is
+// cut off, until the server stops.
 func (s *Server) endGone() {
 	pause := time.NewTimer(goneEvery)
 	defer pause.Stop()
 	for {
-		changed := s.b.CatalogChanged()
+		changed, cut := s.b.CatalogChanged(), s.b.CutOff()
 		s.each((*conn).endIfGone)
 		wait := pause.C
 		if changed != nil {
@@ -23,10 +24,11 @@ func (s *Server) endGone() {
 		}
 		select {
 		case <-changed:
-			pause.Reset(goneEvery)
-			select {
-			case <-pause.C:
-			case <-s.stopping:
+			if !s.wait(pause) {
+				return
+			}
+		case <-cut:
+			if !s.wait(pause) {
 				return
 			}
 		case <-wait: // the node starts
@@ -37,10 +39,25 @@ func (s *Server) endGone() {
 	}
 }
 
-// endIfGone closes an open connection whose vhost or user is deleted.
+// wait lets goneEvery pass; false: the server stops.
+func (s *Server) wait(pause *time.Timer) bool {
+	pause.Reset(goneEvery)
+	select {
+	case <-pause.C:
+		return true
+	case <-s.stopping:
+		return false
+	}
+}
+
+// endIfGone closes an open connection whose vhost or user is deleted, or whose node is cut off.
 func (c *conn) endIfGone() {
 	x := c.show()
 	if x.Name == "" || x.State == broker.ConnectionClosing {
+		return
+	}
+	if err := c.s.b.Serves(); err != nil { // since the handshake
+		c.force(forced(err).text)
 		return
 	}
 	if why := c.s.b.Gone(x.User, x.VHost); why != "" {

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -32,6 +33,9 @@ func (c *conn) handshake() error {
 	if err := c.protocolHeader(); err != nil {
 		return err
 	}
+	if err := c.awaitServing(); err != nil {
+		return err
+	}
 	c.send(0, &wire.ConnectionStart{
 		VersionMajor: 0, VersionMinor: 9, ServerProperties: c.s.properties(),
 		Mechanisms: c.mechanisms(), Locales: "en_US",
@@ -40,7 +44,7 @@ func (c *conn) handshake() error {
 	if err != nil {
 		return err
 	}
-	c.client = clientOf(start.ClientProperties)
+	c.client = clientOf(start)
 	if err := c.login(start); err != nil {
 		return err
 	}
@@ -82,6 +86,21 @@ func (c *conn) protocolHeader() error {
 	return fmt.Errorf("%w: its first bytes are %q", errOtherProtocol, c.in[:len(wire.ProtocolHeader)])
 }
 
+// awaitServing waits for a node that serves nobody yet, or closes the connection (EX-16): before
+// the server's first word, as clients take what ends the login for a wrong password.
+func (c *conn) awaitServing() error {
+	err := c.s.b.Serves()
+	if err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.s.cfg.ServeTimeout)
+	defer cancel()
+	if err = c.s.b.AwaitServing(ctx); err != nil {
+		return c.refuse(forced(err))
+	}
+	return nil
+}
+
 // expect reads the one method that may come now, or the client's close.
 func expect[M wire.Method](c *conn) (M, error) {
 	var none M
@@ -114,7 +133,6 @@ func (c *conn) refuse(err error) error {
 	}
 	f.hard = true
 	c.sendClose(f)
-	c.linger()
 	return f
 }
 
@@ -129,15 +147,16 @@ func (s *Server) properties() message.Table {
 	}
 	return message.Table{
 		{Name: "capabilities", Value: message.TableValue(capabilities)},
-		{Name: "cluster_name", Value: message.String("quorate")},
+		{Name: "cluster_name", Value: message.String(s.cfg.Cluster)},
 		{Name: "product", Value: message.String("Quorate")},
 		{Name: "version", Value: message.String(s.cfg.Version)},
 		{Name: "platform", Value: message.String("Go " + strings.TrimPrefix(runtime.Version(), "go"))},
 	}
 }
 
-func clientOf(properties message.Table) client {
-	var c client
+func clientOf(start *wire.ConnectionStartOK) client {
+	properties := start.ClientProperties
+	c := client{mechanism: start.Mechanism, properties: message.AppendTable(nil, properties)}
 	text := func(name string) string {
 		v, _ := properties.Get(name)
 		s, _ := v.AsString()
@@ -167,7 +186,7 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 	case mechanismAMQPlain:
 		user, secret, ok = amqplain(m.Response)
 	default:
-		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "unknown mechanism '%s', there are: %s", m.Mechanism, c.mechanisms()))
+		return c.refuse(refuse(wire.CommandInvalid, m.ID(), "unknown authentication mechanism '%s', there are: %s", m.Mechanism, c.mechanisms()))
 	}
 	if !ok {
 		return c.refuse(refuse(wire.SyntaxError, m.ID(), "the response of mechanism %s cannot be read", m.Mechanism))
@@ -176,21 +195,18 @@ func (c *conn) login(m *wire.ConnectionStartOK) error {
 	if c.s.b.Authenticates() {
 		var err error
 		if who, err = c.s.b.Login(c.ctx, user, secret, addressOf(c.nc)); err != nil {
-			return c.refusedLogin(m, err)
+			return c.refusedLogin(m, user, err)
 		}
 	}
-	return c.loggedIn(m, who)
+	return c.loggedIn(who)
 }
 
 // loggedIn goes on as who logged in.
-func (c *conn) loggedIn(m *wire.ConnectionStartOK, who *broker.Identity) error {
+func (c *conn) loggedIn(who *broker.Identity) error {
 	c.owner, c.buffer = c.s.b.Connect(), c.s.b.NewBuffer()
 	c.ctx = broker.WithConnection(broker.WithIdentity(c.ctx, who), c.owner)
-	if err := c.s.b.EnterUser(c.ctx); err != nil {
-		return c.refuse(faultOf(err, m.ID()))
-	}
 	sender, err := c.s.b.NewSender(c.ctx)
-	c.sender = sender
+	c.hand.sender = sender
 	return err
 }
 
@@ -228,18 +244,22 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 		user, err := c.s.cfg.CertificateUser(own)
 		if err == nil {
 			who, err = c.s.b.LoginCertificate(user, addressOf(c.nc))
+		} else {
+			err = &broker.Error{Class: broker.AccessRefused, Kind: "login", Reason: err.Error(), Unauthenticated: true}
 		}
 		if err != nil {
-			c.log.Warn("a certificate names nobody who may log in", "error", err)
-			return c.refusedLogin(m, err)
+			return c.refusedLogin(m, user, err)
 		}
 	}
-	return c.loggedIn(m, who)
+	return c.loggedIn(who)
 }
 
 // refusedLogin tells a client that can be told, and closes others' connections.
-func (c *conn) refusedLogin(m *wire.ConnectionStartOK, err error) error {
-	if e, ok := errors.AsType[*broker.Error](err); ok && e.Class != broker.AccessRefused {
+func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) error {
+	c.s.b.LoginRefused(c.ctx, broker.LoginTry{Listener: "amqp", Address: c.nc.RemoteAddr().String(), User: user}, err)
+	if e, ok := errors.AsType[*broker.Error](err); ok && e.Class == broker.Unavailable {
+		return c.refuse(forced(err))
+	} else if ok && e.Class != broker.AccessRefused {
 		return c.refuse(faultOf(err, m.ID()))
 	}
 	if !c.client.authFailure {
@@ -312,32 +332,12 @@ func lower[N uint16 | uint32](client, server N) N {
 
 // enter opens a vhost.
 func (c *conn) enter(vhost string) error {
-	err := c.s.b.OpenVHost(c.ctx, vhost)
-	if e, ok := errors.AsType[*broker.Error](err); ok && e.Class == broker.NotAllowed {
-		if e.Kind == "vhost" && e.Reason == "does not exist" {
-			return c.refuse(refuse(wire.NotAllowed, wire.ConnectionOpenID, "vhost %s not found", vhost))
-		}
-		return c.refuse(refuse(wire.NotAllowed, wire.ConnectionOpenID, "access to vhost '%s' refused for user '%s': %s", vhost, c.user(), e.Reason))
+	if err := c.s.b.EnterUser(c.ctx); err != nil {
+		return c.refuse(faultOf(err, wire.ConnectionOpenID))
 	}
-	if err != nil {
+	if err := c.s.b.OpenVHost(c.ctx, vhost); err != nil {
 		return c.refuse(faultOf(err, wire.ConnectionOpenID))
 	}
 	c.vhost = vhost
-	return nil
-}
-
-// updateSecret takes a new password or token of the user.
-func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
-	if user := c.user(); user != "" {
-		who, err := c.s.b.Login(c.ctx, user, m.NewSecret, addressOf(c.nc))
-		if err != nil {
-			return faultOf(err, m.ID()).hardened()
-		}
-		c.ctx = broker.WithIdentity(c.ctx, who)
-		if c.sender, err = c.s.b.NewSender(c.ctx); err != nil {
-			return faultOf(err, m.ID()).hardened()
-		}
-	}
-	c.send(0, &wire.ConnectionUpdateSecretOK{})
 	return nil
 }

@@ -77,7 +77,14 @@ func (p *peer) frame() (f wire.Frame, ok bool) {
 }
 
 // method reads the next frame, which must be a method.
-func (p *peer) method() (uint16, wire.Method) {
+func (p *peer) method() wire.Method {
+	p.t.Helper()
+	_, m := p.methodOn()
+	return m
+}
+
+// methodOn is method that tells the channel too.
+func (p *peer) methodOn() (uint16, wire.Method) {
 	p.t.Helper()
 	f, ok := p.frame()
 	if !ok {
@@ -96,7 +103,7 @@ func (p *peer) method() (uint16, wire.Method) {
 // want reads the next method, which must be an M.
 func want[M wire.Method](p *peer) M {
 	p.t.Helper()
-	_, m := p.method()
+	m := p.method()
 	x, ok := m.(M)
 	if !ok {
 		p.t.Fatalf("%s %+v, want %s", m.ID(), m, x.ID())
@@ -145,9 +152,14 @@ func (p *peer) start() {
 // login goes on to connection.tune.
 func (p *peer) login(password string) {
 	p.t.Helper()
+	p.loginAs("guest", password)
+}
+
+func (p *peer) loginAs(user, password string) {
+	p.t.Helper()
 	p.start()
 	p.send(0, &wire.ConnectionStartOK{
-		Mechanism: "PLAIN", Response: "\x00guest\x00" + password, Locale: "en_US",
+		Mechanism: "PLAIN", Response: "\x00" + user + "\x00" + password, Locale: "en_US",
 		ClientProperties: message.Table{{Name: "capabilities", Value: message.TableValue(message.Table{
 			{Name: "authentication_failure_close", Value: message.Bool(true)},
 			{Name: "consumer_cancel_notify", Value: message.Bool(true)},
@@ -159,15 +171,27 @@ func (p *peer) login(password string) {
 // connect opens a connection, and channel 1.
 func connect(t *testing.T, address string) *peer {
 	t.Helper()
+	return connectAs(t, address, "guest")
+}
+
+// connectAs is connect of a user whose password is its name.
+func connectAs(t *testing.T, address, user string) *peer {
+	t.Helper()
 	p := dial(t, address)
-	p.login("guest")
+	p.handshake(user)
+	return p
+}
+
+// handshake opens the connection and channel 1.
+func (p *peer) handshake(user string) {
+	p.t.Helper()
+	p.loginAs(user, user)
 	want[*wire.ConnectionTune](p)
 	p.send(0, &wire.ConnectionTuneOK{ChannelMax: 100, FrameMax: 8192})
 	p.send(0, &wire.ConnectionOpen{VirtualHost: "/"})
 	want[*wire.ConnectionOpenOK](p)
 	p.send(1, &wire.ChannelOpen{})
 	want[*wire.ChannelOpenOK](p)
-	return p
 }
 
 // deliver reads a content header and a body of so many bytes, and returns both.

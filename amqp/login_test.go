@@ -89,8 +89,21 @@ func TestExternal(t *testing.T) {
 	})
 }
 
-// AMQPLAIN logs in, and connection.update-secret takes what is right and ends the
-// connection of who sends what is wrong.
+// A server tells which cluster it belongs to.
+func TestClusterName(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	p := dial(t, c.AMQP(0))
+	p.write([]byte(wire.ProtocolHeader))
+	start := want[*wire.ConnectionStart](p)
+	if name, ok := start.ServerProperties.Get("cluster_name"); !ok || name != message.String("test") {
+		t.Errorf("%+v", start.ServerProperties)
+	}
+}
+
+// AMQPLAIN logs in, and connection.update-secret takes any secret (AM-11).
 func TestSecrets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")
@@ -107,12 +120,14 @@ func TestSecrets(t *testing.T) {
 	p.send(0, &wire.ConnectionTuneOK{})
 	p.send(0, &wire.ConnectionOpen{VirtualHost: "/"})
 	want[*wire.ConnectionOpenOK](p)
-	p.send(0, &wire.ConnectionUpdateSecret{NewSecret: "guest", Reason: "why not"})
-	want[*wire.ConnectionUpdateSecretOK](p)
 	p.send(1, &wire.ChannelOpen{})
 	want[*wire.ChannelOpenOK](p)
-	p.send(0, &wire.ConnectionUpdateSecret{NewSecret: "gast"})
-	p.closed(wire.AccessRefused, wire.ConnectionUpdateSecretID)
+	for _, secret := range []string{"guest", "gast", ""} { // AM-11
+		p.send(0, &wire.ConnectionUpdateSecret{NewSecret: secret, Reason: "why not"})
+		want[*wire.ConnectionUpdateSecretOK](p)
+	}
+	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](p)
 }
 
 // Wrong passwords at speed are refused without a look after some of them; who is known to be
@@ -136,4 +151,26 @@ func TestWrongPasswordsAtSpeed(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	connect(t, c.AMQP(0))
+}
+
+// A connection that logs in and then opens no vhost counts towards its user's limit no longer
+// than it lasts (VH-4).
+func TestCountsEndWithHandshake(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	b := c.Broker(0)
+	p := dial(t, c.AMQP(0))
+	p.login("guest")
+	want[*wire.ConnectionTune](p)
+	p.send(0, &wire.ConnectionTuneOK{})
+	p.send(0, &wire.ConnectionOpen{VirtualHost: "nowhere"})
+	p.closed(wire.NotAllowed, wire.ConnectionOpenID)
+	testcluster.Poll(t, "the connection does not count any more", func() error {
+		if n := b.Usage("guest", "").UserConnections; n != 0 {
+			return fmt.Errorf("%d count", n)
+		}
+		return nil
+	})
 }

@@ -140,7 +140,7 @@ func TestBadInput(t *testing.T) {
 		{"method between publish and header", func(_ *testing.T, p *peer) {
 			p.send(1, &wire.BasicPublish{})
 			p.send(1, &wire.BasicQos{})
-			p.closed(wire.UnexpectedFrame, wire.BasicQosID)
+			p.closed(wire.UnexpectedFrame, wire.BasicPublishID)
 		}},
 		{"body longer than announced", func(_ *testing.T, p *peer) {
 			b := wire.AppendMethod(nil, 1, &wire.BasicPublish{RoutingKey: "q"})
@@ -211,7 +211,7 @@ func TestBadInput(t *testing.T) {
 			want[*wire.QueueDeclareOK](p)
 			p.send(1, &wire.QueueDeclare{Queue: "other", Durable: true, Arguments: message.Table{{Name: "x-max-length", Value: message.Int32(5)}}})
 			text := p.channelClosed(wire.PreconditionFailed, wire.QueueDeclareID)
-			if text != "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue 'other' in vhost '/': received '5' but current is 'none'" {
+			if text != "PRECONDITION_FAILED - inequivalent arg 'x-max-length' for queue 'other' in vhost '/': received the value '5' of type 'signedint' but current is none" {
 				t.Error(text)
 			}
 		}},

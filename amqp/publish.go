@@ -21,9 +21,20 @@ type content struct {
 	buf      []byte
 }
 
+// unexpected is the fault of a frame that is not what the content needs next.
+func (x *content) unexpected() error {
+	switch {
+	case x.header:
+		return refuse(wire.UnexpectedFrame, wire.BasicPublishID, "expected content body, got non content body frame instead")
+	case x.expected:
+		return refuse(wire.UnexpectedFrame, wire.BasicPublishID, "expected content header for class %d, got non content header frame instead", wire.ClassBasic)
+	}
+	return refuse(wire.UnexpectedFrame, 0, "expected method frame, got non method frame instead")
+}
+
 func (ch *channel) publish(payload []byte) error {
 	x := &ch.content
-	if err := wire.ParsePublish(payload, &ch.c.names, &x.m); err != nil {
+	if err := wire.ParsePublish(payload, &ch.by.names, &x.m); err != nil {
 		return faultOf(err, wire.BasicPublishID)
 	}
 	if x.m.Immediate {
@@ -36,7 +47,7 @@ func (ch *channel) publish(payload []byte) error {
 func (ch *channel) header(payload []byte) error {
 	x := &ch.content
 	if !x.expected || x.header {
-		return refuse(wire.UnexpectedFrame, 0, "a content header on channel %d that follows no basic.publish", ch.number)
+		return x.unexpected()
 	}
 	size, err := wire.ParseContentHeader(payload, &x.message)
 	if err != nil {
@@ -55,12 +66,12 @@ func (ch *channel) header(payload []byte) error {
 func (ch *channel) body(payload []byte) error {
 	x := &ch.content
 	if !x.header {
-		return refuse(wire.UnexpectedFrame, 0, "a body on channel %d that follows no content header", ch.number)
+		return x.unexpected()
 	}
 	have := uint64(len(x.buf) + len(payload)) //nolint:gosec // positive
 	switch {
 	case have > x.size:
-		return refuse(wire.FrameError, wire.BasicPublishID, "a body of %d bytes or more, its header tells %d", have, x.size).hardened()
+		return refuse(wire.FrameError, wire.BasicPublishID, "content body frame exceeds remaining content size").hardened()
 	case len(x.buf) == 0 && have == x.size:
 		return ch.complete(payload) // the usual case: nothing is copied
 	case len(x.buf) == 0:
@@ -95,10 +106,10 @@ func (ch *channel) complete(body []byte) error {
 // enqueue hands a message to the broker.
 func (ch *channel) enqueue(m *wire.BasicPublish, content *message.Message, body []byte) error {
 	c := ch.c
-	p := &c.publish
+	p := &ch.by.publish
 	*p = broker.Publish{
 		VHost: c.vhost, Exchange: m.Exchange, RoutingKey: m.RoutingKey, Properties: content.Properties,
-		Headers: content.Headers, Body: body, Mandatory: m.Mandatory, Sender: c.sender,
+		Headers: content.Headers, Body: body, Mandatory: m.Mandatory, Sender: ch.by.sender,
 		Unit: ch.unit,
 	}
 	if ch.confirms {
@@ -169,7 +180,7 @@ func (ch *channel) confirm(r result, decided int) {
 		signal(c.news)
 	}
 	if full {
-		signal(c.room)
+		c.changed.Broadcast()
 	}
 }
 

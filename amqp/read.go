@@ -1,27 +1,44 @@
 package amqp
 
 import (
+	"context"
 	"io"
+	"os"
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
 )
 
-// awaitRoom waits while there is too much output, or too many publishes are on their way.
-func (c *conn) awaitRoom() error {
-	for {
-		c.mu.Lock()
-		full := len(c.out) > outLimit || c.inFlight >= c.s.cfg.PublishWindow
-		c.mu.Unlock()
-		if !full {
-			return nil
-		}
-		select {
-		case <-c.room:
-		case <-c.ctx.Done():
-			return c.ctx.Err()
-		}
+// await waits until ok, which is asked under mu when something has changed, or until ctx ends.
+func (c *conn) await(ctx context.Context, ok func() bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ok() {
+		return nil
 	}
+	defer context.AfterFunc(ctx, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.changed.Broadcast()
+	})()
+	for !ok() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c.changed.Wait()
+	}
+	return nil
+}
+
+// hasRoom is false while there is too much output, too many publishes are on their way, or
+// too much waits beside the reader.
+func (c *conn) hasRoom() bool {
+	return c.hasRoomBeside() && c.beside.bytes < maxBesideBytes || c.beside.fault != nil
+}
+
+// hasRoomBeside is hasRoom for what was read.
+func (c *conn) hasRoomBeside() bool {
+	return len(c.out) <= outLimit && c.inFlight < c.s.cfg.PublishWindow
 }
 
 // readFrame returns the next frame that is no heartbeat; its payload is valid until the
@@ -62,6 +79,9 @@ func (c *conn) fill(need int) error {
 		if err := c.nc.SetReadDeadline(time.Now().Add(2 * c.heartbeat)); err != nil {
 			return err
 		}
+	}
+	if c.interrupted.Load() { // before the deadline was set
+		return os.ErrDeadlineExceeded
 	}
 	n, err := c.nc.Read(c.in[c.to:])
 	c.to += n

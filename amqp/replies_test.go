@@ -1,10 +1,13 @@
 package amqp_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -77,12 +80,97 @@ func TestReplies(t *testing.T) {
 		t.Error(text)
 	}
 	testcluster.Poll(t, "no queue but rpc is left", func() error {
-		qs, _, err := c.Broker(2).ListQueues(all(t), "/", 0, "", false)
-		if err == nil && len(qs) != 1 {
-			err = errorOf(len(qs))
+		n := 0
+		for range c.Cluster(2).View().Queues() {
+			n++
 		}
-		return err
+		if n != 1 {
+			return errorOf(n)
+		}
+		return nil
 	})
+}
+
+// AM-3: nobody is shown where answers go, and what is not the address that the requester gave
+// leads nowhere.
+func TestRepliesAreSecret(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	testcluster.Poll(t, "the newest version", func() error {
+		if v := c.Cluster(0).View().Version(); v < catalog.NewestVersion {
+			return errorOf(v)
+		}
+		return nil
+	})
+	asks, forges := connect(t, c.AMQP(0)), connect(t, c.AMQP(0))
+	asks.send(1, &wire.BasicConsume{Queue: replyName, ConsumerTag: "c", NoAck: true})
+	want[*wire.BasicConsumeOK](asks)
+	asks.send(1, &wire.QueueDeclare{Queue: "rpc"})
+	want[*wire.QueueDeclareOK](asks)
+	asks.publish("", "rpc", false, message.Message{Properties: message.Properties{ReplyTo: replyName}})
+	asks.send(1, &wire.BasicGet{Queue: "rpc", NoAck: true})
+	want[*wire.BasicGetOK](asks)
+	request, _ := asks.content()
+	address, name := request.ReplyTo, ""
+	for q := range c.Cluster(0).View().Queues() {
+		if q.Name != "rpc" {
+			name = q.Name
+		}
+	}
+	parts := strings.Split(address, ".")
+	secret, index := parts[3], parts[4]
+	if name == "" || strings.Contains(name, secret) {
+		t.Fatalf("queue %q of address %q", name, address)
+	}
+	list, _, err := c.Broker(0).ListQueues(all(t), "/", 0, "", true)
+	if err != nil || len(list) != 1 || list[0].Name != "rpc" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := c.Broker(0).GetQueue(all(t), "/", name); err == nil {
+		t.Error("the queue is shown")
+	}
+	consumers, _, err := c.Broker(0).Consumers(all(t), "/", "")
+	if err != nil || len(consumers) != 1 || consumers[0].Queue != replyName {
+		t.Errorf("%+v, %v", consumers, err)
+	}
+	testHiddenEvents(t, c.Broker(0))
+	for _, key := range []string{
+		name, replyName + "." + secret, replyName + "." + secret + ".0", replyName + "." + secret + ".x.y",
+		replyName + "." + strings.TrimPrefix(name, replyName+":") + "." + index, name + "." + index, replyName + "." + strings.Repeat("A", 26) + "." + index,
+	} {
+		forges.publish("", key, true, message.Message{Body: []byte("forged")})
+		if r := want[*wire.BasicReturn](forges); r.RoutingKey != key {
+			t.Errorf("%+v", r)
+		}
+		forges.content()
+	}
+	forges.publish("", address, true, message.Message{Body: []byte("true")})
+	want[*wire.BasicDeliver](asks)
+	if _, body := asks.content(); string(body) != "true" {
+		t.Errorf("%q", body)
+	}
+}
+
+// testHiddenEvents: events tell of rpc, and of no queue for answers.
+func testHiddenEvents(t *testing.T, b *broker.Broker) {
+	t.Helper()
+	done := errors.New("enough")
+	err := b.WatchEvents(all(t), broker.WatchEvents{VHost: "/", History: true, Kinds: []string{"queue_created"}}, func(events []broker.Event, _ string) error {
+		for _, e := range events {
+			if e.Name != "rpc" {
+				t.Errorf("%+v", e)
+			}
+		}
+		if len(events) > 0 {
+			return done
+		}
+		return nil
+	})
+	if !errors.Is(err, done) {
+		t.Error(err)
+	}
 }
 
 // Requests and consumers of answers that cannot be are refused in RabbitMQ's words.

@@ -4,8 +4,9 @@
 // A connection has two goroutines. The reader owns the protocol: it reads frames, runs the
 // methods of all channels in their order, and appends answers to the output. The writer
 // sends that output, takes deliveries of the consumers that have some, gathers confirms,
-// and sends heartbeats. What both see is guarded by the connection's mu. Nothing here costs
-// a goroutine per channel, consumer or message.
+// and sends heartbeats. Methods that wait for the broker are run by a few more goroutines
+// beside the reader, which last as long as there are some. What they all see is guarded by
+// the connection's mu. Nothing here costs a goroutine per channel, consumer or message.
 package amqp
 
 import (
@@ -80,11 +81,13 @@ func New(c Config) *Server {
 	setDefault(&c.ChannelMax, DefaultChannelMax)
 	setDefault(&c.Heartbeat, DefaultHeartbeat)
 	setDefault(&c.HandshakeTimeout, DefaultHandshakeTimeout)
+	setDefault(&c.ServeTimeout, DefaultServeTimeout)
 	setDefault(&c.MaxConnections, DefaultMaxConnections)
 	setDefault(&c.MaxStrangers, DefaultMaxStrangers)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
 	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&c.Version, "unknown")
+	setDefault(&c.Cluster, "quorate")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

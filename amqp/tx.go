@@ -127,7 +127,7 @@ func (t *transaction) store(ch *channel) error {
 	all.Wait()
 	ch.done, ch.unit = done, nil
 	if n := refused.Load(); err == nil && n > 0 {
-		err = refuse(wire.PreconditionFailed, wire.TxCommitID, "%d of %d messages were refused by a queue; nothing was acknowledged", n, len(t.messages))
+		err = refuse(wire.PreconditionFailed, wire.TxCommitID, "partial tx completion: %d of %d messages were refused by a queue; nothing was acknowledged", n, len(t.messages))
 	}
 	return err
 }

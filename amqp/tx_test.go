@@ -30,7 +30,7 @@ func (p *peer) drain(queue string) (bodies []string) {
 	p.t.Helper()
 	for {
 		p.send(1, &wire.BasicGet{Queue: queue, NoAck: true})
-		switch _, m := p.method(); m.(type) {
+		switch m := p.method(); m.(type) {
 		case *wire.BasicGetOK:
 			_, body := p.content()
 			bodies = append(bodies, string(body))

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -41,8 +42,8 @@ func (w *writer) agreed(frameMax uint32, heartbeat time.Duration) {
 	signal(w.c.news)
 }
 
-// run writes until the connection ends.
-func (w *writer) run() {
+// run writes until the connection ends. It tells whether the client was sent all there was.
+func (w *writer) run() bool {
 	c := w.c
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -51,13 +52,13 @@ func (w *writer) run() {
 		sent := len(w.buf) > 0
 		if sent {
 			if !w.send() {
-				return
+				return false
 			}
 			if cap(w.buf) > keptBuffer {
 				w.buf = nil
 			}
 			w.buf = w.buf[:0]
-			signal(c.room)
+			c.changed.Broadcast()
 		}
 		switch {
 		case sent && beat > 0:
@@ -66,7 +67,7 @@ func (w *writer) run() {
 		case sent:
 			continue
 		case done:
-			return
+			return true
 		}
 		select {
 		case <-c.news:
@@ -75,8 +76,7 @@ func (w *writer) run() {
 				w.buf = wire.AppendHeartbeat(w.buf)
 			}
 		case <-c.life.Done():
-			w.last()
-			return
+			return w.last()
 		}
 	}
 }
@@ -104,23 +104,23 @@ func (w *writer) send() bool {
 }
 
 // last sends what the reader still has, such as the reason of a close.
-func (w *writer) last() {
+func (w *writer) last() bool {
 	for {
 		select {
 		case <-w.c.news:
 		case <-time.After(closeWait):
-			return
+			return false
 		}
 		done, _ := w.turn()
 		if len(w.buf) > 0 {
 			_ = w.c.nc.SetWriteDeadline(time.Now().Add(time.Second))
 			if _, err := w.c.nc.Write(w.buf); err != nil {
-				return
+				return false
 			}
 			w.buf = w.buf[:0]
 		}
 		if done {
-			return
+			return true
 		}
 	}
 }
@@ -200,12 +200,6 @@ func (w *writer) confirms(ch *channel) {
 // deliveries takes what a consumer has, as much as one turn may.
 func (w *writer) deliveries(x *consumer) {
 	c, ch := w.c, x.ch
-	c.mu.Lock()
-	paused := ch.paused && x.cancelled == nil // what it was given comes before its cancel-ok
-	c.mu.Unlock()
-	if paused {
-		return // flow wakes it
-	}
 	clear(w.batch)
 	batch, err := x.c.Take(w.batch[:0], takeMessages, takeBytes)
 	w.batch = batch
@@ -261,7 +255,7 @@ func (c *conn) consumerTimedOut(x *consumer) {
 		x.ch.gone, x.ch.timedOut = true, true
 		c.out = wire.AppendMethod(c.out, x.ch.number, &wire.ChannelClose{
 			ReplyCode: uint16(wire.PreconditionFailed),
-			ReplyText: wire.PreconditionFailed.String() + " - delivery acknowledgement timed out on consumer '" + x.tag + "'",
+			ReplyText: fmt.Sprintf("%s - delivery acknowledgement on channel %d timed out, of consumer '%s'", wire.PreconditionFailed, x.ch.number, x.tag),
 		})
 	}
 	signal(c.news)
@@ -273,7 +267,7 @@ func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
 		Exchange: d.Message.Exchange, RoutingKey: d.Message.PrimaryKey(),
 	}
 	w.buf = wire.AppendDeliver(w.buf, x.ch.number, &m)
-	w.buf = wire.AppendContentHeader(w.buf, x.ch.number, &d.Message, headersOf(d))
+	w.buf = wire.AppendContentHeader(w.buf, x.ch.number, &d.Message, headersOf(d, x.c.Classic()))
 	w.buf = wire.AppendBody(w.buf, x.ch.number, d.Message.Body, w.frameMax)
 }
 

@@ -166,7 +166,7 @@ func failoverFigures() []engineFigure {
 	for _, f := range []struct {
 		fault      string
 		p50, worst float64
-	}{{"killed", 0.15, 0.5}, {"paused", 0.6, 1}, {"cut off one way", 0.8, 1.5}, {"disk frozen", 2, 2.5}} {
+	}{{"killed", 0.15, 0.5}, {"paused", 0.6, 1}, {"cut off one way", 0.8, 1.5}, {"disk frozen", 0.8, 1.5}, {"disk failed", 0.15, 0.5}} {
 		name := "leader's node " + f.fault + ": next confirm, "
 		out = append(out,
 			engineFigure{f.fault, "p50", name + "p50", "s", atMost(f.p50)},

@@ -12,7 +12,9 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
@@ -59,7 +61,8 @@ func faults() []fault {
 			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error { return w.cut(ctx, n, "del") },
 		},
 		{
-			"disk frozen", time.Second,
+			// Disks that take only somewhat less are slow, which nodes are patient with.
+			"disk frozen", 2 * time.Second,
 			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error {
 				return command(ctx, "fsfreeze", "-f", dataOf(n))
 			},
@@ -67,10 +70,58 @@ func faults() []fault {
 				return command(ctx, "fsfreeze", "-u", dataOf(n))
 			},
 		},
+		{
+			"disk failed", 0,
+			func(_ context.Context, _ *failoverWorld, n *chaos.Node) error { return shutDown(dataOf(n)) },
+			func(ctx context.Context, w *failoverWorld, n *chaos.Node) error { return w.replug(ctx, n) },
+		},
 	}
 }
 
-func dataOf(n *chaos.Node) string { return filepath.Join(n.Dir, "data") }
+// fsShutdown is FS_IOC_SHUTDOWN of linux/fs.h, and noLogFlush an argument of it: whatever a
+// file system is asked for from then on answers EIO.
+const (
+	fsShutdown = 0x8004587d
+	noLogFlush = 2
+)
+
+// shutDown lets a file system fail.
+func shutDown(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	how := uint32(noLogFlush)
+	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), fsShutdown, uintptr(unsafe.Pointer(&how))); e != 0 { //nolint:gosec // how the call is
+		err = fmt.Errorf("shutting the file system of %s down: %w", dir, e)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// replug mounts the disk of a node anew that has failed, when the node has ended by that, and
+// starts it.
+func (w *failoverWorld) replug(ctx context.Context, n *chaos.Node) error {
+	ending, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		if _, running := n.Running(); !running {
+			break
+		}
+		select {
+		case <-ending.Done():
+			return fmt.Errorf("node %s has not ended by its disk: %w", n.ID, ending.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return errors.Join(
+		command(ctx, "umount", dataOf(n)),
+		command(ctx, "mount", "-o", "loop", imageOf(n), dataOf(n)),
+		n.Start(),
+	)
+}
+
+func dataOf(n *chaos.Node) string  { return filepath.Join(n.Dir, "data") }
+func imageOf(n *chaos.Node) string { return n.Dir + ".img" }
 
 // command runs a program to its end.
 func command(ctx context.Context, name string, args ...string) error {

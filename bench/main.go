@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/bench/peers"
 )
 
@@ -26,7 +27,7 @@ func main() {
 	var only string
 	flag.StringVar(&only, "only", "", "parts to run, with commas between; empty: "+names(parts()))
 	flag.StringVar(&o.module, "module", "..", "directory of the main module")
-	flag.StringVar(&o.binary, "binary", "../bin/node", "the node's program")
+	flag.StringVar(&o.binary, "binary", "../bin/quorate", "the program of nodes")
 	flag.StringVar(&o.results, "results", "results", "directory for the rows as JSON; empty: none")
 	flag.StringVar(&o.memory, "memory", "/dev/shm", "directory in memory, to compare the disk with; empty or absent: no comparison")
 	flag.DurationVar(&o.limit, "limit", 10*time.Minute, "time after which the whole run fails")
@@ -48,7 +49,12 @@ func main() {
 	flag.IntVar(&o.filter.Queues, "queues", 0, "with -peers: workloads with so many queues alone; nothing is stored")
 	flag.IntVar(&o.filter.Window, "window", 0, "with -peers: workloads with this window alone; nothing is stored")
 	flag.BoolVar(&o.world, "failover-world", false, "what -engine starts in namespaces of its own; not for use by hand")
+	version := flag.Bool("version", false, "print version, commit and Go version")
 	flag.Parse()
+	if *version {
+		fmt.Println(quorate.About("bench"))
+		return
+	}
 	if err := start(ctx, o, only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
@@ -128,17 +129,38 @@ func (b *Broker) setDefinitions(ctx context.Context, name, value string) error {
 	return err
 }
 
+// toldAtStart is what the log says of an object that is not imported, or made with changes; ""
+// of all others.
+func toldAtStart(o *Imported) (made bool, why string) {
+	warnings := strings.Join(o.Warnings, "; ")
+	switch {
+	case o.Outcome == ImportDifferent, o.Outcome == ImportRefused, o.Outcome == ImportFailed:
+		return false, o.Reason
+	case o.Outcome == ImportSkipped && warnings != "":
+		return false, o.Reason + ": " + warnings
+	case o.Outcome == ImportCreated:
+		return true, warnings
+	}
+	return false, ""
+}
+
 func (b *Broker) importHere(ctx context.Context, hash string) error {
 	lines := 0
 	summary, err := b.ImportDefinitions(ctx, Import{Document: b.cfg.Definitions.Document}, func(done []Imported, _ int) {
 		for i := range done {
 			o := &done[i]
-			if o.Outcome != ImportDifferent && o.Outcome != ImportRefused && o.Outcome != ImportFailed {
+			made, why := toldAtStart(o)
+			if why == "" {
 				continue
 			}
-			if lines++; lines <= maxImportLines {
-				b.log.Warn("an object of the definitions is not imported", "kind", o.Kind, "vhost", o.VHost, "name", o.Name,
-					"path", o.Path, "reason", o.Reason)
+			if lines++; lines > maxImportLines {
+				continue
+			}
+			log := b.log.With("kind", o.Kind, "vhost", o.VHost, "name", o.Name, "path", o.Path, "reason", why)
+			if made {
+				log.Warn("an object of the definitions is imported with changes")
+			} else {
+				log.Warn("an object of the definitions is not imported")
 			}
 		}
 	})

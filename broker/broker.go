@@ -44,6 +44,9 @@ type Config struct {
 	DefaultUser, DefaultPassword string
 	// LoopbackUsers may log in from this host alone.
 	LoopbackUsers []string
+	// HostToken logs in from this host, on this node alone, as an administrator, if it is not
+	// empty: see NewHostToken.
+	HostToken string
 	// Definitions is imported when the node starts, before the default user is made.
 	Definitions BootImport
 	// ConnectionTimeout is for how long a node must be out of reach before its clients'
@@ -97,6 +100,7 @@ type Broker struct {
 	connections *connections
 	consumers   *consumers
 	imported    atomic.Bool     // the definitions of the configuration
+	founded     atomic.Bool     // somebody can log in, if that is asked for
 	life        context.Context // ends with Close
 	end         context.CancelFunc
 	running     sync.WaitGroup
@@ -107,6 +111,7 @@ type Broker struct {
 	buffers   cluster.BufferStats
 	leaders   leaders
 	alarms    alarms
+	reach     *reach
 }
 
 // New returns a broker that waits for its cluster. The Config must be valid.
@@ -140,6 +145,7 @@ func New(c Config) *Broker {
 	}
 	b.alternate = b.policies.AlternateExchange
 	b.leaders.led = make(map[id.QueueUID]*leading)
+	b.reach = newReach()
 	return b
 }
 
@@ -148,6 +154,9 @@ func (b *Broker) Attach(c *cluster.Cluster) {
 	b.cluster.Store(c)
 	b.leaders.attached(b)
 	b.running.Go(func() { b.endOwned(b.life, c) })
+	b.running.Go(func() { b.endConnections(b.life, c) })
+	b.running.Go(func() { b.watchReach(b.life, c) })
+	b.running.Go(func() { b.upgradeHashes(b.life) })
 	b.running.Go(func() {
 		if b.cfg.Definitions.Document != nil {
 			b.importAtStart(b.life)
@@ -175,15 +184,16 @@ func (b *Broker) Ready() error {
 		return errors.New("broker: the node is drained; use another node")
 	}
 	err := c.Ready()
+	reach := c.Reach()
 	switch {
 	case err != nil:
 		return err
+	case reach.CutOff >= CutOffUnready:
+		return errors.New("broker: " + describeReach(reach))
 	case b.cfg.Definitions.Document != nil && !b.imported.Load():
 		return errors.New("broker: the definitions of the configuration are being imported")
-	case b.cfg.Authenticate && !founded(c.View()):
-		return errors.New("broker: the cluster's first user is being made")
 	}
-	return nil
+	return b.Serves()
 }
 
 // MaxBodyBytes returns the limit of a message's body (MSG-2).
@@ -204,7 +214,19 @@ func errStarting() *Error {
 	}
 }
 
-// Admit says whether new streams may begin on this node: not while it is drained.
+// servingView returns this node's view for what a client asks.
+func (b *Broker) servingView() (*catalog.View, error) {
+	v := b.view()
+	if v == nil {
+		return nil, errStarting()
+	}
+	if c := b.cluster.Load(); c != nil && !c.Serves() { // nil: in tests of this package
+		return nil, errNotServing(hindrance(c))
+	}
+	return v, nil
+}
+
+// Admit says whether new streams may begin on this node: not while it is drained, or cut off.
 func (b *Broker) Admit() error {
 	c, err := b.attachedCluster()
 	if err != nil {
@@ -212,6 +234,9 @@ func (b *Broker) Admit() error {
 	}
 	if c.Draining() {
 		return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: "this node is drained; use another node"}
+	}
+	if b.cutOff() != "" {
+		return b.ErrCutOff()
 	}
 	return nil
 }

@@ -32,12 +32,12 @@ func TestNotAttached(t *testing.T) {
 		"consume": func() error { _, err := b.Consume(ctx, Consume{VHost: "/", Queue: "q"}); return err },
 		"get":     func() error { _, err := b.Get(ctx, "/", "q", true); return err },
 		"settle": func() error {
-			return b.SettleToken(ctx, encodeToken(cluster.ConsumerToken{Queue: 1024}), Ack, false, nil, Delay{})
+			return b.SettleToken(ctx, encodeToken(settleToken{}, nil), Ack, false, nil, Delay{})
 		},
 		"exchange":        func() error { _, err := b.DeclareExchange(ctx, Exchange{VHost: "/", Name: "x"}, false); return err },
 		"delete exchange": func() error { return b.DeleteExchange(ctx, "/", "x", false) },
-		"list exchanges":  func() error { _, err := b.ListExchanges(""); return err },
-		"list bindings":   func() error { _, err := b.ListBindings(""); return err },
+		"list exchanges":  func() error { _, err := b.ListExchanges(ctx, ""); return err },
+		"list bindings":   func() error { _, err := b.ListBindings(ctx, ""); return err },
 		"cluster":         func() error { _, err := b.ClusterStatus(ctx, true); return err },
 		"transfer":        func() error { return b.TransferLeadership(ctx, "/", "q", "") },
 		"drain":           func() error { _, err := b.Drain(ctx, ""); return err },
@@ -52,9 +52,10 @@ func TestNotAttached(t *testing.T) {
 		"put vhost":       func() error { _, err := b.PutVHost(ctx, VHost{Name: "v"}); return err },
 		"put user":        func() error { _, err := b.PutUser(ctx, PutUser{Name: "u"}); return err },
 		"set permission":  func() error { _, err := b.SetPermission(ctx, Permission{User: "u", VHost: "/"}); return err },
-		"list vhosts":     func() error { _, err := b.ListVHosts(); return err },
+		"list vhosts":     func() error { _, err := b.ListVHosts(ctx); return err },
 		"list users":      func() error { _, err := b.ListUsers(); return err },
-		"publish":         func() error { return publish(t, b, &Publish{VHost: "/"}).Err },
+		"serves":          b.Serves,
+		"definite":        func() error { return b.Definite(ctx, b.Serves()) },
 	}
 	for name, call := range calls {
 		var e *Error
@@ -64,6 +65,9 @@ func TestNotAttached(t *testing.T) {
 	}
 	if b.Ready() == nil {
 		t.Error("it is ready")
+	}
+	if r := publish(t, b, &Publish{VHost: "/"}); r.Kind != Rejected || len(r.Rejections) != 1 || r.Rejections[0].Cause != CauseUnavailable {
+		t.Errorf("a publish: %+v, want that it is refused as unavailable", r)
 	}
 }
 
@@ -165,42 +169,6 @@ func TestCheckName(t *testing.T) {
 			t.Errorf("%q: %v, want %s", name, err, want)
 		}
 	}
-}
-
-func TestToken(t *testing.T) {
-	in := cluster.ConsumerToken{Queue: 1 << 40, MsgID: 77, Consumer: quorumq.ConsumerKey{
-		SessionKey: quorumq.SessionKey{Node: "node-1", Epoch: 300, Session: 1 << 63}, Tag: 5,
-	}}
-	token := encodeToken(in)
-	if out, err := decodeToken(token); err != nil || out != in {
-		t.Fatal(out, err)
-	}
-	for i := range token {
-		bad := []byte(token)
-		bad[i] ^= 1
-		if out, err := decodeToken(string(bad)); err == nil {
-			t.Errorf("a change at %d gives %+v", i, out)
-		}
-	}
-	for _, bad := range []string{"", "x", "!!!", token[:len(token)-1], token + "AAAA"} {
-		if _, err := decodeToken(bad); err == nil {
-			t.Errorf("%q is taken for a token", bad)
-		}
-	}
-}
-
-func FuzzToken(f *testing.F) {
-	f.Add(encodeToken(cluster.ConsumerToken{Queue: 1024, MsgID: 1}))
-	f.Add("AQ")
-	f.Fuzz(func(t *testing.T, s string) {
-		token, err := decodeToken(s)
-		if err != nil {
-			return
-		}
-		if again, err := decodeToken(encodeToken(token)); err != nil || again != token {
-			t.Fatalf("%+v became %+v, %v", token, again, err)
-		}
-	})
 }
 
 // DEL-6: against a naive model.

@@ -57,6 +57,7 @@ func (c *Connection) info(prefix string) (x ConnectionInfo, end func(Closing), o
 		return x, nil, false
 	}
 	x = s.look()
+	x.ClientName, x.Product = asText(x.ClientName), asText(x.Product)
 	x.ID, x.SinceMs = prefix+strconv.FormatUint(s.number, 10), s.since.UnixMilli()
 	if x.User == "" {
 		x.User = namesOf(counts, userConnections)
@@ -66,6 +67,9 @@ func (c *Connection) info(prefix string) (x ConnectionInfo, end func(Closing), o
 	}
 	return x, s.end, true
 }
+
+// asText makes a client's bytes text, which alone nodes can tell one another.
+func asText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
 
 func namesOf(counts []countOf, kind countKind) string {
 	var names []string
@@ -141,8 +145,16 @@ func (o ownConnections) End(id string, why Closing) bool {
 }
 
 // ClientConnections returns the connections to all nodes, by node and age, and the nodes that
-// did not answer. What vhost and user leave out is not among them; "" leaves out nothing.
+// did not answer. What vhost and user leave out is not among them; "" leaves out nothing. The tag
+// monitoring sees all, management those of its own user (VH-12).
 func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all []ConnectionInfo, silent []string, err error) {
+	if err := b.Require(ctx, TagManagement); err != nil {
+		return nil, nil, err
+	}
+	own := ""
+	if who, err := b.Who(ctx); err == nil && who != nil && !is(who.user, TagMonitoring) {
+		own = who.User()
+	}
 	cl, err := b.attachedCluster()
 	if err != nil {
 		return nil, nil, err
@@ -153,7 +165,7 @@ func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all
 	}
 	silent = namesOfNodes(nodes)
 	has := func(names, name string) bool { return name == "" || slices.Contains(strings.Split(names, ","), name) }
-	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return !has(x.VHost, vhost) || !has(x.User, user) })
+	all = slices.DeleteFunc(all, func(x ConnectionInfo) bool { return !has(x.VHost, vhost) || !has(x.User, user) || !has(x.User, own) })
 	return all, silent, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
@@ -14,8 +15,9 @@ import (
 // Consume says what to consume and how.
 type Consume struct {
 	VHost, Queue string
-	Tag          string // the client's name for it, which operators see
-	Prefetch     uint32 // bound of unsettled messages; 0: quorumq.MaxOutstanding (DEL-3)
+	Tag          string        // the client's name for it, which operators see
+	Arguments    message.Table // as the client gave them, for operators alone
+	Prefetch     uint32        // bound of unsettled messages; 0: quorumq.MaxOutstanding (DEL-3)
 	AutoAck      bool
 	Priority     int32
 	Exclusive    bool // CO-2
@@ -47,6 +49,7 @@ type Delivery struct {
 type Consumer struct {
 	b          *Broker
 	autoDelete bool // of the queue
+	classic    bool // is the type of the queue
 	about      Error
 	autoAck    bool
 	origin     origin
@@ -98,7 +101,10 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 		about.Reason = "is negative; want 0 for no timeout, or more"
 		return nil, &about
 	}
-	c := &Consumer{b: b, autoDelete: b.autoDelete(q.UID()), about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1), woken: o.Wake, origin: b.originOf(ctx, about, &o)}
+	c := &Consumer{b: b, about: about, autoAck: o.AutoAck, ready: make(chan struct{}, 1), woken: o.Wake, origin: b.originOf(ctx, about, &o)}
+	if rec, ok := b.record(q.UID()); ok {
+		c.autoDelete, c.classic = rec.AutoDelete, rec.Type == catalog.QueueClassic
+	}
 	if c.buffer = o.Buffer; c.buffer == nil {
 		c.buffer = b.NewBuffer()
 	}
@@ -129,13 +135,16 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 	return c, nil
 }
 
-func (b *Broker) autoDelete(uid id.QueueUID) bool {
+// Classic tells whether the queue is of that type.
+func (c *Consumer) Classic() bool { return c.classic }
+
+// record returns what the catalog knows of a queue.
+func (b *Broker) record(uid id.QueueUID) (*catalog.QueueRecord, bool) {
 	v := b.view()
 	if v == nil {
-		return false
+		return nil, false
 	}
-	rec, ok := v.QueueByUID(uid)
-	return ok && rec.AutoDelete
+	return v.QueueByUID(uid)
 }
 
 func (c *Consumer) deliver(ds []cluster.Delivery) {
@@ -399,7 +408,7 @@ func decodeDelivery(d *cluster.Delivery) (_ Delivery, added message.Table, err e
 		if added, _, err = message.DecodeTable(d.Annotations); err != nil {
 			return Delivery{}, nil, err
 		}
-		m.Annotations = mergedNotes(m.Annotations, added)
+		m.Annotations = message.MergedAnnotations(m.Annotations, added)
 	}
 	return Delivery{
 		ID: uint64(d.MsgID), Message: *m, Redelivered: d.AcquiredCount > 0,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/message"
 )
 
 // ConsumerInfo is what operators are told of a client's consumer.
@@ -30,9 +31,12 @@ type origin struct {
 
 func (b *Broker) originOf(ctx context.Context, about Error, o *Consume) origin {
 	x := origin{connection: connectionOf(ctx), info: ConsumerInfo{
-		VHost: about.VHost, Queue: about.Name, Tag: o.Tag, Prefetch: o.Prefetch, Priority: o.Priority,
+		VHost: about.VHost, Queue: about.Name, Tag: asText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,
 		AutoAck: o.AutoAck, Exclusive: o.Exclusive, SinceMs: time.Now().UnixMilli(),
 	}}
+	if len(o.Arguments) > 0 {
+		x.info.Arguments = message.AppendTable(nil, o.Arguments)
+	}
 	if who, err := b.Who(ctx); err == nil && who != nil {
 		x.info.User = who.User()
 	}
@@ -104,8 +108,12 @@ func (o ownConnections) Consumers(vhost, queue string) []ConsumerInfo {
 }
 
 // Consumers returns the consumers of the clients of all nodes, by queue and age, and the nodes
-// that did not answer. What vhost and queue leave out is not among them; "" leaves out none.
+// that did not answer. What vhost and queue leave out is not among them; "" leaves out none. It is
+// for those who see the whole vhost (VH-12).
 func (b *Broker) Consumers(ctx context.Context, vhost, queue string) (all []ConsumerInfo, silent []string, err error) {
+	if err := b.wholeSight(ctx, vhost); err != nil {
+		return nil, nil, err
+	}
 	cl, err := b.attachedCluster()
 	if err != nil {
 		return nil, nil, err

@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters are this node's as gateway (ST-2).
 type counters struct {
-	published, confirmed, rejected, returned, unroutable, invalid, loginsRefused, permissionTimeouts atomic.Uint64
+	published, confirmed, rejected, returned, unroutable, undecidable, invalid, loginsRefused, permissionTimeouts atomic.Uint64
 }
 
 // Counters are a node's figures as gateway since its start (ST-2).
@@ -14,6 +14,7 @@ type Counters struct {
 	Rejected            uint64
 	UnroutableReturned  uint64
 	UnroutableDropped   uint64
+	Undecidable         uint64 // of the rejected, those that this node could not route (EX-16)
 	Invalid             uint64
 	LoginsRefused       uint64
 	LoginsUnseen        uint64 // refused because too many wrong ones came from their address
@@ -30,7 +31,8 @@ func (b *Broker) Counters() Counters {
 	confirmed, lost := b.leaders.totals()
 	return Counters{
 		Published: c.published.Load(), Confirmed: c.confirmed.Load(), Rejected: c.rejected.Load(),
-		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(), Invalid: c.invalid.Load(), LoginsRefused: c.loginsRefused.Load(),
+		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(),
+		Undecidable: c.undecidable.Load(), Invalid: c.invalid.Load(), LoginsRefused: c.loginsRefused.Load(),
 		LoginsUnseen:        b.logins.tries.unseenTries(),
 		DeadLetterConfirmed: confirmed, DeadLetterLost: lost, Alarms: b.alarms.raised.Load(),
 		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.permissionTimeouts.Load(),
@@ -42,8 +44,8 @@ func (b *Broker) NamedCounters() map[string]uint64 {
 	c := b.Counters()
 	return map[string]uint64{
 		"published": c.Published, "confirmed": c.Confirmed, "rejected": c.Rejected,
-		"unroutable_returned": c.UnroutableReturned, "unroutable_dropped": c.UnroutableDropped, "invalid": c.Invalid,
-		"logins_refused": c.LoginsRefused, "dead_letters_confirmed": c.DeadLetterConfirmed, "dead_letters_lost": c.DeadLetterLost,
+		"unroutable_returned": c.UnroutableReturned, "unroutable_dropped": c.UnroutableDropped, "undecidable": c.Undecidable, "invalid": c.Invalid,
+		"logins_refused": c.LoginsRefused, "logins_unseen": c.LoginsUnseen, "dead_letters_confirmed": c.DeadLetterConfirmed, "dead_letters_lost": c.DeadLetterLost,
 		"publishers_held": c.Alarms, "policy_pattern_timeouts": c.PolicyTimeouts, "permission_pattern_timeouts": c.PermissionTimeouts,
 	}
 }

@@ -63,7 +63,7 @@ func checkName(name string, about Error) error {
 func reserved(name string) bool { return strings.HasPrefix(name, "amq.") }
 
 func refusedName(about Error) error {
-	about.Class, about.Arg = AccessRefused, ""
+	about.Class, about.Arg, about.Problem = AccessRefused, "", ProblemReservedName
 	about.Reason = `names that start with "amq." are reserved; choose another`
 	return &about
 }
@@ -111,12 +111,13 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		if e, err = b.checkNew(ctx, &d, wanted, byDefault); err != nil {
 			return Declared{}, err
 		}
-	case b.cfg.RelaxedTypeCheck && (kind == catalog.QueueQuorum || kind == catalog.QueueClassic):
+	case b.cfg.RelaxedTypeCheck && (kind == catalog.QueueQuorum || kind == catalog.QueueClassic),
+		rec.Type == catalog.QueueClassic && catalog.AsksForClassic(d.Arguments):
 		cmd.Type = rec.Type // Q-13: what exists is only compared, not checked
 	}
 	reply, err := c.DeclareQueue(ctx, cmd, b.groupSize(d.Arguments, e), e.LeaderLocator == policy.Balanced)
 	if err != nil {
-		err = translate(err, about)
+		err = aboutDeclaration(translate(err, about), d.Arguments, argumentsOf(c.View(), queueOf(d.VHost, d.Name)))
 		if _, exists := c.View().Queue(d.VHost, d.Name); exists {
 			err = asState(err)
 		}
@@ -165,7 +166,7 @@ func (b *Broker) checkNew(
 	}
 	e, err := policy.ResolveDeclaration(wanted, byDefault)
 	if err != nil {
-		return e, fromArgument(err, about)
+		return e, aboutDeclaration(fromArgument(err, about), d.Arguments, nil)
 	}
 	return e, b.permitNew(ctx, queueOf(d.VHost, d.Name), e.DeadLetterExchange, e.HasDeadLetterExchange)
 }

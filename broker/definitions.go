@@ -53,6 +53,7 @@ type Imported struct {
 	Path        string // in the document
 	Outcome     ImportOutcome
 	Reason      string
+	Warnings    []string // what is not as the document has it (VH-13)
 }
 
 // ImportSummary counts objects by ImportOutcome.
@@ -176,7 +177,7 @@ func resolveImported(c *catalog.DeclareQueue) (policy.Effective, error) {
 
 // planned is what a step without an error in carrying it out comes to.
 func (b *Broker) planned(v *catalog.View, s *definitions.Step) Imported {
-	out := Imported{Kind: s.Kind.String(), VHost: s.VHost, Name: s.Name, Path: s.Path, Reason: s.Reason}
+	out := Imported{Kind: s.Kind.String(), VHost: s.VHost, Name: s.Name, Path: s.Path, Reason: s.Reason, Warnings: s.Warnings}
 	switch s.Action {
 	case definitions.Create:
 		out.Outcome = ImportCreated
@@ -264,7 +265,11 @@ func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definiti
 			if !created {
 				out.Outcome = ImportUnchanged // somebody else made it meanwhile
 			}
-			m.add(m.judged(out, err), err)
+			out = m.judged(out, err)
+			if out.Outcome == ImportDifferent && samePassword(m.c.View(), s) { // another node imports the same
+				out.Outcome, out.Reason = ImportUnchanged, ""
+			}
+			m.add(out, err)
 		})
 	}
 	wg.Wait()

@@ -40,7 +40,7 @@ func TestImportAtStart(t *testing.T) {
 	const queues = 3
 	c := testcluster.StartWith(t, 3, broker.Config{Definitions: broker.BootImport{Document: defined(queues)}})
 	for i := range 3 {
-		found, _, err := c.Broker(i).ListQueues(t.Context(), "shop", 0, "", false)
+		found, _, err := c.Broker(i).ListQueues(broker.WithIdentity(t.Context(), broker.Itself()), "shop", 0, "", false)
 		if err != nil || len(found) != queues || found[0].Policy != "p" {
 			t.Errorf("node %d has %+v, %v", i, found, err)
 		}

@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"math"
 	"strconv"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
@@ -24,7 +26,7 @@ const MaxDelayMs = policy.MaxTimeMs
 const annotationDeliveryTime = "x-opt-delivery-time"
 
 // headerDelay is the header of a message that says for how many milliseconds it waits, in
-// vhosts that look at it (DLY-1).
+// vhosts and at exchanges that look at it (DLY-1, DLY-2).
 const headerDelay = "x-delay"
 
 // check returns the field that is wrong, its value, and why; all empty if none is.
@@ -68,30 +70,60 @@ func (d Delay) queue() quorumq.Delay {
 	return quorumq.Delay{At: quorumq.Time(d.AtMs), Ms: d.AfterMs}
 }
 
-// delay finds out when a publish is to be ready: as it says itself, else by its header, in
-// a vhost that looks at that. A header below 0 stands for none, as 0 does.
-func (p *publishing) delay(m *Publish) (quorumq.Delay, error) {
+// delay finds out when a publish is to be ready: as it says itself, else by its header, where
+// the exchange or the vhost looks at that. A header below 0 stands for none, as 0 does.
+func (p *publishing) delay(v *catalog.View, x *catalog.Exchange, m *Publish) (quorumq.Delay, error) {
 	if arg, value, reason := m.Delay.check(); reason != "" {
-		about := aboutMessage(m)
-		about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, arg, value, reason
-		return quorumq.Delay{}, &about
+		return quorumq.Delay{}, wrongDelay(m, arg, value, reason)
 	}
 	if m.Delay != (Delay{}) || len(m.Headers) == 0 {
 		return m.Delay.queue(), nil
 	}
-	v, ok := m.Headers.Get(headerDelay)
+	header, ok := m.Headers.Get(headerDelay)
 	if !ok {
 		return quorumq.Delay{}, nil
 	}
-	if h, known := p.b.view().VHost(m.VHost); !known || !h.DelayedPublish {
+	h, known := v.VHost(m.VHost)
+	delays := x.Delays()
+	if !delays && (!known || !h.DelayedPublish) {
 		return quorumq.Delay{}, nil
 	}
-	ms, isInt := v.AsInt()
-	if !v.IsInt() || !isInt || ms > MaxDelayMs {
-		about := aboutMessage(m)
-		about.Class, about.Arg, about.Value = PreconditionFailed, headerDelay, v.String()
-		about.Reason = "want an integer of at most " + strconv.FormatInt(MaxDelayMs, 10) + " milliseconds"
-		return quorumq.Delay{}, &about
+	ms, isInt := header.AsInt()
+	if !isInt && delays {
+		ms, isInt = asMilliseconds(header)
+	}
+	if !isInt || ms > MaxDelayMs {
+		return quorumq.Delay{}, wrongDelay(m, headerDelay, header.String(),
+			"want an integer of at most "+strconv.FormatInt(MaxDelayMs, 10)+" milliseconds")
+	}
+	if delays && ms > 0 {
+		p.msg.Headers = p.msg.Headers.Clone()
+		p.msg.Headers.Set(headerDelay, integer(-ms))
 	}
 	return quorumq.Delay{Ms: max(ms, 0)}, nil
+}
+
+func wrongDelay(m *Publish, arg, value, reason string) error {
+	about := aboutMessage(m)
+	about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, arg, value, reason
+	return &about
+}
+
+// asMilliseconds reads what RabbitMQ's plugin of delayed messages takes besides integers:
+// the text of one, and a float, of which it takes the whole part (DLY-2).
+func asMilliseconds(v message.Value) (ms int64, ok bool) {
+	if s, is := v.AsString(); is {
+		ms, err := strconv.ParseInt(s, 10, 64)
+		return ms, err == nil
+	}
+	f, is := v.AsFloat()
+	return int64(f), is && math.Abs(f) < 1<<53 // beyond, floats are no integers
+}
+
+// integer is of 32 bits where that is enough, as programs for the plugin know the header.
+func integer(n int64) message.Value {
+	if n < math.MinInt32 || n > math.MaxInt32 {
+		return message.Int64(n)
+	}
+	return message.Int32(int32(n))
 }

@@ -15,7 +15,7 @@ func (b *Broker) effective(v *catalog.View, q *catalog.QueueRecord) policy.Effec
 	user, operator := b.policies.Queue(v, q)
 	e, err := policy.ResolveAs(policy.Merge(q.Arguments, user, operator), q.Type)
 	if err != nil {
-		return policy.Default()
+		return policy.Default(q.Type)
 	}
 	return e
 }
@@ -114,6 +114,9 @@ func fromArgument(err error, about Error) error {
 	}
 	about.Class, about.Arg, about.Value, about.Reason = PreconditionFailed, first.Arg, first.Value, first.Reason
 	about.cause = err
+	if first.OtherType {
+		about.Problem = ProblemQueueType
+	}
 	for _, f := range faults(err)[1:] {
 		about.Reason += "; also " + f.Error()
 	}

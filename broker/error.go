@@ -50,6 +50,13 @@ type Error struct {
 	Current string
 	// Reason says what is wrong and what helps.
 	Reason string
+	// Problem says which mistake it is, where a protocol may have its own words; User and Right
+	// belong to it.
+	Problem     Problem
+	User, Right string
+	// Received and Existing are, of a redeclaration that differs in an argument of a table,
+	// the two arguments; nil: there is none.
+	Received, Existing *message.Value
 	// State tells, with PreconditionFailed, that the request is well formed and what
 	// exists is at odds with it.
 	State bool
@@ -119,6 +126,8 @@ func classify(err error, about Error) error {
 		about.Class, about.Reason = ResourceLocked, err.Error()
 	case errors.Is(err, operation.ErrClosed):
 		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, "this node is stopping; use another node"
+	case errors.Is(err, cluster.ErrHeldBack):
+		about.Class, about.State, about.Reason = PreconditionFailed, true, err.Error()
 	case errors.Is(err, cluster.ErrNodeUnreachable):
 		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, err.Error()
 	case errors.Is(err, cluster.ErrNoSuchQueue):
@@ -126,10 +135,10 @@ func classify(err error, about Error) error {
 	case errors.Is(err, cluster.ErrDissolving):
 		about.Class, about.Reason = NotFound, dissolvingReason
 	case errors.Is(err, cluster.ErrExclusive): // CO-2
-		about.Class = AccessRefused
+		about.Class, about.Problem = AccessRefused, ProblemExclusiveUse
 		about.Reason = "has consumers or an exclusive one; consume without exclusive, or end the other consumers first"
 	case errors.Is(err, cluster.ErrSingleActive): // DEL-5
-		about.Class = ResourceLocked
+		about.Class, about.Problem = ResourceLocked, ProblemSingleActive
 		about.Reason = "has a single active consumer, so messages cannot be taken one by one; consume instead"
 	case errors.Is(err, cluster.ErrConsumerGone):
 		about.Class, about.State = PreconditionFailed, true

@@ -28,13 +28,14 @@ type WatchEvents struct {
 }
 
 // WatchEvents calls told with events of all nodes and the cursor behind them, until told
-// fails or ctx ends. The first call has no events. Who may see the vhost, or all, may watch.
+// fails or ctx ends. The first call has no events. Events are those of what the caller sees
+// (VH-12), as it is when they are told; who sees nothing any more is refused.
 func (b *Broker) WatchEvents(ctx context.Context, w WatchEvents, told func(events []Event, cursor string) error) error {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return err
 	}
-	if err := b.RequireVHost(ctx, w.VHost, TagMonitoring); err != nil {
+	if _, err := b.sight(ctx, w.VHost); err != nil {
 		return err
 	}
 	if _, err := b.viewOf(w.VHost); err != nil {
@@ -49,9 +50,13 @@ func (b *Broker) WatchEvents(ctx context.Context, w WatchEvents, told func(event
 	}
 	begun := false
 	return c.WatchEvents(ctx, from, func(events []event.Event, at cluster.EventCursor) error {
+		seen, err := b.sight(ctx, w.VHost)
+		if err != nil {
+			return err
+		}
 		var wanted []Event
 		for i := range events {
-			if w.wants(&events[i]) {
+			if w.wants(&events[i]) && seen.seesEvent(&events[i]) {
 				wanted = append(wanted, events[i])
 			}
 		}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 // Exchange describes an exchange.
 type Exchange struct {
 	VHost, Name string
-	Type        string // direct, fanout, topic or headers
+	Type        string // such as direct; of a declare also x-delayed-message (DLY-2)
 	Durable     bool
 	AutoDelete  bool
 	Internal    bool
@@ -26,7 +27,9 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	if err != nil {
 		return false, err
 	}
-	x.Name = catalog.StripName(x.Name)
+	if x.Name = catalog.StripName(x.Name); x.Name == "" {
+		return false, defaultExchangeRefused(x.VHost)
+	}
 	about := Error{VHost: x.VHost, Kind: "exchange", Name: x.Name}
 	_, exists := c.View().Exchange(x.VHost, x.Name)
 	if passive {
@@ -42,7 +45,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	if err := b.permit(ctx, exchangeOf(x.VHost, x.Name), configure); err != nil {
 		return false, err
 	}
-	if !exists && x.Name != "" {
+	if !exists {
 		if err := checkName(x.Name, about); err != nil {
 			return false, err
 		}
@@ -51,12 +54,17 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 			return false, err
 		}
 	}
-	reply, err := c.ProposeCatalog(ctx, &catalog.DeclareExchange{
+	asked := catalog.DeclareExchange{
 		VHost: x.VHost, Name: x.Name, Type: catalog.ExchangeType(x.Type), Durable: x.Durable,
 		AutoDelete: x.AutoDelete, Internal: x.Internal, Arguments: x.Arguments,
-	})
+	}
+	cmd, err := asked.Resolved()
 	if err != nil {
-		err = translate(err, about)
+		return false, translate(err, about)
+	}
+	reply, err := c.ProposeCatalog(ctx, &cmd)
+	if err != nil {
+		err = aboutDeclaration(translate(err, about), x.Arguments, argumentsOf(c.View(), exchangeOf(x.VHost, x.Name)))
 		if _, exists = c.View().Exchange(x.VHost, x.Name); exists {
 			err = asState(err)
 		}
@@ -72,23 +80,40 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 		return err
 	}
 	name = catalog.StripName(name)
+	about := Error{VHost: vhost, Kind: "exchange", Name: name}
+	switch {
+	case name == "":
+		return defaultExchangeRefused(vhost)
+	case reserved(name):
+		about.Class, about.Problem = AccessRefused, ProblemSystemExchange
+		about.Reason = "is pre-declared, or has a name that is kept for such, and cannot be deleted"
+		return &about
+	}
 	if err := b.permit(ctx, exchangeOf(vhost, name), configure); err != nil {
 		return err
 	}
 	_, err = c.ProposeCatalog(ctx, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
-	return asState(translate(err, Error{VHost: vhost, Kind: "exchange", Name: name}))
+	err = asState(translate(err, about))
+	if e, ok := errors.AsType[*Error](err); ok && e.Arg == "if_unused" {
+		e.Problem = ProblemInUse
+	}
+	return err
 }
 
 // ListExchanges returns the exchanges of a vhost, of all if it is empty, sorted by vhost
-// and name.
-func (b *Broker) ListExchanges(vhost string) ([]Exchange, error) {
+// and name: those that the caller sees (VH-12).
+func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, error) {
+	seen, err := b.sight(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
 	v, err := b.viewOf(vhost)
 	if err != nil {
 		return nil, err
 	}
 	var out []Exchange
 	for x := range v.Exchanges() {
-		if vhost == "" || x.VHost == vhost {
+		if seen.sees(exchangeOf(x.VHost, x.Name)) {
 			out = append(out, Exchange{
 				VHost: x.VHost, Name: x.Name, Type: string(x.Type), Durable: x.Durable,
 				AutoDelete: x.AutoDelete, Internal: x.Internal, Arguments: x.Arguments,
@@ -180,15 +205,19 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 }
 
 // ListBindings returns the bindings of a vhost, of all if it is empty, without the
-// implicit ones of the default exchange (EX-3).
-func (b *Broker) ListBindings(vhost string) ([]Binding, error) {
+// implicit ones of the default exchange (EX-3): those that the caller sees (VH-12).
+func (b *Broker) ListBindings(ctx context.Context, vhost string) ([]Binding, error) {
+	seen, err := b.sight(ctx, vhost)
+	if err != nil {
+		return nil, err
+	}
 	v, err := b.viewOf(vhost)
 	if err != nil {
 		return nil, err
 	}
 	var out []Binding
 	for x := range v.Bindings() {
-		if vhost == "" || x.VHost == vhost {
+		if seen.seesBinding(x) {
 			out = append(out, Binding{
 				VHost: x.VHost, Source: x.Source, ToExchange: x.DestinationKind == catalog.ToExchange,
 				Destination: x.Destination, RoutingKey: x.Key, Arguments: x.Arguments,

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/catalog"
@@ -45,15 +46,29 @@ type Explained struct {
 }
 
 // ExplainRouting tells where a message published like this would go now, and why not
-// elsewhere. Exchanges that take any of their bindings are shown with one that they may take.
-func (b *Broker) ExplainRouting(vhost, exchange string, keys []string, headers message.Table) (Explained, error) {
+// elsewhere. Exchanges that take any of their bindings are shown with one that they may take. Who
+// does not see the whole vhost must see the exchange, and is told the queues that it sees (VH-12).
+func (b *Broker) ExplainRouting(ctx context.Context, vhost, exchange string, keys []string, headers message.Table) (Explained, error) {
+	seen, err := b.sight(ctx, vhost)
+	if err != nil {
+		return Explained{}, err
+	}
+	if !seen.whole() {
+		if err := b.permitAny(ctx, exchangeOf(vhost, exchange)); err != nil {
+			return Explained{}, err
+		}
+	}
 	v, err := b.viewOf(vhost)
 	if err != nil {
 		return Explained{}, err
 	}
-	return b.explain(v, vhost, exchange, &catalog.Publication{
+	e, err := b.explain(v, vhost, exchange, &catalog.Publication{
 		Keys: keys, Headers: headers, Properties: &message.Properties{}, Local: b.leads, Alternate: b.alternate,
 	})
+	if e.Queues = seen.seenQueues(e.Queues); !seen.whole() {
+		e.Steps = nil
+	}
+	return e, err
 }
 
 func (b *Broker) explain(v *catalog.View, vhost, exchange string, p *catalog.Publication) (Explained, error) {
@@ -145,8 +160,22 @@ type DeadLetterAnswer struct {
 }
 
 // ExplainDeadLetter tells where a message of the queue would go now if it died (G-20): as
-// the queue's forwarder routes it.
+// the queue's forwarder routes it. Who does not see the whole vhost is told the queues that it sees
+// (VH-12).
 func (b *Broker) ExplainDeadLetter(ctx context.Context, d DeadLetterQuestion) (DeadLetterAnswer, error) {
+	out, err := b.explainDeadLetter(ctx, d)
+	if err != nil {
+		return out, err
+	}
+	seen, err := b.sight(ctx, d.VHost)
+	if err == nil && !seen.whole() {
+		out.Targets, out.Steps = seen.seenQueues(out.Targets), nil
+		out.Cyclic = slices.DeleteFunc(out.Cyclic, func(name string) bool { return !seen.sees(queueOf(d.VHost, name)) })
+	}
+	return out, err
+}
+
+func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (DeadLetterAnswer, error) {
 	q, about, err := b.queueToRead(ctx, d.VHost, d.Queue)
 	if err != nil {
 		return DeadLetterAnswer{}, err

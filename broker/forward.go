@@ -66,6 +66,8 @@ func senderError(err error) error {
 		return fmt.Errorf("%w: %w", deadletter.ErrNoTarget, err)
 	case errors.Is(err, cluster.ErrRefused):
 		return fmt.Errorf("%w: %w", deadletter.ErrRefused, err)
+	case errors.Is(err, cluster.ErrUnknownOutcome):
+		return fmt.Errorf("%w: %w", deadletter.ErrDoubtful, err)
 	}
 	return err
 }

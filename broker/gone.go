@@ -11,9 +11,12 @@ func (b *Broker) CatalogChanged() <-chan struct{} {
 }
 
 // Gone tells why a connection of the user to the vhost has to end: one of both was deleted
-// (VH-2). It is "" while they are there, or the node starts; a user "" is nobody who logged in.
-// Any goroutine may call it.
+// (VH-2), or the node is cut off. It is "" while they are there, or the node starts; a user "" is
+// nobody who logged in. Any goroutine may call it.
 func (b *Broker) Gone(user, vhost string) string {
+	if why := b.cutOff(); why != "" {
+		return why
+	}
 	v := b.view()
 	if v == nil {
 		return ""

@@ -9,10 +9,11 @@ import (
 
 // The tags that say what a user may do beyond its permissions.
 const (
-	TagAdministrator = "administrator" // everything but what permissions govern
-	TagPolicymaker   = "policymaker"   // policies of the vhosts that it has a permission in
-	TagMonitoring    = "monitoring"    // reads all that the API shows
-	TagImpersonator  = "impersonator"  // publishes with any user_id (MSG-3)
+	TagAdministrator = catalog.TagAdministrator // everything but what permissions govern
+	TagManagement    = "management"             // reads all of the vhosts that it has a permission in
+	TagPolicymaker   = "policymaker"            // that, and policies there
+	TagMonitoring    = "monitoring"             // reads all that the API shows
+	TagImpersonator  = "impersonator"           // publishes with any user_id (MSG-3)
 )
 
 // Identity is who a call or stream comes from: the result of Login. It never changes.
@@ -71,10 +72,16 @@ func unauthenticated(reason string) *Error {
 
 // is tells whether a user has a tag, or one that stands above it.
 func is(u *catalog.User, tag string) bool {
-	if slices.Contains(u.Tags, tag) {
+	has := func(tag string) bool { return slices.Contains(u.Tags, tag) }
+	switch {
+	case has(tag):
 		return true
+	case tag == TagImpersonator:
+		return false
+	case tag == TagManagement:
+		return has(TagAdministrator) || has(TagPolicymaker) || has(TagMonitoring)
 	}
-	return tag != TagImpersonator && slices.Contains(u.Tags, TagAdministrator)
+	return has(TagAdministrator)
 }
 
 // Require refuses who has neither the tag nor one above it.
@@ -87,24 +94,6 @@ func (b *Broker) Require(ctx context.Context, tag string) error {
 		Class: AccessRefused, Kind: "user", Name: who.User(),
 		Reason: "needs the tag " + tag + " for this; an administrator can give it",
 	}
-}
-
-// RequireVHost refuses who has neither a permission in the vhost nor the tag; "" stands
-// for all vhosts, for which only the tag counts.
-func (b *Broker) RequireVHost(ctx context.Context, vhost, tag string) error {
-	err := b.Require(ctx, tag)
-	if err == nil || vhost == "" {
-		return err
-	}
-	who, werr := b.Who(ctx)
-	v := b.view()
-	if werr != nil || v == nil {
-		return err
-	}
-	if _, has := v.Permission(who.User(), vhost); has {
-		return nil
-	}
-	return err
 }
 
 // RequirePolicies refuses who may not set policies of a vhost: it takes the tag
@@ -133,7 +122,7 @@ func (b *Broker) RequirePolicies(ctx context.Context, vhost string, operator boo
 
 func noAccess(user, vhost string) *Error {
 	return &Error{
-		Class: NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost,
+		Class: NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: ProblemVHostForbidden, User: user,
 		Reason: "user " + quoted(user) + " has no permission in it; set one first",
 	}
 }

@@ -84,12 +84,39 @@ func (b *Broker) Copies(q *cluster.Led, d []quorumq.Discarded) {
 	}
 }
 
+// Purging implements cluster.Leaders: the forwarder stops for the time of a purge.
+func (b *Broker) Purging(q *cluster.Led, then func(arrived uint64, release func())) {
+	if f := b.forwarderOf(q); f != nil {
+		f.Hold(then)
+		return
+	}
+	then(0, func() {})
+}
+
+// forwarderOf returns the forwarder of a term; it is made if there is none. nil: the term is over.
+func (b *Broker) forwarderOf(q *cluster.Led) *deadletter.Forwarder {
+	l := &b.leaders
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x := l.led[q.UID()]
+	if x == nil || x.q != q {
+		return nil
+	}
+	b.makeForwarder(x)
+	return x.forwarder
+}
+
+// makeForwarder makes the forwarder, if there is none; its caller holds the lock.
+func (b *Broker) makeForwarder(x *leading) {
+	if x.forwarder == nil {
+		x.forwarder = deadletter.NewForwarder(b.forwarderConfig(x.q), x.q, forwardRouter{b}, forwardSender{b})
+	}
+}
+
 // forward starts what is due for a queue; its caller holds the lock.
 func (b *Broker) forward(x *leading) {
 	if x.woken {
-		if x.forwarder == nil {
-			x.forwarder = deadletter.NewForwarder(b.forwarderConfig(x.q), x.q, forwardRouter{b}, forwardSender{b})
-		}
+		b.makeForwarder(x)
 		x.forwarder.Wake()
 		x.woken = false
 	}

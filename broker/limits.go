@@ -43,7 +43,7 @@ func (k countOf) limit(v *catalog.View) (n int64, name string) {
 }
 
 func (k countOf) refused(limit int64, name string) *Error {
-	e := &Error{Class: NotAllowed, Kind: "user", Name: k.name, Arg: name, Value: strconv.FormatInt(limit, 10)}
+	e := &Error{Class: NotAllowed, Kind: "user", Name: k.name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: ProblemLimit}
 	if k.kind == vhostConnections {
 		e.Kind, e.VHost = "vhost", k.name
 	}
@@ -106,7 +106,11 @@ func (b *Broker) admit(ctx context.Context, k countOf) error {
 		return nil
 	}
 	b.connections.add(k, -1)
-	return k.refused(limit, name)
+	e := k.refused(limit, name)
+	if who, err := b.Who(ctx); err == nil && who != nil {
+		e.User = who.User()
+	}
+	return e
 }
 
 // enter counts a connection towards something, once.
@@ -171,7 +175,7 @@ func (b *Broker) OpenVHost(ctx context.Context, vhost string) error {
 		return err
 	}
 	if _, ok := v.VHost(vhost); !ok {
-		return &Error{Class: NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
+		return &Error{Class: NotAllowed, VHost: vhost, Kind: "vhost", Name: vhost, Problem: ProblemVHostMissing, Reason: "does not exist"}
 	}
 	who, err := b.Who(ctx)
 	if err != nil {

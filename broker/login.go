@@ -37,19 +37,21 @@ type logins struct {
 	slots   chan struct{}
 	waiting atomic.Int32
 	tries   tries
-	dummy   func() string // a hash that takes as long as others
+	lines   refusedLines
+	// upgrades are hashes that take the place of weaker ones; see upgradeHashes.
+	upgrades chan upgrade
 
 	mu       sync.RWMutex
 	verified map[[sha256.Size]byte]*catalog.User
+	hashing  map[[sha256.Size]byte]chan struct{} // by credential; closed when that is over
 }
 
 func newLogins() *logins {
-	l := &logins{slots: make(chan struct{}, MaxHashes), verified: map[[sha256.Size]byte]*catalog.User{}}
+	l := &logins{
+		slots: make(chan struct{}, MaxHashes), verified: map[[sha256.Size]byte]*catalog.User{},
+		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan upgrade, maxUpgrades),
+	}
 	_, _ = rand.Read(l.key[:]) // never fails
-	l.dummy = sync.OnceValue(func() string {
-		hash, _, _ := password.Hash(rand.Text())
-		return hash
-	})
 	return l
 }
 
@@ -80,16 +82,59 @@ func (l *logins) remember(d [sha256.Size]byte, u *catalog.User) {
 	l.verified[d] = u
 }
 
-// enter waits for its turn to hash a password; leave ends it.
-func (l *logins) enter(ctx context.Context) (leave func(), err error) {
+// alone waits until no other call hashes the same credential; leave ends that. A client whose
+// node is gone opens all its streams on another one at the same moment: one hash is enough for
+// all of them, and is over sooner than several at a time.
+func (l *logins) alone(ctx context.Context, d [sha256.Size]byte) (leave func(), err error) {
+	defer l.waiting.Add(-1)
 	if l.waiting.Add(1) > MaxHashWaiters {
-		l.waiting.Add(-1)
-		return nil, &Error{
-			Class: ResourceExhausted, Kind: "login", RetryAfter: hashRetryAfter,
-			Reason: "too many passwords are being checked on this node; try again, or log in with a token",
+		return nil, tooManyLogins()
+	}
+	for {
+		mine := make(chan struct{})
+		other := l.begin(d, mine)
+		if other == nil {
+			return func() { l.end(d, mine) }, nil
+		}
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
 	}
+}
+
+// begin notes that a credential is being hashed, until mine is closed, and returns nil, or what
+// another call has noted.
+func (l *logins) begin(d [sha256.Size]byte, mine chan struct{}) (other chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if other = l.hashing[d]; other == nil {
+		l.hashing[d] = mine
+	}
+	return other
+}
+
+func (l *logins) end(d [sha256.Size]byte, mine chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.hashing, d)
+	close(mine)
+}
+
+func tooManyLogins() *Error {
+	return &Error{
+		Class: ResourceExhausted, Kind: "login", RetryAfter: hashRetryAfter,
+		Reason: "too many passwords are being checked on this node; try again, or log in with a token",
+	}
+}
+
+// enter waits for its turn to hash a password; leave ends it.
+func (l *logins) enter(ctx context.Context) (leave func(), err error) {
 	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > MaxHashWaiters {
+		return nil, tooManyLogins()
+	}
 	select {
 	case l.slots <- struct{}{}:
 		return func() { <-l.slots }, nil
@@ -103,7 +148,8 @@ func (b *Broker) Authenticates() bool { return b.cfg.Authenticate }
 
 // Login verifies name and password of a caller at an address: some users must be on this
 // host (VH-1), and an address may be wrong only so often (LoginTries; ResourceExhausted). The
-// zero address is of nobody knows where. All refusals read the same, whatever is wrong.
+// zero address is of nobody knows where. All refusals read the same, whatever is wrong; while this
+// node cannot tell, they are Unavailable (EX-16).
 func (b *Broker) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
 	v := b.view()
 	if v == nil {
@@ -113,7 +159,7 @@ func (b *Broker) Login(ctx context.Context, user, secret string, from netip.Addr
 	d := b.logins.digest("password", user, secret)
 	if !b.logins.known(d, u) {
 		if err := b.tried(ctx, u, secret, d, from); err != nil {
-			return nil, err
+			return nil, b.Definite(ctx, err)
 		}
 	}
 	return b.admitted(u, from.Unmap().IsLoopback())
@@ -123,7 +169,7 @@ func (b *Broker) Login(ctx context.Context, user, secret string, from netip.Addr
 func (b *Broker) tried(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte, from netip.Addr) error {
 	t := &b.logins.tries
 	if t.wrong(d, u) {
-		return b.refusedLogin()
+		return refusedLogin()
 	}
 	if !t.take(from, time.Now()) {
 		return &Error{
@@ -137,6 +183,9 @@ func (b *Broker) tried(ctx context.Context, u *catalog.User, secret string, d [s
 		t.giveBack(from)
 	case e != nil && e.Unauthenticated:
 		t.refuse(d, u)
+		if u == nil && b.current(ctx) != nil { // nothing was tried: the view may lack the user
+			t.giveBack(from)
+		}
 	}
 	return err
 }
@@ -150,49 +199,57 @@ func (b *Broker) LoginCertificate(user string, from netip.Addr) (*Identity, erro
 	}
 	u, known := v.User(user)
 	if !known {
-		b.counters.loginsRefused.Add(1)
-		return nil, unauthenticated("there is no user of the name in the certificate, " + quoted(user))
+		return nil, b.Definite(b.life, unauthenticated("there is no user of the name in the certificate, "+quoted(user)))
 	}
 	return b.admitted(u, from.Unmap().IsLoopback())
 }
 
-// verify checks a password against the user's hash, or against another one: unknown users
-// take as long.
+// verify checks a password against the user's hash. Unknown users, and those whose hash is of
+// another kind than new ones, take as long: there is one hash of today's cost in any case.
 func (b *Broker) verify(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte) error {
+	done, err := b.logins.alone(ctx, d)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if b.logins.known(d, u) { // another call verified it meanwhile
+		return nil
+	}
 	leave, err := b.logins.enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if b.logins.known(d, u) { // another call verified it meanwhile
-		return nil
-	}
 	if len(secret) > MaxPasswordBytes {
-		return b.refusedLogin()
+		return refusedLogin()
 	}
 	if u == nil || u.PasswordHash == "" || secret == "" {
-		_, _ = password.Matches(secret, b.logins.dummy(), password.Argon2id)
-		return b.refusedLogin()
+		_, _, _ = password.Hash(secret)
+		return refusedLogin()
 	}
 	right, err := password.Matches(secret, u.PasswordHash, password.Algorithm(u.Algorithm))
 	if err != nil {
 		b.log.Warn("a user's password hash cannot be read", "user", u.Name, "error", err)
 	}
+	if !password.Current(u.PasswordHash, password.Algorithm(u.Algorithm)) {
+		if hash, a := password.Upgrade(secret, u.PasswordHash); right {
+			b.logins.upgrade(upgrade{user: u, credential: d, hash: hash, algorithm: string(a)})
+		}
+	}
 	if !right {
-		return b.refusedLogin()
+		return refusedLogin()
 	}
 	b.logins.remember(d, u)
 	return nil
 }
 
-func (b *Broker) refusedLogin() *Error {
-	b.counters.loginsRefused.Add(1)
+func refusedLogin() *Error {
 	return unauthenticated("user or password is wrong, or the user may log in from the nodes' own hosts alone")
 }
 
 func (b *Broker) admitted(u *catalog.User, loopback bool) (*Identity, error) {
 	if !loopback && slices.Contains(b.cfg.LoopbackUsers, u.Name) {
-		return nil, b.refusedLogin()
+		return nil, refusedLogin()
 	}
 	return &Identity{user: u}, nil
 }

@@ -2,8 +2,10 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
@@ -21,6 +23,8 @@ const (
 	kindReplace   operation.Kind = "replace-member"
 	kindRebuild   operation.Kind = "rebuild-member"
 	kindForget    operation.Kind = "forget-node"
+	kindLost      operation.Kind = "replace-node"
+	kindOut       operation.Kind = "remove-node"
 )
 
 // MaxPlanLines bounds the lines of a Plan.
@@ -110,7 +114,8 @@ type Shrink struct {
 	Queues QueueFilter
 	// KeepSize lets another node take its place, if there is one.
 	KeepSize bool
-	DryRun   bool // only plan
+	Exclude  []string // nodes that take no place
+	DryRun   bool     // only plan
 }
 
 // Shrink starts to take a node out of queues, or plans it.
@@ -123,14 +128,16 @@ func (b *Broker) Shrink(s Shrink) (Operation, Plan, error) {
 	if err != nil {
 		return Operation{}, Plan{}, err
 	}
-	if err := b.checkNode(c, s.Node); err != nil {
-		return Operation{}, Plan{}, err
+	for _, n := range append(slices.Clone(s.Exclude), s.Node) {
+		if err := b.checkNode(c, n); err != nil {
+			return Operation{}, Plan{}, err
+		}
 	}
 	if s.DryRun {
 		return Operation{}, planLeave(c.View(), f, s.Node, s.KeepSize), nil
 	}
 	op, err := b.start(c, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
-		return c.Shrink(ctx, id.NodeID(s.Node), f, s.KeepSize, report)
+		return c.Shrink(ctx, id.NodeID(s.Node), f, s.KeepSize, nodeIDs(s.Exclude), report)
 	})
 	return op, Plan{}, err
 }
@@ -263,11 +270,123 @@ func (b *Broker) Forget(node string, replace, dryRun bool) (Operation, Plan, err
 	}
 	if dryRun {
 		p := planLeave(c.View(), cluster.QueueFilter{}, node, replace)
-		p.add("node %q is forgotten; it comes back only with an empty directory and another id", node)
+		p.add("node %q is forgotten; it comes back only with an empty data directory", node)
 		return Operation{}, p, nil
 	}
 	op, err := b.start(c, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.ForgetNode(ctx, id.NodeID(node), replace, report)
 	})
 	return op, Plan{}, err
+}
+
+// Replace starts to give up what a node had stored, so that it may come back under its id with
+// an empty data directory, or plans it (RE-9). It is refused while a group would have no
+// majority without the node, and without acceptLoss if messages are nowhere else.
+func (b *Broker) Replace(ctx context.Context, node string, acceptLoss, dryRun bool) (Operation, Plan, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	if err := b.checkNode(c, node); err != nil {
+		return Operation{}, Plan{}, err
+	}
+	at, err := c.PlanReplacement(ctx, id.NodeID(node))
+	if err != nil {
+		return Operation{}, Plan{}, refusedNode(node, err)
+	}
+	if dryRun {
+		return Operation{}, planReplacement(&at), nil
+	}
+	if err := at.Err(acceptLoss); err != nil {
+		return Operation{}, Plan{}, refusedNode(node, err)
+	}
+	op, err := b.start(c, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+		return c.ReplaceNode(ctx, id.NodeID(node), acceptLoss, report)
+	})
+	return op, Plan{}, err
+}
+
+func refusedNode(node string, err error) error {
+	e := &Error{Class: PreconditionFailed, State: true, Kind: "node", Name: node, Reason: strings.TrimPrefix(err.Error(), "cluster: ")}
+	if errors.Is(err, cluster.ErrUnavailable) {
+		e.Class, e.RetryAfter = Unavailable, retryAfter
+	}
+	return e
+}
+
+func planReplacement(at *cluster.Replacement) (p Plan) {
+	if at.Vacant {
+		p.add("node %q: what it had stored was given up already; it comes in with an empty data directory", at.Node)
+		return p
+	}
+	for _, q := range at.Short {
+		p.add("REFUSED: queue %q in vhost %q has no majority without node %q", q.Name, q.VHost, at.Node)
+	}
+	for _, q := range at.Alone {
+		p.add("LOST: queue %q in vhost %q is deleted with its messages, no other node has a copy (--accept-loss)", q.Name, q.VHost)
+	}
+	p.add("%d queues have a majority without node %q; its members are built anew from the others", at.Keep, at.Node)
+	if at.Waits {
+		p.add("node %q waits with an empty data directory and comes in by itself", at.Node)
+	} else {
+		p.add("node %q comes in when it is started with an empty data directory; its old disk never comes back", at.Node)
+	}
+	return p
+}
+
+// Remove starts to take a node that runs out of the cluster for good, or plans it: it drains,
+// other nodes, but none of exclude, take its place in queues, then it is forgotten.
+func (b *Broker) Remove(node string, exclude []string, dryRun bool) (Operation, Plan, error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return Operation{}, Plan{}, err
+	}
+	for _, n := range append(slices.Clone(exclude), node) {
+		if err := b.checkNode(c, n); err != nil {
+			return Operation{}, Plan{}, err
+		}
+	}
+	at, err := c.PlanRemoval(id.NodeID(node), nodeIDs(exclude))
+	if err != nil {
+		return Operation{}, Plan{}, refusedNode(node, err)
+	}
+	if dryRun {
+		return Operation{}, planRemoval(c.View(), node, &at), nil
+	}
+	if err := at.Err(id.NodeID(node)); err != nil {
+		return Operation{}, Plan{}, refusedNode(node, err)
+	}
+	op, err := b.start(c, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+		return c.RemoveNode(ctx, id.NodeID(node), nodeIDs(exclude), report)
+	})
+	return op, Plan{}, err
+}
+
+func planRemoval(v *catalog.View, node string, at *cluster.Removal) (p Plan) {
+	for _, q := range at.Last {
+		p.add("REFUSED: queue %q in vhost %q has its only member on node %q, and no other node can take its place", q.Name, q.VHost, node)
+	}
+	for _, m := range at.Moves {
+		q, ok := v.QueueByUID(m.Group)
+		switch {
+		case !ok:
+		case m.Join == "":
+			p.add("queue %q in vhost %q: node %q leaves, no other node is free: %d of %d members stay", q.Name, q.VHost, node, len(q.Members)-1, len(q.Members))
+		default:
+			p.add("queue %q in vhost %q: node %q becomes a member, then node %q leaves", q.Name, q.VHost, m.Join, node)
+		}
+	}
+	if at.End > 0 {
+		p.add("%d queues end with node %q: they are not durable, or exclusive to a connection there", at.End, node)
+	}
+	p.add("node %q drains, leads nothing any more, and is forgotten; it comes back only with an empty data directory", node)
+	return p
+}
+
+func nodeIDs(names []string) []id.NodeID {
+	out := make([]id.NodeID, len(names))
+	for i, n := range names {
+		out[i] = id.NodeID(n)
+	}
+	return out
 }

@@ -93,14 +93,16 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 		return err
 	}
 	who, err := b.Who(ctx)
-	if err != nil || who == nil || x.Type != catalog.ExchangeTopic {
+	if err != nil {
 		return err
 	}
-	// VH-8: of the messages' own keys nothing is known here.
-	if g := b.topicPermission(v, who.User(), vhost, t.Exchange); g != nil && (!t.HasKey || !b.matches(g, write, t.Key)) {
-		return exchangeOf(vhost, t.Exchange).refusedKey(who.User(), write, t.Key)
+	if who != nil && x.Type == catalog.ExchangeTopic {
+		// VH-8: of the messages' own keys nothing is known here.
+		if g := b.topicPermission(v, who.User(), vhost, t.Exchange); g != nil && (!t.HasKey || !b.matches(g, write, t.Key)) {
+			return exchangeOf(vhost, t.Exchange).refusedKey(who.User(), write, t.Key)
+		}
 	}
-	return nil
+	return b.refuseUnroutable(ctx, v, vhost, t)
 }
 
 // startMoving checks a job and starts it as an operation of this node, or plans it.

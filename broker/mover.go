@@ -83,9 +83,9 @@ func (m *mover) run(ctx context.Context, report func(operation.Progress)) error 
 
 func (m *mover) detail() cluster.PeekDetail {
 	switch {
-	case m.job.DryRun:
-		return cluster.PeekHeads
-	case m.to.Kind == quorumq.ToOrigin || m.to.Kind == quorumq.ToOriginExchange:
+	case m.job.DryRun, m.to.Kind == quorumq.ToExchange, m.to.Kind == quorumq.ToOriginExchange:
+		return cluster.PeekHeads // keys and headers say where they are routed to
+	case m.to.Kind == quorumq.ToOrigin:
 		return cluster.PeekOrigin
 	}
 	return cluster.PeekPlaces
@@ -158,7 +158,12 @@ func (m *mover) stays(p *cluster.PeekedMessage) (string, error) {
 			err = m.may(p.OriginExchange)
 			m.origins[p.OriginExchange] = err
 		}
-		return "", err
+		if err != nil {
+			return "", err
+		}
+		return m.unroutable(v, p.OriginExchange, p)
+	case quorumq.ToExchange:
+		return m.unroutable(v, m.to.Name, p)
 	default:
 	}
 	return "", nil

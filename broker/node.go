@@ -13,7 +13,12 @@ type ClusterStatus struct {
 	Cluster, Node string
 	CatalogLeader string
 	CatalogIndex  uint64
+	Finalised     int // version of stored state
 	Nodes         []NodeStatus
+	// Hindrance is why this node serves no client; "": it does. ViewAge is how old its view of
+	// the catalog may be; negative: it was never confirmed.
+	Hindrance string
+	ViewAge   time.Duration
 }
 
 // NodeStatus is one node as this one sees it.
@@ -22,16 +27,34 @@ type NodeStatus struct {
 	Epoch         uint64
 	ClientAddress string
 	Version       string
-	Alive         bool // by gossip
-	Connected     bool // to this node
+	Alive         bool   // by gossip
+	Connected     bool   // to this node
+	Refused       string // why this node refuses it; "": it does not
 	Replicas      int
 	Leaders       int
 	// Answers tells that the node was asked and what follows is what it said.
 	Answers  bool
 	Draining bool
 	Start    StartProgress
+	Reads    int // newest version of stored state that it reads
 	Counters map[string]uint64
-	Disk     *Disk // as the node has told it; nil: it has not
+	Disk     *Disk  // as the node has told it; nil: it has not
+	Clock    *Clock // as this node has measured it; nil: it has not, or not lately
+}
+
+// Clock is how a node's wall clock is (TTL-8).
+type Clock struct {
+	Offset time.Duration // from the time of the cluster
+	Error  time.Duration // how far off that may be
+	Grade  string        // how sure the node is of the time of the cluster
+	Off    bool          // the offset is above the limit
+}
+
+func clockOf(c *cluster.ClockStatus) *Clock {
+	if c == nil {
+		return nil
+	}
+	return &Clock{Offset: c.Offset, Error: c.Error, Grade: c.Grade.String(), Off: c.Off}
 }
 
 // Disk is how the disk fares that a node's data directory is on.
@@ -71,7 +94,14 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 	}
 	out := ClusterStatus{
 		Cluster: s.Name, Node: string(s.Node), CatalogLeader: string(s.CatalogLeader), CatalogIndex: s.CatalogIndex,
-		Nodes: make([]NodeStatus, len(s.Nodes)),
+		Finalised: int(s.Finalised),
+		Nodes:     make([]NodeStatus, len(s.Nodes)), ViewAge: -1,
+	}
+	if err := b.Serves(); err != nil {
+		out.Hindrance = hindrance(c).Error()
+	}
+	if age, known := c.ViewAge(); known {
+		out.ViewAge = age
 	}
 	var said map[id.NodeID]cluster.NodeDetails
 	if details {
@@ -83,13 +113,36 @@ func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus
 		n := &s.Nodes[i]
 		out.Nodes[i] = NodeStatus{
 			ID: string(n.ID), Epoch: uint64(n.Epoch), ClientAddress: n.ClientAddr, Version: n.Version,
-			Alive: n.Alive, Connected: n.Connected, Replicas: n.Replicas, Leaders: n.Leaders, Disk: diskOf(n.Disk),
+			Alive: n.Alive, Connected: n.Connected, Refused: n.Refused, Replicas: n.Replicas, Leaders: n.Leaders, Disk: diskOf(n.Disk), Clock: clockOf(n.Clock),
 		}
 		d, answers := said[n.ID]
 		out.Nodes[i].Answers, out.Nodes[i].Draining, out.Nodes[i].Start = answers, d.Draining, d.Start
-		out.Nodes[i].Counters = d.Counters
+		out.Nodes[i].Counters, out.Nodes[i].Reads = d.Counters, int(d.Reads)
 	}
 	return out, nil
+}
+
+// HeldVersion says why a node keeps a version from being finalised.
+type HeldVersion = cluster.HeldVersion
+
+// Finalise finalises the newest version of stored state that this node reads, and returns
+// the one before and the one now. With dryRun it changes nothing, and returns what holds it
+// back.
+func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, held []HeldVersion, err error) {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	do := c.Finalise
+	if dryRun {
+		do = c.Versions
+	}
+	v, err := do(ctx)
+	if err != nil {
+		name, _ := c.Name()
+		return 0, 0, nil, translate(err, Error{Kind: "cluster", Name: name})
+	}
+	return int(v.Finalised), int(v.Newest), v.Held, nil
 }
 
 // TransferLeadership moves a queue's leadership to one of its members; an empty node

@@ -35,21 +35,11 @@ func (n notes) decide(r quorumq.MsgIDRange, d cluster.Decision, added message.Ta
 			to(quorumq.MsgIDRange{First: r.First, Last: m - 1}, d)
 		}
 		merged := d
-		merged.Annotations = message.AppendTable(nil, mergedNotes(before, added))
+		merged.Annotations = message.AppendTable(nil, message.MergedAnnotations(before, added))
 		to(quorumq.MsgIDRange{First: m, Last: m}, merged)
 		if r.First = m + 1; r.First > r.Last {
 			return
 		}
 	}
 	to(r, d)
-}
-
-// mergedNotes adds annotations to earlier ones. Where both together are above the limits
-// of a table, the newer ones stay.
-func mergedNotes(before, added message.Table) message.Table {
-	t := before.Merged(added)
-	if message.CheckTable("annotations", t) != nil {
-		return added
-	}
-	return t
 }

@@ -70,11 +70,16 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
 	return x
 }
 
+// grantOf returns the compiled form of a permission.
+func (b *Broker) grantOf(p *catalog.Permission) *grant {
+	return b.grants.of(grantKey{user: p.User, vhost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
+}
+
 // permission returns what a user may do in a vhost.
 func (b *Broker) permission(v *catalog.View, user, vhost string) (*grant, error) {
 	p, has := v.Permission(user, vhost)
 	if has {
-		return b.grants.of(grantKey{user: user, vhost: vhost}, p, [3]string{p.Configure, p.Write, p.Read}), nil
+		return b.grantOf(p), nil
 	}
 	if _, exists := v.VHost(vhost); !exists {
 		return nil, &Error{Class: NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
@@ -120,7 +125,7 @@ func (t thing) matched() string {
 
 func (t thing) refused(user, needed string) *Error {
 	return &Error{
-		Class: AccessRefused, VHost: t.vhost, Kind: t.kind, Name: t.name,
+		Class: AccessRefused, VHost: t.vhost, Kind: t.kind, Name: t.matched(), Problem: ProblemNoRight, User: user, Right: needed,
 		Reason: "user " + quoted(user) + " has no " + needed + " access to it",
 	}
 }
@@ -159,7 +164,9 @@ func (b *Broker) permitAny(ctx context.Context, t thing) error {
 		}
 	}
 	if e, ok := err.(*Error); ok && e.Class == AccessRefused { //nolint:errorlint // permit wraps nothing
-		return t.refused(who.User(), "configure, write or read")
+		e = t.refused(who.User(), "configure, write or read")
+		e.Right = configure.String()
+		return e
 	}
 	return err
 }
@@ -184,6 +191,9 @@ func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
 	}
 	if err := b.permit(ctx, destination, write); err != nil {
 		return err
+	}
+	if x.Source == "" || x.ToExchange && x.Destination == "" {
+		return defaultExchangeRefused(x.VHost)
 	}
 	source := exchangeOf(x.VHost, x.Source)
 	if err := b.permit(ctx, source, read); err != nil {

@@ -73,8 +73,11 @@ func (b *Broker) DeletePolicy(ctx context.Context, vhost, name string, operator 
 }
 
 // ListPolicies returns the policies of a vhost, of all if it is "", by vhost and name; in
-// each vhost those of operators last.
-func (b *Broker) ListPolicies(vhost string) ([]Policy, error) {
+// each vhost those of operators last. It is for those who see the whole vhost (VH-12).
+func (b *Broker) ListPolicies(ctx context.Context, vhost string) ([]Policy, error) {
+	if err := b.wholeSight(ctx, vhost); err != nil {
+		return nil, err
+	}
 	v, err := b.viewOf(vhost)
 	if err != nil {
 		return nil, err

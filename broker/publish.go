@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
@@ -80,11 +79,12 @@ const (
 	CauseNoSpace
 )
 
-// Rejection names a queue that did not take a message.
+// Rejection names a queue that did not take a message; none, if this node cannot tell which
+// queues there are.
 type Rejection struct {
 	Queue  string
 	Cause  RejectionCause
-	Reason string // with CauseNoSpace: which nodes are short of what, and what helps
+	Reason string // with CauseNoSpace: which nodes are short of what, and what helps; without Queue: why this node cannot tell
 }
 
 // publishing is one publish on its way. It is used again for later ones, with its slices
@@ -118,6 +118,13 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 	p, _ := b.publishes.Get().(*publishing)
 	p.done, p.token = done, m.Token
 	ttl, err := p.prepare(ctx, m)
+	if len(p.uids) == 0 && (err == nil || negative(err)) { // EX-16
+		ttl, err = p.confirm(ctx, m, ttl, err)
+	}
+	if why, ok := err.(*Error); ok && why.Class == Unavailable { //nolint:errorlint // as prepare and confirm make it
+		p.refuse(why)
+		return
+	}
 	if err != nil {
 		b.counters.invalid.Add(1)
 		p.finish(Result{Kind: Invalid, Err: err})
@@ -183,9 +190,10 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	if len(m.Body) > p.b.cfg.MaxBodyBytes { // MSG-2
 		return 0, p.tooLarge(m)
 	}
-	v := p.b.view()
-	if v == nil {
-		return 0, errStarting()
+	p.uids = p.uids[:0]
+	v, err := p.b.servingView()
+	if err != nil {
+		return 0, err
 	}
 	right, err := p.permitPublish(v, m)
 	if err != nil {
@@ -198,16 +206,15 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	p.msg.Properties, p.msg.Headers = m.Properties, m.Headers
 	p.msg.Exchange, p.msg.Body = m.Exchange, m.Body
 	if ttlMs, err = p.expiration(); err != nil {
-		return 0, translate(err, aboutMessage(m))
+		about := aboutMessage(m)
+		about.Problem = ProblemExpiration
+		return 0, translate(err, about)
 	}
 	if err := p.routingKeys(m); err != nil {
-		return 0, translate(err, aboutMessage(m))
+		return 0, aboutKeys(translate(err, aboutMessage(m)), m.Headers)
 	}
-	if m.Exchange == "" && strings.HasPrefix(m.RoutingKey, ReplyName) { // AM-3
-		if queue := p.b.replyQueue(ctx, m.RoutingKey); queue != "" {
-			p.keys[0] = queue
-			v = p.b.view()
-		}
+	if m.Exchange == "" { // AM-3
+		v = p.resolveReplies(ctx, m.VHost, v)
 	}
 	if err := p.permitKeys(m, x, right.topic); err != nil {
 		return 0, err
@@ -220,12 +227,12 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 			return 0, translate(err, aboutMessage(m))
 		}
 	}
+	if p.later, err = p.delay(v, x, m); err != nil {
+		return 0, err
+	}
 	headers := p.msg.Headers
 	if h, known := v.VHost(m.VHost); known && h.ImportDeaths && message.ImportDeaths(&p.msg) { // G-11
 		headers = p.msg.Headers.Merged(message.DeathHeaders(&p.msg))
-	}
-	if p.later, err = p.delay(m); err != nil {
-		return 0, err
 	}
 	p.uids, err = v.Route(m.VHost, m.Exchange, &catalog.Publication{
 		Keys: p.msg.RoutingKeys, Headers: headers, Properties: &p.msg.Properties,
@@ -246,6 +253,26 @@ func (t *publishTarget) answer(err error) {
 	if p := t.p; p.waiting.Add(-1) == 0 {
 		p.answered()
 	}
+}
+
+// confirm takes what was found for a message that has no queue, an error or none, and looks
+// again if the view was too old to tell. What it could not find out is Unavailable.
+func (p *publishing) confirm(ctx context.Context, m *Publish, ttlMs int64, found error) (int64, error) {
+	c := p.b.cluster.Load()
+	if c == nil || c.Fresh() { // nil: in tests of this package
+		return ttlMs, found
+	}
+	if err := c.AwaitFresh(ctx); err != nil {
+		return 0, errStale(err)
+	}
+	return p.prepare(ctx, m)
+}
+
+// refuse ends a publish that this node cannot decide about: nothing is stored.
+func (p *publishing) refuse(why *Error) {
+	p.b.counters.rejected.Add(1)
+	p.b.counters.undecidable.Add(1)
+	p.finish(Result{Kind: Rejected, Rejections: []Rejection{{Cause: CauseUnavailable, Reason: why.Reason}}})
 }
 
 func (p *publishing) unroutable(mandatory bool) {

@@ -26,7 +26,7 @@ func checkExchange(v *catalog.View, vhost, name string) (*catalog.Exchange, erro
 	}
 	if x.Internal {
 		return nil, &Error{
-			Class: AccessRefused, VHost: vhost, Kind: "exchange", Name: name,
+			Class: AccessRefused, VHost: vhost, Kind: "exchange", Name: name, Problem: ProblemInternalExchange,
 			Reason: "is internal: only exchanges bound to it may publish to it",
 		}
 	}

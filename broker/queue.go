@@ -45,7 +45,11 @@ func lookUp(v *catalog.View, vhost, name string) (*catalog.QueueRecord, error) {
 	if _, ok := v.Exchange(vhost, ""); !ok { // every vhost has the default exchange
 		return nil, &Error{Class: NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
 	}
-	return nil, &Error{
+	return nil, noQueue(vhost, name)
+}
+
+func noQueue(vhost, name string) *Error {
+	return &Error{
 		Class: NotFound, VHost: vhost, Kind: "queue", Name: name,
 		Reason: "does not exist; declare it first",
 	}
@@ -145,10 +149,10 @@ func deletable(o *quorumq.Overview, how Deletion, about Error) error {
 	messages := o.Ready + o.Unsettled + o.Delayed + o.Backlog
 	switch {
 	case how.IfUnused && o.Consumers > 0:
-		about.Arg = "if_unused"
+		about.Arg, about.Problem = "if_unused", ProblemInUse
 		about.Reason = "in use by " + strconv.Itoa(o.Consumers) + " consumers; end them first"
 	case how.IfEmpty && messages > 0:
-		about.Arg = "if_empty"
+		about.Arg, about.Problem = "if_empty", ProblemNotEmpty
 		about.Reason = "holds " + strconv.FormatUint(messages, 10) + " messages (ready " + strconv.FormatUint(o.Ready, 10) +
 			", unacknowledged " + strconv.FormatUint(o.Unsettled, 10) + ", delayed " + strconv.FormatUint(o.Delayed, 10) +
 			", waiting to be dead-lettered " +

@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"time"
@@ -18,23 +20,50 @@ const ReplyName = "amq.rabbitmq.reply-to"
 // it goes to.
 const replyAwaits = 5 * time.Second
 
+// replySecretBytes is the length of the secret in an address, a rand.Text.
+const replySecretBytes = 26
+
+// isReplyQueue tells whether a name is that of a queue for answers, or an address of one. Such
+// queues are the business of those who ask and answer alone: they are shown to nobody.
+func isReplyQueue(name string) bool {
+	rest, ok := strings.CutPrefix(name, ReplyName)
+	return ok && rest != "" && (rest[0] == '.' || rest[0] == ':')
+}
+
+// replyQueueOf is the name of the queue for an address with a secret. Who sees the name, as in a
+// log or a metric, cannot answer.
+func replyQueueOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return ReplyName + ":" + hex.EncodeToString(sum[:16])
+}
+
+// formerReplyQueueOf is the name that builds give which read no VersionUsers; until that is
+// finalised they must understand addresses.
+func formerReplyQueueOf(secret string) string { return ReplyName + "." + secret }
+
 // ConsumeReplies makes a queue for answers, which ends with its one consumer or the context's
 // connection, and consumes from it; o.Queue is ignored and o.AutoAck is set. It takes no
 // permission but the ones to answer. The address is the routing key by which answers come
-// through the default exchange of any node. It holds the queue's name and the catalog's index
-// from which on there is the queue, so that a node that is behind knows what to wait for.
+// through the default exchange of any node. It holds a secret, which the queue's name is made from,
+// and the catalog's index from which on there is the queue, so that a node that is behind knows
+// what to wait for.
 func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, address string, err error) {
 	cl, err := b.attachedCluster()
 	if err != nil {
 		return nil, "", err
 	}
-	about := Error{VHost: o.VHost, Kind: "queue", Name: ReplyName + "." + rand.Text()}
+	about := Error{VHost: o.VHost, Kind: "queue", Name: ReplyName}
 	owner, err := b.newOwner(ctx, about)
 	if err != nil {
 		return nil, "", err
 	}
+	secret := rand.Text()
+	name := replyQueueOf(secret)
+	if cl.View().Version() < catalog.VersionUsers {
+		name = formerReplyQueueOf(secret)
+	}
 	r, err := cl.DeclareQueue(ctx, catalog.DeclareQueue{
-		VHost: o.VHost, Name: about.Name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner,
+		VHost: o.VHost, Name: name, Type: catalog.QueueClassic, Exclusive: true, AutoDelete: true, Owner: owner,
 	}, 1, false)
 	if err != nil {
 		return nil, "", translate(err, about)
@@ -44,43 +73,55 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 	if err != nil {
 		return nil, "", translate(err, about)
 	}
+	index := r.Index
+	if rec, ok := cl.View().QueueByUID(r.UID); ok {
+		index = rec.Index // a repeat of the command has a later one
+	}
 	o.AutoAck = true
 	c, err = b.consume(ctx, q, about, o)
-	return c, about.Name + "." + strconv.FormatUint(r.Index, 36), err
+	return c, ReplyName + "." + secret + "." + strconv.FormatUint(index, 36), err
 }
 
 // ReplyExists tells whether answers to an address have a queue, as far as this node knows
 // when it knows of its making. ReplyName itself, which each channel may consume from, is there.
 func (b *Broker) ReplyExists(ctx context.Context, vhost, address string) bool {
-	if address == ReplyName {
-		return true
-	}
-	queue := b.replyQueue(ctx, address)
-	v := b.view()
-	if v == nil || queue == "" {
-		return false
-	}
-	_, there := v.Queue(vhost, queue)
-	return there
+	return address == ReplyName || b.replyQueue(ctx, vhost, address) != ""
 }
 
-// replyQueue returns the queue of an address, "" if it is none, once this node's catalog is
-// at its index.
-func (b *Broker) replyQueue(ctx context.Context, address string) string {
-	at := strings.LastIndexByte(address, '.')
-	if at <= len(ReplyName) || !strings.HasPrefix(address, ReplyName+".") {
-		return ""
-	}
-	index, err := strconv.ParseUint(address[at+1:], 36, 64)
+// replyQueue returns the queue that an address leads to, "" if there is none, once this node's
+// catalog is at its index. The name of such a queue is no address.
+func (b *Broker) replyQueue(ctx context.Context, vhost, address string) string {
+	secret, number, _ := strings.Cut(strings.TrimPrefix(address, ReplyName+"."), ".")
+	index, err := strconv.ParseUint(number, 36, 64)
 	cl := b.cluster.Load()
-	if err != nil || cl == nil {
+	if err != nil || cl == nil || len(secret) != replySecretBytes {
 		return ""
 	}
-	queue := address[:at]
 	if cl.View().Index() < index {
 		ctx, cancel := context.WithTimeout(ctx, replyAwaits)
 		defer cancel()
 		_ = cl.AwaitView(ctx, index) // if it is not there in time, the answer has no queue
 	}
-	return queue
+	v := cl.View()
+	for _, name := range [...]string{replyQueueOf(secret), formerReplyQueueOf(secret)} {
+		if rec, there := v.Queue(vhost, name); there && rec.Index == index {
+			return name
+		}
+	}
+	return ""
+}
+
+// resolveReplies puts queues in the place of addresses, and what leads nowhere in that of all else
+// which looks alike. The view is the one to route by.
+func (p *publishing) resolveReplies(ctx context.Context, vhost string, v *catalog.View) *catalog.View {
+	for i, key := range p.keys {
+		if !isReplyQueue(key) {
+			continue
+		}
+		if p.keys[i] = p.b.replyQueue(ctx, vhost, key); p.keys[i] == "" {
+			p.keys[i] = ReplyName
+		}
+		v = p.b.view()
+	}
+	return v
 }

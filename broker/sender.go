@@ -109,6 +109,7 @@ func permitUserID(m *Publish, d *sendRight) error {
 	}
 	about := aboutMessage(m)
 	about.Class, about.Arg, about.Value = PreconditionFailed, "user_id", quoted(id)
+	about.Problem, about.User = ProblemUserID, m.Sender.who.User()
 	about.Reason = "the message comes from user " + quoted(m.Sender.who.User()) + "; send that, none, or get the tag " + TagImpersonator
 	return &about
 }

@@ -3,7 +3,10 @@ package broker
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
@@ -120,6 +123,64 @@ func TestSenderFollowsTheCatalog(t *testing.T) {
 	if try("amq.fanout") == nil {
 		t.Error("a cleared permission still counts")
 	}
+}
+
+// One credential is hashed by one call at a time; all others that have it wait, and no other
+// credential does.
+func TestLoginsOfOneCredential(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLogins()
+		d := l.digest("password", "u", "secret")
+		leave, err := l.alone(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hashing, most atomic.Int32
+		for range 5 {
+			go func() {
+				leave, err := l.alone(t.Context(), d)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := hashing.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				time.Sleep(time.Second)
+				hashing.Add(-1)
+				leave()
+			}()
+		}
+		synctest.Wait()
+		if n := hashing.Load(); n != 0 {
+			t.Errorf("%d calls hash what another one hashes", n)
+		}
+		other, err := l.alone(t.Context(), l.digest("password", "u", "another"))
+		if err != nil {
+			t.Error(err)
+		}
+		other()
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.alone(ended, d); !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that has left: %v", err)
+		}
+		l.waiting.Add(MaxHashWaiters)
+		var e *Error
+		if _, err := l.alone(t.Context(), d); !errors.As(err, &e) || e.Class != ResourceExhausted {
+			t.Errorf("too many: %v", err)
+		}
+		l.waiting.Add(-MaxHashWaiters)
+		leave()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := most.Load(); n != 1 {
+			t.Errorf("%d calls hashed it at the same time", n)
+		}
+		if len(l.hashing) != 0 {
+			t.Errorf("%d credentials are left", len(l.hashing))
+		}
+	})
 }
 
 // Passwords in flight are bounded; who comes too many is told to come back.

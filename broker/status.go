@@ -94,10 +94,13 @@ func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error
 	if err != nil {
 		return Queue{}, err
 	}
-	if b.Require(ctx, TagMonitoring) != nil {
+	if b.wholeSight(ctx, vhost) != nil {
 		if err := b.permitAny(ctx, queueOf(vhost, name)); err != nil {
 			return Queue{}, err
 		}
+	}
+	if isReplyQueue(name) { // AM-3
+		return Queue{}, noQueue(vhost, name)
 	}
 	rec, err := lookUp(c.View(), vhost, name)
 	if err != nil {
@@ -157,7 +160,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 	if len(s.Members) > 0 {
 		q.Members = nodeNames(s.Members)
 	}
-	q.Stats = queueStats(&s.Overview, time.Now())
+	q.Stats = queueStats(&s.Overview, c.Now())
 	want := b.QueueConfig(c.View(), rec)
 	q.SettingsPending = want.Normal() != s.Overview.Config
 	q.Stats.DeadLetterConfirmed, q.Stats.LastDeadLetterError = s.Overview.Confirmed, s.BacklogTrouble
@@ -178,7 +181,7 @@ func runningMembers(ctx context.Context, c *cluster.Cluster, members []id.NodeID
 	var out []string
 	for _, m := range members {
 		for i := range s.Nodes {
-			if s.Nodes[i].ID == m && s.Nodes[i].Alive {
+			if s.Nodes[i].ID == m && s.Nodes[i].Alive && s.Nodes[i].Refused == "" {
 				out = append(out, string(m))
 			}
 		}
@@ -239,9 +242,13 @@ const (
 )
 
 // ListQueues returns a page of queues, sorted by vhost and name, and the token of the
-// next page, empty on the last. An empty vhost stands for all. size 0 is DefaultPageSize.
+// next page, empty on the last: those that the caller sees (VH-12). An empty vhost stands for all. size 0 is DefaultPageSize.
 func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token string, figures bool) ([]Queue, string, error) {
 	c, err := b.attachedCluster()
+	if err != nil {
+		return nil, "", err
+	}
+	seen, err := b.sight(ctx, vhost)
 	if err != nil {
 		return nil, "", err
 	}
@@ -260,7 +267,7 @@ func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token s
 	var page []*catalog.QueueRecord
 	next := ""
 	for q := range v.Queues() {
-		if vhost != "" && q.VHost != vhost || !after.before(q) {
+		if !after.before(q) || !seen.sees(queueOf(q.VHost, q.Name)) {
 			continue
 		}
 		if len(page) == size {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/password"
 )
 
 // Bounds of tokens.
@@ -41,7 +42,7 @@ type tokenRecord struct {
 	// Sum is the SHA-256 of the secret, which has 256 random bits.
 	Sum []byte `json:"sum"`
 	// Password is the SHA-256 of the hash of the password that it was minted with: it ends
-	// with that.
+	// with that, but not when the same password gets a better hash.
 	Password []byte `json:"password"`
 	ExpireMs int64  `json:"expires_ms"`
 }
@@ -79,7 +80,7 @@ func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 	case lifetime == 0:
 		lifetime = DefaultTokenLifetime
 	}
-	now := time.Now()
+	now := b.now()
 	if err := b.forgetTokens(ctx, who.User(), now); err != nil {
 		return Token{}, err
 	}
@@ -169,6 +170,9 @@ func (b *Broker) LoginToken(text string, loopback bool) (*Identity, error) {
 	if v == nil {
 		return nil, errStarting()
 	}
+	if who := b.loginHost(text, loopback); who != nil {
+		return who, nil
+	}
 	rest, _ := strings.CutPrefix(text, tokenPrefix)
 	id, secret, _ := strings.Cut(rest, "_")
 	rec, ok := findToken(v, id)
@@ -176,10 +180,9 @@ func (b *Broker) LoginToken(text string, loopback bool) (*Identity, error) {
 	u, exists := v.User(rec.User)
 	switch {
 	case !ok || !exists || subtle.ConstantTimeCompare(sum[:], rec.Sum) != 1,
-		subtle.ConstantTimeCompare(passwordSum(u), rec.Password) != 1,
-		time.Now().UnixMilli() >= rec.ExpireMs:
-		b.counters.loginsRefused.Add(1)
-		return nil, unauthenticated("the token is wrong, has expired, was revoked, or its user has changed the password; mint another")
+		subtle.ConstantTimeCompare(passwordSum(u), rec.Password) != 1 && !password.UpgradeOf(u.PasswordHash, rec.Password),
+		b.now().UnixMilli() >= rec.ExpireMs:
+		return nil, b.Definite(b.life, unauthenticated("the token is wrong, has expired, was revoked, or its user has changed the password; mint another"))
 	}
 	who, err := b.admitted(u, loopback)
 	if err != nil {
@@ -187,4 +190,12 @@ func (b *Broker) LoginToken(text string, loopback bool) (*Identity, error) {
 	}
 	who.byToken, who.expireMs = true, rec.ExpireMs
 	return who, nil
+}
+
+// now is the time of the cluster, on which nodes agree although their wall clocks may not.
+func (b *Broker) now() time.Time {
+	if c := b.cluster.Load(); c != nil {
+		return c.Now()
+	}
+	return time.Now()
 }

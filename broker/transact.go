@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"strconv"
 
 	"github.com/quorate/quorate/cluster"
@@ -20,10 +19,11 @@ const MaxOutputs = 1000
 // unless it is mandatory. A refusal because the messages are not held any more names the argument
 // settle_token.
 func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint64, sender *Sender, outputs []Publish) error {
-	c, t, about, err := b.tokenToSettle(ctx, token)
+	c, by, about, err := b.tokenToSettle(ctx, token)
 	if err != nil {
 		return err
 	}
+	t := by.ConsumerToken
 	held, err := heldBy(&t, ids, about)
 	if err != nil {
 		return err
@@ -47,22 +47,24 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 		bodies[i] = message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
 	}
 	if err := c.Transact(ctx, t, held, made, bodies); err != nil {
-		if errors.Is(err, cluster.ErrNotHeld) || errors.Is(err, cluster.ErrConsumerGone) {
-			about.Arg = "settle_token"
-		}
-		return translate(err, about)
+		return translate(err, by.about(err, about))
 	}
 	b.counters.published.Add(uint64(len(outputs)))
 	b.counters.confirmed.Add(uint64(len(outputs)))
 	return nil
 }
 
-// SettleToken names the consumer for SettleAndPublish on any node; "" with auto-ack.
-func (c *Consumer) SettleToken() string {
+// SettleToken names the consumer for SettleAndPublish on any node, to the context's caller alone;
+// "" with auto-ack.
+func (c *Consumer) SettleToken(ctx context.Context) (string, error) {
 	if c.autoAck {
-		return ""
+		return "", nil
 	}
-	return encodeToken(c.c.Token())
+	seal, err := c.b.settleSeal(ctx)
+	if err != nil {
+		return "", err
+	}
+	return seal.text(c.c.Token()), nil
 }
 
 // heldBy returns the ids as ranges, in their order. The token of one Get has none.
@@ -100,7 +102,11 @@ func heldBy(t *cluster.ConsumerToken, ids []uint64, about Error) ([]quorumq.MsgI
 
 // prepareOutput is prepare for a message that a queue's forwarder publishes.
 func (p *publishing) prepareOutput(ctx context.Context, m *Publish) error {
-	if _, err := p.prepare(ctx, m); err != nil {
+	ttl, err := p.prepare(ctx, m)
+	if m.Mandatory && len(p.uids) == 0 && err == nil {
+		_, err = p.confirm(ctx, m, ttl, nil)
+	}
+	if err != nil {
 		return err
 	}
 	about := aboutMessage(m)

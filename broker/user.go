@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/quorate/quorate/catalog"
@@ -34,35 +35,102 @@ type User struct {
 
 func aboutUser(name string) Error { return Error{Kind: "user", Name: name} }
 
+// UserChange is what of a user changes; the rest stays (VH-10).
+type UserChange struct {
+	Name   string
+	Create bool     // a missing user is made, with what is here; else it is NotFound
+	Tags   []string // nil: they stay
+	// Password, or Hash and Algorithm, are as in PutUser; with neither the password stays,
+	// unless NoPassword takes it away.
+	Password, Hash, Algorithm string
+	NoPassword                bool
+}
+
 // PutUser makes a user, or replaces all but the limits of the one that exists, and tells
-// whether it is new.
+// whether it is new. The last administrator is not demoted (VH-10).
 func (b *Broker) PutUser(ctx context.Context, u PutUser) (created bool, err error) {
+	hash, algorithm, err := b.hashOf(ctx, &u)
+	if err != nil {
+		return false, err
+	}
+	reply, err := b.proposeUser(ctx, u.Name, &catalog.PutUser{User: catalog.User{
+		Name: u.Name, PasswordHash: hash, Algorithm: algorithm, Tags: u.Tags,
+		UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
+	}})
+	return reply.Created, err
+}
+
+// ChangeUser changes a user in part, and tells whether it is new. The last administrator is not
+// demoted, and keeps a password (VH-10).
+func (b *Broker) ChangeUser(ctx context.Context, u UserChange) (created bool, err error) {
+	hash, algorithm, err := b.hashOf(ctx, &PutUser{Name: u.Name, Password: u.Password, Hash: u.Hash, Algorithm: u.Algorithm})
+	if err != nil {
+		return false, err
+	}
+	if u.NoPassword && hash != "" {
+		about := aboutUser(u.Name)
+		about.Class, about.Arg, about.Reason = PreconditionFailed, "password", "is given and taken away; choose one"
+		return false, &about
+	}
+	reply, err := b.proposeUser(ctx, u.Name, &catalog.ChangeUser{
+		Name: u.Name, Create: u.Create, SetTags: u.Tags != nil, Tags: u.Tags,
+		SetPassword: u.NoPassword || hash != "", PasswordHash: hash, Algorithm: algorithm,
+	})
+	return reply.Created, err
+}
+
+// hashOf checks name and password of a user, and hashes what is not hashed yet.
+func (b *Broker) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string, err error) {
 	about := aboutUser(u.Name)
 	// A colon ends the name where name and password are sent together.
 	if err := checkPlainName(u.Name, ":", about); err != nil {
-		return false, err
+		return "", "", err
 	}
-	cmd := catalog.PutUser{User: catalog.User{
-		Name: u.Name, PasswordHash: u.Hash, Algorithm: u.Algorithm, Tags: u.Tags,
-		UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
-	}}
 	if err := u.check(about); err != nil {
-		return false, err
+		return "", "", err
 	}
-	if u.Password != "" {
-		leave, err := b.logins.enter(ctx)
-		if err != nil {
-			return false, err
-		}
-		defer leave()
-		var a password.Algorithm
-		if cmd.PasswordHash, a, err = password.Hash(u.Password); err != nil {
-			return false, translate(err, about)
-		}
-		cmd.Algorithm = string(a)
+	if u.Password == "" {
+		return u.Hash, u.Algorithm, nil
 	}
-	reply, err := b.propose(ctx, about, &cmd, nil)
-	return reply.Created, err
+	leave, err := b.logins.enter(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	defer leave()
+	hash, a, err := password.Hash(u.Password)
+	return hash, string(a), translate(err, about)
+}
+
+// proposeUser is propose for a command about a user. Before VersionUsers is finalised there is
+// no ChangeUser, and the catalog does not see to it that an administrator is left: until then
+// this node does both by what it knows, which two changes at once can outrun.
+func (b *Broker) proposeUser(ctx context.Context, name string, cmd catalog.Command) (catalog.Reply, error) {
+	about := aboutUser(name)
+	v := b.view()
+	if v == nil {
+		return catalog.Reply{}, errStarting()
+	}
+	if v.Version() < catalog.VersionUsers {
+		trial := catalog.From(v)
+		trial.Apply(v.Index(), v.Now(), &catalog.RaiseVersion{Version: catalog.VersionUsers})
+		if r := trial.Apply(v.Index(), v.Now(), cmd); r.Err != nil {
+			return catalog.Reply{}, userState(translate(r.Err, about))
+		}
+		if c, is := cmd.(*catalog.ChangeUser); is {
+			old, _ := v.User(c.Name)
+			cmd = &catalog.PutUser{User: c.Of(old)}
+		}
+	}
+	reply, err := b.propose(ctx, about, cmd, nil)
+	return reply, userState(err)
+}
+
+// userState is asState for refusals that blame no argument.
+func userState(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Arg != "" {
+		return err
+	}
+	return asState(err)
 }
 
 // check never tells a password or hash: errors are logged and shown.
@@ -86,15 +154,16 @@ func (u *PutUser) check(about Error) error {
 	return &about
 }
 
-// DeleteUser removes a user with its permissions, and tells whether there was one.
+// DeleteUser removes a user with its permissions, and tells whether there was one. The last
+// administrator stays (VH-10).
 func (b *Broker) DeleteUser(ctx context.Context, name string) (deleted bool, err error) {
-	reply, err := b.propose(ctx, aboutUser(name), &catalog.DeleteUser{Name: name}, nil)
+	reply, err := b.proposeUser(ctx, name, &catalog.DeleteUser{Name: name})
 	return reply.Deleted, err
 }
 
 // SetUserLimits replaces the limits of a user (VH-4).
 func (b *Broker) SetUserLimits(ctx context.Context, name string, l UserLimits) error {
-	_, err := b.propose(ctx, aboutUser(name), &catalog.SetUserLimits{User: name, Limits: l}, nil)
+	_, err := b.proposeUser(ctx, name, &catalog.SetUserLimits{User: name, Limits: l})
 	return err
 }
 

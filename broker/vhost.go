@@ -47,7 +47,7 @@ func (b *Broker) PutVHost(ctx context.Context, h VHost) (created bool, err error
 		return reply.Created, err
 	}
 	who, err := b.Who(ctx)
-	if err != nil || who == nil {
+	if err != nil || who == nil || who.ofHost() {
 		return true, err
 	}
 	_, err = b.propose(ctx, aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
@@ -89,15 +89,21 @@ type VHostInfo struct {
 	Queues int
 }
 
-// ListVHosts returns all vhosts, sorted by name.
-func (b *Broker) ListVHosts() ([]VHostInfo, error) {
+// ListVHosts returns the vhosts, sorted by name: for the tag monitoring all, for management those
+// that it has a permission in (VH-12).
+func (b *Broker) ListVHosts(ctx context.Context) ([]VHostInfo, error) {
+	if err := b.Require(ctx, TagManagement); err != nil {
+		return nil, err
+	}
 	v, err := b.viewOf("")
 	if err != nil {
 		return nil, err
 	}
 	var out []VHostInfo
 	for h := range v.VHosts() {
-		out = append(out, VHostInfo{VHost: *h, Queues: v.QueueCountIn(h.Name)})
+		if _, err := b.sight(ctx, h.Name); err == nil {
+			out = append(out, VHostInfo{VHost: *h, Queues: v.QueueCountIn(h.Name)})
+		}
 	}
 	return out, nil
 }

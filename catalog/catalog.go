@@ -13,8 +13,6 @@
 package catalog
 
 import (
-	"fmt"
-
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 )
@@ -35,6 +33,8 @@ const (
 	// MaxNodeIDBytes and MaxAddressBytes bound what a node registers, in bytes.
 	MaxNodeIDBytes  = 255
 	MaxAddressBytes = 512
+	// MaxStoreBytes bounds the name of a node's store, in bytes.
+	MaxStoreBytes = 64
 	// MaxPatternBytes bounds the pattern of a permission or policy, in bytes.
 	MaxPatternBytes = 4 << 10
 	// MaxTextBytes bounds a description, a tag or a hashed password, in bytes.
@@ -56,7 +56,7 @@ type Catalog struct {
 // New returns the catalog of a new cluster: the vhost "/" with its pre-declared
 // exchanges (EX-2) and nothing else.
 func New() *Catalog {
-	v := &View{nextUID: id.FirstQueueUID}
+	v := &View{version: VersionFirst, nextUID: id.FirstQueueUID}
 	v.vhosts = v.vhosts.set(DefaultVHost, newVHost(newVHostRecord(DefaultVHost)))
 	return &Catalog{view: v}
 }
@@ -89,6 +89,9 @@ func (c *Catalog) Apply(index uint64, now int64, cmd Command) Reply {
 
 // apply changes v, which nobody else sees yet.
 func (v *View) apply(cmd Command) (Reply, *Error) {
+	if err := v.Allows(cmd); err != nil {
+		return Reply{}, err
+	}
 	switch cmd := cmd.(type) {
 	case *DeclareQueue:
 		return v.declareQueue(cmd)
@@ -116,6 +119,12 @@ func (v *View) apply(cmd Command) (Reply, *Error) {
 		return v.registerNode(cmd)
 	case *ForgetNode:
 		return v.forgetNode(cmd)
+	case *LeaveCatalog:
+		return v.leaveCatalog(cmd)
+	case *NodeOut:
+		return v.nodeOut(cmd)
+	case *ReplaceNode:
+		return v.replaceNode(cmd)
 	case *PutVHost:
 		return v.putVHost(cmd)
 	case *DeleteVHost:
@@ -124,6 +133,8 @@ func (v *View) apply(cmd Command) (Reply, *Error) {
 		return v.setVHostLimits(cmd)
 	case *PutUser:
 		return v.putUser(cmd)
+	case *ChangeUser:
+		return v.changeUser(cmd)
 	case *DeleteUser:
 		return v.deleteUser(cmd)
 	case *SetUserLimits:
@@ -144,9 +155,11 @@ func (v *View) apply(cmd Command) (Reply, *Error) {
 		return v.putParameter(cmd)
 	case *DeleteParameter:
 		return v.deleteParameter(cmd)
+	case *RaiseVersion:
+		return v.raiseVersion(cmd)
 	}
 	return Reply{}, &Error{
-		Code: CodePreconditionFailed, Kind: "command", Name: fmt.Sprintf("%T", cmd),
+		Code: CodePreconditionFailed, Kind: "command", Name: commandName(cmd),
 		Reason: "unknown to this build",
 	}
 }

@@ -11,15 +11,19 @@ import (
 
 // Format versions (docs/formats/catalog.md).
 const (
-	commandVersion  = 1
 	replyVersion    = 1
 	replyOfConflict = 2 // of a redeclaration that differs: with the value that exists
-	snapshotVersion = 3
+	snapshotVersion = 4
 )
 
-// snapshotWithoutEnd is a version that is read too: it knows nothing of queues whose messages
-// are dead-lettered before they go.
-const snapshotWithoutEnd = 2
+// Older versions of snapshots that are read too.
+const (
+	// snapshotWithoutEnd knows nothing of queues whose messages are dead-lettered before they go.
+	snapshotWithoutEnd = 2
+	// snapshotOfFirst knows nothing of finalised versions. It is written while VersionFirst is
+	// the one, so that builds can read it that know no other.
+	snapshotOfFirst = 3
+)
 
 func appendString[S ~string](b []byte, s S) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s)))
@@ -72,7 +76,10 @@ type reader struct {
 	b    []byte
 	at   int
 	form byte // its version
-	err  error
+	// machine is the version that a node must know to read it: that of a command, or the
+	// finalised one of a snapshot.
+	machine Version
+	err     error
 }
 
 func (r *reader) fail(part string, err error) {
@@ -96,7 +103,11 @@ func (r *reader) size(part string) int {
 func (r *reader) version(oldest, newest byte) {
 	if r.form = r.byte("version"); r.err == nil && (r.form < oldest || r.form > newest) {
 		r.at--
-		r.fail("version", fmt.Errorf("format version %d, this build reads version %d", r.form, newest))
+		if r.form > newest {
+			r.fail("version", fmt.Errorf("%w: format version %d, this build reads version %d", ErrNewer, r.form, newest))
+			return
+		}
+		r.fail("version", fmt.Errorf("format version %d, this build reads versions %d to %d", r.form, oldest, newest))
 	}
 }
 

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"bytes"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 
@@ -39,6 +40,12 @@ func samples() map[string]catalog.Command {
 			VHost: "/", Source: "x", DestinationKind: catalog.ToExchange, Destination: "y", Key: "k",
 		},
 		"register-node": &catalog.RegisterNode{ID: "n1", Address: "a:1", ClientAddress: "c:2", Epoch: 300},
+		"register-store": &catalog.RegisterNode{
+			ID: "n1", Address: "a:1", ClientAddress: "c:2", Epoch: 300, Store: "0badcafe", Fresh: true, FirstEpoch: 299, Empty: true,
+		},
+		"leave-catalog": &catalog.LeaveCatalog{ID: "n1", Store: "0badcafe", Since: 300},
+		"node-out":      &catalog.NodeOut{ID: "n1", Since: 300},
+		"replace-node":  &catalog.ReplaceNode{ID: "n1", Epoch: 300, AcceptLoss: true},
 		"forget-node":   &catalog.ForgetNode{ID: "n1"},
 		"begin-change":  &catalog.BeginMemberChange{UID: 1024, Join: "n1", Leave: "n2", Size: 3},
 		"settle-change": &catalog.SettleMemberChange{UID: 1024, Change: 300, Step: catalog.StepLeft},
@@ -55,6 +62,9 @@ func samples() map[string]catalog.Command {
 			UserLimits: catalog.UserLimits{MaxConnections: 300, MaxChannels: catalog.Unlimited},
 		}},
 		"delete-user": &catalog.DeleteUser{Name: "u"},
+		"change-user": &catalog.ChangeUser{
+			Name: "u", Create: true, SetTags: true, Tags: []string{"monitoring"}, SetPassword: true, PasswordHash: "h", Algorithm: "argon2id", Was: "w",
+		},
 		"user-limits": &catalog.SetUserLimits{User: "u", Limits: catalog.UserLimits{MaxConnections: 300}},
 		"set-permission": &catalog.SetPermission{OnlyNew: true, Permission: catalog.Permission{
 			User: "u", VHost: "/", Configure: "c", Write: "w", Read: "r",
@@ -73,6 +83,7 @@ func samples() map[string]catalog.Command {
 			VHost: "/", Component: "c", Name: "n", Value: "{}",
 		}},
 		"delete-parameter": &catalog.DeleteParameter{VHost: "/", Component: "c", Name: "n"},
+		"raise-version":    &catalog.RaiseVersion{Version: catalog.VersionStores},
 	}
 }
 
@@ -140,6 +151,35 @@ func dissolving() *catalog.Catalog {
 	return c
 }
 
+// raised is populated, with a finalised version.
+func raised() *catalog.Catalog {
+	c := populated()
+	if r := c.Apply(300, 9000, samples()["raise-version"]); r.Err != nil {
+		return nil
+	}
+	return c
+}
+
+// replaced is raised, with a node that was replaced, one that was forgotten, and one that has
+// lost its member of the catalog group.
+func replaced() *catalog.Catalog {
+	c := raised()
+	for _, cmd := range []catalog.Command{
+		&catalog.RegisterNode{ID: "n1", Address: "a:1", ClientAddress: "c:2", Epoch: 301, Store: "s1"},
+		&catalog.RegisterNode{ID: "n2", Address: "a:2", Epoch: 400, Store: "s2", Fresh: true, FirstEpoch: 400},
+		&catalog.RegisterNode{ID: "n3", Address: "a:3", Epoch: 500, Store: "s3", Fresh: true, FirstEpoch: 500, Empty: true},
+		&catalog.ReplaceNode{ID: "n2", Epoch: 400},
+		&catalog.NodeOut{ID: "n2", Since: 304},
+		&catalog.ForgetNode{ID: "n3"},
+		&catalog.LeaveCatalog{ID: "n1", Store: "s1"},
+	} {
+		if r := c.Apply(c.View().Index()+1, 9000, cmd); r.Err != nil {
+			return nil
+		}
+	}
+	return c
+}
+
 // The forms of a version never change: these bytes are in logs and snapshots.
 func TestGoldenBytes(t *testing.T) {
 	datadriven.RunTest(t, "testdata/golden.txt", func(t *testing.T, d *datadriven.TestData) string {
@@ -152,6 +192,10 @@ func TestGoldenBytes(t *testing.T) {
 			return hex.Dump(changing().AppendSnapshot(nil))
 		case "snapshot-dissolving":
 			return hex.Dump(dissolving().AppendSnapshot(nil))
+		case "snapshot-raised":
+			return hex.Dump(raised().AppendSnapshot(nil))
+		case "snapshot-replaced":
+			return hex.Dump(replaced().AppendSnapshot(nil))
 		case "snapshot":
 			return hex.Dump(populated().AppendSnapshot(nil))
 		case "reply":
@@ -209,6 +253,8 @@ func TestDecodeCut(t *testing.T) {
 		})
 	}
 	cut("snapshot", changing().AppendSnapshot(nil), catalog.New().Restore)
+	cut("snapshot", raised().AppendSnapshot(nil), catalog.New().Restore)
+	cut("snapshot", replaced().AppendSnapshot(nil), catalog.New().Restore)
 	cut("snapshot", governed().AppendSnapshot(nil), catalog.New().Restore)
 }
 
@@ -217,7 +263,10 @@ func TestDecodeNamesTheFault(t *testing.T) {
 		b    string
 		want string
 	}{
-		{"\x02\x01", "catalog: command: version at byte 0: format version 2, this build reads version 1"},
+		{"\x04\x01", "catalog: command: version at byte 0: written by a newer version of Quorate: format version 4, this build reads version 3"},
+		{"\x00\x01", "version at byte 0: format version 0, this build reads versions 1 to 3"},
+		{"\x02\x09\x02n1", "version at byte 0: form 2 of a command that has form 1"},
+		{"\x01\x1c", "version 1 is never raised to"},
 		{"\x01\x63", "unknown command 99"},
 		{"\x01\x02\x05/", "vhost at byte 3: cut short"},
 	} {
@@ -245,9 +294,65 @@ func TestCheckCommand(t *testing.T) {
 	for name, cmd := range map[string]catalog.Command{
 		"members": &catalog.SetQueueMembers{Members: make([]id.NodeID, catalog.MaxMembers+1)},
 		"table":   &catalog.Bind{Arguments: make(message.Table, message.MaxHeaders+1)},
+		"version": &catalog.RaiseVersion{Version: catalog.NewestVersion + 1},
 	} {
 		if catalog.CheckCommand(cmd) == nil {
 			t.Errorf("%s: too many were accepted", name)
+		}
+	}
+}
+
+// What another build can read is told apart from what none can.
+func TestNewer(t *testing.T) {
+	newest := raised().AppendSnapshot(nil)
+	layout, version := bytes.Clone(newest), bytes.Clone(newest)
+	layout[0]++
+	version[1] = byte(catalog.NewestVersion) + 1
+	for name, decode := range map[string]struct {
+		newer bool
+		err   error
+	}{
+		"command of the next version": {true, decodeError([]byte{byte(catalog.NewestVersion) + 1, 1})},
+		"command of an unknown kind":  {true, decodeError([]byte{1, 99})},
+		"raise to the next version":   {true, decodeError([]byte{byte(catalog.NewestVersion) + 1, 28})},
+		"command that was cut":        {false, decodeError([]byte{1, 2, 5})},
+		"command of no version":       {false, decodeError([]byte{0, 2, 5})},
+		"snapshot of the next layout": {true, catalog.New().Restore(layout)},
+		"snapshot of the next version": {
+			true, catalog.New().Restore(version),
+		},
+		"snapshot that was cut": {false, catalog.New().Restore(newest[:9])},
+	} {
+		if decode.err == nil || errors.Is(decode.err, catalog.ErrNewer) != decode.newer {
+			t.Errorf("%s: error %v, want newer %v", name, decode.err, decode.newer)
+		}
+	}
+}
+
+func decodeError(b []byte) error {
+	_, err := catalog.DecodeCommand(b)
+	return err
+}
+
+// While nothing is finalised a snapshot has the layout that builds read which know no
+// finalised version (TestGoldenBytes has its bytes).
+func TestVersionOfSnapshots(t *testing.T) {
+	for _, c := range []struct {
+		catalog *catalog.Catalog
+		layout  byte
+		version catalog.Version
+	}{
+		{populated(), 3, catalog.VersionFirst},
+		{raised(), 4, catalog.VersionStores},
+	} {
+		b := c.catalog.AppendSnapshot(nil)
+		restored := catalog.New()
+		if err := restored.Restore(b); err != nil {
+			t.Fatal(err)
+		}
+		if b[0] != c.layout || c.catalog.View().Version() != c.version || restored.View().Version() != c.version {
+			t.Errorf("layout %d, version %d, restored %d; want layout %d, version %d",
+				b[0], c.catalog.View().Version(), restored.View().Version(), c.layout, c.version)
 		}
 	}
 }
@@ -278,6 +383,8 @@ func FuzzRestore(f *testing.F) {
 	f.Add(changing().AppendSnapshot(nil))
 	f.Add(governed().AppendSnapshot(nil))
 	f.Add(dissolving().AppendSnapshot(nil))
+	f.Add(raised().AppendSnapshot(nil))
+	f.Add(replaced().AppendSnapshot(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		c := catalog.New()
 		if c.Restore(b) != nil {

@@ -43,6 +43,12 @@ const (
 	kindPutParameter
 	kindDeleteParameter
 	kindDissolveQueue
+	kindRaiseVersion
+	kindRegisterStore
+	kindLeaveCatalog
+	kindNodeOut
+	kindReplaceNode
+	kindChangeUser
 )
 
 // QueueType is the profile of a queue.
@@ -177,12 +183,24 @@ type Unbind struct {
 	Arguments       message.Table
 }
 
-// RegisterNode makes a node known, or updates its addresses at a new start.
+// RegisterNode makes a node known, or updates its addresses at a new start. It is refused if
+// the node is known with another store, or was forgotten with this one (RE-9).
 type RegisterNode struct {
 	ID            id.NodeID
 	Address       string // host:port for other nodes
 	ClientAddress string // host:port for clients
 	Epoch         id.Epoch
+
+	// What follows is not there before VersionStores.
+
+	Store id.StoreID // "": the form of a build that knows no stores
+	// Fresh tells that no catalog has taken the store yet, and FirstEpoch is that of its first
+	// start: a registration between that and Epoch was its own.
+	Fresh      bool
+	FirstEpoch id.Epoch
+	// Empty tells that the node's member of the catalog group has nothing, so that it must not
+	// begin before a former one is out of the group: see LeaveCatalog.
+	Empty bool
 }
 
 // BeginMemberChange says how a queue's members shall change (RE-3). One change at a time:
@@ -239,8 +257,10 @@ func (*DeclareExchange) kind() commandKind { return kindDeclareExchange }
 func (*DeleteExchange) kind() commandKind  { return kindDeleteExchange }
 func (*Bind) kind() commandKind            { return kindBind }
 func (*Unbind) kind() commandKind          { return kindUnbind }
-func (*RegisterNode) kind() commandKind    { return kindRegisterNode }
 func (*ForgetNode) kind() commandKind      { return kindForgetNode }
+func (*LeaveCatalog) kind() commandKind    { return kindLeaveCatalog }
+func (*NodeOut) kind() commandKind         { return kindNodeOut }
+func (*ReplaceNode) kind() commandKind     { return kindReplaceNode }
 func (*BeginMemberChange) kind() commandKind {
 	return kindBeginMemberChange
 }

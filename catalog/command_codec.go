@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/quorate/quorate/id"
@@ -9,7 +10,7 @@ import (
 
 // AppendCommand adds the byte form of a command to b and returns the longer slice.
 func AppendCommand(b []byte, cmd Command) []byte {
-	return cmd.append(append(b, commandVersion, byte(cmd.kind())))
+	return cmd.append(append(b, byte(Since(cmd)), byte(cmd.kind())))
 }
 
 func (c *DeclareQueue) append(b []byte) []byte {
@@ -117,7 +118,28 @@ func (c *Unbind) append(b []byte) []byte {
 }
 
 func (c *RegisterNode) append(b []byte) []byte {
-	return appendNode(b, (*Node)(c))
+	b = appendNode(b, &Node{ID: c.ID, Address: c.Address, ClientAddress: c.ClientAddress, Epoch: c.Epoch})
+	if c.Store == "" {
+		return b
+	}
+	b = appendString(b, c.Store)
+	b = appendBool(b, c.Fresh)
+	b = binary.AppendUvarint(b, uint64(c.FirstEpoch))
+	return appendBool(b, c.Empty)
+}
+
+func (r *reader) registerNode(stores bool) *RegisterNode {
+	n := r.node()
+	c := &RegisterNode{ID: n.ID, Address: n.Address, ClientAddress: n.ClientAddress, Epoch: n.Epoch}
+	if !stores {
+		return c
+	}
+	c.Store, c.Fresh = id.StoreID(r.string("store")), r.bool("fresh")
+	c.FirstEpoch, c.Empty = id.Epoch(r.uvarint("first epoch")), r.bool("empty")
+	if r.err == nil && c.Store == "" {
+		r.fail("store", errors.New("has no name"))
+	}
+	return c
 }
 
 func (c *ForgetNode) append(b []byte) []byte {
@@ -125,11 +147,16 @@ func (c *ForgetNode) append(b []byte) []byte {
 }
 
 // DecodeCommand reads a command that fills b. Decoding and appending again gives the same
-// bytes.
+// bytes. The error is ErrNewer if another build can read it.
 func DecodeCommand(b []byte) (Command, error) {
 	r := reader{what: "command", b: b}
-	r.version(commandVersion, commandVersion)
+	r.version(byte(VersionFirst), byte(NewestVersion))
+	r.machine = Version(r.form)
 	cmd := r.command(commandKind(r.byte("kind")))
+	if r.err == nil && Since(cmd) != r.machine {
+		r.at = 0
+		r.fail("version", fmt.Errorf("form %d of a command that has form %d", r.machine, Since(cmd)))
+	}
 	if err := r.end(); err != nil {
 		return nil, err
 	}
@@ -176,8 +203,15 @@ func (r *reader) command(kind commandKind) Command {
 		b := Unbind(r.binding())
 		return &b
 	case kindRegisterNode:
-		n := RegisterNode(r.node())
-		return &n
+		return r.registerNode(false)
+	case kindRegisterStore:
+		return r.registerNode(true)
+	case kindLeaveCatalog:
+		return &LeaveCatalog{ID: id.NodeID(r.string("id")), Store: id.StoreID(r.string("store")), Since: r.uvarint("since")}
+	case kindNodeOut:
+		return &NodeOut{ID: id.NodeID(r.string("id")), Since: r.uvarint("since")}
+	case kindReplaceNode:
+		return &ReplaceNode{ID: id.NodeID(r.string("id")), Epoch: id.Epoch(r.uvarint("epoch")), AcceptLoss: r.bool("accept loss")}
 	case kindForgetNode:
 		return &ForgetNode{ID: id.NodeID(r.string("id"))}
 	case kindPutVHost:
@@ -188,6 +222,8 @@ func (r *reader) command(kind commandKind) Command {
 		return &SetVHostLimits{VHost: r.string("vhost"), Limits: r.vhostLimits()}
 	case kindPutUser:
 		return &PutUser{User: r.user(), OnlyNew: r.bool("only new")}
+	case kindChangeUser:
+		return r.changeUser()
 	case kindDeleteUser:
 		return &DeleteUser{Name: r.string("user")}
 	case kindSetUserLimits:
@@ -219,8 +255,13 @@ func (r *reader) command(kind commandKind) Command {
 		}
 	case kindCancelMemberChange:
 		return &CancelMemberChange{UID: id.QueueUID(r.uvarint("uid")), Change: r.uvarint("change")}
+	case kindRaiseVersion:
+		if r.machine <= VersionFirst {
+			r.fail("version", fmt.Errorf("version %d is never raised to", r.machine))
+		}
+		return &RaiseVersion{Version: r.machine}
 	}
-	r.fail("kind", fmt.Errorf("unknown command %d", kind))
+	r.fail("kind", fmt.Errorf("%w: unknown command %d", ErrNewer, kind))
 	return nil
 }
 

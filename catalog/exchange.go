@@ -70,7 +70,7 @@ func (v *View) declareExchange(c *DeclareExchange) (Reply, *Error) {
 	}
 	if !slices.Contains(exchangeTypes(), c.Type) {
 		e.Arg, e.Value = "type", strconv.Quote(string(c.Type))
-		e.Reason = fmt.Sprintf("unknown exchange type; there are %s", exchangeTypes())
+		e.Reason = unknownType(c.Type)
 		return Reply{}, &e
 	}
 	if err := checkExchangeArguments(e, c); err != nil {
@@ -103,8 +103,8 @@ func checkExchangeArguments(e Error, c *DeclareExchange) *Error {
 	return nil
 }
 
-// equivalent checks a redeclaration (EX-5). What a consistent hash exchange hashes counts
-// too: where messages go depends on it.
+// equivalent checks a redeclaration (EX-5). Whether it delays counts too (DLY-2), and what a
+// consistent hash exchange hashes: where messages go depends on it.
 func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 	e := Error{Code: CodePreconditionFailed, Kind: "exchange", Name: x.Name, VHost: x.VHost}
 	if c.Type != x.Type {
@@ -124,7 +124,7 @@ func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 	}
 	known := func(name string) bool {
 		hashed := name == argHashHeader || name == argHashProperty
-		return name == argAlternateExchange || hashed && x.Type == ExchangeConsistentHash
+		return name == argAlternateExchange || name == argDelayedType || hashed && x.Type == ExchangeConsistentHash
 	}
 	return e.sameArguments(known, c.Arguments, x.Arguments)
 }

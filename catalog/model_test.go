@@ -49,6 +49,24 @@ func (r chance) args() message.Table {
 	return t
 }
 
+// store returns a command about a node's store.
+func (r chance) store() catalog.Command {
+	n, epoch, store := r.node(), id.Epoch(r.IntN(3)), id.StoreID(r.of("", "s", "t"))
+	switch r.IntN(8) {
+	case 0:
+		return &catalog.LeaveCatalog{ID: n, Store: store, Since: uint64(r.IntN(100))}
+	case 1, 2:
+		return &catalog.NodeOut{ID: n, Since: uint64(r.IntN(100))}
+	case 3:
+		return &catalog.ReplaceNode{ID: n, Epoch: epoch, AcceptLoss: r.IntN(2) == 0}
+	}
+	c := &catalog.RegisterNode{ID: n, Address: r.of("a:1", "b:1"), Epoch: epoch, Store: store}
+	if store != "" {
+		c.Fresh, c.FirstEpoch, c.Empty = r.IntN(2) == 0, id.Epoch(r.IntN(3)), r.IntN(2) == 0
+	}
+	return c
+}
+
 func (r chance) command() catalog.Command {
 	members := []id.NodeID{r.node()}
 	if n := r.node(); n != members[0] {
@@ -60,7 +78,12 @@ func (r chance) command() catalog.Command {
 	if r.IntN(3) == 0 {
 		bind.DestinationKind, bind.Destination = catalog.ToExchange, r.exchange()
 	}
-	switch r.IntN(23) {
+	switch r.IntN(24) {
+	case 23:
+		if r.IntN(4) == 0 {
+			return &catalog.RaiseVersion{Version: catalog.VersionStores + catalog.Version(r.IntN(2))}
+		}
+		return r.settings()
 	case 20, 21, 22:
 		return r.settings()
 	case 0, 1, 2:
@@ -99,7 +122,7 @@ func (r chance) command() catalog.Command {
 		u := catalog.Unbind(bind)
 		return &u
 	case 9:
-		return &catalog.RegisterNode{ID: r.node(), Address: r.of("a:1", "b:1"), Epoch: id.Epoch(r.IntN(3))}
+		return r.store()
 	case 10:
 		return &catalog.ForgetNode{ID: r.node()}
 	case 16, 17:
@@ -133,8 +156,15 @@ func (r chance) settings() catalog.Command {
 	case 3:
 		return &catalog.SetVHostLimits{VHost: vhost, Limits: catalog.VHostLimits{MaxConnections: -1, MaxQueues: limit}}
 	case 4, 5:
-		return &catalog.PutUser{OnlyNew: onlyNew, User: catalog.User{Name: user, PasswordHash: r.of("a", "b")}}
+		u := catalog.User{Name: user, PasswordHash: r.of("a", "b"), Tags: []string{r.of(catalog.TagAdministrator, "t")}}
+		u.MaxConnections = limit
+		return &catalog.PutUser{OnlyNew: onlyNew, User: u}
 	case 6:
+		if r.IntN(2) == 0 {
+			return &catalog.ChangeUser{
+				Name: user, Create: onlyNew, SetTags: r.IntN(2) == 0, SetPassword: r.IntN(2) == 0, PasswordHash: r.of("a", ""), Was: r.of("", "a"),
+			}
+		}
 		return &catalog.DeleteUser{Name: user}
 	case 7:
 		return &catalog.SetPermission{OnlyNew: onlyNew, Permission: catalog.Permission{User: user, VHost: vhost, Write: r.of("a", "b")}}
@@ -194,9 +224,22 @@ func TestRandomCommands(t *testing.T) {
 					t.Fatalf("step %d: snapshots differ after %T %+v", i, cmd, cmd)
 				}
 				checkRoute(t, r, main.View())
+				if old.Version() >= catalog.VersionUsers && hasAdministrator(old) && !hasAdministrator(main.View()) {
+					t.Fatalf("step %d: after %+v no administrator can log in", i, cmd)
+				}
 			}
 		})
 	}
+}
+
+// hasAdministrator tells whether an administrator can log in (VH-10).
+func hasAdministrator(v *catalog.View) bool {
+	for u := range v.Users() {
+		if slices.Contains(u.Tags, catalog.TagAdministrator) && u.PasswordHash != "" && u.MaxConnections != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func dump(v *catalog.View) string {

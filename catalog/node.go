@@ -9,6 +9,13 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
+func (c *RegisterNode) kind() commandKind {
+	if c.Store == "" {
+		return kindRegisterNode
+	}
+	return kindRegisterStore
+}
+
 func (v *View) registerNode(c *RegisterNode) (Reply, *Error) {
 	fault := func(arg, value, reason string) (Reply, *Error) {
 		return Reply{}, &Error{
@@ -23,25 +30,109 @@ func (v *View) registerNode(c *RegisterNode) (Reply, *Error) {
 		return fault("address", "", fmt.Sprintf("%d bytes, the limit is %d", len(c.Address), MaxAddressBytes))
 	case len(c.ClientAddress) > MaxAddressBytes:
 		return fault("client address", "", fmt.Sprintf("%d bytes, the limit is %d", len(c.ClientAddress), MaxAddressBytes))
-	}
-	if v.Forgotten(c.ID) {
-		return fault("id", "", "the node was taken out of the cluster for good; start it with an empty data directory and another id")
+	case len(c.Store) > MaxStoreBytes:
+		return fault("store", "", fmt.Sprintf("%d bytes, the limit is %d", len(c.Store), MaxStoreBytes))
+	case c.Store == "" && v.version >= VersionStores:
+		return fault("store", "", "the node does not say which store it has, as it must from version 2 on; start it with a build of this cluster")
 	}
 	old, known := v.nodes.get(c.ID)
-	if known && c.Epoch < old.Epoch {
-		return fault("epoch", strconv.FormatUint(uint64(c.Epoch), 10), fmt.Sprintf(
-			"the node has already registered with epoch %d from %q; "+
-				"a second process with the same id, or an old copy of its data directory, must stop", old.Epoch, old.Address))
+	if arg, value, reason := v.cannotRegister(c, old); reason != "" {
+		return fault(arg, value, reason)
 	}
 	if known && c.Epoch > old.Epoch { // Q-5
 		v.endLives(func(q *QueueRecord) bool { return q.endsWith(c.ID, c.Epoch) })
 	}
-	v.nodes = v.nodes.set(c.ID, &Node{ID: c.ID, Address: c.Address, ClientAddress: c.ClientAddress, Epoch: c.Epoch})
-	return Reply{Created: !known}, nil
+	n := Node{ID: c.ID, Address: c.Address, ClientAddress: c.ClientAddress, Epoch: c.Epoch, Store: c.Store}
+	taken := !known || old.Vacant
+	if known {
+		n.Former, n.Out = old.Former, old.Out
+	}
+	if taken && c.Empty {
+		v.leave(c.ID)
+	}
+	v.forgotten = v.forgotten.without(c.ID)
+	v.nodes = v.nodes.set(c.ID, &n)
+	return Reply{Created: taken}, nil
+}
+
+// cannotRegister says why a start of a node cannot be taken, and of what in it; old is the
+// node as it is known, nil if it is not.
+func (v *View) cannotRegister(c *RegisterNode, old *Node) (arg, value, reason string) {
+	epoch := strconv.FormatUint(uint64(c.Epoch), 10)
+	if gone, was := v.forgotten.get(c.ID); was {
+		switch {
+		case c.Store == "":
+			return "id", "", "the node was taken out of the cluster for good; start it with an empty data directory and another id"
+		case !c.Fresh || c.Store == gone.store:
+			return "store", string(c.Store), ForgottenStore(c.ID)
+		case c.Epoch <= gone.epoch:
+			return "epoch", epoch, earlyEpoch(gone.epoch)
+		}
+	}
+	switch {
+	case old == nil:
+		return "", "", ""
+	case old.Vacant && c.Fresh && c.Store != old.Former && c.Epoch <= old.Epoch:
+		return "epoch", epoch, earlyEpoch(old.Epoch)
+	case !old.Vacant && c.Epoch < old.Epoch && (old.Store == "" || c.Store == old.Store):
+		return "epoch", epoch, fmt.Sprintf("the node has already registered with epoch %d from %q; "+
+			"a second process with the same id, or an old copy of its data directory, must stop", old.Epoch, old.Address)
+	}
+	return "store", string(c.Store), old.CannotHave(c.Store, c.Fresh, c.FirstEpoch)
+}
+
+// earlyEpoch says that a store's first epoch is not above all that its node had.
+func earlyEpoch(last id.Epoch) string {
+	return fmt.Sprintf("an earlier store of the node had epoch %d: the clock of this node is behind, or was when it first started; "+
+		"set it, and start the node with an empty data directory", last)
+}
+
+// ForgottenStore says that a node was taken out of the cluster with its store.
+func ForgottenStore(n id.NodeID) string {
+	return fmt.Sprintf("node %q was taken out of the cluster, and the store that it had never comes back; "+
+		"start it with an empty data directory: then it joins as a new node", n)
+}
+
+// CannotHave says why a registered node cannot have a store, "" if it can. Of a store that is
+// fresh, a registration since its first epoch was its own.
+func (n *Node) CannotHave(s id.StoreID, fresh bool, first id.Epoch) string {
+	const remedy = "if that one is lost for good, give it up with `quoratectl nodes replace %s` and this node comes in by itself; " +
+		"else start it with the old one"
+	switch {
+	case s == n.Store:
+		return ""
+	case n.Vacant && (!fresh || s == n.Former):
+		return fmt.Sprintf("store %q of node %q was replaced and never comes back; start the node with an empty data directory", s, n.ID)
+	case n.Vacant, n.Store == "" && (!fresh || first <= n.Epoch):
+		return ""
+	case n.Store == "": // it registered before stores had names
+		return fmt.Sprintf("the data directory of node %q is new (store %q), but the cluster knows the node with an earlier one, and counts on what "+
+			"that has stored: "+remedy, n.ID, s, n.ID)
+	}
+	return fmt.Sprintf("node %q comes with store %q, but the cluster knows it with store %q, and counts on what that has stored: "+remedy,
+		n.ID, s, n.Store, n.ID)
+}
+
+// Refuses says why a node is not to be talked to that comes with a store, "" if it is: it was
+// forgotten, or is registered with another store. A store is fresh while no catalog has taken
+// it; "" is that of a build that knows no stores (RE-9).
+func (v *View) Refuses(n id.NodeID, s id.StoreID, fresh bool) string {
+	r, known := v.nodes.get(n)
+	gone, was := v.forgotten.get(n)
+	switch {
+	case known && s == "" && (r.Store != "" || r.Vacant):
+		return fmt.Sprintf("node %q does not say which store it has, as it must in this cluster: start it with a build of the cluster's version", n)
+	case known:
+		return r.CannotHave(s, fresh, 0)
+	case was && (s == "" || !fresh || s == gone.store):
+		return ForgottenStore(n)
+	}
+	return ""
 }
 
 func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
-	if _, known := v.nodes.get(c.ID); !known {
+	old, known := v.nodes.get(c.ID)
+	if !known {
 		return Reply{}, nil
 	}
 	ends := func(q *QueueRecord) bool { return q.endsWith(c.ID, math.MaxUint64) }
@@ -58,7 +149,12 @@ func (v *View) forgetNode(c *ForgetNode) (Reply, *Error) {
 	}
 	v.endLives(ends)
 	v.nodes = v.nodes.without(c.ID)
-	v.forgotten = v.forgotten.set(c.ID, struct{}{})
+	if v.version < VersionStores {
+		v.forgotten = v.forgotten.set(c.ID, &forgotten{})
+		return Reply{Deleted: true}, nil
+	}
+	v.forgotten = v.forgotten.set(c.ID, &forgotten{old.Epoch, old.Store})
+	v.leave(c.ID)
 	return Reply{Deleted: true}, nil
 }
 

@@ -12,6 +12,8 @@ const (
 	// exactLevels are those that stay apart in a queue that tells more priorities apart than
 	// there are levels: small ones are what programs use.
 	exactLevels = 16
+	// MostExactPriorities is the highest x-max-priority of which all priorities stay apart.
+	MostExactPriorities = priorityLevels - 1
 )
 
 // Priorities says which of the 32 levels of a queue a message belongs to (PR-1). The zero

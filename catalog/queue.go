@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -10,7 +12,11 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-const argQueueType = "x-queue-type"
+const (
+	argQueueType    = "x-queue-type"
+	argQueueMode    = "x-queue-mode"
+	argQueueVersion = "x-queue-version"
+)
 
 // ArgOnDelete says what becomes of the messages of a queue that is deleted, and
 // OnDeleteDeadLetter that they are dead-lettered first.
@@ -38,7 +44,7 @@ func QueueArgumentKnown(name string) bool {
 		"x-max-length-total", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
 		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",
 		"x-quorum-target-group-size", "x-queue-leader-locator", "x-max-in-memory-length", "x-max-in-memory-bytes",
-		"x-max-priority", "x-queue-mode", "x-queue-version", "x-max-age", "x-initial-cluster-size":
+		argMaxPriority, argQueueMode, argQueueVersion, "x-max-age", "x-initial-cluster-size":
 		return true
 	}
 	return strings.HasPrefix(name, "x-stream-")
@@ -75,7 +81,8 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 		return Reply{}, err
 	}
 	if most := h.rec.MaxQueues; most != Unlimited && int64(h.queues.len()) >= most { // VH-4
-		e.Reason = fmt.Sprintf("the vhost has %d queues and its limit is max-queues = %d; delete some, or raise the limit", h.queues.len(), most)
+		e.Arg, e.Value = "max-queues", strconv.FormatInt(most, 10)
+		e.Reason = fmt.Sprintf("the vhost has %d queues; delete some, or raise the limit", h.queues.len())
 		return Reply{}, &e
 	}
 	q := &QueueRecord{
@@ -121,9 +128,30 @@ func (q *QueueRecord) equivalent(c *DeclareQueue) *Error {
 	if c.Type != q.Type {
 		return e.inequivalent(argQueueType, strconv.Quote(string(c.Type)), strconv.Quote(string(q.Type)))
 	}
-	// The type was compared in its resolved form, so naming the default is no difference.
-	known := func(name string) bool { return name != argQueueType && QueueArgumentKnown(name) }
-	return e.sameArguments(known, c.Arguments, q.Arguments)
+	return e.sameArguments(q.compares, c.Arguments, q.Arguments)
+}
+
+// compares tells whether a redeclaration must have an argument as the queue has it. The type
+// was compared in its resolved form, so naming the default is no difference.
+func (q *QueueRecord) compares(name string) bool {
+	switch name {
+	case argQueueType:
+		return false
+	case argQueueMode, argQueueVersion:
+		return q.Type != QueueClassic // where they are taken, they have no effect
+	}
+	return QueueArgumentKnown(name)
+}
+
+// AsksForClassic tells whether a declaration that names no type has arguments that RabbitMQ
+// takes for classic queues alone, and so can only mean one.
+func AsksForClassic(args message.Table) bool {
+	if _, named := args.Get(argQueueType); named {
+		return false
+	}
+	return slices.ContainsFunc(args, func(f message.Field) bool {
+		return f.Name == argMaxPriority || f.Name == argQueueMode || f.Name == argQueueVersion
+	})
 }
 
 // Locked is what anybody but its owner is told of an exclusive queue.
@@ -175,6 +203,10 @@ func (v *View) endLives(gone func(*QueueRecord) bool) {
 		_, _ = v.deleteQueue(&DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID})
 	}
 }
+
+// EndsWith tells whether a queue ends with a node: it is not durable and is there, or belongs to
+// one of its connections.
+func (q *QueueRecord) EndsWith(n id.NodeID) bool { return q.endsWith(n, math.MaxUint64) }
 
 // endsWith tells whether a queue ends with the lives of a node before the epoch.
 func (q *QueueRecord) endsWith(n id.NodeID, before id.Epoch) bool {

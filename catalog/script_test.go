@@ -192,8 +192,17 @@ func number(t *testing.T, s string) uint64 {
 
 func (s *script) show(out *strings.Builder) {
 	v := s.main.View()
+	if v.Version() > catalog.VersionFirst {
+		fmt.Fprintf(out, "version %d\n", v.Version())
+	}
 	for n := range v.Nodes() {
 		fmt.Fprintf(out, "node %s %s %s epoch %d\n", n.ID, n.Address, n.ClientAddress, n.Epoch)
+		if n.Store != "" || n.Vacant || n.Out > 0 {
+			fmt.Fprintf(out, "  store %q, vacant %v, former %q, out at %d\n", n.Store, n.Vacant, n.Former, n.Out)
+		}
+	}
+	for n, since := range v.Leaving() {
+		fmt.Fprintf(out, "leaving %s since %d\n", n, since)
 	}
 	for x := range v.Exchanges() {
 		if !x.Predeclared {
@@ -350,6 +359,13 @@ func (f *fields) settings(verb, vhost string, word func(int) string) catalog.Com
 		return &catalog.PutUser{OnlyNew: onlyNew, User: catalog.User{
 			Name: word(0), PasswordHash: f.text("hash", ""), Algorithm: f.text("algorithm", ""), Tags: tags, UserLimits: userLimits,
 		}}
+	case "change-user":
+		_, setTags := f.values["tags"]
+		_, setHash := f.values["hash"]
+		return &catalog.ChangeUser{
+			Name: word(0), Create: f.bool("create", false), SetTags: setTags, Tags: tags,
+			SetPassword: setHash, PasswordHash: f.text("hash", ""), Algorithm: f.text("algorithm", ""), Was: f.text("was", ""),
+		}
 	case "delete-user":
 		return &catalog.DeleteUser{Name: word(0)}
 	case "set-user-limits":
@@ -456,9 +472,18 @@ func command(t *testing.T, tokens []token) catalog.Command {
 	case "register-node":
 		return &catalog.RegisterNode{
 			ID: id.NodeID(word(0)), Address: f.text("address", ""), ClientAddress: f.text("client", ""), Epoch: id.Epoch(f.number("epoch")),
+			Store: id.StoreID(f.text("store", "")), Fresh: f.bool("fresh", false), FirstEpoch: id.Epoch(f.number("first")), Empty: f.bool("empty", false),
 		}
+	case "leave-catalog":
+		return &catalog.LeaveCatalog{ID: id.NodeID(word(0)), Store: id.StoreID(f.text("store", "")), Since: f.number("since")}
+	case "node-out":
+		return &catalog.NodeOut{ID: id.NodeID(word(0)), Since: f.number("since")}
+	case "replace-node":
+		return &catalog.ReplaceNode{ID: id.NodeID(word(0)), Epoch: id.Epoch(f.number("epoch")), AcceptLoss: f.bool("accept-loss", false)}
 	case "forget-node":
 		return &catalog.ForgetNode{ID: id.NodeID(word(0))}
+	case "raise-version":
+		return &catalog.RaiseVersion{Version: catalog.Version(f.number("to"))}
 	default:
 		t.Fatalf("unknown command %q", verb)
 		return nil

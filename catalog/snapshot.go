@@ -15,19 +15,36 @@ func (c *Catalog) AppendSnapshot(b []byte) []byte { return c.view.AppendSnapshot
 
 // AppendSnapshot adds the whole state to b, as Catalog.AppendSnapshot does.
 func (v *View) AppendSnapshot(b []byte) []byte {
-	b = append(b, snapshotVersion)
+	if v.version > VersionFirst {
+		b = append(b, snapshotVersion, byte(v.version))
+	} else {
+		b = append(b, snapshotOfFirst)
+	}
 	b = binary.AppendUvarint(b, v.index)
 	b = binary.AppendVarint(b, v.now)
 	b = binary.AppendUvarint(b, uint64(v.nextUID))
 	b = binary.AppendUvarint(b, uint64(v.nodes.len()))
 	for n := range v.Nodes() {
 		b = appendNode(b, n)
+		if v.version > VersionFirst {
+			b = appendStore(b, n)
+		}
 	}
 	b = binary.AppendUvarint(b, uint64(v.forgotten.len()))
-	v.forgotten.each(func(n id.NodeID, _ struct{}) bool {
+	v.forgotten.each(func(n id.NodeID, f *forgotten) bool {
 		b = appendString(b, n)
+		if v.version > VersionFirst {
+			b = appendString(binary.AppendUvarint(b, uint64(f.epoch)), f.store)
+		}
 		return true
 	})
+	if v.version > VersionFirst {
+		b = binary.AppendUvarint(b, uint64(v.leaving.len()))
+		v.leaving.each(func(n id.NodeID, since uint64) bool {
+			b = binary.AppendUvarint(appendString(b, n), since)
+			return true
+		})
+	}
 	b = appendList(b, v.users, appendUser)
 	b = appendList(b, v.parameters, appendParameter)
 	b = binary.AppendUvarint(b, uint64(v.vhosts.len()))
@@ -116,11 +133,30 @@ func appendQueue(b []byte, q *QueueRecord) []byte {
 
 var errUnsorted = errors.New("out of order or repeated")
 
+// finalized reads the finalised version of a snapshot.
+func (r *reader) finalized() {
+	r.machine = VersionFirst
+	if r.form <= snapshotOfFirst {
+		return
+	}
+	switch r.machine = Version(r.byte("finalised version")); {
+	case r.err != nil:
+	case r.machine > NewestVersion:
+		r.fail("finalised version", fmt.Errorf("%w: version %d, this build reads version %d", ErrNewer, r.machine, NewestVersion))
+	case r.machine <= VersionFirst:
+		r.fail("finalised version", fmt.Errorf("version %d has another layout", r.machine))
+	}
+}
+
 // restoreForgotten reads the ids of nodes that were taken out.
 func (v *View) restoreForgotten(r *reader) {
 	last := id.NodeID("")
 	for range r.count("forgotten nodes") {
 		n := id.NodeID(r.string("forgotten node"))
+		var f forgotten
+		if r.form > snapshotOfFirst {
+			f = forgotten{id.Epoch(r.uvarint("forgotten epoch")), id.StoreID(r.string("forgotten store"))}
+		}
 		_, present := v.nodes.get(n)
 		if r.err == nil && (n <= last || present) {
 			r.fail("forgotten node", errUnsorted)
@@ -129,16 +165,52 @@ func (v *View) restoreForgotten(r *reader) {
 			return
 		}
 		last = n
-		v.forgotten = v.forgotten.set(n, struct{}{})
+		v.forgotten = v.forgotten.set(n, &f)
+	}
+}
+
+// restoreLeaving reads the nodes whose member of the catalog group is to be taken out.
+func (v *View) restoreLeaving(r *reader) {
+	last := id.NodeID("")
+	for range r.count("leaving nodes") {
+		n, since := id.NodeID(r.string("leaving node")), r.uvarint("leaving since")
+		if r.err == nil && n <= last {
+			r.fail("leaving node", errUnsorted)
+		}
+		if r.err != nil {
+			return
+		}
+		last = n
+		v.leaving = v.leaving.set(n, since)
+	}
+}
+
+// appendStore adds what VersionStores has brought to nodes.
+func appendStore(b []byte, n *Node) []byte {
+	b = appendString(b, n.Store)
+	b = appendBool(b, n.Vacant)
+	b = appendString(b, n.Former)
+	return binary.AppendUvarint(b, n.Out)
+}
+
+// store reads what appendStore added.
+func (r *reader) store(n *Node) {
+	n.Store, n.Vacant = id.StoreID(r.string("store")), r.bool("vacant")
+	n.Former, n.Out = id.StoreID(r.string("former store")), r.uvarint("out")
+	if r.err == nil && n.Vacant && n.Store != "" {
+		r.fail("store", errors.New("has a store, and is vacant"))
 	}
 }
 
 // Restore replaces the state by that of a snapshot. After an error the state is as before.
-// Bytes that AppendSnapshot cannot have written are refused.
+// Bytes that AppendSnapshot cannot have written are refused. The error is ErrNewer if
+// another build can read them.
 func (c *Catalog) Restore(b []byte) error {
 	r := reader{what: "snapshot", b: b}
 	r.version(snapshotWithoutEnd, snapshotVersion)
+	r.finalized()
 	v := &View{
+		version: r.machine,
 		index:   r.uvarint("index"),
 		now:     r.varint("time"),
 		nextUID: id.QueueUID(r.uvarint("next uid")),
@@ -146,6 +218,9 @@ func (c *Catalog) Restore(b []byte) error {
 	last := id.NodeID("")
 	for range r.count("nodes") {
 		n := r.node()
+		if r.form > snapshotOfFirst {
+			r.store(&n)
+		}
 		if r.err == nil && n.ID <= last {
 			r.fail("node", errUnsorted)
 		}
@@ -156,6 +231,9 @@ func (c *Catalog) Restore(b []byte) error {
 		v.nodes = v.nodes.set(n.ID, &n)
 	}
 	v.restoreForgotten(&r)
+	if r.form > snapshotOfFirst {
+		v.restoreLeaving(&r)
+	}
 	v.users = restoreList(&r, "users", r.user, func(u *User) string { return u.Name }, func(u *User) *Error {
 		return u.check(Error{Kind: "user", Name: u.Name})
 	})

@@ -107,7 +107,9 @@ func (v *View) putUser(c *PutUser) (Reply, *Error) {
 			return Reply{}, e.onlyNew(u.equal(old))
 		}
 	}
-	v.users = v.users.set(u.Name, &u)
+	if err := v.setUser(u.Name, &u); err != nil {
+		return Reply{}, err
+	}
 	return Reply{Created: !exists}, nil
 }
 
@@ -146,7 +148,9 @@ func (v *View) deleteUser(c *DeleteUser) (Reply, *Error) {
 	if _, ok := v.users.get(c.Name); !ok {
 		return Reply{}, nil
 	}
-	v.users = v.users.without(c.Name)
+	if err := v.setUser(c.Name, nil); err != nil {
+		return Reply{}, err
+	}
 	v.vhosts.each(func(name string, h vhost) bool {
 		if _, has := h.permissions.get(c.Name); has {
 			h.permissions = h.permissions.without(c.Name)
@@ -170,7 +174,9 @@ func (v *View) setUserLimits(c *SetUserLimits) (Reply, *Error) {
 	}
 	changed := *u
 	changed.UserLimits = c.Limits
-	v.users = v.users.set(c.User, &changed)
+	if err := v.setUser(c.User, &changed); err != nil {
+		return Reply{}, err
+	}
 	return Reply{}, nil
 }
 

@@ -12,15 +12,19 @@ import (
 // View is the state of the catalog at one index. It never changes; what its methods
 // return must not be changed either.
 type View struct {
+	version Version // finalised
 	index   uint64
 	now     int64 // latest time of a command, milliseconds since the Unix epoch
 	nextUID id.QueueUID
 	vhosts  tree[string, vhost]
 	queues  tree[id.QueueUID, *QueueRecord]
 	nodes   tree[id.NodeID, *Node]
-	// forgotten are the ids of nodes that were taken out; none of them comes back.
-	forgotten tree[id.NodeID, struct{}]
-	users     tree[string, *User]
+	// forgotten are nodes that were taken out: none comes back with the store that it had.
+	forgotten tree[id.NodeID, *forgotten]
+	// leaving are nodes whose member of the catalog group is to be taken out, and since which
+	// index: its log is lost, or its store. Until then no empty one may begin under the id.
+	leaving tree[id.NodeID, uint64]
+	users   tree[string, *User]
 	// parameters by vhost, component and name; global ones have the vhost "".
 	parameters tree[string, *Parameter]
 }
@@ -117,6 +121,21 @@ type Node struct {
 	Address       string // host:port for other nodes
 	ClientAddress string // host:port for clients
 	Epoch         id.Epoch
+	// Store is that of the node's data directory; "": it has not registered with one.
+	Store id.StoreID
+	// Vacant tells that the node's store was given up (ReplaceNode): a fresh one may take its
+	// place, and Former never comes back.
+	Vacant bool
+	Former id.StoreID
+	// Out is the index at which a former member of the catalog group was last seen to be out of
+	// it: an empty one may begin from there on; 0: never.
+	Out uint64
+}
+
+// forgotten is what is kept of a node that was taken out.
+type forgotten struct {
+	epoch id.Epoch // its last one; 0: it is not known
+	store id.StoreID
 }
 
 // Index returns the log index of the last command in the view.
@@ -331,12 +350,36 @@ func (v *View) Nodes() iter.Seq[*Node] {
 	}
 }
 
-// Forgotten tells whether a node was taken out of the cluster for good: its id never comes
-// back.
+// Forgotten tells whether a node was taken out of the cluster: its id comes back only with
+// another store, a fresh one.
 func (v *View) Forgotten(n id.NodeID) bool {
 	_, is := v.forgotten.get(n)
 	return is
 }
+
+// Leaving goes over the nodes whose member of the catalog group is to be taken out, with the
+// index since which (NodeOut.Since), sorted by id.
+func (v *View) Leaving() iter.Seq2[id.NodeID, uint64] {
+	return func(yield func(id.NodeID, uint64) bool) { v.leaving.each(yield) }
+}
+
+// Leaves tells whether a node is one of those.
+func (v *View) Leaves(n id.NodeID) bool {
+	_, is := v.leaving.get(n)
+	return is
+}
+
+// NodeSet stands for the nodes of one view, those that were forgotten or are leaving the
+// catalog group included: two of them are equal if nothing of it was changed in between. It is
+// made for caches.
+type NodeSet struct {
+	nodes     *treeNode[id.NodeID, *Node]
+	forgotten *treeNode[id.NodeID, *forgotten]
+	leaving   *treeNode[id.NodeID, uint64]
+}
+
+// NodeSet returns that of the view.
+func (v *View) NodeSet() NodeSet { return NodeSet{v.nodes.root, v.forgotten.root, v.leaving.root} }
 
 // Node looks a registered node up.
 func (v *View) Node(n id.NodeID) (*Node, bool) { return v.nodes.get(n) }

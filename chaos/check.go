@@ -39,7 +39,8 @@ type Recovery struct {
 	// confirmed; negative if none was.
 	Confirm time.Duration
 	// Pause is the longest time without a confirm that any publisher saw from the fault on,
-	// as far as RecoverySpan goes.
+	// as far as RecoverySpan goes, and not beyond the next fault, if there was a confirm before that:
+	// what that one stops is not this one's.
 	Pause time.Duration
 }
 
@@ -222,6 +223,14 @@ func recovery(events []Event, fault int) Recovery {
 		}
 	}
 	for _, e := range events[fault+1:] {
+		if e.Kind == Fault && r.Confirm >= 0 {
+			for _, since := range last {
+				if since < at+RecoverySpan {
+					r.Pause = max(r.Pause, e.At-since)
+				}
+			}
+			break
+		}
 		if e.Kind != Confirmed {
 			continue
 		}

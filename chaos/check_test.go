@@ -135,3 +135,23 @@ func TestPauses(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
+
+// What the next fault stops is not counted for the one before, but what that one has stopped
+// until then is.
+func TestPausesEndAtTheNextFault(t *testing.T) {
+	const ms = time.Millisecond
+	events := []Event{
+		{At: 10 * ms, Kind: Confirmed, Publisher: 1, Sent: 9 * ms},
+		{At: 11 * ms, Kind: Confirmed, Publisher: 2, Sent: 9 * ms},
+		{At: 20 * ms, Kind: Fault, Note: "kill"},
+		{At: 50 * ms, Kind: Confirmed, Publisher: 1, Sent: 30 * ms},
+		{At: 4000 * ms, Kind: Confirmed, Publisher: 1, Sent: 3900 * ms},
+		{At: 4040 * ms, Kind: Fault, Note: "pause"},
+		{At: 6000 * ms, Kind: Confirmed, Publisher: 1, Sent: 5900 * ms},
+		{At: 6001 * ms, Kind: Confirmed, Publisher: 2, Sent: 30 * ms},
+	}
+	got := Check(events).Recoveries
+	if len(got) != 2 || got[0].Pause != 4020*ms || got[1].Pause != 1960*ms {
+		t.Errorf("got %+v", got)
+	}
+}

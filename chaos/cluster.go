@@ -44,7 +44,7 @@ const firstHostPort = 7070
 func (c ClusterConfig) Validate() error {
 	var errs []error
 	if c.Binary == "" {
-		errs = append(errs, errors.New("chaos: Binary is empty: name the node's program, for example bin/node"))
+		errs = append(errs, errors.New("chaos: Binary is empty: name the program of nodes, for example bin/quorate"))
 	} else if _, err := os.Stat(c.Binary); err != nil {
 		errs = append(errs, fmt.Errorf("chaos: Binary: %w: build it with `make build`", err))
 	}

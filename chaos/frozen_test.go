@@ -66,7 +66,7 @@ func freeze(t *testing.T, dir string) (thaw func()) {
 // A leader whose disk hangs loses its queue to another member, and its process ends with a
 // code of its own and says why. The kernel lets it go when the disk is back.
 func TestFrozenDisk(t *testing.T) {
-	binary := filepath.Join("..", "bin", "node")
+	binary := filepath.Join("..", "bin", "quorate")
 	if _, err := os.Stat(binary); err != nil || testing.Short() {
 		t.Skipf("starts processes of %s, which `make build` makes; without -short (%v)", binary, err)
 	}

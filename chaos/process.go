@@ -31,6 +31,7 @@ type Node struct {
 	AMQP    string
 	binary  string
 	enter   []string // before the binary; see Host
+	env     []string // besides this process's
 	mu      sync.Mutex
 	process *os.Process // nil: not running
 	exited  chan struct{}
@@ -41,6 +42,14 @@ type Node struct {
 
 // LogFile returns where the node's processes write.
 func (n *Node) LogFile() string { return filepath.Join(n.Dir, "node.log") }
+
+// Use makes the node run another build from its next start on, with these variables in its
+// environment besides.
+func (n *Node) Use(binary string, env ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.binary, n.env = binary, env
+}
 
 // Start starts the node's process.
 func (n *Node) Start() error {
@@ -53,7 +62,7 @@ func (n *Node) Start() error {
 	if err != nil {
 		return fmt.Errorf("chaos: %w", err)
 	}
-	line := slices.Concat(n.enter, []string{n.binary, "--config", filepath.Join(n.Dir, "node.yaml")})
+	line := slices.Concat(n.enter, []string{n.binary, "node", "--config", filepath.Join(n.Dir, "node.yaml")})
 	cmd := exec.Command(line[0], line[1:]...) //nolint:noctx // its life is Kill's and Stop's, not a context's
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, childAttributes()
 	for _, e := range os.Environ() { // settings of this process are not the node's
@@ -61,6 +70,7 @@ func (n *Node) Start() error {
 			cmd.Env = append(cmd.Env, e)
 		}
 	}
+	cmd.Env = append(cmd.Env, n.env...)
 	started := make(chan error)
 	exited := make(chan struct{})
 	go func() {

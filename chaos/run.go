@@ -12,15 +12,17 @@ import (
 
 // RunConfig says what to do to a cluster. Zero values are the defaults.
 type RunConfig struct {
-	Cluster  *Cluster // its nodes are ready
-	Seed     uint64
-	Length   time.Duration // of publishing; 0: 60 s
-	Steps    []Step        // nil: Schedule(Seed, Length)
-	Rate     int           // messages per second of each publisher; 0: 500
-	Settle   time.Duration // for answers and for draining, after publishing; 0: 90 s
-	Log      func(format string, args ...any)
-	Queue    string // "": chaos; its dead letters go to Queue + ".dead"
-	Prefetch uint32 // 0: 200
+	Cluster *Cluster // its nodes are ready
+	Seed    uint64
+	Length  time.Duration // of publishing; 0: 60 s
+	Steps   []Step        // nil: Schedule(Seed, Length), or none with Meanwhile
+	// Meanwhile, if set, runs while messages are published, which ends with it.
+	Meanwhile func(context.Context) error
+	Rate      int           // messages per second of each publisher; 0: 500
+	Settle    time.Duration // for answers and for draining, after publishing; 0: 90 s
+	Log       func(format string, args ...any)
+	Queue     string // "": chaos; its dead letters go to Queue + ".dead"
+	Prefetch  uint32 // 0: 200
 }
 
 const (
@@ -33,7 +35,7 @@ func (c RunConfig) withDefaults() RunConfig {
 	if c.Length == 0 {
 		c.Length = time.Minute
 	}
-	if c.Steps == nil {
+	if c.Steps == nil && c.Meanwhile == nil {
 		c.Steps = Schedule(c.Seed, c.Length)
 	}
 	if c.Rate == 0 {
@@ -71,7 +73,7 @@ func Run(ctx context.Context, cfg RunConfig) ([]Event, error) {
 	consuming, stopConsuming := context.WithCancel(ctx)
 	defer stopConsuming()
 	var consumers sync.WaitGroup
-	failures := make(chan error, publishers+3)
+	failures := make(chan error, publishers+4)
 	main := &Consumer{
 		Client: c, History: history, Queue: cfg.Queue, As: MainQueue, Prefetch: cfg.Prefetch,
 		Discard: func(m Message) bool { return m.ID%discardEvery == 7 },
@@ -91,6 +93,12 @@ func Run(ctx context.Context, cfg RunConfig) ([]Event, error) {
 		n := &nemesis{cluster: cfg.Cluster, client: c, history: history, queue: cfg.Queue, log: cfg.Log}
 		failures <- n.run(publishing, cfg.Steps)
 	})
+	if cfg.Meanwhile != nil {
+		working.Go(func() {
+			failures <- cfg.Meanwhile(publishing)
+			stopPublishing()
+		})
+	}
 	working.Wait()
 	cfg.Log("publishing is over, draining")
 	draining, cancel := context.WithTimeout(ctx, cfg.Settle)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -33,6 +34,17 @@ type User struct {
 	// or rabbit_password_hashing_sha512.
 	Hash, Algorithm string
 	Tags            []string // such as administrator, policymaker, monitoring
+}
+
+// UserChange is what of a user changes; the rest stays (VH-10).
+type UserChange struct {
+	Name   string
+	Create bool     // a missing user is made, with what is here; else it is NotFound
+	Tags   []string // nil: they stay; empty: none
+	// Password, or Hash and Algorithm, are as in User; with neither the password stays, unless
+	// NoPassword takes it away.
+	Password, Hash, Algorithm string
+	NoPassword                bool
 }
 
 // Permission says by Perl-style patterns what a user may do in a vhost, "" for "/" (VH-6).
@@ -68,12 +80,14 @@ func (c *Client) DeleteVhost(ctx context.Context, name string) (deleted bool, er
 	return out.GetDeleted(), err
 }
 
-// ListVhosts returns all vhosts.
-func (c *Client) ListVhosts(ctx context.Context) ([]*brokerv1.Vhost, error) {
-	out, err := do(ctx, c, &brokerv1.ListVhostsRequest{}, func(ctx context.Context, n *node, r *brokerv1.ListVhostsRequest) (*brokerv1.ListVhostsResponse, error) {
-		return n.access.ListVhosts(ctx, r)
+// Vhosts lists all vhosts.
+func (c *Client) Vhosts(ctx context.Context) iter.Seq2[*brokerv1.Vhost, error] {
+	return pages(func(string) ([]*brokerv1.Vhost, string, error) {
+		out, err := do(ctx, c, &brokerv1.ListVhostsRequest{}, func(ctx context.Context, n *node, r *brokerv1.ListVhostsRequest) (*brokerv1.ListVhostsResponse, error) {
+			return n.access.ListVhosts(ctx, r)
+		})
+		return out.GetVhosts(), "", err
 	})
-	return out.GetVhosts(), err
 }
 
 // SetVhostLimits replaces the limits of a vhost.
@@ -97,6 +111,21 @@ func (c *Client) PutUser(ctx context.Context, u User) (created bool, err error) 
 	return out.GetCreated(), err
 }
 
+// ChangeUser changes a user in part, and tells whether it is new.
+func (c *Client) ChangeUser(ctx context.Context, u UserChange) (created bool, err error) {
+	r := &brokerv1.ChangeUserRequest{Name: u.Name, Create: u.Create}
+	if u.Tags != nil {
+		r.Tags = &brokerv1.UserTags{Tags: u.Tags}
+	}
+	if u.NoPassword || u.Password != "" || u.Hash != "" {
+		r.Password = &brokerv1.UserPassword{Password: u.Password, PasswordHash: u.Hash, HashingAlgorithm: u.Algorithm}
+	}
+	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ChangeUserRequest) (*brokerv1.ChangeUserResponse, error) {
+		return n.access.ChangeUser(ctx, r)
+	})
+	return out.GetCreated(), err
+}
+
 // DeleteUser removes a user with its permissions, and tells whether there was one.
 func (c *Client) DeleteUser(ctx context.Context, name string) (deleted bool, err error) {
 	r := &brokerv1.DeleteUserRequest{Name: name}
@@ -106,12 +135,14 @@ func (c *Client) DeleteUser(ctx context.Context, name string) (deleted bool, err
 	return out.GetDeleted(), err
 }
 
-// ListUsers returns all users.
-func (c *Client) ListUsers(ctx context.Context) ([]*brokerv1.User, error) {
-	out, err := do(ctx, c, &brokerv1.ListUsersRequest{}, func(ctx context.Context, n *node, r *brokerv1.ListUsersRequest) (*brokerv1.ListUsersResponse, error) {
-		return n.access.ListUsers(ctx, r)
+// Users lists all users.
+func (c *Client) Users(ctx context.Context) iter.Seq2[*brokerv1.User, error] {
+	return pages(func(string) ([]*brokerv1.User, string, error) {
+		out, err := do(ctx, c, &brokerv1.ListUsersRequest{}, func(ctx context.Context, n *node, r *brokerv1.ListUsersRequest) (*brokerv1.ListUsersResponse, error) {
+			return n.access.ListUsers(ctx, r)
+		})
+		return out.GetUsers(), "", err
 	})
-	return out.GetUsers(), err
 }
 
 // SetUserLimits replaces the limits of a user.
@@ -147,14 +178,16 @@ func (c *Client) ClearPermission(ctx context.Context, vhost, user string) (delet
 	return out.GetDeleted(), err
 }
 
-// ListPermissions returns the permissions of a vhost, of all if it is empty, and of a
+// Permissions lists the permissions of a vhost, of all if it is empty, and of a
 // user, of all if it is empty.
-func (c *Client) ListPermissions(ctx context.Context, vhost, user string) ([]*brokerv1.Permission, error) {
-	r := &brokerv1.ListPermissionsRequest{Vhost: vhost, User: user}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListPermissionsRequest) (*brokerv1.ListPermissionsResponse, error) {
-		return n.access.ListPermissions(ctx, r)
+func (c *Client) Permissions(ctx context.Context, vhost, user string) iter.Seq2[*brokerv1.Permission, error] {
+	return pages(func(string) ([]*brokerv1.Permission, string, error) {
+		r := &brokerv1.ListPermissionsRequest{Vhost: vhost, User: user}
+		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListPermissionsRequest) (*brokerv1.ListPermissionsResponse, error) {
+			return n.access.ListPermissions(ctx, r)
+		})
+		return out.GetPermissions(), "", err
 	})
-	return out.GetPermissions(), err
 }
 
 // SetTopicPermission bounds the routing keys of a user at a topic exchange, and tells
@@ -179,12 +212,14 @@ func (c *Client) ClearTopicPermission(ctx context.Context, vhost, user, exchange
 	return out.GetDeleted(), err
 }
 
-// ListTopicPermissions returns the topic permissions of a vhost, of all if it is empty,
+// TopicPermissions lists the topic permissions of a vhost, of all if it is empty,
 // and of a user, of all if it is empty.
-func (c *Client) ListTopicPermissions(ctx context.Context, vhost, user string) ([]*brokerv1.TopicPermission, error) {
-	r := &brokerv1.ListTopicPermissionsRequest{Vhost: vhost, User: user}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListTopicPermissionsRequest) (*brokerv1.ListTopicPermissionsResponse, error) {
-		return n.access.ListTopicPermissions(ctx, r)
+func (c *Client) TopicPermissions(ctx context.Context, vhost, user string) iter.Seq2[*brokerv1.TopicPermission, error] {
+	return pages(func(string) ([]*brokerv1.TopicPermission, string, error) {
+		r := &brokerv1.ListTopicPermissionsRequest{Vhost: vhost, User: user}
+		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListTopicPermissionsRequest) (*brokerv1.ListTopicPermissionsResponse, error) {
+			return n.access.ListTopicPermissions(ctx, r)
+		})
+		return out.GetPermissions(), "", err
 	})
-	return out.GetPermissions(), err
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -128,22 +129,15 @@ func (c *Client) GetQueue(ctx context.Context, vhost, name string) (*brokerv1.Qu
 	return out.GetQueue(), err
 }
 
-// ListQueues returns all queues of a vhost, or of all vhosts if it is empty.
-func (c *Client) ListQueues(ctx context.Context, vhost string, withStats bool) ([]*brokerv1.Queue, error) {
-	var all []*brokerv1.Queue
-	for token := ""; ; {
+// Queues lists all queues of a vhost, or of all vhosts if it is empty.
+func (c *Client) Queues(ctx context.Context, vhost string, withStats bool) iter.Seq2[*brokerv1.Queue, error] {
+	return pages(func(token string) ([]*brokerv1.Queue, string, error) {
 		r := &brokerv1.ListQueuesRequest{Vhost: vhost, PageSize: 1000, PageToken: token, WithStats: withStats}
 		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListQueuesRequest) (*brokerv1.ListQueuesResponse, error) {
 			return n.admin.ListQueues(ctx, r)
 		})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, out.GetQueues()...)
-		if token = out.GetNextPageToken(); token == "" {
-			return all, nil
-		}
-	}
+		return out.GetQueues(), out.GetNextPageToken(), err
+	})
 }
 
 // DeclareExchange makes an exchange unless an equivalent one exists (EX-5), and tells
@@ -172,13 +166,15 @@ func (c *Client) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 	return err
 }
 
-// ListExchanges returns the exchanges of a vhost, or of all vhosts if it is empty.
-func (c *Client) ListExchanges(ctx context.Context, vhost string) ([]*brokerv1.Exchange, error) {
-	r := &brokerv1.ListExchangesRequest{Vhost: vhost}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListExchangesRequest) (*brokerv1.ListExchangesResponse, error) {
-		return n.admin.ListExchanges(ctx, r)
+// Exchanges lists the exchanges of a vhost, or of all vhosts if it is empty.
+func (c *Client) Exchanges(ctx context.Context, vhost string) iter.Seq2[*brokerv1.Exchange, error] {
+	return pages(func(string) ([]*brokerv1.Exchange, string, error) {
+		r := &brokerv1.ListExchangesRequest{Vhost: vhost}
+		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListExchangesRequest) (*brokerv1.ListExchangesResponse, error) {
+			return n.admin.ListExchanges(ctx, r)
+		})
+		return out.GetExchanges(), "", err
 	})
-	return out.GetExchanges(), err
 }
 
 // Bind adds a binding; a repeat is no error (EX-13).
@@ -205,13 +201,15 @@ func (c *Client) Unbind(ctx context.Context, b Binding) error {
 	return err
 }
 
-// ListBindings returns the bindings of a vhost, or of all vhosts if it is empty.
-func (c *Client) ListBindings(ctx context.Context, vhost string) ([]*brokerv1.Binding, error) {
-	r := &brokerv1.ListBindingsRequest{Vhost: vhost}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListBindingsRequest) (*brokerv1.ListBindingsResponse, error) {
-		return n.admin.ListBindings(ctx, r)
+// Bindings lists the bindings of a vhost, or of all vhosts if it is empty.
+func (c *Client) Bindings(ctx context.Context, vhost string) iter.Seq2[*brokerv1.Binding, error] {
+	return pages(func(string) ([]*brokerv1.Binding, string, error) {
+		r := &brokerv1.ListBindingsRequest{Vhost: vhost}
+		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListBindingsRequest) (*brokerv1.ListBindingsResponse, error) {
+			return n.admin.ListBindings(ctx, r)
+		})
+		return out.GetBindings(), "", err
 	})
-	return out.GetBindings(), err
 }
 
 // TransferLeadership moves a queue's leadership to a node; "" lets the leader choose.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -25,6 +26,10 @@ type Client struct {
 	ctx        context.Context // ends with Close
 	stop       context.CancelFunc
 	done       sync.WaitGroup
+	loggedIn   atomic.Bool // some node has taken the login
+
+	mu         sync.Mutex
+	publishers map[*Publisher]struct{} // that run
 }
 
 // New makes a client without talking to the cluster; see Dial.
@@ -40,7 +45,7 @@ func New(cfg Config) (*Client, error) {
 		}
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	c := &Client{cfg: cfg, ctx: ctx, stop: stop}
+	c := &Client{cfg: cfg, ctx: ctx, stop: stop, publishers: map[*Publisher]struct{}{}}
 	c.nodes = newNodes(cfg, credential{login: cfg.login(), connection: &c.connection})
 	c.done.Go(c.watch)
 	return c, nil
@@ -70,18 +75,18 @@ func (c *Client) Close() {
 // Addresses returns the nodes that the client would talk to, those learned included.
 func (c *Client) Addresses() []string { return c.nodes.addresses() }
 
-// watch asks nodes that are in use whether they live, and learns addresses.
+// watch guards the nodes that are in use, and learns addresses.
 func (c *Client) watch() {
-	probe := time.NewTicker(c.cfg.ProbeInterval)
-	defer probe.Stop()
+	look := time.NewTicker(min(guardEvery, c.cfg.ProbeInterval))
+	defer look.Stop()
 	refresh := time.NewTicker(refreshInterval)
 	defer refresh.Stop()
 	for {
 		select {
 		case <-c.ctx.Done():
 			return
-		case <-probe.C:
-			c.nodes.probeUsed(c.ctx)
+		case now := <-look.C:
+			c.guard(now)
 		case <-refresh.C:
 			c.learn()
 		}
@@ -179,7 +184,15 @@ func (c *Client) try(ctx context.Context, f func(context.Context, *node) error) 
 	if err != nil && ctx.Err() == nil && errors.Is(context.Cause(use), errNodeLost) {
 		return status.Errorf(codes.Unavailable, "node %s does not answer", n.address) // it is counted as lost already
 	}
-	if status.Code(err) != codes.Unavailable {
+	switch status.Code(err) {
+	case codes.Unavailable:
+	case codes.Unauthenticated:
+		n.avoid(time.Now()) // another node may know the user
+		return err
+	default:
+		if err == nil || fromBroker(err) {
+			c.loggedIn.Store(true)
+		}
 		return err
 	}
 	switch {

@@ -117,7 +117,11 @@ func (f *faultyNode) ClusterStatus(context.Context, *brokerv1.ClusterStatusReque
 	return &brokerv1.ClusterStatusResponse{Cluster: "test"}, nil
 }
 
-func serve(t *testing.T, f *faultyNode) string {
+func serve(t *testing.T, f interface {
+	brokerv1.BrokerServer
+	brokerv1.AdminServer
+},
+) string {
 	t.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -253,6 +257,9 @@ func TestConsumeUnknownQueue(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	if err := (Config{Addresses: []string{"127.0.0.1:7070"}, Password: "p"}).Validate(); err == nil {
+		t.Error("a password without a user is taken")
+	}
 	err := Config{Addresses: []string{"here", "127.0.0.1:7070"}, ProbeTimeout: -1}.Validate()
 	if err == nil || Config.Validate(Config{}) == nil {
 		t.Fatal("faults pass")
@@ -277,7 +284,7 @@ func TestTableRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(tableFromProto(p)); got != fmt.Sprint(in) {
+	if got := fmt.Sprint(TableFromProto(p)); got != fmt.Sprint(in) {
 		t.Fatalf("got  %s\nwant %s", got, fmt.Sprint(in))
 	}
 	if _, err := (Table{"x": struct{}{}}).proto(); err == nil {

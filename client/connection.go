@@ -94,7 +94,7 @@ type heldStream struct {
 // openConnection opens the stream; call bounds the opening alone.
 func (c *Client) openConnection(call context.Context, n *node) (*heldStream, string, error) {
 	life, end := context.WithCancel(c.ctx)
-	use, release, err := n.use(life)
+	use, release, err := n.hold(life)
 	if err != nil {
 		end()
 		return nil, "", err

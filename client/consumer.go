@@ -26,14 +26,22 @@ type ConsumeConfig struct {
 	// Timeout bounds how long a delivery may stay undecided, instead of the queue's timeout
 	// (CT-1); 0: the queue's, negative: without end.
 	Timeout time.Duration
+	// Concurrency is how many messages Run handles at a time; 0: one. With more the order is
+	// kept no more: a message may be done before one that came earlier. A smaller Prefetch
+	// leaves handlers without work.
+	Concurrency int
 }
 
 // Validate returns all faults at once.
 func (c ConsumeConfig) Validate() error {
+	var errs []error
 	if c.Queue == "" {
-		return errors.New("client: ConsumeConfig.Queue is empty: name the queue to consume")
+		errs = append(errs, errors.New("client: ConsumeConfig.Queue is empty: name the queue to consume"))
 	}
-	return nil
+	if c.Concurrency < 0 {
+		errs = append(errs, fmt.Errorf("client: ConsumeConfig.Concurrency is %d: say how many messages Run handles at a time, 0 for one", c.Concurrency))
+	}
+	return errors.Join(errs...)
 }
 
 const (
@@ -151,35 +159,6 @@ func (s *Consumer) current(d *Delivery) bool {
 	defer s.mu.Unlock()
 	return d.stream == s.stream
 }
-
-// Run receives and handles messages one at a time until ctx ends, which is no error, or
-// the consumer does. A nil error of handle acks the message, any other returns it as a
-// failed delivery; a message that handle decided about itself is left alone.
-func (s *Consumer) Run(ctx context.Context, handle func(context.Context, *Delivery) error) error {
-	for {
-		d, err := s.Receive(ctx)
-		if over(ctx) {
-			return nil // what was received last returns to the queue with the consumer
-		}
-		if err != nil {
-			return err
-		}
-		decision := Decision{Kind: Ack}
-		if err := handle(ctx, d); err != nil {
-			s.c.cfg.Logger.Warn("message handler failed, message is returned", "queue", s.cfg.Queue, "error", err)
-			decision = Decision{Kind: Return, Failed: true}
-		}
-		if s.cfg.AutoAck {
-			continue
-		}
-		if err := d.Decide(decision); err != nil && !errors.Is(err, ErrStale) {
-			return err
-		}
-	}
-}
-
-// over says whether the caller has ended what runs under ctx.
-func over(ctx context.Context) bool { return ctx.Err() != nil }
 
 // decide notes a decision for the sender.
 func (s *Consumer) decide(d *Delivery, decision Decision) error {

@@ -25,12 +25,15 @@ func (s *Consumer) run() {
 	defer close(s.finished)
 	defer s.stop()
 	var lost time.Time // zero: never opened
+	login := grace{c: s.c}
 	for retry := (backoff{}); ; {
 		began := time.Now()
 		opened := false
 		err := s.c.try(s.ctx, func(ctx context.Context, n *node) error { return s.open(ctx, n, &opened) })
 		s.detach()
 		if opened {
+			s.c.loggedIn.Store(true)
+			login.worked()
 			lost = time.Now()
 			if lost.Sub(began) > maxRetry {
 				retry = backoff{}
@@ -38,7 +41,7 @@ func (s *Consumer) run() {
 		}
 		if s.ctx.Err() != nil {
 			s.end(ErrClosed)
-		} else if !s.again(err, lost) {
+		} else if !s.again(err, lost) && !login.forgives(err) {
 			s.end(final(err))
 		}
 		if err := s.failure(); err != nil {

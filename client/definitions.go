@@ -31,8 +31,8 @@ func (c *Client) ExportDefinitions(ctx context.Context, vhost string) ([]byte, e
 }
 
 // ImportDefinitions makes what a document describes and the cluster does not have, and
-// returns how many objects came to what. seen gets them as they are done; total is the
-// number of all. What exists with other properties is left. Nothing is taken of a document
+// returns how many objects came to what. seen, unless it is nil, gets them as they are done;
+// total is the number of all. What exists with other properties is left. Nothing is taken of a document
 // whose form is wrong. An import that was cut off is completed by a repeat. ctx alone bounds
 // the call.
 func (c *Client) ImportDefinitions(ctx context.Context, document []byte, o *brokerv1.ImportOptions, seen func(done []*brokerv1.ImportedObject, total int)) (*brokerv1.ImportSummary, error) {
@@ -49,7 +49,7 @@ func (c *Client) ImportDefinitions(ctx context.Context, document []byte, o *brok
 			}
 			return receive(stream, func(r *brokerv1.ImportDefinitionsResponse) error {
 				begun = true
-				if summary = r.GetSummary(); len(r.GetObjects()) > 0 {
+				if summary = r.GetSummary(); len(r.GetObjects()) > 0 && seen != nil {
 					seen(r.GetObjects(), int(r.GetTotal()))
 				}
 				return nil

@@ -23,7 +23,7 @@ func receivedFromProto(d *brokerv1.Delivery) Received {
 	return Received{
 		Exchange: d.GetExchange(), RoutingKey: exact(d.GetRoutingKey(), d.GetRawRoutingKey()), Properties: propertiesFromProto(d.GetProperties()),
 		Body: d.GetBody(), Redelivered: d.GetRedelivered(), DeliveryCount: d.GetDeliveryCount(),
-		AcquiredCount: d.GetAcquiredCount(), Deaths: deathsFromProto(d.GetDeaths()), Annotations: tableFromProto(d.GetAnnotations()),
+		AcquiredCount: d.GetAcquiredCount(), Deaths: deathsFromProto(d.GetDeaths()), Annotations: TableFromProto(d.GetAnnotations()),
 	}
 }
 
@@ -55,7 +55,8 @@ type Decision struct {
 	Kind DecisionKind
 	// Failed counts the delivery as failed, toward the delivery limit; not for Ack.
 	Failed bool
-	// Annotations are merged into the message; names must start with "x-".
+	// Annotations are added to those of the message, later ones in place of earlier ones of the
+	// same name (DEL-11); names must start with "x-".
 	Annotations Table
 	// DeliverAt, or else Delay, both in whole milliseconds, says when a returned message is to be
 	// ready again, whatever the queue's delayed retry says (DR-4); for Return only.

@@ -6,6 +6,10 @@
 // a message (PUB-6). A Consumer opens again on another node; deliveries of the lost
 // stream are then stale, because the queue gives them out anew (DEL-8).
 //
+// Listings such as Queues are iterators, which ask for what they bring while they are ranged over; Collect makes a slice of one.
+//
 // Every call takes a context first and gives up when it ends. Methods of all types may be
 // called concurrently, unless their comment says otherwise.
+//
+// Package clienttest runs a cluster inside a program's own tests.
 package client

@@ -28,7 +28,9 @@ func (c *Client) Get(ctx context.Context, vhost, queue string, autoAck bool) (*T
 	return &Taken{Received: receivedFromProto(out.GetDelivery()), Token: out.GetSettleToken(), Ready: out.GetReady()}, nil
 }
 
-// Settle decides about a message taken by Get.
+// Settle decides about a message taken by Get. A *Error of class PreconditionFailed about
+// settle_token tells that the message is not held any more: its time ran out, or an earlier
+// try, whose answer was lost, has settled it (DEL-6).
 func (c *Client) Settle(ctx context.Context, token string, d Decision) error {
 	annotations, err := d.Annotations.proto()
 	if err != nil {

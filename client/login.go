@@ -8,8 +8,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// defaultUser is name and password of the user of a fresh cluster (VH-1).
-const defaultUser = "guest"
+// DefaultUser is name and password of the user of a fresh cluster (VH-1).
+const DefaultUser = "guest"
 
 // nameHeader is the metadata with the client's name.
 const nameHeader = "quorate-client-name"
@@ -20,7 +20,7 @@ type login map[string]string
 func (c *Config) login() login {
 	user, password := c.Username, c.Password
 	if user == "" && password == "" {
-		user, password = defaultUser, defaultUser
+		user, password = DefaultUser, DefaultUser
 	}
 	value := "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 	if c.Token != "" {

@@ -151,7 +151,7 @@ func propertiesFromProto(p *brokerv1.Properties) Properties {
 		}
 	}
 	out := Properties{
-		ContentType: p.GetContentType(), ContentEncoding: p.GetContentEncoding(), Headers: tableFromProto(p.GetHeaders()),
+		ContentType: p.GetContentType(), ContentEncoding: p.GetContentEncoding(), Headers: TableFromProto(p.GetHeaders()),
 		DeliveryMode: uint8(p.GetDeliveryMode()), CorrelationID: p.GetCorrelationId(), ReplyTo: p.GetReplyTo(),
 		Expiration: p.GetExpiration(), MessageID: p.GetMessageId(), Type: p.GetType(), UserID: p.GetUserId(), AppID: p.GetAppId(),
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -38,22 +39,49 @@ type node struct {
 	clients  brokerv1.ConnectionsClient
 	health   healthv1.HealthClient
 
+	following atomic.Bool // its word on whether it is fit
+	seeking   atomic.Bool // a better one
+
 	mu       sync.Mutex
 	life     context.Context // ends when the node is found lost
 	end      context.CancelCauseFunc
+	work     context.Context // of life; ends as well when the node is left for a better one
+	endWork  context.CancelCauseFunc
 	users    int
 	badUntil time.Time
 	seen     time.Time // last answer to a probe
+	asked    time.Time // when guard began the probe that is under way; zero: none
+	told     time.Time // when its last one ended
+	doubted  bool      // the one under way takes long
+	unfit    bool      // clients do better elsewhere, it says
+}
+
+// begin begins a life, with mu held, or before anybody else knows of the node.
+func (n *node) begin() {
+	n.life, n.end = context.WithCancelCause(context.Background())
+	n.work, n.endWork = context.WithCancelCause(n.life)
 }
 
 var errNodeLost = errors.New("client: node does not answer")
 
-// use ties ctx to the node's life: streams and calls end when it is found lost.
+// use ties ctx to the node: streams and calls end when it is found lost, or left for a better one.
 func (n *node) use(ctx context.Context) (context.Context, func(), error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.tie(ctx, n.work)
+}
+
+// hold is use for what cannot go elsewhere: it ends when the node is found lost.
+func (n *node) hold(ctx context.Context) (context.Context, func(), error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.tie(ctx, n.life)
+}
+
+// tie is called with mu held.
+func (n *node) tie(ctx, to context.Context) (context.Context, func(), error) {
 	use, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(n.life, func() { cancel(errNodeLost) })
+	stop := context.AfterFunc(to, func() { cancel(errNodeLost) })
 	n.users++
 	return use, func() {
 		stop()
@@ -76,7 +104,16 @@ func (n *node) lose(now time.Time) {
 	defer n.mu.Unlock()
 	n.badUntil, n.seen = now.Add(badTime), time.Time{}
 	n.end(errNodeLost)
-	n.life, n.end = context.WithCancelCause(context.Background())
+	n.begin()
+}
+
+// leave ends what can go on over another node.
+func (n *node) leave(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.badUntil, n.seen = now.Add(badTime), time.Time{}
+	n.endWork(errNodeLost)
+	n.work, n.endWork = context.WithCancelCause(n.life)
 }
 
 // doubt has the node asked again before it is used the next time.
@@ -206,67 +243,18 @@ func (ns *nodes) at(address string) (*node, error) {
 		clients: brokerv1.NewConnectionsClient(conn),
 		health:  healthv1.NewHealthClient(conn),
 	}
-	n.life, n.end = context.WithCancelCause(context.Background())
+	n.begin()
 	ns.all[address] = n
 	return n, nil
 }
 
-// pick returns a node that answers, the last one used if it does.
-func (ns *nodes) pick(ctx context.Context) (*node, error) {
-	now := time.Now()
-	candidates, err := ns.candidates(now)
-	if err != nil {
-		return nil, err
-	}
-	var errs []error
-	for _, n := range candidates {
-		n.mu.Lock()
-		fresh := now.Sub(n.seen) < ns.cfg.ProbeInterval
-		n.mu.Unlock()
-		if !fresh {
-			serving, err := n.probe(ctx, ns.cfg.ProbeTimeout)
-			if err == nil && !serving && len(candidates) > 1 { // the only one there is may still answer
-				err = fmt.Errorf("client: node %s is starting or draining", n.address)
-			}
-			if err != nil {
-				errs = append(errs, err)
-				if ctx.Err() != nil { // the caller's haste says nothing about the node
-					break
-				}
-				ns.lost(n, err)
-				continue
-			}
-		}
-		ns.mu.Lock()
-		if i := slices.Index(ns.order, n.address); i >= 0 {
-			ns.current = i
-		}
-		ns.mu.Unlock()
-		return n, nil
-	}
-	return nil, status.Errorf(codes.Unavailable, "no node answers: %v", errors.Join(errs...))
-}
-
-// probeUsed asks every node that carries calls or streams whether it lives.
-func (ns *nodes) probeUsed(ctx context.Context) {
+// prefer has a node picked first.
+func (ns *nodes) prefer(n *node) {
 	ns.mu.Lock()
-	var used []*node
-	for _, n := range ns.all {
-		if n.used() {
-			used = append(used, n)
-		}
+	defer ns.mu.Unlock()
+	if i := slices.Index(ns.order, n.address); i >= 0 {
+		ns.current = i
 	}
-	ns.mu.Unlock()
-	var wg sync.WaitGroup
-	for _, n := range used {
-		wg.Go(func() {
-			// A node that only drains keeps its streams until it ends them itself.
-			if _, err := n.probe(ctx, ns.cfg.ProbeTimeout); err != nil && ctx.Err() == nil {
-				ns.lost(n, err)
-			}
-		})
-	}
-	wg.Wait()
 }
 
 func (ns *nodes) lost(n *node, cause error) {

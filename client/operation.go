@@ -54,8 +54,8 @@ func (c *Client) CancelOperation(ctx context.Context, id string) (*brokerv1.Oper
 	return out.GetOperation(), err
 }
 
-// WatchOperation calls seen with a long job as it is, again after each change, and returns
-// it when it has ended. It goes on over another node when the one that it asks is lost,
+// WatchOperation calls seen, unless it is nil, with a long job as it is, again after each change,
+// and returns it when it has ended. It goes on over another node when the one that it asks is lost,
 // until ctx ends; while the node that runs the job cannot be reached it tries again.
 func (c *Client) WatchOperation(ctx context.Context, id string, seen func(*brokerv1.Operation)) (*brokerv1.Operation, error) {
 	var last *brokerv1.Operation
@@ -67,7 +67,9 @@ func (c *Client) WatchOperation(ctx context.Context, id string, seen func(*broke
 			}
 			return receive(stream, func(r *brokerv1.WatchOperationResponse) error {
 				last, retry = r.GetOperation(), backoff{}
-				seen(last)
+				if seen != nil {
+					seen(last)
+				}
 				return nil
 			})
 		})
@@ -122,6 +124,30 @@ func (c *Client) RemoveMember(ctx context.Context, r *brokerv1.RemoveMemberReque
 func (c *Client) ReplaceMember(ctx context.Context, r *brokerv1.ReplaceMemberRequest) (*brokerv1.StartOperationResponse, error) {
 	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ReplaceMemberRequest) (*brokerv1.StartOperationResponse, error) {
 		return n.admin.ReplaceMember(ctx, r)
+	})
+}
+
+// FinalizeVersion ends an upgrade, or with dryRun tells what holds it back.
+func (c *Client) FinalizeVersion(ctx context.Context, dryRun bool) (*brokerv1.FinalizeVersionResponse, error) {
+	r := &brokerv1.FinalizeVersionRequest{DryRun: dryRun}
+	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.FinalizeVersionRequest) (*brokerv1.FinalizeVersionResponse, error) {
+		return n.admin.FinalizeVersion(ctx, r)
+	})
+}
+
+// RemoveNode starts to take a node that runs out of the cluster for good, or plans it: it drains,
+// other nodes take its place in queues, then it is forgotten.
+func (c *Client) RemoveNode(ctx context.Context, r *brokerv1.RemoveNodeRequest) (*brokerv1.StartOperationResponse, error) {
+	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.RemoveNodeRequest) (*brokerv1.StartOperationResponse, error) {
+		return n.admin.RemoveNode(ctx, r)
+	})
+}
+
+// ReplaceNode starts to give up for good what a node had stored, because its disk is lost, or plans
+// it: one with an empty data directory takes its place under the same id.
+func (c *Client) ReplaceNode(ctx context.Context, r *brokerv1.ReplaceNodeRequest) (*brokerv1.StartOperationResponse, error) {
+	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ReplaceNodeRequest) (*brokerv1.StartOperationResponse, error) {
+		return n.admin.ReplaceNode(ctx, r)
 	})
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -42,11 +43,13 @@ func (c *Client) DeletePolicy(ctx context.Context, vhost, name string, operator 
 	return out.GetDeleted(), err
 }
 
-// ListPolicies returns the policies of a vhost, or of all vhosts if it is empty.
-func (c *Client) ListPolicies(ctx context.Context, vhost string) ([]*brokerv1.Policy, error) {
-	r := &brokerv1.ListPoliciesRequest{Vhost: vhost}
-	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListPoliciesRequest) (*brokerv1.ListPoliciesResponse, error) {
-		return n.policies.ListPolicies(ctx, r)
+// Policies lists the policies of a vhost, or of all vhosts if it is empty.
+func (c *Client) Policies(ctx context.Context, vhost string) iter.Seq2[*brokerv1.Policy, error] {
+	return pages(func(string) ([]*brokerv1.Policy, string, error) {
+		r := &brokerv1.ListPoliciesRequest{Vhost: vhost}
+		out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListPoliciesRequest) (*brokerv1.ListPoliciesResponse, error) {
+			return n.policies.ListPolicies(ctx, r)
+		})
+		return out.GetPolicies(), "", err
 	})
-	return out.GetPolicies(), err
 }

@@ -40,6 +40,9 @@ type Publisher struct {
 	stop     context.CancelFunc
 	finished chan struct{}
 	resent   uint64
+	on       *node // where the current stream goes
+
+	lookedBase, lookedSent uint64 // base and sent at guard's last look
 }
 
 // pending is an unanswered message; a nil request is an answered one.
@@ -65,6 +68,9 @@ func (c *Client) Publisher(cfg PublisherConfig) (*Publisher, error) {
 	}
 	_, _ = rand.Read(p.producer) // never fails
 	p.ctx, p.stop = context.WithCancel(c.ctx)
+	c.mu.Lock()
+	c.publishers[p] = struct{}{}
+	c.mu.Unlock()
 	go p.run()
 	return p, nil
 }
@@ -237,10 +243,11 @@ func (p *Publisher) answered() uint64 {
 	return p.base
 }
 
-// rewind makes everything unanswered unsent.
-func (p *Publisher) rewind() {
+// rewind makes everything unanswered unsent, for a stream to a node.
+func (p *Publisher) rewind(on *node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.on = on
 	for s := p.base; s < p.sent; s++ {
 		if p.ring[s%uint64(len(p.ring))].request != nil {
 			p.resent++

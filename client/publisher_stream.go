@@ -17,6 +17,8 @@ type publishStream = grpc.BidiStreamingClient[brokerv1.PublishRequest, brokerv1.
 func (p *Publisher) run() {
 	defer close(p.finished)
 	defer p.fail()
+	login := grace{c: p.c}
+	defer p.forget()
 	for retry := (backoff{}); ; {
 		before := p.answered()
 		err := p.c.try(p.ctx, p.stream)
@@ -24,7 +26,10 @@ func (p *Publisher) run() {
 			p.end(ErrClosed)
 			return
 		}
-		if !passing(err) && !errors.Is(err, io.EOF) {
+		if p.answered() > before {
+			login.worked()
+		}
+		if !passing(err) && !errors.Is(err, io.EOF) && !login.forgives(err) {
 			p.end(fmt.Errorf("client: publisher ended: %w", fromGRPC(err)))
 			return
 		}
@@ -39,6 +44,13 @@ func (p *Publisher) run() {
 	}
 }
 
+// forget takes the publisher from those that the client guards.
+func (p *Publisher) forget() {
+	p.c.mu.Lock()
+	defer p.c.mu.Unlock()
+	delete(p.c.publishers, p)
+}
+
 // stream publishes over one stream until it breaks.
 func (p *Publisher) stream(ctx context.Context, n *node) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -50,7 +62,7 @@ func (p *Publisher) stream(ctx context.Context, n *node) error {
 	if err := s.Send(&brokerv1.PublishRequest{Producer: p.producer}); err != nil {
 		return broken(s, err)
 	}
-	p.rewind()
+	p.rewind(n)
 	received := make(chan error, 1)
 	go func() {
 		for {
@@ -58,6 +70,9 @@ func (p *Publisher) stream(ctx context.Context, n *node) error {
 			if err != nil {
 				received <- err
 				return
+			}
+			if !p.c.loggedIn.Load() {
+				p.c.loggedIn.Store(true)
 			}
 			p.answer(r)
 		}

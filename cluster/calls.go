@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 
@@ -28,7 +29,7 @@ func (s calls) ProposeCatalog(ctx context.Context, r *nodev1.ProposeCatalogReque
 	if s.c.catalog == nil {
 		return &nodev1.ProposeCatalogResponse{NotLeader: true}, nil
 	}
-	reply, leader, err := s.c.catalog.proposeHere(ctx, r.GetCommand())
+	reply, leader, err := s.c.catalog.proposeFor(ctx, r.GetCommand())
 	if errors.Is(err, errNotProposed) {
 		return &nodev1.ProposeCatalogResponse{NotLeader: true, Leader: string(leader)}, nil
 	}
@@ -121,13 +122,22 @@ func groupStatus(g id.GroupID, s raftfsm.Stats, failed error) *nodev1.GroupStatu
 }
 
 // NodeStatus tells what this node hosts and how far the founding has come.
-func (s calls) NodeStatus(_ context.Context, r *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
+func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*nodev1.NodeStatusResponse, error) {
 	c := s.c
 	out := &nodev1.NodeStatusResponse{
 		Node: string(c.cfg.Node), Epoch: uint64(c.epoch), Version: c.cfg.Version, Draining: c.draining.Load(),
+		ReadsVersion: uint32(catalog.NewestVersion), ManualFinalize: c.cfg.ManualFinalise,
 	}
-	// Founded is read first: a founder never moves on after it has founded.
-	out.Founded, out.Expect = c.catalog.founded(), uint32(c.cfg.Expect)
+	v := c.View()
+	out.FinalizedVersion = uint32(v.Version())
+	if from, ok := transport.CallerOf(ctx); ok {
+		if n, known := v.Node(from.Node); known {
+			out.KnownEpoch = uint64(n.Epoch)
+		}
+	}
+	// Founded is read first: a founder never moves on after it has founded. Who was once taken by
+	// a catalog is of a cluster that is founded, whatever it has lost.
+	out.Founded, out.Expect = c.catalog.founded() || c.catalog.taken.Load(), uint32(c.cfg.Expect)
 	p := c.catalog.promise.Load()
 	out.Founder, out.FoundingRound, out.Founding = string(p.founder), p.round, nodeNames(p.members)
 	for uid, err := range c.host.losses() {
@@ -139,12 +149,26 @@ func (s calls) NodeStatus(_ context.Context, r *nodev1.NodeStatusRequest) (*node
 	if r.GetBrief() {
 		return out, nil
 	}
+	add := func(g *nodev1.GroupStatus, snapshot func() []byte) {
+		if r.GetDigests() {
+			sum := sha256.Sum256(snapshot())
+			g.StateDigest = sum[:]
+		}
+		out.Groups = append(out.Groups, g)
+	}
 	g := c.catalog.group
-	out.Groups = append(out.Groups, groupStatus(id.CatalogGroup, g.Stats(), g.Failed()))
+	add(groupStatus(id.CatalogGroup, g.Stats(), g.Failed()), func() []byte { return c.View().AppendSnapshot(nil) })
 	for _, q := range c.host.all() {
-		out.Groups = append(out.Groups, groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed()))
+		add(groupStatus(q.uid.Group(), q.group.Stats(), q.group.Failed()), q.snapshot)
 	}
 	return out, nil
+}
+
+// snapshot returns the machine's state of this moment.
+func (q *hosted) snapshot() []byte {
+	var f raftfsm.Frozen
+	q.group.Read(func() { f = q.machine.Freeze() })
+	return f.AppendSnapshot(nil)
 }
 
 // TellDisk takes the state of a peer's disk.

@@ -19,15 +19,21 @@ import (
 type catalogGroup struct {
 	c     *Cluster
 	group *raftfsm.Group[catalog.Reply, noEffects]
+	admission
 
+	opened catalog.Version // the finalised version that the files had
+
+	givenUp    atomic.Pointer[error]   // why the member is to be built anew; nil: it is not
+	members    chan struct{}           // of capacity 1: who is to be a member may have changed
 	promise    atomic.Pointer[promise] // written by the founding loop after the disk has it
 	registered atomic.Uint64           // catalog index of this start's registration; 0: not yet
-	refused    atomic.Pointer[error]   // why the catalog will never take this node
 	unlike     atomic.Pointer[error]   // nodes whose Expect is another, as last seen; nil: none
-	// leaderless is since when ready has seen no leader, in nanoseconds since the Unix
-	// epoch; 0: it has one. ledOnce tells that it had one before.
+	// leaderless is since when ready has seen no leader, in nanoseconds of the monotonic
+	// clock; 0: it has one. ledOnce tells that it had one before.
 	leaderless atomic.Int64
 	ledOnce    atomic.Bool
+
+	assurance *assurance
 }
 
 // leaderlessGrace is how long a node stays ready while the catalog elects a leader: its
@@ -51,20 +57,43 @@ func openCatalog(c *Cluster) (*catalogGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &catalogGroup{c: c}
-	g.promise.Store(&p)
-	storage, err := raftfsm.OpenBolt(filepath.Join(c.dir.catalog(), "log.db"))
-	if err != nil {
-		return nil, fmt.Errorf("cluster: opening the catalog's log: %w", err)
+	g := &catalogGroup{
+		c: c, members: make(chan struct{}, 1), admission: admission{parts: make(chan struct{}, 1)},
+		assurance: newAssurance(c.cfg.CatalogStaleness, c.cfg.Clock),
 	}
-	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(c.dir.catalog(), "snapshots"), storage)
+	g.promise.Store(&p)
+	g.taken.Store(c.dir.store.admitted)
+	g.part.Store(TakesPart(c.dir.catalogFound.Last > 0, c.dir.catalogWhole, c.dir.store.admitted, p.founder != ""))
+	if err := g.open(); raftfsm.Damaged(err) && c.dir.store.admitted {
+		c.log.Error("this node's member of the catalog group is damaged: it does not take part until the group has been seen without it", "error", err)
+		if err := c.dir.giveUpCatalog(err); err != nil {
+			return nil, err
+		}
+		g.part.Store(false)
+		if err := g.open(); err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// open opens what is stored.
+func (g *catalogGroup) open() error {
+	c := g.c
+	storage, err := raftfsm.OpenBolt(filepath.Join(c.dir.catalog(), catalogLog))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cluster: opening the catalog's snapshots: %w", err), storage.Close())
+		return fmt.Errorf("cluster: opening the catalog's log: %w", err)
+	}
+	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(c.dir.catalog(), snapshotsDir), storage)
+	if err != nil {
+		return errors.Join(fmt.Errorf("cluster: opening the catalog's snapshots: %w", err), storage.Close())
 	}
 	g.group, err = raftfsm.Open(raftfsm.Config[catalog.Reply, noEffects]{
 		Group:     id.CatalogGroup,
 		Node:      c.cfg.Node,
-		Machine:   &catalogMachine{catalog: catalog.New(), views: c.views, events: c.events},
+		Machine:   &catalogMachine{catalog: catalog.New(), views: c.views, events: c.events, nodes: g.membersChange},
 		Storage:   storage,
 		Snapshots: snapshots,
 		Transport: c.mux.Raft(id.CatalogGroup),
@@ -72,11 +101,14 @@ func openCatalog(c *Cluster) (*catalogGroup, error) {
 		Driven:    true,
 		PushAfter: catalogPush,
 		Hangs:     c.disks.hangs.Load,
+		Scarce:    c.disks.low.Load,
+		Clock:     c.clock.moment,
 	})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("cluster: opening the catalog group: %w", err), storage.Close())
+		return errors.Join(fmt.Errorf("cluster: opening the catalog group: %w", err), storage.Close())
 	}
-	return g, nil
+	g.opened = c.View().Version()
+	return nil
 }
 
 // founded tells whether the member has state: it was bootstrapped, or a leader has
@@ -96,13 +128,23 @@ func (g *catalogGroup) leader() id.NodeID {
 	return leader
 }
 
-// watch lets liveness see what becomes of the member.
+// watch lets liveness see what becomes of the member, once it takes part.
 func (g *catalogGroup) watch() {
-	for {
+	for known := false; ; {
 		changed := g.group.Changed()
-		g.c.liveness.Changed(id.CatalogGroup)
+		switch {
+		case known:
+			g.c.liveness.Changed(id.CatalogGroup)
+		case g.part.Load():
+			g.c.liveness.Add(id.CatalogGroup, g.group)
+			known = true
+		}
+		if g.group.Failed() != nil {
+			g.assurance.revoke()
+		}
 		select {
 		case <-changed:
+		case <-g.parts:
 		case <-g.c.ctx.Done():
 			return
 		}
@@ -110,7 +152,8 @@ func (g *catalogGroup) watch() {
 }
 
 // ProposeCatalog puts a catalog command through and waits until this node's view shows
-// it (EX-15). A catalog.Error in the reply comes back as the error.
+// it (EX-15). A catalog.Error in the reply comes back as the error. A command of a version
+// that is not finalised yet is refused.
 //
 // The command is repeated until it is answered: every catalog command states what shall
 // be, so that a repeat changes nothing. After a repeat Created and Deleted may be false
@@ -118,6 +161,9 @@ func (g *catalogGroup) watch() {
 func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
 	if err := catalog.CheckCommand(cmd); err != nil {
 		return catalog.Reply{}, fmt.Errorf("cluster: catalog command: %w", err)
+	}
+	if refused := c.View().Allows(cmd); refused != nil {
+		return catalog.Reply{Err: refused}, refused
 	}
 	ctx, cancel := c.commandContext(ctx)
 	defer cancel()
@@ -205,9 +251,10 @@ func (g *catalogGroup) unavailable(unknown bool, last error) error {
 	return fmt.Errorf("%w: catalog group: check that a majority of its nodes runs and is connected: %w", kind, last)
 }
 
-// target returns the node to ask: the leader, else the connected nodes in turn.
+// target returns the node to ask: the leader, else the connected nodes in turn. The member of
+// a node whose disk hangs may take itself for the leader after others have elected one.
 func (g *catalogGroup) target(attempt int) id.NodeID {
-	if leader := g.leader(); leader != "" {
+	if leader := g.leader(); leader != "" && !g.c.disks.hangs.Load() {
 		return leader
 	}
 	var near []id.NodeID
@@ -266,53 +313,48 @@ func (g *catalogGroup) proposeHere(ctx context.Context, command []byte) (catalog
 	return catalog.Reply{}, "", err
 }
 
-// register makes this start of the node known to the catalog. What it is answered also
-// tells how far the view has to come to be caught up.
-func (g *catalogGroup) register() {
-	cfg := &g.c.cfg
-	command := catalog.AppendCommand(nil, &catalog.RegisterNode{
-		ID: cfg.Node, Address: cfg.PeerAddr, ClientAddress: cfg.ClientAddr, Epoch: g.c.epoch,
-	})
-	r, repeated, err := g.propose(g.c.ctx, command)
-	switch {
-	case err != nil:
-		return // propose gives up only when the node stops
-	case r.Err != nil:
-		g.refuse(fmt.Errorf("cluster: the catalog refuses this node: %w", r.Err))
-	case g.c.epoch == firstEpoch && !r.Created && !repeated:
-		g.refuse(fmt.Errorf("cluster: data directory %q is new, but the catalog knows node %q already, so its former directory "+
-			"is lost, and with it what this node has promised to others: restore it, or start this node under an id of its own",
-			g.c.dir.path, cfg.Node))
-	default:
-		g.registered.Store(r.Index)
-		g.c.host.wakeReconcile()
+// proposeFor proposes for a peer. A newer one may send what this build cannot read: that is
+// refused here, for in the log it would stop this member.
+func (g *catalogGroup) proposeFor(ctx context.Context, command []byte) (catalog.Reply, id.NodeID, error) {
+	if leader, _ := g.group.Leader(); leader != g.c.cfg.Node {
+		return catalog.Reply{}, leader, fmt.Errorf("%w: node %q does not lead the catalog", errNotProposed, g.c.cfg.Node)
 	}
-}
-
-// refuse keeps this node out: it is not Ready, and opens no group that it has no files of.
-func (g *catalogGroup) refuse(why error) {
-	g.refused.Store(&why)
-	g.c.log.Error("this node may not take part", "error", why)
+	if _, err := catalog.DecodeCommand(command); err != nil {
+		return catalog.Reply{Err: &catalog.Error{
+			Code: catalog.CodePreconditionFailed, Kind: "command",
+			Reason: fmt.Sprintf("node %q, which leads the catalog, cannot read it: %v", g.c.cfg.Node, err),
+		}}, "", nil
+	}
+	return g.proposeHere(ctx, command)
 }
 
 // led tells whether the catalog has a leader, or had one a moment ago.
-func (g *catalogGroup) led(now time.Time) bool {
+func (g *catalogGroup) led() bool {
 	if g.leader() != "" {
 		g.ledOnce.Store(true)
 		g.leaderless.Store(0)
 		return true
 	}
-	g.leaderless.CompareAndSwap(0, now.UnixNano())
-	return g.ledOnce.Load() && now.Sub(time.Unix(0, g.leaderless.Load())) < leaderlessGrace
+	now := g.c.clock.Elapsed()
+	g.leaderless.CompareAndSwap(0, int64(now))
+	return g.ledOnce.Load() && now-time.Duration(g.leaderless.Load()) < leaderlessGrace
 }
 
-// ready tells what is missing before this node's view can be relied on.
+// ready tells what is missing before this node can do its part.
 func (g *catalogGroup) ready() error {
-	if err := g.refused.Load(); err != nil {
-		return *err
+	if err := g.reached(); err != nil {
+		return err
 	}
-	if err := g.group.Failed(); err != nil {
-		return fmt.Errorf("cluster: catalog group has failed on this node: %w", err)
+	if !g.assurance.serves.Load() {
+		return errors.New("cluster: catalog view is not confirmed yet: asking the catalog's leader")
+	}
+	return nil
+}
+
+// reached tells what is missing before the view shows this node's registration.
+func (g *catalogGroup) reached() error {
+	if err := g.able(); err != nil {
+		return err
 	}
 	if !g.founded() {
 		if err := g.unlike.Load(); err != nil {
@@ -323,8 +365,27 @@ func (g *catalogGroup) ready() error {
 			"if others run, check that cluster name and key are alike on all, and the addresses to join: %q",
 			g.c.cfg.Node, g.c.cfg.Name, g.c.cfg.Expect, len(seen), seen, g.c.cfg.Join)
 	}
-	if !g.led(time.Now()) {
+	if !g.led() {
 		return errors.New("cluster: catalog group has no leader: waiting for a majority of its nodes")
+	}
+	return g.admitted()
+}
+
+// able tells why this node will not take part, whatever it waits for.
+func (g *catalogGroup) able() error {
+	if err := g.refusal(); err != nil {
+		return err
+	}
+	if err := g.group.Failed(); err != nil {
+		return fmt.Errorf("cluster: catalog group has failed on this node: %w", err)
+	}
+	return nil
+}
+
+// admitted tells what is missing before the view shows that the catalog takes this node.
+func (g *catalogGroup) admitted() error {
+	if err := g.able(); err != nil {
+		return err
 	}
 	if want, have := g.registered.Load(), g.c.views.view.Load().Index(); want == 0 || have < want {
 		return fmt.Errorf("cluster: catalog view is catching up: at index %d of %d", have, want)

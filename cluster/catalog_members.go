@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/phase"
 	"github.com/quorate/quorate/raftfsm"
@@ -37,6 +38,7 @@ func (g *catalogGroup) turn(busy bool) error {
 	select {
 	case <-t.C:
 	case <-changed:
+	case <-g.members:
 	case <-g.c.ctx.Done():
 		return g.c.ctx.Err()
 	}
@@ -70,13 +72,36 @@ func (g *catalogGroup) grow() {
 			continue // it no longer leads
 		}
 		g.notice(at, away, time.Now())
-		c, due := g.nextChange(at, away, time.Now())
+		_, due := g.nextChange(at, away, time.Now())
 		if due {
-			g.change(c)
+			g.changeMembers(away)
+		}
+		if len(at.Nonvoters) > 0 {
+			g.group.Push() // one that begins has refused raft's calls until then
 		}
 		busy = due || len(away) > 0 || len(at.Voters) < min(g.c.View().NodeCount(), maxCatalogVoters)
 	}
 }
+
+// changeMembers makes the change that is due by a view that lacks nothing that was committed:
+// that of a new leader may not know yet who is leaving.
+func (g *catalogGroup) changeMembers(away map[id.NodeID]time.Time) {
+	ctx, cancel := context.WithTimeout(g.c.ctx, memberTimeout)
+	defer cancel()
+	if err := g.group.Barrier(ctx); err != nil {
+		return // it no longer leads
+	}
+	at, err := g.group.Configuration()
+	if err != nil {
+		return
+	}
+	if c, due := g.nextChange(at, away, time.Now()); due {
+		g.change(c)
+	}
+}
+
+// membersChange lets the catalog's leader look at its members at once.
+func (g *catalogGroup) membersChange() { nudge(g.members) }
 
 // notice notes since when members are away.
 func (g *catalogGroup) notice(at raftfsm.Configuration, away map[id.NodeID]time.Time, now time.Time) {
@@ -104,6 +129,9 @@ func (g *catalogGroup) nextChange(at raftfsm.Configuration, away map[id.NodeID]t
 		since, is := away[n]
 		return is && now.Sub(since) >= g.c.cfg.Reconcile.Delay
 	}
+	if c, due := g.nextOut(at); due {
+		return c, true
+	}
 	for _, n := range slices.Concat(at.Voters, at.Nonvoters) {
 		// One that has just founded the cluster may not be registered yet.
 		if _, registered := g.c.View().Node(n); !registered && gone(n) && g.spares(at, n) {
@@ -111,7 +139,7 @@ func (g *catalogGroup) nextChange(at raftfsm.Configuration, away map[id.NodeID]t
 		}
 	}
 	for r := range g.c.View().Nodes() {
-		if slices.Contains(at.Voters, r.ID) {
+		if slices.Contains(at.Voters, r.ID) || r.Vacant || g.c.View().Leaves(r.ID) {
 			continue
 		}
 		if epoch, up := g.c.mux.Connected(r.ID); !up || epoch != r.Epoch {
@@ -134,6 +162,38 @@ func (g *catalogGroup) nextChange(at raftfsm.Configuration, away map[id.NodeID]t
 		}
 	}
 	return catalogChange{}, false
+}
+
+// nextOut chooses the change that is due about members that are to be taken out because what
+// they had is lost: no empty one begins under their ids before the catalog has it that they are
+// (RE-9).
+func (g *catalogGroup) nextOut(at raftfsm.Configuration) (catalogChange, bool) {
+	for n, since := range g.c.View().Leaving() {
+		switch is := slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n); {
+		case !is:
+			return catalogChange{"known to be out", n, func(ctx context.Context, n id.NodeID) error { return g.tellOut(ctx, n, since) }}, true
+		case n != g.c.cfg.Node && g.spares(at, n):
+			return catalogChange{"taken out, what it had is lost", n, func(ctx context.Context, n id.NodeID) error {
+				return g.group.RemoveServer(ctx, n, at.Index)
+			}}, true
+		}
+	}
+	return catalogChange{}, false
+}
+
+// tellOut tells the catalog that the group's configuration is without a node, once that is
+// committed. It stays so: whoever adds a node has applied what says that it is leaving.
+func (g *catalogGroup) tellOut(ctx context.Context, n id.NodeID, since uint64) error {
+	committed := g.group.Stats().CommitIndex // first: what is found then is committed if it is not behind it
+	at, err := g.group.Configuration()
+	if err != nil || at.Index > committed || slices.Contains(at.Voters, n) || slices.Contains(at.Nonvoters, n) {
+		return err
+	}
+	r, _, err := g.proposeHere(ctx, catalog.AppendCommand(nil, &catalog.NodeOut{ID: n, Since: since}))
+	if err == nil && r.Err != nil {
+		err = r.Err
+	}
+	return err
 }
 
 // spares tells whether the voters besides one have a majority that is there.

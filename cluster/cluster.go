@@ -37,6 +37,7 @@ type Config struct {
 	Expect  int // nodes that found the cluster together; 0: 3
 	Version string
 	Logger  *slog.Logger
+	Clock   Clock // this machine's clocks; nil: the operating system's
 	// QueueLog says where queue groups keep their log; "": QueueLogShared.
 	QueueLog QueueLog
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
@@ -64,6 +65,9 @@ type Config struct {
 	Counters func() map[string]uint64
 	// Usage tells what this node has of a user and of a vhost; nil: nothing.
 	Usage func(user, vhost string) Usage
+	// ManualFinalise leaves it to an operator to finalise a newer version (Cluster.Finalise);
+	// one node that does is enough.
+	ManualFinalise bool
 	// Connections are those of this node's clients; nil: none.
 	Connections Connections
 	// Leaders is told about the queues that this node leads.
@@ -72,11 +76,19 @@ type Config struct {
 	ConfirmTimeout time.Duration // PUB-5; 0: 60 s, negative: never
 	CommandTimeout time.Duration // other commands without a leader; 0: 5 s (RE-5)
 	SuspectAfter   time.Duration // a node that does not answer is lost to all groups; 0: 400 ms
+	// CatalogStaleness is how old this node's view of the catalog may be for it to say that
+	// something is not there (EX-16); 0: 5 s.
+	CatalogStaleness time.Duration
+	// ClockSkew is by how much nothing expires early or stands still, whatever wall clocks
+	// show; by half of it they may differ and still be said to agree; 0: 500 ms.
+	ClockSkew time.Duration
 	// HibernateAfter is how long a queue without consumers does nothing before all its
 	// members are closed until somebody asks for it; 0: never.
 	HibernateAfter time.Duration
-	BodyCacheBytes int64 // 0: 256 MiB
-	PublishWindow  int   // unanswered messages per queue and node; 0: 16384
+	// BodyCacheBytes and TailBytes bound what is kept in memory to save reads: bodies of
+	// messages, 0: 256 MiB; and recent entries of the log, 0: 64 MiB. See LimitCaches.
+	BodyCacheBytes, TailBytes int64
+	PublishWindow             int // unanswered messages per queue and node; 0: 16384
 
 	// DiskLow and DiskFloor are limits of the free bytes of the data directory's disk. Below
 	// DiskLow the node leads nothing that others can lead, and its members do not count as
@@ -84,8 +96,8 @@ type Config struct {
 	// Below DiskFloor its members of queues stop until there is room again; 0: 256 MiB, or
 	// an eightieth of the disk if that is less.
 	DiskLow, DiskFloor int64
-	// DiskHang is how long a write may take before the node ends; 0: 10 s. After 1.5 s its
-	// leaders are silent, so that others take over.
+	// DiskHang is how long a write may take before the node ends; 0: 10 s. After 450 ms to
+	// 1.5 s its leaders are silent, so that others take over.
 	DiskHang time.Duration
 }
 
@@ -101,6 +113,11 @@ type Leaders interface {
 	// Copies hands over at-most-once dead letters, in order (DL-11). The slice is the
 	// receiver's.
 	Copies(q *Led, d []quorumq.Discarded)
+	// Purging is told before a purge of the queue is proposed: then is called once when nothing
+	// of the backlog leaves for its targets any more, with the number of letters in it that some
+	// target has or may have, and release once the purge was answered. It may be called at any time
+	// after Leading, and calls then from any goroutine, or at once.
+	Purging(q *Led, then func(arrived uint64, release func()))
 	// DeadLetters tells what has come of the queue's dead letters in this term. It may be
 	// called at any time between Leading and Ceased.
 	DeadLetters(q *Led) DeadLetters
@@ -135,6 +152,14 @@ var (
 	ErrNoSpace = errors.New("cluster: short of disk space")
 	// ErrDiskHangs: a write to this node's disk does not come back.
 	ErrDiskHangs = errors.New("cluster: the disk hangs")
+	// ErrDiskFailed: a write to this node's log, or a sync of it, has failed; nothing is
+	// written any more until the node is started again.
+	ErrDiskFailed = errors.New("cluster: the disk has failed")
+	// ErrDamaged: something that this node has stored is not what was written, and it can
+	// neither do without it nor get it from elsewhere.
+	ErrDamaged = errors.New("cluster: stored data is damaged")
+	// ErrHeldBack: nodes keep a newer version from being finalised.
+	ErrHeldBack = errors.New("cluster: not all nodes can read it")
 	// ErrClosed: this node is stopping.
 	ErrClosed = errors.New("cluster: node is stopping")
 )
@@ -146,6 +171,7 @@ type Status struct {
 	Epoch         id.Epoch
 	CatalogLeader id.NodeID
 	CatalogIndex  uint64
+	Finalised     catalog.Version
 	Nodes         []NodeStatus
 }
 
@@ -153,9 +179,11 @@ type Status struct {
 type NodeStatus struct {
 	membership.Node
 	Connected bool
-	Replicas  int   // queue group members by the catalog
-	Leaders   int   // of them led, as far as this node knows
-	Disk      *Disk // as the node has told it; nil: it has not
+	Refused   string       // why this node refuses it now; "": it does not
+	Replicas  int          // queue group members by the catalog
+	Leaders   int          // of them led, as far as this node knows
+	Disk      *Disk        // as the node has told it; nil: it has not
+	Clock     *ClockStatus // as this node has measured it; nil: it has not, or not lately
 }
 
 // QueueStatus is one queue's state.

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/clock"
 	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/wal"
 	"github.com/quorate/quorate/wal/vfs"
 )
 
@@ -19,6 +21,8 @@ const (
 	defaultBodyCacheBytes = 256 << 20
 	defaultPublishWindow  = 16384
 	defaultDiskHang       = 10 * time.Second
+	// defaultStaleness leaves time for an election of the catalog, 1 to 2 s, after the last proof.
+	defaultStaleness = 5 * time.Second
 )
 
 // Limits of this package, beside those of Config.
@@ -72,12 +76,16 @@ func (c Config) Validate() error {
 	}{
 		{"Expect", int64(c.Expect)},
 		{"SuspectAfter", int64(c.SuspectAfter)},
+		{"CatalogStaleness", int64(c.CatalogStaleness)},
 		{"HibernateAfter", int64(c.HibernateAfter)},
 		{"BodyCacheBytes", c.BodyCacheBytes},
+		{"TailBytes", c.TailBytes},
 		{"PublishWindow", int64(c.PublishWindow)},
 		{"Reconcile.Interval", int64(c.Reconcile.Interval)},
 		{"Reconcile.Delay", int64(c.Reconcile.Delay)},
 		{"Reconcile.AutoRemove", int64(c.Reconcile.AutoRemove)},
+		{"Reconcile.ReplaceAfter", int64(c.Reconcile.ReplaceAfter)},
+		{"Reconcile.LeadersDelay", int64(c.Reconcile.LeadersDelay)},
 		{"DiskLow", c.DiskLow},
 		{"DiskFloor", c.DiskFloor},
 		{"DiskHang", int64(c.DiskHang)},
@@ -85,6 +93,9 @@ func (c Config) Validate() error {
 		if n.value < 0 {
 			faults = append(faults, fmt.Errorf("cluster: %s is %d: set a positive value, or 0 for the default", n.field, n.value))
 		}
+	}
+	if s := c.ClockSkew; s != 0 && (s < clock.MinLimit || s > clock.MaxLimit) {
+		faults = append(faults, fmt.Errorf("cluster: ClockSkew is %v: set %v to %v, or 0 for the default", s, clock.MinLimit, clock.MaxLimit))
 	}
 	if c.DiskLow > 0 && c.DiskFloor > c.DiskLow {
 		faults = append(faults, fmt.Errorf("cluster: DiskFloor is %d bytes: set at most DiskLow, %d", c.DiskFloor, c.DiskLow))
@@ -111,8 +122,14 @@ func (c Config) withDefaults() Config {
 	if c.CommandTimeout == 0 {
 		c.CommandTimeout = defaultCommandTimeout
 	}
+	if c.CatalogStaleness == 0 {
+		c.CatalogStaleness = defaultStaleness
+	}
 	if c.BodyCacheBytes == 0 {
 		c.BodyCacheBytes = defaultBodyCacheBytes
+	}
+	if c.TailBytes == 0 {
+		c.TailBytes = wal.DefaultTailBytes
 	}
 	if c.PublishWindow == 0 {
 		c.PublishWindow = defaultPublishWindow
@@ -123,6 +140,9 @@ func (c Config) withDefaults() Config {
 	if c.Reconcile.Delay == 0 {
 		c.Reconcile.Delay = defaultReconcileDelay
 	}
+	if c.Reconcile.LeadersDelay == 0 {
+		c.Reconcile.LeadersDelay = defaultLeadersDelay
+	}
 	if c.DiskHang == 0 {
 		c.DiskHang = defaultDiskHang
 	}
@@ -131,6 +151,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.QueueLog == "" {
 		c.QueueLog = QueueLogShared
+	}
+	if c.ClockSkew == 0 {
+		c.ClockSkew = clock.DefaultLimit
+	}
+	if c.Clock == nil {
+		c.Clock = newMachineClock()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -160,4 +186,6 @@ func (noLeaders) Leading(*Led)                     {}
 func (noLeaders) Ceased(*Led)                      {}
 func (noLeaders) Backlog(*Led)                     {}
 func (noLeaders) Copies(*Led, []quorumq.Discarded) {}
-func (noLeaders) DeadLetters(*Led) DeadLetters     { return DeadLetters{} }
+
+func (noLeaders) Purging(_ *Led, then func(uint64, func())) { then(0, func() {}) }
+func (noLeaders) DeadLetters(*Led) DeadLetters              { return DeadLetters{} }

@@ -18,13 +18,20 @@ type ClientConnection struct {
 	Protocol       string
 	TLS            bool
 	User, VHost    string
-	Peer           string // the client's address
+	Peer, Local    string // the client's address, and the node's
 	Channels       int
 	State          string
 	ClientName     string // that the client gave it
 	Product        string // of the client, with its version
 	SinceMs        int64  // Unix time
 	Received, Sent uint64 // bytes
+	// Mechanism is how its user logged in; FrameMax in bytes, ChannelMax and HeartbeatSeconds
+	// are what was agreed on. They are those of AMQP.
+	Mechanism                              string
+	FrameMax, ChannelMax, HeartbeatSeconds uint32
+	// Properties are what the client tells of itself, as message.AppendTable writes them; nil:
+	// none.
+	Properties []byte
 }
 
 // Connections are the connections of this node's clients, and their consumers. Its methods may be called
@@ -52,7 +59,8 @@ func (s calls) ListConnections(context.Context, *nodev1.ListConnectionsRequest) 
 		out.Connections = append(out.Connections, &nodev1.ClientConnection{
 			Id: x.ID, Name: x.Name, Protocol: x.Protocol, Tls: x.TLS, User: x.User, Vhost: x.VHost, Peer: x.Peer,
 			Channels: uint32(x.Channels), State: x.State, ClientName: x.ClientName, Product: x.Product, SinceMs: x.SinceMs, //nolint:gosec // a few thousand
-			Received: x.Received, Sent: x.Sent,
+			Received: x.Received, Sent: x.Sent, Local: x.Local, Mechanism: x.Mechanism, FrameMax: x.FrameMax, ChannelMax: x.ChannelMax,
+			HeartbeatSeconds: x.HeartbeatSeconds, Properties: x.Properties,
 		})
 	}
 	return out, nil
@@ -87,7 +95,8 @@ func (c *Cluster) ClientConnections(ctx context.Context) (all []ClientConnection
 			theirs = append(theirs, ClientConnection{
 				ID: x.GetId(), Name: x.GetName(), Protocol: x.GetProtocol(), TLS: x.GetTls(), User: x.GetUser(), VHost: x.GetVhost(),
 				Peer: x.GetPeer(), Channels: int(x.GetChannels()), State: x.GetState(), ClientName: x.GetClientName(),
-				Product: x.GetProduct(), SinceMs: x.GetSinceMs(), Received: x.GetReceived(), Sent: x.GetSent(),
+				Product: x.GetProduct(), SinceMs: x.GetSinceMs(), Received: x.GetReceived(), Sent: x.GetSent(), Local: x.GetLocal(), Mechanism: x.GetMechanism(),
+				FrameMax: x.GetFrameMax(), ChannelMax: x.GetChannelMax(), HeartbeatSeconds: x.GetHeartbeatSeconds(), Properties: x.GetProperties(),
 			})
 		}
 		return theirs, nil

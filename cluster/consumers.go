@@ -22,6 +22,8 @@ type ClientConsumer struct {
 	Unsettled          uint64 // handed to the client, which has not decided
 	Buffered           uint64 // waiting for the client to take them
 	SinceMs            int64  // Unix time
+	// Arguments are the client's, as message.AppendTable writes them; nil: none.
+	Arguments []byte
 }
 
 // ListConsumers answers for this node.
@@ -31,7 +33,7 @@ func (s calls) ListConsumers(_ context.Context, r *nodev1.ListConsumersRequest) 
 		out.Consumers = append(out.Consumers, &nodev1.ClientConsumer{
 			Vhost: x.VHost, Queue: x.Queue, Tag: x.Tag, Connection: x.Connection, ConnectionName: x.ConnectionName, User: x.User,
 			Prefetch: x.Prefetch, Priority: x.Priority, AutoAck: x.AutoAck, Exclusive: x.Exclusive, Activity: x.Activity,
-			Unsettled: x.Unsettled, Buffered: x.Buffered, SinceMs: x.SinceMs, Peer: x.Peer,
+			Unsettled: x.Unsettled, Buffered: x.Buffered, SinceMs: x.SinceMs, Peer: x.Peer, Arguments: x.Arguments,
 		})
 	}
 	return out, nil
@@ -57,7 +59,7 @@ func (c *Cluster) ClientConsumers(ctx context.Context, vhost, queue string) (all
 			theirs = append(theirs, ClientConsumer{
 				VHost: x.GetVhost(), Queue: x.GetQueue(), Tag: x.GetTag(), Connection: x.GetConnection(), ConnectionName: x.GetConnectionName(),
 				User: x.GetUser(), Prefetch: x.GetPrefetch(), Priority: x.GetPriority(), AutoAck: x.GetAutoAck(), Exclusive: x.GetExclusive(),
-				Activity: x.GetActivity(), Unsettled: x.GetUnsettled(), Buffered: x.GetBuffered(), SinceMs: x.GetSinceMs(), Peer: x.GetPeer(),
+				Activity: x.GetActivity(), Unsettled: x.GetUnsettled(), Buffered: x.GetBuffered(), SinceMs: x.GetSinceMs(), Peer: x.GetPeer(), Arguments: x.GetArguments(),
 			})
 		}
 		return theirs, nil

@@ -4,12 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
+	"github.com/quorate/quorate/wal/vfs"
 )
 
 // Files of the data directory (docs/formats/datadir.md). Those that are needed to boot
@@ -20,6 +25,7 @@ const (
 	epochFile    = "epoch"
 	promiseFile  = "founding"
 	catalogDir   = "catalog"
+	catalogLog   = "log.db"
 	queuesDir    = "queues"
 	walDir       = "wal"
 	dirMode      = 0o700
@@ -30,10 +36,20 @@ const (
 )
 
 // dataDir is the node's directory, locked for this process. Its methods belong to one
-// goroutine, that of Start and then that of the founding.
+// goroutine, that of Start and then that of the founding; those that change the store, to
+// that of the registration.
 type dataDir struct {
-	path string
-	lock *os.File
+	path    string
+	cluster string // whose node it is
+	node    id.NodeID
+	lock    *os.File
+	store   store
+
+	mark mark // the newest; that of keepMark once it runs
+	// catalogFound is how far the catalog's member went at this start, and catalogWhole tells
+	// that it went as far as the mark says.
+	catalogFound raftfsm.Extent
+	catalogWhole bool
 }
 
 // openDataDir creates the directory if need be, locks it, and makes sure that it
@@ -46,10 +62,14 @@ func openDataDir(path, cluster string, node id.NodeID) (*dataDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dataDir{path: path, lock: lock}
-	if err := errors.Join(d.own(cluster, node), d.prepare()); err != nil {
+	d := &dataDir{path: path, cluster: cluster, node: node, lock: lock}
+	if err := d.makeRoom(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
+	if err := errors.Join(d.own(), d.prepare()); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	d.mark = d.readMark()
 	return d, nil
 }
 
@@ -69,24 +89,47 @@ func makeDurably(path string) error {
 	return syncDir(parent)
 }
 
-// own writes the node's name at the first start and compares it later.
-func (d *dataDir) own(cluster string, node id.NodeID) error {
+// roomToStart is what a start writes before it has the log, by far.
+const roomToStart = 1 << 20
+
+// makeRoom gives up the log's reserve if the disk has not even room to start: then nobody
+// could consume.
+func (d *dataDir) makeRoom() error {
+	path := filepath.Join(d.path, walDir)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	dir, err := vfs.OS(path)
+	if err == nil {
+		err = wal.GiveUpReserve(dir, roomToStart)
+	}
+	if err != nil {
+		return fmt.Errorf("cluster: making room in %q for the start: %w", path, err)
+	}
+	return nil
+}
+
+// own names the directory's store at the first start, and compares cluster and node later.
+func (d *dataDir) own() error {
 	r, err := readSealed(d.path, nodeFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return writeSealedTwice(d.path, nodeFile, record{{fieldCluster, cluster}, {fieldNode, string(node)}})
+		return d.begin()
 	}
 	if err != nil {
 		return err
 	}
-	if have := r.get(fieldCluster); have != cluster {
+	if have := r.get(fieldCluster); have != d.cluster {
 		return fmt.Errorf("cluster: data directory %q belongs to cluster %q, this node is of cluster %q: "+
-			"correct the cluster's name, or give this node a directory of its own", d.path, have, cluster)
+			"correct the cluster's name, or give this node a directory of its own", d.path, have, d.cluster)
 	}
-	if have := r.get(fieldNode); have != string(node) {
+	if have := r.get(fieldNode); have != string(d.node) {
 		return fmt.Errorf("cluster: data directory %q belongs to node %q, this is node %q: "+
-			"correct the node's id, or give this node a directory of its own", d.path, have, node)
+			"correct the node's id, or give this node a directory of its own", d.path, have, d.node)
 	}
-	return nil
+	if d.store, err = d.readStore(r); err != nil {
+		return err
+	}
+	return d.settleStore()
 }
 
 func (d *dataDir) prepare() error {
@@ -97,9 +140,6 @@ func (d *dataDir) prepare() error {
 	}
 	return syncDir(d.path)
 }
-
-// firstEpoch is that of a new directory.
-const firstEpoch id.Epoch = 1
 
 // nextEpoch returns an epoch that this directory has never handed out, durably.
 //
@@ -126,15 +166,36 @@ func (d *dataDir) nextEpoch() (id.Epoch, error) {
 		newest = max(newest, n)
 	}
 	if newest == 0 && len(faults) > 0 {
-		return 0, fmt.Errorf("cluster: the epoch of data directory %q is lost; restore its files %q from a backup, "+
-			"or empty the directory so that the node joins anew under another id: %w", d.path, epochFile, errors.Join(faults...))
+		return 0, fmt.Errorf("%w: no copy of file %q in %q is whole: restore one from a backup, or give up what the directory holds "+
+			"(docs/operations.md, \"Damaged files\"): %w", ErrDamaged, epochFile, d.path, errors.Join(faults...))
 	}
-	next := newest + 1
-	if len(faults) > 0 || missing == 1 && newest > 1 {
+	first := max(uint64(d.store.first), 1)
+	next := max(newest+1, first)
+	if len(faults) > 0 || missing == 1 && newest > first {
 		next++
 	}
-	err := writeSealed(d.path, epochFile, int(next%sealedCopies), record{{fieldEpoch, strconv.FormatUint(next, 10)}})
+	r, copyNo := record{{fieldEpoch, strconv.FormatUint(next, 10)}}, int(next%sealedCopies)
+	err := writeSealed(d.path, epochFile, copyNo, r)
+	if errors.Is(err, syscall.ENOSPC) && len(faults) == 0 {
+		err = overwriteSealed(d.path, epochFile, copyNo, r) // the older one
+	}
+	if err == nil && len(faults) > 0 { // this one went where the whole copy was
+		err = writeSealed(d.path, epochFile, 1-copyNo, record{{fieldEpoch, strconv.FormatUint(next-1, 10)}})
+	}
 	return id.Epoch(next), err
+}
+
+// mend repairs what is stored twice, and tells of it.
+func (d *dataDir) mend(log *slog.Logger) {
+	for _, name := range []string{nodeFile, promiseFile, refusedFile} {
+		mended, err := mendSealed(d.path, name)
+		for _, path := range mended {
+			log.Error("a file was damaged or missing: it was written again from its other copy; look at the disk", "file", path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			log.Error("a file cannot be repaired from its other copy", "file", filepath.Join(d.path, name), "error", err)
+		}
+	}
 }
 
 // promise is the founding that this node has agreed to.

@@ -157,6 +157,29 @@ func FuzzUnseal(f *testing.F) {
 	})
 }
 
+// FuzzMark: what is read as a mark is one, and is written so that it is read again.
+func FuzzMark(f *testing.F) {
+	f.Add("00000000000000000007", "1", "2", "3", "4", "5", "6")
+	f.Add("7", "18446744073709551616", "-1", "", "x", "0x1", "")
+	f.Fuzz(func(t *testing.T, number, log, segment, offset, term, last, voters string) {
+		m, err := parseMark(record{
+			{fieldNumber, number},
+			{fieldLog, log},
+			{fieldSeg, segment},
+			{fieldOffset, offset},
+			{fieldTerm, term},
+			{fieldLast, last},
+			{fieldVoters, voters},
+		})
+		if err != nil {
+			return
+		}
+		if again, err := parseMark(m.record()); err != nil || again != m {
+			t.Errorf("%+v is read again as %+v, %v", m, again, err)
+		}
+	})
+}
+
 // A data directory whose parents are missing is made with them; one that is there is taken
 // as it is, and a file in its way is told.
 func TestMakeDurably(t *testing.T) {

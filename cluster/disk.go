@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/internal/phase"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -25,13 +24,12 @@ type Disk struct {
 }
 
 const (
-	// diskRest is the time between two looks at a disk that tells no news.
-	diskRest = time.Second
+	// diskRest is the time between two looks at a disk that tells no news, at the moments of
+	// beats, which wake the node anyway. It is shorter than what any write may take, so that
+	// each is seen before it has taken that long.
+	diskRest = beatEvery
 	// diskTick is that time while a write hangs.
 	diskTick = 250 * time.Millisecond
-	// diskStall is how long a write may take before the node is silent as a leader. It is
-	// longer than diskRest, so that each write is seen before it has taken that long.
-	diskStall = 1500 * time.Millisecond
 	// diskTellEvery is the time between two words to peers while nothing changes.
 	diskTellEvery = 30 * time.Second
 	// diskTellAgain is the wait after a word that did not reach all.
@@ -44,7 +42,8 @@ const (
 //
 //   - low: the node hands its leaders to nodes that have room, and queues without a
 //     majority of members with room take no more messages. What makes room goes on.
-//   - floor: the node's members of queues stop, before the log can fail.
+//   - floor, and the log's reserve is used up: the node's members of queues stop, before the
+//     log can fail.
 //   - a write hangs: its leaders are silent, so that others are elected; if it does not
 //     come back, the node ends.
 //
@@ -55,8 +54,10 @@ type disks struct {
 	tells chan struct{} // of capacity 1
 	moves chan struct{} // of capacity 1: the pressure on this node's disk has changed
 
-	scarce  atomic.Bool // some node has little room; false lets admit be quick
-	hangs   atomic.Bool // a write of this node hangs
+	scarce  atomic.Bool  // some node has little room; false lets admit be quick
+	low     atomic.Bool  // this node has little room
+	window  atomic.Int64 // bytes of bodies that may wait for each queue's answers
+	hangs   atomic.Bool  // a write of this node hangs
 	refused atomic.Uint64
 	moved   atomic.Uint64
 	ended   sync.Once
@@ -76,10 +77,12 @@ type toldDisk struct {
 }
 
 func newDisks(c *Cluster) *disks {
-	return &disks{
+	d := &disks{
 		c: c, looks: make(chan struct{}, 1), tells: make(chan struct{}, 1), moves: make(chan struct{}, 1),
 		own: Disk{Path: c.cfg.DataDir}, peers: map[id.NodeID]toldDisk{},
 	}
+	d.window.Store(maxWaitingBytes)
+	return d
 }
 
 func nudge(c chan struct{}) {
@@ -94,33 +97,31 @@ func (d *disks) tellSoon() { nudge(d.tells) }
 
 // watch looks at this node's disk until ctx ends.
 func (d *disks) watch(ctx context.Context) {
-	next := time.NewTimer(lookAfter(time.Now(), 0))
+	due := time.Now().Add(diskRest)
+	next := time.NewTimer(diskRest)
 	defer next.Stop()
 	for {
+		late := time.Duration(0)
 		select {
 		case <-next.C:
+			late = time.Since(due)
 		case <-d.looks:
 		case <-ctx.Done():
 			return
 		}
-		age := d.look()
-		next.Reset(lookAfter(time.Now(), age))
+		left := d.look(late)
+		now := time.Now()
+		wait := lookAfter(now, left)
+		due = now.Add(wait)
+		next.Reset(wait)
 	}
 }
 
-// lookAfter returns the time to the next look, after one that found the oldest write to
-// have taken that long: a write that is to hang is seen just then.
-func lookAfter(now time.Time, age time.Duration) time.Duration {
-	if age >= diskStall {
-		return diskTick
-	}
-	return min(phase.Wait(now, diskRest), diskStall-age)
-}
-
-// look takes in how this node's disk fares, without asking it. It returns for how long the
-// oldest write has been under way.
-func (d *disks) look() time.Duration {
-	space, age := d.c.shared.Space(), d.writeAge()
+// look takes in how this node's disk fares, without asking it. late is how long after it was
+// due it looks. It returns how long it takes until a write hangs; 0: one does.
+func (d *disks) look(late time.Duration) (left time.Duration) {
+	space := d.c.shared.Space()
+	age, left := d.oldestWrite(late)
 	stopped := 0
 	if space.Pressure == wal.PressureFloor {
 		stopped = d.c.host.notOpen()
@@ -129,7 +130,7 @@ func (d *disks) look() time.Duration {
 	was := d.own
 	d.own.Pressure, d.own.Free = space.Pressure, space.Free
 	d.own.Low, d.own.Floor = uint64(max(0, space.Low)), uint64(max(0, space.Floor))
-	if d.own.Hangs = age; age < diskStall {
+	if d.own.Hangs = age; left > 0 {
 		d.own.Hangs = 0
 	}
 	d.own.Stopped = stopped
@@ -148,18 +149,21 @@ func (d *disks) look() time.Duration {
 				ErrDiskHangs, now.Path, now.Hangs.Round(time.Millisecond)))
 		})
 	}
-	return age
+	return left
 }
 
-// writeAge returns for how long the oldest write has been under way.
-func (d *disks) writeAge() time.Duration {
-	age := max(d.c.shared.Stalled(), d.c.catalog.group.WriteAge())
+// oldestWrite returns for how long the write has been under way that is nearest to being held
+// to hang, and how long it takes until then.
+func (d *disks) oldestWrite(late time.Duration) (age, left time.Duration) {
+	age, usual := d.c.shared.Stalled()
+	left = untilStall(age, usual, d.c.mux.Leniency(), late)
+	own := d.c.catalog.group.WriteAge()
 	if d.c.cfg.QueueLog == QueueLogBolt {
 		for _, q := range d.c.host.all() {
-			age = max(age, q.group.WriteAge())
+			own = max(own, q.group.WriteAge())
 		}
 	}
-	return age
+	return max(age, own), min(left, untilStall(own, wal.MostStall, 0, late))
 }
 
 // pressed acts on a change of the pressure on this node's disk.
@@ -196,16 +200,33 @@ func (d *disks) hung(hangs bool, age time.Duration) {
 	for _, q := range d.c.host.all() {
 		q.group.HangsChanged()
 	}
+	if hangs {
+		d.c.gateway.hostHangs()
+	}
 	d.tellSoon()
 }
 
-// count notes whether any node has little room. The caller holds mu.
+// windowShare of the least storage.disk_low of all nodes may wait for a queue's answers: what
+// was accepted before publishes are refused has to find room.
+const windowShare = 8
+
+// count notes whether any node has little room, and what that means for this one. The
+// caller holds mu.
 func (d *disks) count() {
-	scarce := d.own.Pressure != wal.PressureNone
+	scarce, low := d.own.Pressure != wal.PressureNone, d.own.Low
 	for _, p := range d.peers {
 		scarce = scarce || p.Pressure != wal.PressureNone
+		if p.Low > 0 && (low == 0 || p.Low < low) {
+			low = p.Low
+		}
 	}
 	d.scarce.Store(scarce)
+	d.low.Store(d.own.Pressure != wal.PressureNone)
+	window := int64(maxWaitingBytes)
+	if low > 0 {
+		window = int64(min(maxWaitingBytes, low/windowShare))
+	}
+	d.window.Store(window)
 }
 
 // of returns what is known of a node's disk, nil if nothing is.
@@ -260,5 +281,5 @@ func (c *Cluster) Warning() string {
 			return fmt.Sprintf("%d members on this node have lost what they had stored and wait to be rebuilt", n)
 		}
 	}
-	return ""
+	return c.clock.warning()
 }

@@ -5,6 +5,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -22,18 +23,21 @@ const (
 )
 
 // mountDataDirs gives each node a small file system of its own.
-func mountDataDirs(t *testing.T) *testNodes {
+func mountDataDirs(t *testing.T, bytes int, edit func(*Config)) *testNodes {
 	t.Helper()
 	mounted := map[string]bool{}
 	return newTestNodes(t, func(c *Config) {
-		c.DiskLow, c.DiskFloor, c.DiskHang = mountLow, mountFloor, time.Hour
+		c.DiskHang = time.Hour
+		if edit != nil {
+			edit(c)
+		}
 		if mounted[c.DataDir] {
 			return
 		}
 		if err := os.MkdirAll(c.DataDir, 0o750); err != nil {
 			t.Fatal(err)
 		}
-		if err := syscall.Mount("tmpfs", c.DataDir, "tmpfs", 0, fmt.Sprintf("size=%d", mountBytes)); err != nil {
+		if err := syscall.Mount("tmpfs", c.DataDir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes)); err != nil {
 			t.Skipf("this needs the right to mount a tmpfs: %v", err)
 		}
 		mounted[c.DataDir] = true
@@ -53,11 +57,15 @@ func fill(t *testing.T, n *testNodes, i id.NodeID, free int64) {
 	if err := syscall.Statfs(dir, &s); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.Create(filepath.Join(dir, "filler"))
+	f, err := os.OpenFile(filepath.Join(dir, "filler"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(syscall.Fallocate(int(f.Fd()), 0, 0, int64(s.Bavail)*s.Bsize-free), f.Close()); err != nil {
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(syscall.Fallocate(int(f.Fd()), 0, end, int64(s.Bavail)*s.Bsize-free), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -75,7 +83,7 @@ func TestDiskMounted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills file systems; run without -short")
 	}
-	n := mountDataDirs(t)
+	n := mountDataDirs(t, mountBytes, func(c *Config) { c.DiskLow, c.DiskFloor = mountLow, mountFloor })
 	n.start("a", "b", "c")
 	a, b, c := n.nodes["a"], n.nodes["b"], n.nodes["c"]
 	q := a.declare(t, "q", 3)
@@ -99,7 +107,42 @@ func TestDiskMounted(t *testing.T) {
 		}
 	}
 	publish(b, "before")
-	fill(t, n, "a", mountFloor/2)
+
+	// Below the floor of all: the reserves are given up, and consuming goes on.
+	for i := range n.nodes {
+		fill(t, n, i, mountFloor/2)
+	}
+	for i, node := range n.nodes {
+		state(i, wal.PressureLow)
+		if s := node.shared.Space(); s.Reserve != 0 || s.Missing != mountFloor || s.Free < mountFloor {
+			t.Errorf("node %s: %+v", i, s)
+		}
+	}
+	if err := c.tryPublish(t, q, "nobody has room"); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("published: %v", err)
+	}
+	n.drain(c, q)
+	confirmed = nil
+	for i := range n.nodes {
+		clearDisk(t, n, i)
+	}
+	for i, node := range n.nodes {
+		state(i, wal.PressureNone)
+		if s := node.shared.Space(); s.Reserve != mountFloor || s.Missing != 0 {
+			t.Errorf("node %s has room again: %+v", i, s)
+		}
+	}
+
+	publish(b, "after")
+	for range 2 { // the first time the reserve makes room
+		fill(t, n, "a", mountFloor/2)
+		poll(t, "the reserve is gone", func() error {
+			if s := a.shared.Space(); s.Reserve != 0 {
+				return fmt.Errorf("%+v", s)
+			}
+			return nil
+		})
+	}
 	state("a", wal.PressureFloor)
 	for k := range 20 {
 		publish(b, fmt.Sprintf("one is full, %d", k))

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -19,6 +21,8 @@ const (
 	// evacuateTimeout bounds the transfer of one leader, and the last round before members
 	// stop.
 	evacuateTimeout = 2 * time.Second
+	// relieveEvery is the time between two looks at what groups do not need of the log.
+	relieveEvery = time.Second
 )
 
 // admit refuses what would make a queue grow, if too few of its members have room
@@ -109,6 +113,36 @@ func (d *disks) evacuate(ctx context.Context) {
 		case <-d.moves:
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// relieve lets the groups of this node give back what they do not need of the log while the
+// disk is low, until ctx ends. Those that apply commands see to it themselves; the others
+// are looked at again and again.
+func (d *disks) relieve(ctx context.Context) {
+	next := time.NewTicker(relieveEvery)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return
+		}
+		if !d.low.Load() || d.c.host == nil {
+			continue
+		}
+		err := eachOf(d.c.host.all(), func(q *hosted) error {
+			if !d.low.Load() || ctx.Err() != nil {
+				return nil //nolint:nilerr // it is over
+			}
+			return q.group.Relieve()
+		})
+		if err == nil && d.low.Load() {
+			err = d.c.catalog.group.Relieve()
+		}
+		if err != nil && ctx.Err() == nil && !errors.Is(err, raftfsm.ErrStopped) {
+			d.c.log.Warn("groups could not give back what they do not need of the log, trying again", "error", err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -259,4 +260,39 @@ func TestDiskHangs(t *testing.T) {
 	if w := a.Warning(); !strings.Contains(w, "has been under way") {
 		t.Errorf("warning %q", w)
 	}
+}
+
+// A node whose log has failed cuts its links first: the others have another leader although
+// the node has not ended, and nothing of it.
+func TestFailedLogCutsTheLinks(t *testing.T) {
+	t.Parallel()
+	failed := make(chan error, 10)
+	n, d := newDiskNodes(t, func(c *Config) {
+		if c.Node == "a" {
+			c.Failed = func(err error) { failed <- err }
+		}
+	})
+	n.start("a", "b", "c")
+	a, b := n.nodes["a"], n.nodes["b"]
+	q := a.declare(t, "q", 3)
+	b.publish(t, q, "before", quorumq.Unlimited)
+	if l := n.leader(q); l != a {
+		t.Fatalf("node %s leads", l.cfg.Node)
+	}
+	d.of(n, "a").FailAt(vfs.OpSync, 1, syscall.EIO)
+	b.publish(t, q, "while a's log fails", quorumq.Unlimited)
+	if err := <-failed; !errors.Is(err, ErrDiskFailed) || !errors.Is(err, syscall.EIO) {
+		t.Errorf("the node ends by %v", err)
+	}
+	for _, at := range []*testNode{b, n.nodes["c"]} {
+		poll(t, "its peers have no links to it", func() error {
+			if _, up := at.mux.Connected("a"); up {
+				return fmt.Errorf("node %s has one", at.cfg.Node)
+			}
+			return nil
+		})
+	}
+	n.stop("a")
+	_, in := b.consume(t, q)
+	in.await(t, "before", "while a's log fails")
 }

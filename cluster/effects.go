@@ -31,7 +31,10 @@ func (q *hosted) Act(_ uint64, e quorumq.Effects) {
 	}
 	q.lookFull()
 	if e.Timer != 0 {
-		q.h.timers.set(q.uid, e.Timer)
+		q.h.timers.set(q.uid, e.Timer, q.due(e.Timer))
+	}
+	if e.Dropped > 0 {
+		q.dropped(e.Dropped)
 	}
 	if e.Unused {
 		q.h.unused.add(q.uid)

@@ -27,27 +27,40 @@ func TestTimers(t *testing.T) {
 		var mu sync.Mutex
 		var fired []string
 		start := time.Now()
-		ts := newTimers(func(q id.QueueUID) {
+		var ts *timers
+		set := func(q id.QueueUID, after time.Duration) {
+			at := start.Add(after).UnixMilli()
+			ts.set(q, quorumq.Time(at-7), at)
+		}
+		turned := func() { set(5, 6*time.Second) }
+		due := func(q id.QueueUID, at quorumq.Time) {
 			mu.Lock()
 			defer mu.Unlock()
 			fired = append(fired, fmt.Sprintf("%d after %v", q, time.Since(start)))
-		})
-		at := func(d time.Duration) quorumq.Time { return quorumq.Time(start.Add(d).UnixMilli()) }
+			if want := quorumq.Time(time.Now().UnixMilli() - 7); at != want {
+				t.Errorf("queue %d had asked for %d, was told %d", q, want, at)
+			}
+		}
+		ts = newTimers(func() int64 { return time.Now().UnixMilli() }, due, turned)
 		stop := make(chan struct{})
 		var running sync.WaitGroup
 		running.Go(func() { ts.run(stop) })
-		ts.set(1, at(3*time.Second))
-		ts.set(2, at(100*time.Millisecond))
-		ts.set(3, at(200*time.Millisecond))
-		ts.set(4, at(10*time.Millisecond))
+		set(1, 3*time.Second)
+		set(2, 100*time.Millisecond)
+		set(3, 200*time.Millisecond)
+		set(4, 10*time.Millisecond)
 		ts.drop(4)
-		ts.set(3, at(5*time.Second))
-		ts.set(1, at(50*time.Millisecond))
+		set(3, 5*time.Second)
+		set(1, 50*time.Millisecond)
+		set(5, time.Hour)
+		ts.turn() // the time of the cluster was set
+		three := quorumq.Time(start.Add(5*time.Second).UnixMilli() - 7)
+		ts.again(3, three-1, 1) // the queue has asked for another time since
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		close(stop)
 		running.Wait()
-		want := []string{"1 after 50ms", "2 after 100ms", "3 after 5s"}
+		want := []string{"1 after 50ms", "2 after 100ms", "3 after 5s", "5 after 6s"}
 		if !slices.Equal(fired, want) {
 			t.Errorf("fired %q, want %q", fired, want)
 		}
@@ -128,13 +141,21 @@ func TestPeers(t *testing.T) {
 		}
 	}
 	step("unknown", false, false, presence{})
-	step("up", p.inbound(at(1), true), true, presence{1, true})
-	step("old news", p.heard("p", 1), false, presence{1, true})
-	step("new life", p.heard("p", 2), true, presence{2, false})
-	step("old link goes", p.inbound(at(1), false), false, presence{2, false})
-	step("new link", p.inbound(at(2), true), true, presence{2, true})
-	step("down", p.inbound(at(2), false), true, presence{2, false})
-	step("newer link before the catalog", p.inbound(at(3), true), true, presence{3, true})
+	step("up", p.inbound(at(1), true), true, presence{epoch: 1, up: true})
+	step("old news", p.heard("p", 1), false, presence{epoch: 1, up: true})
+	step("new life", p.heard("p", 2), true, presence{epoch: 2})
+	step("old link goes", p.inbound(at(1), false), false, presence{epoch: 2})
+	step("new link", p.inbound(at(2), true), true, presence{epoch: 2, up: true})
+	step("down", p.inbound(at(2), false), true, presence{epoch: 2})
+	step("silent while down", p.answers("p", false), false, presence{epoch: 2})
+	step("up, and silent", p.inbound(at(2), true), false, presence{epoch: 2})
+	step("nothing listens, by an old word", p.hasEnded("p"), false, presence{epoch: 2})
+	step("it answers", p.answers("p", true), true, presence{epoch: 2, up: true})
+	step("down again", p.inbound(at(2), false), true, presence{epoch: 2})
+	step("nothing listens", p.hasEnded("p"), true, presence{epoch: 2, ended: true})
+	step("nothing listens still", p.hasEnded("p"), false, presence{epoch: 2, ended: true})
+	step("it lives all the same", p.inbound(at(2), true), true, presence{epoch: 2, up: true})
+	step("newer link before the catalog", p.inbound(at(3), true), true, presence{epoch: 3, up: true})
 }
 
 // Deliveries that find no room on a link come later, all of them and in order; so do

@@ -22,7 +22,7 @@ const (
 // by the index of the command; and those of the queues that the node leads.
 type happenings struct {
 	c       *Cluster
-	started int64 // ms of the epoch: older commands are read again, not new
+	started func() int64 // when the node was, ms since the Unix epoch: older commands are read again, not new
 	catalog *event.Log
 	queues  *event.Log
 	// entry has what the commands so far of a log entry have told: their events have one number,
@@ -45,22 +45,28 @@ func (c *Cluster) EmitQueue(q id.QueueUID, e event.Event) {
 	if !ok {
 		return
 	}
-	e.VHost, e.Name, e.Node, e.AtMs = rec.VHost, rec.Name, c.cfg.Node, time.Now().UnixMilli()
+	e.VHost, e.Name, e.Node, e.AtMs = rec.VHost, rec.Name, c.cfg.Node, c.clock.nowMs()
 	c.events.queues.Add(e)
 	log := c.log.Info
 	switch e.Kind {
 	case event.LeaderChanged:
 		log = c.log.Debug // there is one for every queue of a node that is lost
-	case event.DegradedStrategy, event.DeadLetterBlocked:
+	case event.DegradedStrategy, event.DeadLetterBlocked, event.MessagesDropped:
 		log = c.log.Warn
 	default:
 	}
-	log("event", "kind", string(e.Kind), "vhost", e.VHost, "queue", e.Name, "cause", e.Cause, "detail", e.Detail)
+	log("event", "kind", string(e.Kind), "vhost", e.VHost, "queue", e.Name, "cause", e.Cause, "detail", e.Detail, "count", e.Count)
+}
+
+// emitNode tells of an event of this node itself. It does not wait.
+func (c *Cluster) emitNode(e event.Event) {
+	e.Node, e.AtMs = c.cfg.Node, c.clock.nowMs()
+	c.events.queues.Add(e)
 }
 
 // applied takes note of a catalog command that was carried out, on the apply path.
 func (h *happenings) applied(cmd catalog.Command, r catalog.Reply, before *catalog.View, nowMs int64) {
-	if h == nil || r.Err != nil || nowMs < h.started {
+	if h == nil || r.Err != nil || nowMs < h.started() {
 		return
 	}
 	e, ok := eventOf(cmd, r, before)
@@ -86,7 +92,7 @@ func (h *happenings) restored(from, to uint64) {
 	if h == nil || from == 0 || to <= from {
 		return
 	}
-	h.catalog.Add(event.Event{Seq: to, Kind: event.Missed, Node: h.c.cfg.Node, AtMs: time.Now().UnixMilli(), Count: to - from})
+	h.catalog.Add(event.Event{Seq: to, Kind: event.Missed, Node: h.c.cfg.Node, AtMs: h.c.clock.nowMs(), Count: to - from})
 }
 
 // eventOf says what a command has changed, if it is something that is told.

@@ -62,3 +62,18 @@ func (c *Cluster) LogStats() (wal.Stats, bool) {
 	}
 	return c.shared.Stats(), true
 }
+
+// Caches is what is kept in memory to save reads, in bytes.
+type Caches struct{ Bodies, Tail int64 }
+
+// Caches returns what is kept, and what may be.
+func (c *Cluster) Caches() (kept, limit Caches) {
+	s, l := c.host.bodies.Stats(), c.shared.Stats()
+	return Caches{s.Bytes, l.TailBytes}, Caches{s.Limit, l.TailLimit}
+}
+
+// LimitCaches bounds what is kept from now on; what exceeds that is given up at once.
+func (c *Cluster) LimitCaches(to Caches) {
+	c.host.bodies.Limit(to.Bodies)
+	c.shared.LimitTail(to.Tail)
+}

@@ -45,8 +45,15 @@ const reconcileRetry = time.Second
 // follow takes what has changed since the view that it followed last, so that a change
 // costs the same however many queues there are.
 func (h *host) follow(v *catalog.View) error {
+	if h.seen.NodeSet() != v.NodeSet() {
+		h.c.mux.Recheck()
+		h.checkNodes()
+	}
 	h.hear(v)
 	h.compare(v)
+	if err := h.endGap(v); err != nil {
+		return err
+	}
 	gone := eachOf(keys(h.toDrop), h.remove)
 	if gone == nil {
 		clear(h.toDrop)

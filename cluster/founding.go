@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -31,9 +32,10 @@ import (
 // foundingTick is the time between two looks at the other nodes.
 const foundingTick = 100 * time.Millisecond
 
-// found runs until this node's catalog member has state.
+// found runs until this node's catalog member has state, or a catalog has taken this node: it
+// founds no other one then, whatever it has lost.
 func (g *catalogGroup) found() {
-	for !g.founded() {
+	for !g.founded() && !g.taken.Load() {
 		if err := g.foundingStep(); err != nil {
 			g.c.log.Warn("founding the cluster", "error", err)
 		}
@@ -118,20 +120,34 @@ func (g *catalogGroup) promiseTo(p promise) error {
 		return err
 	}
 	g.promise.Store(&p)
+	switch {
+	case g.taken.Load():
+	case p.founder == "": // nobody has founded with the promise before
+		g.part.Store(false)
+	default:
+		g.takePart() // its founder counts on it from now on
+	}
 	return nil
+}
+
+// others asks the other living nodes one by one, and goes over those that answer.
+func (g *catalogGroup) others() iter.Seq2[id.NodeID, *nodev1.NodeStatusResponse] {
+	return func(yield func(id.NodeID, *nodev1.NodeStatusResponse) bool) {
+		for _, n := range g.c.alive() {
+			if n == g.c.cfg.Node {
+				continue
+			}
+			if s, err := g.ask(n); err == nil && !yield(n, s) {
+				return
+			}
+		}
+	}
 }
 
 // look asks the living nodes; those that do not answer are not seen.
 func (g *catalogGroup) look() (seen map[id.NodeID]*nodev1.NodeStatusResponse, founded bool) {
 	seen = map[id.NodeID]*nodev1.NodeStatusResponse{g.c.cfg.Node: nil}
-	for _, n := range g.c.alive() {
-		if n == g.c.cfg.Node {
-			continue
-		}
-		s, err := g.ask(n)
-		if err != nil {
-			continue
-		}
+	for n, s := range g.others() {
 		if s.GetFounded() {
 			return nil, true
 		}

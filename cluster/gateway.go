@@ -350,6 +350,14 @@ func (g *gateway) linkDown(p transport.Peer) {
 	}
 }
 
+// hostHangs sends on to others what was given to this node's own members: its disk hangs, so
+// that others lead, or soon will.
+func (g *gateway) hostHangs() {
+	for _, q := range g.all() {
+		q.lostLink(g.c.cfg.Node)
+	}
+}
+
 func (g *gateway) close() {
 	g.mu.Lock()
 	g.closed = true

@@ -115,7 +115,9 @@ func (q *Queue) lease(t ConsumerToken) {
 	q.startLocked()
 }
 
-// DecideToken decides about a message that Get took on whatever node.
+// DecideToken decides about a message that Get took on whatever node. ErrConsumerGone or
+// ErrNotHeld: it is not held any more, and this changed nothing; or an earlier try of this very
+// call did it, whose answer was lost.
 func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) error {
 	q, err := c.Queue(t.Queue)
 	if err != nil {
@@ -138,10 +140,22 @@ func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 		return fmt.Errorf("queue %s: decision %d is unknown: acknowledge, return or discard", t.Queue, d.Kind)
 	}
 	r, _, err := q.do(ctx, cmd, op{bodies: bodies})
-	if err == nil && r.Code == quorumq.CodeUnknownConsumer {
-		err = fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", t.Queue, ErrConsumerGone)
+	if err != nil {
+		return err
 	}
-	return err
+	return notHeld(t, r.Code)
+}
+
+// notHeld tells by the answer to a decision that its message was not held.
+func notHeld(t ConsumerToken, code quorumq.ReplyCode) error {
+	switch code {
+	case quorumq.CodeUnknownConsumer:
+		return fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", t.Queue, ErrConsumerGone)
+	case quorumq.CodeNotHeld:
+		return fmt.Errorf("queue %s: %w", t.Queue, ErrNotHeld)
+	default:
+		return nil
+	}
 }
 
 // Transact settles a message that Get took on whatever node, or messages of another consumer by
@@ -162,13 +176,12 @@ func (c *Cluster) Transact(ctx context.Context, t ConsumerToken, held []quorumq.
 	if err != nil {
 		return err
 	}
+	if err := notHeld(t, r.Code); err != nil {
+		return err
+	}
 	switch r.Code {
 	case quorumq.CodeOK:
 		return nil
-	case quorumq.CodeUnknownConsumer:
-		return fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", t.Queue, ErrConsumerGone)
-	case quorumq.CodeNotHeld:
-		return fmt.Errorf("queue %s: %w", t.Queue, ErrNotHeld)
 	case quorumq.CodeTooMany:
 		return fmt.Errorf("queue %s: %w: wait until some of them have arrived", t.Queue, ErrTooManyMoves)
 	default:

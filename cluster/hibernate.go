@@ -27,8 +27,11 @@ const (
 	// hibernateRounds is how often within Config.HibernateAfter a node looks at its queues.
 	hibernateRounds = 4
 	// snapshotBeforeSleep is the number of entries behind the last snapshot above which one
-	// is taken first, so that waking need not apply them.
+	// is taken first, so that waking need not apply them. excessBeforeSleep is how many bytes
+	// of the log, which the queue does not need any more, are worth one: nobody frees them
+	// while it sleeps.
 	snapshotBeforeSleep = 4096
+	excessBeforeSleep   = 256 << 10
 	// dueStagger is how much later than the leader's node each of the others wakes a queue
 	// that has something to do, should the leader's not be there.
 	dueStagger = 2 * time.Second
@@ -43,7 +46,7 @@ type asleep struct {
 	status *nodev1.GroupStatus // of the group, likewise
 
 	term, last uint64 // where its log ends
-	due        int64  // when it has something to do, in ms of the epoch; 0: never
+	due        int64  // when it has something to do, by the time of the cluster in ms; 0: never
 }
 
 // resting is a queue that is led here and may hibernate.
@@ -111,11 +114,11 @@ func (q *hosted) rests(after time.Duration) *nodev1.RestingGroup {
 	if o.Consumers+o.Sessions > 0 || o.Unsettled+o.Backlog > 0 {
 		return nil
 	}
-	due := q.h.timers.at(q.uid)
-	if due != 0 && int64(due) < time.Now().Add(after).UnixMilli() {
+	_, due := q.h.timers.at(q.uid)
+	if due != 0 && due < q.h.c.clock.nowMs()+after.Milliseconds() {
 		return nil
 	}
-	return &nodev1.RestingGroup{Group: uint64(q.uid), Term: l.term, LastIndex: s.LastIndex, DueMs: int64(due)}
+	return &nodev1.RestingGroup{Group: uint64(q.uid), Term: l.term, LastIndex: s.LastIndex, DueMs: due}
 }
 
 // layDown closes members of groups that are led here, the others' first. Groups of which
@@ -214,7 +217,8 @@ func (h *host) fallAsleep(q *hosted, g *nodev1.RestingGroup, leader id.NodeID) b
 	if !q.isAt(g) {
 		return false
 	}
-	if s := q.group.Stats(); s.LastIndex-s.SnapshotIndex > snapshotBeforeSleep && q.group.Snapshot() != nil {
+	s := q.group.Stats()
+	if (s.LastIndex-s.SnapshotIndex > snapshotBeforeSleep || q.group.Excess() > excessBeforeSleep) && q.group.Snapshot() != nil {
 		return false
 	}
 	a := &asleep{leader: leader, term: g.GetTerm(), last: g.GetLastIndex(), due: g.GetDueMs()}

@@ -63,6 +63,9 @@ func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 			return dutyOpen
 		}
 	case !current || q != nil && q.joined == g.ID:
+	case g.Cancelled && h.c.dir.joined(r.UID) != g.ID:
+		// It is taken back, perhaps because the node's former store had begun to join, and may
+		// have got its vote (RE-9).
 	case !held && h.c.dir.joined(r.UID) == g.ID:
 		return dutyOpen
 	case closed && h.c.dir.joined(r.UID) == g.ID:

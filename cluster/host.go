@@ -95,7 +95,7 @@ func newHost(c *Cluster) *host {
 		queues:       map[id.QueueUID]*hosted{},
 		damaged:      map[id.QueueUID]error{},
 	}
-	h.timers = newTimers(h.expire)
+	h.timers = newTimers(c.clock.nowMs, h.expire, h.rearm)
 	h.unused = newUnused()
 	h.watcher.wake = make(chan struct{}, 1)
 	h.answer = func(p transport.Peer, f *nodev1.Frame) error { return c.mux.Answer(p, f) }
@@ -129,7 +129,7 @@ func (h *host) submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply,
 		done(quorumq.Reply{}, h.notHosted(q))
 		return
 	}
-	m.group.Submit(c, done)
+	m.submit(c, done)
 }
 
 // hurry lets lazy commands of a queue wait no longer.
@@ -195,11 +195,18 @@ func (h *host) leaderOf(q id.QueueUID) (id.NodeID, bool) {
 }
 
 // expire proposes Expire for a queue whose time has come.
-func (h *host) expire(q id.QueueUID) {
+func (h *host) expire(q id.QueueUID, at quorumq.Time) {
 	if m := h.queue(q); m != nil {
-		m.expire()
+		m.expire(at)
 	} else {
 		h.wake(q) // its next leader sets the timer again
+	}
+}
+
+// rearm sets the timers of queues that are led here again, for the time of the cluster was set.
+func (h *host) rearm() {
+	for _, q := range h.all() {
+		q.rearm()
 	}
 }
 
@@ -211,6 +218,45 @@ func (h *host) checkNodes() {
 			q.box.post(q.checkNodes)
 		}
 	}
+}
+
+// ended takes that a node's process is no more.
+func (h *host) ended(n id.NodeID) {
+	if h.peers.hasEnded(n) {
+		h.c.log.Info("a node's process has ended: nothing listens at its address", "peer", n)
+		h.checkNodes()
+	}
+}
+
+// followReach takes which nodes answer, as they are judged, until done: a link may be up for long
+// after the node at its other end has frozen, or the way there is cut.
+func (h *host) followReach(done <-chan struct{}) {
+	for {
+		changed := h.c.ReachChanged()
+		news := false
+		for n := range h.c.nodeIDs() {
+			_, up := h.c.mux.Connected(n)
+			if n != h.c.cfg.Node && h.peers.answers(n, !up || h.c.liveness.Reaches(n)) {
+				news = true
+			}
+		}
+		if news {
+			h.checkNodes()
+		}
+		select {
+		case <-changed:
+		case <-done:
+			return
+		}
+	}
+}
+
+// over tells whether a node's lives are over for good, as the catalog has it: it was forgotten,
+// or its store was given up. What its clients held need not wait for it (DC-1).
+func (h *host) over(n id.NodeID) bool {
+	v := h.c.View()
+	r, known := v.Node(n)
+	return v.Forgotten(n) || known && r.Vacant
 }
 
 // eachOf runs f for all, up to maxOpening at the same time, and joins the errors.

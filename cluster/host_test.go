@@ -86,6 +86,7 @@ func (n *testNodes) overview(q id.QueueUID) quorumq.Overview {
 
 // One cluster for what leaves it as it was.
 func TestHost(t *testing.T) {
+	t.Parallel()
 	n := newTestNodes(t, func(c *Config) {
 		steady(c)
 		c.QueueConfig = func(_ *catalog.View, q *catalog.QueueRecord) quorumq.Config {

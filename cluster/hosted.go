@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type hosted struct {
 	lost lost
 	back heldBack
 	full fullness
+	drop dropping
 
 	running atomic.Bool // start was called
 	changed atomic.Bool // the watcher has it
@@ -84,6 +86,8 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 		OnChange:  q.noteChange,
 		BodyCache: h.bodies,
 		Hangs:     h.c.disks.hangs.Load,
+		Scarce:    h.c.disks.low.Load,
+		Clock:     h.c.clock.moment,
 	})
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
@@ -207,7 +211,39 @@ func (q *hosted) spoke(n id.NodeID) {
 
 // propose submits a command of the host's own. done may be called on the apply path.
 func (q *hosted) propose(c quorumq.Command, done func(error)) {
-	q.group.Submit(raftfsm.Command{Header: quorumq.AppendCommand(nil, c)}, func(_ quorumq.Reply, err error) { done(err) })
+	q.submit(raftfsm.Command{Header: quorumq.AppendCommand(nil, c)}, func(_ quorumq.Reply, err error) { done(err) })
+}
+
+// submit proposes a command that members can read, and answers others itself.
+func (q *hosted) submit(c raftfsm.Command, done func(quorumq.Reply, error)) {
+	before, ok := q.h.decoders.look(c)
+	switch {
+	case !ok:
+		done(quorumq.Reply{Code: quorumq.CodeMalformed}, nil)
+	case before.purges:
+		q.purge(c, done)
+	case before.annotates:
+		q.annotate(before, c, done)
+	default:
+		q.group.Submit(c, done)
+	}
+}
+
+// purge proposes a purge when no dead letter leaves any more, and takes those off its count
+// that have arrived all the same, or may have.
+func (q *hosted) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
+	l := q.led.Load()
+	if l == nil {
+		q.group.Submit(c, done) // which tells who leads
+		return
+	}
+	q.h.c.cfg.Leaders.Purging(l, func(arrived uint64, release func()) {
+		q.group.Submit(c, func(r quorumq.Reply, err error) {
+			release()
+			r.Count -= min(r.Count, arrived)
+			done(r, err)
+		})
+	})
 }
 
 // again posts a task to the workers after a while, if the queue is still led.
@@ -223,14 +259,30 @@ func (q *hosted) again(do func()) {
 // hostRetry is the wait before a host repeats a command of its own that found no room.
 const hostRetry = 100 * time.Millisecond
 
-// expire proposes Expire, off the apply path (TTL-6).
-func (q *hosted) expire() {
+// due returns when a time of the queue's comes, by the time of the cluster in milliseconds.
+func (q *hosted) due(at quorumq.Time) int64 {
+	return q.h.c.clock.nowMs() + until(int64(at), q.group.Now()).Milliseconds()
+}
+
+// rearm sets the timer again, if it is set: the time of the cluster was set.
+func (q *hosted) rearm() {
+	if at, _ := q.h.timers.at(q.uid); at != 0 && q.led.Load() != nil {
+		q.h.timers.again(q.uid, at, q.due(at))
+	}
+}
+
+// expire proposes Expire when a time of the queue's has come, off the apply path (TTL-6).
+func (q *hosted) expire(at quorumq.Time) {
 	if q.led.Load() == nil {
+		return
+	}
+	if quorumq.Time(q.group.Now()) < at { // its time goes slower than the cluster's
+		q.h.timers.again(q.uid, at, q.due(at))
 		return
 	}
 	q.propose(&quorumq.Expire{}, func(err error) {
 		if err != nil && q.led.Load() != nil {
-			q.h.timers.set(q.uid, quorumq.Time(time.Now().Add(hostRetry).UnixMilli()))
+			q.h.timers.again(q.uid, at, q.h.c.clock.nowMs()+hostRetry.Milliseconds())
 		}
 	})
 }
@@ -285,7 +337,7 @@ func (q *hosted) configure() {
 		return
 	}
 	configure := raftfsm.Command{Header: quorumq.AppendCommand(nil, &quorumq.Configure{Config: want})}
-	q.group.Submit(configure, func(r quorumq.Reply, err error) {
+	q.submit(configure, func(r quorumq.Reply, err error) {
 		if err != nil {
 			q.again(func() { l.asked = nil; q.configure() })
 			return
@@ -318,12 +370,19 @@ func (q *hosted) checkNodes() {
 				p = presence{epoch: s.Epoch} // not seen in that life yet
 			}
 		}
+		over := q.h.over(n)
+		if over {
+			p = presence{epoch: p.epoch + 1, up: true} // a life after all that it had ends them
+		}
 		if l.told[n] == p {
 			continue
 		}
 		l.told[n] = p
 		q.tell(l, n, p)
-		if p.up {
+		if p.ended {
+			q.closeConsumers(l, n, keys)
+		}
+		if p.up && !over {
 			// What the Lead command told, or the old leader, may have found no link.
 			q.greet(keys)
 		}
@@ -347,6 +406,21 @@ func (q *hosted) tell(l *Led, n id.NodeID, p presence) {
 			q.again(func() { delete(l.told, n); q.checkNodes() })
 		}
 	})
+}
+
+// closeConsumers ends the consumers of a process that is no more, as failed: nobody will answer
+// for what they hold (DC-1). What was got may still be settled on another node (DEL-5).
+func (q *hosted) closeConsumers(l *Led, n id.NodeID, sessions []quorumq.SessionKey) {
+	q.group.Read(func() {
+		sessions = slices.DeleteFunc(slices.Clone(sessions), func(s quorumq.SessionKey) bool { return !q.machine.queue.Consumes(s) })
+	})
+	for _, s := range sessions {
+		q.propose(&quorumq.SessionClosed{Session: s}, func(err error) {
+			if err != nil {
+				q.again(func() { delete(l.told, n); q.checkNodes() })
+			}
+		})
+	}
 }
 
 // greet lets gateways know who leads, and which consumers are active.

@@ -73,8 +73,11 @@ func (l *Led) SettleBacklog(ctx context.Context, ranges []quorumq.SeqRange) erro
 	if err := l.check(); err != nil {
 		return err
 	}
-	header := quorumq.AppendCommand(nil, &quorumq.BacklogSettle{Ranges: ranges})
-	r, err := l.queue.group.Propose(ctx, raftfsm.Command{Header: header})
+	command := raftfsm.Command{Header: quorumq.AppendCommand(nil, &quorumq.BacklogSettle{Ranges: ranges})}
+	if !l.queue.h.decoders.readable(command) {
+		return fmt.Errorf("cluster: settling the backlog of queue %s: ranges %v are malformed", l.queue.uid, ranges)
+	}
+	r, err := l.queue.group.Propose(ctx, command)
 	switch {
 	case err == nil && r.Code == quorumq.CodeOK:
 		return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -89,30 +88,6 @@ func TestSnapshots(t *testing.T) {
 	n.start("a", "b", "c")
 	_, in := n.nodes["b"].consume(t, q)
 	in.await(t, "before", "after")
-}
-
-// A node that lost its directory may not take part under its id: what it has confirmed
-// counts on it. The others go on.
-func TestLostDirectory(t *testing.T) {
-	t.Parallel()
-	n := newTestNodes(t, nil)
-	n.start("a", "b", "c")
-	q := n.nodes["a"].declare(t, "q", 3)
-	n.stop("c")
-	if err := os.RemoveAll(filepath.Join(n.dir, "c")); err != nil {
-		t.Fatal(err)
-	}
-	n.launch("c")
-	poll(t, "c is refused", func() error {
-		if err := n.nodes["c"].Ready(); err == nil || !strings.Contains(err.Error(), "former directory is lost") {
-			return fmt.Errorf("ready: %w", err)
-		}
-		return nil
-	})
-	n.nodes["a"].publish(t, q, "x", quorumq.Unlimited)
-	if n.nodes["c"].host.queue(q) != nil || n.nodes["c"].dir.hasQueue(q) {
-		t.Error("c has opened a queue that it has forgotten")
-	}
 }
 
 // A node that comes later is made a member of the catalog group and takes its share; it

@@ -34,7 +34,7 @@ func lockDir(dir string) (*os.File, error) {
 	}
 	if err := f.Truncate(0); err == nil {
 		_, err = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-		if err != nil {
+		if err != nil && !errors.Is(err, syscall.ENOSPC) { // it would only have told who has it
 			return nil, errors.Join(fmt.Errorf("cluster: writing into the lock of %q: %w", dir, err), f.Close())
 		}
 	}

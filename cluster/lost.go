@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
@@ -15,7 +16,8 @@ import (
 
 // A member whose stored bytes are damaged or gone may have voted, or answered for
 // entries, that it no longer knows of. It is kept closed: it does not vote and does not
-// serve until host.remove has wiped it and it joins its group again as a new member.
+// serve until host.remove has wiped it and it joins its group again as a new member. So is
+// one whose state cannot be, as its machine came upon a broken invariant.
 
 const (
 	// snapshotsDir is where a member keeps its snapshots, in the queue's directory.
@@ -24,10 +26,30 @@ const (
 	remedyRebuild = "restore them, or let this member be rebuilt from its peers"
 )
 
-// isDamage tells whether an error says that a member has lost what it had stored.
+// isDamage tells whether an error says that a member has lost what it had stored, or has a
+// state that cannot be.
 func isDamage(err error) bool {
 	var corrupt *wal.CorruptError
-	return errors.Is(err, wal.ErrLost) || errors.As(err, &corrupt) || raftfsm.Damaged(err)
+	return errors.Is(err, wal.ErrLost) || errors.As(err, &corrupt) || raftfsm.Damaged(err) || raftfsm.Broken(err)
+}
+
+// mending paces the rebuilding of a member: what stops it may come with the log, and stop it
+// each time.
+type mending struct {
+	tries int
+	next  time.Time
+}
+
+const (
+	mendAgain   = 2 * time.Second // after the first attempt, and twice as long after each
+	mendLongest = time.Hour
+)
+
+func (m *mending) due(now time.Time) bool { return !now.Before(m.next) }
+
+func (m *mending) began(now time.Time) {
+	m.next = now.Add(min(mendAgain<<min(m.tries, 12), mendLongest))
+	m.tries++
 }
 
 // keepClosed notes a member that could not be opened because of damage.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -23,11 +24,11 @@ type queueMachine struct {
 // queue has none.
 type decoders struct{ free sync.Pool }
 
-func (d *decoders) get() *quorumq.Decoder {
-	if free, ok := d.free.Get().(*quorumq.Decoder); ok {
+func (d *decoders) get() *queueDecoder {
+	if free, ok := d.free.Get().(*queueDecoder); ok {
 		return free
 	}
-	return new(quorumq.Decoder)
+	return new(queueDecoder)
 }
 
 func newQueueMachine(uid id.QueueUID, d *decoders, spoke func(id.NodeID)) *queueMachine {
@@ -39,13 +40,13 @@ func newQueueMachine(uid id.QueueUID, d *decoders, spoke func(id.NodeID)) *queue
 	}
 }
 
-// Apply carries out a queue command. What cannot be read is answered so and changes nothing.
-func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quorumq.Reply, quorumq.Effects) {
+// Apply carries out a queue command; one that this build cannot read stops the group.
+func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quorumq.Reply, quorumq.Effects, error) {
 	d := m.decoders.get()
 	defer m.decoders.free.Put(d) // what the queue keeps or returns is its own
-	c, err := d.Decode(header)
-	if err != nil || bodiesOf(c) != bodies {
-		return quorumq.Reply{Code: quorumq.CodeMalformed}, quorumq.Effects{}
+	c, err := d.command(header, bodies)
+	if err != nil {
+		return quorumq.Reply{}, quorumq.Effects{}, unreadable(err)
 	}
 	at := quorumq.Meta{Index: meta.Index, FirstSlot: meta.FirstSlot, Now: quorumq.Time(meta.NowMs)}
 	r, e := m.queue.Apply(at, c)
@@ -55,7 +56,57 @@ func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quor
 	case *quorumq.Get:
 		m.spoke(c.Session.Node)
 	}
-	return lasting(r), e
+	return lasting(r), e, nil
+}
+
+// queueDecoder decodes commands that stand beside bodies.
+type queueDecoder struct{ quorumq.Decoder }
+
+func (d *queueDecoder) command(header []byte, bodies int) (quorumq.Command, error) {
+	c, err := d.Decode(header)
+	if err != nil {
+		return nil, err
+	}
+	if want := bodiesOf(c); want != bodies {
+		return nil, fmt.Errorf("cluster: %T has %d bodies, want %d", c, bodies, want)
+	}
+	return c, nil
+}
+
+// readable tells whether members can carry out a command. Whoever leads asks before it is
+// proposed: in the log it would stop every member that cannot.
+func (d *decoders) readable(c raftfsm.Command) bool {
+	_, ok := d.look(c)
+	return ok
+}
+
+// prelude is what a leader has to do before it proposes a command.
+type prelude struct {
+	purges bool // dead letters on their way come to their end
+	// annotates: the command's annotations are to be merged with those that this message of
+	// the consumer's has.
+	annotates bool
+	consumer  quorumq.ConsumerKey
+	message   quorumq.MsgID
+}
+
+// look reads a command as readable does, and tells what comes before it is proposed.
+func (d *decoders) look(c raftfsm.Command) (before prelude, ok bool) {
+	decoder := d.get()
+	defer d.free.Put(decoder)
+	cmd, err := decoder.command(c.Header, len(c.Bodies))
+	if err != nil {
+		return before, false
+	}
+	switch cmd := cmd.(type) {
+	case *quorumq.Purge:
+		before.purges = true
+	case *quorumq.Return:
+		before.annotate(cmd.Consumer, cmd.Ranges, cmd.HasAnnotations)
+	case *quorumq.Discard:
+		before.annotate(cmd.Consumer, cmd.Ranges, cmd.HasAnnotations)
+	}
+	return before, true
 }
 
 // bodiesOf returns how many bodies belong to a command.
@@ -96,6 +147,9 @@ func (m *queueMachine) Lead(node id.NodeID, term uint64) []byte {
 	return quorumq.AppendCommand(nil, &quorumq.Lead{Node: node, Term: term})
 }
 
+// Now returns the queue's time.
+func (m *queueMachine) Now() int64 { return int64(m.queue.Now()) }
+
 // Freeze returns the queue's state of this moment.
 func (m *queueMachine) Freeze() raftfsm.Frozen { return frozenQueue{m.queue.Freeze()} }
 
@@ -112,10 +166,16 @@ func (f frozenQueue) Live() iter.Seq[raftfsm.BodyRun] {
 	}
 }
 
+// HeldBytes returns the bytes of the messages that the queue has.
+func (m *queueMachine) HeldBytes() uint64 { return m.queue.HeldBytes() }
+
 // Restore replaces the queue's state.
 func (m *queueMachine) Restore(b []byte) error {
 	q, err := quorumq.Restore(b)
-	if err != nil {
+	switch {
+	case errors.Is(err, quorumq.ErrNewer):
+		return unreadable(err)
+	case err != nil:
 		return err
 	}
 	if q.UID() != m.queue.UID() {

@@ -125,6 +125,6 @@ func readNote(f field) (id.QueueUID, *asleep, error) {
 // for the first time.
 func (h *host) remember(uid id.QueueUID, a *asleep) {
 	if a.due != 0 {
-		h.timers.set(uid, quorumq.Time(a.due+h.stagger(uid, a.leader).Milliseconds()))
+		h.timers.set(uid, 0, a.due+h.stagger(uid, a.leader).Milliseconds())
 	}
 }

@@ -21,6 +21,7 @@ const (
 	PhaseLeave   = "leave"    // the old member is taken out of the group
 	PhaseMove    = "move"     // several queues, one after another
 	PhaseForget  = "forget"   // the node is taken out of the catalog
+	PhaseReplace = "replace"  // what the node had stored is given up
 )
 
 // QueueFilter chooses queues. The zero value chooses all.

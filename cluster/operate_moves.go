@@ -30,8 +30,14 @@ const leaderWait = 10 * time.Second
 // filter chooses and that do not change just now. Nodes that drain, or do not answer, get
 // nothing.
 func (c *Cluster) placementState(movable func(*catalog.QueueRecord) bool, lost map[id.NodeID]bool) placement.State {
+	return c.placementFrom(c.askNodes(), movable, lost)
+}
+
+// placementFrom is placementState of what nodes have answered.
+func (c *Cluster) placementFrom(
+	answers map[id.NodeID]*nodev1.NodeStatusResponse, movable func(*catalog.QueueRecord) bool, lost map[id.NodeID]bool,
+) placement.State {
 	s := placement.State{Nodes: c.candidates()}
-	answers := c.askNodes()
 	leaders := map[id.QueueUID]id.NodeID{}
 	for n, a := range answers {
 		for _, g := range a.GetGroups() {
@@ -51,7 +57,7 @@ func (c *Cluster) placementState(movable func(*catalog.QueueRecord) bool, lost m
 			continue // it stays on its node
 		}
 		s.Groups = append(s.Groups, placement.Group{
-			UID: r.UID, Members: r.Members, Leader: leaders[r.UID],
+			UID: r.UID, Members: r.Members, Leader: leaders[r.UID], Preferred: r.Leader,
 			Fixed: r.Change != nil || !movable(r),
 		})
 	}
@@ -115,19 +121,14 @@ func (c *Cluster) Grow(ctx context.Context, n id.NodeID, f QueueFilter, report f
 }
 
 // Shrink takes a node out of all queues that the filter chooses; with keepSize another
-// node takes its place in each. Queues for which there is none, and those of which the node
+// node, which is none of exclude, takes its place in each. Queues for which there is none, and those of which the node
 // is the only member, stay as they are and are named in the error.
-func (c *Cluster) Shrink(ctx context.Context, n id.NodeID, f QueueFilter, keepSize bool, report func(Progress)) error {
-	if err := c.checkOperation(f, n); err != nil {
+func (c *Cluster) Shrink(ctx context.Context, n id.NodeID, f QueueFilter, keepSize bool, exclude []id.NodeID, report func(Progress)) error {
+	if err := c.checkOperation(f, append(slices.Clone(exclude), n)...); err != nil {
 		return err
 	}
-	moves, stay := placement.Shrink(c.placementState(f.Matches, nil), n, keepSize)
-	err := c.move(ctx, moves, report, func(ctx context.Context, m placement.Move, report func(Progress)) error {
-		if m.Join == "" {
-			return c.RemoveMember(ctx, m.Group, m.Leave, report)
-		}
-		return c.ReplaceMember(ctx, m.Group, m.Leave, m.Join, report)
-	})
+	moves, stay := c.planShrink(n, f, keepSize, exclude)
+	err := c.takeOut(ctx, moves, keepSize, report)
 	if len(stay) > 0 {
 		err = errors.Join(err, fmt.Errorf("cluster: node %q stays a member of %s: there is no other node that could take its place",
 			n, c.named(stay)))
@@ -177,7 +178,7 @@ func (c *Cluster) ForgetNode(ctx context.Context, n id.NodeID, replace bool, rep
 		report = func(Progress) {}
 	}
 	if replace {
-		if err := c.Shrink(ctx, n, QueueFilter{}, true, report); err != nil {
+		if err := c.Shrink(ctx, n, QueueFilter{}, true, nil, report); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -301,6 +302,7 @@ func fromProtoOperation(o *nodev1.Operation) (operation.Operation, error) {
 type NodeDetails struct {
 	Draining bool
 	Start    StartProgress
+	Reads    catalog.Version   // newest that its build reads
 	Counters map[string]uint64 // of the node as gateway since its start (ST-2)
 }
 
@@ -308,7 +310,9 @@ type NodeDetails struct {
 func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, error) {
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
-	out := map[id.NodeID]NodeDetails{c.cfg.Node: {Draining: c.Draining(), Start: c.StartProgress(), Counters: c.cfg.Counters()}}
+	out := map[id.NodeID]NodeDetails{c.cfg.Node: {
+		Draining: c.Draining(), Start: c.StartProgress(), Reads: catalog.NewestVersion, Counters: c.cfg.Counters(),
+	}}
 	err := c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
 		r, err := peer.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})
 		if err != nil {
@@ -316,7 +320,7 @@ func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, e
 		}
 		s := r.GetStart()
 		return func() error {
-			out[n] = NodeDetails{Draining: r.GetDraining(), Counters: r.GetCounters(), Start: StartProgress{
+			out[n] = NodeDetails{Draining: r.GetDraining(), Reads: readsOf(r), Counters: r.GetCounters(), Start: StartProgress{
 				Phase: StartPhase(s.GetPhase()), Done: s.GetDone(), Total: s.GetTotal(), Unit: s.GetUnit(),
 			}}
 			return nil

@@ -20,12 +20,17 @@ type peers struct {
 type peerState struct {
 	epoch id.Epoch // newest known; from the link or the catalog
 	up    bool     // its queue link to this node is up, in that epoch
+	// silent tells that it does not answer, though the link is up.
+	silent bool
+	// ended tells that its process is no more: nothing listens where it was.
+	ended bool
 }
 
 // presence is what a queue must know of a node (DC-1).
 type presence struct {
 	epoch id.Epoch
 	up    bool
+	ended bool
 }
 
 func newPeers(self id.NodeID, epoch id.Epoch) *peers {
@@ -50,12 +55,39 @@ func (p *peers) inbound(from transport.Peer, up bool) bool {
 	case from.Epoch < s.epoch:
 		return false
 	case from.Epoch > s.epoch:
-		*s = peerState{epoch: from.Epoch, up: up}
+		*s = peerState{epoch: from.Epoch, up: up, silent: s.silent}
 		return true
 	}
-	changed := s.up != up
-	s.up = up
-	return changed
+	before := s.presence()
+	if s.up = up; up {
+		s.ended = false
+	}
+	return s.presence() != before
+}
+
+// answers takes whether a node answers on its links; true if anything changed.
+func (p *peers) answers(n id.NodeID, does bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.state(n)
+	before := s.presence()
+	s.silent = !does
+	return s.presence() != before
+}
+
+// hasEnded takes that nothing listens where a node was; true if that is news. A link from it is
+// the better proof that it lives.
+func (p *peers) hasEnded(n id.NodeID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.state(n)
+	before := s.presence()
+	s.ended = !s.up
+	return s.presence() != before
+}
+
+func (s *peerState) presence() presence {
+	return presence{epoch: s.epoch, up: s.up && !s.silent, ended: s.ended}
 }
 
 // heard takes an epoch that the catalog or gossip tells; true if it is news. Whether the
@@ -68,7 +100,7 @@ func (p *peers) heard(n id.NodeID, epoch id.Epoch) bool {
 	defer p.mu.Unlock()
 	s := p.state(n)
 	if epoch > s.epoch {
-		*s = peerState{epoch: epoch}
+		*s = peerState{epoch: epoch, silent: s.silent}
 		return true
 	}
 	return false
@@ -81,7 +113,7 @@ func (p *peers) presence(n id.NodeID) presence {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if s := p.seen[n]; s != nil {
-		return presence{epoch: s.epoch, up: s.up}
+		return s.presence()
 	}
 	return presence{}
 }

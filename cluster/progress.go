@@ -12,6 +12,8 @@ type StartPhase string
 const (
 	// StartLog reads the node's log; in segments.
 	StartLog StartPhase = "opening the log"
+	// StartName waits until the name that gossip advertises leads to this machine.
+	StartName StartPhase = "waiting for the own name to resolve to this machine"
 	// StartCatalog joins the cluster, and catches up with its catalog.
 	StartCatalog StartPhase = "joining the cluster"
 	// StartGroups opens the groups of queues.

@@ -12,6 +12,7 @@ import (
 // A node that starts again says how far it is: segments of its log, then groups, then
 // leaders, each figure growing to its total (RE-7).
 func TestStartProgress(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var told []StartProgress
 	n := newTestNodes(t, func(c *Config) {

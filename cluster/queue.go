@@ -113,6 +113,9 @@ func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, 
 	if err := q.awaitRoomLocked(ctx, len(body)); err != nil {
 		return err
 	}
+	if err := q.g.c.disks.admit(q.uid); err != nil { // it may have waited
+		return err
+	}
 	q.publishLocked(m, body, done, q.deadline())
 	q.startLocked()
 	return nil
@@ -155,20 +158,22 @@ func (q *Queue) deadline() time.Time {
 
 // fullLocked tells whether a further body must wait; one alone always has room.
 func (q *Queue) fullLocked(size int) bool {
-	return q.waiting >= q.g.c.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > maxWaitingBytes
+	return q.waiting >= q.g.c.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.c.disks.window.Load()
 }
 
 // Transfer hands over dead letters once; an unknown outcome is the caller's to repeat,
-// which is safe (DL-25). ErrNoSpace: nothing was handed over.
+// which is safe (DL-25). ErrNoSpace: nothing was handed over. When ctx ends they are called back:
+// ErrUnavailable tells that they were not sent, and are not any more.
 func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
 	if err := q.g.c.disks.admit(q.uid); err != nil {
 		return quorumq.Reply{}, err
 	}
-	r, _, err := q.do(ctx, t, op{bodies: bodies, repeat: once})
+	r, _, err := q.do(ctx, t, op{bodies: bodies, repeat: once, recall: true})
 	return r, err
 }
 
-// Purge removes ready messages and the backlog, and returns how many.
+// Purge removes ready messages and the backlog, and returns how many of them nobody gets any
+// more.
 func (q *Queue) Purge(ctx context.Context) (uint64, error) {
 	r, _, err := q.do(ctx, &quorumq.Purge{}, op{repeat: once})
 	return r.Count, err
@@ -225,6 +230,11 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Repl
 	case a := <-answers:
 		return a.reply, a.got, a.err
 	case <-ctx.Done():
+		if o.recall {
+			q.event(func(in *inbox) { in.recalled = append(in.recalled, &o) })
+			a := <-answers
+			return a.reply, a.got, a.err
+		}
 		return quorumq.Reply{}, nil, fmt.Errorf("queue %s: %w: %w", q.uid, ErrUnknownOutcome, ctx.Err())
 	}
 }

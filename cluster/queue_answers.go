@@ -51,6 +51,9 @@ func (q *Queue) take(in inbox, t *turn) {
 	for i := range in.answers {
 		q.takeAnswer(&in.answers[i], t)
 	}
+	for _, o := range in.recalled {
+		q.ops.takeBack(o, q.uid, t)
+	}
 	for _, n := range in.lost {
 		if n == q.target {
 			q.retryLocked("", false)

@@ -12,6 +12,7 @@ type inbox struct {
 	deliveries []heldDelivery
 	bytes      int64 // of deliveries
 	ops        []*op
+	recalled   []*op
 	notices    []quorumq.Notice
 	leader     *id.NodeID // news of the local member
 	lost       []id.NodeID
@@ -120,7 +121,7 @@ func (q *Queue) run() {
 }
 
 func (in *inbox) any() bool {
-	return len(in.published)+len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.notices)+len(in.lost) > 0 ||
+	return len(in.published)+len(in.answers)+len(in.deliveries)+len(in.ops)+len(in.recalled)+len(in.notices)+len(in.lost) > 0 ||
 		in.leader != nil || in.tick || in.wake
 }
 

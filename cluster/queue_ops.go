@@ -16,6 +16,7 @@ type op struct {
 	header   []byte
 	bodies   [][]byte
 	repeat   repeat
+	recall   bool      // is taken back when its caller's context ends before it is sent
 	deadline time.Time // zero: none
 	done     func(opAnswer)
 	// after, if not nil, is the consumer whose decisions go first.
@@ -95,6 +96,16 @@ func (l *opLane) failed(o *op, definite, current bool, cause error, q id.QueueUI
 	default:
 		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: %w", q, ErrUnknownOutcome, cause)}, t)
 	}
+}
+
+// takeBack answers a command that its caller does not wait for any more: either it was not
+// sent, and never is, or nobody knows.
+func (l *opLane) takeBack(o *op, q id.QueueUID, t *turn) {
+	err := ErrUnavailable
+	if o.sent || o.uncertain {
+		err = ErrUnknownOutcome
+	}
+	l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: it was called back", q, err)}, t)
 }
 
 func (l *opLane) remove(o *op) {

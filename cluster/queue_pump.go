@@ -39,14 +39,16 @@ func (q *Queue) sendLocked(t *turn, f flight, c raftfsm.Command) {
 }
 
 // findLocked chooses the node to ask: whom another node named, else whom the local member
-// believes in, else the members in turn, those first to whom there is a link.
+// believes in, else the members in turn, those first to whom there is a link. A local member
+// whose disk hangs may take itself for the leader long after others have elected one.
 func (q *Queue) findLocked() bool {
-	if q.hint != "" && q.reachable(q.hint) {
-		q.target, q.hint = q.hint, ""
+	hangs := q.g.c.disks.hangs.Load()
+	if hint := q.hint; hint != "" && q.reachable(hint) && (!hangs || hint != q.g.c.cfg.Node) {
+		q.target, q.hint = hint, ""
 		return true
 	}
 	q.hint = ""
-	if n, hosted := q.g.c.host.leaderOf(q.uid); hosted {
+	if n, hosted := q.g.c.host.leaderOf(q.uid); hosted && !hangs {
 		if n == "" && q.g.c.host.sleeper(q.uid) != nil {
 			q.g.c.host.wake(q.uid)
 		}
@@ -60,7 +62,9 @@ func (q *Queue) findLocked() bool {
 	if !ok || len(r.Members) == 0 {
 		return false
 	}
-	members := slices.DeleteFunc(slices.Clone(r.Members), func(n id.NodeID) bool { return !q.reachable(n) })
+	members := slices.DeleteFunc(slices.Clone(r.Members), func(n id.NodeID) bool {
+		return !q.reachable(n) || hangs && n == q.g.c.cfg.Node && len(r.Members) > 1
+	})
 	if len(members) == 0 {
 		return false
 	}

@@ -25,11 +25,19 @@ type ReconcileConfig struct {
 	// AutoRemove is the time after which a node that is not seen is lost for good, so that
 	// others take its place; 0: never.
 	AutoRemove time.Duration
+	// ReplaceAfter is the time after which a node is let in that has lost its disk, and comes with
+	// an empty data directory, if nothing is lost by that; 0: an operator decides.
+	ReplaceAfter time.Duration
+	// KeepLeaders leaves leaders where they are; else those that have piled up are spread
+	// when nodes have neither come nor gone for LeadersDelay, and every Interval (RE-10).
+	KeepLeaders  bool
+	LeadersDelay time.Duration // 0: 30 s
 }
 
 const (
 	defaultReconcileInterval = time.Hour
 	defaultReconcileDelay    = 10 * time.Second
+	defaultLeadersDelay      = 30 * time.Second
 	// repairTick is the time between two looks at lost members of this node, and repairRest
 	// while there are none, should one have gone unnoticed.
 	repairTick = 500 * time.Millisecond
@@ -60,25 +68,33 @@ func (p *pace) due(now time.Time, nodes string, policies map[string]catalog.Poli
 	return true
 }
 
-// reconcileSizes brings queues to their size while this node leads the catalog.
+// reconcileSizes brings queues to their size, and spreads their leaders, while this node leads
+// the catalog.
 func (c *Cluster) reconcileSizes() {
 	cfg := c.cfg.Reconcile
-	fresh := func() (pace, map[id.NodeID]time.Time) {
-		return pace{interval: cfg.Interval, delay: cfg.Delay, last: time.Now()}, map[id.NodeID]time.Time{}
+	fresh := func() (members, leaders pace, unseen map[id.NodeID]time.Time) {
+		now := time.Now()
+		return pace{interval: cfg.Interval, delay: cfg.Delay, last: now},
+			pace{interval: cfg.Interval, delay: cfg.LeadersDelay, last: now}, map[id.NodeID]time.Time{}
 	}
-	p, unseen := fresh()
+	p, leaders, unseen := fresh()
+	told := map[id.NodeID]string{} // why a node that waits was not let in
 	for busy := true; c.catalog.turn(busy) == nil; {
 		busy = true
 		if c.catalog.leader() != c.cfg.Node {
-			p, unseen = fresh()
+			p, leaders, unseen = fresh()
 			continue
 		}
 		now := time.Now()
 		nodes, lost := c.look(now, unseen)
+		if !cfg.KeepLeaders && leaders.due(now, nodes, nil) {
+			c.spreadLeaders()
+		}
 		if p.due(now, nodes, policySets(c.View())) {
 			p.again = c.complete(lost)
 		}
-		busy = p.again || !p.changed.IsZero() || len(unseen) > 0
+		waiting := c.replaceLost(now, told)
+		busy = waiting || p.again || !p.changed.IsZero() || !leaders.changed.IsZero() || len(unseen) > 0
 	}
 }
 
@@ -154,6 +170,7 @@ func (c *Cluster) complete(lost map[id.NodeID]bool) (left bool) {
 
 // repair has lost members of this node built anew, as long as it runs.
 func (c *Cluster) repair() {
+	begun := map[id.QueueUID]*mending{}
 	for wait := repairTick; ; {
 		select {
 		case <-time.After(wait):
@@ -169,7 +186,10 @@ func (c *Cluster) repair() {
 		lost := c.host.lostMembers()
 		for _, uid := range lost {
 			if r, ok := v.QueueByUID(uid); ok {
-				c.repairOne(r)
+				if begun[uid] == nil {
+					begun[uid] = &mending{}
+				}
+				c.repairOne(r, begun[uid])
 			}
 		}
 		if len(lost) == 0 {
@@ -180,18 +200,22 @@ func (c *Cluster) repair() {
 
 // repairOne asks for the member to be taken out and to join anew, or gives up a join that
 // cannot succeed.
-func (c *Cluster) repairOne(r *catalog.QueueRecord) {
+func (c *Cluster) repairOne(r *catalog.QueueRecord, m *mending) {
 	var ask catalog.Command
 	g := joins(r, c.cfg.Node)
 	switch {
 	case g != nil && !g.Cancelled && c.dir.joined(r.UID) == g.ID:
 		ask = &catalog.CancelMemberChange{UID: r.UID, Change: g.ID}
-	case r.Change == nil && slices.Contains(r.Members, c.cfg.Node) && len(r.Members) > 1:
+	case r.Change == nil && slices.Contains(r.Members, c.cfg.Node) && len(r.Members) > 1 && m.due(time.Now()):
 		ask = &catalog.BeginMemberChange{UID: r.UID, Join: c.cfg.Node, Leave: c.cfg.Node}
 	default:
 		return
 	}
-	if _, err := c.ProposeCatalog(c.ctx, ask); err != nil && c.ctx.Err() == nil {
+	_, err := c.ProposeCatalog(c.ctx, ask)
+	if err == nil {
+		m.began(time.Now())
+	}
+	if err != nil && c.ctx.Err() == nil {
 		c.log.Warn("a lost member cannot be built anew yet", "queue", r.Name, "vhost", r.VHost, "error", err)
 	}
 }

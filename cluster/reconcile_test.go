@@ -296,10 +296,10 @@ func TestGrowRebalanceShrink(t *testing.T) {
 			t.Errorf("queue %s: %q", q, r.Members)
 		}
 	}
-	if err := d.Shrink(ctx, "d", QueueFilter{}, false, report); err != nil {
+	if err := d.Shrink(ctx, "d", QueueFilter{}, false, nil, report); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Shrink(ctx, "a", QueueFilter{}, true, report); err != nil {
+	if err := d.Shrink(ctx, "a", QueueFilter{}, true, nil, report); err != nil {
 		t.Fatal(err)
 	}
 	for r := range d.View().Queues() {

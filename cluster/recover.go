@@ -126,7 +126,7 @@ func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
 // read fills the report and the plan.
 func (r *Recovery) read() error {
 	r.Report = RecoveryReport{Cluster: r.c.Name, Node: r.c.Node, Groups: map[id.GroupID]raftfsm.Stored{}}
-	log, err := raftfsm.OpenBolt(filepath.Join(r.open.dir.catalog(), "log.db"))
+	log, err := raftfsm.OpenBolt(filepath.Join(r.open.dir.catalog(), catalogLog))
 	if err != nil {
 		return fmt.Errorf("cluster: opening the catalog's log: %w", err)
 	}

@@ -42,6 +42,7 @@ func actions(r *Recovery) map[string]RecoveryAction {
 // queue of which it had nothing begins anew, the cluster grows again, and a lost node that
 // turns up after all, with an old copy of its directory, is kept out.
 func TestRecoverFromLostMajority(t *testing.T) {
+	t.Parallel()
 	n := newTestNodes(t, func(c *Config) {
 		c.Reconcile.Delay = 50 * time.Millisecond
 		c.GroupSize = func(_ *catalog.View, r *catalog.QueueRecord) int {
@@ -182,6 +183,7 @@ func recoverAlone(t *testing.T, n *testNodes, elsewhere id.QueueUID) {
 // Two of five are left: each wants the other's report, and the one with the newest log
 // goes on with both as voters.
 func TestRecoverComparesLogs(t *testing.T) {
+	t.Parallel()
 	n := newTestNodes(t, func(c *Config) { c.Expect = 5 })
 	all := []id.NodeID{"a", "b", "c", "d", "e"}
 	n.start(all...)

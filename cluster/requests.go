@@ -37,6 +37,7 @@ func (t traffic) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 
 // LinkUp is of transport.Handler.
 func (t traffic) LinkUp(p transport.Peer) {
+	t.c.acceptedBy(p.Node)
 	t.c.liveness.LinkChanged(p.Node, true)
 	t.c.gateway.linkUp(p)
 	t.c.disks.tellSoon()

@@ -125,7 +125,45 @@ func readSealed(dir, name string) (record, error) {
 	if len(faults) == 0 {
 		return nil, fmt.Errorf("cluster: no %q in %q: %w", name, dir, fs.ErrNotExist)
 	}
-	return nil, fmt.Errorf("%w; restore it from a backup", errors.Join(faults...))
+	return nil, fmt.Errorf("%w: no copy of file %q in %q is whole: restore one from a backup, or give up what the directory holds "+
+		"(docs/operations.md, \"Damaged files\"): %w", ErrDamaged, name, dir, errors.Join(faults...))
+}
+
+// mendSealed makes the copies of a file alike: a start may have found one that is damaged, or
+// a crash may have come between two writes. It returns the paths of those that were written.
+func mendSealed(dir, name string) (mended []string, err error) {
+	r, err := readSealed(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	for copyNo := range sealedCopies {
+		path := sealedPath(dir, name, copyNo)
+		have, err := os.ReadFile(path)
+		if err == nil && bytes.Equal(have, seal(r)) {
+			continue
+		}
+		if err := writeSealed(dir, name, copyNo, r); err != nil {
+			return mended, err
+		}
+		mended = append(mended, path)
+	}
+	return mended, nil
+}
+
+// overwriteSealed replaces the bytes of a copy that is there: on a disk that is full there is
+// no room for a new file. A crash may leave it torn, so that the other copy must do without it.
+func overwriteSealed(dir, name string, copyNo int, r record) error {
+	path := sealedPath(dir, name, copyNo)
+	f, err := os.OpenFile(path, os.O_WRONLY, fileMode)
+	if err == nil {
+		b := seal(r)
+		_, err = f.WriteAt(b, 0)
+		err = errors.Join(err, f.Truncate(int64(len(b))), f.Sync(), f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("cluster: writing %q: %w", path, err)
+	}
+	return nil
 }
 
 // syncDir makes names in a directory durable.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,10 +28,12 @@ type Cluster struct {
 	log   *slog.Logger
 
 	dir      *dataDir
+	clock    *nodeClock
 	shared   *wal.Log // nil until it is open
 	disks    *disks
 	views    *views
 	mux      *transport.Mux
+	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
 	members  *membership.Membership
 	catalog  *catalogGroup
 	host     *host
@@ -39,9 +41,14 @@ type Cluster struct {
 	changes  *changer
 	liveness *liveness.Manager // lets groups elect leaders
 
+	knocks     knocks
+	replaced   atomic.Uint64 // nodes whose stores this one has given up
+	reach      *reach
 	spreading  spreading
 	operations *operation.Registry
 	events     *happenings
+
+	spreadLeads atomic.Uint64 // queues that spreadLeaders has handed over
 
 	draining atomic.Bool
 	starting atomic.Pointer[StartProgress] // as last told; never nil
@@ -68,8 +75,10 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
-	c.events = &happenings{c: c, started: time.Now().UnixMilli(), catalog: event.NewLog(0), queues: event.NewLog(0)}
+	c.clock = newNodeClock(c)
+	c.events = &happenings{c: c, started: c.clock.startedMs, catalog: event.NewLog(0), queues: event.NewLog(0)}
 	c.disks = newDisks(c)
+	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
 	c.ctx, c.stop = context.WithCancel(context.Background())
@@ -90,9 +99,18 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 // stops those that run.
 func (c *Cluster) boot() error {
 	var err error
+	whole, fault, err := c.dir.checkCatalog()
+	if err != nil {
+		return err
+	}
+	if !whole {
+		c.log.Error("this node's member of the catalog group has lost what it had stored: it does not take part until the group has been seen without it",
+			"error", fault)
+	}
 	if c.epoch, err = c.dir.nextEpoch(); err != nil {
 		return err
 	}
+	c.dir.mend(c.log)
 	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
 	c.loops.Go(c.tellStart)
 	if err := c.openShared(); err != nil {
@@ -110,39 +128,50 @@ func (c *Cluster) boot() error {
 	c.members, err = membership.Start(membership.Config{
 		Cluster: c.cfg.Name,
 		Node: membership.Node{
-			ID: c.cfg.Node, Epoch: c.epoch,
+			ID: c.cfg.Node, Epoch: c.epoch, Store: c.dir.store.name,
 			PeerAddr: c.cfg.PeerAddr, ClientAddr: c.cfg.ClientAddr, Version: c.cfg.Version,
 		},
 		BindAddr: c.cfg.GossipAddr, Advertise: c.cfg.GossipHost,
 		Join: c.cfg.Join, Key: c.cfg.Key, Logger: c.log,
+		Waits: func() { c.starts(StartProgress{Phase: StartName}) },
 	})
 	if err != nil {
 		return err
+	}
+	if c.starting.Load().Phase == StartName {
+		c.starts(StartProgress{Phase: StartCatalog})
 	}
 	c.loops.Go(func() {
 		if err := c.mux.Serve(c.cfg.Peers); err != nil {
 			c.log.Error("serving peers", "error", err)
 		}
 	})
-	c.liveness.Add(id.CatalogGroup, c.catalog.group)
 	c.loops.Go(c.catalog.watch)
+	c.loops.Go(c.catalog.mend)
 	c.loops.Go(c.followGossip)
+	c.loops.Go(func() { c.clock.run(c.ctx) })
 	c.loops.Go(c.catalog.found)
 	c.loops.Go(c.catalog.register)
+	c.loops.Go(c.catalog.assure)
 	c.loops.Go(c.catalog.grow)
+	c.loops.Go(c.raiseVersion)
+	c.loops.Go(c.followVersion)
 	c.loops.Go(func() { c.changes.run(c.ctx.Done()) })
 	if !c.cfg.Reconcile.Disabled {
 		c.loops.Go(c.reconcileSizes)
 		c.loops.Go(c.repair)
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
-	c.disks.look() // before members are opened
+	c.disks.look(0) // before members are opened
+	c.loops.Go(c.keepMark)
 	c.loops.Go(func() { c.disks.watch(c.ctx) })
 	c.loops.Go(func() { c.disks.tell(c.ctx) })
 	c.loops.Go(func() { c.disks.evacuate(c.ctx) })
+	c.loops.Go(func() { c.disks.relieve(c.ctx) })
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.unused.run(c.ctx, c.host.deleteUnused) })
+	c.loops.Go(func() { c.host.followReach(c.ctx.Done()) })
 	c.reconciler.Go(func() { c.host.hibernate(c.ctx.Done()) })
 	c.reconciler.Go(func() { c.host.reconcile(c.ctx.Done()) })
 	return nil
@@ -156,20 +185,26 @@ func (c *Cluster) connect() error {
 	}
 	c.liveness, err = liveness.New(liveness.Config{
 		Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
-		SuspectAfter: c.cfg.SuspectAfter,
+		SuspectAfter: c.cfg.SuspectAfter, Judged: c.reach.judged,
 	})
 	if err != nil {
 		return err
 	}
 	c.mux, err = transport.New(transport.Config{
-		Node: c.cfg.Node, Epoch: c.epoch, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
+		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.store.name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
-		Beats: c.liveness, BeatEvery: beatEvery, PingEvery: pingEvery,
-		Refuse: func(n id.NodeID) bool { return slices.Contains(refused, n) || c.View().Forgotten(n) },
+		Beats: c.liveness, Clock: c.clock, BeatEvery: beatEvery, PingEvery: pingEvery,
+		Refuse: func(p transport.Peer) error { return c.refuses(p, refused) }, Refused: c.refusedBy, Ended: c.host.ended,
+		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.takesPart() },
+		Reads:  uint8(catalog.NewestVersion), Finalised: func() uint8 { return uint8(c.View().Version()) },
 		// A link that is given up is lost, so that must not come first.
 		PingTimeout: max(time.Second, 2*c.cfg.SuspectAfter),
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	c.wired.Store(c.mux)
+	return c.shared.Failed() // it may have come before
 }
 
 // followGossip tells the links where peers are.
@@ -178,6 +213,9 @@ func (c *Cluster) followGossip() {
 		if e.Node.Alive {
 			c.setPeer(e.Node.ID, e.Node.PeerAddr)
 		}
+		if r, known := c.View().Node(e.Node.ID); known && r.Store != "" && r.Store != e.Node.Store {
+			continue // it says nothing about the node that the cluster knows
+		}
 		if c.host.peers.heard(e.Node.ID, e.Node.Epoch) {
 			c.host.checkNodes()
 		}
@@ -185,17 +223,36 @@ func (c *Cluster) followGossip() {
 }
 
 // setPeer tells the links where a peer is. Gossip knows addresses of living nodes better
-// than the catalog.
+// than the catalog, and the IP address at which it met a node better than what names
+// resolve to: DNS answers from before may last for half a minute. The address that the
+// node advertises stays the second choice, for it may be behind a router.
 func (c *Cluster) setPeer(n id.NodeID, addr string) {
 	if n == c.cfg.Node || addr == "" {
 		return
 	}
+	all := []string{addr}
 	for _, g := range c.gossip() {
 		if g.ID == n && g.Alive {
-			addr = g.PeerAddr
+			all = peerAddresses(g)
 		}
 	}
-	c.mux.SetPeer(n, addr)
+	c.mux.SetPeer(n, all...)
+}
+
+// peerAddresses returns where a node may be that gossip met: the port is the one that it
+// advertises.
+func peerAddresses(g membership.Node) []string {
+	ip, _, err := net.SplitHostPort(g.GossipAddr)
+	host, port, peerErr := net.SplitHostPort(g.PeerAddr)
+	met := net.JoinHostPort(ip, port)
+	switch {
+	case err != nil || peerErr != nil || met == g.PeerAddr:
+		return []string{g.PeerAddr}
+	case net.ParseIP(host) != nil: // that is what the operator says
+		return []string{g.PeerAddr, met}
+	default:
+		return []string{met, g.PeerAddr}
+	}
 }
 
 func (c *Cluster) gossip() []membership.Node { return c.members.Nodes() }
@@ -218,6 +275,9 @@ func (c *Cluster) Ready() error {
 	case c.ctx.Err() != nil:
 		return ErrClosed
 	case c.draining.Load():
+		if err := c.catalog.refusal(); err != nil {
+			return err // it was taken out
+		}
 		return errors.New("cluster: node is draining")
 	}
 	if err := c.catalog.ready(); err != nil {
@@ -280,7 +340,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	}
 	if c.catalog != nil {
 		c.liveness.Remove(id.CatalogGroup)
-		errs = append(errs, ignoreStopped(c.catalog.group.Close()))
+		errs = append(errs, ignoreStopped(c.catalog.group.Close()), c.catalog.giveUp())
 	}
 	if c.mux != nil {
 		errs = append(errs, c.mux.Close(ctx))
@@ -289,6 +349,9 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 		errs = append(errs, c.shared.Close())
 	}
 	c.loops.Wait()
+	if c.booted.Load() {
+		errs = append(errs, c.writeMark())
+	}
 	errs = append(errs, c.dir.close())
 	return errors.Join(errs...)
 }

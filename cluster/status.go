@@ -24,16 +24,23 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	v := c.View()
 	s := Status{
 		Name: c.cfg.Name, Node: c.cfg.Node, Epoch: c.epoch,
-		CatalogLeader: c.catalog.leader(), CatalogIndex: v.Index(),
+		CatalogLeader: c.catalog.leader(), CatalogIndex: v.Index(), Finalised: v.Version(),
 	}
-	at := map[id.NodeID]int{}
+	at, now := map[id.NodeID]int{}, time.Now()
+	clocks := c.clock.figures()
 	add := func(n membership.Node) {
 		_, connected := c.mux.Connected(n.ID)
 		at[n.ID] = len(s.Nodes)
-		s.Nodes = append(s.Nodes, NodeStatus{Node: n, Connected: connected || n.ID == c.cfg.Node, Disk: c.disks.of(n.ID)})
+		status := NodeStatus{Node: n, Connected: connected || n.ID == c.cfg.Node, Disk: c.disks.of(n.ID), Clock: clocks.of(n.ID)}
+		if k, knocks := c.knocks.of(n.ID, now); knocks && !status.Connected {
+			status.Refused = k.why
+		}
+		s.Nodes = append(s.Nodes, status)
 	}
 	for _, n := range c.gossip() {
-		add(n)
+		if _, registered := v.Node(n.ID); registered || n.Alive || n.ID == c.cfg.Node {
+			add(n) // gossip remembers those for a while that were taken out
+		}
 	}
 	for n := range v.Nodes() {
 		if _, known := at[n.ID]; !known {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
@@ -39,7 +40,8 @@ func (c *Cluster) openShared() error {
 	}
 	c.shared, err = wal.Open(dir, wal.Config{
 		Logger: c.log, OnFailure: c.logFailed, OnLost: c.groupLost,
-		LowBytes: c.cfg.DiskLow, FloorBytes: c.cfg.DiskFloor, OnPressure: func(wal.Pressure) { c.disks.lookSoon() },
+		Mark:      c.dir.mark.log,
+		TailBytes: c.cfg.TailBytes, LowBytes: c.cfg.DiskLow, FloorBytes: c.cfg.DiskFloor, OnPressure: func(wal.Pressure) { c.disks.lookSoon() },
 		OnOpen: func(done, total int) {
 			c.starts(StartProgress{Phase: StartLog, Done: uint64(done), Total: uint64(total), Unit: unitSegments})
 		},
@@ -51,11 +53,15 @@ func (c *Cluster) openShared() error {
 }
 
 // logFailed ends all groups of this node: nobody knows what the disk has kept, and
-// nothing may be acknowledged any more. A restart reads what is there.
+// nothing may be acknowledged any more. A restart reads what is there. The links go first:
+// by that peers know, and have other leaders long before the node has ended.
 func (c *Cluster) logFailed(err error) {
+	if m := c.wired.Load(); m != nil {
+		m.Cut()
+	}
 	c.log.Error("the node's log failed: its groups stop; look at the disk, then restart the node", "error", err)
 	if c.cfg.Failed != nil {
-		c.cfg.Failed(fmt.Errorf("cluster: the node's log failed: %w", err))
+		c.cfg.Failed(fmt.Errorf("%w: the node's log failed: %w", ErrDiskFailed, err))
 	}
 }
 
@@ -84,7 +90,29 @@ func (h *host) openStorage(q id.QueueUID, dir string) (raftfsm.Storage, error) {
 		return nil, fmt.Errorf("%w: it has a snapshot, but nothing in the log %s: segments are gone: %s",
 			wal.ErrLost, filepath.Join(h.c.dir.path, walDir), remedyRebuild)
 	}
+	if gap := h.c.shared.Gap(); !known && gap != nil {
+		return nil, fmt.Errorf("it has nothing in the node's log, and what it had may have been in what is damaged: %w", gap)
+	}
 	return h.c.shared.Group(q.Group())
+}
+
+// endGap says which members have lost all that they had, if records were lost of which the
+// log cannot tell whose they were: those that this node has, as the catalog says, and of
+// which nothing is stored.
+func (h *host) endGap(v *catalog.View) error {
+	if h.c.shared.Gap() == nil || !h.current(v) {
+		return nil
+	}
+	var lost []id.GroupID
+	for r := range v.Queues() {
+		if slices.Contains(r.Members, h.c.cfg.Node) && !h.c.stored(r.UID) {
+			lost = append(lost, r.UID.Group())
+		}
+	}
+	if err := h.c.shared.EndGap(lost); err != nil {
+		return fmt.Errorf("cluster: members that are lost with damaged records: %w", err)
+	}
+	return nil
 }
 
 // makeDir makes the directory of a queue that has files. Those in the shared log have

@@ -11,6 +11,7 @@ import (
 
 // Queues stay in the log that they began with when the setting changes, both ways.
 func TestQueueLogs(t *testing.T) {
+	t.Parallel()
 	kind := QueueLogBolt
 	n := newTestNodes(t, func(c *Config) { c.QueueLog = kind })
 	n.start("a", "b", "c")

@@ -22,6 +22,9 @@ type links struct{ c *Cluster }
 // Silent is of liveness.Links.
 func (l links) Silent(n id.NodeID) (time.Duration, bool) { return l.c.mux.Silent(n) }
 
+// Say is of liveness.Links.
+func (l links) Say() { l.c.mux.Say() }
+
 // Client is of liveness.Links.
 func (l links) Client(n id.NodeID) (nodev1.NodeClient, error) { return l.c.mux.Client(n) }
 

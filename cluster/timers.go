@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"container/heap"
+	"math"
 	"sync"
 	"time"
 
@@ -10,37 +11,61 @@ import (
 )
 
 // timers wakes queues at the times that they ask for: one per queue, one goroutine for
-// all. Times are those of this node's clock, with which its leaders stamp commands (C-1).
+// all. A queue asks in its own time, by which its commands are stamped; it is woken by the
+// time of the cluster, and whoever is woken sees whether its time has come (TTL-6).
 type timers struct {
-	due func(id.QueueUID) // must not block
+	now func() int64                         // the time of the cluster, ms since the Unix epoch
+	due func(q id.QueueUID, at quorumq.Time) // must not block
+	// turned is called when the time of the cluster was set: to set timers again that hang on
+	// it. It may call set.
+	turned func()
 
 	mu    sync.Mutex // guards what follows
 	heap  timerHeap
 	where map[id.QueueUID]*timer
 	wake  chan struct{} // of capacity 1: the first timer changed
+	turns chan struct{} // of capacity 1: the time of the cluster was set
 }
 
 type timer struct {
 	queue id.QueueUID
-	at    quorumq.Time
-	place int // in the heap
+	at    quorumq.Time // by the queue's time
+	due   int64        // by the time of the cluster, ms since the Unix epoch
+	place int          // in the heap
 }
 
-func newTimers(due func(id.QueueUID)) *timers {
-	return &timers{due: due, where: map[id.QueueUID]*timer{}, wake: make(chan struct{}, 1)}
+func newTimers(now func() int64, due func(id.QueueUID, quorumq.Time), turned func()) *timers {
+	return &timers{
+		now: now, due: due, turned: turned,
+		where: map[id.QueueUID]*timer{}, wake: make(chan struct{}, 1), turns: make(chan struct{}, 1),
+	}
 }
 
 // set replaces a queue's timer. It does not block.
-func (t *timers) set(q id.QueueUID, at quorumq.Time) {
+func (t *timers) set(q id.QueueUID, at quorumq.Time, due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.put(q, at, due)
+}
+
+// again sets a queue's timer unless the queue has asked for another time meanwhile.
+func (t *timers) again(q id.QueueUID, at quorumq.Time, due int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e := t.where[q]; e == nil || e.at == at {
+		t.put(q, at, due)
+	}
+}
+
+// put is called with the lock held.
+func (t *timers) put(q id.QueueUID, at quorumq.Time, due int64) {
 	e := t.where[q]
 	if e == nil {
-		e = &timer{queue: q, at: at}
+		e = &timer{queue: q, at: at, due: due}
 		t.where[q] = e
 		heap.Push(&t.heap, e)
 	} else {
-		e.at = at
+		e.at, e.due = at, due
 		heap.Fix(&t.heap, e.place)
 	}
 	if e.place == 0 {
@@ -48,15 +73,19 @@ func (t *timers) set(q id.QueueUID, at quorumq.Time) {
 	}
 }
 
-// at returns a queue's time, 0 if there is none.
-func (t *timers) at(q id.QueueUID) quorumq.Time {
+// at returns when a queue is woken, by its own time and by that of the cluster; 0 if it is
+// not.
+func (t *timers) at(q id.QueueUID) (at quorumq.Time, due int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.where[q]; e != nil {
-		return e.at
+		return e.at, e.due
 	}
-	return 0
+	return 0, 0
 }
+
+// turn has timers set again that hang on the time of the cluster. It does not block.
+func (t *timers) turn() { nudge(t.turns) }
 
 // drop forgets a queue's timer.
 func (t *timers) drop(q id.QueueUID) {
@@ -75,7 +104,7 @@ func (t *timers) signal() {
 	}
 }
 
-// maxTimerWait bounds one wait, so that a clock that was set is noticed.
+// maxTimerWait bounds one wait: the time of the cluster may go a little faster than a timer.
 const maxTimerWait = time.Second
 
 // run wakes queues until stop is closed.
@@ -83,17 +112,17 @@ func (t *timers) run(stop <-chan struct{}) {
 	clock := time.NewTimer(maxTimerWait)
 	defer clock.Stop()
 	for {
-		now := quorumq.Time(time.Now().UnixMilli())
+		now := t.now()
 		wait, some := maxTimerWait, false
 		for {
-			q, at, ok := t.first()
-			if ok && at <= now {
-				t.drop(q)
-				t.due(q)
+			first, ok := t.first()
+			if ok && first.due <= now {
+				t.drop(first.queue)
+				t.due(first.queue, first.at)
 				continue
 			}
 			if some = ok; ok {
-				wait = min(wait, time.Duration(at-now)*time.Millisecond)
+				wait = min(wait, until(first.due, now))
 			}
 			break
 		}
@@ -103,26 +132,33 @@ func (t *timers) run(stop <-chan struct{}) {
 		select {
 		case <-clock.C:
 		case <-t.wake:
+		case <-t.turns:
+			t.turned()
 		case <-stop:
 			return
 		}
 	}
 }
 
-func (t *timers) first() (id.QueueUID, quorumq.Time, bool) {
+func (t *timers) first() (timer, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.heap) == 0 {
-		return 0, 0, false
+		return timer{}, false
 	}
-	return t.heap[0].queue, t.heap[0].at, true
+	return *t.heap[0], true
+}
+
+// until returns how long it is from one time in milliseconds to a later one.
+func until(at, now int64) time.Duration {
+	return time.Duration(min(max(at-now, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 }
 
 // timerHeap is ordered by time.
 type timerHeap []*timer
 
 func (h timerHeap) Len() int           { return len(h) }
-func (h timerHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h timerHeap) Less(i, j int) bool { return h[i].due < h[j].due }
 
 func (h timerHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]

@@ -45,7 +45,7 @@ func TestViewsAreWhole(t *testing.T) {
 	s := newViews(catalog.New().View())
 	m := &catalogMachine{catalog: catalog.New(), views: s}
 	apply := func(cmd catalog.Command, more bool) {
-		if r, _ := m.Apply(raftfsm.Meta{Index: 7, More: more}, catalog.AppendCommand(nil, cmd), 0); r.Err != nil {
+		if r, _, _ := m.Apply(raftfsm.Meta{Index: 7, More: more}, catalog.AppendCommand(nil, cmd), 0); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 	}
@@ -57,10 +57,12 @@ func TestViewsAreWhole(t *testing.T) {
 	if v := s.view.Load(); v.Index() != 7 || v.NodeCount() != 2 {
 		t.Errorf("the view is at %d with %d nodes after the entry, want 7 and 2", v.Index(), v.NodeCount())
 	}
-	m.Apply(raftfsm.Meta{Index: 8, More: true}, catalog.AppendCommand(nil, &catalog.RegisterNode{ID: "c", Epoch: 1}), 0)
-	m.Apply(raftfsm.Meta{Index: 8}, []byte("of another build"), 0)
-	if v := s.view.Load(); v.Index() != 8 || v.NodeCount() != 3 {
-		t.Errorf("the view is at %d with %d nodes after an entry that ends with what cannot be read, want 8 and 3", v.Index(), v.NodeCount())
+	_, _, _ = m.Apply(raftfsm.Meta{Index: 8, More: true}, catalog.AppendCommand(nil, &catalog.RegisterNode{ID: "c", Epoch: 1}), 0)
+	if _, _, err := m.Apply(raftfsm.Meta{Index: 8}, []byte("of another build"), 0); !errors.Is(err, raftfsm.ErrUnreadable) {
+		t.Errorf("what cannot be read was answered with error %v", err)
+	}
+	if v := s.view.Load(); v.Index() != 7 || v.NodeCount() != 2 {
+		t.Errorf("the view is at %d with %d nodes after an entry that ends with what cannot be read, want 7 and 2", v.Index(), v.NodeCount())
 	}
 }
 
@@ -120,9 +122,9 @@ func TestQueueThatCameAndWent(t *testing.T) {
 // ST-5: commands that share an entry have one index, and each has its event.
 func TestEventsOfOneEntry(t *testing.T) {
 	m := &catalogMachine{catalog: catalog.New(), views: newViews(catalog.New().View())}
-	m.events = &happenings{c: &Cluster{log: slog.New(slog.DiscardHandler)}, catalog: event.NewLog(0), queues: event.NewLog(0)}
+	m.events = &happenings{c: &Cluster{log: slog.New(slog.DiscardHandler)}, started: func() int64 { return 0 }, catalog: event.NewLog(0), queues: event.NewLog(0)}
 	for i, name := range []string{"a", "b", "c"} {
-		m.Apply(raftfsm.Meta{Index: 7, More: i < 2}, catalog.AppendCommand(nil, &catalog.PutVHost{
+		_, _, _ = m.Apply(raftfsm.Meta{Index: 7, More: i < 2}, catalog.AppendCommand(nil, &catalog.PutVHost{
 			VHost: catalog.VHost{Name: name, DefaultQueueType: catalog.QueueQuorum},
 		}), 0)
 		want := 0

@@ -112,7 +112,7 @@ func freeManagement() bool {
 
 // Binary returns where `make build` puts the node's program.
 func Binary() (string, error) {
-	path, err := filepath.Abs("../bin/node")
+	path, err := filepath.Abs("../bin/quorate")
 	if err != nil {
 		return "", err
 	}

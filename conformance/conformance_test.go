@@ -2,7 +2,11 @@ package conformance
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -123,6 +127,83 @@ func TestAMQP091(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// amqplib's connections end cleanly, whatever is under way.
+func TestClosing(t *testing.T) {
+	switch err := Closing(context.Background(), start(t), 10); {
+	case errors.Is(err, ErrAbsent):
+		t.Skip(err)
+	case err != nil:
+		t.Error(err)
+	}
+}
+
+// The examples for gRPC in Python and JavaScript go on when the node that they use is killed.
+func TestResume(t *testing.T) {
+	q := start(t)
+	for _, language := range []string{"python", "javascript"} {
+		t.Run(language, func(t *testing.T) {
+			switch err := Resume(context.Background(), language, q, resumeMessages); {
+			case errors.Is(err, ErrAbsent):
+				t.Skip(err)
+			case err != nil:
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What go test tells is counted by tests that do not consist of others; what was not meant to
+// run, and what did not end, has failed.
+func TestGoTests(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "events")
+	for _, row := range []struct {
+		events, failed, skipped string
+		passed                  int
+	}{
+		{"run A|run A/x|output A/x     a.go:1: no luck\n|fail A/x|fail A|run B|pass B", "A/x:     a.go:1: no luck\n", "", 1},
+		{"run A|run A/x|pass A/x|run A/y|output A/y     a.go:2: why\n|skip A/y|run B|skip B|pass A", "", "A/y, by the library itself: a.go:2: why", 1},
+		{"run A|output A 1, 2\n|pass A|run B", "B: ", "", 1},
+		{"pass", "0 tests passed, want at least 1", "", 0},
+	} {
+		var text strings.Builder
+		for line := range strings.SplitSeq(row.events, "|") {
+			words := append(strings.SplitN(line, " ", 3), "", "")
+			event, err := json.Marshal(testEvent{Action: words[0], Test: words[1], Output: words[2]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text.Write(append(event, '\n'))
+		}
+		if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := goTests(exec.CommandContext(t.Context(), "cat", file), 1)
+		if failed, skipped := strings.Join(r.Failed, ""), strings.Join(r.Skipped, ""); r.Passed != row.passed ||
+			!strings.HasPrefix(failed, row.failed) || (failed == "") != (row.failed == "") || !strings.Contains(skipped, row.skipped) {
+			t.Errorf("%s: %+v", row.events, r)
+		}
+	}
+}
+
+// The short form of other libraries' own tests; `make conformance` runs all of them.
+func TestLibraries(t *testing.T) {
+	for _, l := range Libraries() {
+		t.Run(l.Name, func(t *testing.T) {
+			r, err := l.Tests(context.Background(), true)
+			if errors.Is(err, ErrAbsent) {
+				t.Skip(err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range r.Failed {
+				t.Error(f)
+			}
+			t.Logf("%d passed; left out: %q", r.Passed, r.Skipped)
+		})
+	}
 }
 
 // The examples in Go print what they promise; `make conformance` runs those in other

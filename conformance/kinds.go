@@ -2,11 +2,11 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // Kind is a client library with its program.
@@ -55,16 +55,17 @@ func pika(ctx context.Context) ([]string, error) {
 	return []string{debianPython, "-u", "clients/pika/runner.py"}, nil
 }
 
-// apt installs a package of Debian unless it is there.
-func apt(ctx context.Context, there func() bool, name string) error {
+// apt installs packages of Debian unless they are there.
+func apt(ctx context.Context, there func() bool, names ...string) error {
 	if there() {
 		return nil
 	}
+	name := strings.Join(names, " ")
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
 		return fmt.Errorf("%s %w: apt-get install %s, as root", name, ErrAbsent, name)
 	}
 	update := exec.CommandContext(ctx, "apt-get", "update", "-q")
-	install := exec.CommandContext(ctx, "apt-get", "install", "-y", "-q", "--no-install-recommends", name)
+	install := exec.CommandContext(ctx, "apt-get", append([]string{"install", "-y", "-q", "--no-install-recommends"}, names...)...)
 	for _, cmd := range []*exec.Cmd{update, install} {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s %w: %w: %s", name, ErrAbsent, err, firstLine(string(out)))
@@ -82,8 +83,12 @@ func node(ctx context.Context, program string) ([]string, error) {
 		return nil, fmt.Errorf("node %w: install Node.js 20 or later with npm", ErrAbsent)
 	}
 	dir := filepath.Join("clients", "node")
-	_, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
-	if errors.Is(err, os.ErrNotExist) {
+	wanted, err := os.Stat(filepath.Join(dir, "package-lock.json"))
+	if err != nil {
+		return nil, err
+	}
+	there, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
+	if err != nil || there.ModTime().Before(wanted.ModTime()) {
 		cmd := exec.CommandContext(ctx, "npm", "ci", "--no-audit", "--no-fund")
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {

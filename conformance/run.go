@@ -43,6 +43,18 @@ func (y *tally) suite(name string, passed, expected int, faults []string, note s
 	}
 }
 
+// one is a suite of a single test; ErrAbsent skips it.
+func (y *tally) one(name string, err error) {
+	switch {
+	case errors.Is(err, ErrAbsent):
+		y.skip(name, err.Error())
+	case err != nil:
+		y.suite(name, 0, 0, []string{err.Error()}, "")
+	default:
+		y.suite(name, 1, 0, nil, "")
+	}
+}
+
 // Run tries all clients on all brokers and says whether nothing failed.
 func Run(ctx context.Context, o Options) (bool, error) {
 	scenarios, err := Load("scenarios")
@@ -91,6 +103,9 @@ func runBroker(ctx context.Context, o Options, y *tally, kind string, scenarios 
 			return errors.Join(err, b.Close())
 		}
 	}
+	if o.Rewrite == "" && o.Only.MatchString("closing") && (len(o.Clients) == 0 || slices.Contains(o.Clients, "amqplib")) {
+		y.one("amqplib, closed amid messages, on "+b.Kind(), Closing(ctx, b, closingRounds))
+	}
 	if o.Rewrite == "" && o.Only.MatchString("examples") && len(o.Clients) == 0 {
 		if err := runExamples(ctx, y, b, kind); err != nil {
 			return errors.Join(err, b.Close())
@@ -120,30 +135,51 @@ func runMore(ctx context.Context, o Options, y *tally) error {
 			if len(o.Clients) > 0 && !slices.Contains(o.Clients, k.Name) || !k.Failover {
 				continue
 			}
-			name := k.Name + ", its queue's leader is killed"
-			switch err := Failover(ctx, k, q, failoverMessages); {
-			case errors.Is(err, ErrAbsent):
-				y.skip(name, err.Error())
-			case err != nil:
-				y.suite(name, 0, 0, []string{err.Error()}, "")
-			default:
-				y.suite(name, 1, 0, nil, "")
-			}
+			y.one(k.Name+", its queue's leader is killed", Failover(ctx, k, q, failoverMessages))
 		}
 		if err := q.Close(); err != nil {
 			return err
 		}
 	}
-	if !o.Only.MatchString("library") || len(o.Clients) > 0 && !slices.Contains(o.Clients, "amqp091-go") {
+	if o.Only.MatchString("resume") && len(o.Clients) == 0 {
+		if err := runResume(ctx, y, binary); err != nil {
+			return err
+		}
+	}
+	if !o.Only.MatchString("library") {
 		return nil
 	}
-	r, err := OwnTests(ctx)
-	if err != nil {
+	return runLibraries(ctx, o, y)
+}
+
+// runLibraries runs the own tests of libraries in Go.
+func runLibraries(ctx context.Context, o Options, y *tally) error {
+	own := func(library string, tests func() (LibraryTests, error)) error {
+		if len(o.Clients) > 0 && !slices.Contains(o.Clients, library) {
+			return nil
+		}
+		name := library + "'s own tests"
+		r, err := tests()
+		if errors.Is(err, ErrAbsent) {
+			y.skip(name, err.Error())
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		y.suite(name, r.Passed, 0, r.Failed, "")
+		for _, s := range r.Skipped {
+			y.skip(name, s)
+		}
+		return nil
+	}
+	if err := own("amqp091-go", func() (LibraryTests, error) { return OwnTests(ctx) }); err != nil {
 		return err
 	}
-	y.suite("amqp091-go's own integration tests", r.Passed, 0, r.Failed, "")
-	for _, s := range r.Skipped {
-		y.skip("amqp091-go's own integration tests", s)
+	for _, l := range Libraries() {
+		if err := own(l.Name, func() (LibraryTests, error) { return l.Tests(ctx, false) }); err != nil {
+			return err
+		}
 	}
 	return nil
 }

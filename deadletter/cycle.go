@@ -27,9 +27,4 @@ func Cyclic(deaths []message.Death, target string) bool {
 
 // Hops counts how often a message has died (DL-43). Of a message with deaths by more pairs of
 // queue and reason than message.MaxDeaths only the newest count.
-func Hops(deaths []message.Death) (n uint64) {
-	for i := range deaths {
-		n += deaths[i].Count
-	}
-	return n
-}
+func Hops(deaths []message.Death) uint64 { return message.CountDeaths(deaths) }

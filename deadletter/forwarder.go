@@ -27,6 +27,7 @@ type Forwarder struct {
 	running bool
 	woken   bool // the backlog had news that the goroutine has not looked at
 	hints   []hint
+	holds   []*hold // while there are any, no letter is sent
 	stats   Stats
 	warned  map[warning]struct{}
 }
@@ -125,6 +126,7 @@ func (f *Forwarder) run() {
 	f.mu.Lock()
 	f.running = false
 	f.mu.Unlock()
+	f.tell(0) // the purge fails: this node leads no more
 }
 
 // rest ends the goroutine unless there was news meanwhile.

@@ -17,6 +17,8 @@ type letter struct {
 	cause Cause  // why it waits, when it has no pending target
 	gone  bool   // settled by this forwarder, or purged
 	done  bool   // every target has it
+	// doubtful: nobody knows whether the target of a Transfer has it.
+	doubtful bool
 
 	pending []pendingTarget
 	stored  []id.QueueUID // targets that have it
@@ -61,6 +63,7 @@ type lane struct {
 	uid      id.QueueUID
 	queue    []*letter // waiting, ascending by number
 	flight   []*letter // under way
+	recall   func()    // asks for them to be taken back as far as nobody has sent them
 	failures int       // attempts in a row without success
 	cause    Cause     // of the last failure
 	retryAt  time.Time // not before; zero: at once

@@ -89,6 +89,9 @@ func (r *forwarding) turn() bool {
 	woken, hints := r.news()
 	r.more = r.more || woken
 	now := time.Now()
+	if held, until := r.holding(); held {
+		return r.stand(now, until)
+	}
 	r.lookAtView(now)
 	r.unblock(now, hints)
 	// What is ready leaves before more is made ready: that is done while it is on its way.
@@ -99,7 +102,7 @@ func (r *forwarding) turn() bool {
 	if !r.sendAll() {
 		return false
 	}
-	r.settle(now)
+	r.settle(now, false)
 	r.publishWaiting()
 	return true
 }
@@ -318,17 +321,23 @@ func (r *forwarding) nextTime() time.Time {
 			next = t
 		}
 	}
-	for _, n := range r.lanes {
-		if len(n.flight) == 0 {
-			earliest(n.retryAt)
-		}
-	}
 	if len(r.done) > 0 && !r.settling {
 		at := r.settleAt
 		if r.gatherUntil.After(at) {
 			at = r.gatherUntil
 		}
 		earliest(at)
+	}
+	if held, until := r.holding(); held {
+		if time.Now().Before(until) {
+			earliest(until)
+		}
+		return next
+	}
+	for _, n := range r.lanes {
+		if len(n.flight) == 0 {
+			earliest(n.retryAt)
+		}
 	}
 	if r.view != nil && r.sweepDue() {
 		earliest(r.nextSweep)

@@ -174,9 +174,7 @@ func read(m *message.Message, src Source, d *quorumq.Discarded) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if m.Annotations = m.Annotations.Merged(t); message.CheckTable("annotations", m.Annotations) != nil {
-		m.Annotations = t // both together are too much to be stored; the newer ones stay
-	}
+	m.Annotations = message.MergedAnnotations(m.Annotations, t)
 	return len(b) + len(a), nil
 }
 

@@ -49,7 +49,9 @@ type Router interface {
 type Sender interface {
 	// Transfer hands letters over and waits for the answer of the target's machine. A
 	// repeat is harmless whatever became of the first (DL-25). ErrNoTarget tells that the
-	// target is gone for good.
+	// target is gone for good, ErrDoubtful that it may have stored them, or will; after any other
+	// error it has not and will not. When ctx ends, letters that were not sent are not sent any
+	// more.
 	Transfer(ctx context.Context, target id.QueueUID, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error)
 	// Enqueue hands over a copy. It waits for room until ctx ends. Unless it fails, done
 	// is called once with nil, ErrRefused, ErrNoTarget or another error; calls of one
@@ -61,6 +63,7 @@ type Sender interface {
 var (
 	ErrNoTarget = errors.New("deadletter: the target does not exist any more")
 	ErrRefused  = errors.New("deadletter: refused by the target's length limit")
+	ErrDoubtful = errors.New("deadletter: nobody knows whether the target has the letters")
 )
 
 // Cause says why a dead letter waits, or was lost.

@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -62,8 +63,10 @@ func (r *forwarding) send(n *lane) (started, ok bool) {
 			l.load.body = nil
 		}
 	}
+	var ctx context.Context
+	ctx, n.recall = context.WithCancel(r.ctx)
 	r.Forwarder.done.Go(func() {
-		reply, err := r.sender.Transfer(r.ctx, n.uid, t, bodies)
+		reply, err := r.sender.Transfer(ctx, n.uid, t, bodies)
 		r.answer(answer{lane: n, letters: k, reply: reply, err: err})
 	})
 	return true, true
@@ -127,6 +130,7 @@ func (r *forwarding) takeTransferred(a answer) {
 			_, no = slices.BinarySearch(a.reply.Refused, l.d.Seq)
 		}
 		if no {
+			l.doubtful = errors.Is(err, ErrDoubtful) || l.doubtful && err != nil
 			refused++
 			n.add(l)
 			continue
@@ -141,6 +145,7 @@ func (r *forwarding) takeTransferred(a answer) {
 	}
 	clear(n.flight)
 	n.flight = n.flight[:0]
+	n.recall()
 	r.tidy(n)
 }
 
@@ -211,12 +216,12 @@ func (r *forwarding) closed(n *lane) {
 
 // settle takes finished letters off the backlog, one command at a time (DL-21). While more
 // letters are on their way it waits for them a little: each command costs an entry of the
-// source's log, however many letters it has.
-func (r *forwarding) settle(now time.Time) {
+// source's log, however many letters it has. At once it waits for none.
+func (r *forwarding) settle(now time.Time, atOnce bool) {
 	if r.settling || len(r.done) == 0 || now.Before(r.settleAt) {
 		return
 	}
-	if len(r.done) < maxSettleBatch && now.Before(r.gatherUntil) && r.flying() {
+	if !atOnce && len(r.done) < maxSettleBatch && now.Before(r.gatherUntil) && r.flying() {
 		return
 	}
 	seqs := r.done

@@ -74,7 +74,7 @@ func recordDeath(m *message.Message, reason string, d Discard) []message.Death {
 			}
 		}
 	}
-	death.Count++
+	death.Count = message.AddDeaths(death.Count, 1)
 	death.LastTimeMs = d.NowMs
 	death.DeliveryCount, death.AcquiredCount = d.DeliveryCount, d.AcquiredCount
 

@@ -3,6 +3,7 @@ package deadletter_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -178,6 +179,20 @@ func TestRewriteBoundsDeaths(t *testing.T) {
 	}
 	if _, err := message.Decode(message.Append(nil, &m)); err != nil {
 		t.Error(err)
+	}
+}
+
+// G-11: the highest count stays the highest, and so does what all have together (DL-43).
+func TestRewriteSaturates(t *testing.T) {
+	m := &message.Message{Deaths: []message.Death{
+		{Queue: "q", Reason: "expired", Count: math.MaxInt64}, {Queue: "r", Reason: "expired", Count: math.MaxInt64},
+	}}
+	got := deadletter.Rewrite(m, deadletter.Discard{Queue: "q", Reason: quorumq.ReasonExpired})
+	if n := got.Deaths[0].Count; n != math.MaxInt64 {
+		t.Errorf("the count is %d", n)
+	}
+	if n := deadletter.Hops(got.Deaths); n != math.MaxInt64 {
+		t.Errorf("together they are %d", n)
 	}
 }
 

@@ -222,7 +222,7 @@ func (w *world) AlternateExchange(_ *catalog.View, x *catalog.Exchange) (string,
 	return x.AlternateExchange()
 }
 
-var errLost = errors.New("lost on the way")
+var errLost = fmt.Errorf("lost on the way: %w", ErrDoubtful)
 
 func (w *world) draw(n int) int {
 	w.mu.Lock()

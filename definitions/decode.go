@@ -337,3 +337,11 @@ func appendJSON(b []byte, v any) []byte {
 	}
 	return append(b, "null"...)
 }
+
+func appendText(b []byte, s string) []byte {
+	out := bytes.NewBuffer(b)
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string always can
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}

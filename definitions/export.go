@@ -4,10 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
@@ -109,43 +105,43 @@ type (
 		Value json.RawMessage `json:"value"`
 	}
 	jsonPolicy struct {
-		VHost      string `json:"vhost,omitempty"`
-		Name       string `json:"name"`
-		Pattern    string `json:"pattern"`
-		ApplyTo    string `json:"apply-to"`
-		Definition table  `json:"definition"`
-		Priority   int64  `json:"priority"`
+		VHost      string        `json:"vhost,omitempty"`
+		Name       string        `json:"name"`
+		Pattern    string        `json:"pattern"`
+		ApplyTo    string        `json:"apply-to"`
+		Definition message.Table `json:"definition"`
+		Priority   int64         `json:"priority"`
 	}
 	operatorPolicy struct {
-		Pattern    string `json:"pattern"`
-		Definition table  `json:"definition"`
-		Priority   int64  `json:"priority"`
-		ApplyTo    string `json:"apply-to"`
+		Pattern    string        `json:"pattern"`
+		Definition message.Table `json:"definition"`
+		Priority   int64         `json:"priority"`
+		ApplyTo    string        `json:"apply-to"`
 	}
 	jsonQueue struct {
-		Name       string `json:"name"`
-		VHost      string `json:"vhost,omitempty"`
-		Type       string `json:"type"`
-		Durable    bool   `json:"durable"`
-		AutoDelete bool   `json:"auto_delete"`
-		Arguments  table  `json:"arguments"`
+		Name       string        `json:"name"`
+		VHost      string        `json:"vhost,omitempty"`
+		Type       string        `json:"type"`
+		Durable    bool          `json:"durable"`
+		AutoDelete bool          `json:"auto_delete"`
+		Arguments  message.Table `json:"arguments"`
 	}
 	jsonExchange struct {
-		Name       string `json:"name"`
-		VHost      string `json:"vhost,omitempty"`
-		Type       string `json:"type"`
-		Durable    bool   `json:"durable"`
-		AutoDelete bool   `json:"auto_delete"`
-		Internal   bool   `json:"internal"`
-		Arguments  table  `json:"arguments"`
+		Name       string        `json:"name"`
+		VHost      string        `json:"vhost,omitempty"`
+		Type       string        `json:"type"`
+		Durable    bool          `json:"durable"`
+		AutoDelete bool          `json:"auto_delete"`
+		Internal   bool          `json:"internal"`
+		Arguments  message.Table `json:"arguments"`
 	}
 	jsonBinding struct {
-		Source          string `json:"source"`
-		VHost           string `json:"vhost,omitempty"`
-		Destination     string `json:"destination"`
-		DestinationType string `json:"destination_type"`
-		RoutingKey      string `json:"routing_key"`
-		Arguments       table  `json:"arguments"`
+		Source          string        `json:"source"`
+		VHost           string        `json:"vhost,omitempty"`
+		Destination     string        `json:"destination"`
+		DestinationType string        `json:"destination_type"`
+		RoutingKey      string        `json:"routing_key"`
+		Arguments       message.Table `json:"arguments"`
 	}
 )
 
@@ -259,7 +255,7 @@ func parametersOf(v *catalog.View, h *catalog.VHost, named string) []jsonParamet
 		out = append(out, jsonParameter{l, named, componentVHostLimits, "limits"})
 	}
 	for p := range v.Policies(h.Name, true) {
-		value := operatorPolicy{p.Pattern, table(p.Definition), p.Priority, string(p.ApplyTo)}
+		value := operatorPolicy{p.Pattern, p.Definition, p.Priority, string(p.ApplyTo)}
 		out = append(out, jsonParameter{value, named, componentOperatorPolicy, p.Name})
 	}
 	for p := range v.Parameters(h.Name) {
@@ -282,7 +278,7 @@ func objectsOf(v *catalog.View, only string) objects {
 			continue
 		}
 		for p := range v.Policies(h.Name, false) {
-			o.Policies = append(o.Policies, jsonPolicy{named(h.Name), p.Name, p.Pattern, string(p.ApplyTo), table(p.Definition), p.Priority})
+			o.Policies = append(o.Policies, jsonPolicy{named(h.Name), p.Name, p.Pattern, string(p.ApplyTo), p.Definition, p.Priority})
 		}
 	}
 	for q := range v.Queues() {
@@ -293,7 +289,7 @@ func objectsOf(v *catalog.View, only string) objects {
 	for x := range v.Exchanges() {
 		if wanted(x.VHost) && !x.Predeclared {
 			o.Exchanges = append(o.Exchanges, jsonExchange{
-				x.Name, named(x.VHost), string(x.Type), x.Durable, x.AutoDelete, x.Internal, table(x.Arguments),
+				x.Name, named(x.VHost), exportedType(x), x.Durable, x.AutoDelete, x.Internal, x.Arguments,
 			})
 		}
 	}
@@ -302,95 +298,16 @@ func objectsOf(v *catalog.View, only string) objects {
 			continue
 		}
 		o.Bindings = append(o.Bindings, jsonBinding{
-			x.Source, named(x.VHost), x.Destination, x.DestinationKind.String(), x.Key, table(x.Arguments),
+			x.Source, named(x.VHost), x.Destination, x.DestinationKind.String(), x.Key, x.Arguments,
 		})
 	}
 	return o
 }
 
 // withType are a queue's arguments, with the type that importers look for.
-func withType(q *catalog.QueueRecord) table {
+func withType(q *catalog.QueueRecord) message.Table {
 	if _, named := q.Arguments.Get(argQueueType); named {
-		return table(q.Arguments)
+		return q.Arguments
 	}
-	return append(table{{Name: argQueueType, Value: message.String(string(q.Type))}}, q.Arguments...)
-}
-
-// table is a table as a JSON object. What JSON has no type for becomes what is nearest, as
-// RabbitMQ does it.
-type table message.Table
-
-// MarshalJSON writes the fields in their order.
-func (t table) MarshalJSON() ([]byte, error) { return appendTable(nil, message.Table(t)), nil }
-
-func appendTable(b []byte, t message.Table) []byte {
-	b = append(b, '{')
-	for i, f := range t {
-		if slices.ContainsFunc(t[:i], func(g message.Field) bool { return g.Name == f.Name }) {
-			continue // the first one counts
-		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = appendValue(append(appendText(b, f.Name), ':'), f.Value)
-	}
-	return append(b, '}')
-}
-
-func appendValue(b []byte, v message.Value) []byte {
-	if x, ok := v.AsBool(); ok {
-		return strconv.AppendBool(b, x)
-	}
-	if n, ok := v.AsInt(); ok {
-		return strconv.AppendInt(b, n, 10)
-	}
-	if n, ok := v.AsUint(); ok { // beyond int64, and timestamps
-		return strconv.AppendUint(b, n, 10)
-	}
-	if f, ok := v.AsFloat(); ok {
-		return appendFloat(b, f)
-	}
-	if scale, n, ok := v.AsDecimal(); ok {
-		return appendFloat(b, float64(n)/math.Pow10(int(scale)))
-	}
-	if s, ok := v.AsString(); ok {
-		return appendText(b, s)
-	}
-	if s, ok := v.AsBytes(); ok {
-		return appendText(b, s)
-	}
-	if t, ok := v.AsTable(); ok {
-		return appendTable(b, t)
-	}
-	if a, ok := v.AsArray(); ok {
-		b = append(b, '[')
-		for i, x := range a {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendValue(b, x)
-		}
-		return append(b, ']')
-	}
-	return append(b, "null"...)
-}
-
-// appendFloat writes a number that is read as no integer; JSON has none for infinity.
-func appendFloat(b []byte, f float64) []byte {
-	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return append(b, "null"...)
-	}
-	text := strconv.FormatFloat(f, 'g', -1, 64)
-	if !strings.ContainsAny(text, ".e") {
-		text += ".0"
-	}
-	return append(b, text...)
-}
-
-func appendText(b []byte, s string) []byte {
-	out := bytes.NewBuffer(b)
-	e := json.NewEncoder(out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string always can
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	return append(message.Table{{Name: argQueueType, Value: message.String(string(q.Type))}}, q.Arguments...)
 }

@@ -1,8 +1,8 @@
 package definitions
 
 import (
+	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
@@ -30,6 +30,8 @@ type Step struct {
 	Object
 	Action Action
 	Reason string // with Differ, Refuse and Skip
+	// Warnings say what is otherwise than the document has it (VH-13), a sentence each.
+	Warnings []string
 }
 
 // Plan returns a step for each object of a document, in the order in which they are to be
@@ -39,15 +41,12 @@ type Step struct {
 // what will happen as long as nobody else changes anything in between.
 func Plan(d *Document, v *catalog.View, vet func(*Object) error) []Step {
 	p := planner{before: v, trial: catalog.From(v), vet: vet}
-	for n := range v.Nodes() {
-		p.holder = *n
-		break
-	}
+	p.hold(v)
 	steps := make([]Step, len(d.Objects))
 	for i := range d.Objects {
 		s := &steps[i]
 		s.Object = d.Objects[i]
-		s.Action, s.Reason = p.plan(&s.Object)
+		s.Action, s.Reason = p.plan(s)
 	}
 	return steps
 }
@@ -59,11 +58,32 @@ type planner struct {
 	holder catalog.Node // stands for the members of queues: the importer places them
 }
 
-func (p *planner) plan(o *Object) (Action, string) {
+// hold chooses who holds the queues of the trial: a node that has not come yet, in a cluster that
+// has just been founded, for then the queues are only late.
+func (p *planner) hold(v *catalog.View) {
+	for n := range v.Nodes() {
+		p.holder = *n
+		return
+	}
+	p.holder = catalog.Node{ID: "awaited", Epoch: 1}
+	c := &catalog.RegisterNode{ID: p.holder.ID, Epoch: p.holder.Epoch}
+	if v.Version() >= catalog.VersionStores {
+		c.Store = "awaited"
+	}
+	p.trial.Apply(v.Index(), v.Now(), c)
+}
+
+func (p *planner) plan(s *Step) (Action, string) {
+	o := &s.Object
+	if o.skip == "" {
+		if err := p.adapt(s); err != nil {
+			return Refuse, err.Error()
+		}
+	}
 	if o.skip != "" {
 		return Skip, o.skip
 	}
-	p.resolve(o)
+	p.adopt(o)
 	if p.vet != nil && !p.exists(o) {
 		if err := p.vet(o); err != nil {
 			return Refuse, err.Error()
@@ -102,26 +122,15 @@ func (p *planner) plan(o *Object) (Action, string) {
 	return Create, ""
 }
 
-// resolve completes what depends on the vhost: the type of a queue, and whether "/"
-// is still as a cluster begins with, which nobody has made: then it takes the document's
-// settings.
-func (p *planner) resolve(o *Object) {
-	v := p.trial.View()
-	switch c := o.Command.(type) {
-	case *catalog.DeclareQueue:
-		if c.Type != "" {
-			return
-		}
-		typed := *c
-		typed.Type = catalog.QueueClassic
-		if h, ok := v.VHost(c.VHost); c.Durable && !c.AutoDelete && (!ok || h.DefaultQueueType != catalog.QueueClassic) {
-			typed.Type = catalog.QueueQuorum
-		}
-		o.Command = &typed
-	case *catalog.PutVHost:
-		if h, ok := v.VHost(c.Name); ok && h.Pristine() && !c.Equal(h) {
-			o.Command = &catalog.PutVHost{VHost: c.VHost}
-		}
+// adopt lets the document's settings count for "/" if it is still as a cluster begins with,
+// which nobody has made.
+func (p *planner) adopt(o *Object) {
+	c, is := o.Command.(*catalog.PutVHost)
+	if !is {
+		return
+	}
+	if h, ok := p.trial.View().VHost(c.Name); ok && h.Pristine() && !c.Equal(h) {
+		o.Command = &catalog.PutVHost{VHost: c.VHost}
 	}
 }
 
@@ -184,7 +193,7 @@ func (p *planner) hasBinding(o *Object) bool {
 	}
 	v := p.trial.View()
 	for b := range v.BindingsBetween(c.VHost, c.Source, c.DestinationKind, c.Destination, c.Key) {
-		if b.Arguments.EqualClass(c.Arguments) || slices.Equal(appendTable(nil, b.Arguments), appendTable(nil, c.Arguments)) {
+		if b.Arguments.EqualClass(c.Arguments) || bytes.Equal(b.Arguments.AppendJSON(nil), c.Arguments.AppendJSON(nil)) {
 			return true
 		}
 	}

@@ -68,8 +68,8 @@ func (s *accessServer) DeleteVhost(ctx context.Context, req *brokerv1.DeleteVhos
 }
 
 // ListVhosts lists vhosts by name.
-func (s *accessServer) ListVhosts(context.Context, *brokerv1.ListVhostsRequest) (*brokerv1.ListVhostsResponse, error) {
-	list, err := s.b.ListVHosts()
+func (s *accessServer) ListVhosts(ctx context.Context, _ *brokerv1.ListVhostsRequest) (*brokerv1.ListVhostsResponse, error) {
+	list, err := s.b.ListVHosts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +103,23 @@ func (s *accessServer) PutUser(ctx context.Context, req *brokerv1.PutUserRequest
 		return nil, err
 	}
 	return &brokerv1.PutUserResponse{Created: created}, nil
+}
+
+// ChangeUser changes a user in part.
+func (s *accessServer) ChangeUser(ctx context.Context, req *brokerv1.ChangeUserRequest) (*brokerv1.ChangeUserResponse, error) {
+	u := broker.UserChange{Name: req.GetName(), Create: req.GetCreate()}
+	if t := req.GetTags(); t != nil {
+		u.Tags = append([]string{}, t.GetTags()...) // not nil, which keeps them
+	}
+	if p := req.GetPassword(); p != nil {
+		u.Password, u.Hash, u.Algorithm = p.GetPassword(), p.GetPasswordHash(), p.GetHashingAlgorithm()
+		u.NoPassword = u.Password == "" && u.Hash == ""
+	}
+	created, err := s.b.ChangeUser(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	return &brokerv1.ChangeUserResponse{Created: created}, nil
 }
 
 // DeleteUser removes a user with its permissions.

@@ -17,7 +17,7 @@ func durable(v *bool) bool { return v == nil || *v }
 
 // DeclareQueue makes a queue unless an equivalent one exists.
 func (a *adminServer) DeclareQueue(ctx context.Context, req *brokerv1.DeclareQueueRequest) (*brokerv1.DeclareQueueResponse, error) {
-	args, err := fromTable("arguments", req.GetArguments())
+	args, err := fromNames("arguments", req.GetArguments(), broker.Error{Kind: "queue", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func toStats(s *broker.QueueStats) *brokerv1.QueueStats {
 
 // DeclareExchange makes an exchange unless an equivalent one exists.
 func (a *adminServer) DeclareExchange(ctx context.Context, req *brokerv1.DeclareExchangeRequest) (*brokerv1.DeclareExchangeResponse, error) {
-	args, err := fromTable("arguments", req.GetArguments())
+	args, err := fromNames("arguments", req.GetArguments(), broker.Error{Kind: "exchange", VHost: vhostOf(req.GetVhost()), Name: req.GetName()})
 	if err != nil {
 		return nil, err
 	}
@@ -163,8 +163,8 @@ func (a *adminServer) DeleteExchange(ctx context.Context, req *brokerv1.DeleteEx
 }
 
 // ListExchanges lists exchanges by name.
-func (a *adminServer) ListExchanges(_ context.Context, req *brokerv1.ListExchangesRequest) (*brokerv1.ListExchangesResponse, error) {
-	list, err := a.b.ListExchanges(req.GetVhost())
+func (a *adminServer) ListExchanges(ctx context.Context, req *brokerv1.ListExchangesRequest) (*brokerv1.ListExchangesResponse, error) {
+	list, err := a.b.ListExchanges(ctx, req.GetVhost())
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +182,9 @@ func (a *adminServer) ListExchanges(_ context.Context, req *brokerv1.ListExchang
 // Bind routes from an exchange to a queue or an exchange.
 func (a *adminServer) Bind(ctx context.Context, req *brokerv1.BindRequest) (*brokerv1.BindResponse, error) {
 	x, err := fromBinding(req.GetBinding())
+	if err == nil { // what is there already may have them and is unbound as it is
+		err = namesOnce("arguments", x.Arguments, broker.Error{Kind: "binding", VHost: x.VHost})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -223,8 +226,8 @@ func fromBinding(b *brokerv1.Binding) (broker.Binding, error) {
 }
 
 // ListBindings lists the bindings of a vhost.
-func (a *adminServer) ListBindings(_ context.Context, req *brokerv1.ListBindingsRequest) (*brokerv1.ListBindingsResponse, error) {
-	list, err := a.b.ListBindings(req.GetVhost())
+func (a *adminServer) ListBindings(ctx context.Context, req *brokerv1.ListBindingsRequest) (*brokerv1.ListBindingsResponse, error) {
+	list, err := a.b.ListBindings(ctx, req.GetVhost())
 	if err != nil {
 		return nil, err
 	}
@@ -251,21 +254,50 @@ func (a *adminServer) ClusterStatus(ctx context.Context, req *brokerv1.ClusterSt
 	}
 	out := &brokerv1.ClusterStatusResponse{
 		Cluster: s.Cluster, Node: s.Node, CatalogLeader: s.CatalogLeader, CatalogIndex: s.CatalogIndex,
-		Nodes: make([]*brokerv1.ClusterNode, len(s.Nodes)),
+		FinalizedVersion: uint32(s.Finalised),
+		Nodes:            make([]*brokerv1.ClusterNode, len(s.Nodes)), Hindrance: valid(s.Hindrance),
+	}
+	if s.ViewAge >= 0 {
+		age := uint64(s.ViewAge.Milliseconds())
+		out.ViewAgeMs = &age
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		out.Nodes[i] = &brokerv1.ClusterNode{
 			Id: n.ID, Epoch: n.Epoch, ClientAddress: n.ClientAddress, Version: n.Version, Alive: n.Alive,
-			Connected: n.Connected, Replicas: uint32(n.Replicas), Leaders: uint32(n.Leaders), Draining: n.Draining,
-			Disk: diskStatus(n.Disk),
+			Connected: n.Connected, Refused: valid(n.Refused), Replicas: uint32(n.Replicas), Leaders: uint32(n.Leaders), Draining: n.Draining,
+			Disk: diskStatus(n.Disk), Clock: clockStatus(n.Clock),
 		}
 		if at := n.Start; n.Answers {
-			out.Nodes[i].Counters = n.Counters
+			out.Nodes[i].Counters, out.Nodes[i].ReadsVersion = n.Counters, uint32(n.Reads)
 			out.Nodes[i].Start = &brokerv1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
 		}
 	}
 	return out, nil
+}
+
+// FinalizeVersion ends an upgrade, or tells what holds it back.
+func (a *adminServer) FinalizeVersion(ctx context.Context, req *brokerv1.FinalizeVersionRequest) (*brokerv1.FinalizeVersionResponse, error) {
+	before, now, held, err := a.b.Finalise(ctx, req.GetDryRun())
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.FinalizeVersionResponse{Before: uint32(before), Finalized: uint32(now)}
+	for _, h := range held {
+		out.Held = append(out.Held, &brokerv1.HeldVersion{
+			Node: string(h.Node), Build: valid(h.Build), ReadsVersion: uint32(h.Reads), Reason: valid(h.Reason),
+		})
+	}
+	return out, nil
+}
+
+func clockStatus(c *broker.Clock) *brokerv1.ClockStatus {
+	if c == nil {
+		return nil
+	}
+	return &brokerv1.ClockStatus{
+		OffsetUs: c.Offset.Microseconds(), ErrorUs: uint64(c.Error.Microseconds()), Grade: c.Grade, Off: c.Off,
+	}
 }
 
 func diskStatus(d *broker.Disk) *brokerv1.DiskStatus {

@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"context"
 	"encoding/base64"
-	"log/slog"
 	"net"
 	"net/netip"
 	"strings"
@@ -25,14 +24,14 @@ func isOpen(method string) bool {
 }
 
 // login returns the context with the identity that the call's metadata proves.
-func (s *Server) login(ctx context.Context, method string) (context.Context, error) {
+func (s *Server) login(ctx context.Context) (context.Context, error) {
 	if !s.b.Authenticates() {
 		return ctx, nil
 	}
 	address, from := caller(ctx)
-	who, err := s.identify(ctx, from)
+	who, user, err := s.identify(ctx, from)
 	if err != nil {
-		s.log.InfoContext(ctx, "login refused", slog.String("method", method), slog.String("address", address), slog.Any("error", err))
+		s.b.LoginRefused(ctx, broker.LoginTry{Listener: "grpc", Address: address, User: user}, err)
 		return ctx, err
 	}
 	return broker.WithIdentity(ctx, who), nil
@@ -50,26 +49,29 @@ func caller(ctx context.Context) (address string, from netip.Addr) {
 	return p.Addr.String(), from
 }
 
-func (s *Server) identify(ctx context.Context, from netip.Addr) (*broker.Identity, error) {
+// identify returns who calls, and whom a caller with a password says to be.
+func (s *Server) identify(ctx context.Context, from netip.Addr) (who *broker.Identity, user string, err error) {
 	given := grpcmetadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(given) == 0 {
-		return nil, notLoggedIn("nobody is logged in; send user and password, or a token, as authorization")
+		return nil, "", notLoggedIn("nobody is logged in; send user and password, or a token, as authorization")
 	}
 	scheme, credential, _ := strings.Cut(given[0], " ")
 	switch {
 	case len(given) > 1 || len(given[0]) > maxCredentialBytes:
-		return nil, notLoggedIn("authorization is too long, or there are several")
+		return nil, "", notLoggedIn("authorization is too long, or there are several")
 	case strings.EqualFold(scheme, "bearer"):
-		return s.b.LoginToken(credential, from.Unmap().IsLoopback())
+		who, err = s.b.LoginToken(credential, from.Unmap().IsLoopback())
+		return who, "", err
 	case strings.EqualFold(scheme, "basic"):
 		text, err := base64.StdEncoding.DecodeString(credential)
 		user, password, found := strings.Cut(string(text), ":")
 		if err != nil || !found {
-			return nil, notLoggedIn("authorization is not the base64 of user:password")
+			return nil, "", notLoggedIn("authorization is not the base64 of user:password")
 		}
-		return s.b.Login(ctx, user, password, from)
+		who, err = s.b.Login(ctx, user, password, from)
+		return who, user, err
 	}
-	return nil, notLoggedIn("authorization has neither the scheme Basic nor Bearer")
+	return nil, "", notLoggedIn("authorization has neither the scheme Basic nor Bearer")
 }
 
 func notLoggedIn(reason string) error {
@@ -85,26 +87,26 @@ type loggedIn struct {
 // Context returns the stream's context.
 func (l *loggedIn) Context() context.Context { return l.ctx }
 
+// tells are the methods that a node answers although it serves nobody (EX-16): those that tell
+// what is wrong with it or with the cluster, and read nothing else.
+func tells() map[string]bool {
+	return map[string]bool{
+		brokerv1.Admin_ClusterStatus_FullMethodName:         true,
+		brokerv1.Admin_ListOperations_FullMethodName:        true,
+		brokerv1.Admin_GetOperation_FullMethodName:          true,
+		brokerv1.Connections_ListConnections_FullMethodName: true,
+		brokerv1.Access_WhoAmI_FullMethodName:               true,
+	}
+}
+
 // rule says what a method needs besides a login. Rights at queues and exchanges are asked
-// for by the broker (VH-6).
+// for by the broker (VH-6), and so is what of a vhost somebody sees (VH-12).
 type rule func(ctx context.Context, b *broker.Broker, req any) error
 
 func anybody(context.Context, *broker.Broker, any) error { return nil }
 
 func tagged(tag string) rule {
 	return func(ctx context.Context, b *broker.Broker, _ any) error { return b.Require(ctx, tag) }
-}
-
-// ofVhost wants a permission in the vhost of the request, or the tag monitoring.
-func ofVhost(ctx context.Context, b *broker.Broker, req any) error {
-	r, _ := req.(interface{ GetVhost() string })
-	return b.RequireVHost(ctx, r.GetVhost(), broker.TagMonitoring)
-}
-
-// inVhost is ofVhost where no vhost means the one that is there from the start.
-func inVhost(ctx context.Context, b *broker.Broker, req any) error {
-	r, _ := req.(interface{ GetVhost() string })
-	return b.RequireVHost(ctx, vhostOf(r.GetVhost()), broker.TagMonitoring)
 }
 
 func putsPolicy(ctx context.Context, b *broker.Broker, req any) error {
@@ -138,32 +140,30 @@ func rules() map[string]rule {
 	name := brokerv1.Broker_ServiceDesc.ServiceName
 	add(name, anybody, "Publish", "PublishOne", "Consume", "Get", "Settle", "Connect")
 	name = brokerv1.Admin_ServiceDesc.ServiceName
-	add(name, anybody, "DeclareQueue", "DeleteQueue", "PurgeQueue", "RetryDelayed", "GetQueue", "DeclareExchange", "DeleteExchange", "Bind", "Unbind")
-	add(name, ofVhost, "ListQueues", "ListExchanges", "ListBindings")
+	add(name, anybody, "DeclareQueue", "DeleteQueue", "PurgeQueue", "RetryDelayed", "GetQueue", "DeclareExchange", "DeleteExchange", "Bind", "Unbind",
+		"ListQueues", "ListExchanges", "ListBindings")
 	add(name, clusterStatus, "ClusterStatus")
 	add(name, monitoring, "ListOperations", "GetOperation", "WatchOperation")
 	add(name, administrator, "TransferLeadership", "Drain", "CancelOperation", "GrowQueues", "ShrinkNode", "RebalanceQueues",
-		"AddMember", "RemoveMember", "ReplaceMember", "ForgetNode")
+		"AddMember", "RemoveMember", "ReplaceMember", "ForgetNode", "RemoveNode", "ReplaceNode", "FinalizeVersion")
 	name = brokerv1.Policies_ServiceDesc.ServiceName
 	add(name, putsPolicy, "PutPolicy")
 	add(name, deletesPolicy, "DeletePolicy")
-	add(name, ofVhost, "ListPolicies")
+	add(name, anybody, "ListPolicies")
 	name = brokerv1.Definitions_ServiceDesc.ServiceName
 	add(name, administrator, "ExportDefinitions", "ImportDefinitions")
 	name = brokerv1.Messages_ServiceDesc.ServiceName
-	add(name, anybody, "Peek", "DeleteMessages", "MoveMessages", "RedriveMessages", "ExplainDeadLetter")
-	add(name, inVhost, "ExplainRouting")
-	add(brokerv1.Events_ServiceDesc.ServiceName, anybody, "WatchEvents") // the broker asks
+	add(name, anybody, "Peek", "DeleteMessages", "MoveMessages", "RedriveMessages", "ExplainDeadLetter", "ExplainRouting")
+	add(brokerv1.Events_ServiceDesc.ServiceName, anybody, "WatchEvents")
 	name = brokerv1.Transactions_ServiceDesc.ServiceName
 	add(name, anybody, "SettleAndPublish")
 	name = brokerv1.Connections_ServiceDesc.ServiceName
-	add(name, monitoring, "ListConnections", "ListConsumers")
+	add(name, anybody, "ListConnections", "ListConsumers")
 	add(name, administrator, "CloseConnection")
 	name = brokerv1.Access_ServiceDesc.ServiceName
-	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "DeleteUser", "ListUsers", "SetUserLimits",
+	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "ChangeUser", "DeleteUser", "ListUsers", "SetUserLimits",
 		"SetPermission", "ClearPermission", "ListPermissions", "SetTopicPermission", "ClearTopicPermission", "ListTopicPermissions")
-	add(name, monitoring, "ListVhosts")
-	add(name, anybody, "WhoAmI", "MintToken", "RevokeToken") // tokens of others: the broker asks
+	add(name, anybody, "ListVhosts", "WhoAmI", "MintToken", "RevokeToken")
 	return out
 }
 
@@ -172,6 +172,11 @@ func rules() map[string]rule {
 func (s *Server) admit(ctx context.Context, method string, req any) (with context.Context, leave func(), err error) {
 	if isOpen(method) {
 		return ctx, func() {}, nil
+	}
+	if !s.tells[method] {
+		if err := s.serves(); err != nil {
+			return ctx, nil, err
+		}
 	}
 	conn := connectionOf(ctx)
 	if err := conn.enter(); err != nil {
@@ -186,7 +191,7 @@ func (s *Server) admit(ctx context.Context, method string, req any) (with contex
 
 // authorize logs the caller in and asks for what the method needs. req is nil for streams.
 func (s *Server) authorize(ctx context.Context, method string, req any) (context.Context, error) {
-	ctx, err := s.login(ctx, method)
+	ctx, err := s.login(ctx)
 	if err != nil {
 		return ctx, err
 	}

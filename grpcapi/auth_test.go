@@ -32,6 +32,7 @@ func TestRules(t *testing.T) {
 	for method := range left {
 		t.Errorf("there is a rule for %s, which is not served", method)
 	}
+	s.serves = func() error { return nil }
 	conn := &countedConn{c: s.b.Connect()}
 	ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: countedInfo{conn: conn}})
 	_, _, err := s.admit(ctx, "/quorate.broker.v1.Admin/Unheard", nil)

@@ -96,7 +96,7 @@ func (x *countedConn) show() broker.ConnectionInfo {
 		state = broker.ConnectionClosing
 	}
 	return broker.ConnectionInfo{
-		Name: x.title(), Protocol: "gRPC", TLS: secure, Peer: peer, State: state, ClientName: x.name, Product: x.product,
+		Name: x.title(), Protocol: "gRPC", TLS: secure, Peer: peer, Local: x.LocalAddr().String(), State: state, ClientName: x.name, Product: x.product,
 		Received: x.received.Load(), Sent: x.sent.Load(),
 	}
 }

@@ -55,7 +55,11 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 		return err
 	}
 	defer c.Close()
-	opened := &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Opened{Opened: &brokerv1.ConsumeOpened{Tag: tag, SettleToken: c.SettleToken()}}}
+	token, err := c.SettleToken(stream.Context())
+	if err != nil {
+		return err
+	}
+	opened := &brokerv1.ConsumeResponse{Kind: &brokerv1.ConsumeResponse_Opened{Opened: &brokerv1.ConsumeOpened{Tag: tag, SettleToken: token}}}
 	if err := stream.Send(opened); err != nil {
 		return err
 	}
@@ -148,7 +152,7 @@ func (x *consumeStream) readAll(ctx context.Context) error {
 }
 
 func (x *consumeStream) settle(s *brokerv1.Settlement) (*brokerv1.Settled, error) {
-	annotations, err := fromTable("annotations", s.GetAnnotations())
+	annotations, err := fromNames("annotations", s.GetAnnotations(), broker.Error{Kind: "message"})
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +227,7 @@ func cancelled(cause string) *brokerv1.ConsumeResponse {
 
 // write sends deliveries and notices until the stream ends.
 func (x *consumeStream) write() error {
-	life := lifeOf(x.stream.Context())
+	life, cut := lifeOf(x.stream.Context()), x.s.b.CutOff()
 	for {
 		select {
 		case <-x.c.Ready():
@@ -239,6 +243,8 @@ func (x *consumeStream) write() error {
 			return err
 		case <-life.Done():
 			return context.Cause(life)
+		case <-cut:
+			return x.s.b.ErrCutOff()
 		case <-x.stream.Context().Done():
 			return x.stream.Context().Err()
 		}
@@ -339,7 +345,7 @@ func (x *brokerServer) Get(ctx context.Context, req *brokerv1.GetRequest) (*brok
 
 // Settle decides about a message that Get took.
 func (x *brokerServer) Settle(ctx context.Context, req *brokerv1.SettleRequest) (*brokerv1.SettleResponse, error) {
-	annotations, err := fromTable("annotations", req.GetAnnotations())
+	annotations, err := fromNames("annotations", req.GetAnnotations(), broker.Error{Kind: "message"})
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ func toImported(done []broker.Imported) []*brokerv1.ImportedObject {
 	for i := range done {
 		o := &done[i]
 		out[i] = &brokerv1.ImportedObject{
-			Kind: o.Kind, Vhost: o.VHost, Name: o.Name, Path: o.Path, Outcome: outcomes[o.Outcome], Reason: o.Reason,
+			Kind: o.Kind, Vhost: o.VHost, Name: o.Name, Path: o.Path, Outcome: outcomes[o.Outcome], Reason: o.Reason, Warnings: o.Warnings,
 		}
 	}
 	return out

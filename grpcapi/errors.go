@@ -110,21 +110,26 @@ func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	defer s.recovered(ctx, info.FullMethod, &err)
 	ctx, leave, err := s.admit(ctx, info.FullMethod, req)
 	if err != nil {
-		return nil, toStatus(err)
+		return nil, toStatus(s.b.Definite(ctx, err))
 	}
 	defer leave()
 	res, err = next(ctx, req)
-	return res, toStatus(err)
+	return res, toStatus(s.b.Definite(ctx, err))
 }
 
 func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.recovered(st.Context(), info.FullMethod, &err)
 	ctx, leave, err := s.admit(st.Context(), info.FullMethod, nil)
 	if err != nil {
-		return toStatus(err)
+		return toStatus(s.b.Definite(ctx, err))
 	}
 	defer leave()
-	return toStatus(next(srv, &loggedIn{ServerStream: st, ctx: ctx}))
+	if isOpen(info.FullMethod) { // those of health and reflection know nothing of the server's end
+		var done func()
+		ctx, done = living(ctx)
+		defer done()
+	}
+	return toStatus(s.b.Definite(ctx, next(srv, &loggedIn{ServerStream: st, ctx: ctx})))
 }
 
 // recovered turns a panic of one call into its INTERNAL error, with the stack in the log.

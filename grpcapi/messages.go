@@ -113,12 +113,12 @@ func (s *messagesServer) RedriveMessages(ctx context.Context, req *brokerv1.Redr
 }
 
 // ExplainRouting tells where a message would go.
-func (s *messagesServer) ExplainRouting(_ context.Context, req *brokerv1.ExplainRoutingRequest) (*brokerv1.ExplainRoutingResponse, error) {
+func (s *messagesServer) ExplainRouting(ctx context.Context, req *brokerv1.ExplainRoutingRequest) (*brokerv1.ExplainRoutingResponse, error) {
 	headers, err := fromTable("headers", req.GetHeaders())
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.b.ExplainRouting(vhostOf(req.GetVhost()), req.GetExchange(), req.GetRoutingKeys(), headers)
+	e, err := s.b.ExplainRouting(ctx, vhostOf(req.GetVhost()), req.GetExchange(), req.GetRoutingKeys(), headers)
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (a *adminServer) GrowQueues(_ context.Context, req *brokerv1.GrowQueuesRequ
 // ShrinkNode takes a node out of queues.
 func (a *adminServer) ShrinkNode(_ context.Context, req *brokerv1.ShrinkNodeRequest) (*brokerv1.StartOperationResponse, error) {
 	return started(a.b.Shrink(broker.Shrink{
-		Node: req.GetNode(), Queues: toFilter(req.GetQueues()), KeepSize: req.GetKeepSize(), DryRun: req.GetDryRun(),
+		Node: req.GetNode(), Queues: toFilter(req.GetQueues()), KeepSize: req.GetKeepSize(), Exclude: req.GetExclude(), DryRun: req.GetDryRun(),
 	}))
 }
 
@@ -145,6 +145,16 @@ func (a *adminServer) ReplaceMember(_ context.Context, req *brokerv1.ReplaceMemb
 // ForgetNode takes a node out of the cluster for good.
 func (a *adminServer) ForgetNode(_ context.Context, req *brokerv1.ForgetNodeRequest) (*brokerv1.StartOperationResponse, error) {
 	return started(a.b.Forget(req.GetNode(), req.GetReplace(), req.GetDryRun()))
+}
+
+// RemoveNode takes a node that runs out of the cluster for good.
+func (a *adminServer) RemoveNode(_ context.Context, req *brokerv1.RemoveNodeRequest) (*brokerv1.StartOperationResponse, error) {
+	return started(a.b.Remove(req.GetNode(), req.GetExclude(), req.GetDryRun()))
+}
+
+// ReplaceNode gives up what a node had stored.
+func (a *adminServer) ReplaceNode(ctx context.Context, req *brokerv1.ReplaceNodeRequest) (*brokerv1.StartOperationResponse, error) {
+	return started(a.b.Replace(ctx, req.GetNode(), req.GetAcceptLoss(), req.GetDryRun()))
 }
 
 func noNode(arg string) error {

@@ -39,8 +39,8 @@ func (s *policyServer) DeletePolicy(ctx context.Context, req *brokerv1.DeletePol
 }
 
 // ListPolicies lists policies by vhost and name.
-func (s *policyServer) ListPolicies(_ context.Context, req *brokerv1.ListPoliciesRequest) (*brokerv1.ListPoliciesResponse, error) {
-	list, err := s.b.ListPolicies(req.GetVhost())
+func (s *policyServer) ListPolicies(ctx context.Context, req *brokerv1.ListPoliciesRequest) (*brokerv1.ListPoliciesResponse, error) {
+	list, err := s.b.ListPolicies(ctx, req.GetVhost())
 	if err != nil {
 		return nil, err
 	}

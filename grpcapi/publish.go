@@ -229,9 +229,10 @@ func signal(c chan struct{}) {
 }
 
 // write sends results, all that have gathered at a time. When the reader has ended, or
-// the connection's life does, it first waits until every message that was taken has its result.
+// the connection's life does, it first waits until every message that was taken has its result,
+// unless the node is cut off: the client sends again what has none.
 func (p *publishStream) write() (end error) {
-	life := lifeOf(p.stream.Context())
+	life, cut := lifeOf(p.stream.Context()), p.s.b.CutOff()
 	var res brokerv1.PublishResult
 	resp := &brokerv1.PublishResponse{Result: &res}
 	var batch []broker.Result
@@ -268,6 +269,9 @@ func (p *publishStream) write() (end error) {
 		case <-over:
 			p.takeNoMore()
 			ending, end = true, context.Cause(life)
+		case <-cut: // what was taken has no result for long
+			p.takeNoMore()
+			return p.s.b.ErrCutOff()
 		case <-p.stream.Context().Done():
 			return p.stream.Context().Err()
 		}

@@ -45,6 +45,11 @@ const (
 	// healthEvery is how often readiness is looked at.
 	healthEvery = 200 * time.Millisecond
 	bufferBytes = 64 << 10
+
+	// FitService is the name of a health service: NOT_SERVING while clients do better on another node
+	// that is SERVING, although this one goes on (broker.Fit). A node that drains, or starts, is fit:
+	// it serves those that it has.
+	FitService = "quorate.fit"
 )
 
 // Config describes a Server. Zero values are the defaults.
@@ -97,6 +102,8 @@ type Server struct {
 	grpc   *grpc.Server
 	health *health.Server
 	rules  map[string]rule // by method
+	tells  map[string]bool // the same
+	serves func() error    // the broker's
 
 	tags    atomic.Uint64   // for consumers that have no tag of their own
 	life    context.Context // ended by Shutdown: streams end, for its cause
@@ -115,7 +122,7 @@ func New(c Config) *Server {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules()}
+	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules(), tells: tells(), serves: c.Broker.Serves}
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	creds := insecure.NewCredentials()
 	if c.TLS != nil {
@@ -189,8 +196,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) watchReadiness() {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()
-	ready := false
+	ready, fit := false, false
 	for {
+		if now := s.b.Fit() == nil; now != fit {
+			fit = now
+			s.health.SetServingStatus(FitService, serving(fit))
+		}
 		if now := s.b.Ready() == nil; now != ready {
 			ready = now
 			s.setHealth(ready)
@@ -203,11 +214,15 @@ func (s *Server) watchReadiness() {
 	}
 }
 
-func (s *Server) setHealth(ready bool) {
-	state := healthv1.HealthCheckResponse_NOT_SERVING
-	if ready {
-		state = healthv1.HealthCheckResponse_SERVING
+func serving(is bool) healthv1.HealthCheckResponse_ServingStatus {
+	if is {
+		return healthv1.HealthCheckResponse_SERVING
 	}
+	return healthv1.HealthCheckResponse_NOT_SERVING
+}
+
+func (s *Server) setHealth(ready bool) {
+	state := serving(ready)
 	for _, name := range []string{"", brokerv1.Broker_ServiceDesc.ServiceName, brokerv1.Admin_ServiceDesc.ServiceName} {
 		s.health.SetServingStatus(name, state)
 	}

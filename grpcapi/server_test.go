@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/message"
@@ -24,11 +26,18 @@ import (
 // serve starts a server of a broker that has no cluster yet, on loopback.
 func serve(t *testing.T, edit func(*Config)) *grpc.ClientConn {
 	t.Helper()
+	return serveWith(t, edit, func(*Server) {})
+}
+
+// serveWith is serve of a server that is changed before it listens.
+func serveWith(t *testing.T, edit func(*Config), change func(*Server)) *grpc.ClientConn {
+	t.Helper()
 	c := Config{Broker: broker.New(broker.Config{}), Reflection: true}
 	if edit != nil {
 		edit(&c)
 	}
 	s := New(c)
+	change(s)
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -105,6 +114,7 @@ func TestStarting(t *testing.T) {
 		"grow":      func() error { _, err := a.GrowQueues(ctx, &brokerv1.GrowQueuesRequest{}); return err },
 		"shrink":    func() error { _, err := a.ShrinkNode(ctx, &brokerv1.ShrinkNodeRequest{}); return err },
 		"rebalance": func() error { _, err := a.RebalanceQueues(ctx, &brokerv1.RebalanceQueuesRequest{}); return err },
+		"finalize":  func() error { _, err := a.FinalizeVersion(ctx, &brokerv1.FinalizeVersionRequest{}); return err },
 		"forget":    func() error { _, err := a.ForgetNode(ctx, &brokerv1.ForgetNodeRequest{}); return err },
 	}
 	for name, call := range calls {
@@ -130,10 +140,11 @@ func details(st *status.Status) (info *errdetails.ErrorInfo, retry *errdetails.R
 
 // What is wrong in a request by itself is named.
 func TestBadRequests(t *testing.T) {
-	cc := serve(t, nil)
+	cc := serveWith(t, nil, func(s *Server) { s.serves = func() error { return nil } })
 	ctx := testContext(t)
 	b, a := brokerv1.NewBrokerClient(cc), brokerv1.NewAdminClient(cc)
 	bad := &brokerv1.Table{Fields: []*brokerv1.Field{{Name: "f"}}}
+	twice := toTable(message.Table{{Name: "x-a", Value: message.Int32(1)}, {Name: "x-b"}, {Name: "x-a", Value: message.Int64(1)}})
 	mode, priority := uint32(3), uint32(256)
 	one := func(p *brokerv1.Properties) func() error {
 		return func() error {
@@ -152,7 +163,21 @@ func TestBadRequests(t *testing.T) {
 		"token":         {func() error { _, err := b.Settle(ctx, &brokerv1.SettleRequest{SettleToken: "AQ"}); return err }, "settle_token"},
 		"annotations":   {func() error { _, err := b.Settle(ctx, &brokerv1.SettleRequest{Annotations: bad}); return err }, "annotations"},
 		"arguments":     {func() error { _, err := a.DeclareQueue(ctx, &brokerv1.DeclareQueueRequest{Arguments: bad}); return err }, "arguments"},
-		"no binding":    {func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{}); return err }, "binding"},
+		//
+		"twice in a queue": {func() error {
+			_, err := a.DeclareQueue(ctx, &brokerv1.DeclareQueueRequest{Arguments: twice})
+			return err
+		}, "x-a"},
+		"twice in an exchange": {func() error {
+			_, err := a.DeclareExchange(ctx, &brokerv1.DeclareExchangeRequest{Arguments: twice})
+			return err
+		}, "x-a"},
+		"twice in a binding": {func() error {
+			_, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{Arguments: twice}})
+			return err
+		}, "x-a"},
+		"twice in annotations": {func() error { _, err := b.Settle(ctx, &brokerv1.SettleRequest{Annotations: twice}); return err }, "x-a"},
+		"no binding":           {func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{}); return err }, "binding"},
 		"destination": {func() error {
 			_, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{DestinationType: 9}})
 			return err
@@ -167,6 +192,48 @@ func TestBadRequests(t *testing.T) {
 		if st.Code() != codes.InvalidArgument || info.GetReason() != "PRECONDITION_FAILED" || info.GetMetadata()["arg"] != row.arg {
 			t.Errorf("%s: %v with %v", name, st, info)
 		}
+	}
+}
+
+// EX-16: whatever the method, also one that is new, a node that serves nobody refuses it with
+// UNAVAILABLE and a hint, unless it tells what is wrong.
+func TestNobodyIsServed(t *testing.T) {
+	nobody := func() error {
+		return &broker.Error{Class: broker.Unavailable, Kind: "node", Reason: "serves nobody", RetryAfter: time.Second}
+	}
+	var served *Server
+	cc := serveWith(t, nil, func(s *Server) { s.serves, served = nobody, s })
+	ctx := testContext(t)
+	told := 0
+	for name, info := range served.grpc.GetServiceInfo() {
+		for _, m := range info.Methods {
+			method := "/" + name + "/" + m.Name
+			if isOpen(method) {
+				continue
+			}
+			err := cc.Invoke(ctx, method, &emptypb.Empty{}, &emptypb.Empty{})
+			if m.IsClientStream || m.IsServerStream {
+				stream, serr := cc.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
+				if err = serr; err == nil {
+					err = stream.RecvMsg(&emptypb.Empty{})
+				}
+			}
+			st := status.Convert(err)
+			info, retry := details(st)
+			refused := strings.Contains(st.Message(), "serves nobody")
+			switch {
+			case served.tells[method] == refused:
+				t.Errorf("%s: %v; tells what is wrong: %v", method, st, served.tells[method])
+			case refused && (st.Code() != codes.Unavailable || info.GetReason() != "UNAVAILABLE" || retry == nil):
+				t.Errorf("%s: %v with %v, %v", method, st, info, retry)
+			}
+			if served.tells[method] {
+				told++
+			}
+		}
+	}
+	if told != len(served.tells) {
+		t.Errorf("%d of %d methods that tell are served", told, len(served.tells))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/message"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -13,6 +14,33 @@ import (
 // fromTable reads a table of the API (AM-9). where names it in errors.
 func fromTable(where string, t *brokerv1.Table) (message.Table, error) {
 	return fromFields(where, t.GetFields(), 1)
+}
+
+// fromNames reads a table in which a name stands once, as arguments and annotations do;
+// about is what they belong to.
+func fromNames(where string, t *brokerv1.Table, about broker.Error) (message.Table, error) {
+	out, err := fromTable(where, t)
+	if err == nil {
+		err = namesOnce(where, out, about)
+	}
+	return out, err
+}
+
+// namesOnce refuses a table in which a name stands twice.
+func namesOnce(where string, t message.Table, about broker.Error) error {
+	if len(t) < 2 {
+		return nil
+	}
+	seen := make(map[string]struct{}, len(t))
+	for _, f := range t {
+		if _, twice := seen[f.Name]; twice {
+			about.Class, about.Arg, about.Value = broker.PreconditionFailed, f.Name, f.Value.String()
+			about.Reason = "stands twice in the " + where + "; give it once"
+			return &about
+		}
+		seen[f.Name] = struct{}{}
+	}
+	return nil
 }
 
 func fromFields(where string, fields []*brokerv1.Field, depth int) (message.Table, error) {

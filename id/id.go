@@ -13,6 +13,11 @@ type NodeID string
 // and is never used twice by the same node.
 type Epoch uint64
 
+// StoreID names one store for ever: the life of one data directory, by 32 hexadecimal
+// digits taken by chance. A node whose directory is lost comes back with another one. ""
+// stands for a store of a build that knew no such names.
+type StoreID string
+
 // GroupID names one Raft group for ever; a group's id is never used again.
 type GroupID uint64
 

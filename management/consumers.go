@@ -4,18 +4,20 @@ import (
 	"net/http"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/message"
 )
 
 // consumer is a client's consumer as JSON.
 type consumer struct {
-	Queue          queue   `json:"queue"`
-	ConsumerTag    string  `json:"consumer_tag"`
-	AckRequired    bool    `json:"ack_required"`
-	Exclusive      bool    `json:"exclusive"`
-	PrefetchCount  uint32  `json:"prefetch_count"`
-	Active         bool    `json:"active"`
-	ActivityStatus string  `json:"activity_status"`
-	Channel        channel `json:"channel_details"`
+	Queue          queue         `json:"queue"`
+	ConsumerTag    string        `json:"consumer_tag"`
+	AckRequired    bool          `json:"ack_required"`
+	Exclusive      bool          `json:"exclusive"`
+	PrefetchCount  uint32        `json:"prefetch_count"`
+	Active         bool          `json:"active"`
+	ActivityStatus string        `json:"activity_status"`
+	Arguments      message.Table `json:"arguments"`
+	Channel        channel       `json:"channel_details"`
 }
 
 type queue struct {
@@ -34,7 +36,7 @@ type channel struct {
 func toConsumer(c *broker.ConsumerInfo) consumer {
 	x := consumer{
 		Queue: queue{Name: c.Queue, VHost: c.VHost}, ConsumerTag: c.Tag, AckRequired: !c.AutoAck, Exclusive: c.Exclusive,
-		PrefetchCount: c.Prefetch, Active: true, ActivityStatus: "up",
+		PrefetchCount: c.Prefetch, Active: true, ActivityStatus: "up", Arguments: toTable(c.Arguments),
 		Channel: channel{ConnectionName: c.ConnectionName, Node: string(c.Node), User: c.User, peer: toPeer(c.Peer)},
 	}
 	switch c.Activity {

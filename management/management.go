@@ -37,14 +37,15 @@ func New(c Config) http.Handler {
 	}
 	a := api{c}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/whoami", a.as(broker.TagMonitoring, a.whoami))
-	mux.HandleFunc("GET /api/overview", a.as(broker.TagMonitoring, a.overview))
-	mux.HandleFunc("GET /api/connections", a.as(broker.TagMonitoring, a.list))
-	mux.HandleFunc("GET /api/connections/{$}", a.as(broker.TagMonitoring, a.list))
-	mux.HandleFunc("GET /api/connections/{name}", a.as(broker.TagMonitoring, a.get))
-	mux.HandleFunc("DELETE /api/connections/{name}", a.as(broker.TagAdministrator, a.close))
-	mux.HandleFunc("GET /api/consumers", a.as(broker.TagMonitoring, a.consumers))
-	mux.HandleFunc("GET /api/consumers/{vhost...}", a.as(broker.TagMonitoring, a.consumers))
+	// A node that serves nobody answers those that tell what there is on it (EX-16).
+	mux.HandleFunc("GET /api/whoami", a.as(broker.TagManagement, a.whoami))
+	mux.HandleFunc("GET /api/overview", a.as(broker.TagManagement, a.overview))
+	mux.HandleFunc("GET /api/connections", a.as(broker.TagManagement, a.list))
+	mux.HandleFunc("GET /api/connections/{$}", a.as(broker.TagManagement, a.list))
+	mux.HandleFunc("GET /api/connections/{name}", a.as(broker.TagManagement, a.get))
+	mux.HandleFunc("DELETE /api/connections/{name}", a.as(broker.TagAdministrator, a.serving(a.close)))
+	mux.HandleFunc("GET /api/consumers", a.as(broker.TagManagement, a.serving(a.consumers)))
+	mux.HandleFunc("GET /api/consumers/{vhost...}", a.as(broker.TagManagement, a.serving(a.consumers)))
 	return mux
 }
 
@@ -56,13 +57,27 @@ func (a api) as(tag string, then http.HandlerFunc) http.HandlerFunc {
 			user, password, _ := r.BasicAuth()
 			var err error
 			if who, err = a.Broker.Login(r.Context(), user, password, addressOf(r.RemoteAddr)); err != nil {
-				w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
+				a.Broker.LoginRefused(r.Context(), broker.LoginTry{Listener: "http", Address: r.RemoteAddr, User: user}, err)
+				if e, ok := errors.AsType[*broker.Error](err); ok && e.Unauthenticated {
+					w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
+				}
 				a.fail(w, err)
 				return
 			}
 		}
 		r = r.WithContext(broker.WithIdentity(r.Context(), who))
 		if err := a.Broker.Require(r.Context(), tag); err != nil {
+			a.fail(w, err)
+			return
+		}
+		then(w, r)
+	}
+}
+
+// serving lets nobody in while the node serves no client (EX-16).
+func (a api) serving(then http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := a.Broker.Serves(); err != nil {
 			a.fail(w, err)
 			return
 		}
@@ -124,44 +139,6 @@ func (a api) overview(w http.ResponseWriter, r *http.Request) {
 		"product_name": "Quorate", "product_version": a.Version, "node": a.Node,
 		"object_totals": map[string]int{"connections": len(all)},
 	})
-}
-
-// connection is a client's connection as JSON.
-type connection struct {
-	Name     string `json:"name"`
-	User     string `json:"user"`
-	VHost    string `json:"vhost"`
-	Node     string `json:"node"`
-	Channels int    `json:"channels"`
-	peer
-	ConnectedAt      int64             `json:"connected_at"`
-	Protocol         string            `json:"protocol"`
-	State            string            `json:"state"`
-	ClientProperties map[string]string `json:"client_properties"`
-	UserProvidedName string            `json:"user_provided_name,omitempty"`
-}
-
-// peer is a client's address.
-type peer struct {
-	PeerHost string `json:"peer_host"`
-	PeerPort uint16 `json:"peer_port"`
-}
-
-func toPeer(address string) peer {
-	a, _ := netip.ParseAddrPort(address)
-	return peer{PeerHost: a.Addr().Unmap().String(), PeerPort: a.Port()}
-}
-
-func toConnection(c *broker.ConnectionInfo) connection {
-	x := connection{
-		Name: c.Name, User: c.User, VHost: c.VHost, Node: string(c.Node), Channels: c.Channels,
-		peer: toPeer(c.Peer), ConnectedAt: c.SinceMs,
-		Protocol: c.Protocol, State: c.State, ClientProperties: map[string]string{}, UserProvidedName: c.ClientName,
-	}
-	if c.ClientName != "" {
-		x.ClientProperties["connection_name"] = c.ClientName
-	}
-	return x
 }
 
 // connections returns those to all nodes that answer; if there is an error it is sent.

@@ -79,7 +79,9 @@ func (w web) list() (map[string]map[string]any, string) {
 // open opens an AMQP connection with a name and a channel.
 func open(t *testing.T, address, name string) (*amqp091.Connection, chan *amqp091.Error) {
 	t.Helper()
-	c, err := amqp091.DialConfig("amqp://guest:guest@"+address+"/", amqp091.Config{Properties: amqp091.Table{"connection_name": name}})
+	c, err := amqp091.DialConfig("amqp://guest:guest@"+address+"/", amqp091.Config{Properties: amqp091.Table{
+		"connection_name": name, "about": amqp091.Table{"list": []any{int32(1), "two", true, nil}, "raw": []byte("x")},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,11 +137,26 @@ func TestConnectionsOfAllNodes(t *testing.T) {
 	if since, _ := x["connected_at"].(float64); time.Since(time.UnixMilli(int64(since))) > patience {
 		t.Error(x["connected_at"])
 	}
-	delete(x, "connected_at")
+	for _, moving := range []string{"connected_at", "recv_oct", "send_oct"} {
+		if n, _ := x[moving].(float64); n <= 0 {
+			t.Errorf("%s is %v", moving, x[moving])
+		}
+		delete(x, moving)
+	}
+	here, err := netip.ParseAddrPort(first.RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := map[string]any{
-		"name": fmt.Sprint(first.LocalAddr(), " -> ", first.RemoteAddr()), "user": "guest", "vhost": "/", "node": c.Name(0), "channels": 1.0,
-		"peer_host": "127.0.0.1", "peer_port": float64(peer.Port()), "protocol": "AMQP 0-9-1", "state": "running",
-		"client_properties": map[string]any{"connection_name": "first"}, "user_provided_name": "first",
+		"name": fmt.Sprint(first.LocalAddr(), " -> ", first.RemoteAddr()), "user": "guest", "user_who_performed_action": "guest",
+		"vhost": "/", "node": c.Name(0), "channels": 1.0, "type": "network",
+		"peer_host": "127.0.0.1", "peer_port": float64(peer.Port()), "host": "127.0.0.1", "port": float64(here.Port()),
+		"protocol": "AMQP 0-9-1", "auth_mechanism": "PLAIN", "ssl": false, "state": "running",
+		"frame_max": 131072.0, "channel_max": 2047.0, "timeout": 10.0, "user_provided_name": "first",
+		"client_properties": map[string]any{
+			"connection_name": "first", "about": map[string]any{"list": []any{1.0, "two", true, nil}, "raw": "x"},
+			"capabilities": map[string]any{"basic.nack": true, "connection.blocked": true, "consumer_cancel_notify": true, "publisher_confirms": true},
+		},
 	}
 	if fmt.Sprint(x) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", x, want)
@@ -147,7 +164,7 @@ func TestConnectionsOfAllNodes(t *testing.T) {
 	if x := list["second"]; x["node"] != c.Name(1) {
 		t.Errorf("%v", x)
 	}
-	if x := list[""]; x["node"] != c.Name(1) || x["protocol"] != "gRPC" {
+	if x := list[""]; x["node"] != c.Name(1) || x["protocol"] != "gRPC" || fmt.Sprint(x["client_properties"]) != "map[]" {
 		t.Errorf("%v", x)
 	}
 	var one map[string]any
@@ -193,12 +210,13 @@ func testConsumers(t *testing.T, w web, c *amqp091.Connection, of map[string]any
 	if _, err := ch.QueueDeclare("orders", true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ch.Consume("orders", "worker", false, false, false, false, nil); err != nil {
+	if _, err := ch.Consume("orders", "worker", false, false, false, false, amqp091.Table{"x-priority": int32(3), "mine": amqp091.Table{"a": "b"}}); err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]any{
 		"queue": map[string]any{"name": "orders", "vhost": "/"}, "consumer_tag": "worker", "ack_required": true, "exclusive": false,
 		"prefetch_count": 5.0, "active": true, "activity_status": "up",
+		"arguments": map[string]any{"x-priority": 3.0, "mine": map[string]any{"a": "b"}},
 		"channel_details": map[string]any{
 			"connection_name": of["name"], "node": of["node"], "user": "guest", "peer_host": "127.0.0.1", "peer_port": of["peer_port"],
 		},
@@ -224,28 +242,43 @@ func testConsumers(t *testing.T, w web, c *amqp091.Connection, of map[string]any
 	})
 }
 
-// testRights: looking takes the tag monitoring, closing administrator.
+// testRights: looking at all takes the tag monitoring, at one's own and at what a vhost has
+// management and a permission there, closing administrator.
 func testRights(t *testing.T, b *broker.Broker, w web, connection string) {
 	t.Helper()
-	for name, tags := range map[string][]string{"watcher": {broker.TagMonitoring}, "worker": nil} {
+	ctx := broker.WithIdentity(t.Context(), broker.Itself())
+	for name, tags := range map[string][]string{"watcher": {broker.TagMonitoring}, "manager": {broker.TagManagement}, "worker": nil} {
 		u := broker.PutUser{Name: name, Password: "p", Tags: tags}
-		if _, err := b.PutUser(broker.WithIdentity(t.Context(), broker.Itself()), u); err != nil {
+		if _, err := b.PutUser(ctx, u); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.SetPermission(ctx, broker.Permission{User: name, VHost: "/"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, x := range []struct {
-		method, user, password string
-		want                   int
+		method, path, user, password string
+		want                         int
 	}{
-		{http.MethodGet, "watcher", "p", http.StatusOK},
-		{http.MethodDelete, "watcher", "p", http.StatusForbidden},
-		{http.MethodGet, "worker", "p", http.StatusForbidden},
-		{http.MethodGet, "watcher", "q", http.StatusUnauthorized},
-		{http.MethodDelete, "guest", "q", http.StatusUnauthorized},
+		{http.MethodGet, connection, "watcher", "p", http.StatusOK},
+		{http.MethodDelete, connection, "watcher", "p", http.StatusForbidden},
+		{http.MethodGet, connection, "manager", "p", http.StatusNotFound},
+		{http.MethodGet, connection, "worker", "p", http.StatusForbidden},
+		{http.MethodGet, connection, "watcher", "q", http.StatusUnauthorized},
+		{http.MethodDelete, connection, "guest", "q", http.StatusUnauthorized},
+		{http.MethodGet, "/api/whoami", "manager", "p", http.StatusOK},
+		{http.MethodGet, "/api/whoami", "worker", "p", http.StatusForbidden},
+		{http.MethodGet, "/api/consumers/%2F", "manager", "p", http.StatusOK},
+		{http.MethodGet, "/api/consumers", "manager", "p", http.StatusForbidden},
+		{http.MethodGet, "/api/consumers/%2F", "worker", "p", http.StatusForbidden},
 	} {
-		if code, _ := w.ask(x.method, connection, x.user, x.password, nil); code != x.want {
-			t.Errorf("%s by %s: %d, want %d", x.method, x.user, code, x.want)
+		if code, _ := w.ask(x.method, x.path, x.user, x.password, nil); code != x.want {
+			t.Errorf("%s %s by %s: %d, want %d", x.method, x.path, x.user, code, x.want)
 		}
+	}
+	var own []map[string]any
+	if code, _ := w.ask(http.MethodGet, "/api/connections", "manager", "p", &own); code != http.StatusOK || len(own) != 0 {
+		t.Errorf("the connections of others are listed: %d, %v", code, own)
 	}
 }
 
@@ -267,5 +300,33 @@ func testSilence(t *testing.T, w web, dead string, before map[string]map[string]
 	}
 	if code, _ := w.ask(http.MethodDelete, path(before["first"]), "guest", "guest", nil); code != http.StatusNoContent {
 		t.Error(code)
+	}
+}
+
+// What clients call themselves and their consumers hides nothing of their node, even if it is no
+// text.
+func TestNamesThatAreNoText(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	c := testcluster.Start(t, 3)
+	w := serve(t, c.Broker(2), c.Name(2))
+	conn, _ := open(t, c.AMQP(0), "a\xff")
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.QueueDeclare("q", true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ch.Consume("q", "c\xff", false, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if list, silent := w.list(); silent != "" || list["a\ufffd"] == nil {
+		t.Errorf("%v, silent %q", list, silent)
+	}
+	var all []map[string]any
+	if _, header := w.ask(http.MethodGet, "/api/consumers", "guest", "guest", &all); header.Get("Quorate-Silent") != "" || len(all) != 1 || all[0]["consumer_tag"] != "c\ufffd" {
+		t.Errorf("%v, silent %q", all, header.Get("Quorate-Silent"))
 	}
 }

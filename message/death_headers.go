@@ -19,6 +19,26 @@ const (
 	headerDeathCount        = "x-death-count"
 )
 
+// MaxDeathCount is the highest count of deaths: clients get it as a signed integer of 64 bits. Counts
+// stay there, also where headers of a client's bring more (G-11).
+const MaxDeathCount = math.MaxInt64
+
+// AddDeaths adds to a count of deaths, up to MaxDeathCount.
+func AddDeaths(n, more uint64) uint64 {
+	if n >= MaxDeathCount || more > MaxDeathCount-n {
+		return MaxDeathCount
+	}
+	return n + more
+}
+
+// CountDeaths counts how often a message with these deaths has died, up to MaxDeathCount.
+func CountDeaths(deaths []Death) (n uint64) {
+	for i := range deaths {
+		n = AddDeaths(n, deaths[i].Count)
+	}
+	return n
+}
+
 // DeathHeaderNames returns the names of all headers that DeathHeaders can make. A client's
 // own headers of these names go when the broker records the first death (DL-32, MSG-6).
 func DeathHeaderNames() []string {
@@ -40,9 +60,7 @@ func DeathHeaders(m *Message) Table {
 		return nil
 	}
 	entries := make([]Value, len(m.Deaths))
-	total := uint64(0)
 	for i := range m.Deaths {
-		total += m.Deaths[i].Count
 		entries[i] = TableValue(deathTable(&m.Deaths[i]))
 	}
 	last := &m.Deaths[0]
@@ -56,27 +74,27 @@ func DeathHeaders(m *Message) Table {
 		{headerLastExchange, String(m.LastDeath.Exchange)},
 		{headerLastDeliveryCount, Int64(int64(last.DeliveryCount))},
 		{headerLastAcquiredCount, Int64(int64(last.AcquiredCount))},
-		{headerDeathCount, Int64(int64(min(total, math.MaxInt64)))},
+		{headerDeathCount, Int64(int64(CountDeaths(m.Deaths)))},
 	}
 }
 
-// deathTable is one element of x-death; time is that of the first death, in seconds.
+// deathTable is one element of x-death, its fields in RabbitMQ's order; time is that of the
+// first death, in seconds.
 func deathTable(d *Death) Table {
 	keys := make([]Value, len(d.RoutingKeys))
 	for i, k := range d.RoutingKeys {
 		keys[i] = String(k)
 	}
 	t := make(Table, 0, 7)
-	t = append(t,
-		Field{"queue", String(d.Queue)},
+	if d.HasTTL {
+		t = append(t, Field{"original-expiration", String(strconv.FormatInt(d.TTLMs, 10))})
+	}
+	return append(t,
+		Field{"count", Int64(int64(min(d.Count, MaxDeathCount)))},
 		Field{"reason", String(d.Reason)},
-		Field{"count", Int64(int64(d.Count))},
+		Field{"queue", String(d.Queue)},
 		Field{"time", Timestamp(uint64(max(d.FirstTimeMs, 0)) / 1000)},
 		Field{"exchange", String(d.Exchange)},
 		Field{"routing-keys", Array(keys...)},
 	)
-	if d.HasTTL {
-		t = append(t, Field{"original-expiration", String(strconv.FormatInt(d.TTLMs, 10))})
-	}
-	return t
 }

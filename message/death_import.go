@@ -47,11 +47,12 @@ func (d *Death) fromTable(t Table) bool {
 	d.Reason, ok[1] = text("reason")
 	d.Exchange, ok[2] = text("exchange")
 	v, _ := t.Get("count")
-	n, isCount := v.AsInt()
+	n, isCount := v.AsUint()
+	isCount = isCount && v.IsInt()
 	if ok != [3]bool{true, true, true} || !isCount || n < 1 || !slices.Contains([]string{"rejected", "expired", "maxlen", "delivery_limit", "queue_deleted"}, d.Reason) {
 		return false
 	}
-	d.Count = uint64(n)
+	d.Count = min(n, MaxDeathCount)
 	if v, has := t.Get("time"); has {
 		seconds, isTime := v.AsUint()
 		if !isTime || seconds > 1<<43 { // in milliseconds it must fit

@@ -1,6 +1,8 @@
 package message_test
 
 import (
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +25,37 @@ func TestImportDeaths(t *testing.T) {
 	stored, err := message.Decode(message.Append(nil, m))
 	if err != nil || len(stored.Deaths) != len(from.Deaths) {
 		t.Errorf("%v, %v", stored, err)
+	}
+}
+
+// G-11: counts end at the highest one that a client can be told, and so do their sums.
+func TestImportDeathsSaturates(t *testing.T) {
+	entry := func(queue string, count message.Value) message.Value {
+		return message.TableValue(message.Table{
+			{Name: "queue", Value: message.String(queue)}, {Name: "reason", Value: message.String("expired")},
+			{Name: "exchange", Value: message.String("")}, {Name: "count", Value: count},
+			{Name: "routing-keys", Value: message.Array(message.String("k"))},
+		})
+	}
+	m := &message.Message{Headers: message.Table{{Name: "x-death", Value: message.Array(
+		entry("a", message.Uint64(math.MaxUint64)), entry("b", message.Int64(math.MaxInt64)), entry("c", message.Int8(1)),
+	)}}}
+	if !message.ImportDeaths(m) {
+		t.Fatalf("headers %v were not read", m.Headers)
+	}
+	if got := []uint64{m.Deaths[0].Count, m.Deaths[1].Count, m.Deaths[2].Count}; !slices.Equal(got, []uint64{math.MaxInt64, math.MaxInt64, 1}) {
+		t.Errorf("the counts are %d", got)
+	}
+	// What older builds stored may be above.
+	m.Deaths[0].Count = math.MaxUint64
+	headers := message.DeathHeaders(m)
+	list, _ := headers.Get("x-death")
+	entries, _ := list.AsArray()
+	first, _ := entries[0].AsTable()
+	count, _ := first.Get("count")
+	total, _ := headers.Get("x-death-count")
+	if want := message.Int64(math.MaxInt64); !count.Equal(want) || !total.Equal(want) {
+		t.Errorf("the headers are %v", headers)
 	}
 }
 

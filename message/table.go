@@ -81,6 +81,16 @@ func (t Table) Merged(over Table) Table {
 	return append(out, over...)
 }
 
+// MergedAnnotations adds annotations to earlier ones, which give way to those of the same name
+// (DEL-11). Where both together are more than can be stored, the added ones stay alone.
+func MergedAnnotations(before, added Table) Table {
+	t := before.Merged(added)
+	if CheckTable("annotations", t) != nil {
+		return added
+	}
+	return t
+}
+
 // EqualClass says whether both tables have the same names with values that are equal by
 // class (see Value.EqualClass), in any order.
 func (t Table) EqualClass(u Table) bool {

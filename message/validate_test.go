@@ -122,8 +122,8 @@ func TestDeathHeaders(t *testing.T) {
 	}
 	got := message.DeathHeaders(full()).String()
 	want := `{x-death=[` +
-		`{queue="b" reason="expired" count=2 time=1 exchange="dlx" routing-keys=["k"]} ` +
-		`{queue="a" reason="rejected" count=1 time=0 exchange="orders" routing-keys=["order.new" "cc"] original-expiration="60000"}] ` +
+		`{count=2 reason="expired" queue="b" time=1 exchange="dlx" routing-keys=["k"]} ` +
+		`{original-expiration="60000" count=1 reason="rejected" queue="a" time=0 exchange="orders" routing-keys=["order.new" "cc"]}] ` +
 		`x-first-death-queue="a" x-first-death-reason="rejected" x-first-death-exchange="orders" ` +
 		`x-last-death-queue="b" x-last-death-reason="expired" x-last-death-exchange="dlx" ` +
 		`x-last-death-delivery-count=0 x-last-death-acquired-count=4 x-death-count=3}`

@@ -32,9 +32,16 @@ type Sources struct {
 	Queues                 func() iter.Seq[Queue] // that this node leads
 	Gateway                func() Gateway
 	Listener               func() Listener // of AMQP
-	Links                  func() Links    // between nodes
+	Memory                 func() Memory
+	Links                  func() Links // between nodes
+	Clock                  func() Clock
 	Log                    func() (wal.Stats, bool)
 	Members                func() (open, hibernated int) // of queues on this node
+	LeadersSpread          func() uint64                 // queues handed over by this node to even out leaders
+	Replaced               func() uint64                 // nodes whose stores this one has given up
+	Refused                func() map[string]int         // peers that this node refuses now, by reason
+	Versions               func() (finalised, reads int) // of stored state: in the cluster, by this build
+	CertificateEnds        func() map[string]time.Time   // of the certificates in force, by listener; none without TLS
 	Logger                 *slog.Logger
 }
 
@@ -42,7 +49,9 @@ type Sources struct {
 type Queue struct {
 	UID         uint64
 	VHost, Name string
-	Figures     *quorumq.Overview // valid until the next is yielded
+	// Figures are valid until the next is yielded. Now is that of the queue at present: it may
+	// have had no command for long.
+	Figures *quorumq.Overview
 }
 
 // Gateway are a node's figures as gateway, and of the dead letters that it forwards. All but
@@ -50,13 +59,23 @@ type Queue struct {
 type Gateway struct {
 	Published, Confirmed, Rejected, Invalid uint64
 	UnroutableReturned, UnroutableDropped   uint64
-	LoginsRefused, Alarms                   uint64
+	Undecidable                             uint64        // of the rejected, those that the node could not route
+	Serves                                  bool          // its view of the catalog was confirmed
+	ViewAge                                 time.Duration // how old that may be; negative: nobody knows
+	LoginsRefused, LoginsUnseen, Alarms     uint64
 	Buffered                                int64  // bytes of deliveries that clients do not take
 	Stopped                                 uint64 // times that a consumer waited for room for more
 	Alarm                                   bool
 	DeadLetterConfirmed                     uint64
 	Waiting, Retries, Lost                  map[string]uint64 // dead letters by cause (DL-26)
 	Blocked                                 int               // queues whose dead letters wait
+}
+
+// Memory are a node's figures of memory, in bytes; 0: there is no such limit.
+type Memory struct {
+	Used, Limit, High   int64 // High: publishers are held back above it
+	Bodies, BodiesLimit int64 // bodies of messages that are kept to save reads
+	Tail, TailLimit     int64 // recent entries of the log, likewise
 }
 
 // Listener are the figures of the AMQP listeners.
@@ -68,6 +87,8 @@ type Listener struct {
 // Links are the figures of the links to the other nodes, and of what these are judged by.
 type Links struct {
 	Up, Down                      int // nodes
+	Around                        int // of those that are up: through another node
+	Detours                       int // connections that are passed on for others
 	QueueBytes                    int // waiting on links
 	Reconnects, Failures, Refused uint64
 	Starved                       float64 // share of the recent time without a processor, 0 to 1
@@ -83,7 +104,9 @@ type Metrics struct {
 	one      []*prometheus.Desc // of queue, with the labels of one queue
 	gateway  []row[*Gateway]
 	listener []row[*Listener]
+	memory   []row[*Memory]
 	links    []row[*Links]
+	clock    []row[*Clock]
 	log      []row[*wal.Stats]
 
 	totals totals
@@ -92,7 +115,8 @@ type Metrics struct {
 // New returns the metrics of a node.
 func New(src Sources) *Metrics {
 	m := &Metrics{
-		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), listener: listenerRows(), links: linkRows(), log: logRows(),
+		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), listener: listenerRows(),
+		memory: memoryRows(), links: linkRows(), clock: clockRows(), log: logRows(),
 	}
 	m.one, m.totals = ofOne(m.queue), newTotals(m.queue)
 	r := prometheus.NewRegistry()
@@ -172,10 +196,28 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	l := src.Listener()
 	sendRows(ch, c.m.listener, &l)
+	memory := src.Memory()
+	sendRows(ch, c.m.memory, &memory)
 	links := src.Links()
 	sendRows(ch, c.m.links, &links)
+	clock := src.Clock()
+	sendRows(ch, c.m.clock, &clock)
+	for node, offset := range clock.Offsets {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.offset, prometheus.GaugeValue, offset.Seconds(), node)
+	}
 	if s, ok := src.Log(); ok {
 		sendRows(ch, c.m.log, &s)
+	}
+	finalised, reads := src.Versions()
+	ch <- prometheus.MustNewConstMetric(c.m.descs.finalised, prometheus.GaugeValue, float64(finalised))
+	ch <- prometheus.MustNewConstMetric(c.m.descs.reads, prometheus.GaugeValue, float64(reads))
+	ch <- prometheus.MustNewConstMetric(c.m.descs.spread, prometheus.CounterValue, float64(src.LeadersSpread()))
+	ch <- prometheus.MustNewConstMetric(c.m.descs.replaced, prometheus.CounterValue, float64(src.Replaced()))
+	for reason, n := range src.Refused() {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.refused, prometheus.GaugeValue, float64(n), reason)
+	}
+	for listener, end := range src.CertificateEnds() {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.certificate, prometheus.GaugeValue, float64(end.Unix()), listener)
 	}
 	open, hibernated := src.Members()
 	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(open), "awake")
@@ -297,6 +339,5 @@ func ageSeconds(o *quorumq.Overview, since quorumq.Time) float64 {
 	if since == 0 {
 		return 0
 	}
-	now := max(o.Now, quorumq.Time(time.Now().UnixMilli()))
-	return float64(max(now-since, 0)) / 1e3
+	return float64(max(o.Now-since, 0)) / 1e3
 }

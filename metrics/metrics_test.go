@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/metrics"
 	"github.com/quorate/quorate/quorumq"
@@ -31,10 +32,29 @@ func (n *node) sources() metrics.Sources {
 			}
 		},
 		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2} },
-		Links:    func() metrics.Links { return metrics.Links{Up: 1, Down: 2, Reconnects: 3, Starved: 0.25} },
-		Log:      func() (wal.Stats, bool) { return wal.Stats{Segments: 9}, true },
-		Members:  func() (open, hibernated int) { return 10, 20 },
-		Logger:   slog.New(slog.DiscardHandler),
+		Memory: func() metrics.Memory {
+			return metrics.Memory{Used: 30, Limit: 50, High: 40, BodiesLimit: 5, TailLimit: 6}
+		},
+		Links: func() metrics.Links {
+			return metrics.Links{Up: 1, Down: 2, Around: 1, Detours: 4, Reconnects: 3, Starved: 0.25}
+		},
+		Clock: func() metrics.Clock {
+			return metrics.Clock{
+				Steps: 2, Jumps: 1, Confirmed: true, Limit: time.Second / 2, Error: -time.Second, QueueAhead: time.Hour,
+				Offsets: map[string]time.Duration{"a": -time.Second, "b": time.Millisecond},
+			}
+		},
+		Log:     func() (wal.Stats, bool) { return wal.Stats{Segments: 9}, true },
+		Members: func() (open, hibernated int) { return 10, 20 },
+
+		LeadersSpread: func() uint64 { return 7 },
+		Replaced:      func() uint64 { return 2 },
+		Refused:       func() map[string]int { return map[string]int{"store": 1, "forgotten": 0} },
+		Versions:      func() (finalised, reads int) { return 1, 2 },
+		CertificateEnds: func() map[string]time.Time {
+			return map[string]time.Time{"client": time.Unix(2e9, 0), "peer": time.Unix(3e9, 0)}
+		},
+		Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -81,13 +101,21 @@ func TestNode(t *testing.T) {
 		`quorate_dead_letter_copies_lost_total{cause="no_exchange"} 5`,
 		`quorate_queues_dead_letter_blocked 1`,
 		`rabbitmq_connections 2`,
-		`quorate_links_up 1`,
+		`quorate_links_up 1`, `quorate_version_finalized 1`, `quorate_version_readable 2`,
 		`quorate_links_down 2`,
+		`quorate_links_detour 1`,
+		`quorate_detours 4`,
 		`quorate_link_reconnects_total 3`,
 		`quorate_processor_starvation_ratio 0.25`,
+		`quorate_clock_steps_total 2`, `quorate_clock_jumps_total 1`, `quorate_clock_confirmed 1`, `quorate_clock_limit_seconds 0.5`,
+		`quorate_clock_error_seconds -1`, `quorate_clock_queue_ahead_seconds 3600`,
+		`quorate_clock_offset_seconds{node="a"} -1`, `quorate_clock_offset_seconds{node="b"} 0.001`,
 		`quorate_log_segments 9`,
 		`quorate_queue_members{state="awake"} 10`,
 		`quorate_queue_members{state="hibernated"} 20`,
+		`quorate_leaders_spread_total 7`, `quorate_nodes_replaced_total 2`, `quorate_peers_refused{reason="store"} 1`,
+		`quorate_tls_certificate_expiry_timestamp_seconds{listener="client"} 2e+09`,
+		`quorate_tls_certificate_expiry_timestamp_seconds{listener="peer"} 3e+09`,
 	)
 }
 

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"math"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/quorate/quorate/quorumq"
@@ -14,7 +16,7 @@ const (
 
 // descs describe what has labels of its own, or is not a row.
 type descs struct {
-	waiting, retries, lost, members, led, rabbitLed, leftOut *prometheus.Desc
+	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate *prometheus.Desc
 }
 
 func newDescs() descs {
@@ -25,10 +27,18 @@ func newDescs() descs {
 		waiting:   desc("quorate_dead_letters_waiting", "Dead letters that cannot go on now, by cause.", "cause"),
 		retries:   desc("quorate_dead_letter_retries_total", "Attempts to forward dead letters that failed, by cause.", "cause"),
 		lost:      desc("quorate_dead_letter_copies_lost_total", "Dead letters sent at most once that no target took, by cause.", "cause"),
+		offset:    desc("quorate_clock_offset_seconds", "Wall clock of a node, this one included, less the time of the cluster, by node.", "node"),
 		members:   desc("quorate_queue_members", "Members of queues on this node.", "state"),
 		led:       desc("quorate_queues_led", "Queues that this node leads."),
+		spread:    desc("quorate_leaders_spread_total", "Queues whose leadership this node has moved to even out leaders."),
+		replaced:  desc("quorate_nodes_replaced_total", "Nodes whose stores this node has given up for good."),
+		refused:   desc("quorate_peers_refused", "Nodes that this node refuses now, by reason.", "reason"),
 		rabbitLed: desc("rabbitmq_queues", "Queues that this node leads."),
-		leftOut:   desc("quorate_metrics_queues_left_out", "Queues that match and are above the limit of one answer."),
+		finalised: desc("quorate_version_finalized", "Version of stored state that all nodes must be able to read."),
+		reads:     desc("quorate_version_readable", "Newest version of stored state that this node's build reads."),
+		certificate: desc("quorate_tls_certificate_expiry_timestamp_seconds", "When the certificate in force ends, in seconds since the Unix epoch, by listener.",
+			"listener"),
+		leftOut: desc("quorate_metrics_queues_left_out", "Queues that match and are above the limit of one answer."),
 	}
 }
 
@@ -197,8 +207,29 @@ func gatewayRows() []row[*Gateway] {
 			func(g *Gateway) float64 { return float64(g.UnroutableDropped) },
 		},
 		{
+			"quorate_messages_undecidable_total", "", "Messages refused because the node's view of the catalog was too old to tell that no queue takes them (EX-16).", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.Undecidable) },
+		},
+		{
+			"quorate_catalog_view_confirmed", "", "1 while the node serves clients: its view of the catalog was confirmed through the catalog's leader since its start.", gauge, nil, false,
+			func(g *Gateway) float64 { return truth(g.Serves) },
+		},
+		{
+			"quorate_catalog_view_age_seconds", "", "How old the node's view of the catalog may be; infinite before it was confirmed.", gauge, nil, false,
+			func(g *Gateway) float64 {
+				if g.ViewAge < 0 {
+					return math.Inf(1)
+				}
+				return g.ViewAge.Seconds()
+			},
+		},
+		{
 			"quorate_logins_refused_total", "", "Logins refused.", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.LoginsRefused) },
+		},
+		{
+			"quorate_logins_unseen_total", "", "Logins refused without a look, as too many wrong ones came from their address.", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.LoginsUnseen) },
 		},
 		{
 			"quorate_alarms_total", "", "Times that publishers were held back (PUB-10).", counter, nil, false,
@@ -264,6 +295,39 @@ func listenerRows() []row[*Listener] {
 	}
 }
 
+func memoryRows() []row[*Memory] {
+	return []row[*Memory]{
+		{
+			"quorate_memory_used_bytes", "", "Memory in use without garbage, caches included; it is compared with quorate_memory_high_bytes.", gauge, nil, false,
+			func(m *Memory) float64 { return float64(m.Used) },
+		},
+		{
+			"quorate_memory_limit_bytes", "", "GOMEMLIMIT, or what the container's limit makes of it; 0: none.", gauge, nil, false,
+			func(m *Memory) float64 { return float64(m.Limit) },
+		},
+		{
+			"quorate_memory_high_bytes", "", "limits.memory_high in force: publishers are held back above it; 0: never.", gauge, nil, false,
+			func(m *Memory) float64 { return float64(m.High) },
+		},
+		{
+			"quorate_body_cache_bytes", "", "Bodies of messages kept in memory.", gauge, nil, false,
+			func(m *Memory) float64 { return float64(m.Bodies) },
+		},
+		{
+			"quorate_body_cache_limit_bytes", "", "How many there may be at present: fewer while memory is short.", gauge, nil, false,
+			func(m *Memory) float64 { return float64(m.BodiesLimit) },
+		},
+		{
+			"quorate_log_cache_bytes", "", "Recent entries of the log kept in memory.", gauge, nil, false,
+			func(m *Memory) float64 { return float64(m.Tail) },
+		},
+		{
+			"quorate_log_cache_limit_bytes", "", "How many there may be at present: fewer while memory is short.", gauge, nil, false,
+			func(m *Memory) float64 { return float64(m.TailLimit) },
+		},
+	}
+}
+
 func linkRows() []row[*Links] {
 	return []row[*Links]{
 		{
@@ -273,6 +337,14 @@ func linkRows() []row[*Links] {
 		{
 			"quorate_links_down", "", "Nodes to which it has none.", gauge, nil, false,
 			func(l *Links) float64 { return float64(l.Down) },
+		},
+		{
+			"quorate_links_detour", "", "Nodes to which it has its links through another node.", gauge, nil, false,
+			func(l *Links) float64 { return float64(l.Around) },
+		},
+		{
+			"quorate_detours", "", "Connections that this node passes on between others.", gauge, nil, false,
+			func(l *Links) float64 { return float64(l.Detours) },
 		},
 		{
 			"quorate_link_queue_bytes", "", "Bytes that wait for links.", gauge, nil, false,
@@ -334,6 +406,18 @@ func logRows() []row[*wal.Stats] {
 		{
 			"quorate_disk_free_bytes", "rabbitmq_disk_space_available_bytes", "Free bytes of the file system of the data directory.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.FreeBytes) },
+		},
+		{
+			"quorate_disk_low_bytes", "rabbitmq_disk_space_available_limit_bytes", "Free bytes below which the node takes no messages.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(max(0, s.LowBytes)) },
+		},
+		{
+			"quorate_disk_floor_bytes", "", "Free bytes below which the reserve is given up, and then members stop.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(max(0, s.FloorBytes)) },
+		},
+		{
+			"quorate_disk_reserve_bytes", "", "Bytes put by for what frees space; 0 once they are given up.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.ReserveBytes) },
 		},
 	}
 }

@@ -27,6 +27,8 @@ const (
 	maxGroupSize    = catalog.MaxMembers
 	maxDLKBytes     = message.MaxNameBytes
 	maxPriority     = 255
+	// streamType is a type of queue that RabbitMQ has and this broker has not.
+	streamType = "stream"
 )
 
 // Resolve checks the arguments of a declare against every row of the table and returns
@@ -39,12 +41,16 @@ func Resolve(args message.Table) (Effective, error) {
 
 // ResolveAs is Resolve for a queue whose type, if the arguments name none, is absent.
 func ResolveAs(args message.Table, absent catalog.QueueType) (Effective, error) {
-	e := Default()
-	e.QueueType = absent
+	t := absent
 	a := arguments{table: args}
-	if s, ok := a.oneOf(argType, string(catalog.QueueQuorum), string(catalog.QueueClassic)); ok {
-		e.QueueType = catalog.QueueType(s)
+	if v, _ := args.Get(argType); v.EqualClass(message.String(streamType)) {
+		a.fault(argType, strconv.Quote(streamType), "there are no streams: declare a quorum queue, one for each group of readers, "+
+			"and keep what shall be read again elsewhere")
+		t = streamType // its other arguments are no further faults
+	} else if s, ok := a.oneOf(argType, string(catalog.QueueQuorum), string(catalog.QueueClassic)); ok {
+		t = catalog.QueueType(s)
 	}
+	e := Default(t)
 	a.limits(&e)
 	a.deadLettering(&e)
 	a.replication(&e)
@@ -68,6 +74,10 @@ type arguments struct {
 
 func (a *arguments) fault(arg, value, reason string) {
 	a.faults = append(a.faults, &ArgumentError{Arg: arg, Value: value, Reason: reason})
+}
+
+func (a *arguments) otherType(arg, value string) {
+	a.faults = append(a.faults, &ArgumentError{Arg: arg, Value: value, Reason: "not for quorum queues; leave the argument out", OtherType: true})
 }
 
 func (a *arguments) wrongType(arg string, v message.Value, want string) {
@@ -192,14 +202,15 @@ func (a *arguments) order(e *Effective) {
 	}
 	mode, _ := a.oneOf("x-priority-mode", "strict", "fair")
 	e.FairPriorities = mode == "fair"
-	position, _ := a.oneOf("x-return-position", "returns", "original")
-	e.ReturnToPlace = position == "original"
+	if position, ok := a.oneOf("x-return-position", "returns", "original"); ok {
+		e.ReturnToPlace = position == "original"
+	}
 }
 
 // notForType refuses arguments that the queue type cannot have (D-2).
 func (a *arguments) notForType(t catalog.QueueType) {
 	if n, ok := a.integer(argMaxPriority, 0, maxPriority); ok && t == catalog.QueueQuorum {
-		a.fault(argMaxPriority, strconv.FormatInt(n, 10), "not for quorum queues; leave the argument out")
+		a.otherType(argMaxPriority, strconv.FormatInt(n, 10))
 	}
 	if t != catalog.QueueQuorum {
 		return
@@ -212,6 +223,6 @@ func (a *arguments) notForType(t catalog.QueueType) {
 				continue
 			}
 		}
-		a.fault(f.Name, f.Value.String(), "not for quorum queues; leave the argument out")
+		a.otherType(f.Name, f.Value.String())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/nearest"
 	"github.com/quorate/quorate/internal/pattern"
 	"github.com/quorate/quorate/message"
 )
@@ -32,9 +33,9 @@ func Check(p *catalog.Policy) error {
 				a.fault(f.Name, f.Value.String(), fmt.Sprintf("want the name of an exchange, a string of at most %d bytes", catalog.MaxNameBytes))
 			}
 		case f.Name == keyAlternateExchange || ok && p.Operator && !k.operator:
-			a.fault(f.Name, f.Value.String(), "cannot be given by operator policies, which know "+names(true))
+			a.fault(f.Name, f.Value.String(), "cannot be given by operator policies; rule PO-5 of docs/semantics.md lists what can")
 		case !ok:
-			a.fault(f.Name, f.Value.String(), "is no policy key; there are "+names(false))
+			a.fault(f.Name, f.Value.String(), unknownKey(f.Name, p.Operator))
 		}
 		seen[f.Name] = true
 	}
@@ -79,17 +80,21 @@ func renamed(err error) error {
 	return errors.Join(faults...)
 }
 
-func names(operator bool) string {
-	var all []string
+// unknownKey says what helps with a key that no policy has.
+func unknownKey(name string, operator bool) string {
+	var known []string
 	if !operator {
-		all = append(all, keyAlternateExchange)
+		known = append(known, keyAlternateExchange)
 	}
 	for _, k := range keys() {
 		if k.operator || !operator {
-			all = append(all, k.name)
+			known = append(known, k.name)
 		}
 	}
-	return strings.Join(all, ", ")
+	if meant := nearest.Name(name, known); meant != "" {
+		return fmt.Sprintf("is no policy key; did you mean %q?", meant)
+	}
+	return "is no policy key; rule PO-2 of docs/semantics.md lists them"
 }
 
 // asArguments turns a definition into the arguments of the same meaning.

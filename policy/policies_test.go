@@ -13,6 +13,17 @@ import (
 // definition makes a table of names and values.
 func definition(pairs ...any) message.Table { return table(pairs...) }
 
+// Q-2: who asks for a stream is told what there is in its place.
+func TestStream(t *testing.T) {
+	_, err := policy.Resolve(table("x-queue-type", "stream"))
+	if err == nil || !strings.Contains(err.Error(), "there are no streams: declare a quorum queue") {
+		t.Errorf("%v", err)
+	}
+}
+
+// maxFaultText bounds what is said of one fault, in bytes: imports list one in each row.
+const maxFaultText = 160
+
 func TestCheckPolicy(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -31,7 +42,9 @@ func TestCheckPolicy(t *testing.T) {
 		{"PO-2: a strategy alone", catalog.Policy{Definition: definition("dead-letter-strategy", "at-least-once")}, false, nil},
 		{"keys of operators", catalog.Policy{Definition: definition("message-ttl", 5, "delivery-limit", 3, "overflow", "drop-head")}, true, nil},
 		{"PO-1: pattern", catalog.Policy{Pattern: "(", Definition: definition("max-length", 5)}, false, []string{"pattern", `"("`}},
-		{"PO-1: unknown key", catalog.Policy{Definition: definition("maximum-length", 5)}, false, []string{"maximum-length", "no policy key"}},
+		{"PO-1: unknown key", catalog.Policy{Definition: definition("maximum-length", 5)}, false, []string{`maximum-length = 5: is no policy key; did you mean "max-length"?`}},
+		{"PO-1: a key like no other", catalog.Policy{Definition: definition("ha-mode", "all")}, false, []string{"ha-mode = ", "is no policy key; rule PO-2 of docs/semantics.md lists them"}},
+		{"PO-5: nearest of operators'", catalog.Policy{Definition: definition("delivery-limits", 5)}, true, []string{`did you mean "delivery-limit"?`}},
 		{"PO-2: not for policies", catalog.Policy{Definition: definition("queue-type", "quorum")}, false, []string{"queue-type"}},
 		{"PO-1: twice", catalog.Policy{Definition: append(definition("max-length", 5), definition("max-length", 6)...)}, false, []string{"max-length", "twice"}},
 		{"PO-1: range", catalog.Policy{Definition: definition("max-length", -1)}, false, []string{"argument max-length = -1"}},
@@ -55,6 +68,9 @@ func TestCheckPolicy(t *testing.T) {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("error %q lacks %q", err, part)
 				}
+			}
+			if err != nil && len(err.Error()) > len(c.want)*maxFaultText {
+				t.Errorf("error %q has %d bytes", err, len(err.Error()))
 			}
 			if err != nil && strings.Contains(err.Error(), " x-") {
 				t.Errorf("error %q names arguments", err)

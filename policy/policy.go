@@ -103,10 +103,11 @@ type Effective struct {
 	Warnings []string
 }
 
-// Default returns what is in force for a quorum queue that is declared without arguments.
-func Default() Effective {
-	return Effective{
-		QueueType:             catalog.QueueQuorum,
+// Default returns what is in force for a queue of a type that is declared without arguments.
+// Classic ones drop no message for its failures, and returned messages go back to where they
+// stood: their clients rely on both (DEL-1, DEL-9).
+func Default(t catalog.QueueType) Effective {
+	e := Effective{
 		MaxLength:             Unlimited,
 		MaxLengthBytes:        Unlimited,
 		MaxLengthTotal:        Unlimited,
@@ -122,6 +123,10 @@ func Default() Effective {
 		GroupSize:             DefaultGroupSize,
 		LeaderLocator:         ClientLocal,
 	}
+	if e.QueueType = t; t == catalog.QueueClassic {
+		e.DeliveryLimit, e.ReturnToPlace = Unlimited, true
+	}
+	return e
 }
 
 // EffectiveStrategy is the strategy that holds: at-least-once needs a dead-letter exchange
@@ -160,6 +165,8 @@ type ArgumentError struct {
 	Arg    string // "x-max-length", "durable", ...
 	Value  string // as received
 	Reason string // what is wrong and what would be right
+	// OtherType tells that the argument is one of queues of another type.
+	OtherType bool
 }
 
 // Error names the argument, its value and the remedy.

@@ -64,7 +64,6 @@ func TestResolveAccepts(t *testing.T) {
 	}{
 		"nothing":            {nil, func(*policy.Effective) {}},
 		"type quorum":        {table("x-queue-type", "quorum"), func(*policy.Effective) {}},
-		"type classic":       {table("x-queue-type", "classic"), func(e *policy.Effective) { e.QueueType = catalog.QueueClassic }},
 		"max-length 0":       {table("x-max-length", 0), func(e *policy.Effective) { e.MaxLength = 0 }},
 		"max-length int8":    {table("x-max-length", message.Int8(5)), func(e *policy.Effective) { e.MaxLength = 5 }},
 		"max-length uint64":  {table("x-max-length", message.Uint64(5)), func(e *policy.Effective) { e.MaxLength = 5 }},
@@ -142,14 +141,20 @@ func TestResolveAccepts(t *testing.T) {
 		"in memory":             {table("x-max-in-memory-length", 5, "x-max-in-memory-bytes", 0), func(*policy.Effective) {}},
 		"unknown name":          {table("x-foo", "bar", "y", message.Null()), func(*policy.Effective) {}},
 		"priorities on classic": {table("x-queue-type", "classic", "x-max-priority", 255), func(e *policy.Effective) {
+			*e = policy.Default(catalog.QueueClassic)
+		}},
+		"classic": {table("x-queue-type", "classic"), func(e *policy.Effective) { // DEL-1, DEL-9
+			e.QueueType, e.DeliveryLimit, e.ReturnToPlace = catalog.QueueClassic, policy.Unlimited, true
+		}},
+		"classic as quorum": {table("x-queue-type", "classic", "x-delivery-limit", 20, "x-return-position", "returns"), func(e *policy.Effective) {
 			e.QueueType = catalog.QueueClassic
 		}},
 		"mode on classic": {table("x-queue-type", "classic", "x-queue-mode", "lazy"), func(e *policy.Effective) {
-			e.QueueType = catalog.QueueClassic
+			*e = policy.Default(catalog.QueueClassic)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			want := policy.Default()
+			want := policy.Default(catalog.QueueQuorum)
 			c.change(&want)
 			got, err := policy.Resolve(c.args)
 			if err != nil {
@@ -251,6 +256,7 @@ func TestResolveRefuses(t *testing.T) {
 		{table("x-max-age", "1D"), []string{"x-max-age"}},
 		{table("x-initial-cluster-size", 3), []string{"x-initial-cluster-size"}},
 		{table("x-stream-max-segment-size-bytes", 3), []string{"x-stream-max-segment-size-bytes"}},
+		{table("x-queue-type", "stream", "x-max-age", "1D"), []string{"x-queue-type"}},
 		{table("x-max-length", -1, "x-overflow", "nope", "x-expires", 5), []string{"x-max-length", "x-overflow"}},
 	} {
 		t.Run(c.args.String(), func(t *testing.T) {

@@ -55,7 +55,7 @@ func (d *Decoder) Decode(b []byte) (Command, error) {
 	r := &d.r
 	r.b, r.err = b, nil
 	if v := r.byte(); r.err == nil && v != commandVersion {
-		return nil, fmt.Errorf("quorumq: command has version %d, this node knows %d", v, commandVersion)
+		return nil, fmt.Errorf("%w: quorumq: command has version %d, this node knows %d", ErrNewer, v, commandVersion)
 	}
 	k := kind(r.byte())
 	c := d.fields(k)
@@ -137,7 +137,7 @@ func (d *Decoder) fields(k kind) Command {
 	case kindDissolve:
 		return &d.dissolve
 	default:
-		r.fail(fmt.Errorf("quorumq: kind %d is unknown", k))
+		r.fail(fmt.Errorf("%w: quorumq: kind %d is unknown", ErrNewer, k))
 		return nil
 	}
 }

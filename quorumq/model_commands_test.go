@@ -410,6 +410,13 @@ func (q *model) take(c *mConsumer, r MsgIDRange) []mHeld {
 	return taken
 }
 
+// tellHeld answers a decision that took nothing from its consumer.
+func (q *model) tellHeld(c *mConsumer, had int) {
+	if len(c.held) == had {
+		q.reply.Code = CodeNotHeld
+	}
+}
+
 func (q *model) done(c *mConsumer) {
 	if len(c.held) > 0 || !c.cancelled {
 		q.wake(c)

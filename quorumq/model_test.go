@@ -164,15 +164,17 @@ func (q *model) command(m Meta, c Command) {
 		}
 	case *Settle:
 		if o := q.find(c.Consumer); o != nil {
+			had := len(o.held)
 			for _, r := range c.Ranges {
 				q.take(o, r)
 			}
+			q.tellHeld(o, had)
 			q.answer(o, c.Ranges)
 			q.done(o)
 		}
 	case *Return:
 		if o := q.find(c.Consumer); o != nil {
-			rs := slices.Clone(c.Ranges)
+			had, rs := len(o.held), slices.Clone(c.Ranges)
 			slices.SortFunc(rs, func(a, b MsgIDRange) int { return cmp.Compare(a.First, b.First) })
 			for _, r := range rs {
 				for _, h := range q.take(o, r) {
@@ -180,12 +182,14 @@ func (q *model) command(m Meta, c Command) {
 					q.giveBack(h.m, c.Failed, c.Delay)
 				}
 			}
+			q.tellHeld(o, had)
 			q.answer(o, c.Ranges)
 			q.done(o)
 			q.dropHead()
 		}
 	case *Discard:
 		if o := q.find(c.Consumer); o != nil {
+			had := len(o.held)
 			for _, r := range c.Ranges {
 				for _, h := range q.take(o, r) {
 					q.annotate(m, h.m, c.HasAnnotations)
@@ -193,6 +197,7 @@ func (q *model) command(m Meta, c Command) {
 					q.discard(h.m, ReasonRejected)
 				}
 			}
+			q.tellHeld(o, had)
 			q.answer(o, c.Ranges)
 			q.done(o)
 		}
@@ -368,6 +373,9 @@ func (q *model) discard(m *mMessage, r Reason) {
 	case DeadLetterAtMostOnce:
 		q.e.Copies = append(q.e.Copies, d)
 	case DeadLetterDisabled:
+		if r == ReasonDeliveryLimit {
+			q.e.Dropped++
+		}
 	}
 }
 

@@ -27,7 +27,8 @@ type Reply struct {
 // ReplyCode tells why a command was not carried out.
 type ReplyCode uint8
 
-// The codes. A command with another code than CodeOK has changed nothing.
+// The codes. A command with another code than CodeOK has changed nothing; one with CodeNotHeld
+// may have answered for deliveries that had timed out (CT-2).
 const (
 	CodeOK ReplyCode = iota
 	// CodeGap: the Enqueue starts above the next expected number; resend from Next (PUB-6).
@@ -47,8 +48,9 @@ const (
 	// CodeTooMany: messages are on their way to MaxDestinations others already, or so many that
 	// a Transact would make them more than MaxMoving.
 	CodeTooMany
-	// CodeNotHeld: a Transact names messages that its consumer does not hold: they were settled,
-	// by an earlier try perhaps, or have returned to the queue.
+	// CodeNotHeld: a Transact names a message that its consumer does not hold, or a Settle, Return
+	// or Discard names none that it holds: they were settled, by an earlier try perhaps, or have
+	// returned to the queue. Leaders of older builds answer CodeOK to the latter.
 	CodeNotHeld
 	// CodeDissolving: the queue is being emptied for its deletion; it takes no consumers.
 	CodeDissolving
@@ -88,7 +90,10 @@ type Effects struct {
 	Copies  []Discarded // at-most-once dead letters to send now; not repaired, by contract (DL-12)
 	Backlog bool        // the backlog has news for the forwarder; repeated by Lead
 	Unused  bool        // the queue is to be deleted (QX-1, Q-5); repeated each RepeatUnusedMs, and by Lead
-	Timer   Time        // propose Expire then; replaces the earlier one; 0 = unchanged. Repeated by Lead
+	// Dropped counts the messages that failed too often and went nowhere, for want of a dead-letter
+	// exchange (DEL-9).
+	Dropped uint64
+	Timer   Time // propose Expire then; replaces the earlier one; 0 = unchanged. Repeated by Lead
 	// Release names the bodies that no member needs any more, repeats and refusals among
 	// the command's own included; repaired by Queue.Live at snapshots. A body may be in
 	// Deliver (auto-ack) or Copies as well: the leader reads it first.

@@ -14,7 +14,11 @@ func Restore(b []byte) (*Queue, error) {
 	r := &reader{b: b, nodes: make(map[string]id.NodeID)}
 	r.version = r.byte()
 	if v := r.version; r.err == nil && (v < snapshotWithoutUse || v > snapshotVersion) {
-		return nil, fmt.Errorf("quorumq: snapshot has version %d, this node knows %d", v, snapshotVersion)
+		err := fmt.Errorf("quorumq: snapshot has version %d, this node knows %d to %d", v, snapshotWithoutUse, snapshotVersion)
+		if v > snapshotVersion {
+			err = fmt.Errorf("%w: %w", ErrNewer, err)
+		}
+		return nil, err
 	}
 	uid := id.QueueUID(r.u())
 	q := New(uid, r.config())

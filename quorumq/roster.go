@@ -281,6 +281,12 @@ func (q *Queue) unassign(h *held) {
 	q.unsettledBytes -= uint64(h.size)
 }
 
+// Consumes tells whether a session is that of a consumer; another one is of gets.
+func (q *Queue) Consumes(k SessionKey) bool {
+	s := q.sessions[k]
+	return s != nil && slices.ContainsFunc(s.consumers, func(c *consumer) bool { return c.key.Tag != 0 })
+}
+
 // Sessions yields the sessions known to the queue, ascending by key.
 func (q *Queue) Sessions() iter.Seq[SessionKey] {
 	return func(yield func(SessionKey) bool) {

@@ -12,7 +12,17 @@ func (q *Queue) applySettle(c *Settle) {
 		q.reply.Code = CodeUnknownConsumer
 		return
 	}
+	had := con.held.live
 	q.settleRanges(con, c.Ranges)
+	q.tellHeld(con, had)
+}
+
+// tellHeld answers for a decision of a consumer that had so many messages: whether it held any
+// of those that it decided about (DEL-6).
+func (q *Queue) tellHeld(c *consumer, had int) {
+	if c.held.live == had {
+		q.reply.Code = CodeNotHeld
+	}
 }
 
 func (q *Queue) settleRanges(con *consumer, ranges []MsgIDRange) {
@@ -55,9 +65,11 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 	if con == nil {
 		return
 	}
+	had := con.held.live
 	for _, r := range q.ascending(c.Ranges) {
 		q.takeBack(con, r, c.Failed, notes, c.Delay)
 	}
+	q.tellHeld(con, had)
 	q.answerLate(con, c.Ranges)
 	q.outcomeDone(con, notes)
 	q.dropHead()
@@ -81,6 +93,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 		return
 	}
 	w := &con.held
+	had := w.live
 	for _, r := range c.Ranges {
 		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 			if a := &w.items[i]; !a.isRemoved() {
@@ -90,6 +103,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 			}
 		}
 	}
+	q.tellHeld(con, had)
 	q.answerLate(con, c.Ranges)
 	q.outcomeDone(con, notes)
 }
@@ -150,6 +164,9 @@ func (q *Queue) giveBack(h *held, failed bool, d Delay) {
 	switch limit := q.config.DeliveryLimit; {
 	case failed && limit >= 0 && int64(h.failures) > limit:
 		q.stats.limitHits++
+		if q.config.DeadLetter == DeadLetterDisabled {
+			q.effects.Dropped++
+		}
 		q.discard(h, ReasonDeliveryLimit)
 	case q.expired(&h.message):
 		q.expireOne(h)

@@ -6,6 +6,14 @@ import (
 	"math/bits"
 )
 
+// HeldBytes returns the bytes of all messages that the queue has, however they are held.
+func (q *Queue) HeldBytes() uint64 {
+	return q.readySize + q.unsettledBytes + q.backlogBytes + q.delays.size
+}
+
+// Now returns the newest time that the queue has seen; 0: it has had no command (C-6).
+func (q *Queue) Now() Time { return q.now }
+
 // Overview returns the figures of ST-1. It looks at each returned message.
 func (q *Queue) Overview() Overview {
 	s := &q.stats

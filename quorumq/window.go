@@ -104,6 +104,19 @@ func (q *Queue) Assigned(dst []Delivery, k ConsumerKey, last MsgID) []Delivery {
 	return dst
 }
 
+// Holds returns one delivery that the consumer holds; false if it does not hold it.
+func (q *Queue) Holds(k ConsumerKey, m MsgID) (Delivery, bool) {
+	c := q.consumer(k)
+	if c == nil {
+		return Delivery{}, false
+	}
+	i := c.held.search(m)
+	if i == len(c.held.items) || c.held.items[i].id != m || c.held.items[i].isRemoved() {
+		return Delivery{}, false
+	}
+	return c.held.items[i].delivery(c.key), true
+}
+
 // LastMsgID returns the newest id assigned to a consumer, and whether the queue knows
 // it.
 func (q *Queue) LastMsgID(k ConsumerKey) (MsgID, bool) {

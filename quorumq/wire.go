@@ -14,6 +14,10 @@ const MaxNodeIDBytes = 255
 // maxInternedNodes bounds the names that a reader keeps for reuse.
 const maxInternedNodes = 1024
 
+// ErrNewer says that bytes are of a version or kind that this build does not know, and a
+// newer one does.
+var ErrNewer = errors.New("written by a newer version of Quorate")
+
 var (
 	errShort     = errors.New("quorumq: bytes end too early")
 	errVarint    = errors.New("quorumq: number is not in its shortest form or too large")

@@ -73,6 +73,7 @@ func (m *memory) DropRetained(above uint64) error {
 	return nil
 }
 
+func (m *memory) Newest(uint64, int64) (entries uint64, bytes int64) { return 0, 0 }
 func (m *memory) Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,10 +99,15 @@ func (m *memory) Close() error { return nil }
 // counter is a machine that does next to nothing.
 type counter struct{ n uint64 }
 
-func (c *counter) Apply(Meta, []byte, int) (uint64, struct{}) { c.n++; return c.n, struct{}{} }
-func (c *counter) Lead(id.NodeID, uint64) []byte              { return nil }
-func (c *counter) Freeze() Frozen                             { return nothing{} }
-func (c *counter) Restore([]byte) error                       { return nil }
+func (c *counter) Apply(Meta, []byte, int) (uint64, struct{}, error) {
+	c.n++
+	return c.n, struct{}{}, nil
+}
+func (c *counter) Now() int64                    { return 0 }
+func (c *counter) Lead(id.NodeID, uint64) []byte { return nil }
+func (c *counter) HeldBytes() uint64             { return 0 }
+func (c *counter) Freeze() Frozen                { return nothing{} }
+func (c *counter) Restore([]byte) error          { return nil }
 
 // nothing is a state without anything in it.
 type nothing struct{}

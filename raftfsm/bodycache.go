@@ -10,14 +10,13 @@ import (
 // BodyCache keeps the bodies of recent entries within a budget of bytes; a node's
 // groups share one. All methods may be called concurrently.
 type BodyCache struct {
+	mu       sync.Mutex // guards what follows
 	maxBytes int64
-
-	mu      sync.Mutex // guards what follows
-	bytes   int64
-	entries map[cacheKey]*list.Element // of *cached
-	recent  *list.List                 // most recently used first
-	hits    uint64
-	misses  uint64
+	bytes    int64
+	entries  map[cacheKey]*list.Element // of *cached
+	recent   *list.List                 // most recently used first
+	hits     uint64
+	misses   uint64
 }
 
 type cacheKey struct {
@@ -32,8 +31,8 @@ type cached struct {
 
 // BodyCacheStats are a cache's figures.
 type BodyCacheStats struct {
-	Hits, Misses   uint64 // bodies found and not found
-	Bytes, Entries int64  // held now
+	Hits, Misses          uint64 // bodies found and not found
+	Bytes, Entries, Limit int64  // held now, and how many bytes may be
 }
 
 // NewBodyCache returns a cache of at most maxBytes.
@@ -45,7 +44,7 @@ func NewBodyCache(maxBytes int64) *BodyCache {
 func (c *BodyCache) Stats() BodyCacheStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return BodyCacheStats{Hits: c.hits, Misses: c.misses, Bytes: c.bytes, Entries: int64(len(c.entries))}
+	return BodyCacheStats{Hits: c.hits, Misses: c.misses, Bytes: c.bytes, Entries: int64(len(c.entries)), Limit: c.maxBytes}
 }
 
 func (c *BodyCache) get(k cacheKey) *bodySet {
@@ -66,17 +65,29 @@ func (c *BodyCache) get(k cacheKey) *bodySet {
 // the whole budget is not kept.
 func (c *BodyCache) add(k cacheKey, s *bodySet) {
 	size := s.memoryBytes()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if size > c.maxBytes {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if e, ok := c.entries[k]; ok {
 		c.recent.MoveToFront(e)
 		return
 	}
 	c.entries[k] = c.recent.PushFront(&cached{key: k, bodies: s})
 	c.bytes += size
+	c.shrink()
+}
+
+// Limit sets the budget; what exceeds it is dropped, what was used longest ago first.
+func (c *BodyCache) Limit(maxBytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.maxBytes = maxBytes
+	c.shrink()
+}
+
+func (c *BodyCache) shrink() {
 	for c.bytes > c.maxBytes {
 		c.drop(c.recent.Back())
 	}

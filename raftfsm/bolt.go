@@ -1,7 +1,6 @@
 package raftfsm
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -81,26 +80,29 @@ func boltOpenError(path string, err error) error {
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return fmt.Errorf("raftfsm: %s is locked by another process: stop the other node that uses this directory", path)
 	}
-	if errors.Is(err, bolterrors.ErrInvalid) || errors.Is(err, bolterrors.ErrChecksum) {
-		return fmt.Errorf("raftfsm: %s is damaged: %w: %w: remove this member's files to let it be rebuilt from its peers", path, errCorrupt, err)
+	if errors.Is(err, bolterrors.ErrInvalid) || errors.Is(err, bolterrors.ErrChecksum) || errors.Is(err, errCorrupt) {
+		return fmt.Errorf("raftfsm: %s is damaged: %w: %w", path, errCorrupt, err)
 	}
 	return fmt.Errorf("raftfsm: open %s: %w", path, err)
 }
 
-func openBolt(path string, open openFile) (_ *bolt, err error) {
-	defer func() {
-		// Bolt panics on pages that it cannot make sense of.
-		if p := recover(); p != nil {
-			err = fmt.Errorf("raftfsm: %s is damaged: %w: %v: remove this member's files to let it be rebuilt from its peers", path, errCorrupt, p)
-		}
-	}()
-	db, err := raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(open), MsgpackUseNewTimeFormat: true})
+func openBolt(path string, open openFile) (*bolt, error) {
+	s := &bolt{path: path}
+	err := checkStored(path)
+	if err == nil {
+		err = mapped(func() (err error) {
+			s.db, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: boltOptions(open), MsgpackUseNewTimeFormat: true})
+			return err
+		})
+	}
 	if err != nil {
 		return nil, boltOpenError(path, err)
 	}
-	s := &bolt{path: path, db: db}
 	if s.retained, err = openRetained(path + ".retained"); err == nil {
 		err = s.load()
+	}
+	if err == nil {
+		err = s.readAll()
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -108,25 +110,38 @@ func openBolt(path string, open openFile) (_ *bolt, err error) {
 	return s, nil
 }
 
+// readAll reads the log, of which raft believes without reading that it is there.
+func (s *bolt) readAll() error {
+	var l raft.Log
+	for index := s.first; s.last != 0 && index <= s.last; index++ {
+		if err := s.read(index, &l); err != nil {
+			return fmt.Errorf("raftfsm: %s is damaged: %w", s.path, err)
+		}
+	}
+	return nil
+}
+
 // load reads what is kept in memory.
 func (s *bolt) load() error {
 	var err error
-	if s.first, err = s.getUint64(keyFirst); err != nil {
+	if s.first, _, err = s.getNumber(keyFirst); err != nil {
 		return err
 	}
-	term, err := s.db.GetUint64([]byte(keyTerm))
-	switch {
-	case err == nil:
-		s.term, s.hasTerm = term, true
-	case !errors.Is(err, raftboltdb.ErrKeyNotFound):
-		return s.readError("term", err)
+	if s.term, s.hasTerm, err = s.getNumber(keyTerm); err != nil {
+		return err
 	}
 	vote, err := s.db.Get([]byte(keyVote))
 	switch {
-	case err == nil && len(vote) >= 8:
-		s.voteTerm, s.voteCand = binary.LittleEndian.Uint64(vote), vote[8:]
 	case err == nil:
-		return s.readError("vote", fmt.Errorf("record of %d bytes", len(vote)))
+		if s.voteTerm, s.voteCand, err = openVote(vote); err != nil {
+			return s.readError("vote", err)
+		}
+		if sealed := sealVote(s.voteTerm, s.voteCand); len(vote) < len(sealed) {
+			err = s.db.Set([]byte(keyVote), sealed) // a build wrote it that knew no checksums
+		}
+		if err != nil {
+			return err
+		}
 	case !errors.Is(err, raftboltdb.ErrKeyNotFound):
 		return s.readError("vote", err)
 	}
@@ -145,15 +160,26 @@ func (s *bolt) load() error {
 	return nil
 }
 
-func (s *bolt) getUint64(key string) (uint64, error) {
-	v, err := s.db.GetUint64([]byte(key))
+// getNumber reads a number, and gives it a checksum if it has none.
+func (s *bolt) getNumber(key string) (v uint64, there bool, err error) {
+	b, err := s.db.Get([]byte(key))
 	if errors.Is(err, raftboltdb.ErrKeyNotFound) {
-		return 0, nil
+		return 0, false, nil
+	}
+	if err == nil {
+		v, err = openNumber(key, b)
+	}
+	if err == nil && len(b) == numberBytes {
+		err = s.setNumber(key, v)
 	}
 	if err != nil {
-		return 0, s.readError(key, err)
+		return 0, false, s.readError(key, err)
 	}
-	return v, nil
+	return v, true, nil
+}
+
+func (s *bolt) setNumber(key string, v uint64) error {
+	return s.db.Set([]byte(key), sealNumber(key, v))
 }
 
 func (s *bolt) readError(what string, err error) error {
@@ -165,7 +191,7 @@ func (s *bolt) write(what string, f func() error) error {
 	if p := s.failed.Load(); p != nil {
 		return *p
 	}
-	if err := f(); err != nil {
+	if err := mapped(f); err != nil {
 		err = fmt.Errorf("raftfsm: %s: %s failed, nothing is written any more until the file is opened again: %w", s.path, what, err)
 		s.failed.CompareAndSwap(nil, &err)
 		return *s.failed.Load()
@@ -209,12 +235,16 @@ func (s *bolt) GetLog(index uint64, out *raft.Log) error {
 }
 
 func (s *bolt) read(index uint64, out *raft.Log) error {
-	err := s.db.GetLog(index, out)
+	err := mapped(func() error { return s.db.GetLog(index, out) })
+	switch {
+	case err == nil:
+		err = openEntry(index, out)
+	case errors.Is(err, raft.ErrLogNotFound), errors.Is(err, bolterrors.ErrDatabaseNotOpen):
+	case !errors.Is(err, errCorrupt):
+		err = corruptf("%v", err) // it could not be decoded
+	}
 	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
 		return s.readError(fmt.Sprintf("entry %d", index), err)
-	}
-	if err == nil && out.Index != index {
-		return s.readError(fmt.Sprintf("entry %d", index), fmt.Errorf("%w: it says that it is %d", errCorrupt, out.Index))
 	}
 	return err
 }
@@ -244,7 +274,7 @@ func (s *bolt) StoreLogs(logs []*raft.Log) error {
 		if err := s.prepare(begin); err != nil {
 			return err
 		}
-		if err := s.db.StoreLogs(logs); err != nil {
+		if err := s.db.StoreLogs(sealEntries(logs)); err != nil {
 			return err
 		}
 		s.tail.add(logs)
@@ -284,7 +314,7 @@ func (s *bolt) prepare(begin uint64) error {
 
 // setFirst makes a first index durable.
 func (s *bolt) setFirst(first uint64) error {
-	if err := s.db.SetUint64([]byte(keyFirst), first); err != nil {
+	if err := s.setNumber(keyFirst, first); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -345,5 +375,5 @@ func (s *bolt) Close() error {
 	if s.retained != nil {
 		err = s.retained.close()
 	}
-	return errors.Join(err, s.db.Close())
+	return errors.Join(err, mapped(s.db.Close))
 }

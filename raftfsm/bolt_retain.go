@@ -80,3 +80,22 @@ func (s *bolt) moveLive(live iter.Seq2[uint64, uint64], oldest, end uint64) erro
 	}
 	return s.retained.put(batch)
 }
+
+// Newest implements Storage.
+func (s *bolt) Newest(upTo uint64, most int64) (entries uint64, bytes int64) {
+	s.mu.RLock()
+	first, last := s.first, s.last
+	s.mu.RUnlock()
+	for i := min(upTo, last); last > 0 && i > 0 && i >= first; i-- {
+		var l raft.Log
+		if s.GetLog(i, &l) != nil {
+			break // whoever needs the entry finds out why
+		}
+		size := int64(len(l.Data))
+		if bytes+size > most {
+			break
+		}
+		entries, bytes = entries+1, bytes+size
+	}
+	return entries, bytes
+}

@@ -2,7 +2,7 @@ package raftfsm
 
 import (
 	"bytes"
-	"encoding/binary"
+	"fmt"
 
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
@@ -17,18 +17,17 @@ import (
 func (s *bolt) Set(key, value []byte) error {
 	return s.write("store "+string(key), func() error {
 		if string(key) != keyVoteCand {
-			return s.db.Set(key, value)
+			return fmt.Errorf("key %q is none of raft's", key)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.voteCand != nil && s.voteTerm == s.pending && bytes.Equal(s.voteCand, value) {
 			return nil
 		}
-		record := append(binary.LittleEndian.AppendUint64(nil, s.pending), value...)
-		if err := s.db.Set([]byte(keyVote), record); err != nil {
+		if err := s.db.Set([]byte(keyVote), sealVote(s.pending, value)); err != nil {
 			return err
 		}
-		s.voteTerm, s.voteCand = s.pending, record[8:]
+		s.voteTerm, s.voteCand = s.pending, bytes.Clone(value)
 		return nil
 	})
 }
@@ -61,13 +60,13 @@ func (s *bolt) SetUint64(key []byte, value uint64) error {
 			if s.term == value && (s.hasTerm || value == 0) {
 				return nil
 			}
-			if err := s.db.SetUint64(key, value); err != nil {
+			if err := s.setNumber(keyTerm, value); err != nil {
 				return err
 			}
 			s.term, s.hasTerm = value, true
 			return nil
 		default:
-			return s.db.SetUint64(key, value)
+			return fmt.Errorf("key %q is none of raft's", key)
 		}
 	})
 }

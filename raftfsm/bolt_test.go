@@ -215,11 +215,6 @@ func TestBoltVoteIsOneRecord(t *testing.T) {
 	vote(6, "n2")
 	f.reopen()
 	vote(6, "n2")
-	f.ok(f.Set([]byte("else"), []byte("value")))
-	f.reopen()
-	if v, err := f.Get([]byte("else")); err != nil || string(v) != "value" {
-		t.Errorf("other key: %q, %v", v, err)
-	}
 }
 
 func TestBoltWritesNothingThatChangesNothing(t *testing.T) {

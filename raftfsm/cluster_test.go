@@ -39,6 +39,7 @@ type logMachine struct {
 	first   int // records that were forgotten
 	leads   bool
 	panics  string        // header at which Apply panics
+	foreign string        // header that it cannot read
 	gate    chan struct{} // if set, states wait here until it is closed before they are written
 }
 
@@ -47,8 +48,11 @@ type reply struct {
 	Header string
 }
 
-func (m *logMachine) Apply(meta Meta, header []byte, bodies int) (reply, string) {
+func (m *logMachine) Apply(meta Meta, header []byte, bodies int) (reply, string, error) {
 	h := string(header)
+	if m.foreign != "" && h == m.foreign {
+		return reply{}, "", fmt.Errorf("%w: %s", ErrUnreadable, h)
+	}
 	if m.panics != "" && h == m.panics {
 		panic("broken invariant")
 	}
@@ -60,7 +64,14 @@ func (m *logMachine) Apply(meta Meta, header []byte, bodies int) (reply, string)
 		m.first += drop
 		m.records = slices.Clone(m.records[drop:])
 	}
-	return reply{m.first + len(m.records), h}, h
+	return reply{m.first + len(m.records), h}, h, nil
+}
+
+func (m *logMachine) Now() int64 {
+	if len(m.records) == 0 {
+		return 0
+	}
+	return m.records[len(m.records)-1].NowMs
 }
 
 func (m *logMachine) Lead(node id.NodeID, term uint64) []byte {
@@ -69,6 +80,8 @@ func (m *logMachine) Lead(node id.NodeID, term uint64) []byte {
 	}
 	return fmt.Appendf(nil, "lead %s %d", node, term)
 }
+
+func (m *logMachine) HeldBytes() uint64 { return 0 }
 
 func (m *logMachine) Freeze() Frozen {
 	return frozenLog{first: m.first, records: slices.Clone(m.records), gate: m.gate}

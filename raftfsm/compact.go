@@ -12,36 +12,64 @@ import (
 const (
 	defaultSnapshotBytes   = 16 << 20
 	defaultSnapshotEntries = 8 * 8192
-	snapshotLiveFactor     = 2 // entries since the last snapshot against live state
+	snapshotLiveFactor     = 2 // entries since the last snapshot, or what is let go, against live state
 )
 
-// compaction counts what a snapshot would let go. The counters belong to raft's
-// goroutine of the machine.
+// compaction counts what a snapshot would let go.
 type compaction struct {
-	bytes, entries uint64 // since the last snapshot was begun
-	allBytes       uint64 // since start, for the size of a mean entry
-	allEntries     uint64
-	running        atomic.Bool
-	taken          atomic.Uint64 // states that were frozen
+	bytes    atomic.Uint64 // since the last snapshot was begun
+	entries  uint64        // likewise; as the next two it belongs to raft's goroutine of the machine
+	allBytes uint64        // since start, for the size of a mean entry
+	allCount uint64
+	running  atomic.Bool
+	taken    atomic.Uint64 // states that were frozen
 
-	// Of the last snapshot; written by the goroutine that stores it.
-	liveBytes    atomic.Int64 // the machine and, by the mean, its entries
-	machineBytes atomic.Int64 // to allocate once
+	last atomic.Pointer[footprint] // of the last snapshot; nil if there is none
 }
+
+// footprint is what a snapshot stands for, in bytes.
+type footprint struct {
+	machine uint64 // of the state, encoded
+	log     uint64 // of the entries with live bodies, by the mean
+	held    uint64 // Machine.HeldBytes
+}
+
+// live returns the bytes of state and entries.
+func (w *footprint) live() int64 { return int64(w.machine + w.log) }
 
 func (c *compaction) count(bytes int) {
-	c.bytes += uint64(bytes)
+	c.bytes.Add(uint64(bytes))
 	c.entries++
 	c.allBytes += uint64(bytes)
-	c.allEntries++
+	c.allCount++
 }
 
-// snapshotIfDue begins a snapshot when enough entries have gathered behind the last one.
+func (c *compaction) latest() footprint {
+	if w := c.last.Load(); w != nil {
+		return *w
+	}
+	return footprint{}
+}
+
+// weigh judges by what the last snapshot stood for and the entries since, what the machine
+// needs of both and what it does not, when it holds so many bytes. Bodies that went are
+// taken to have been of the snapshot, as queues let go of the oldest first.
+func (c *compaction) weigh(held uint64) (needed, excess int64) {
+	w, since := c.latest(), c.bytes.Load()
+	log := w.log
+	if held < w.held {
+		log = uint64(float64(w.log) * float64(held) / float64(w.held))
+	} else {
+		// The entries of small messages are more than their bodies.
+		log += min(since, 2*(held-w.held))
+	}
+	return int64(w.machine + log), int64(w.log+since) - int64(log)
+}
+
+// snapshotIfDue begins a snapshot when enough has gathered that the next one lets go.
 func (g *Group[R, E]) snapshotIfDue() {
 	c := &g.compact
-	due := c.entries >= g.c.SnapshotEntries ||
-		c.bytes > uint64(max(g.c.SnapshotBytes, snapshotLiveFactor*c.liveBytes.Load()))
-	if !due || g.raft.Load() == nil || !c.running.CompareAndSwap(false, true) {
+	if g.raft.Load() == nil || !g.due() || !c.running.CompareAndSwap(false, true) {
 		return
 	}
 	g.spawn(func() {
@@ -50,6 +78,26 @@ func (g *Group[R, E]) snapshotIfDue() {
 			g.log.Warn("snapshot failed; the log keeps growing until the next one", "error", err)
 		}
 	})
+}
+
+func (g *Group[R, E]) due() bool {
+	c := &g.compact
+	w := c.latest()
+	if c.entries >= g.c.SnapshotEntries || c.bytes.Load() > uint64(max(g.c.SnapshotBytes, snapshotLiveFactor*w.live())) {
+		return true
+	}
+	needed, excess := c.weigh(g.held())
+	if g.c.Scarce() {
+		return excess > max(scarceBytes, needed/scarceShare)
+	}
+	return excess > max(g.c.SnapshotBytes, snapshotLiveFactor*needed)
+}
+
+// held asks the machine what it holds.
+func (g *Group[R, E]) held() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.machine.HeldBytes()
 }
 
 // spawn runs f on a goroutine that Close waits for, unless the group is closing.
@@ -63,6 +111,7 @@ func (g *Group[R, E]) spawn(f func()) {
 
 // Snapshot takes a snapshot now and compacts the log.
 func (g *Group[R, E]) Snapshot() error {
+	g.fitTrailing()
 	err := g.raft.Load().Snapshot().Error()
 	switch {
 	case errors.Is(err, raft.ErrNothingNewToSnapshot):
@@ -100,12 +149,13 @@ func (f fsm[R, E]) Snapshot() (raft.FSMSnapshot, error) {
 	}
 	c := &g.compact
 	s := &machineSnapshot{fail: g.fail, compact: c}
-	if c.allEntries > 0 {
-		s.entryBytes = c.allBytes / c.allEntries
+	if c.allCount > 0 {
+		s.entryBytes = c.allBytes / c.allCount
 	}
-	c.bytes, c.entries = 0, 0
+	c.bytes.Store(0)
+	c.entries = 0
 	g.mu.Lock()
-	s.state = g.machine.Freeze()
+	s.state, s.held = g.machine.Freeze(), g.machine.HeldBytes()
 	g.mu.Unlock()
 	c.taken.Add(1)
 	return s, nil
@@ -115,6 +165,7 @@ func (f fsm[R, E]) Snapshot() (raft.FSMSnapshot, error) {
 type machineSnapshot struct {
 	state      Frozen
 	entryBytes uint64 // of a mean entry
+	held       uint64 // Machine.HeldBytes
 	compact    *compaction
 	fail       func(error) // stops the group
 }
@@ -143,7 +194,7 @@ func (s *machineSnapshot) encode() (machine []byte, _ liveSet, err error) {
 			err = fmt.Errorf("machine panicked over its snapshot: %v", p)
 		}
 	}()
-	n := s.compact.machineBytes.Load()
+	n := s.compact.latest().machine // to allocate once
 	machine = s.state.AppendSnapshot(make([]byte, 0, n+n/8))
 	var live liveBuilder
 	for run := range s.state.Live() {
@@ -152,8 +203,7 @@ func (s *machineSnapshot) encode() (machine []byte, _ liveSet, err error) {
 		}
 	}
 	live.finish()
-	s.compact.machineBytes.Store(int64(len(machine)))
-	s.compact.liveBytes.Store(int64(len(machine)) + int64(live.entries*s.entryBytes))
+	s.compact.last.Store(&footprint{machine: uint64(len(machine)), log: max(s.held, live.entries*s.entryBytes), held: s.held})
 	return machine, live.set, nil
 }
 

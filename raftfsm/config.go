@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/quorate/quorate/clock"
 	"github.com/quorate/quorate/id"
 )
 
@@ -50,8 +51,9 @@ type Config[R, E any] struct {
 	// OnChange is told, from any goroutine, whenever Changed would be; it must not block
 	// and not call the group. It saves the goroutine that would wait. nil: nobody.
 	OnChange func()
-	// Now stamps commands, milliseconds since the Unix epoch; nil is the wall clock.
-	Now func() int64
+	// Clock tells what time it is in the cluster, by which this member stamps commands while
+	// it leads; it begins to when that is settled. nil: the wall clock. It must not block.
+	Clock func() clock.Moment
 
 	HeartbeatTimeout time.Duration // 0: 500 ms
 	ElectionTimeout  time.Duration // 0: 500 ms
@@ -70,7 +72,8 @@ type Config[R, E any] struct {
 	BodyCache        *BodyCache // shared by the node's groups; nil: a small one of its own
 
 	// A snapshot is due when the entries since the last one have more bytes than
-	// SnapshotBytes and than twice the live state, or number SnapshotEntries.
+	// SnapshotBytes and than twice the live state, when that is true of what the log has and
+	// the machine has let go of, or when the entries number SnapshotEntries.
 	SnapshotBytes   int64  // 0: 16 MiB
 	SnapshotEntries uint64 // 0: 65,536
 	// A leader whose write to disk takes longer than StallTimeout falls silent, so that
@@ -80,8 +83,11 @@ type Config[R, E any] struct {
 	// member does as if a write of its own hung. It must not block. nil: it never does.
 	Hangs func() bool
 	// TrailingEntries stay in the log behind a snapshot for a follower that is a
-	// little behind. 0: 1024.
+	// little behind, those of them that come to 4 MiB. 0: 1024.
 	TrailingEntries uint64
+	// Scarce tells that the node's disk has little room: snapshots are due sooner, and leave
+	// next to no entries behind. It must not block. nil: it never has.
+	Scarce func() bool
 
 	open openGate // tests show that each gate is needed
 }
@@ -146,8 +152,15 @@ func (c Config[R, E]) withDefaults() Config[R, E] {
 	if c.BodyCache == nil {
 		c.BodyCache = NewBodyCache(defaultBodyCacheBytes)
 	}
-	if c.Now == nil {
-		c.Now = func() int64 { return time.Now().UnixMilli() }
+	if c.Scarce == nil {
+		c.Scarce = func() bool { return false }
+	}
+	if c.Clock == nil {
+		base := time.Now()
+		c.Clock = func() clock.Moment {
+			now := time.Now()
+			return clock.Moment{Elapsed: now.Sub(base), Time: time.Duration(now.UnixNano()), Settled: true}
+		}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -169,16 +169,17 @@ func decodeEntryHead(g id.GroupID, data []byte) (entry, error) {
 	if len(data) < entryHeadBytes || len(data) > maxEntryBytes {
 		return e, corruptf("entry of %d bytes", len(data))
 	}
-	if data[0] != entryVersion {
-		return e, corruptf("entry version %d, known is %d", data[0], entryVersion)
-	}
-	if data[1]&^flagLead != 0 || data[2] != 0 || data[3] != 0 {
-		return e, corruptf("unknown flags %#x", data[1:4])
-	}
 	t := castagnoli()
 	sum := crc32.Update(groupSum(t, g), t, data[:entryHeadBytes-4])
 	if want := binary.LittleEndian.Uint32(data[entryHeadBytes-4:]); sum != want {
 		return e, corruptf("head has checksum %08x, stored is %08x", sum, want)
+	}
+	// The head is whole, so that what is not known was not known to this build's makers.
+	if data[0] != entryVersion {
+		return e, fmt.Errorf("%w: entry version %d, known is %d", ErrUnreadable, data[0], entryVersion)
+	}
+	if data[1]&^flagLead != 0 || data[2] != 0 || data[3] != 0 {
+		return e, fmt.Errorf("%w: unknown flags %#x", ErrUnreadable, data[1:4])
 	}
 	count := binary.LittleEndian.Uint32(data[4:])
 	if count > maxEntryCommands {

@@ -24,7 +24,9 @@ func (f fsm[R, E]) ApplyBatch(logs []*raft.Log) []any {
 		}
 		switch l.Type {
 		case raft.LogCommand:
-			f.g.applyEntry(l)
+			if f.g.applyEntry(l); f.g.Failed() != nil {
+				continue // the loop ends: the entry does not count as applied
+			}
 		case raft.LogConfiguration:
 			f.g.watch.announce()
 		default:
@@ -92,12 +94,17 @@ type applier[R, E any] struct {
 func (a *applier[R, E]) run() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("machine panicked: %v", p)
+			err = fmt.Errorf("%w: machine panicked: %v", errBroken, p)
 		}
 	}()
 	a.entry.each(func(place int, firstSlot uint32, header []byte, bodies int) bool {
 		m := Meta{Index: a.log.Index, FirstSlot: firstSlot, NowMs: a.entry.nowMs, More: place+1 < a.entry.commands}
-		reply, effects := a.apply(m, header, bodies)
+		var reply R
+		var effects E
+		if reply, effects, err = a.apply(m, header, bodies); err != nil {
+			err = fmt.Errorf("command %d of %d: %w", place+1, a.entry.commands, err)
+			return false
+		}
 		a.g.commands.Add(1)
 		a.barriers()
 		if len(a.items) > 0 {
@@ -111,8 +118,10 @@ func (a *applier[R, E]) run() (err error) {
 		a.g.act(a.log.Index, a.log.Term, effects)
 		return true
 	})
-	a.barriers()
-	return nil
+	if err == nil {
+		a.barriers()
+	}
+	return err
 }
 
 // barriers answers the barriers in front of the next command.
@@ -125,7 +134,7 @@ func (a *applier[R, E]) barriers() {
 	}
 }
 
-func (a *applier[R, E]) apply(m Meta, header []byte, bodies int) (R, E) {
+func (a *applier[R, E]) apply(m Meta, header []byte, bodies int) (R, E, error) {
 	a.g.mu.Lock()
 	defer a.g.mu.Unlock()
 	return a.g.machine.Apply(m, header, bodies)
@@ -160,5 +169,11 @@ func (f fsm[R, E]) restore(r *snapshotReader) error {
 	}
 	f.g.mu.Lock()
 	defer f.g.mu.Unlock()
-	return f.g.machine.Restore(b)
+	if err := f.g.machine.Restore(b); err != nil {
+		return err
+	}
+	held := f.g.machine.HeldBytes()
+	f.g.compact.bytes.Store(0)
+	f.g.compact.last.Store(&footprint{machine: uint64(len(b)), log: held, held: held})
+	return nil
 }

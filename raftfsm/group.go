@@ -39,6 +39,7 @@ type Group[R, E any] struct {
 
 	proposer proposer[R]
 	leading  leading
+	stamps   stamps
 	watch    watch
 	compact  compaction
 	pusher   pusher
@@ -116,7 +117,7 @@ func (g *Group[R, E]) startRaft() (r *raft.Raft, err error) {
 			if !ok {
 				cause = fmt.Errorf("%v", p)
 			}
-			r, err = nil, fmt.Errorf("the log cannot be read: %w: remove this member's files to let it be rebuilt from its peers", cause)
+			r, err = nil, fmt.Errorf("the log cannot be read: %w", cause)
 		}
 	}()
 	lag := newStopwatch(g.c.StallTimeout, g.watch.announce)
@@ -276,9 +277,12 @@ func (g *Group[R, E]) fail(err error) {
 	if !g.failure.CompareAndSwap(nil, &err) {
 		return
 	}
+	remedy := "look at the disk; damaged or broken members are rebuilt from their peers by themselves, others begin anew with the node"
+	if errors.Is(err, ErrUnreadable) {
+		remedy = "start this node with a newer build, that of the other nodes: the member carries on; remove nothing"
+	}
 	g.log.Error("group stopped on this node; its other members go on",
-		"node", string(g.c.Node), "applied_index", g.applied.Load(), "error", err,
-		"remedy", "check the disk; then stop the node, remove this group's files and start it: the member is rebuilt from its peers")
+		"node", string(g.c.Node), "applied_index", g.applied.Load(), "error", err, "remedy", remedy)
 	g.halt()
 	g.stopRaft()
 }

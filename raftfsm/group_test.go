@@ -3,8 +3,10 @@ package raftfsm
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"sync"
@@ -222,6 +224,67 @@ func TestFollowerNamesTheLeader(t *testing.T) {
 	}
 	if err := l.group.TransferLeadership(t.Context(), "n9"); err == nil || !strings.Contains(err.Error(), `"n9"`) {
 		t.Errorf("transfer to a stranger: %v", err)
+	}
+}
+
+// A member whose build cannot read a committed command stops before it and keeps its log; the
+// others go on. Opened by a build that can, it carries on and is equal to them.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, nil)
+	c.propose("before", "body")
+	c.equal()
+	l := c.leader()
+	i := slices.IndexFunc(c.members, func(m *member) bool { return m != l })
+	f := c.members[i]
+	f.group.Read(func() { f.machine.foreign = "newer" })
+	c.propose("newer")
+	c.propose("after")
+	until(t, "the follower to stop", func() bool { return f.group.Failed() != nil })
+	err := f.group.Failed()
+	if !errors.Is(err, ErrUnreadable) || Damaged(err) || !strings.Contains(err.Error(), "entry ") {
+		t.Errorf("failed with %v", err)
+	}
+	if got := f.headers(); !slices.Equal(got, []string{"before"}) {
+		t.Errorf("it has applied %q", got)
+	}
+	if at := f.group.Stats().AppliedIndex; at >= l.group.Stats().AppliedIndex-1 {
+		t.Errorf("it counts entries up to %d as applied", at)
+	}
+	c.close(f)
+	c.open(f)
+	c.propose("last")
+	c.equal()
+	if got := f.headers(); !slices.Equal(got, []string{"before", "newer", "after", "last"}) {
+		t.Errorf("with another build it has %q", got)
+	}
+}
+
+// Heads that are whole and of another version are not taken for damaged.
+func TestUnreadableForms(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(b []byte){
+		"version": func(b []byte) { b[0]++ }, "flags": func(b []byte) { b[1] |= 0x80 }, "reserved": func(b []byte) { b[3] = 1 },
+	} {
+		b := appendEntry(nil, testGroup, entryHead{term: 1}, []Command{{Header: []byte("h")}})
+		change(b)
+		if _, err := decodeEntry(testGroup, b); !Damaged(err) || errors.Is(err, ErrUnreadable) {
+			t.Errorf("entry with a flipped bit, %s: %v", name, err)
+		}
+		fixHeadSum(b)
+		if _, err := decodeEntry(testGroup, b); Damaged(err) || !errors.Is(err, ErrUnreadable) {
+			t.Errorf("entry of another build, %s: %v", name, err)
+		}
+	}
+	h := snapshotHead{group: testGroup, index: 5, term: 1}
+	b := h.append(nil)
+	b[4]++
+	if _, err := readSnapshotHead(bytes.NewReader(b)); !Damaged(err) || errors.Is(err, ErrUnreadable) {
+		t.Errorf("snapshot with a flipped bit: %v", err)
+	}
+	binary.LittleEndian.PutUint32(b[len(b)-sumBytes:], crc32.Checksum(b[:len(b)-sumBytes], castagnoli()))
+	if _, err := readSnapshotHead(bytes.NewReader(b)); Damaged(err) || !errors.Is(err, ErrUnreadable) {
+		t.Errorf("snapshot of another build: %v", err)
 	}
 }
 

@@ -42,7 +42,7 @@ func isNotFound(err error) bool {
 func (g *guard) do(what string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: storage panicked: %v", what, p)
+			err = fmt.Errorf("%s: storage panicked: %w", what, corruptf("%v", p))
 		}
 		if err != nil && !isNotFound(err) {
 			g.fail(err)

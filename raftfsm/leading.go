@@ -60,6 +60,11 @@ func (g *Group[R, E]) Leading() bool { return g.leading.term.Load() != 0 }
 // begin starts acting on effects when this member's Lead command of the term is applied
 // and it still leads. If it loses the leadership just after, the next turn ends it.
 func (g *Group[R, E]) begin(term uint64) {
+	// All that earlier leaders have stamped is applied by now.
+	g.mu.Lock()
+	latest := g.machine.Now()
+	g.mu.Unlock()
+	g.stamps.resume(latest, g.c.Clock())
 	l := &g.leading
 	l.mu.Lock()
 	began := leaderTerm(g.raft.Load()) == term && !g.isStopping()

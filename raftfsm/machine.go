@@ -41,15 +41,24 @@ type BodyRun struct {
 type Machine[R, E any] interface {
 	// Apply carries out one command. The header is valid during the call only; bodies is
 	// how many bodies the entry holds for the command. The reply must stay valid for good,
-	// the effects until the next call. Input must never make it panic.
-	Apply(m Meta, header []byte, bodies int) (R, E)
+	// the effects until the next call. Input must never make it panic. An error, best
+	// ErrUnreadable, says that the command cannot be carried out as the other members do: it
+	// stops this one before anything later is applied.
+	Apply(m Meta, header []byte, bodies int) (R, E, error)
 	// Lead returns the header of the command by which a new leader takes over, or nil if
 	// the machine has no effects to be acted on.
 	Lead(node id.NodeID, term uint64) []byte
+	// Now returns the latest stamp of a command, milliseconds since the Unix epoch; 0: it has
+	// had none.
+	Now() int64
 	// Freeze returns the state of this moment. No command is applied meanwhile, so it must
 	// take no longer than it takes to copy pointers.
 	Freeze() Frozen
-	// Restore replaces the state. After an error the machine is not used any more.
+	// HeldBytes returns how many bytes of bodies the state refers to, without looking at it
+	// all.
+	HeldBytes() uint64
+	// Restore replaces the state. After an error the machine is not used any more; it is
+	// ErrUnreadable if another build can read the bytes.
 	Restore(b []byte) error
 }
 

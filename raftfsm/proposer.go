@@ -190,6 +190,9 @@ func (g *Group[R, E]) turn(r *raft.Raft, commands *[]Command) {
 	p.mu.Unlock()
 	if changed {
 		g.cease(term)
+		if term != 0 && !g.settled() {
+			return // p.term stays: the next turn finds it changed, too
+		}
 		p.mu.Lock()
 		p.term, p.wary = term, false
 		p.mu.Unlock()
@@ -320,7 +323,9 @@ func (p *proposer[R]) depart(f *flight[R], now time.Time) {
 // wants none gets an entry without commands: its apply is the barrier of the new term.
 func (g *Group[R, E]) proposeLead(r *raft.Raft, term uint64, commands *[]Command) {
 	f := &flight[R]{term: term, lead: true}
-	if header := g.leadHeader(term); header != nil {
+	header, latest := g.leadHeader(term)
+	g.stamps.begin(latest, g.c.Clock())
+	if header != nil {
 		c := Command{Header: header}
 		f.bytes = int64(commandBytes(c))
 		f.items = []item[R]{{command: c, bytes: f.bytes, done: func(R, error) {}}}
@@ -337,10 +342,12 @@ func (g *Group[R, E]) proposeLead(r *raft.Raft, term uint64, commands *[]Command
 	g.hand(r, f, commands)
 }
 
-func (g *Group[R, E]) leadHeader(term uint64) []byte {
+// leadHeader returns the command by which the machine learns who leads, and the latest stamp
+// that it has had.
+func (g *Group[R, E]) leadHeader(term uint64) (header []byte, latest int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.machine.Lead(g.c.Node, term)
+	return g.machine.Lead(g.c.Node, term), g.machine.Now()
 }
 
 // hand encodes a flight's entry and gives it to raft, whose inbox has a place for every
@@ -353,7 +360,7 @@ func (g *Group[R, E]) hand(r *raft.Raft, f *flight[R], commands *[]Command) {
 		}
 		f.items[i].command = Command{} // the entry holds its bytes from here on
 	}
-	head := entryHead{lead: f.lead, term: f.term, seq: f.seq, nowMs: g.c.Now()}
+	head := entryHead{lead: f.lead, term: f.term, seq: f.seq, nowMs: g.stamps.next(g.c.Clock())}
 	data := appendEntry(make([]byte, 0, entryHeadBytes+f.bytes), g.c.Group, head, list)
 	clear(list)
 	*commands = list

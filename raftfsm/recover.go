@@ -86,6 +86,31 @@ func (m *Resting) inspect() (s Stored, err error) {
 	return s, err
 }
 
+// Extent is how far what a member has stored goes. Neither number ever falls of what it has
+// acknowledged and knows to be committed.
+type Extent struct {
+	Term uint64 // its current one
+	Last uint64 // entry, in the log or in the newest snapshot
+}
+
+// ExtentOf reads it of a member that does not run.
+func ExtentOf(log Storage, snaps raft.SnapshotStore) (e Extent, err error) {
+	if e.Term, err = log.GetUint64([]byte(keyTerm)); err != nil && !isNotFound(err) {
+		return e, fmt.Errorf("raftfsm: reading a member's term: %w", err)
+	}
+	if e.Last, err = log.LastIndex(); err != nil {
+		return e, fmt.Errorf("raftfsm: reading the end of a member's log: %w", err)
+	}
+	metas, err := snaps.List()
+	if err != nil {
+		return e, fmt.Errorf("raftfsm: reading a member's snapshots: %w", err)
+	}
+	for _, s := range metas {
+		e.Last = max(e.Last, s.Index)
+	}
+	return e, nil
+}
+
 // eachEntry calls f with the entries of a log above an index.
 func eachEntry(log raft.LogStore, above uint64, f func(*raft.Log) error) error {
 	first, err := log.FirstIndex()
@@ -148,10 +173,10 @@ func replay[R, E any](m *Resting, into Machine[R, E]) error {
 			return err
 		}
 		e.each(func(_ int, slot uint32, header []byte, bodies int) bool {
-			into.Apply(Meta{Index: l.Index, FirstSlot: slot, NowMs: e.nowMs}, header, bodies)
-			return true
+			_, _, err = into.Apply(Meta{Index: l.Index, FirstSlot: slot, NowMs: e.nowMs}, header, bodies)
+			return err == nil
 		})
-		return nil
+		return err
 	})
 }
 

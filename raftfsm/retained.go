@@ -46,7 +46,14 @@ func (r *retained) create() error {
 	if r.db != nil {
 		return nil
 	}
-	db, err := bbolt.Open(r.path, 0o600, boltOptions(nil))
+	err := checkRetained(r.path)
+	var db *bbolt.DB
+	if err == nil {
+		err = mapped(func() (err error) {
+			db, err = bbolt.Open(r.path, 0o600, boltOptions(nil))
+			return err
+		})
+	}
 	if err != nil {
 		return boltOpenError(r.path, err)
 	}
@@ -66,10 +73,15 @@ func (r *retained) close() error {
 	if r.db == nil {
 		return nil
 	}
-	return r.db.Close()
+	return mapped(r.db.Close)
 }
 
 func indexKey(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }
+
+// view runs a transaction that reads.
+func view(db *bbolt.DB, f func(*bbolt.Tx) error) error {
+	return mapped(func() error { return db.View(f) })
+}
 
 // put stores entries durably in one transaction.
 func (r *retained) put(entries []*raft.Log) error {
@@ -102,7 +114,7 @@ func (r *retained) get(index uint64, out *raft.Log) error {
 	if db == nil {
 		return raft.ErrLogNotFound
 	}
-	return db.View(func(tx *bbolt.Tx) error {
+	return view(db, func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(retainedBucket))
 		if b == nil {
 			return raft.ErrLogNotFound
@@ -175,7 +187,7 @@ func (r *retained) remove(isDead func(index uint64) bool) error {
 // find returns the indexes of entries that are dead.
 func (r *retained) find(db *bbolt.DB, isDead func(index uint64) bool) ([]uint64, error) {
 	var dead []uint64
-	err := db.View(func(tx *bbolt.Tx) error {
+	err := view(db, func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(retainedBucket))
 		if b == nil {
 			return nil

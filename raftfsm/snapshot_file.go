@@ -59,8 +59,8 @@ func readSnapshotHead(r io.Reader) (snapshotHead, error) {
 	if _, err := io.ReadFull(r, fixed); err != nil {
 		return h, corruptf("head: %v", err)
 	}
-	if string(fixed[:4]) != snapshotMagic || fixed[4] != snapshotVersion {
-		return h, corruptf("not a snapshot of version %d: begins with %q", snapshotVersion, fixed[:8])
+	if string(fixed[:4]) != snapshotMagic {
+		return h, corruptf("not a snapshot: begins with %q", fixed[:8])
 	}
 	n := binary.LittleEndian.Uint32(fixed[56:])
 	if n > maxConfigurationBytes {
@@ -74,6 +74,9 @@ func readSnapshotHead(r io.Reader) (snapshotHead, error) {
 	sum := crc32.Update(crc32.Checksum(fixed, t), t, rest[:n])
 	if want := binary.LittleEndian.Uint32(rest[n:]); sum != want {
 		return h, corruptf("head has checksum %08x, stored is %08x", sum, want)
+	}
+	if fixed[4] != snapshotVersion { // the head is whole
+		return h, fmt.Errorf("%w: snapshot version %d, known is %d", ErrUnreadable, fixed[4], snapshotVersion)
 	}
 	h.group = id.GroupID(binary.LittleEndian.Uint64(fixed[8:]))
 	h.index = binary.LittleEndian.Uint64(fixed[16:])

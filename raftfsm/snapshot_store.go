@@ -57,7 +57,7 @@ func OpenSnapshots(dir string, s Storage) (raft.SnapshotStore, error) {
 	if len(names) > 0 {
 		path := filepath.Join(dir, names[0])
 		if st.newest, err = loadSnapshot(path); err != nil {
-			return nil, fmt.Errorf("raftfsm: snapshot %s: %w: remove this member's files to let it be rebuilt from its peers", path, err)
+			return nil, fmt.Errorf("raftfsm: snapshot %s: %w", path, err)
 		}
 	}
 	return st, st.sweep(temporarySuffix)

@@ -40,6 +40,9 @@ type Storage interface {
 	// ascending ranges of indexes, both ends included: what the durable snapshot of that
 	// index refers to. Retain ranges over it more than once.
 	Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error
+	// Newest counts the newest of the log's entries up to an index, as many as come to no more
+	// than so many bytes.
+	Newest(upTo uint64, most int64) (entries uint64, bytes int64)
 	Close() error
 
 	// Appended returns the position behind the newest of all that was written. Positions

@@ -42,15 +42,18 @@ func (l *Log) housekeep() {
 		case <-l.stop:
 			return
 		case <-tick:
-			l.checkSpace()
+			l.checkSpace(0)
 			next.Reset(phase.Wait(time.Now(), l.c.SpaceInterval))
-		case <-l.kick:
-			if l.c.manual {
+			if l.Space().Pressure == PressureNone {
 				continue
 			}
-			if err := l.tidy(); err != nil {
-				return // the log has failed or is closing
-			}
+		case <-l.kick:
+		}
+		if l.c.manual {
+			continue
+		}
+		if err := l.tidy(); err != nil {
+			return // the log has failed or is closing
 		}
 	}
 }
@@ -78,19 +81,35 @@ func (l *Log) tidy() error {
 		if len(victims) == 0 && !freed {
 			return nil
 		}
+		if l.Space().Pressure != PressureNone {
+			l.checkSpace(0)
+		}
 	}
 }
 
-// freeDead frees the segments that may go; one sync of the directory is enough for all.
+// freeDead frees the segments that may go, and the spares if space is scarce; one sync of the
+// directory is enough for all.
 func (l *Log) freeDead() (bool, error) {
 	l.mu.Lock()
 	dead, spared := l.takeDead()
+	var shed []spare
+	if l.scarce() {
+		shed, l.spares = l.spares, nil
+	}
 	err := l.usable()
 	l.mu.Unlock()
-	if len(dead) == 0 || err != nil {
+	if len(dead)+len(shed) == 0 || err != nil {
 		return false, err
 	}
+	for _, s := range shed {
+		if err = l.dir.Remove(s.name); err != nil {
+			break
+		}
+	}
 	for _, s := range dead {
+		if err != nil {
+			break
+		}
 		name := segmentName(s.seq)
 		err = s.file.Close()
 		switch {
@@ -99,9 +118,6 @@ func (l *Log) freeDead() (bool, error) {
 			err = l.dir.Rename(name, spareName(s.seq))
 		default:
 			err = l.dir.Remove(name)
-		}
-		if err != nil {
-			break
 		}
 	}
 	if err == nil {
@@ -112,7 +128,7 @@ func (l *Log) freeDead() (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.fail(fmt.Errorf("free segment %s: %w", segmentName(dead[0].seq), err))
+		l.fail(fmt.Errorf("free %d segments and %d spares: %w", len(dead), len(shed), err))
 		return false, l.err
 	}
 	for _, s := range dead {
@@ -125,12 +141,14 @@ func (l *Log) freeDead() (bool, error) {
 	return true, nil
 }
 
-// takeDead returns the segments that may be freed, and which of them becomes a spare.
+// takeDead returns the segments that may be freed, and which of them becomes a spare: none
+// while space is scarce.
 func (l *Log) takeDead() (dead []*segment, spared *segment) {
+	scarce := l.scarce()
 	for s := l.nextDead(); s != nil; s = l.nextDead() {
 		s.freeing = true
 		dead = append(dead, s)
-		if spared == nil && l.toReuse() < l.c.Spares && s.size <= 2*l.c.SegmentBytes {
+		if !scarce && spared == nil && l.toReuse() < l.c.Spares && s.size <= 2*l.c.SegmentBytes {
 			spared = s
 		}
 	}
@@ -185,19 +203,20 @@ func (l *Log) victims() []*segment {
 			all = append(all, s)
 		}
 	}
+	limits := l.yields()
 	slices.SortFunc(all, func(a, b *segment) int { return cmp.Compare(a.live*b.size, b.live*a.size) })
 	var victims []*segment
 	for _, s := range all {
-		tooMuch := 2*sealed > garbageFactor*live && 2*s.live < s.size
-		overBudget := l.c.BudgetBytes > 0 && total > l.c.BudgetBytes && 4*s.live < 3*s.size
-		if !tooMuch && !overBudget || len(victims) == victimsAtATime {
+		tooMuch := (limits.any || 2*sealed > garbageFactor*live) && 2*s.live < s.size
+		overBudget := (limits.all || l.c.BudgetBytes > 0 && total > l.c.BudgetBytes) && 4*s.live < 3*s.size
+		if !tooMuch && !overBudget || len(victims) == limits.most || s.live > limits.room {
 			break
 		}
 		victims = append(victims, s)
 		sealed -= s.size
 		total -= s.size - s.live
 	}
-	if len(victims) == 0 && len(all) > 0 && n > 2*(sealed/l.c.SegmentBytes)+smallSegments {
+	if len(victims) == 0 && len(all) > 0 && !limits.any && n > 2*(sealed/l.c.SegmentBytes)+smallSegments {
 		return []*segment{slices.MinFunc(all, func(a, b *segment) int { return cmp.Compare(a.size, b.size) })}
 	}
 	return victims
@@ -317,6 +336,9 @@ func (l *Log) carrySome(s *segment, alive []item) error {
 // isLive says whether a record of a segment is needed.
 func (l *Log) isLive(s *segment, it *item) bool {
 	at := loc{s.seq, uint32(it.at), uint32(it.size)}
+	if it.group == listGroup {
+		return at == l.gapAt
+	}
 	if it.kind == KindDeleted {
 		return l.deleted[it.group] == at
 	}
@@ -345,6 +367,10 @@ func (g *GroupLog) keepAt(at loc) int {
 // carryOne appends a live record again. Records that only keep others dead need not
 // survive the oldest segment: what they speak of goes with it.
 func (l *Log) carryOne(s *segment, it *item, r *record, intact bool) {
+	if it.group == listGroup {
+		l.putGap()
+		return
+	}
 	at := loc{s.seq, uint32(it.at), uint32(it.size)}
 	oldest := l.segs[0] == s
 	g := l.groups[it.group]

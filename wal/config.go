@@ -11,22 +11,30 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultSegmentBytes    = 64 << 20
+	DefaultSegmentBytes    = 64 << 20 // but at most a defaultSegmentShare of the file system
 	DefaultMaxPendingBytes = 64 << 20
 	DefaultTailBytes       = 64 << 20
 	DefaultSpares          = 1
-	DefaultLowBytes        = 1 << 30   // but at most a defaultLowShare of the file system
+	DefaultLowBytes        = 1 << 30   // or less, see Config.LowBytes
 	DefaultFloorBytes      = 256 << 20 // but at most a quarter of that
 	DefaultSpaceInterval   = time.Second
 
 	minSegmentBytes = 4 << 10
+	// A small file system gets smaller segments: one is the least that comes back.
+	defaultSegmentShare    = 64
+	minDefaultSegmentBytes = 4 << 20
+	// Of a file system a defaultLowShare is kept free, but minLowBytes at least, unless they are
+	// more than a minLowShare: what is under way when publishes are refused has to fit in.
 	defaultLowShare = 20
+	minLowBytes     = 128 << 20
+	minLowShare     = 4
 )
 
 // Config configures a Log. The zero value is ready to use.
 type Config struct {
 	// SegmentBytes is the size at which a segment is sealed; an entry that is larger gets
-	// a segment of its own. Zero means DefaultSegmentBytes. Smaller: more syncs at
+	// a segment of its own. Zero means DefaultSegmentBytes, or a 64th of the file system, 4 MiB
+	// at least, if that is less. Smaller: more syncs at
 	// changes of segments. Larger: space comes back later, a restart after a crash reads
 	// more.
 	SegmentBytes int64
@@ -44,10 +52,11 @@ type Config struct {
 	BudgetBytes int64
 	// LowBytes is the free space of the file system below which Pressure is Low: publishes
 	// are to be refused. Zero means DefaultLowBytes, or a twentieth of the file system if
-	// that is less; negative switches it off.
+	// that is less, but at least 128 MiB or a quarter of it; negative switches it off.
 	LowBytes int64
-	// FloorBytes is the free space below which Pressure is Floor: the node is to hand its
-	// leaders away and its members are to stop before a write fails. Zero means
+	// FloorBytes is the free space below which the reserve is given up, which is as many bytes
+	// again, 64 MiB at most. Below it without a reserve Pressure is Floor: the node is to hand
+	// its leaders away and its members are to stop before a write fails. Zero means
 	// DefaultFloorBytes, or a quarter of what zero means for LowBytes if that is less, and
 	// never more than LowBytes; negative switches it off.
 	FloorBytes int64
@@ -65,11 +74,16 @@ type Config struct {
 	// OnOpen is called by Open before the first segment and after each that it has
 	// recovered, of total.
 	OnOpen func(done, total int)
+	// Mark is the newest that was kept of this log: if the log ends before it, there is a Gap.
+	// The zero Mark: none was.
+	Mark Mark
 	// Logger gets what an operator should know. Nil discards it.
 	Logger *slog.Logger
 
 	manual     bool // tests compact by hand
 	batchBytes int  // a batch that has as many takes no more; tests make it small
+	// markAfter is how long nothing must have come until the end is marked.
+	markAfter time.Duration
 }
 
 // Validate returns all faults at once.
@@ -105,6 +119,7 @@ func (c Config) withDefaults() Config {
 	c.Spares = max(0, orDefault(c.Spares, DefaultSpares))
 	c.SpaceInterval = orDefault(c.SpaceInterval, DefaultSpaceInterval)
 	c.batchBytes = orDefault(c.batchBytes, batchBytes)
+	c.markAfter = orDefault(c.markAfter, markAfter)
 	if c.OnOpen == nil {
 		c.OnOpen = func(int, int) {}
 	}

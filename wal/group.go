@@ -35,6 +35,7 @@ type GroupLog struct {
 	epoch       uint64 // of keeps: see Retain
 	tail        tail
 	batch       *batch // that has the newest record and tells of it
+	hurt        string // what recovery found damaged
 	lost        error
 	gone        bool // deleted
 }
@@ -224,7 +225,7 @@ func (g *GroupLog) StoreLogs(entries []*raft.Log) error {
 		for _, e := range entries {
 			r := entryRecord(KindEntry, g.id, e)
 			g.l.drop(g.ix.set(e.Index, g.l.put(&r)))
-			g.l.tail.add(g, e, g.l.c.TailBytes)
+			g.l.tail.add(g, e)
 		}
 		g.st.next = begin + uint64(len(entries))
 		return nil

@@ -154,7 +154,7 @@ func (x *inspection) sealed(f vfs.File, salt uint32, footer []byte) error {
 
 // unsealed scans for records.
 func (x *inspection) unsealed(f vfs.File, salt uint32) error {
-	end, footer, err := scanRecords(f, x.info.Bytes, salt, x.record)
+	end, footer, err := scanRecords(f, headerBytes, x.info.Bytes, salt, x.record)
 	x.info.End = end
 	if err != nil || footer {
 		if footer {
@@ -162,14 +162,36 @@ func (x *inspection) unsealed(f vfs.File, salt uint32) error {
 		}
 		return err
 	}
-	damaged, err := provesDamage(f, x.info.Bytes, salt, end)
-	if damaged {
-		x.damage(end, "a record is damaged that was durable before a later one was written")
+	expected, err := trailerOf(f, x.info.Bytes, x.info.Seq, salt)
+	if err != nil {
+		return err
 	}
-	return err
+	v, err := lookBehind(f, end, x.info.Bytes, expected, salt)
+	if err != nil {
+		return err
+	}
+	for i, h := range v.holes {
+		what := "nothing says whose records were here: all groups of the node may be hit"
+		if items, known := v.lost(h); known {
+			what = fmt.Sprintf("%d damaged, the first is %s of group %s, index %d", len(items), items[0].kind, items[0].group, items[0].index)
+		}
+		x.damage(h.at, what)
+		until := v.end
+		if i+1 < len(v.holes) {
+			until = v.holes[i+1].at
+		}
+		if _, _, err := scanRecords(f, h.end, until, salt, x.record); err != nil {
+			return err
+		}
+	}
+	x.info.End = v.end
+	return nil
 }
 
 func (x *inspection) record(at int64, r *record) error {
+	if r.group == listGroup {
+		return nil
+	}
 	x.info.Records++
 	out := Record{Offset: at, Bytes: int64(r.size()), Kind: r.kind, Group: r.group}
 	switch r.kind {

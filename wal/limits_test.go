@@ -132,7 +132,9 @@ func TestPressureLimits(t *testing.T) {
 		wantLow, wantFloor int64
 	}{
 		{0, 0, 500 * gib, gib, gib / 4},
-		{0, 0, 2 * gib, 2 * gib / 20, 2 * gib / 80},
+		{0, 0, 10 * gib, 10 * gib / 20, 10 * gib / 80},
+		{0, 0, 2 * gib, gib / 8, gib / 32},
+		{0, 0, gib / 4, gib / 16, gib / 64},
 		{5 * gib, 0, 500 * gib, 5 * gib, gib / 4},
 		{1000, 0, 500 * gib, 1000, 1000},
 		{0, 100, 500 * gib, gib, 100},
@@ -168,6 +170,30 @@ func TestPressureRecovers(t *testing.T) {
 	})
 }
 
+// What the writer writes while nothing comes may hang as well: what is appended then waits
+// for that, and it shows in Stalled.
+func TestHangingMark(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := vfs.NewMem()
+		l := open(t, d, testConfig())
+		g := groupOf(t, l, 1)
+		stored(t, g, entries(1, 1, 1, 100))
+		hung, release := d.HangAt(vfs.OpWrite, 1)
+		<-hung
+		ok(t, g.StoreLogs(entries(2, 1, 1, 100)))
+		time.Sleep(time.Second)
+		if age, _ := l.Stalled(); age < time.Second {
+			t.Errorf("stalled for %v after a second", age)
+		}
+		release()
+		ok(t, g.Sync())
+		if age, _ := l.Stalled(); age != 0 {
+			t.Errorf("stalled for %v although the disk is back", age)
+		}
+		ok(t, l.Close())
+	})
+}
+
 // A disk that hangs shows in Stalled; appends go on up to MaxPendingBytes and then wait;
 // callbacks and synchronous callers are answered when it is back.
 func TestHangingDisk(t *testing.T) {
@@ -177,13 +203,13 @@ func TestHangingDisk(t *testing.T) {
 	l := open(t, d, c)
 	g, h := groupOf(t, l, 1), groupOf(t, l, 2)
 	stored(t, g, entries(1, 1, 1, 100))
-	if l.Stalled() != 0 {
-		t.Error("stalled although nothing is written")
+	if age, limit := l.Stalled(); age != 0 || limit != LeastStall {
+		t.Errorf("stalled for %v of %v although nothing is written", age, limit)
 	}
 	hung, release := d.HangAt(vfs.OpSync, 1)
 	ok(t, g.StoreLogs(entries(2, 1, 1, 100)))
 	<-hung
-	for l.Stalled() == 0 {
+	for age := time.Duration(0); age == 0; age, _ = l.Stalled() {
 		runtime.Gosched() // the clock has to move
 	}
 	at := g.Appended()
@@ -413,6 +439,11 @@ func TestReaderHoldsSegment(t *testing.T) {
 	g := groupOf(t, l, 1)
 	stored(t, g, entries(1, 1, 30, 200))
 	at := g.ix.get(1)
+	l.mu.Lock()
+	for !l.bySeq[at.seg].closed { // the roller may not have sealed it yet
+		l.rolling.Wait()
+	}
+	l.mu.Unlock()
 	hung, release := d.HangAt(vfs.OpRead, 1)
 	read := make(chan error)
 	go func() {
@@ -508,4 +539,26 @@ func TestTermWaitsWithTheVote(t *testing.T) {
 		}
 		ok(t, l.Close())
 	}
+}
+
+// A smaller limit lets go of recent entries at once, and holds for those that come.
+func TestLimitTail(t *testing.T) {
+	c := testConfig()
+	c.TailBytes = 1 << 20
+	l := open(t, vfs.NewMem(), c)
+	g := groupOf(t, l, 1)
+	stored(t, g, entries(1, 1, 30, 200))
+	const limit = 5 * (200 + entryOverheadBytes)
+	l.LimitTail(limit)
+	check := func(first uint64) {
+		t.Helper()
+		if s := l.Stats(); s.TailBytes > limit || s.TailLimit != limit || g.tail.logs[0].Index < first {
+			t.Errorf("%d bytes of %d, from entry %d on", s.TailBytes, s.TailLimit, g.tail.logs[0].Index)
+		}
+	}
+	check(26)
+	stored(t, g, entries(31, 1, 10, 200))
+	check(36)
+	var e raft.Log
+	ok(t, g.GetLog(1, &e)) // from disk
 }

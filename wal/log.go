@@ -54,10 +54,15 @@ type Log struct {
 	lock   io.Closer
 	secret uint64
 
-	zeros   []byte         // the writer's
-	stop    chan struct{}  // closed when the housekeeper is to end
-	kick    chan struct{}  // wakes the housekeeper
+	zeros   []byte        // the writer's
+	stop    chan struct{} // closed when the housekeeper is to end
+	kick    chan struct{} // wakes the housekeeper
+	opened  time.Time
+	idle    *time.Timer    // sets quiet
 	workers sync.WaitGroup // writer, roller and housekeeper
+
+	looking sync.Mutex // held while free space is asked for; taken before mu
+	reserve reserve    // guarded by looking
 
 	mu       sync.Mutex // guards all that follows
 	work     sync.Cond  // there is something to write, or closing
@@ -86,9 +91,17 @@ type Log struct {
 	synced   loc           // seg and off: where the durable part of the head ends
 	tail     tailBudget
 	room     Space
-	began    time.Time // of the batch being written
+	unseen   int64     // bytes written since room was asked for
+	began    time.Time // of the write that is under way; zero: none is
+	pace     pace
 	syncs    uint64
 	carried  uint64 // bytes
+	quiet    bool   // nothing has come for a while
+	marked   loc    // seg and off: where the writer has written a mark
+	gap      error  // records of groups that cannot be told are lost
+	gapAt    loc    // of the record that says so, or that it is over
+	unsure   bool   // a start has found it, and not told all groups
+	found    error  // this start has found one
 	closing  bool
 	written  bool  // the writer has ended
 	err      error // of the first failure
@@ -112,6 +125,19 @@ func (l *Log) put(r *record) loc {
 		l.sealHead()
 		l.addSegment()
 	}
+	if l.head.owesList() {
+		l.putList()
+	}
+	at := l.place(r)
+	l.head.live += size
+	l.head.listed.owed = true
+	l.lookAhead()
+	return at
+}
+
+// place appends a record to the head. The caller holds mu.
+func (l *Log) place(r *record) loc {
+	size := int64(r.size())
 	s, b := l.head, l.cur
 	r.synced = 0
 	switch {
@@ -130,11 +156,9 @@ func (l *Log) put(r *record) loc {
 	s.footer = appendItem(s.footer, r)
 	at := loc{s.seq, uint32(s.end), uint32(size)}
 	s.end += size
-	s.live += size
 	l.appended += Position(size)
 	l.pending += size
 	b.end = l.appended
-	l.lookAhead()
 	return at
 }
 
@@ -143,6 +167,9 @@ func (l *Log) sealHead() {
 	s := l.head
 	if s == nil {
 		return
+	}
+	if s.listed.owed {
+		l.putList()
 	}
 	b := l.cur
 	if n := len(b.chunks); n == 0 || b.chunks[n-1].seg != s {
@@ -156,7 +183,7 @@ func (l *Log) sealHead() {
 }
 
 func (l *Log) newSegment() *segment {
-	s := &segment{seq: l.nextSeq, salt: saltOf(l.nextSeq, l.secret), end: headerBytes}
+	s := &segment{seq: l.nextSeq, salt: saltOf(l.nextSeq, l.secret), end: headerBytes, listed: listed{end: headerBytes}}
 	l.nextSeq++
 	return s
 }
@@ -231,10 +258,10 @@ func (l *Log) fail(err error) {
 	l.rolling.Broadcast()
 	failure, onFailure := l.err, l.c.OnFailure
 	go func() { // the callers of fail hold mu
-		tell(groups, 0, failure)
 		if onFailure != nil {
 			onFailure(failure)
 		}
+		tell(groups, 0, failure)
 	}()
 }
 
@@ -411,6 +438,7 @@ func (l *Log) Close() error {
 	l.space.Broadcast()
 	l.mu.Unlock()
 	close(l.stop)
+	l.idle.Stop()
 	l.workers.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -305,7 +306,7 @@ func tidy() op {
 // testConfig makes segments small and compaction a matter of the test.
 func testConfig() Config {
 	return Config{
-		SegmentBytes: 4096, TailBytes: 2000, SpaceInterval: -1, LowBytes: -1, FloorBytes: -1, manual: true,
+		SegmentBytes: 4096, TailBytes: 2000, SpaceInterval: -1, LowBytes: -1, FloorBytes: -1, manual: true, markAfter: time.Hour,
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/wal/vfs"
@@ -14,8 +15,8 @@ import (
 
 // Open opens, or creates, the log of a directory and recovers what it holds. It reads the
 // footers of sealed segments and scans the last one if it was not closed. A record that
-// was torn by a crash ends the last segment; any other damage is a CorruptError. Groups
-// of which something is missing are reported by Lost.
+// was torn by a crash ends the last segment; any other damage takes the groups that it may
+// have hit: they are reported by Lost, and by Gap if some cannot be named.
 func Open(dir vfs.Dir, c Config) (*Log, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -24,20 +25,34 @@ func Open(dir vfs.Dir, c Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wal: %w", err)
 	}
+	if c.SegmentBytes == 0 {
+		if _, total, err := dir.Space(); err == nil {
+			c.SegmentBytes = int64(min(DefaultSegmentBytes, max(minDefaultSegmentBytes, total/defaultSegmentShare)))
+		}
+	}
 	l := &Log{
-		c: c.withDefaults(), dir: dir, lock: lock,
+		c: c.withDefaults(), dir: dir, lock: lock, opened: time.Now(),
 		stop: make(chan struct{}), kick: make(chan struct{}, 1),
 		groups: map[id.GroupID]*GroupLog{}, deleted: map[id.GroupID]loc{}, bySeq: map[uint32]*segment{}, nextSeq: 1,
 	}
 	l.work.L, l.space.L, l.rolling.L = &l.mu, &l.mu, &l.mu
 	l.cur = l.newBatch()
-	if err := l.recoverAll(); err != nil {
+	l.tail.limit = l.c.TailBytes
+	l.idle = time.AfterFunc(l.c.markAfter, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.quiet = true
+		l.work.Signal()
+	})
+	if err := errors.Join(l.recoverReserve(), l.recoverAll()); err != nil {
 		for _, s := range l.segs {
 			err = errors.Join(err, s.file.Close())
 		}
+		l.idle.Stop()
 		return nil, errors.Join(err, lock.Close())
 	}
-	l.checkSpace()
+	l.checkMark()
+	l.checkSpace(0)
 	l.workers.Go(l.write)
 	l.workers.Go(l.roll)
 	l.workers.Go(l.housekeep)
@@ -77,40 +92,46 @@ func (l *Log) recoverAll() error {
 	}
 	l.c.OnOpen(0, len(seqs))
 	for i, seq := range seqs {
-		s := &segment{seq: seq, sealed: true, closed: true}
-		l.segs = append(l.segs, s)
-		l.bySeq[seq] = s
-		if s.file, err = l.dir.Open(segmentName(seq)); err != nil {
-			l.segs = l.segs[:i]
-			return fmt.Errorf("wal: %w", err)
-		}
-		if err := l.recoverSegment(s, seqs[i+1:]); err != nil {
+		if err := l.recoverNext(seq, seqs[i+1:]); err != nil {
 			return err
 		}
 		l.c.OnOpen(i+1, len(seqs))
 	}
-	last := l.segs[len(seqs)-1]
-	l.nextSeq, l.before = last.seq+1, uint32(last.end)
+	l.nextSeq = seqs[len(seqs)-1] + 1
+	if n := len(l.segs); n > 0 {
+		last := l.segs[n-1]
+		l.before = uint32(last.end)
+		l.synced = loc{seg: last.seq, off: uint32(last.end)}
+	}
 	return nil
 }
 
-func (l *Log) corrupt(s *segment, at int64, reason string) error {
-	return &CorruptError{
-		Segment: filepath.Join(l.dir.Path(), segmentName(s.seq)), Offset: at, Reason: reason, Remedy: remedyNode,
-	}
-}
-
-// recoverSegment reads one segment; those behind it follow.
-func (l *Log) recoverSegment(s *segment, behind []uint32) error {
+// recoverNext opens a segment and takes it into account; those behind it follow.
+func (l *Log) recoverNext(seq uint32, behind []uint32) error {
+	s := &segment{seq: seq, sealed: true, closed: true}
 	var err error
+	if s.file, err = l.dir.Open(segmentName(seq)); err != nil {
+		return fmt.Errorf("wal: %w", err)
+	}
+	l.segs = append(l.segs, s)
+	l.bySeq[seq] = s
 	if s.size, err = s.file.Size(); err != nil {
 		return fmt.Errorf("wal: %w", err)
 	}
-	secret, err := readHeader(s.file, s.seq)
+	readable, err := l.openSegment(s)
 	if err != nil {
-		return l.corrupt(s, 0, err.Error())
+		return err
 	}
-	l.secret, s.salt = secret, saltOf(s.seq, secret)
+	if !readable {
+		l.segs = l.segs[:len(l.segs)-1]
+		delete(l.bySeq, seq)
+		return l.setAside(s)
+	}
+	return l.recoverSegment(s, behind)
+}
+
+// recoverSegment reads one segment.
+func (l *Log) recoverSegment(s *segment, behind []uint32) error {
 	footer, end, err := sealedFooter(s.file, s.size, s.seq, s.salt)
 	if err != nil {
 		return fmt.Errorf("wal: %w", err)
@@ -119,34 +140,43 @@ func (l *Log) recoverSegment(s *segment, behind []uint32) error {
 		return l.recoverUnsealed(s, behind)
 	}
 	s.end = end
-	err = parseItems(footer, func(it item) error {
-		if it.at+it.size > end {
-			return l.corrupt(s, end, "the footer names more records than there are")
-		}
-		return l.fold(s, &it)
-	})
-	if errors.Is(err, errMalformed) {
-		return l.corrupt(s, end, "footer: "+err.Error())
+	if err := parseItems(footer, func(it item) error { return l.fold(s, &it) }); err != nil {
+		return fmt.Errorf("wal: %s: %w: its footer is intact, but %w", filepath.Join(l.dir.Path(), segmentName(s.seq)), errVersion, err)
 	}
-	return err
+	return nil
 }
 
 // recoverUnsealed scans a segment without footer and seals it.
 func (l *Log) recoverUnsealed(s *segment, behind []uint32) error {
+	expected, err := l.expectedEnd(s, behind)
+	if err != nil {
+		return err
+	}
+	limit := s.size
+	if expected > 0 {
+		limit = min(limit, expected)
+	}
 	var footer []byte
-	end, sealed, err := scanRecords(s.file, s.size, s.salt, func(at int64, r *record) error {
+	end, sealed, err := scanRecords(s.file, headerBytes, limit, s.salt, func(at int64, r *record) error {
 		footer = appendItem(footer, r)
 		return l.fold(s, &item{record: *r, at: at, size: int64(r.size())})
 	})
 	if err != nil {
 		return fmt.Errorf("wal: read %s: %w", segmentName(s.seq), err)
 	}
-	s.end = end
-	if !sealed {
-		if err := l.checkEnd(s, behind); err != nil {
+	if !sealed && end != expected {
+		v, err := lookBehind(s.file, end, s.size, expected, s.salt)
+		if err != nil {
+			return fmt.Errorf("wal: read %s: %w", segmentName(s.seq), err)
+		}
+		if footer, err = l.salvage(s, &v, footer); err != nil {
 			return err
 		}
+		if end = v.end; len(v.holes) == 0 && end > headerBytes {
+			l.c.Logger.Info("the log was not closed; the last segment ends here", "segment", segmentName(s.seq), "offset", end, "size", s.size)
+		}
 	}
+	s.end = end
 	// What a torn write has left behind the seal is cut off and never looked at again.
 	if err := s.file.Sync(); err != nil {
 		return fmt.Errorf("wal: sync %s: %w", segmentName(s.seq), err)
@@ -156,58 +186,52 @@ func (l *Log) recoverUnsealed(s *segment, behind []uint32) error {
 	return l.seal(s, end, footer)
 }
 
-// checkEnd checks that the records of a segment without footer end where they should: where
-// the next segment says, or, if that has none yet, where a write was torn.
-func (l *Log) checkEnd(s *segment, behind []uint32) error {
-	if len(behind) > 0 {
-		end, said, err := l.endBefore(behind[0])
-		switch {
-		case err != nil:
-			return err
-		case said && end == s.end:
-			return nil
-		case said || len(behind) > 1:
-			return l.corrupt(s, s.end, "the footer is damaged and a record too")
-		}
-	}
-	damaged, err := provesDamage(s.file, s.size, s.salt, s.end)
+// expectedEnd returns where the records of a segment without footer end: where its trailer or
+// the next segment says. 0: nobody does, as a write may have been torn.
+func (l *Log) expectedEnd(s *segment, behind []uint32) (int64, error) {
+	end, err := trailerOf(s.file, s.size, s.seq, s.salt)
 	if err != nil {
-		return fmt.Errorf("wal: read %s: %w", segmentName(s.seq), err)
+		return 0, fmt.Errorf("wal: read %s: %w", segmentName(s.seq), err)
 	}
-	if damaged {
-		return l.corrupt(s, s.end, "a record is damaged that was durable before a later one was written")
+	if end > 0 || len(behind) == 0 {
+		return end, nil
 	}
-	if s.end > headerBytes {
-		l.c.Logger.Info("the log was not closed; the last segment ends here", "segment", segmentName(s.seq), "offset", s.end, "size", s.size)
-	}
-	return nil
+	return l.endBefore(behind[0])
 }
 
 // endBefore returns where the records of the segment before a segment end, as the first record
-// of that one says, if there is one.
-func (l *Log) endBefore(seq uint32) (end int64, said bool, err error) {
+// of that one says, 0 if there is none.
+func (l *Log) endBefore(seq uint32) (end int64, err error) {
 	f, err := l.dir.Open(segmentName(seq))
 	if err != nil {
-		return 0, false, fmt.Errorf("wal: %w", err)
+		return 0, fmt.Errorf("wal: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	size, err := f.Size()
 	if err != nil {
-		return 0, false, fmt.Errorf("wal: %w", err)
+		return 0, fmt.Errorf("wal: %w", err)
+	}
+	secret, err := readHeader(f, seq)
+	if err != nil {
+		secret = l.secret
 	}
 	one := errors.New("one is enough")
-	_, _, err = scanRecords(f, size, saltOf(seq, l.secret), func(_ int64, r *record) error {
-		end, said = int64(r.synced), true
+	_, _, err = scanRecords(f, headerBytes, size, saltOf(seq, secret), func(_ int64, r *record) error {
+		end = int64(r.synced)
 		return one
 	})
 	if err != nil && !errors.Is(err, one) {
-		return 0, false, fmt.Errorf("wal: read %s: %w", segmentName(seq), err)
+		return 0, fmt.Errorf("wal: read %s: %w", segmentName(seq), err)
 	}
-	return end, said, nil
+	return end, nil
 }
 
 // fold takes a record into account, in the order of the stream.
 func (l *Log) fold(s *segment, it *item) error {
+	if it.group == listGroup {
+		l.foldGap(s, it)
+		return nil
+	}
 	at := loc{s.seq, uint32(it.at), uint32(it.size)}
 	s.live += it.size
 	if it.kind == KindDeleted {
@@ -226,7 +250,8 @@ func (l *Log) fold(s *segment, it *item) error {
 	case KindState:
 		st, err := parseState(&it.record)
 		if err != nil {
-			return l.corrupt(s, it.at, "state of group "+it.group.String()+": "+err.Error())
+			g.spoilt(s, it, err)
+			return nil
 		}
 		l.drop(g.at)
 		g.at, g.st = at, st
@@ -234,13 +259,19 @@ func (l *Log) fold(s *segment, it *item) error {
 	case KindKeep:
 		k, err := parseKeep(&it.record)
 		if err != nil {
-			return l.corrupt(s, it.at, "keep record of group "+it.group.String()+": "+err.Error())
+			g.spoilt(s, it, err)
+			return nil
 		}
 		l.foldKeep(g, &k, at)
 	case KindDeleted, KindFooter:
-		return l.corrupt(s, it.at, "a "+it.kind.String()+" where none belongs")
 	}
 	return nil
+}
+
+// spoilt notes that a record of the group says what none can say; it is live no more.
+func (g *GroupLog) spoilt(s *segment, it *item, err error) {
+	s.live -= it.size
+	g.hurt = fmt.Sprintf("a %s at offset %d of segment %s: %v", it.kind, it.at, segmentName(s.seq), err)
 }
 
 // foldKeep kills what a keep record does not name. Records of one generation do not
@@ -267,13 +298,25 @@ func (l *Log) foldKeep(g *GroupLog, k *keep, at loc) {
 
 // judge finds the groups of which something is missing. The caller holds mu.
 func (l *Log) judge() {
+	switch {
+	case l.found != nil:
+		l.gap, l.unsure = l.found, true
+	case l.unsure:
+		l.gap = fmt.Errorf("%w: a record is damaged in %s", ErrLost, l.dir.Path())
+	}
 	for group, g := range l.groups {
-		if g.st.lost {
+		switch {
+		case g.st.lost:
 			g.lost = fmt.Errorf("%w: %s: it was found so earlier: %s", ErrLost, group, remedyGroup)
 			continue
-		}
-		if !g.exists() {
-			g.missing("its state is missing")
+		case l.unsure:
+			g.missing("it may have lost an entry or a vote: " + l.gap.Error())
+			continue
+		case g.hurt != "":
+			g.missing(g.hurt)
+			continue
+		case !g.exists():
+			g.missing("its state is missing: a segment is gone")
 			continue
 		}
 		g.bury() // if a crash has cut that off
@@ -286,14 +329,19 @@ func (l *Log) judge() {
 			return true
 		})
 		if next != g.st.next {
-			g.missing(fmt.Sprintf("entry %d of its log %d..%d is missing", next, g.st.first, g.st.next-1))
+			g.missing(fmt.Sprintf("entry %d of its log %d..%d is missing: a segment is gone", next, g.st.first, g.st.next-1))
 		}
+	}
+	if l.unsure { // behind what the groups were told
+		l.unsure, l.found = false, nil
+		l.putGap()
+		l.work.Signal()
 	}
 }
 
 // missing marks a group as lost because of records that are not there.
 func (g *GroupLog) missing(reason string) {
-	g.lost = fmt.Errorf("%w: %s: %s: a segment of %s is gone: %s", ErrLost, g.id, reason, g.l.dir.Path(), remedyGroup)
+	g.lost = fmt.Errorf("%w: %s in %s: %s: %s", ErrLost, g.id, g.l.dir.Path(), reason, remedyGroup)
 	g.l.c.Logger.Error("a group is lost on this node", "group", g.id.String(), "error", g.lost)
 	g.st.lost = true
 	g.putState(CauseLost)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/wal/vfs"
@@ -64,6 +65,7 @@ func TestRandomOperations(t *testing.T) {
 			x.c.MaxPendingBytes = []int64{2000, 1 << 20}[x.r.IntN(2)]
 			x.c.Spares = []int{-1, 1, 3}[x.r.IntN(3)]
 			x.c.manual = x.r.IntN(2) == 0
+			x.c.markAfter = []time.Duration{time.Hour, time.Nanosecond}[x.r.IntN(2)]
 			x.l = open(t, x.d, x.c)
 			for range steps {
 				x.step()

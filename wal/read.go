@@ -139,3 +139,18 @@ func (g *GroupLog) lose(s *segment, at loc, reason string) error {
 	}
 	return g.lost
 }
+
+// Newest counts the newest of the log's entries up to an index, as many as come to no more
+// than so many bytes in the log.
+func (g *GroupLog) Newest(upTo uint64, most int64) (entries uint64, bytes int64) {
+	g.l.mu.Lock()
+	defer g.l.mu.Unlock()
+	for i := min(upTo, g.st.next-1); i >= g.st.first; i-- {
+		size := int64(g.ix.get(i).size)
+		if bytes+size > most {
+			break
+		}
+		entries, bytes = entries+1, bytes+size
+	}
+	return entries, bytes
+}

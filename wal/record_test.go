@@ -63,7 +63,7 @@ func TestGoldenSegment(t *testing.T) {
 func TestRecordRoundTrip(t *testing.T) {
 	var got []string
 	size := int64(len(goldenSegment()))
-	_, footer, err := scanRecords(bytes.NewReader(goldenSegment()), size, saltOf(3, goldenSecret), func(_ int64, r *record) error {
+	_, footer, err := scanRecords(bytes.NewReader(goldenSegment()), headerBytes, size, saltOf(3, goldenSecret), func(_ int64, r *record) error {
 		got = append(got, r.kind.String())
 		if r.kind != KindEntry {
 			return nil
@@ -209,7 +209,7 @@ func fix(b []byte, salt uint32) {
 func FuzzOpen(f *testing.F) {
 	golden := goldenSegment()
 	salt := saltOf(3, goldenSecret)
-	_, footer, err := scanRecords(bytes.NewReader(golden), int64(len(golden)), salt, func(int64, *record) error { return nil })
+	_, footer, err := scanRecords(bytes.NewReader(golden), headerBytes, int64(len(golden)), salt, func(int64, *record) error { return nil })
 	if err != nil || !footer {
 		f.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func (l *Log) begin(s *segment, name string) (f vfs.File, err error) {
 		l.dir.SyncDir,
 	)
 	if err == nil {
-		l.checkSpace()
+		l.checkSpace(0)
 	}
 	return f, err
 }

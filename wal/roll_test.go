@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/quorate/quorate/wal/vfs"
 )
 
@@ -82,20 +84,29 @@ func TestDamageBeforeTheSeal(t *testing.T) {
 	l := open(t, d, testConfig())
 	end := l.bySeq[1].end
 	var at loc // of the last record of the segment
-	groupOf(t, l, 7).ix.all(span{1, maxIndex}, func(_ uint64, o loc) bool {
+	g7 := groupOf(t, l, 7)
+	var index uint64
+	g7.ix.all(span{1, maxIndex}, func(i uint64, o loc) bool {
 		if o.seg == 1 {
-			at = o
+			at, index = o, i
 		}
 		return true
 	})
-	if int64(at.off+at.size) != end {
+	if int64(at.off+at.size) >= end { // behind it is a list
 		t.Fatalf("the last record of the segment is %+v, its end %d", at, end)
 	}
+	last, err := g7.LastIndex()
+	ok(t, err)
 	ok(t, l.Close())
 
 	d, _ = unsealed(t, vfs.LoseAll)
 	d.Flip(segmentName(1), int64(at.off)+HeadBytes)
-	_, err := Open(d, testConfig())
+	l = open(t, d, testConfig())
+	if got, err := groupOf(t, l, 7).LastIndex(); err != nil || got != last {
+		t.Errorf("the last entry is %d, not %d, %v", got, last, err)
+	}
+	var e raft.Log
+	err = groupOf(t, l, 7).GetLog(index, &e)
 	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("corrupt at offset %d", at.off)) {
 		t.Errorf("error is %v", err)
 	}

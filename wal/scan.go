@@ -48,17 +48,18 @@ func (w *window) at(off int64, n int) ([]byte, error) {
 	return w.buf[:n], nil
 }
 
-// scanRecords calls visit for the records from off on until there is none; their bytes
-// are valid during the call. It returns where the records end, the footer among them.
-func scanRecords(f io.ReaderAt, size int64, salt uint32, visit func(at int64, r *record) error) (end int64, footer bool, err error) {
-	w := window{f: f, size: size}
-	at := int64(headerBytes)
-	for at+HeadBytes <= size {
+// scanRecords calls visit for the records from an offset on, up to a limit, until there is
+// none; their bytes are valid during the call. It returns where the records end, the footer
+// among them.
+func scanRecords(f io.ReaderAt, from, limit int64, salt uint32, visit func(at int64, r *record) error) (end int64, footer bool, err error) {
+	w := window{f: f, size: limit}
+	at := from
+	for at+HeadBytes <= limit {
 		head, err := w.at(at, HeadBytes)
 		if err != nil {
 			return at, false, err
 		}
-		n := recordSize(head, min(size-at, MaxRecordBytes))
+		n := recordSize(head, min(limit-at, MaxRecordBytes))
 		if n == 0 {
 			return at, false, nil
 		}
@@ -81,34 +82,55 @@ func scanRecords(f io.ReaderAt, size int64, salt uint32, visit func(at int64, r 
 	return at, false, nil
 }
 
-// provesDamage looks behind the place where the records of an unsealed segment end for a
-// record that was appended when that place was durable: then the end is no torn write.
-// Checksums are computed over at most budget times the bytes that are there.
-func provesDamage(f io.ReaderAt, size int64, salt uint32, end int64) (bool, error) {
+// nextRecord returns where the first intact record behind a place that has none begins: where
+// the size that stands there says, else wherever there is one. Checksums are computed over at
+// most budget times the bytes that are there.
+func nextRecord(f io.ReaderAt, from, limit int64, salt uint32) (next int64, found bool, err error) {
 	const budget = 4
-	w := window{f: f, size: size}
-	left := budget * (size - end)
-	for at := end + 1; at+HeadBytes <= size; at++ {
+	w := window{f: f, size: limit}
+	left := budget * (limit - from)
+	var buf []byte
+	intact := func(at int64) (bool, error) {
+		if at+HeadBytes > limit {
+			return false, nil
+		}
 		head, err := w.at(at, HeadBytes)
 		if err != nil {
 			return false, err
 		}
-		n := recordSize(head, size-at)
-		if n == 0 || int64(leUint32(head[12:])) <= end || int64(leUint32(head[12:])) > at {
-			continue
+		n := recordSize(head, limit-at)
+		if n == 0 || int64(leUint32(head[12:])) > at {
+			return false, nil
 		}
 		if left -= int64(n); left < 0 {
 			return false, nil
 		}
-		b := make([]byte, n)
-		if err := readFull(f, b, at); err != nil {
+		if cap(buf) < n {
+			buf = make([]byte, n)
+		}
+		if err := readFull(f, buf[:n], at); err != nil {
 			return false, err
 		}
-		if _, ok := parseRecord(b, salt); ok {
-			return true, nil
+		_, ok := parseRecord(buf[:n], salt)
+		return ok, nil
+	}
+	if from+HeadBytes <= limit {
+		head, err := w.at(from, HeadBytes)
+		if err != nil {
+			return 0, false, err
+		}
+		if n := recordSize(head, limit-from); n > 0 {
+			if ok, err := intact(from + int64(n)); ok || err != nil {
+				return from + int64(n), ok, err
+			}
 		}
 	}
-	return false, nil
+	for at := from + 1; at+HeadBytes <= limit && left >= 0; at++ {
+		if ok, err := intact(at); ok || err != nil {
+			return at, ok, err
+		}
+	}
+	return 0, false, nil
 }
 
 func leUint32(b []byte) uint32 {
@@ -118,18 +140,11 @@ func leUint32(b []byte) uint32 {
 // sealedFooter returns the footer that the trailer at the end of the file names and where
 // the records end; nil if there is none that is intact.
 func sealedFooter(f vfs.File, size int64, seq, salt uint32) (footer []byte, end int64, err error) {
-	if size < headerBytes+HeadBytes+trailerBytes {
-		return nil, 0, nil
-	}
-	b := make([]byte, trailerBytes)
-	if err := readFull(f, b, size-trailerBytes); err != nil {
+	at, err := trailerOf(f, size, seq, salt)
+	if at == 0 || err != nil {
 		return nil, 0, err
 	}
-	at, n, ok := parseTrailer(b, seq, salt)
-	if !ok || at < headerBytes || at+n+trailerBytes != size {
-		return nil, 0, nil
-	}
-	b = make([]byte, n)
+	b := make([]byte, size-trailerBytes-at)
 	if err := readFull(f, b, at); err != nil {
 		return nil, 0, err
 	}
@@ -138,6 +153,23 @@ func sealedFooter(f vfs.File, size int64, seq, salt uint32) (footer []byte, end 
 		return nil, 0, nil
 	}
 	return append([]byte{}, r.data...), at, nil
+}
+
+// trailerOf returns where the trailer at the end of a file says that the records end, 0 if
+// there is none that is intact.
+func trailerOf(f vfs.File, size int64, seq, salt uint32) (int64, error) {
+	if size < headerBytes+HeadBytes+trailerBytes {
+		return 0, nil
+	}
+	b := make([]byte, trailerBytes)
+	if err := readFull(f, b, size-trailerBytes); err != nil {
+		return 0, err
+	}
+	at, n, ok := parseTrailer(b, seq, salt)
+	if !ok || at < headerBytes || at+n+trailerBytes != size {
+		return 0, nil
+	}
+	return at, nil
 }
 
 // readFooter reads the footer of a sealed segment.

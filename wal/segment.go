@@ -19,10 +19,12 @@ const (
 	formatVersion = 1
 
 	headerBytes  = 64
+	headerUsed   = 28 // of which say something
 	trailerBytes = 32
 
 	segmentSuffix = ".wal"
 	sparePrefix   = "spare-"
+	damagedPrefix = "damaged-"
 	newName       = "new.tmp"
 	lockName      = "LOCK"
 )
@@ -40,11 +42,8 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("wal: %s is corrupt at offset %d: %s: %s", e.Segment, e.Offset, e.Reason, e.Remedy)
 }
 
-// Remedies of corruption.
-const (
-	remedyNode  = "no group of this node can be trusted: remove the node's data directory and let its members be rebuilt from their peers"
-	remedyGroup = "this member must not act again: delete it here and let it be rebuilt from its peers"
-)
+// remedyGroup says what becomes of a group that has lost something.
+const remedyGroup = "this member does not act again: it is rebuilt from its peers, by itself if they are a majority"
 
 // segment is a file of the log. Fields are guarded by Log.mu.
 type segment struct {
@@ -59,6 +58,7 @@ type segment struct {
 	sealed bool  // nothing is appended any more
 	closed bool  // the seal is durable
 	footer []byte
+	listed listed
 
 	refs    int      // readers
 	freeing bool     // its file is being taken away
@@ -101,6 +101,9 @@ func saltOf(seq uint32, secret uint64) uint32 {
 	return x ^ uint32(secret>>32)
 }
 
+// errVersion is wrapped by the error of an intact header of a format that this program does not know.
+var errVersion = errors.New("it was written by another version of the program")
+
 func header(seq uint32, secret uint64) []byte {
 	b := make([]byte, 0, headerBytes)
 	b = append(b, headerMagic...)
@@ -115,11 +118,11 @@ func parseHeader(b []byte) (seq uint32, secret uint64, err error) {
 	if len(b) < headerBytes || string(b[:8]) != headerMagic {
 		return 0, 0, errors.New("it does not begin with a segment's header")
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
-		return 0, 0, fmt.Errorf("the header says format version %d, this program knows %d", v, formatVersion)
-	}
 	if checksum(b[:24]) != binary.LittleEndian.Uint32(b[24:]) {
 		return 0, 0, errors.New("the header's checksum is wrong")
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {
+		return 0, 0, fmt.Errorf("%w: the header says format version %d, this program knows %d", errVersion, v, formatVersion)
 	}
 	return binary.LittleEndian.Uint32(b[12:]), binary.LittleEndian.Uint64(b[16:]), nil
 }
@@ -145,12 +148,15 @@ func parseTrailer(b []byte, seq, salt uint32) (footerAt, footerSize int64, ok bo
 
 // appendItem appends a record's line of the footer. The records lie one behind the other,
 // so sizes give offsets. What is not an entry stands there as a whole.
-func appendItem(footer []byte, r *record) []byte {
+func appendItem(footer []byte, r *record) []byte { return appendLine(footer, r, int64(r.size())) }
+
+// appendLine is appendItem for a record whose bytes may not be at hand.
+func appendLine(footer []byte, r *record, size int64) []byte {
 	footer = append(footer, byte(r.kind), r.typ)
 	footer = binary.AppendUvarint(footer, uint64(r.group))
 	footer = binary.AppendUvarint(footer, r.index)
 	if r.kind == KindEntry || r.kind == KindRetained {
-		return binary.AppendUvarint(footer, uint64(r.size()))
+		return binary.AppendUvarint(footer, uint64(size))
 	}
 	footer = binary.AppendUvarint(footer, r.term)
 	footer = binary.AppendUvarint(footer, uint64(len(r.data)))
@@ -166,8 +172,12 @@ type item struct {
 
 // parseItems calls visit for every line of a footer. Only entries lack term and data.
 func parseItems(footer []byte, visit func(item) error) error {
-	at := int64(headerBytes)
-	for b := footer; len(b) > 0; {
+	return parseLines(footer, headerBytes, visit)
+}
+
+// parseLines is parseItems for lines of records that begin at an offset.
+func parseLines(lines []byte, at int64, visit func(item) error) error {
+	for b := lines; len(b) > 0; {
 		if len(b) < 2 {
 			return errMalformed
 		}

@@ -8,7 +8,11 @@ type Stats struct {
 	LiveBytes    int64  // of the records that are needed
 	PendingBytes int64  // appended and not durable
 	TailBytes    int64  // of recent entries in memory
+	TailLimit    int64  // how many of these there may be
 	FreeBytes    uint64 // of the file system, when it was last asked
+	LowBytes     int64  // the limits of FreeBytes in force; none if not positive
+	FloorBytes   int64
+	ReserveBytes int64  // put by for what frees space
 	Groups       int    // with records
 	Syncs        uint64 // batches made durable since Open
 	Appended     uint64 // bytes since Open
@@ -22,8 +26,8 @@ func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := Stats{
-		Segments: len(l.segs), Spares: l.toReuse(), PendingBytes: l.pending, TailBytes: l.tail.bytes,
-		FreeBytes: l.room.Free, Syncs: l.syncs, Appended: uint64(l.appended), Carried: l.carried, Pressure: l.room.Pressure,
+		Segments: len(l.segs), Spares: l.toReuse(), PendingBytes: l.pending, TailBytes: l.tail.bytes, TailLimit: l.tail.limit,
+		FreeBytes: l.room.Free, LowBytes: l.room.Low, FloorBytes: l.room.Floor, ReserveBytes: l.room.Reserve, Syncs: l.syncs, Appended: uint64(l.appended), Carried: l.carried, Pressure: l.room.Pressure,
 	}
 	for _, g := range l.groups {
 		if g.exists() {

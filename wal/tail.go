@@ -57,6 +57,7 @@ type tailBudget struct {
 	head  int
 	n     int
 	bytes int64
+	limit int64
 }
 
 type tailEntry struct {
@@ -65,9 +66,9 @@ type tailEntry struct {
 	bytes int64
 }
 
-func (b *tailBudget) add(g *GroupLog, e *raft.Log, limit int64) {
+func (b *tailBudget) add(g *GroupLog, e *raft.Log) {
 	bytes := int64(len(e.Data)+len(e.Extensions)) + entryOverheadBytes
-	if bytes > limit {
+	if bytes > b.limit {
 		g.tail.clear()
 		return
 	}
@@ -82,7 +83,12 @@ func (b *tailBudget) add(g *GroupLog, e *raft.Log, limit int64) {
 	b.queue[(b.head+b.n)%len(b.queue)] = tailEntry{g, e.Index, bytes}
 	b.n++
 	b.bytes += bytes
-	for b.bytes > limit {
+	b.shrink()
+}
+
+// shrink forgets the oldest entries until what is left is within the limit.
+func (b *tailBudget) shrink() {
+	for b.n > 0 && b.bytes > b.limit {
 		old := &b.queue[b.head]
 		old.group.tail.upTo(old.index)
 		b.bytes -= old.bytes
@@ -90,4 +96,14 @@ func (b *tailBudget) add(g *GroupLog, e *raft.Log, limit int64) {
 		b.head = (b.head + 1) % len(b.queue)
 		b.n--
 	}
+}
+
+// LimitTail bounds the recent entries in memory from now on, as Config.TailBytes did. Buffers
+// that wait to be used again are given up.
+func (l *Log) LimitTail(bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tail.limit = bytes
+	l.tail.shrink()
+	l.buffers = nil
 }

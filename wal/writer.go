@@ -33,6 +33,10 @@ func (l *Log) write() {
 	}()
 	for {
 		for len(l.full) == 0 && len(l.cur.chunks) == 0 && !l.closing && l.err == nil {
+			if l.quiet {
+				l.mark()
+				continue // records may have come meanwhile
+			}
 			l.work.Wait()
 		}
 		b := l.next()
@@ -41,10 +45,14 @@ func (l *Log) write() {
 		}
 		l.inflight = b
 		l.began = time.Now()
+		near := l.nears(int64(len(b.data)))
 		l.mu.Unlock()
+		if near {
+			l.checkSpace(int64(len(b.data)))
+		}
 		err := l.writeBatch(b)
 		l.mu.Lock()
-		l.began = time.Time{}
+		l.wrote()
 		if err != nil {
 			l.fail(err)
 			return
@@ -88,6 +96,7 @@ func (l *Log) finish(b *batch) {
 		l.buffers = append(l.buffers, b.data[:0])
 	}
 	b.data = nil
+	l.idle.Reset(l.c.markAfter)
 	if l.freeAt != 0 && l.freeAt <= b.end {
 		l.freeAt = 0
 		l.wake()
@@ -183,13 +192,20 @@ func (l *Log) extend(s *segment, end int64) error {
 	return nil
 }
 
-// Stalled returns for how long the batch that is being written has been under way, 0 if
-// none is: a disk that hangs shows here.
-func (l *Log) Stalled() time.Duration {
+// wrote ends the measurement of what the writer wrote. The caller holds mu.
+func (l *Log) wrote() {
+	l.pace.took(time.Since(l.opened), time.Since(l.began))
+	l.began = time.Time{}
+}
+
+// Stalled returns for how long the writer's present write has been under way, 0 if there is
+// none, and how long it may be before the disk is held to hang: LeastStall to MostStall,
+// by how slow the writes of the last minute were.
+func (l *Log) Stalled() (age, limit time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.began.IsZero() {
-		return 0
+	if !l.began.IsZero() {
+		age = time.Since(l.began)
 	}
-	return time.Since(l.began)
+	return age, l.pace.limit(time.Since(l.opened))
 }

@@ -28,7 +28,7 @@ type Config struct {
 func (c Config) Validate() error {
 	var errs []error
 	if c.Binary == "" {
-		errs = append(errs, errors.New("peers: Binary is empty: name the node's program, for example bin/node"))
+		errs = append(errs, errors.New("peers: Binary is empty: name the program of nodes, for example bin/quorate"))
 	}
 	if c.Time < 0 {
 		errs = append(errs, fmt.Errorf("peers: Time is %s: use a time above 0", c.Time))

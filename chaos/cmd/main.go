@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/chaos"
 )
 
@@ -36,10 +37,15 @@ func run() int {
 	flag.Uint64Var(&cfg.Seed, "seed", 1, "seed of the schedule of faults")
 	flag.DurationVar(&cfg.Length, "duration", time.Minute, "how long to publish")
 	flag.IntVar(&cfg.Rate, "rate", 500, "messages per second of each of three publishers")
-	flag.StringVar(&binary, "binary", "bin/node", "the node's program")
+	flag.StringVar(&binary, "binary", "bin/quorate", "the program of nodes")
 	flag.StringVar(&dir, "dir", "", "directory for the nodes and the history; empty: a new one")
 	flag.StringVar(&check, "check", "", "judge this history instead of making one")
+	version := flag.Bool("version", false, "print version, commit and Go version")
 	flag.Parse()
+	if *version {
+		fmt.Println(quorate.About("chaos"))
+		return exitValid
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 

@@ -13,8 +13,8 @@ import (
 // Kind says what happened.
 type Kind string
 
-// The kinds. Those from LeaderChanged on come from the queue's leader, the others from the
-// catalog.
+// The kinds. Those from LeaderChanged on come from the queue's leader, unless they say
+// otherwise, the others from the catalog.
 const (
 	QueueCreated        Kind = "queue_created"
 	QueueDeleted        Kind = "queue_deleted"
@@ -39,6 +39,13 @@ const (
 	DeadLetterUnblocked Kind = "dead_letter_unblocked"
 	ConsumerTimeout     Kind = "consumer_timeout"
 	DegradedStrategy    Kind = "degraded_strategy"
+	MessagesDropped     Kind = "messages_dropped" // they failed too often, and the queue has no dead-letter exchange (DEL-9)
+	LeadersSpread       Kind = "leaders_spread"   // from the catalog's leader, of all vhosts
+	NodeReplaced        Kind = "node_replaced"    // from the node that has carried it out; Node is the one whose store was given up
+	// ClockStepped and ClockJumped come from a node: its wall clock was set, and the time by
+	// which it stamps commands was. Detail says by how much.
+	ClockStepped Kind = "clock_stepped"
+	ClockJumped  Kind = "clock_jumped"
 	// Missed stands for events that were not kept long enough; Count says how many.
 	Missed Kind = "missed"
 )
@@ -48,7 +55,8 @@ func Kinds() []Kind {
 	return []Kind{
 		QueueCreated, QueueDeleting, QueueDeleted, QueueChanged, MemberAdded, MemberRemoved, ExchangeCreated, ExchangeDeleted, BindingCreated,
 		BindingDeleted, PolicyCreated, PolicyChanged, PolicyDeleted, VHostCreated, VHostChanged, VHostDeleted, LeaderChanged,
-		QueueFull, QueueNotFull, DeadLetterBlocked, DeadLetterUnblocked, ConsumerTimeout, DegradedStrategy,
+		QueueFull, QueueNotFull, DeadLetterBlocked, DeadLetterUnblocked, ConsumerTimeout, DegradedStrategy, MessagesDropped, LeadersSpread, ClockStepped,
+		ClockJumped, NodeReplaced,
 	}
 }
 
@@ -62,7 +70,7 @@ type Event struct {
 	Name   string // of the queue, exchange, binding, policy or vhost
 	Cause  string // why, where there is a reason
 	Detail string // such as the node that became leader or member
-	Count  uint64 // of Missed: events; of ConsumerTimeout: deliveries
+	Count  uint64 // of Missed: events; of ConsumerTimeout: deliveries; of MessagesDropped: messages
 }
 
 // DefaultKeep is the number of events that a log keeps.

@@ -114,11 +114,15 @@ func TestDiskHangs(t *testing.T) {
 	ns.led(3, ns.all...)
 	old := leader(firstGroup, ns.all...)
 	begin := time.Now()
+	said := old.said.Load()
 	old.disk.freeze(true)
 	go func() { _, _ = old.group(firstGroup).Propose(t.Context(), command()) }()
 	rest := ns.others(old)
 	until(t, "another node leads", func() bool { return leader(firstGroup, rest...) != nil })
 	t.Logf("a leader %v after", time.Since(begin))
+	if old.said.Load() == said {
+		t.Error("its peers were not told at once")
+	}
 	for g := range 3 {
 		ns.propose(firstGroup+id.GroupID(g), rest...)
 	}

@@ -28,11 +28,14 @@ const firstGroup = 1024
 // machine counts what it applies.
 type machine struct{ n uint64 }
 
-func (m *machine) Apply(raftfsm.Meta, []byte, int) (uint64, struct{}) {
+func (m *machine) Apply(raftfsm.Meta, []byte, int) (uint64, struct{}, error) {
 	m.n++
-	return m.n, struct{}{}
+	return m.n, struct{}{}, nil
 }
+func (m *machine) Now() int64 { return 0 }
+
 func (m *machine) Lead(id.NodeID, uint64) []byte { return nil }
+func (m *machine) HeldBytes() uint64             { return 0 }
 func (m *machine) Freeze() raftfsm.Frozen        { return frozen(m.n) }
 
 func (m *machine) Restore(b []byte) error {
@@ -88,11 +91,12 @@ func (m memory) SetUint64(k []byte, v uint64) error {
 	m.disk.wait()
 	return m.InmemStore.SetUint64(k, v)
 }
-func (m memory) Entry(i uint64, l *raft.Log) error              { return m.GetLog(i, l) }
-func (m memory) StoreRetained(entries []*raft.Log) error        { return m.InmemStore.StoreLogs(entries) }
-func (m memory) DropRetained(uint64) error                      { return nil }
-func (m memory) Retain(uint64, iter.Seq2[uint64, uint64]) error { return nil }
-func (m memory) Close() error                                   { return nil }
+func (m memory) Entry(i uint64, l *raft.Log) error                  { return m.GetLog(i, l) }
+func (m memory) StoreRetained(entries []*raft.Log) error            { return m.InmemStore.StoreLogs(entries) }
+func (m memory) DropRetained(uint64) error                          { return nil }
+func (m memory) Newest(uint64, int64) (entries uint64, bytes int64) { return 0, 0 }
+func (m memory) Retain(uint64, iter.Seq2[uint64, uint64]) error     { return nil }
+func (m memory) Close() error                                       { return nil }
 
 type group = raftfsm.Group[uint64, struct{}]
 
@@ -134,6 +138,7 @@ func (c *changes) tell(ctx context.Context, n *node) {
 
 // node is one node: links, groups and its Manager.
 type node struct {
+	said    atomic.Int64 // how often all peers were told at once
 	t       testing.TB
 	id      id.NodeID
 	epoch   id.Epoch
@@ -178,6 +183,11 @@ func (c calls) Survey(_ context.Context, r *nodev1.SurveyRequest) (*nodev1.Surve
 
 func (n *node) Silent(p id.NodeID) (time.Duration, bool)      { return n.mux.Silent(p) }
 func (n *node) Client(p id.NodeID) (nodev1.NodeClient, error) { return n.mux.Client(p) }
+
+func (n *node) Say() {
+	n.said.Add(1)
+	n.mux.Say()
+}
 
 func startNode(t testing.TB, name id.NodeID, epoch id.Epoch, dir string, stores map[id.GroupID]*raft.InmemStore) *node {
 	t.Helper()

@@ -50,6 +50,9 @@ type Group interface {
 type Links interface {
 	// Silent tells for how long the peer has owed an answer, and whether its links are up.
 	Silent(n id.NodeID) (d time.Duration, up bool)
+	// Say lets a beat go to every peer soon, not only when the next one is due. It does not
+	// block.
+	Say()
 	// Client returns the peer's calls.
 	Client(n id.NodeID) (nodev1.NodeClient, error)
 }
@@ -76,7 +79,9 @@ type Config struct {
 	Node  id.NodeID
 	Links Links
 	// Dead is a second opinion: it tells nodes that gossip holds for dead. nil: none.
-	Dead   func(n id.NodeID) bool
+	Dead func(n id.NodeID) bool
+	// Judged is told that a node was found lost, or not any more; nil: nobody is. It must not block.
+	Judged func()
 	Logger *slog.Logger // nil: slog.DiscardHandler
 
 	Tick            time.Duration // between two looks while something is to be done; 0: 50 ms
@@ -174,6 +179,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Dead == nil {
 		c.Dead = func(id.NodeID) bool { return false }
+	}
+	if c.Judged == nil {
+		c.Judged = func() {}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -183,6 +184,30 @@ func (m *Manager) Led(g id.GroupID) bool {
 	return m.core.led(g)
 }
 
+// Reaches tells whether a node answers.
+func (m *Manager) Reaches(n id.NodeID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.core.reaches(n)
+}
+
+// Lost appends, for each of the nodes that is lost, since when it has been; a zero time for one that was
+// never there.
+func (m *Manager) Lost(since []time.Time, nodes iter.Seq[id.NodeID]) []time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for n := range nodes {
+		switch p := m.core.peers[n]; {
+		case n == m.config.Node:
+		case p == nil:
+			since = append(since, time.Time{})
+		case p.lost:
+			since = append(since, p.judged)
+		}
+	}
+	return since
+}
+
 // Stats returns the figures of the moment.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
@@ -294,6 +319,7 @@ func (m *Manager) disk(g id.GroupID, hangs bool) {
 	}
 	if stalled := len(m.hanging) > 0; m.core.stalled != stalled {
 		m.core.stalled = stalled
+		m.config.Links.Say()
 		m.config.Logger.Warn("a write to the disk hangs, or hangs no longer", "hangs", stalled)
 	}
 }

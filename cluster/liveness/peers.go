@@ -10,6 +10,7 @@ import (
 // peer is another node as this one sees it.
 type peer struct {
 	lost    bool
+	judged  time.Time     // when it was found lost, or not; zero: never looked at
 	silent  time.Duration // for how long it owed something at the last look
 	stalled bool          // by its own word, or by silence about it: not set
 
@@ -97,11 +98,12 @@ func (c *core) judge(now time.Time, n id.NodeID, lost bool) {
 	if p.lost == lost {
 		return
 	}
-	p.lost = lost
+	p.lost, p.judged = lost, now
 	p.oddSince, p.askAt, p.askWait = time.Time{}, time.Time{}, 0
 	if lost {
 		p.said, p.saidAt = digest{}, time.Time{}
 	}
+	c.config.Judged()
 	c.review(now, n, !lost)
 }
 

@@ -14,9 +14,9 @@ import (
 // address. On Kubernetes the name of a pod that comes back resolves to nothing at first,
 // or to its former address. So a name is asked until one of this machine's own addresses
 // comes up, for wait at most. Then what it says is taken, for it may be the address of a
-// router in front.
+// router in front. Each look in vain is told to missed.
 func advertised(address, bind string, wait time.Duration, lookup func(context.Context, string) ([]net.IP, error),
-	own func() []net.IP,
+	own func() []net.IP, missed func(found []net.IP, err error),
 ) (ip string, port int, found bool, err error) {
 	host, p, err := net.SplitHostPort(address)
 	if err != nil {
@@ -47,6 +47,7 @@ func advertised(address, bind string, wait time.Duration, lookup func(context.Co
 				return mine.String(), int(number), true, nil
 			}
 		}
+		missed(all, err)
 		select {
 		case <-retry.C:
 		case <-ctx.Done():

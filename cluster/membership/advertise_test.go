@@ -56,7 +56,8 @@ func TestAdvertised(t *testing.T) {
 			if c.found {
 				wait = 10 * time.Second
 			}
-			ip, port, found, err := advertised(c.address, c.bind, wait, lookup, own)
+			missed := 0
+			ip, port, found, err := advertised(c.address, c.bind, wait, lookup, own, func([]net.IP, error) { missed++ })
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Errorf("error %v, want %s", err, c.err)
@@ -65,6 +66,9 @@ func TestAdvertised(t *testing.T) {
 			}
 			if err != nil || ip != c.ip || port != c.port || found != c.found {
 				t.Errorf("%s port %d found %v, %v; want %s port %d found %v", ip, port, found, err, c.ip, c.port, c.found)
+			}
+			if vain := asked - 1; c.found && asked > 0 && missed != vain {
+				t.Errorf("%d looks in vain were told, want %d", missed, vain)
 			}
 		})
 	}
@@ -83,9 +87,14 @@ func TestAdvertiseName(t *testing.T) {
 	}
 	unknown := config("n2", 1)
 	unknown.Advertise, unknown.AdvertiseWait = "no-such-node.invalid:7946", 20*time.Millisecond
+	waited := 0
+	unknown.Waits = func() { waited++ }
 	n := start(t, unknown)
 	if !strings.HasPrefix(n.GossipAddr(), "127.0.0.1:") {
 		t.Errorf("others are told %s", n.GossipAddr())
+	}
+	if n.logged.count("waiting for the advertised name") != 1 || waited != 1 {
+		t.Errorf("that it waits was logged %d times, told %d times", n.logged.count("waiting for the advertised name"), waited)
 	}
 	if n.logged.count("does not resolve to an address of this machine") != 1 {
 		t.Error("it was not said")

@@ -49,10 +49,16 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	}
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
-	if k := d.m.nodes[id.NodeID(n.Name)]; k != nil && node.Epoch < k.Epoch {
+	if k := d.m.nodes[id.NodeID(n.Name)]; k.supersedes(node) {
 		return fmt.Errorf("epoch %d is over, epoch %d was seen", node.Epoch, k.Epoch)
 	}
 	return nil
+}
+
+// supersedes tells that news of a node are over. Epochs of two stores of one id say nothing about
+// which one is right: the catalog knows, and gossip takes whichever lives.
+func (k *known) supersedes(n Node) bool {
+	return k != nil && n.Epoch < k.Epoch && (n.Store == k.Store || k.Alive)
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
@@ -102,11 +108,11 @@ func (m *Membership) seen(n *memberlist.Node, alive, claim bool) {
 		m.log.Warn("node ignored", "node", n.Name, "error", err)
 		return
 	}
-	node.ID, node.Alive = id.NodeID(n.Name), alive
+	node.ID, node.Alive, node.GossipAddr = id.NodeID(n.Name), alive, n.Address()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.nodes[node.ID]
-	if k != nil && node.Epoch < k.Epoch {
+	if k.supersedes(node) {
 		return
 	}
 	if k == nil {
@@ -114,7 +120,7 @@ func (m *Membership) seen(n *memberlist.Node, alive, claim bool) {
 		m.nodes[node.ID] = k
 	}
 	changed := k.Node != node
-	k.Node, k.gossip = node, n.Address()
+	k.Node = node
 	k.claimed, k.lost = time.Time{}, time.Time{}
 	if claim {
 		k.claimed = time.Now()

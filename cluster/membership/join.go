@@ -92,12 +92,12 @@ func (j *joiner) missing() []string {
 	alive := []string{own}
 	for _, k := range j.m.nodes {
 		switch {
-		case k.gossip == "":
+		case k.GossipAddr == "":
 		case k.Alive && k.claimed.IsZero():
-			alive = append(alive, k.gossip)
+			alive = append(alive, k.GossipAddr)
 		case k.claimed.IsZero() && time.Since(k.lost) > lostTime:
 		default:
-			wanted = append(wanted, k.gossip)
+			wanted = append(wanted, k.GossipAddr)
 		}
 	}
 	slices.Sort(wanted)

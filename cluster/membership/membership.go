@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -28,7 +29,9 @@ type Node struct {
 	Epoch      id.Epoch
 	PeerAddr   string // host:port of the node-to-node API
 	ClientAddr string // host:port of the clients' API
+	GossipAddr string // IP:port at which its gossip was seen last; "" of this node itself
 	Version    string
+	Store      id.StoreID // "": a build that knows no stores
 	Alive      bool
 }
 
@@ -59,7 +62,6 @@ type Membership struct {
 // known is what is known of a node.
 type known struct {
 	Node
-	gossip string // host:port of its gossip
 	// claimed is when a newer epoch showed up at another address than gossip had for
 	// the node; zero once gossip agrees. Until then gossip probes the old address.
 	claimed time.Time
@@ -116,7 +118,7 @@ func (m *Membership) listConfig() (*memberlist.Config, error) {
 	}
 	c.AdvertisePort = c.BindPort
 	if m.config.Advertise != "" {
-		ip, port, found, err := advertised(m.config.Advertise, c.BindAddr, m.config.AdvertiseWait, lookupIP, ownAddresses(c.BindAddr))
+		ip, port, found, err := advertised(m.config.Advertise, c.BindAddr, m.config.AdvertiseWait, lookupIP, ownAddresses(c.BindAddr), m.waits())
 		if err != nil {
 			return nil, fmt.Errorf("membership: advertised address %q: %w", m.config.Advertise, err)
 		}
@@ -141,6 +143,31 @@ func (m *Membership) listConfig() (*memberlist.Config, error) {
 	d := delegate{m: m, meta: encodeMeta(m.config.Node)}
 	c.Delegate, c.Events, c.Conflict, c.Alive = d, d, d, d
 	return c, nil
+}
+
+// waitTold is the time between two lines in the log about the wait for the advertised name.
+const waitTold = 3 * time.Second
+
+// waits returns what tells, at once and from then on now and then, that this node waits for
+// its advertised name.
+func (m *Membership) waits() func([]net.IP, error) {
+	var began, told time.Time
+	return func(found []net.IP, err error) {
+		now := time.Now()
+		if began.IsZero() {
+			began = now
+			if m.config.Waits != nil {
+				m.config.Waits()
+			}
+		}
+		if now.Sub(told) < waitTold {
+			return
+		}
+		told = now
+		m.log.Info("waiting for the advertised name to resolve to an address of this machine: an IP address needs no wait",
+			"advertise", m.config.Advertise, "resolves_to", found, "error", err,
+			"waited", now.Sub(began).Round(time.Millisecond), "at_most", m.config.AdvertiseWait)
+	}
 }
 
 // GossipAddr returns host:port at which others reach this node's gossip.

@@ -149,7 +149,7 @@ func three(t *testing.T) []*member {
 
 func TestJoinAndLeave(t *testing.T) {
 	ms := three(t)
-	want := Node{ID: "n2", Epoch: 1, PeerAddr: "10.0.0.1:7100", ClientAddr: "10.0.0.1:7000", Version: "1.2.3", Alive: true}
+	want := Node{ID: "n2", Epoch: 1, PeerAddr: "10.0.0.1:7100", ClientAddr: "10.0.0.1:7000", Version: "1.2.3", Alive: true, GossipAddr: ms[1].GossipAddr()}
 	if got, _ := ms[0].state("n2", true); got != want {
 		t.Errorf("n1 was told %+v, want %+v", got, want)
 	}
@@ -204,7 +204,7 @@ func TestRestart(t *testing.T) {
 					m.Membership.mu.Lock()
 					k := *m.nodes["n3"]
 					m.Membership.mu.Unlock()
-					if !k.claimed.IsZero() || k.gossip != again.GossipAddr() || !k.Alive {
+					if !k.claimed.IsZero() || k.GossipAddr != again.GossipAddr() || !k.Alive {
 						return false
 					}
 				}
@@ -305,15 +305,23 @@ func TestValidate(t *testing.T) {
 
 func TestMeta(t *testing.T) {
 	n := Node{Epoch: 1 << 40, PeerAddr: "a:1", ClientAddr: "b:2", Version: "v"}
+	old := encodeMeta(n)
+	if got := fmt.Sprintf("%x", old); got != "01000001000000000003613a3103623a320176" {
+		t.Errorf("bytes %s", got)
+	}
+	if got, err := readMeta(old); err != nil || got != n {
+		t.Errorf("%+v, %v, want %+v", got, err, n)
+	}
+	n.Store = "s"
 	b := encodeMeta(n)
-	if got := fmt.Sprintf("%x", b); got != "01000001000000000003613a3103623a320176" {
+	if got := fmt.Sprintf("%x", b); got != "01000001000000000003613a3103623a3201760173" {
 		t.Errorf("bytes %s", got)
 	}
 	if got, err := readMeta(append(b, "later"...)); err != nil || got != n {
 		t.Errorf("%+v, %v, want %+v", got, err, n)
 	}
 	for i := range b {
-		if _, err := readMeta(b[:i]); err == nil {
+		if _, err := readMeta(b[:i]); err == nil && i != len(old) {
 			t.Errorf("the first %d bytes are taken for the whole", i)
 		}
 	}

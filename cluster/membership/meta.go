@@ -9,8 +9,8 @@ import (
 )
 
 // metaVersion is the first byte of what gossip carries per node: version, epoch (8 bytes,
-// big endian), then peer address, client address and version of the program, each with
-// its length as a varint. Nodes of all versions must read what follows a known version;
+// big endian), then peer address, client address, version of the program and, unless it
+// has none, name of the store, each with its length as a varint. Nodes of all versions must read what follows a known version;
 // bytes behind are left to later ones.
 const metaVersion = 1
 
@@ -18,7 +18,11 @@ const metaVersion = 1
 func encodeMeta(n Node) []byte {
 	b := []byte{metaVersion}
 	b = binary.BigEndian.AppendUint64(b, uint64(n.Epoch))
-	for _, s := range []string{n.PeerAddr, n.ClientAddr, n.Version} {
+	texts := []string{n.PeerAddr, n.ClientAddr, n.Version}
+	if n.Store != "" {
+		texts = append(texts, string(n.Store))
+	}
+	for _, s := range texts {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
@@ -36,15 +40,26 @@ func readMeta(b []byte) (Node, error) {
 	}
 	n := Node{Epoch: id.Epoch(binary.BigEndian.Uint64(b))}
 	b = b[8:]
+	var err error
 	for _, s := range []*string{&n.PeerAddr, &n.ClientAddr, &n.Version} {
-		size, used := binary.Uvarint(b)
-		if used <= 0 || size > uint64(len(b)-used) {
-			return Node{}, errMetaShort
+		if *s, b, err = readMetaText(b); err != nil {
+			return Node{}, err
 		}
-		*s = string(b[used : used+int(size)])
-		b = b[used+int(size):]
 	}
-	return n, nil
+	if len(b) > 0 { // older builds say nothing of stores
+		var store string
+		store, _, err = readMetaText(b)
+		n.Store = id.StoreID(store)
+	}
+	return n, err
+}
+
+func readMetaText(b []byte) (text string, rest []byte, err error) {
+	size, used := binary.Uvarint(b)
+	if used <= 0 || size > uint64(len(b)-used) {
+		return "", nil, errMetaShort
+	}
+	return string(b[used : used+int(size)]), b[used+int(size):], nil
 }
 
 var errMetaShort = errors.New("what gossip tells of the node is cut off")

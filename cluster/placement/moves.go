@@ -12,8 +12,10 @@ type Group struct {
 	UID     id.QueueUID
 	Members []id.NodeID
 	Leader  id.NodeID // "": nobody knows
-	Size    int       // members that it should have; 0: as many as it has
-	Fixed   bool      // counts, but is not to be moved now
+	// Preferred is the member that led it at first; "": none is preferred.
+	Preferred id.NodeID
+	Size      int  // members that it should have; 0: as many as it has
+	Fixed     bool // counts, but is not to be moved now
 }
 
 // State is what plans are made from. No plan changes it.
@@ -181,130 +183,4 @@ func (p *plan) step(g Group) (m Move, value int) {
 		}
 	}
 	return m, value
-}
-
-// Balance plans transfers of leadership, as few as make the numbers of groups that nodes
-// lead differ by one at most, or as little as members allow. A group is led by one of its
-// members that run.
-func Balance(s State) []Transfer {
-	b := newBalance(s)
-	for {
-		path := b.path()
-		if path == nil {
-			return b.transfers()
-		}
-		for _, step := range path {
-			b.lead(step.group, step.to)
-		}
-	}
-}
-
-// balance is who leads what, as the transfers planned so far leave it.
-type balance struct {
-	groups  []Group
-	alive   map[id.NodeID]bool
-	nodes   []id.NodeID
-	leaders []id.NodeID                // of each group
-	led     map[id.NodeID]map[int]bool // groups by leader; of those that may be transferred
-	count   map[id.NodeID]int
-}
-
-type handover struct {
-	group int
-	to    id.NodeID
-}
-
-func newBalance(s State) *balance {
-	b := &balance{
-		groups: s.Groups, alive: map[id.NodeID]bool{}, led: map[id.NodeID]map[int]bool{},
-		leaders: make([]id.NodeID, len(s.Groups)), count: map[id.NodeID]int{},
-	}
-	for _, n := range s.Nodes {
-		b.alive[n.Node] = n.Alive && !n.Lost
-		b.nodes = append(b.nodes, n.Node)
-		b.led[n.Node] = map[int]bool{}
-	}
-	slices.Sort(b.nodes)
-	for i, g := range s.Groups {
-		b.leaders[i] = g.Leader
-		b.count[g.Leader]++
-		if !g.Fixed && b.led[g.Leader] != nil {
-			b.led[g.Leader][i] = true
-		}
-	}
-	return b
-}
-
-func (b *balance) lead(group int, to id.NodeID) {
-	from := b.leaders[group]
-	delete(b.led[from], group)
-	b.count[from]--
-	b.leaders[group] = to
-	b.led[to][group] = true
-	b.count[to]++
-}
-
-// path returns handovers, each to the node from which the next one comes, from a node
-// that leads the most to one that leads at least two less; nil if there are none.
-func (b *balance) path() []handover {
-	from := slices.Clone(b.nodes)
-	slices.SortStableFunc(from, func(x, y id.NodeID) int { return cmp.Compare(b.count[y], b.count[x]) })
-	for _, n := range from {
-		if p := b.pathFrom(n); p != nil {
-			return p
-		}
-	}
-	return nil
-}
-
-// pathFrom searches breadth first, so that the path to the node that leads the fewest is
-// a shortest one.
-func (b *balance) pathFrom(start id.NodeID) []handover {
-	type reach struct {
-		by   handover
-		from id.NodeID
-	}
-	reached := map[id.NodeID]reach{start: {}}
-	order := []id.NodeID{start}
-	for at := 0; at < len(order); at++ {
-		n := order[at]
-		for _, i := range sorted(b.led[n]) {
-			for _, m := range b.groups[i].Members {
-				if _, seen := reached[m]; !seen && b.alive[m] {
-					reached[m] = reach{handover{i, m}, n}
-					order = append(order, m)
-				}
-			}
-		}
-	}
-	end := slices.MinFunc(order, func(x, y id.NodeID) int {
-		return cmp.Compare(b.count[x], b.count[y]) // the first of equals
-	})
-	if b.count[start]-b.count[end] < 2 {
-		return nil
-	}
-	var path []handover
-	for n := end; n != start; n = reached[n].from {
-		path = append(path, reached[n].by)
-	}
-	slices.Reverse(path)
-	return path
-}
-
-func (b *balance) transfers() (ts []Transfer) {
-	for i, g := range b.groups {
-		if b.leaders[i] != g.Leader {
-			ts = append(ts, Transfer{Group: g.UID, From: g.Leader, To: b.leaders[i]})
-		}
-	}
-	return ts
-}
-
-func sorted(m map[int]bool) []int {
-	keys := make([]int, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

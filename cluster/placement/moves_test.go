@@ -11,7 +11,8 @@ import (
 )
 
 // state reads nodes ("a b ?c !d": c does not run, d is lost for good) and groups, numbered
-// from 1: "abc" led by a, "abc/5" that should have five members, "=abc" that stays.
+// from 1: "abc" led by a, "abc/5" that should have five members, "abc^b" that prefers b, "-abc"
+// whose leader nobody knows, "=abc" that stays.
 func state(t *testing.T, nodes, groups string) (s State) {
 	t.Helper()
 	for n := range strings.FieldsSeq(nodes) {
@@ -19,12 +20,15 @@ func state(t *testing.T, nodes, groups string) (s State) {
 		s.Nodes = append(s.Nodes, Candidate{Node: id.NodeID(name), Alive: n == name, Lost: n[0] == '!'})
 	}
 	for i, g := range strings.Fields(groups) {
-		members, size, sized := strings.Cut(strings.TrimPrefix(g, "="), "/")
-		out := Group{UID: id.QueueUID(i + 1), Fixed: g[0] == '='}
+		g, preferred, _ := strings.Cut(g, "^")
+		members, size, sized := strings.Cut(strings.TrimLeft(g, "=-"), "/")
+		out := Group{UID: id.QueueUID(i + 1), Fixed: g[0] == '=', Preferred: id.NodeID(preferred)}
 		for m := range strings.SplitSeq(members, "") {
 			out.Members = append(out.Members, id.NodeID(m))
 		}
-		out.Leader = out.Members[0]
+		if g[0] != '-' {
+			out.Leader = out.Members[0]
+		}
 		if sized {
 			if _, err := fmt.Sscan(size, &out.Size); err != nil {
 				t.Fatal(err)
@@ -65,11 +69,7 @@ func TestMoves(t *testing.T) {
 			return strings.TrimSpace(text(moves) + fmt.Sprint(stay))
 		},
 		"balance": func(s State) string {
-			var out []string
-			for _, m := range Balance(s) {
-				out = append(out, fmt.Sprintf("%d:%s>%s", m.Group, m.From, m.To))
-			}
-			return strings.Join(out, " ")
+			return transfersText(Balance(s))
 		},
 	}
 	for _, c := range []struct{ plan, nodes, groups, want string }{

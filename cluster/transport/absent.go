@@ -29,6 +29,10 @@ type absentCalls struct {
 // receive hands a call that came in to its group's member, or lets it wait for one. It
 // never blocks.
 func (m *Mux) receive(g id.GroupID, c inboundCall) {
+	if m.silent(g) {
+		c.link.answer(c.request, nil, m.noPart(g))
+		return
+	}
 	if member := m.group(g); member != nil {
 		member.receive(c)
 		return
@@ -49,6 +53,14 @@ func (m *Mux) receive(g id.GroupID, c inboundCall) {
 	case !kept:
 		c.link.answer(c.request, nil, fmt.Errorf("%w; too much waits for groups to open", m.noGroup(g)))
 	}
+}
+
+// silent tells that a member here takes no part.
+func (m *Mux) silent(g id.GroupID) bool { return m.config.Silent != nil && m.config.Silent(g) }
+
+func (m *Mux) noPart(g id.GroupID) error {
+	return fmt.Errorf("the member of group %s on node %q takes no part yet: it has nothing stored, and the catalog has not let it begin",
+		g, m.config.Node)
 }
 
 // keep lets a call wait, if there is room. The caller holds mu.

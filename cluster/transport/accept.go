@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,7 +40,7 @@ type linkKey struct {
 type acceptedLink struct {
 	m       *Mux
 	peer    Peer
-	process string // what the opener calls its process; "" if it does not say
+	reads   uint8
 	class   class
 	stream  grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1.LinkResponse]
 	out     *sendQueue
@@ -54,9 +55,8 @@ func (a *accepted) init() {
 }
 
 // add makes the link the only one of its peer and class. It returns the one before,
-// which is told to end. A link of an older epoch than the one there is refused, and one
-// of the same epoch and another process: two nodes with one id must not take turns.
-func (a *accepted) add(l *acceptedLink) (old *acceptedLink, err error) {
+// which is told to end.
+func (a *accepted) add(l *acceptedLink) (old *acceptedLink) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l.traffic = a.traffic[l.peer.Node]; l.traffic == nil {
@@ -65,16 +65,10 @@ func (a *accepted) add(l *acceptedLink) (old *acceptedLink, err error) {
 	}
 	k := linkKey{l.peer.Node, l.class}
 	if old = a.links[k]; old != nil {
-		if old.peer.Epoch > l.peer.Epoch {
-			return nil, overErr(l.peer, old.peer.Epoch)
-		}
-		if old.peer.Epoch == l.peer.Epoch && old.process != l.process {
-			return nil, twiceErr(l.peer.Node)
-		}
 		old.cancel(fmt.Errorf("%w: node %q opened it again", ErrLinkDown, l.peer.Node))
 	}
 	a.links[k] = l
-	return old, nil
+	return old
 }
 
 func (a *accepted) remove(l *acceptedLink) {
@@ -93,6 +87,30 @@ func (a *accepted) dropOlder(p Peer) {
 	for _, l := range a.links {
 		if l.peer.Node == p.Node && l.peer.Epoch < p.Epoch {
 			l.cancel(fmt.Errorf("%w: epoch %d of node %q is over, %d was seen", ErrLinkDown, l.peer.Epoch, p.Node, p.Epoch))
+		}
+	}
+}
+
+// drop ends the links of a peer that is silent: what is sent on them would wait for it, or for
+// nobody.
+func (a *accepted) drop(p Peer, why error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range a.links {
+		if l.peer == p {
+			l.cancel(why)
+		}
+	}
+}
+
+// recheck ends links of nodes that may not be talked to any more.
+func (a *accepted) recheck(judge func(Peer, uint8) error) {
+	a.mu.Lock()
+	links := slices.Collect(maps.Values(a.links))
+	a.mu.Unlock()
+	for _, l := range links {
+		if err := judge(l.peer, l.reads); err != nil {
+			l.cancel(err)
 		}
 	}
 }
@@ -124,7 +142,7 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 		return s.m.identity.misled(from.Node, wanted) // before it takes the place of a link that is meant
 	}
 	l := &acceptedLink{
-		m: s.m, peer: from, process: first(md, mdProcess), class: class(first(md, mdLink)), stream: stream,
+		m: s.m, peer: from, reads: readsOf(md), class: class(first(md, mdLink)), stream: stream,
 		out: newSendQueue(&s.m.config), done: make(chan struct{}),
 	}
 	switch l.class {
@@ -135,11 +153,12 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 	}
 	l.ctx, l.cancel = context.WithCancelCause(stream.Context())
 	defer l.cancel(nil)
-	old, err := s.m.accepted.add(l)
+	release, err := s.m.processes.hold(from, first(md, mdProcess))
 	if err != nil {
 		return err
 	}
-	if old != nil {
+	defer release()
+	if old := s.m.accepted.add(l); old != nil {
 		<-old.done
 	}
 	defer s.m.accepted.remove(l)
@@ -157,6 +176,9 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 	l.out.close()
 	if stream.Context().Err() != nil {
 		return nil // the peer, or the connection, ended it
+	}
+	if known := (refusal{}); errors.As(context.Cause(l.ctx), &known) {
+		return known
 	}
 	return status.Error(codes.Unavailable, context.Cause(l.ctx).Error())
 }

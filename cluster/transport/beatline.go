@@ -80,7 +80,7 @@ func (s *session) openBeats() (*beatLine, error) {
 	fault := func(err error) (*beatLine, error) {
 		return nil, fmt.Errorf("transport: beats to node %q at %s: %w", s.p.node, s.address, err)
 	}
-	conn, err := (&net.Dialer{Timeout: m.config.DialTimeout}).DialContext(s.ctx, "tcp", s.address)
+	conn, err := s.dialConn(s.ctx)
 	if err != nil {
 		return fault(err)
 	}
@@ -114,7 +114,7 @@ func (s *session) openBeats() (*beatLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if remote != s.remote {
+	if remote.Node != s.remote.Node || remote.Epoch != s.remote.Epoch {
 		return fault(fmt.Errorf("node %q in epoch %d answers, its links are to node %q in epoch %d",
 			remote.Node, remote.Epoch, s.remote.Node, s.remote.Epoch))
 	}

@@ -14,8 +14,12 @@ import (
 
 // Config describes this node's end. Zero values are the defaults.
 type Config struct {
-	Node    id.NodeID
-	Epoch   id.Epoch
+	Node  id.NodeID
+	Epoch id.Epoch
+	Store id.StoreID // of this node's data directory; "": it has no name
+	// Fresh tells that no catalog has taken this node's store yet; nil: one has. It must not
+	// block.
+	Fresh   func() bool
 	Cluster string
 	// Key is the cluster's secret, the same as for gossip; empty: with TLS peers are known
 	// by their certificates, without it they are not checked.
@@ -31,14 +35,31 @@ type Config struct {
 	// when their context ends: Close waits for them.
 	Calls nodev1.NodeServer
 	Beats Beats // nil: beats say nothing but that this node lives
+	Clock Clock // nil: beats say nothing of clocks
 	// Absent is told of a Raft call for a group without a member here. If it returns true
 	// the call waits for the group to open, see AbsentTimeout; otherwise it is refused. It
 	// must not block. nil: all are refused.
 	Absent func(id.GroupID) bool
-	// Refuse tells that a node was given up and is not talked to, whatever it shows; nil:
-	// none was. It is asked at each handshake and must not block.
-	Refuse func(id.NodeID) bool
-	Logger *slog.Logger // nil: slog.DiscardHandler
+	// Refuse says why a peer is not talked to, whatever it shows: it was given up, or its store
+	// is not that of its node. nil: nobody is refused. It is asked at each handshake and call,
+	// and by Recheck, and must not block. The peer is told the error's text.
+	Refuse func(Peer) error
+	// Refused is told that a peer refuses this node by its own Refuse, and why; nil: nobody is.
+	// Links to that peer that come up later are told by Handler.LinkUp. It must not block.
+	Refused func(by id.NodeID, why string)
+	// Ended is told, at each attempt to connect, that nothing listens where a peer is: the kernel
+	// there refuses connections, so the peer's process has ended. nil: nobody is. It must not
+	// block.
+	Ended func(id.NodeID)
+	// Silent tells that this node's member of a group takes no part in it yet, although it
+	// is open: Raft calls for it are refused. nil: none is. It must not block.
+	Silent func(id.GroupID) bool
+	// Reads is the newest version of stored state that this build reads, and Finalised tells
+	// which one a peer must read to be talked to; 0 and nil: 1. Finalised is asked at each
+	// handshake and must not block; after a rise call Mux.Recheck.
+	Reads     uint8
+	Finalised func() uint8
+	Logger    *slog.Logger // nil: slog.DiscardHandler
 
 	MaxFrameBytes     int // bytes of one frame; 0: 64 MiB
 	MaxLinkQueueBytes int // bytes waiting to be sent on one link; 0: 64 MiB
@@ -50,15 +71,22 @@ type Config struct {
 	MaxAbsentCalls    int // Raft calls that wait for groups to open here; 0: 65536
 	MaxAbsentBytes    int // bytes of their entries; 0: 64 MiB
 
-	DialTimeout time.Duration // connecting and the handshake; 0: 2 s
-	RetryMin    time.Duration // first wait before connecting again; 0: 50 ms
-	RetryMax    time.Duration // longest wait before connecting again; 0: 500 ms
-	RetryRefuse time.Duration // wait after the peer refused this node; 0: 5 s
-	BeatEvery   time.Duration // between two beats of each pair of nodes; 0: 250 ms
-	PingEvery   time.Duration // between pings on the connection of the streams; 0: 1 s
-	PingTimeout time.Duration // without beats, or an answer to pings, the link is dropped; 0: 1 s
-	CallTimeout time.Duration // a Raft call, from when it is sent; 0: 30 s
-	ParkTimeout time.Duration // AppendEntries and snapshots wait so long for a link; 0: 10 min
+	DialTimeout time.Duration // connecting to an address and the handshake; 0: 2 s
+	// FallbackAfter is how long a peer's address may take to accept a connection before the
+	// next one is tried; the last one has all of DialTimeout. 0: 300 ms.
+	FallbackAfter time.Duration
+	RetryMin      time.Duration // first wait before connecting again; 0: 50 ms
+	RetryMax      time.Duration // longest wait before connecting again; 0: 500 ms
+	RetryRefuse   time.Duration // wait after the peer refused this node; 0: 5 s
+	BeatEvery     time.Duration // between two beats of each pair of nodes; 0: 250 ms
+	PingEvery     time.Duration // between pings on the connection of the streams; 0: 1 s
+	PingTimeout   time.Duration // without beats, or an answer to pings, the link is dropped; 0: 1 s
+	CallTimeout   time.Duration // a Raft call, from when it is sent; 0: 30 s
+	ParkTimeout   time.Duration // AppendEntries and snapshots wait so long for a link; 0: 10 min
+	// DetourAfter is how long a peer may not answer, at a link or when one is opened, before
+	// this node looks for a way through another one; 0: 400 ms. DetourBack is the time between
+	// two looks from there whether the direct way leads there again; 0: 5 s.
+	DetourAfter, DetourBack time.Duration
 	// AbsentTimeout is how long calls wait for a group to open here; 0: 2 s.
 	AbsentTimeout time.Duration
 }
@@ -107,6 +135,7 @@ func (c Config) Validate() error {
 		value time.Duration
 	}{
 		{"DialTimeout", c.DialTimeout},
+		{"FallbackAfter", c.FallbackAfter},
 		{"RetryMin", c.RetryMin},
 		{"RetryMax", c.RetryMax},
 		{"RetryRefuse", c.RetryRefuse},
@@ -115,6 +144,8 @@ func (c Config) Validate() error {
 		{"PingTimeout", c.PingTimeout},
 		{"CallTimeout", c.CallTimeout},
 		{"ParkTimeout", c.ParkTimeout},
+		{"DetourAfter", c.DetourAfter},
+		{"DetourBack", c.DetourBack},
 		{"AbsentTimeout", c.AbsentTimeout},
 	} {
 		if d.value < 0 {
@@ -152,6 +183,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	orTime(&c.DialTimeout, 2*time.Second)
+	orTime(&c.FallbackAfter, min(300*time.Millisecond, c.DialTimeout))
 	orTime(&c.RetryMin, 50*time.Millisecond)
 	orTime(&c.RetryMax, max(500*time.Millisecond, c.RetryMin))
 	orTime(&c.RetryRefuse, 5*time.Second)
@@ -160,7 +192,13 @@ func (c Config) withDefaults() Config {
 	orTime(&c.PingTimeout, time.Second)
 	orTime(&c.CallTimeout, 30*time.Second)
 	orTime(&c.ParkTimeout, 10*time.Minute)
+	orTime(&c.DetourAfter, 400*time.Millisecond)
+	orTime(&c.DetourBack, 5*time.Second)
 	orTime(&c.AbsentTimeout, 2*time.Second)
+	c.Reads = max(c.Reads, 1)
+	if c.Finalised == nil {
+		c.Finalised = func() uint8 { return 1 }
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

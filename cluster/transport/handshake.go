@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -29,22 +31,29 @@ const (
 	mdLink    = "quorate-link"
 	mdProcess = "quorate-process" // optional
 	mdWanted  = "quorate-wanted"  // of a Link: the node that the opener means
+	mdReads   = "quorate-reads"   // newest version of machines that the node reads; without it 1
+	mdStore   = "quorate-store"   // builds that know no stores send none
+	mdFresh   = "quorate-fresh"   // there while no catalog has taken the store
 )
 
-// identity is what this node says of itself; it does not change.
+// identity is what this node says of itself; it does not change, but that its store ceases
+// to be fresh.
 type identity struct {
 	cluster, token string
+	reads          uint8
+	finalised      func() uint8
 	self           Peer
 	secure         bool // the token never travels in plain text
-	refuse         func(id.NodeID) bool
+	refuse         func(Peer) error
+	fresh          func() bool
 	process        string // by chance: tells a call to oneself from a second process of the same id
 }
 
 func newIdentity(c *Config) identity {
 	i := identity{
-		cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch},
-		secure:  c.TLS != nil,
-		refuse:  c.Refuse,
+		cluster: c.Cluster, self: Peer{Node: c.Node, Epoch: c.Epoch, Store: c.Store},
+		secure: c.TLS != nil,
+		refuse: c.Refuse, fresh: c.Fresh, reads: c.Reads, finalised: c.Finalised,
 		process: strconv.FormatUint(rand.Uint64(), 16), //nolint:gosec // no secret
 	}
 	if len(c.Key) > 0 {
@@ -56,13 +65,21 @@ func newIdentity(c *Config) identity {
 }
 
 func (i identity) values() map[string]string {
-	return map[string]string{
+	v := map[string]string{
 		mdCluster: i.cluster,
 		mdNode:    string(i.self.Node),
 		mdEpoch:   strconv.FormatUint(uint64(i.self.Epoch), 10),
 		mdToken:   i.token,
 		mdProcess: i.process,
+		mdReads:   strconv.Itoa(int(i.reads)),
 	}
+	if i.self.Store != "" {
+		v[mdStore] = string(i.self.Store)
+	}
+	if i.fresh != nil && i.fresh() {
+		v[mdFresh] = "yes"
+	}
+	return v
 }
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
@@ -101,12 +118,17 @@ func twiceErr(n id.NodeID) error {
 
 // refused tells whether the error will come again until somebody changes something.
 func refused(err error) bool {
+	var all failedAll
+	if errors.As(err, &all) {
+		// One address may lead to a stranger while the peer is not at the other one yet.
+		return !slices.ContainsFunc(all, func(err error) bool { return !refused(err) })
+	}
 	var r refusal
 	if errors.As(err, &r) {
 		return true
 	}
 	switch status.Code(err) {
-	case codes.FailedPrecondition, codes.Unauthenticated, codes.InvalidArgument, codes.Unimplemented:
+	case codes.FailedPrecondition, codes.Unauthenticated, refusedStore, codes.InvalidArgument, codes.Unimplemented:
 		return true
 	default:
 		return false
@@ -138,16 +160,77 @@ func (i identity) check(md metadata.MD) (Peer, error) {
 	if node == string(i.self.Node) {
 		return Peer{}, twiceErr(i.self.Node)
 	}
-	if i.refuse != nil && i.refuse(id.NodeID(node)) {
-		return Peer{}, refusal{codes.FailedPrecondition, fmt.Sprintf(
-			"node %q was given up and taken out of cluster %q for good: start it with an empty data directory and another id", node, i.cluster)}
+	if err := i.checkVersion(node, readsOf(md)); err != nil {
+		return Peer{}, err
 	}
 	epoch, err := strconv.ParseUint(first(md, mdEpoch), 10, 64)
 	if err != nil {
 		return Peer{}, refusal{codes.InvalidArgument, fmt.Sprintf(
 			"metadata %q of node %q is %q: send the node's epoch as a decimal number", mdEpoch, node, first(md, mdEpoch))}
 	}
-	return Peer{Node: id.NodeID(node), Epoch: id.Epoch(epoch)}, nil
+	p := Peer{Node: id.NodeID(node), Epoch: id.Epoch(epoch), Store: id.StoreID(first(md, mdStore)), Fresh: first(md, mdFresh) != ""}
+	return p, i.judge(p)
+}
+
+// judge refuses a peer that Config.Refuse refuses.
+func (i identity) judge(p Peer) error {
+	if i.refuse == nil {
+		return nil
+	}
+	if why := i.refuse(p); why != nil {
+		return refusal{refusedStore, why.Error()}
+	}
+	return nil
+}
+
+// refusedStore is the code of refusals by Config.Refuse, and of no others.
+const refusedStore = codes.PermissionDenied
+
+// Recheck judges all peers again that there are links with, and ends the links with those
+// that do not read the finalised version, or that Config.Refuse refuses now.
+func (m *Mux) Recheck() {
+	m.mu.Lock()
+	peers := slices.Collect(maps.Values(m.peers))
+	pulses := slices.Collect(maps.Values(m.pulses))
+	m.mu.Unlock()
+	for _, p := range peers {
+		if s, err := p.session(); err == nil {
+			if err := m.identity.recheck(s.remote, s.reads); err != nil {
+				s.fail(err)
+			}
+		}
+	}
+	m.accepted.recheck(m.identity.recheck)
+	for _, p := range pulses {
+		p.recheck(m.identity.judge)
+	}
+}
+
+// checkVersion refuses a node whose build cannot read what may be written already.
+func (i identity) checkVersion(node string, reads uint8) error {
+	if finalised := i.finalised(); reads < finalised {
+		return refusal{codes.FailedPrecondition, fmt.Sprintf(
+			"node %q runs a build that reads version %d of stored state, and version %d is finalised in cluster %q: "+
+				"start it with a newer build, that of node %q for example", node, reads, finalised, i.cluster, i.self.Node)}
+	}
+	return nil
+}
+
+// readsOf returns the version that a node says to read. Builds that do not say it read 1,
+// and what cannot be read as a number counts as that.
+func readsOf(md metadata.MD) uint8 {
+	n, err := strconv.ParseUint(first(md, mdReads), 10, 8)
+	if err != nil {
+		return 1
+	}
+	return uint8(n)
+}
+
+func (i identity) recheck(p Peer, reads uint8) error {
+	if err := i.checkVersion(string(p.Node), reads); err != nil {
+		return err
+	}
+	return i.judge(p)
 }
 
 func keyed(token string) string {
@@ -184,8 +267,8 @@ func (e *epochs) note(p Peer) (newer bool, err error) {
 
 func overErr(p Peer, seen id.Epoch) error {
 	return refusal{codes.FailedPrecondition, fmt.Sprintf(
-		"epoch %d of node %q is over, epoch %d was seen already: stop the older process, or, if the node lost its data, "+
-			"let it join under a new id", p.Epoch, p.Node, seen)}
+		"epoch %d of node %q is over, epoch %d was seen already: stop the older process, or, if its data directory is an "+
+			"older copy, start it with an empty one", p.Epoch, p.Node, seen)}
 }
 
 type peerKey struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestRefused(t *testing.T) {
 		},
 		{
 			name: "epoch that is over", change: func(c *Config) { c.Epoch = 4 },
-			want: `epoch 4 of node "n2" is over, epoch 5 was seen already: stop the older process, or, if the node lost its data, let it join under a new id`,
+			want: `epoch 4 of node "n2" is over, epoch 5 was seen already: stop the older process, or, if its data directory is an older copy, start it with an empty one`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -122,22 +123,6 @@ func TestWrongNodeAtAddress(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// Two nodes with one id do not take turns: the first that came keeps its links.
-func TestSecondProcessOfANode(t *testing.T) {
-	a, b, second := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1)), start(t, testConfig("n2", 1))
-	meet(a, b)
-	connected(t, a, b)
-	second.SetPeer("n1", a.address)
-	until(t, "it was refused three times", func() bool { return second.lookup("n1").failure.Load() >= 3 })
-	const want = `node id "n2" is used by two processes`
-	if s := second.Stats().Peers[0]; !strings.Contains(s.LastError, want) {
-		t.Errorf("failed with\n%s\nwant\n%s", s.LastError, want)
-	}
-	if s := b.Stats().Peers[0]; !s.Up || s.Connects != 1 {
-		t.Errorf("the first one's link: up %v, connected %d times, want once", s.Up, s.Connects)
 	}
 }
 
@@ -295,6 +280,28 @@ func TestNewEpoch(t *testing.T) {
 	until(t, "the old one is refused", func() bool {
 		return strings.Contains(old.Stats().Peers[0].LastError, `epoch 1 of node "n2" is over`)
 	})
+}
+
+// A node that cuts its links is down for its peers although it was not closed, and stays so.
+func TestCut(t *testing.T) {
+	a, b := start(t, testConfig("n1", 1)), start(t, testConfig("n2", 1))
+	meet(a, b)
+	connected(t, a, b)
+	connected(t, b, a)
+	a.Cut()
+	until(t, "both ends are down", func() bool {
+		_, there := a.Connected("n2")
+		_, here := b.Connected("n1")
+		return !there && !here
+	})
+	a.SetPeer("n3", b.address)
+	if _, up := a.Connected("n3"); up {
+		t.Error("it has a new peer")
+	}
+	if c, err := net.Dial("tcp", a.address); err == nil { //nolint:noctx // it is refused
+		_ = c.Close()
+		t.Error("it still listens")
+	}
 }
 
 // A process that is stopped keeps its sockets open and says nothing: pings notice it.

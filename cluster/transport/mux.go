@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -29,9 +30,12 @@ type Mux struct {
 	epochs    epochs
 	strangers strangers
 	accepted  accepted
+	processes processes
 	running   sync.WaitGroup // runs of peers, readers of accepted links, beats
 	beating   sync.Once      // the first connection for beats
+	news      chan struct{}  // of capacity 1: peers are to be told now
 	starved   starved
+	detours   atomic.Int64 // connections that are passed on for others
 
 	mu     sync.Mutex // guards what follows
 	peers  map[id.NodeID]*peer
@@ -55,8 +59,9 @@ func New(c Config) (*Mux, error) {
 		config: c, log: c.Logger, identity: newIdentity(&c), codec: newCodec(),
 		strangers: strangers{told: map[string]bool{}},
 		epochs:    epochs{newest: map[id.NodeID]id.Epoch{}},
-		pulses:    map[id.NodeID]*pulse{},
-		peers:     map[id.NodeID]*peer{}, gone: map[id.NodeID]<-chan struct{}{}, groups: map[id.GroupID]*group{},
+		processes: processes{held: map[id.NodeID]*held{}},
+		pulses:    map[id.NodeID]*pulse{}, news: make(chan struct{}, 1),
+		peers: map[id.NodeID]*peer{}, gone: map[id.NodeID]<-chan struct{}{}, groups: map[id.GroupID]*group{},
 	}
 	m.accepted.init()
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -90,14 +95,15 @@ func (m *Mux) Serve(l net.Listener) error {
 	return nil
 }
 
-// SetPeer tells where a peer is; an unchanged address does nothing. The Mux connects,
-// and goes on trying, until RemovePeer. The own node is not a peer.
-func (m *Mux) SetPeer(n id.NodeID, address string) {
+// SetPeer tells where a peer may be, the best address first; unchanged ones do nothing. The
+// Mux connects, trying one after the other, and goes on until RemovePeer. The own node is
+// not a peer.
+func (m *Mux) SetPeer(n id.NodeID, addresses ...string) {
 	if n == m.config.Node {
 		return
 	}
 	if p := m.ensure(n); p != nil {
-		p.moved(address)
+		p.moved(addresses)
 	}
 }
 
@@ -191,7 +197,7 @@ func (m *Mux) Silent(n id.NodeID) (d time.Duration, up bool) {
 // Errors: ErrUnknownPeer.
 func (m *Mux) Client(n id.NodeID) (nodev1.NodeClient, error) {
 	p := m.lookup(n)
-	if p == nil || p.addressNow() == "" {
+	if p == nil || len(p.candidates()) == 0 {
 		return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, n)
 	}
 	return nodev1.NewNodeClient(peerConn{m: m, node: n}), nil
@@ -236,6 +242,20 @@ func (m *Mux) leave(g *group) {
 	if m.groups[g.id] == g {
 		delete(m.groups, g.id)
 	}
+}
+
+// Leniency is by how much longer than otherwise something may take on this node, since it
+// lacks processors.
+func (m *Mux) Leniency() time.Duration { return leniency(m.starved.share.Load(), m.config.PingTimeout) }
+
+// Cut drops all links for good, and does not wait: this node can do nothing for its peers any
+// more, and they shall know. Close has still to be called.
+func (m *Mux) Cut() {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	m.cancel()
+	go m.server.Stop() // at once for connections; it waits for calls that they carried
 }
 
 // Close drops all links, ends all groups here and stops Serve. It returns when all

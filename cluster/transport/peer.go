@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,12 +28,15 @@ type peer struct {
 	connect atomic.Uint64
 	failure atomic.Uint64
 
-	mu      sync.Mutex
-	address string
-	sess    *session
-	up      chan struct{} // closed when a session came up
-	parked  int
-	lastErr error
+	mu        sync.Mutex
+	addresses []string // where the peer may be, the best first; none: not known
+	worked    string   // the one of them that led to the peer last; "": none yet
+	trying    *session // that connects by the direct way
+	sess      *session
+	up        chan struct{} // closed when a session came up
+	parked    int
+	lastErr   error
+	found     *session // by another way, for run to take
 }
 
 func newPeer(m *Mux, node id.NodeID, after <-chan struct{}) *peer {
@@ -49,14 +54,17 @@ func (p *peer) run() {
 	if p.after != nil {
 		<-p.after
 	}
+	defer p.dropFound()
 	var wait time.Duration
 	var told string
+	var failing time.Time // since when; zero: the last session was opened
 	for p.ctx.Err() == nil {
-		sess, err := p.dial()
+		sess, err := p.dial(failing)
 		if err == nil {
+			failing = time.Time{}
 			told, wait = "", p.m.config.RetryMin
 			p.attach(sess)
-			p.m.log.Info("link is up", "peer", p.node, "epoch", sess.remote.Epoch, "address", sess.address)
+			p.tellUp(sess)
 			err = sess.serve()
 			p.detach()
 			if p.ctx.Err() == nil {
@@ -64,9 +72,41 @@ func (p *peer) run() {
 			}
 		} else if p.ctx.Err() == nil && !errors.Is(err, ErrUnknownPeer) {
 			wait = p.failed(err, wait, &told)
+			if failing.IsZero() {
+				failing = time.Now()
+			}
 		}
 		p.pause(wait, errors.Is(err, ErrUnknownPeer))
 	}
+}
+
+// dial returns the next session: the one that was found while the last one was up, or a new
+// one. Opening has failed since a time, unless that is zero.
+func (p *peer) dial(failing time.Time) (*session, error) {
+	if s := p.takeFound(); s != nil {
+		return s, nil
+	}
+	var since time.Duration
+	if !failing.IsZero() {
+		since = time.Since(failing)
+	}
+	return p.dialEither(since)
+}
+
+// dropFound closes what nobody takes any more.
+func (p *peer) dropFound() {
+	if s := p.takeFound(); s != nil {
+		s.drop()
+	}
+}
+
+func (p *peer) tellUp(s *session) {
+	if s.direct() {
+		p.m.log.Info("link is up", "peer", p.node, "epoch", s.remote.Epoch, "address", s.address)
+		return
+	}
+	p.m.log.Warn("link is up by a detour: this node does not reach the peer itself, another one passes the link on; look at the network between the two",
+		"peer", p.node, "epoch", s.remote.Epoch, "address", s.address, "through", s.via.remote.Node)
 }
 
 // failed notes an attempt that did not succeed, logs a new reason once, and returns
@@ -116,17 +156,27 @@ func (p *peer) kickNow() {
 	}
 }
 
-// moved takes the peer's address; a changed one is tried at once.
-func (p *peer) moved(address string) {
+// moved takes the peer's addresses; changed ones are tried at once. Links to one that is
+// still among them stay.
+func (p *peer) moved(addresses []string) {
 	p.mu.Lock()
-	changed, sess := p.address != address, p.sess
-	p.address = address
-	p.mu.Unlock()
-	if !changed {
+	if slices.Equal(p.addresses, addresses) {
+		p.mu.Unlock()
 		return
 	}
-	if sess != nil {
-		sess.fail(fmt.Errorf("%w: its address is now %s", ErrLinkDown, address))
+	p.addresses, p.worked = slices.Clone(addresses), ""
+	var gone [2]*session
+	for i, s := range []*session{p.sess, p.trying} {
+		if s != nil && !slices.Contains(addresses, s.address) {
+			gone[i] = s
+		}
+	}
+	p.mu.Unlock()
+	why := fmt.Errorf("%w: node %q is now at %s", ErrLinkDown, p.node, strings.Join(addresses, ", "))
+	for _, s := range gone {
+		if s != nil {
+			s.fail(why)
+		}
 	}
 	p.kickNow()
 }
@@ -142,10 +192,34 @@ func (p *peer) dropOlder(epoch id.Epoch) {
 	p.kickNow()
 }
 
-func (p *peer) addressNow() string {
+// candidates returns where to try to connect: what led to the peer last, then the others.
+func (p *peer) candidates() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.address
+	all := slices.Clone(p.addresses)
+	if i := slices.Index(all, p.worked); i > 0 {
+		all = append([]string{p.worked}, slices.Delete(all, i, i+1)...)
+	}
+	return all
+}
+
+// tries notes the session that connects by the direct way, of which there is one at a time;
+// false: the peer has left its address meanwhile.
+func (p *peer) tries(s *session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.direct() {
+		p.trying = s
+	}
+	return slices.Contains(p.addresses, s.address)
+}
+
+func (p *peer) tried(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.trying == s {
+		p.trying = nil
+	}
 }
 
 func (p *peer) attach(s *session) {
@@ -153,6 +227,9 @@ func (p *peer) attach(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sess, p.lastErr = s, nil
+	if s.direct() && slices.Contains(p.addresses, s.address) {
+		p.worked = s.address
+	}
 	close(p.up)
 }
 
@@ -168,11 +245,11 @@ func (p *peer) detach() {
 func (p *peer) session() (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.address == "" {
+	if len(p.addresses) == 0 {
 		return nil, fmt.Errorf("%w: node %q", ErrUnknownPeer, p.node)
 	}
 	if p.sess == nil || p.sess.ctx.Err() != nil {
-		return nil, fmt.Errorf("%w: node %q at %s", ErrLinkDown, p.node, p.address)
+		return nil, fmt.Errorf("%w: node %q at %s", ErrLinkDown, p.node, p.addresses[0])
 	}
 	return p.sess, nil
 }
@@ -230,12 +307,18 @@ func (p *peer) stats() PeerStats {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.Address, s.Parked = p.address, p.parked
+	s.Parked = p.parked
+	if len(p.addresses) > 0 {
+		s.Address = p.addresses[0]
+	}
 	if p.lastErr != nil {
 		s.LastError = p.lastErr.Error()
 	}
 	if p.sess != nil {
-		s.Up, s.Epoch = p.sess.ctx.Err() == nil, p.sess.remote.Epoch
+		s.Up, s.Epoch, s.Address = p.sess.ctx.Err() == nil, p.sess.remote.Epoch, p.sess.address
+		if !p.sess.direct() {
+			s.Through = p.sess.via.remote.Node
+		}
 		s.RaftQueueBytes, s.QueueBytes = p.sess.raft.bytes(), p.sess.queue.bytes()
 	}
 	return s

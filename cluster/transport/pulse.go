@@ -3,7 +3,9 @@ package transport
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,13 +27,14 @@ type pulse struct {
 	due  *time.Timer // runs overdue
 
 	mu      sync.Mutex
-	conn    net.Conn  // nil: there is none
-	epoch   id.Epoch  // of the peer on conn
-	number  uint64    // of the last ping that this node sent if it asks, else heard
-	heard   uint64    // of the last answer that came to the node which asks
-	since   time.Time // of the oldest ping that was not answered, or whose answer did not come; zero: none
-	last    time.Time // when the peer was heard last; zero: never
-	starved uint32    // what the peer said of itself last
+	conn    net.Conn      // nil: there is none
+	peer    Peer          // on conn
+	number  uint64        // of the last ping that this node sent if it asks, else heard
+	heard   uint64        // of the last answer that came to the node which asks
+	asked   time.Duration // when ping number was sent, by the clock for measuring
+	since   time.Time     // of the oldest ping that was not answered, or whose answer did not come; zero: none
+	last    time.Time     // when the peer was heard last; zero: never
+	starved uint32        // what the peer said of itself last
 }
 
 // pulse returns the one of a peer.
@@ -48,17 +51,19 @@ func (m *Mux) pulse(n id.NodeID) *pulse {
 	return p
 }
 
-// asked returns the pulses of the peers that this node asks.
-func (m *Mux) asked() []*pulse {
+func (m *Mux) everyPulse() []*pulse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := make([]*pulse, 0, len(m.pulses))
-	for _, p := range m.pulses {
-		if p.asks {
-			all = append(all, p)
-		}
+	return slices.Collect(maps.Values(m.pulses))
+}
+
+// Say tells all peers at once what this node says of itself, not only with the next beat. It
+// does not wait.
+func (m *Mux) Say() {
+	select {
+	case m.news <- struct{}{}:
+	default:
 	}
-	return all
 }
 
 // beat asks all peers at the same time, again and again, and measures how late that is.
@@ -74,8 +79,14 @@ func (m *Mux) beat() {
 			m.starved.ran(now.Sub(began)-wait, now.Sub(began))
 			began, wait = now, phase.Wait(now, m.config.BeatEvery)
 			next.Reset(wait)
-			for _, p := range m.asked() {
-				p.ask()
+			for _, p := range m.everyPulse() {
+				if p.asks {
+					p.ask()
+				}
+			}
+		case <-m.news:
+			for _, p := range m.everyPulse() {
+				p.say()
 			}
 		case <-m.ctx.Done():
 			return
@@ -88,13 +99,17 @@ func (m *Mux) beat() {
 func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 	p.mu.Lock()
 	old := p.conn
-	if old != nil && p.epoch > peer.Epoch {
+	if old != nil && p.peer.Epoch > peer.Epoch {
 		defer p.mu.Unlock()
-		return overErr(peer, p.epoch)
+		return overErr(peer, p.peer.Epoch)
 	}
-	p.conn, p.epoch, p.number, p.heard = conn, peer.Epoch, 0, 0
+	restarted := p.peer != peer
+	p.conn, p.peer, p.number, p.heard = conn, peer, 0, 0
 	p.since, p.last = time.Time{}, time.Now()
 	p.mu.Unlock()
+	if c := p.m.config.Clock; c != nil && restarted {
+		c.Restarted(p.node)
+	}
 	if old != nil {
 		_ = old.Close() // it is given up
 	}
@@ -109,15 +124,21 @@ func (p *pulse) serve(conn net.Conn, r *bufio.Reader, peer Peer) error {
 		if err := readBeat(r, &b); err != nil {
 			return fmt.Errorf("beats of node %q: %w", p.node, err)
 		}
+		came := p.elapsed()
+		asked, answers := p.askedFor(&b)
 		if !p.hear(time.Now(), &b) {
 			p.late()
 		}
 		p.expect()
+		p.hearClocks(&b, asked, came, answers)
+		if answers && b.GetNumber() == 1 {
+			p.ask() // the peer has not heard yet what was measured
+		}
 		if beats := p.m.config.Beats; beats != nil && b.GetReports() {
 			beats.HandleBeat(peer, Beat{Led: b.GetLed(), LedHash: b.GetLedHash(), Stalled: b.GetStalled()})
 		}
 		if !p.asks {
-			p.send(conn, &nodev1.Ping{Number: b.GetNumber()})
+			p.send(conn, &nodev1.Ping{Number: b.GetNumber()}, came)
 		}
 	}
 }
@@ -139,22 +160,40 @@ func (p *pulse) ask() {
 		return
 	}
 	p.number++
+	p.asked = p.elapsed()
 	if p.since.IsZero() {
 		p.since = time.Now()
 	}
 	b := &nodev1.Ping{Number: p.number, Heard: p.heard}
 	p.mu.Unlock()
-	p.send(conn, b)
+	p.send(conn, b, 0)
 }
 
-// send writes a beat with what this node says of itself. The connection is given up long
-// before its buffers are full of beats that nobody reads, so this does not block.
-func (p *pulse) send(conn net.Conn, b *nodev1.Ping) {
+// say sends a beat now: a ping, or the newest answer once more, which is none that times are
+// measured by.
+func (p *pulse) say() {
+	if p.asks {
+		p.ask()
+		return
+	}
+	p.mu.Lock()
+	conn, number := p.conn, p.number
+	p.mu.Unlock()
+	if conn != nil && number > 0 {
+		p.send(conn, &nodev1.Ping{Number: number}, 0)
+	}
+}
+
+// send writes a beat with what this node says of itself. came is when what it answers came,
+// 0 if it answers nothing. The connection is given up long before its buffers are full of
+// beats that nobody reads, so this does not block.
+func (p *pulse) send(conn net.Conn, b *nodev1.Ping, came time.Duration) {
 	b.Starved = p.m.starved.share.Load()
 	if beats := p.m.config.Beats; beats != nil {
 		says := beats.Beat(p.node)
 		b.Reports, b.Led, b.LedHash, b.Stalled = true, says.Led, says.LedHash, says.Stalled
 	}
+	b.Clocks = p.clocks(came)
 	if writeBeat(conn, b) != nil {
 		_ = conn.Close() // its reader tells
 	}
@@ -239,14 +278,23 @@ func (p *pulse) overdue() {
 	if err != nil {
 		return
 	}
-	switch {
-	case !p.judges(s):
-	case p.owed(time.Now(), s.began) >= p.patience():
+	if !p.judges(s) {
+		return
+	}
+	owed := p.owed(time.Now(), s.began)
+	if owed >= p.patience() {
 		p.giveUp()
 		s.fail(s.silent())
-	default:
-		p.due.Reset(lateAfter)
+		p.m.accepted.drop(s.remote, s.silent())
+		return
 	}
+	if s.lostWay() {
+		select {
+		case s.astray <- struct{}{}:
+		default:
+		}
+	}
+	p.due.Reset(lateAfter)
 }
 
 // judges tells whether silence counts against the peer of a session. One that has to ask
@@ -255,7 +303,7 @@ func (p *pulse) overdue() {
 func (p *pulse) judges(s *session) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.asks || !p.last.Before(s.began) || p.conn != nil && p.epoch == s.remote.Epoch
+	return p.asks || !p.last.Before(s.began) || p.conn != nil && p.peer.Epoch == s.remote.Epoch
 }
 
 // giveUp ends a connection on which all is silent: it proves no longer that the peer has a
@@ -266,6 +314,16 @@ func (p *pulse) giveUp() {
 	if p.conn != nil {
 		_ = p.conn.Close() // its reader tells
 		p.conn = nil
+	}
+}
+
+// recheck ends the connection of a peer that is refused now.
+func (p *pulse) recheck(judge func(Peer) error) {
+	p.mu.Lock()
+	conn, peer := p.conn, p.peer
+	p.mu.Unlock()
+	if conn != nil && judge(peer) != nil {
+		_ = conn.Close() // it is given up
 	}
 }
 

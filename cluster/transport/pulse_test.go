@@ -18,13 +18,24 @@ import (
 
 // told is the Beats of a node in a test. mu guards what is below it.
 type told struct {
-	says Beat
 	mu   sync.Mutex
+	says Beat
 	got  map[Peer]Beat
 	late []id.NodeID
 }
 
-func (t *told) Beat(id.NodeID) Beat { return t.says }
+func (t *told) Beat(id.NodeID) Beat {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.says
+}
+
+// news lets the node say something else.
+func (t *told) news(b Beat) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.says = b
+}
 
 func (t *told) Late(n id.NodeID) {
 	t.mu.Lock()
@@ -69,7 +80,7 @@ func TestBeatsTellBothEnds(t *testing.T) {
 		a, b := start(t, conf1), start(t, conf2)
 		meet(a, b)
 		until(t, "both are told", func() bool {
-			return beats1.heard(Peer{"n2", 3}, beats2.says) && beats2.heard(Peer{"n1", 1}, beats1.says)
+			return beats1.heard(Peer{Node: "n2", Epoch: 3}, beats2.says) && beats2.heard(Peer{Node: "n1", Epoch: 1}, beats1.says)
 		})
 		connected(t, a, b)
 		connected(t, b, a)
@@ -78,6 +89,36 @@ func TestBeatsTellBothEnds(t *testing.T) {
 			d2, up2 := b.Silent("n1")
 			return up1 && up2 && d1 < time.Second && d2 < time.Second
 		})
+	}
+}
+
+// What a node has to say at once does not wait for the next beat, whoever of the two asks, and
+// the beat that brings it leaves nobody owing one.
+func TestBeatsTellAtOnce(t *testing.T) {
+	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 3)
+	beats1, beats2 := &told{}, &told{}
+	conf1.Beats, conf2.Beats = beats1, beats2
+	conf1.BeatEvery, conf2.BeatEvery = time.Hour, time.Hour
+	a, b := start(t, conf1), start(t, conf2)
+	meet(a, b)
+	connected(t, a, b)
+	connected(t, b, a)
+	until(t, "both have been heard", func() bool {
+		return beats1.heard(Peer{Node: "n2", Epoch: 3}, Beat{}) && beats2.heard(Peer{Node: "n1", Epoch: 1}, Beat{})
+	})
+	for _, news := range []Beat{{Stalled: true}, {Led: 1, LedHash: 2}} {
+		beats1.news(news)
+		a.Say()
+		until(t, "the one that is asked is told", func() bool { return beats2.heard(Peer{Node: "n1", Epoch: 1}, news) })
+		beats2.news(news)
+		b.Say()
+		until(t, "the one that asks is told", func() bool { return beats1.heard(Peer{Node: "n2", Epoch: 3}, news) })
+	}
+	if d, up := a.Silent("n2"); d != 0 || !up {
+		t.Errorf("the one that asks is owed %v, link is up: %v", d, up)
+	}
+	if d, up := b.Silent("n1"); d != 0 || !up {
+		t.Errorf("the one that is asked is owed %v, link is up: %v", d, up)
 	}
 }
 
@@ -204,7 +245,7 @@ func TestBeatsThatNeverCome(t *testing.T) {
 	until(t, "the one that is asked is asked", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.conn != nil && p.number == 1
+		return p.conn != nil && p.number == 2 // the second ping tells what the first one measured
 	})
 	p.mu.Lock()
 	last := p.last
@@ -251,7 +292,7 @@ func TestBeatsOfPeerWithoutWay(t *testing.T) {
 	one, other := net.Pipe()
 	t.Cleanup(func() { _, _ = one.Close(), other.Close() })
 	p.mu.Lock()
-	p.conn, p.epoch = one, 0
+	p.conn, p.peer.Epoch = one, 0
 	p.mu.Unlock()
 	p.overdue()
 	if err := s.ctx.Err(); err != nil {
@@ -286,7 +327,7 @@ func TestBeatsRefused(t *testing.T) {
 			beats := &told{}
 			c.at.Beats = beats
 			n := start(t, c.at)
-			caller := newIdentity(new(testConfig("n1", 1)))
+			caller := newIdentity(new(testConfig("n1", 1).withDefaults()))
 			hello := caller.values()
 			hello[mdWanted] = "n2"
 			if c.cert != nil {

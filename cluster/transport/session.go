@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/id"
@@ -43,17 +40,22 @@ type waiter interface {
 // session is one connection to a peer with its streams, from when both ends accepted
 // each other until the first of them breaks.
 type session struct {
-	p       *peer
-	address string
-	remote  Peer
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	conn    *grpc.ClientConn
-	over    chan struct{} // closed when the peer's run took the session off
-	began   time.Time     // when all of it was open
-	line    *beatLine     // nil: the peer opens it
-	sent    atomic.Uint64 // number of the last ping
-	asked   atomic.Int64  // when the oldest ping without an answer was sent, nanoseconds since 1970; 0: none
+	p        *peer
+	address  string
+	patient  time.Duration // to connect
+	remote   Peer
+	reads    uint8
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	conn     *grpc.ClientConn
+	deserted atomic.Bool   // nothing listens at the address
+	via      *session      // to the node that passes all of it on; nil: the direct way
+	astray   chan struct{} // of capacity 1: all is silent, look for another way
+	over     chan struct{} // closed when the peer's run took the session off
+	began    time.Time     // when all of it was open
+	line     *beatLine     // nil: the peer opens it
+	sent     atomic.Uint64 // number of the last ping
+	asked    atomic.Int64  // when the oldest ping without an answer was sent, nanoseconds since began; 0: none
 
 	beats, raft, queue                  *sendQueue
 	raftStream, queueStream, beatStream linkStream
@@ -62,107 +64,6 @@ type session struct {
 	calls  map[uint64]waiter
 	next   uint64
 	closed error
-}
-
-// dial connects to where the peer is now and opens all streams.
-func (p *peer) dial() (*session, error) {
-	address := p.addressNow()
-	if address == "" {
-		return nil, ErrUnknownPeer
-	}
-	c := &p.m.config
-	s := &session{
-		p: p, address: address, over: make(chan struct{}),
-		beats: newSendQueue(c), raft: newSendQueue(c), queue: newSendQueue(c),
-		calls: map[uint64]waiter{},
-	}
-	s.ctx, s.cancel = context.WithCancelCause(p.ctx)
-	conn, err := grpc.NewClient("passthrough:///"+address, s.dialOptions()...)
-	if err != nil {
-		s.cancel(err)
-		return nil, fmt.Errorf("transport: address %q of node %q: %w", address, p.node, err)
-	}
-	s.conn = conn
-	late := time.AfterFunc(c.DialTimeout, func() {
-		s.cancel(fmt.Errorf("transport: node %q at %s did not answer within %v", p.node, address, c.DialTimeout))
-	})
-	err = s.open()
-	if err == nil && p.m.pulse(p.node).asks {
-		s.line, err = s.openBeats()
-	}
-	s.began = time.Now()
-	if !late.Stop() && err == nil {
-		err = context.Cause(s.ctx)
-	}
-	if err != nil {
-		if cause := context.Cause(s.ctx); cause != nil {
-			err = cause
-		}
-		s.cancel(err)
-		return nil, errors.Join(err, conn.Close())
-	}
-	return s, nil
-}
-
-func (s *session) dialOptions() []grpc.DialOption {
-	m := s.p.m
-	c := &m.config
-	return []grpc.DialOption{
-		grpc.WithTransportCredentials(s.credentials()),
-		grpc.WithPerRPCCredentials(m.identity),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: c.DialTimeout}).DialContext(ctx, "tcp", address)
-		}),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: c.RetryMin, Multiplier: 2, Jitter: 0.3, MaxDelay: c.RetryMax},
-			MinConnectTimeout: c.DialTimeout,
-		}),
-		grpc.WithDefaultCallOptions(
-			grpc.MaxCallRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
-			grpc.MaxCallSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
-			grpc.ForceCodecV2(m.codec),
-		),
-		grpc.WithInitialWindowSize(streamWindowBytes),
-		grpc.WithInitialConnWindowSize(connWindowBytes),
-		grpc.WithReadBufferSize(socketBufferBytes),
-		grpc.WithWriteBufferSize(socketBufferBytes),
-		grpc.WithDisableServiceConfig(),
-		grpc.WithDisableRetry(),
-		grpc.WithIdleTimeout(0),
-	}
-}
-
-// open opens the streams and checks who is at the other end.
-func (s *session) open() error {
-	client := nodev1.NewNodeClient(s.conn)
-	for _, l := range []struct {
-		class  class
-		stream *linkStream
-	}{{classBeat, &s.beatStream}, {classRaft, &s.raftStream}, {classQueue, &s.queueStream}} {
-		stream, err := client.Link(metadata.AppendToOutgoingContext(s.ctx, mdLink, string(l.class), mdWanted, string(s.p.node)))
-		if err != nil {
-			return fmt.Errorf("transport: node %q at %s: %w", s.p.node, s.address, err)
-		}
-		header, err := stream.Header()
-		if err == nil && header == nil {
-			_, err = stream.Recv()
-		}
-		if err != nil {
-			return fmt.Errorf("transport: node %q at %s: %w", s.p.node, s.address, err)
-		}
-		remote, err := s.p.m.identity.check(header)
-		if err != nil {
-			return err
-		}
-		if remote.Node != s.p.node {
-			return fmt.Errorf("transport: node %q answers at %s, where node %q was expected", remote.Node, s.address, s.p.node)
-		}
-		if err := s.p.m.noteEpoch(remote); err != nil {
-			return err
-		}
-		s.remote, *l.stream = remote, stream
-	}
-	return nil
 }
 
 // serve moves frames until the session fails, and returns why.
@@ -191,6 +92,7 @@ func (s *session) serve() error {
 	})
 	all.Go(func() { s.fail(s.receive(s.beatStream, s.beat)) })
 	all.Go(func() { s.fail(s.ping()) })
+	all.Go(func() { s.fail(s.seek()) })
 	pulse := s.p.m.pulse(s.p.node)
 	if s.line != nil {
 		all.Go(func() { s.fail(pulse.serve(s.line.conn, s.line.reader, s.remote)) })
@@ -266,7 +168,7 @@ func (s *session) ping() error {
 		case <-next.C:
 			next.Reset(wait())
 			s.sent.Store(number)
-			if s.asked.CompareAndSwap(0, time.Now().UnixNano()) {
+			if s.asked.CompareAndSwap(0, s.now()) {
 				late.Reset(c.PingTimeout)
 			}
 			if err := s.beats.push(pingFrame(number)); err != nil {
@@ -293,8 +195,12 @@ func (s *session) owed() time.Duration {
 	if asked == 0 {
 		return 0
 	}
-	return max(1, time.Since(time.Unix(0, asked)))
+	return time.Duration(max(1, s.now()-asked))
 }
+
+// now is the monotonic time since the session began, in nanoseconds, above 0: a wall clock
+// that is set must not end it.
+func (s *session) now() int64 { return max(1, int64(time.Since(s.began))) }
 
 func pingFrame(number uint64) *nodev1.Frame {
 	return &nodev1.Frame{Kind: &nodev1.Frame_Ping{Ping: &nodev1.Ping{Number: number}}}
@@ -310,7 +216,7 @@ func (s *session) beat(f *inFrame) {
 	if p.GetNumber() == s.sent.Load() {
 		s.asked.Store(0)
 	} else {
-		s.asked.Store(time.Now().UnixNano())
+		s.asked.Store(s.now())
 	}
 }
 

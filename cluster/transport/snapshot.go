@@ -106,6 +106,9 @@ func (s service) InstallSnapshot(
 	if err := s.m.checkSender(h.GetHeader().GetId(), from); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
+	if s.m.silent(id.GroupID(h.GetGroup())) {
+		return status.Error(codes.NotFound, s.m.noPart(id.GroupID(h.GetGroup())).Error())
+	}
 	g := s.m.group(id.GroupID(h.GetGroup()))
 	if g == nil {
 		return status.Error(codes.NotFound, s.m.noGroup(id.GroupID(h.GetGroup())).Error())

@@ -15,6 +15,7 @@ type Stats struct {
 	Refused           uint64      // callers whose certificate, or lack of one, was refused
 	AbsentCalls       int         // Raft calls that wait for groups to open here
 	AbsentRefused     uint64      // those for which there was no room, or whose group did not open in time
+	Detours           int         // connections that this node passes on for others
 	Starved           float64     // share of the recent time for which this node lacked a processor, 0 to 1
 }
 
@@ -23,8 +24,9 @@ type Stats struct {
 type PeerStats struct {
 	Node           id.NodeID
 	Epoch          id.Epoch // 0: not connected yet
-	Address        string
+	Address        string   // of the links; while there are none, the first that is tried
 	Up             bool
+	Through        id.NodeID // the node that passes the links on; "": none does
 	FramesOut      uint64
 	FramesIn       uint64
 	BytesOut       uint64
@@ -67,6 +69,7 @@ func (t *traffic) received(frames, bytes int) {
 func (m *Mux) Stats() Stats {
 	s := Stats{MaxLinkQueueBytes: m.config.MaxLinkQueueBytes, Refused: m.strangers.refusals(), Starved: float64(m.starved.share.Load()) / 1000}
 	m.mu.Lock()
+	s.Detours = int(m.detours.Load())
 	s.AbsentCalls, s.AbsentRefused = m.absent.calls, m.absent.turned
 	peers := make([]*peer, 0, len(m.peers))
 	for _, p := range m.peers {

@@ -18,6 +18,9 @@ import (
 type Peer struct {
 	Node  id.NodeID
 	Epoch id.Epoch
+	Store id.StoreID // of its data directory; "": it does not say
+	// Fresh tells that no catalog had taken that store yet when it said so.
+	Fresh bool
 }
 
 // Handler receives queue traffic. Calls for one peer and direction come one at a time

@@ -22,7 +22,7 @@ func queueNames(ctx context.Context, s *session, c *client.Client) ([]string, er
 	if vhost == "" {
 		vhost = "/"
 	}
-	all, err := c.ListQueues(ctx, vhost, false)
+	all, err := client.Collect(c.Queues(ctx, vhost, false))
 	var names []string
 	for _, q := range all {
 		names = append(names, q.GetName())
@@ -35,7 +35,7 @@ func exchangeNames(ctx context.Context, s *session, c *client.Client) ([]string,
 	if vhost == "" {
 		vhost = "/"
 	}
-	all, err := c.ListExchanges(ctx, vhost)
+	all, err := client.Collect(c.Exchanges(ctx, vhost))
 	var names []string
 	for _, x := range all {
 		if x.GetName() != "" {
@@ -46,7 +46,7 @@ func exchangeNames(ctx context.Context, s *session, c *client.Client) ([]string,
 }
 
 func vhostNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
-	all, err := c.ListVhosts(ctx)
+	all, err := client.Collect(c.Vhosts(ctx))
 	var names []string
 	for _, h := range all {
 		names = append(names, h.GetName())
@@ -55,7 +55,7 @@ func vhostNames(ctx context.Context, _ *session, c *client.Client) ([]string, er
 }
 
 func userNames(ctx context.Context, _ *session, c *client.Client) ([]string, error) {
-	all, err := c.ListUsers(ctx)
+	all, err := client.Collect(c.Users(ctx))
 	var names []string
 	for _, u := range all {
 		names = append(names, u.GetName())
@@ -89,6 +89,8 @@ func (s *session) asked(names completer) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		// The shell shows names as they are.
+		found = slices.DeleteFunc(found, func(name string) bool { return cell(name) != name })
 		slices.Sort(found)
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}

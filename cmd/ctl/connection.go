@@ -20,12 +20,13 @@ func newConnection(s *session) *cobra.Command {
 func newConnectionList(s *session) *cobra.Command {
 	r := &brokerv1.ListConnectionsRequest{}
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the connections of clients to all nodes", Args: exactArgs(),
+		Use: "list", Aliases: []string{"ls"}, Short: "List the connections of clients to all nodes, of all vhosts without --vhost", Args: exactArgs(),
 		Long: "List the connections of clients to all nodes, those of AMQP once they have logged in.\n" +
 			"Over gRPC each call logs in: users and vhosts are those that calls have had so far.",
-		Example: "  quoratectl connection list --of guest --in orders",
+		Example: "  quoratectl connection list --of guest --vhost orders",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				r.Vhost = s.vhost
 				out, err := c.Connections(ctx, r)
 				if err != nil {
 					return err
@@ -39,7 +40,6 @@ func newConnectionList(s *session) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&r.User, "of", "", "only those of this user")
-	cmd.Flags().StringVar(&r.Vhost, "in", "", "only those to this vhost")
 	return cmd
 }
 

@@ -21,12 +21,13 @@ func newConsumer(s *session) *cobra.Command {
 func newConsumerList(s *session) *cobra.Command {
 	r := &brokerv1.ListConsumersRequest{}
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the consumers of clients of all nodes", Args: exactArgs(),
+		Use: "list", Aliases: []string{"ls"}, Short: "List the consumers of clients of all nodes, of all vhosts without --vhost", Args: exactArgs(),
 		Long: "List the consumers of clients of all nodes: who takes a queue's messages, and who holds them.\n" +
 			"Unsettled is what a client has been handed and not decided on, buffered what waits for it to read.",
-		Example: "  quoratectl consumer list --in / --queue orders",
+		Example: "  quoratectl consumer list --vhost / --queue orders",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				r.Vhost = s.vhost
 				out, err := c.Consumers(ctx, r)
 				if err != nil {
 					return err
@@ -42,7 +43,6 @@ func newConsumerList(s *session) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&r.Vhost, "in", "", "only those in this vhost")
 	cmd.Flags().StringVar(&r.Queue, "queue", "", "only those of queues of this name")
 	return cmd
 }

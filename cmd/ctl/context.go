@@ -26,16 +26,16 @@ const (
 // clusterContext says how to reach one cluster; what is empty is as without it.
 type clusterContext struct {
 	Addresses []string `yaml:"addresses" json:"addresses"`
-	Vhost     string   `yaml:"vhost,omitempty" json:"vhost,omitempty"`
-	User      string   `yaml:"user,omitempty" json:"user,omitempty"`
+	Vhost     string   `yaml:"vhost,omitempty" json:"vhost"`
+	User      string   `yaml:"user,omitempty" json:"user"`
 	// PasswordFile and TokenFile have the secrets, so that this file has none.
-	PasswordFile string `yaml:"password_file,omitempty" json:"password_file,omitempty"`
-	TokenFile    string `yaml:"token_file,omitempty" json:"token_file,omitempty"`
-	TLS          bool   `yaml:"tls,omitempty" json:"tls,omitempty"`
-	CA           string `yaml:"tls_ca,omitempty" json:"tls_ca,omitempty"`
-	Cert         string `yaml:"tls_cert,omitempty" json:"tls_cert,omitempty"`
-	Key          string `yaml:"tls_key,omitempty" json:"tls_key,omitempty"`
-	ServerName   string `yaml:"tls_server_name,omitempty" json:"tls_server_name,omitempty"`
+	PasswordFile string `yaml:"password_file,omitempty" json:"password_file"`
+	TokenFile    string `yaml:"token_file,omitempty" json:"token_file"`
+	TLS          bool   `yaml:"tls,omitempty" json:"tls"`
+	CA           string `yaml:"tls_ca,omitempty" json:"tls_ca"`
+	Cert         string `yaml:"tls_cert,omitempty" json:"tls_cert"`
+	Key          string `yaml:"tls_key,omitempty" json:"tls_key"`
+	ServerName   string `yaml:"tls_server_name,omitempty" json:"tls_server_name"`
 }
 
 // contexts is the file of them.
@@ -135,6 +135,9 @@ func (s *session) useContext() error {
 	if !s.tls && s.tlsFiles.CA == "" && s.tlsFiles.Cert == "" && s.tlsFiles.Key == "" && s.tlsFiles.ServerName == "" {
 		s.tls = x.TLS
 		s.tlsFiles.CA, s.tlsFiles.Cert, s.tlsFiles.Key, s.tlsFiles.ServerName = x.CA, x.Cert, x.Key, x.ServerName
+	}
+	if s.password != "" && s.user == "" && s.token == "" && os.Getenv(userEnv) == "" {
+		s.user = x.User // the password goes before the context's
 	}
 	if s.user != "" || s.password != "" || s.token != "" || os.Getenv(tokenEnv) != "" || os.Getenv(userEnv) != "" {
 		return nil
@@ -243,7 +246,7 @@ func newContextList(s *session) *cobra.Command {
 				return err
 			}
 			if s.output != outputTable {
-				return s.encode(cmd.OutOrStdout(), all.Contexts)
+				return s.encode(cmd.OutOrStdout(), all.list())
 			}
 			var rows [][]string
 			for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
@@ -254,9 +257,24 @@ func newContextList(s *session) *cobra.Command {
 				}
 				rows = append(rows, []string{mark, name, strings.Join(x.Addresses, ","), x.Vhost, x.User})
 			}
-			return s.printRows(cmd.OutOrStdout(), []string{"", "name", "addresses", "vhost", "user"}, rows, nil)
+			return printRows(cmd.OutOrStdout(), []string{"", "name", "addresses", "vhost", "user"}, rows...)
 		},
 	}
+}
+
+// listedContext is a context as programs see it.
+type listedContext struct {
+	Name           string `yaml:"name" json:"name"`
+	Current        bool   `yaml:"current" json:"current"`
+	clusterContext `yaml:",inline"`
+}
+
+func (all *contexts) list() []listedContext {
+	out := []listedContext{}
+	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+		out = append(out, listedContext{Name: name, Current: name == all.Current, clusterContext: all.Contexts[name]})
+	}
+	return out
 }
 
 func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -53,6 +53,7 @@ func newDefinitionsImport(s *session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE", Short: "Make what a document describes and the cluster does not have; - reads the standard input",
 		Long: "Make what a document describes and the cluster does not have. What exists with other properties is left and reported.\n" +
+			"What RabbitMQ has and this broker has not becomes what comes nearest, and is reported; see also: quoratectl migrate.\n" +
 			"Nothing is taken of a document whose form is wrong. Ends with exit code 3 if some objects differ, are refused or failed.\n" +
 			"With --vhost only what lies in that vhost is taken, and all of a document of a single vhost goes there.",
 		Example: "  quoratectl definitions import rabbitmq.json --dry-run",
@@ -73,12 +74,12 @@ func newDefinitionsImport(s *session) *cobra.Command {
 			var shown []*brokerv1.ImportedObject
 			summary, err := c.ImportDefinitions(ctx, document, o, func(done []*brokerv1.ImportedObject, _ int) {
 				for _, x := range done {
-					if all || worthTelling(x.GetOutcome()) || o.GetDryRun() && x.GetOutcome() == brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED {
+					if all || worthTelling(x) || o.GetDryRun() && x.GetOutcome() == brokerv1.ImportOutcome_IMPORT_OUTCOME_CREATED {
 						shown = append(shown, x)
 					}
 				}
 			})
-			err = errors.Join(s.printImported(cmd, shown), err)
+			err = errors.Join(s.printImported(cmd.OutOrStdout(), shown, summary), err)
 			if err != nil {
 				return err
 			}
@@ -101,24 +102,42 @@ func readDocument(cmd *cobra.Command, name string) ([]byte, error) {
 	return document, err
 }
 
-func worthTelling(o brokerv1.ImportOutcome) bool {
-	switch o {
+// worthTelling tells whether an object is not in place, or not as the document has it.
+func worthTelling(x *brokerv1.ImportedObject) bool {
+	switch x.GetOutcome() {
 	case brokerv1.ImportOutcome_IMPORT_OUTCOME_DIFFERENT, brokerv1.ImportOutcome_IMPORT_OUTCOME_REFUSED, brokerv1.ImportOutcome_IMPORT_OUTCOME_FAILED:
 		return true
-	default:
+	case brokerv1.ImportOutcome_IMPORT_OUTCOME_UNCHANGED:
 		return false
+	default:
+		return len(x.GetWarnings()) > 0
 	}
 }
 
-func (s *session) printImported(cmd *cobra.Command, objects []*brokerv1.ImportedObject) error {
-	if len(objects) == 0 {
+func (s *session) printImported(w io.Writer, objects []*brokerv1.ImportedObject, n *brokerv1.ImportSummary) error {
+	switch {
+	case s.output != outputTable:
+		return s.encode(w, map[string]any{"objects": plainAll(objects), "summary": plain(n)})
+	case len(objects) == 0:
 		return nil
 	}
 	header := []string{"outcome", "kind", "vhost", "name", "path", "reason"}
-	return printList(s, cmd.OutOrStdout(), header, objects, func(x *brokerv1.ImportedObject) []string {
-		outcome := strings.ToLower(strings.TrimPrefix(x.GetOutcome().String(), "IMPORT_OUTCOME_"))
-		return []string{outcome, x.GetKind(), x.GetVhost(), x.GetName(), x.GetPath(), x.GetReason()}
+	return printList(s, w, header, objects, func(x *brokerv1.ImportedObject) []string {
+		return []string{outcomeName(x), x.GetKind(), x.GetVhost(), x.GetName(), x.GetPath(), strings.Join(reasons(x), "; ")}
 	})
+}
+
+// outcomeName is such as "created".
+func outcomeName(x *brokerv1.ImportedObject) string {
+	return strings.ToLower(strings.TrimPrefix(x.GetOutcome().String(), "IMPORT_OUTCOME_"))
+}
+
+// reasons say why an object is not made, or not as the document has it.
+func reasons(x *brokerv1.ImportedObject) []string {
+	if x.GetReason() == "" {
+		return x.GetWarnings()
+	}
+	return append([]string{x.GetReason()}, x.GetWarnings()...)
 }
 
 // concludeImport prints the counts and tells by the exit code whether all is in place.

@@ -36,6 +36,6 @@ func definitionsAgainst(t *testing.T, ctl func(want int, contains, line string) 
 	ctl(1, "does not exist", "queue show more")
 	ctl(3, "received 2, current 1", "definitions import "+name)
 	ctl(0, "more", "queue show more")
-	ctl(3, "outcome: IMPORT_OUTCOME_DIFFERENT", "definitions import -o yaml "+name)
+	ctl(3, "outcome: different", "definitions import -o yaml "+name)
 	ctl(0, "", "queue delete more")
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,10 +25,14 @@ func (s *session) dryRun(cmd *cobra.Command, told func(context.Context, *client.
 		}
 		return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 			text, err := told(ctx, c, args)
-			if err == nil {
-				printf(cmd.OutOrStdout(), "dry run: %s; nothing was done\n", text)
+			switch {
+			case err != nil:
+				return err
+			case s.output != outputTable:
+				return s.encode(cmd.OutOrStdout(), map[string]any{"dry_run": true, "loss": text})
 			}
-			return err
+			printf(cmd.OutOrStdout(), "dry run: %s; nothing was done\n", text)
+			return nil
 		})
 	}
 	return cmd
@@ -47,11 +52,11 @@ func (s *session) queueLoss(ctx context.Context, c *client.Client, args []string
 }
 
 func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
-	all, err := c.ListBindings(ctx, s.vhostOrDefault())
+	all, err := client.Collect(c.Bindings(ctx, s.vhostOrDefault()))
 	if err != nil {
 		return "", err
 	}
-	exchanges, err := c.ListExchanges(ctx, s.vhostOrDefault())
+	exchanges, err := client.Collect(c.Exchanges(ctx, s.vhostOrDefault()))
 	if err != nil {
 		return "", err
 	}
@@ -71,7 +76,7 @@ func (s *session) exchangeLoss(ctx context.Context, c *client.Client, args []str
 }
 
 func vhostLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
-	all, err := c.ListVhosts(ctx)
+	all, err := client.Collect(c.Vhosts(ctx))
 	if err != nil {
 		return "", err
 	}
@@ -88,26 +93,38 @@ func vhostLoss(ctx context.Context, c *client.Client, args []string) (string, er
 }
 
 func userLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
-	all, err := c.ListUsers(ctx)
+	all, err := client.Collect(c.Users(ctx))
 	if err != nil {
 		return "", err
 	}
-	may, err := c.ListPermissions(ctx, "", args[0])
+	may, err := client.Collect(c.Permissions(ctx, "", args[0]))
 	if err != nil {
 		return "", err
 	}
 	for _, u := range all {
 		if u.GetName() == args[0] {
+			if lastAdministrator(all, u) {
+				return "", fmt.Errorf("user %q is the last administrator who can log in; make another one first", args[0])
+			}
 			return fmt.Sprintf("user %q has permissions in %d vhosts, which go with it", args[0], len(may)), nil
 		}
 	}
 	return "", fmt.Errorf("user %q does not exist", args[0])
 }
 
+// lastAdministrator tells whether nobody else could log in and make users (VH-10).
+func lastAdministrator(all []*brokerv1.User, u *brokerv1.User) bool {
+	governs := func(u *brokerv1.User) bool {
+		l := u.GetLimits()
+		return slices.Contains(u.GetTags(), "administrator") && u.GetHashingAlgorithm() != "" && (l.MaxConnections == nil || l.GetMaxConnections() != 0) //nolint:protogetter // absent is not 0
+	}
+	return governs(u) && !slices.ContainsFunc(all, func(o *brokerv1.User) bool { return o.GetName() != u.GetName() && governs(o) })
+}
+
 // policyLoss tells what a policy is in force for.
 func (s *session) policyLoss(operator *bool) func(context.Context, *client.Client, []string) (string, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
-		all, err := c.ListPolicies(ctx, s.vhostOrDefault())
+		all, err := client.Collect(c.Policies(ctx, s.vhostOrDefault()))
 		if err != nil {
 			return "", err
 		}
@@ -118,7 +135,7 @@ func (s *session) policyLoss(operator *bool) func(context.Context, *client.Clien
 		if !known {
 			return "", fmt.Errorf("policy %q does not exist", args[0])
 		}
-		queues, err := c.ListQueues(ctx, s.vhostOrDefault(), false)
+		queues, err := client.Collect(c.Queues(ctx, s.vhostOrDefault(), false))
 		if err != nil {
 			return "", err
 		}
@@ -139,7 +156,7 @@ func (s *session) policyLoss(operator *bool) func(context.Context, *client.Clien
 }
 
 func (s *session) permissionLoss(ctx context.Context, c *client.Client, args []string) (string, error) {
-	all, err := c.ListPermissions(ctx, s.vhostOrDefault(), args[0])
+	all, err := client.Collect(c.Permissions(ctx, s.vhostOrDefault(), args[0]))
 	if err != nil {
 		return "", err
 	}
@@ -152,7 +169,7 @@ func (s *session) permissionLoss(ctx context.Context, c *client.Client, args []s
 
 func (s *session) topicPermissionLoss(exchange *string) func(context.Context, *client.Client, []string) (string, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
-		all, err := c.ListTopicPermissions(ctx, s.vhostOrDefault(), args[0])
+		all, err := client.Collect(c.TopicPermissions(ctx, s.vhostOrDefault(), args[0]))
 		if err != nil {
 			return "", err
 		}
@@ -172,7 +189,7 @@ func (s *session) topicPermissionLoss(exchange *string) func(context.Context, *c
 // bindingLoss tells of the bindings of a key, which differ in their arguments.
 func (s *session) bindingLoss(b *client.Binding) func(context.Context, *client.Client, []string) (string, error) {
 	return func(ctx context.Context, c *client.Client, args []string) (string, error) {
-		all, err := c.ListBindings(ctx, s.vhostOrDefault())
+		all, err := client.Collect(c.Bindings(ctx, s.vhostOrDefault()))
 		if err != nil {
 			return "", err
 		}

@@ -59,7 +59,7 @@ func newEvents(s *session) *cobra.Command {
 
 func (s *session) printEvent(cmd *cobra.Command, e *brokerv1.Event) error {
 	if s.output != outputTable {
-		return s.printProto(cmd.OutOrStdout(), e)
+		return s.encodeNext(cmd.OutOrStdout(), plain(e))
 	}
 	t := cmd.OutOrStdout()
 	at := time.UnixMilli(e.GetAtMs()).UTC().Format("2006-01-02T15:04:05.000Z")

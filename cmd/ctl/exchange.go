@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -22,13 +21,7 @@ func newExchange(s *session) *cobra.Command {
 			if x.Arguments, err = parseArguments(arguments); err != nil {
 				return err
 			}
-			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				created, err := c.DeclareExchange(ctx, x)
-				if err == nil {
-					printf(cmd.OutOrStdout(), "created %v\n", created)
-				}
-				return err
-			})
+			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.DeclareExchange(ctx, x) })
 		},
 	}
 	declare.Flags().StringSliceVarP(&arguments, "argument", "x", nil, "name=value, repeatable")
@@ -38,7 +31,7 @@ func newExchange(s *session) *cobra.Command {
 		Use: "list", Short: "List exchanges", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := c.ListExchanges(ctx, s.vhost)
+				all, err := client.Collect(c.Exchanges(ctx, s.vhost))
 				if err != nil {
 					return err
 				}
@@ -94,7 +87,7 @@ func newBinding(s *session) *cobra.Command {
 		Use: "list", Short: "List bindings", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := c.ListBindings(ctx, s.vhost)
+				all, err := client.Collect(c.Bindings(ctx, s.vhost))
 				if err != nil {
 					return err
 				}
@@ -155,6 +148,9 @@ func newCluster(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if s.output != outputTable {
+					return s.encode(cmd.OutOrStdout(), plain(st))
+				}
 				rows := make([][]string, 0, len(st.GetNodes()))
 				for _, n := range st.GetNodes() {
 					role := ""
@@ -166,15 +162,17 @@ func newCluster(s *session) *cobra.Command {
 						fmt.Sprint(n.GetReplicas()), fmt.Sprint(n.GetLeaders()), diskText(n.GetDisk()), role,
 					})
 				}
-				if s.output == outputTable {
-					printf(cmd.OutOrStdout(), "cluster %s as node %s sees it\n", st.GetCluster(), st.GetNode())
+				printf(cmd.OutOrStdout(), "cluster %s as node %s sees it, version %d is finalised\n",
+					st.GetCluster(), st.GetNode(), st.GetFinalizedVersion())
+				if why := st.GetHindrance(); why != "" {
+					printf(cmd.OutOrStdout(), "node %s serves no clients: %s\n", st.GetNode(), why)
 				}
 				header := []string{"node", "clients", "version", "alive", "connected", "replicas", "leaders", "disk", ""}
-				return s.printRows(cmd.OutOrStdout(), header, rows, []proto.Message{st})
+				return printRows(cmd.OutOrStdout(), header, rows...)
 			})
 		},
 	}
 	cmd := &cobra.Command{Use: "cluster", Short: "Look at the cluster"}
-	cmd.AddCommand(status)
+	cmd.AddCommand(status, newFinalize(s))
 	return cmd
 }

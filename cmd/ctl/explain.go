@@ -35,7 +35,7 @@ func newExplainRouting(s *session) *cobra.Command {
 				}
 				w := cmd.OutOrStdout()
 				if s.output != outputTable {
-					return s.printProto(w, r)
+					return s.encode(w, plain(r))
 				}
 				printRouted(w, "routed to", r.GetQueues())
 				printSteps(w, r.GetSteps())
@@ -66,7 +66,7 @@ func newExplainDeadLetter(s *session) *cobra.Command {
 				}
 				w := cmd.OutOrStdout()
 				if s.output != outputTable {
-					return s.printProto(w, out)
+					return s.encode(w, plain(out))
 				}
 				printDeadLetter(w, out)
 				return nil

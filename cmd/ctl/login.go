@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
 )
@@ -20,8 +19,8 @@ func newWhoAmI(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := [][]string{{who.GetUser(), strings.Join(who.GetTags(), ","), endText(who.GetExpiresMs())}}
-				return s.printRows(cmd.OutOrStdout(), []string{"user", "tags", "login-ends"}, rows, []proto.Message{who})
+				row := []string{who.GetUser(), strings.Join(who.GetTags(), ","), endText(who.GetExpiresMs())}
+				return s.printOne(cmd.OutOrStdout(), []string{"user", "tags", "login-ends"}, row, who)
 			})
 		},
 	}
@@ -52,8 +51,8 @@ func newTokenMint(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := [][]string{{t.GetId(), endText(t.GetExpiresMs()), t.GetToken()}}
-				return s.printRows(cmd.OutOrStdout(), []string{"id", "ends", "token"}, rows, []proto.Message{t})
+				row := []string{t.GetId(), endText(t.GetExpiresMs()), t.GetToken()}
+				return s.printOne(cmd.OutOrStdout(), []string{"id", "ends", "token"}, row, t)
 			})
 		},
 	}

@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
 
+	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/client"
 )
 
@@ -68,7 +70,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		return 0
 	}
 	printf(errs, "quoratectl: %v\n", err)
-	if usage := (usageError{}); errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+	if usage := (usageError{}); errors.As(err, &usage) {
 		printf(errs, "try: quoratectl help\n")
 		return exitUsage
 	}
@@ -107,12 +109,16 @@ func newSession() (*session, *cobra.Command) {
 	s := &session{}
 	root := &cobra.Command{
 		Use: "quoratectl", Short: "Publish to, consume from and look after a Quorate cluster",
-		SilenceErrors: true, SilenceUsage: true,
+		Version: quorate.About("quoratectl"), SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.HasSubCommands() {
+				return nil // it shows its help
+			}
 			s.timeoutGiven = cmd.Flags().Changed("timeout")
 			return s.complete()
 		},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f := root.PersistentFlags()
 	f.StringSliceVarP(&s.addresses, "address", "a", nil, "client address of a node, host:port; repeatable ("+addressesEnv+"; default "+defaultAddress+")")
@@ -130,9 +136,12 @@ func newSession() (*session, *cobra.Command) {
 	f.StringVar(&s.token, "token", "", "a token instead of user and password ("+tokenEnv+")")
 	f.StringVar(&s.context, "context", "", "a context of quoratectl context ("+contextEnv+"; default: the current one)")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
-		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newExplain(s), newEvents(s),
+		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s),
 		newContext(s))
 	s.addCompletion(root)
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	refuseUnknown(root)
 	return s, root
 }
 
@@ -144,13 +153,8 @@ func (s *session) complete() error {
 	if len(s.addresses) == 0 {
 		s.addresses = strings.FieldsFunc(os.Getenv(addressesEnv), func(r rune) bool { return r == ',' || r == ' ' })
 	}
-	if s.user == "" && s.password == "" && s.token == "" {
-		if s.token = os.Getenv(tokenEnv); s.token == "" {
-			s.user = os.Getenv(userEnv)
-		}
-	}
-	if s.token == "" && s.password == "" {
-		s.password = os.Getenv(passwordEnv)
+	if err := s.completeLogin(); err != nil {
+		return err
 	}
 	if len(s.addresses) == 0 {
 		s.addresses = []string{defaultAddress}
@@ -160,6 +164,26 @@ func (s *session) complete() error {
 	}
 	if s.timeout <= 0 {
 		return usageError{fmt.Errorf("--timeout is %v: must be more than 0", s.timeout)}
+	}
+	return nil
+}
+
+// completeLogin fills in from the environment as whom to log in.
+func (s *session) completeLogin() error {
+	if s.token == "" && s.user == "" && s.password == "" {
+		s.token = os.Getenv(tokenEnv)
+	}
+	if s.token != "" {
+		return nil
+	}
+	if s.user == "" {
+		s.user = os.Getenv(userEnv)
+	}
+	if s.password == "" {
+		s.password = os.Getenv(passwordEnv)
+	}
+	if s.user == "" && s.password != "" {
+		return usageError{errors.New("there is a password, by --password or " + passwordEnv + ", and no user: give --user or " + userEnv + " as well")}
 	}
 	return nil
 }
@@ -213,13 +237,29 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	}
 	c, err := client.Dial(ctx, cfg)
 	if err != nil {
-		err = fmt.Errorf("no node answers at %s: %w", strings.Join(s.addresses, ", "), err)
-		if ctx.Err() != nil {
-			err = unreachableError{err}
-		}
-		return nil, err
+		return nil, s.undialed(ctx, err)
 	}
 	return c, nil
+}
+
+// undialed says why there is no client: a node that refuses a call has answered.
+func (s *session) undialed(ctx context.Context, err error) error {
+	at := strings.Join(s.addresses, ", ")
+	var answer *client.Error
+	switch {
+	case ctx.Err() != nil:
+		return unreachableError{fmt.Errorf("no node answers at %s: %w", at, err)}
+	case !errors.As(err, &answer):
+		return err
+	case answer.Code != codes.Unauthenticated:
+		return fmt.Errorf("refused at %s: %w", at, err)
+	case s.token != "":
+		return fmt.Errorf("the login by a token was refused at %s: %w", at, err)
+	case s.user == "":
+		return fmt.Errorf("the login of user %q was refused at %s; log in as another by --user and %s: %w", client.DefaultUser, at, passwordEnv, err)
+	default:
+		return fmt.Errorf("the login of user %q was refused at %s: %w", s.user, at, err)
+	}
 }
 
 // exactArgs is cobra.ExactArgs with an error that counts as wrong usage and names what

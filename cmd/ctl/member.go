@@ -49,6 +49,7 @@ func newShrink(s *session) *cobra.Command {
 	}
 	j := newJob(s, cmd, true)
 	filterFlags(cmd, r.GetQueues())
+	cmd.Flags().StringSliceVar(&r.Exclude, "exclude", nil, "nodes that do not take its place, such as those that go next")
 	cmd.Flags().BoolVar(&r.KeepSize, "keep-size", false, "let another node take its place in each queue, if there is one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		r.Node, r.Queues.Vhost, r.DryRun = args[0], s.vhost, j.dryRun
@@ -130,7 +131,7 @@ func newTransfer(s *session) *cobra.Command {
 // printPlan writes what would be done.
 func (s *session) printPlan(w io.Writer, r *brokerv1.StartOperationResponse) error {
 	if s.output != outputTable {
-		return s.printProto(w, r)
+		return s.encode(w, plain(r))
 	}
 	for _, line := range r.GetPlan() {
 		printf(w, "%s\n", line)

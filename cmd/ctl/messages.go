@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -78,23 +77,20 @@ func newPeek(s *session) *cobra.Command {
 			}
 			r.Vhost, r.Queue = s.vhost, args[0]
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				for {
-					page, next, err := c.Peek(ctx, r, f.Filter)
-					if err != nil {
-						return err
+				list := []any{}
+				err := peekPages(ctx, cmd, c, r, f.Filter, all, func(page []client.Peeked) error {
+					if s.output == outputTable {
+						return printPeeked(cmd, page, r.GetWithBodies())
 					}
-					if err := s.printPeeked(cmd, page, r.GetWithBodies()); err != nil {
-						return err
+					for i := range page {
+						list = append(list, plainPeeked(&page[i], r.GetWithBodies()))
 					}
-					if next == "" {
-						return nil
-					}
-					if !all && len(page) > 0 {
-						printf(cmd.ErrOrStderr(), "there may be more: --page-token %s\n", next)
-						return nil
-					}
-					r.PageToken = next
+					return nil
+				})
+				if err != nil || s.output == outputTable {
+					return err
 				}
+				return s.encode(cmd.OutOrStdout(), list)
 			})
 		},
 	}
@@ -109,6 +105,24 @@ func newPeek(s *session) *cobra.Command {
 	return cmd
 }
 
+// peekPages gives each page, up to the first one that has messages unless all are wanted.
+func peekPages(ctx context.Context, cmd *cobra.Command, c *client.Client, r *client.PeekRequest, f client.Filter, all bool, each func([]client.Peeked) error) error {
+	for {
+		page, next, err := c.Peek(ctx, r, f)
+		if err == nil {
+			err = each(page)
+		}
+		if err != nil || next == "" {
+			return err
+		}
+		if !all && len(page) > 0 {
+			printf(cmd.ErrOrStderr(), "there may be more: --page-token %s\n", next)
+			return nil
+		}
+		r.PageToken = next
+	}
+}
+
 func parsePart(word string) (brokerv1.QueuePart, error) {
 	part, known := brokerv1.QueuePart_value["QUEUE_PART_"+strings.ToUpper(word)]
 	if !known || part == 0 {
@@ -117,12 +131,12 @@ func parsePart(word string) (brokerv1.QueuePart, error) {
 	return brokerv1.QueuePart(part), nil
 }
 
-func (s *session) printPeeked(cmd *cobra.Command, page []client.Peeked, bodies bool) error {
+func printPeeked(cmd *cobra.Command, page []client.Peeked, bodies bool) error {
 	header := []string{"number", "age", "bytes", "exchange", "key", "id", "deliveries", "deaths", "state"}
 	if bodies {
 		header = append(header, "body")
 	}
-	rows, messages := make([][]string, 0, len(page)), make([]proto.Message, 0, len(page))
+	rows := make([][]string, 0, len(page))
 	for _, p := range page {
 		var deaths []string
 		for _, d := range p.Deaths {
@@ -143,9 +157,9 @@ func (s *session) printPeeked(cmd *cobra.Command, page []client.Peeked, bodies b
 		if bodies {
 			row = append(row, fmt.Sprintf("%q", p.Body))
 		}
-		rows, messages = append(rows, row), append(messages, p.State)
+		rows = append(rows, row)
 	}
-	return s.printRows(cmd.OutOrStdout(), header, rows, messages)
+	return printRows(cmd.OutOrStdout(), header, rows...)
 }
 
 // choice holds the flags of commands on chosen messages.

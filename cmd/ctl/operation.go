@@ -29,7 +29,7 @@ func newOperationsList(s *session) *cobra.Command {
 				for _, n := range r.GetSilent() {
 					printf(cmd.ErrOrStderr(), "warning: node %s does not answer: what it runs is not in the list\n", n)
 				}
-				return s.printOperations(cmd.OutOrStdout(), r.GetOperations())
+				return printList(s, cmd.OutOrStdout(), operationHeader(), r.GetOperations(), operationRow)
 			})
 		},
 	}
@@ -59,11 +59,11 @@ func newOperationsCancel(s *session) *cobra.Command {
 				if _, err := c.CancelOperation(ctx, args[0]); err != nil {
 					return err
 				}
-				end, err := c.WatchOperation(ctx, args[0], func(*brokerv1.Operation) {})
+				end, err := c.WatchOperation(ctx, args[0], nil)
 				if err != nil {
 					return err
 				}
-				return s.printOperations(cmd.OutOrStdout(), []*brokerv1.Operation{end})
+				return s.printOperation(cmd.OutOrStdout(), end)
 			})
 		},
 	}
@@ -107,7 +107,7 @@ func (j *job) run(cmd *cobra.Command, start func(context.Context, *client.Client
 	case j.dryRun:
 		return j.s.printPlan(cmd.OutOrStdout(), r)
 	case j.noWait || !j.wait:
-		return j.s.printOperations(cmd.OutOrStdout(), []*brokerv1.Operation{r.GetOperation()})
+		return j.s.printOperation(cmd.OutOrStdout(), r.GetOperation())
 	}
 	return j.s.follow(cmd.Context(), cmd, c, r.GetOperation())
 }

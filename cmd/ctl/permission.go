@@ -44,7 +44,7 @@ func newPermissionList(s *session) *cobra.Command {
 		Use: "list", Short: "List permissions, of all vhosts without --vhost", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := c.ListPermissions(ctx, s.vhost, user)
+				all, err := client.Collect(c.Permissions(ctx, s.vhost, user))
 				if err != nil {
 					return err
 				}
@@ -98,7 +98,7 @@ func newTopicPermissionList(s *session) *cobra.Command {
 		Use: "list", Short: "List topic permissions, of all vhosts without --vhost", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := c.ListTopicPermissions(ctx, s.vhost, user)
+				all, err := client.Collect(c.TopicPermissions(ctx, s.vhost, user))
 				if err != nil {
 					return err
 				}

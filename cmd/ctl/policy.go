@@ -36,13 +36,7 @@ func newPolicyPut(s *session) *cobra.Command {
 			if p.Definition, err = parseArguments(args[2:]); err != nil {
 				return err
 			}
-			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				created, err := c.PutPolicy(ctx, p)
-				if err == nil {
-					printf(cmd.OutOrStdout(), "created %v\n", created)
-				}
-				return err
-			})
+			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.PutPolicy(ctx, p) })
 		},
 	}
 	put.Flags().StringVar(&p.ApplyTo, "apply-to", "all", "all, queues, quorum_queues, classic_queues or exchanges")
@@ -56,12 +50,8 @@ func newPolicyDelete(s *session) *cobra.Command {
 	remove := &cobra.Command{
 		Use: "delete NAME", Short: "Remove a policy; what it set goes back to what was there before", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				deleted, err := c.DeletePolicy(ctx, s.vhost, args[0], operator)
-				if err == nil {
-					printf(cmd.OutOrStdout(), "deleted %v\n", deleted)
-				}
-				return err
+			return s.change(cmd, "deleted", func(ctx context.Context, c *client.Client) (bool, error) {
+				return c.DeletePolicy(ctx, s.vhost, args[0], operator)
 			})
 		},
 	}
@@ -74,7 +64,7 @@ func newPolicyList(s *session) *cobra.Command {
 		Use: "list", Short: "List policies; those of operators bound what users set", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := c.ListPolicies(ctx, s.vhost)
+				all, err := client.Collect(c.Policies(ctx, s.vhost))
 				if err != nil {
 					return err
 				}

@@ -66,7 +66,7 @@ func newPublish(s *session) *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			return f.publish(cmd, c, m, args[1:], s.timeout)
+			return f.publish(s, cmd, c, m, args[1:])
 		},
 	}
 	cmd.Flags().StringVarP(&f.exchange, "exchange", "e", "", "exchange; empty: ROUTING-KEY is the queue's name")
@@ -80,7 +80,7 @@ func newPublish(s *session) *cobra.Command {
 	return cmd
 }
 
-func (f *publishFlags) publish(cmd *cobra.Command, c *client.Client, m client.Message, body []string, timeout time.Duration) error {
+func (f *publishFlags) publish(s *session, cmd *cobra.Command, c *client.Client, m client.Message, body []string) error {
 	p, err := c.Publisher(client.PublisherConfig{})
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (f *publishFlags) publish(cmd *cobra.Command, c *client.Client, m client.Me
 		})
 	}
 	err = f.bodies(cmd.InOrStdin(), body, send)
-	closing, cancel := context.WithTimeout(cmd.Context(), timeout)
+	closing, cancel := context.WithTimeout(cmd.Context(), s.timeout)
 	defer cancel()
 	err = errors.Join(err, p.Close(closing))
 	select {
@@ -109,8 +109,7 @@ func (f *publishFlags) publish(cmd *cobra.Command, c *client.Client, m client.Me
 		err = errors.Join(first, err)
 	default:
 	}
-	printf(cmd.OutOrStdout(), "confirmed %v\n", confirmed.Load())
-	return err
+	return errors.Join(err, s.printWord(cmd.OutOrStdout(), "confirmed", confirmed.Load()))
 }
 
 // unrouted says what to do about a message that no queue takes.

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/client"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -48,7 +47,7 @@ func newQueueDeclare(s *session) *cobra.Command {
 					printf(cmd.ErrOrStderr(), "warning: %s\n", w)
 				}
 				row := []string{r.GetName(), fmt.Sprint(r.GetCreated()), fmt.Sprint(r.GetMessageCount()), fmt.Sprint(r.GetConsumerCount())}
-				err = s.printRows(cmd.OutOrStdout(), []string{"queue", "created", "ready", "consumers"}, [][]string{row}, []proto.Message{r})
+				err = s.printOne(cmd.OutOrStdout(), []string{"queue", "created", "ready", "consumers"}, row, r)
 				if q.Exclusive && err == nil {
 					return holdConnection(cmd.Context(), c)
 				}
@@ -81,9 +80,8 @@ func queueRow(q *brokerv1.Queue) []string {
 	}
 }
 
-func (s *session) printQueues(cmd *cobra.Command, queues []*brokerv1.Queue) error {
-	header := []string{"vhost", "queue", "state", "leader", "online", "ready", "unacked", "delayed", "backlog", "consumers"}
-	return printList(s, cmd.OutOrStdout(), header, queues, queueRow)
+func queueHeader() []string {
+	return []string{"vhost", "queue", "state", "leader", "online", "ready", "unacked", "delayed", "backlog", "consumers"}
 }
 
 func newQueueList(s *session) *cobra.Command {
@@ -91,11 +89,11 @@ func newQueueList(s *session) *cobra.Command {
 		Use: "list", Short: "List queues", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				queues, err := c.ListQueues(ctx, s.vhost, true)
+				queues, err := client.Collect(c.Queues(ctx, s.vhost, true))
 				if err != nil {
 					return err
 				}
-				return s.printQueues(cmd, queues)
+				return printList(s, cmd.OutOrStdout(), queueHeader(), queues, queueRow)
 			})
 		},
 	}
@@ -110,7 +108,7 @@ func newQueueShow(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := s.printQueues(cmd, []*brokerv1.Queue{q}); err != nil || s.output != outputTable {
+				if err := s.printOne(cmd.OutOrStdout(), queueHeader(), queueRow(q), q); err != nil || s.output != outputTable {
 					return err
 				}
 				for _, line := range waitingLines(q.GetStats()) {
@@ -160,7 +158,7 @@ func newQueueDelete(s *session) *cobra.Command {
 					fmt.Sprint(out.GetReady()), fmt.Sprint(out.GetUnsettled()), fmt.Sprint(out.GetDelayed()), fmt.Sprint(out.GetBacklog()),
 					fmt.Sprint(!out.GetDissolving()),
 				}
-				return s.printRows(cmd.OutOrStdout(), []string{"ready", "unacked", "delayed", "backlog", "gone"}, [][]string{row}, []proto.Message{out})
+				return s.printOne(cmd.OutOrStdout(), []string{"ready", "unacked", "delayed", "backlog", "gone"}, row, out)
 			})
 		},
 	}
@@ -221,7 +219,7 @@ func newQueuePurge(s *session) *cobra.Command {
 					return err
 				}
 				out := &brokerv1.PurgeQueueResponse{Messages: n}
-				return s.printRows(cmd.OutOrStdout(), []string{"purged"}, [][]string{{fmt.Sprint(n)}}, []proto.Message{out})
+				return s.printOne(cmd.OutOrStdout(), []string{"purged"}, []string{fmt.Sprint(n)}, out)
 			})
 		},
 	}, s.queueLoss)
@@ -241,7 +239,7 @@ func newQueueRetryDelayed(s *session) *cobra.Command {
 					return err
 				}
 				out := &brokerv1.RetryDelayedResponse{Messages: n}
-				return s.printRows(cmd.OutOrStdout(), []string{"ready"}, [][]string{{fmt.Sprint(n)}}, []proto.Message{out})
+				return s.printOne(cmd.OutOrStdout(), []string{"ready"}, []string{fmt.Sprint(n)}, out)
 			})
 		},
 	}

@@ -18,7 +18,7 @@ const maxPasswordBytes = 4 << 10
 
 func newUser(s *session) *cobra.Command {
 	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Make, delete and list users"}
-	cmd.AddCommand(newUserPut(s), newUserDelete(s), newUserList(s), newUserLimits(s))
+	cmd.AddCommand(newUserPut(s), newUserPasswd(s), newUserTags(s), newUserDelete(s), newUserList(s), newUserLimits(s))
 	return cmd
 }
 
@@ -72,23 +72,77 @@ func readSecret(in io.Reader) (string, error) {
 	return strings.TrimSuffix(line, "\r"), nil
 }
 
+// change fills the new password of a user in.
+func (p *userPassword) change(cmd *cobra.Command, u *client.UserChange) error {
+	var of client.User
+	err := p.put(cmd, &of)
+	u.Password, u.Hash, u.Algorithm, u.NoPassword = of.Password, of.Hash, of.Algorithm, p.none
+	return err
+}
+
+const tagUsage = "administrator, policymaker, monitoring, management or impersonator; repeatable"
+
 func newUserPut(s *session) *cobra.Command {
-	var u client.User
+	var tags []string
 	var p userPassword
 	put := &cobra.Command{
-		Use: "put NAME", Short: "Make a user, or replace password and tags of the one that exists", Args: exactArgs("NAME"),
+		Use: "put NAME", Short: "Make a user, or give the one that exists a password and, if there are any, these tags", Args: exactArgs("NAME"),
 		Example: `  quoratectl user put ops --tag administrator --password-stdin <password.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			u.Name = args[0]
-			if err := p.put(cmd, &u); err != nil {
+			u := client.UserChange{Name: args[0], Create: true, Tags: tags}
+			if err := p.change(cmd, &u); err != nil {
 				return err
 			}
-			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.PutUser(ctx, u) })
+			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.ChangeUser(ctx, u) })
 		},
 	}
 	p.flags(put)
-	put.Flags().StringArrayVar(&u.Tags, "tag", nil, "administrator, policymaker, monitoring, management or impersonator; repeatable")
+	put.Flags().StringArrayVar(&tags, "tag", nil, tagUsage+"; without any those it has stay")
 	return put
+}
+
+func newUserPasswd(s *session) *cobra.Command {
+	var p userPassword
+	passwd := &cobra.Command{
+		Use: "passwd NAME", Short: "Change the password of a user; its tokens end", Args: exactArgs("NAME"),
+		Example: `  quoratectl user passwd ops --password-stdin <password.txt`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			u := client.UserChange{Name: args[0]}
+			if err := p.change(cmd, &u); err != nil {
+				return err
+			}
+			return s.changeUser(cmd, u)
+		},
+	}
+	p.flags(passwd)
+	return passwd
+}
+
+func newUserTags(s *session) *cobra.Command {
+	var tags []string
+	var none bool
+	cmd := &cobra.Command{
+		Use: "tags NAME", Short: "Replace the tags of a user", Args: exactArgs("NAME"),
+		Example: `  quoratectl user tags ops --tag administrator --tag monitoring`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(tags) == 0 && !none {
+				return usageError{errors.New("no tags are given: use --tag, or --none to take all of them away")}
+			}
+			return s.changeUser(cmd, client.UserChange{Name: args[0], Tags: append([]string{}, tags...)})
+		},
+	}
+	cmd.Flags().StringArrayVar(&tags, "tag", nil, tagUsage)
+	cmd.Flags().BoolVar(&none, "none", false, "it has no tags")
+	cmd.MarkFlagsMutuallyExclusive("tag", "none")
+	return cmd
+}
+
+// changeUser changes a user that exists.
+func (s *session) changeUser(cmd *cobra.Command, u client.UserChange) error {
+	return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+		_, err := c.ChangeUser(ctx, u)
+		return err
+	})
 }
 
 func newUserDelete(s *session) *cobra.Command {
@@ -105,7 +159,7 @@ func newUserList(s *session) *cobra.Command {
 		Use: "list", Short: "List users", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := c.ListUsers(ctx)
+				all, err := client.Collect(c.Users(ctx))
 				if err != nil {
 					return err
 				}
@@ -123,14 +177,41 @@ func newUserList(s *session) *cobra.Command {
 func newUserLimits(s *session) *cobra.Command {
 	connections, channels := int64(noLimit), int64(noLimit)
 	limits := &cobra.Command{
-		Use: "limits NAME", Short: "Replace the limits of a user; those not given are none", Args: exactArgs("NAME"),
+		Use: "limits NAME", Short: "Set limits of a user; those not given stay", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			given := cmd.Flags().Changed
+			if !given("max-connections") && !given("max-channels") {
+				return usageError{errors.New("no limit is given: use --max-connections, --max-channels or both")}
+			}
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				return c.SetUserLimits(ctx, args[0], client.UserLimits{MaxConnections: &connections, MaxChannels: &channels})
+				l, err := limitsOf(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+				if given("max-connections") {
+					l.MaxConnections = &connections
+				}
+				if given("max-channels") {
+					l.MaxChannels = &channels
+				}
+				return c.SetUserLimits(ctx, args[0], l)
 			})
 		},
 	}
 	limits.Flags().Int64Var(&connections, "max-connections", noLimit, "connections; -1: no limit, 0: none at all")
 	limits.Flags().Int64Var(&channels, "max-channels", noLimit, "channels; -1: no limit, 0: none at all")
 	return limits
+}
+
+// limitsOf returns the limits of a user, none for a missing one: to set them is refused then.
+func limitsOf(ctx context.Context, c *client.Client, name string) (client.UserLimits, error) {
+	for u, err := range c.Users(ctx) {
+		if err != nil {
+			return client.UserLimits{}, err
+		}
+		if l := u.GetLimits(); u.GetName() == name {
+			return client.UserLimits{MaxConnections: l.MaxConnections, MaxChannels: l.MaxChannels}, nil //nolint:protogetter // absent is not 0
+		}
+	}
+	return client.UserLimits{}, nil
 }

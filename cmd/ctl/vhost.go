@@ -42,10 +42,10 @@ func newVhostPut(s *session) *cobra.Command {
 func (s *session) change(cmd *cobra.Command, word string, call func(context.Context, *client.Client) (bool, error)) error {
 	return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 		changed, err := call(ctx, c)
-		if err == nil {
-			printf(cmd.OutOrStdout(), "%s %v\n", word, changed)
+		if err != nil {
+			return err
 		}
-		return err
+		return s.printWord(cmd.OutOrStdout(), word, changed)
 	})
 }
 
@@ -63,7 +63,7 @@ func newVhostList(s *session) *cobra.Command {
 		Use: "list", Short: "List vhosts", Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				all, err := c.ListVhosts(ctx)
+				all, err := client.Collect(c.Vhosts(ctx))
 				if err != nil {
 					return err
 				}

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
@@ -44,8 +42,7 @@ type watcher struct {
 }
 
 func newWatcher(out io.Writer) *watcher {
-	f, is := out.(*os.File)
-	return &watcher{out: out, bar: is && isatty.IsTerminal(f.Fd()), percent: -1}
+	return &watcher{out: out, bar: isTerminal(out), percent: -1}
 }
 
 // show takes the operation as it is now.
@@ -172,7 +169,7 @@ func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Clie
 		}
 		return err
 	}
-	if err := s.printOperations(cmd.OutOrStdout(), []*brokerv1.Operation{end}); err != nil {
+	if err := s.printOperation(cmd.OutOrStdout(), end); err != nil {
 		return err
 	}
 	if end.GetState() == brokerv1.OperationState_OPERATION_STATE_DONE {
@@ -185,17 +182,22 @@ func (s *session) follow(ctx context.Context, cmd *cobra.Command, c *client.Clie
 	return err
 }
 
-// printOperations writes operations as rows or as --output says.
-func (s *session) printOperations(w io.Writer, all []*brokerv1.Operation) error {
-	header := []string{"operation", "kind", "target", "state", "phase", "progress", "started (UTC)", ""}
-	return printList(s, w, header, all, func(o *brokerv1.Operation) []string {
-		note := o.GetDetail()
-		if o.GetError() != "" {
-			note, _, _ = strings.Cut(o.GetError(), "\n")
-		}
-		return []string{
-			o.GetId(), o.GetKind(), o.GetTarget(), stateName(o.GetState()), o.GetPhase(), figures(o),
-			time.UnixMilli(o.GetStartedMs()).UTC().Format(time.DateTime), note,
-		}
-	})
+// printOperation writes an operation as a row or as --output says.
+func (s *session) printOperation(w io.Writer, o *brokerv1.Operation) error {
+	return s.printOne(w, operationHeader(), operationRow(o), o)
+}
+
+func operationHeader() []string {
+	return []string{"operation", "kind", "target", "state", "phase", "progress", "started (UTC)", ""}
+}
+
+func operationRow(o *brokerv1.Operation) []string {
+	note := o.GetDetail()
+	if o.GetError() != "" {
+		note, _, _ = strings.Cut(o.GetError(), "\n")
+	}
+	return []string{
+		o.GetId(), o.GetKind(), o.GetTarget(), stateName(o.GetState()), o.GetPhase(), figures(o),
+		time.UnixMilli(o.GetStartedMs()).UTC().Format(time.DateTime), note,
+	}
 }

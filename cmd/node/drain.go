@@ -41,9 +41,12 @@ func newDrain() *cobra.Command {
 				return err
 			}
 			if login.Username == "" {
-				login.Username, login.Password = os.Getenv(userEnv), os.Getenv(passwordEnv)
+				login.Username = os.Getenv(userEnv)
 			}
-			if login.Username != "" {
+			if login.Username != "" && login.Password == "" {
+				login.Password = os.Getenv(passwordEnv)
+			}
+			if login.Username != "" || login.Password != "" {
 				target.Username, target.Password = login.Username, login.Password
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)

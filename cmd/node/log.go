@@ -22,10 +22,19 @@ func newLogger(cfg *config.Config, w io.Writer, tty bool) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	switch {
 	case cfg.Log.Format == "json":
+		options.ReplaceAttr = inSeconds
 		return slog.New(slog.NewJSONHandler(w, options))
 	case cfg.Log.Format == "auto" && tty:
 		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: level}))
 	default:
 		return slog.New(slog.NewTextHandler(w, options))
 	}
+}
+
+// inSeconds turns durations into seconds, and has their keys say so: in JSON they would be numbers of nanoseconds.
+func inSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() != slog.KindDuration {
+		return a
+	}
+	return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
 }

@@ -1,11 +1,11 @@
-// Command node is a node of a Quorate cluster.
+// Command quorate is a node of a cluster, and what is done on its host.
 //
-//	node --config node.yaml    run a node until SIGTERM, which drains it first
-//	node drain                 move leadership off the node on this host
-//	node recover               go on although a majority is lost for good
-//	node certs                 make certificates for trying TLS out
-//	node quickstart            three nodes on loopback show the whole idea
-//	node version
+//	quorate node --config node.yaml    run a node until SIGTERM, which drains it first
+//	quorate drain                      move leadership off the node on this host
+//	quorate recover                    go on although a majority is lost for good
+//	quorate certs                      make certificates for trying TLS out
+//	quorate quickstart                 three nodes on loopback show the whole idea
+//	quorate --version                  version, commit and Go version
 //
 // Settings come from flags, QUORATE_ variables, a YAML file and defaults, in this order;
 // docs/configuration.md lists them.
@@ -17,18 +17,15 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/cmd/node/serve"
 )
-
-// version is set by the linker.
-var version = "dev"
 
 // gcPercent is used unless GOGC says otherwise: a broker's heap is small beside what it
 // moves, and half as many collections cost half the CPU.
@@ -44,20 +41,32 @@ func run() int {
 		stop()
 	}()
 	if err := newCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "node:", err)
-		return 1
+		fmt.Fprintln(os.Stderr, "quorate:", err)
+		return serve.ExitCode(err)
 	}
 	return 0
 }
 
 func newCommand() *cobra.Command {
-	var file string
 	root := &cobra.Command{
-		Use:           "node",
-		Short:         "Run a node of a Quorate cluster",
-		Args:          cobra.NoArgs,
+		Use:           "quorate",
+		Version:       quorate.About("quorate"),
+		Short:         "Run a node of a Quorate cluster, and look after it",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+	}
+	root.AddCommand(newNode(), newDrain(), newRecover(), newCerts(), newQuickstart())
+	root.SetVersionTemplate("{{.Version}}\n")
+	return root
+}
+
+// newNode runs a node.
+func newNode() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "node",
+		Short: "Run a node until SIGTERM, which drains it first",
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(file, os.Environ(), cmd.Flags())
 			if cfg != nil { // the settings could be read: tell all faults at once
@@ -69,17 +78,10 @@ func newCommand() *cobra.Command {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}
-			return serve.Run(cmd.Context(), cfg, version, newLogger(cfg, os.Stderr, terminal(os.Stderr)))
+			return serve.Run(cmd.Context(), cfg, quorate.Version(), newLogger(cfg, os.Stderr, terminal(os.Stderr)))
 		},
 	}
-	root.Flags().StringVarP(&file, "config", "c", "", "YAML file with settings")
-	config.AddFlags(root.Flags())
-	root.AddCommand(newDrain(), newRecover(), newCerts(), newQuickstart(), &cobra.Command{
-		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "quorate", version, runtime.Version())
-			return err
-		},
-	})
-	return root
+	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file with settings")
+	config.AddFlags(cmd.Flags())
+	return cmd
 }

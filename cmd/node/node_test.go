@@ -65,7 +65,7 @@ func TestProcesses(t *testing.T) {
 	first := c.Nodes[0]
 	config := filepath.Join(first.Dir, "node.yaml")
 	t.Run("data directory is locked", func(t *testing.T) {
-		said := fails(t, binary, "--config", config, "--listen.client=127.0.0.1:19970", "--listen.peer=127.0.0.1:19971",
+		said := fails(t, binary, "node", "--config", config, "--listen.client=127.0.0.1:19970", "--listen.peer=127.0.0.1:19971",
 			"--listen.gossip=127.0.0.1:19972", "--listen.http=127.0.0.1:19973")
 		if !strings.Contains(said, filepath.Join(first.Dir, "data")) {
 			t.Errorf("the error does not name the directory:\n%s", said)
@@ -75,7 +75,7 @@ func TestProcesses(t *testing.T) {
 		if err := c.Nodes[2].Kill(); err != nil {
 			t.Fatal(err)
 		}
-		said := fails(t, binary, "--config", filepath.Join(c.Nodes[2].Dir, "node.yaml"), "--cluster.name=other")
+		said := fails(t, binary, "node", "--config", filepath.Join(c.Nodes[2].Dir, "node.yaml"), "--cluster.name=other")
 		if !strings.Contains(said, "other") || !strings.Contains(said, "chaos") {
 			t.Errorf("the error does not name both clusters:\n%s", said)
 		}
@@ -103,7 +103,7 @@ func TestProcesses(t *testing.T) {
 // profiled starts a node with listen.debug, asks it for profiles, and kills it.
 func profiled(ctx context.Context, t *testing.T, binary, config string) {
 	const address = "127.0.0.1:19974"
-	node := exec.CommandContext(ctx, binary, "--config", config, "--listen.debug="+address)
+	node := exec.CommandContext(ctx, binary, "node", "--config", config, "--listen.debug="+address)
 	var said bytes.Buffer
 	node.Stdout, node.Stderr = &said, &said
 	if err := node.Start(); err != nil {
@@ -228,7 +228,7 @@ func work(ctx context.Context, t *testing.T, c *chaos.Cluster) {
 
 func TestBadConfigurationEndsAtOnce(t *testing.T) {
 	binary := build(t)
-	said := fails(t, binary, "--cluster.expect=0", "--log.format=xml", "--data_dir="+t.TempDir())
+	said := fails(t, binary, "node", "--cluster.expect=0", "--log.format=xml", "--data_dir="+t.TempDir())
 	for _, want := range []string{"cluster.expect is 0", `log.format is "xml"`} {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q:\n%s", want, said)

@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// recoverFlags are those of node recover.
+// recoverFlags are those of quorate recover.
 type recoverFlags struct {
 	file       string
 	lost       []string
@@ -38,8 +38,8 @@ func newRecover() *cobra.Command {
 Run it on each node that is left, while it is stopped. Without --accept-loss it changes
 nothing and prints what would be lost. With several nodes left, run it on each with
 --report FILE first, and give each the others' files as --survivor.`,
-		Example: "  node recover --config node.yaml --lost node-1 --lost node-2\n" +
-			"  node recover --config node.yaml --lost node-1 --lost node-2 --accept-loss node-1,node-2",
+		Example: "  quorate recover --config node.yaml --lost node-1 --lost node-2\n" +
+			"  quorate recover --config node.yaml --lost node-1 --lost node-2 --accept-loss node-1,node-2",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.OutOrStdout()) },
 	}
@@ -87,7 +87,7 @@ func (f *recoverFlags) act(out io.Writer, r *cluster.Recovery) error {
 		}
 	}
 	if len(f.lost) == 0 {
-		_, err := fmt.Fprintf(out, "report of node %s written to %s: give it to node recover on the other nodes that are left\n", r.Report.Node, f.report)
+		_, err := fmt.Fprintf(out, "report of node %s written to %s: give it to quorate recover on the other nodes that are left\n", r.Report.Node, f.report)
 		return err
 	}
 	if err := printRecovery(out, r); err != nil {
@@ -117,7 +117,7 @@ func readReports(files []string) (all []cluster.RecoveryReport, err error) {
 		}
 		var p cluster.RecoveryReport
 		if err := json.Unmarshal(text, &p); err != nil {
-			return nil, fmt.Errorf("%s is not a report of node recover: %w", name, err)
+			return nil, fmt.Errorf("%s is not a report of quorate recover: %w", name, err)
 		}
 		all = append(all, p)
 	}

@@ -60,11 +60,11 @@ func TestRecover(t *testing.T) {
 		t.Errorf("report %s, %v", text, err)
 	}
 	for want, more := range map[string][]string{
-		"must name the same nodes":         {"--accept-loss", names[0]},
-		"is not a report of node recover":  {"--survivor", filepath.Join(left.Dir, "node.yaml")},
-		"is not in the cluster: it knows":  {"--lost", "nobody"},
-		"is this one, and not lost":        {"--lost", left.ID},
-		"name the nodes that are lost for": nil,
+		"must name the same nodes":           {"--accept-loss", names[0]},
+		"is not a report of quorate recover": {"--survivor", filepath.Join(left.Dir, "node.yaml")},
+		"is not in the cluster: it knows":    {"--lost", "nobody"},
+		"is this one, and not lost":          {"--lost", left.ID},
+		"name the nodes that are lost for":   nil,
 	} {
 		line := append(args[:len(args):len(args)], more...)
 		if more == nil {
@@ -98,17 +98,24 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// publishOne declares queue q and stores a message in it.
-func publishOne(ctx context.Context, t *testing.T, c *chaos.Cluster) {
+// withQueue returns a client of the cluster that has declared queue q.
+func withQueue(ctx context.Context, t *testing.T, c *chaos.Cluster) *client.Client {
 	t.Helper()
 	cl, err := client.Dial(ctx, client.Config{Addresses: c.Addresses()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cl.Close()
 	if _, err := cl.DeclareQueue(ctx, client.Queue{Name: "q"}); err != nil {
 		t.Fatal(err)
 	}
+	return cl
+}
+
+// publishOne declares queue q and stores a message in it.
+func publishOne(ctx context.Context, t *testing.T, c *chaos.Cluster) {
+	t.Helper()
+	cl := withQueue(ctx, t, c)
+	defer cl.Close()
 	if _, err := cl.PublishOne(ctx, client.Message{RoutingKey: "q", Body: []byte("kept")}); err != nil {
 		t.Fatal(err)
 	}

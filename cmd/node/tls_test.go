@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,8 +61,8 @@ func replace(t *testing.T, certs, node string) {
 	}
 }
 
-// shownAt returns the serial number of the certificate that a node shows to clients.
-func shownAt(ctx context.Context, t *testing.T, address string) string {
+// shownAt returns the certificate that a node shows to clients.
+func shownAt(ctx context.Context, t *testing.T, address string) *x509.Certificate {
 	t.Helper()
 	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -71,7 +74,7 @@ func shownAt(ctx context.Context, t *testing.T, address string) string {
 	if !ok {
 		t.Fatalf("%T", conn)
 	}
-	return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	return c.ConnectionState().PeerCertificates[0]
 }
 
 // Three processes with TLS: clients need a certificate, a node drains itself, new files
@@ -82,7 +85,7 @@ func TestProcessesWithTLS(t *testing.T) {
 	defer cancel()
 	c := secureCluster(ctx, t, binary, certs)
 	last := c.Nodes[2]
-	serial := shownAt(ctx, t, last.Client)
+	before := shownAt(ctx, t, last.Client)
 	replace(t, certs, last.ID)
 
 	t.Run("clients", func(t *testing.T) {
@@ -131,7 +134,7 @@ func TestProcessesWithTLS(t *testing.T) {
 		if err := n.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		said := fails(t, binary, "--config", filepath.Join(n.Dir, "node.yaml"), "--tls.peer.cert", filepath.Join(certs, "n1", "tls.crt"),
+		said := fails(t, binary, "node", "--config", filepath.Join(n.Dir, "node.yaml"), "--tls.peer.cert", filepath.Join(certs, "n1", "tls.crt"),
 			"--tls.peer.key", filepath.Join(certs, "n1", "tls.key"), "--tls.client.key", filepath.Join(certs, "none"), "--log.level", "loud")
 		for _, want := range []string{`names node "n1" where node "n2" was expected`, "tls.client.key: stat ", "log.level"} {
 			if !strings.Contains(said, want) {
@@ -139,7 +142,20 @@ func TestProcessesWithTLS(t *testing.T) {
 			}
 		}
 	})
-	for shownAt(ctx, t, last.Client) == serial {
+	after := before
+	for after.Equal(before) {
 		time.Sleep(50 * time.Millisecond) // until ctx ends, and the dial with it
+		after = shownAt(ctx, t, last.Client)
+	}
+	text, _, err := get(ctx, t, "http://"+last.HTTP+"/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := regexp.MustCompile(`quorate_tls_certificate_expiry_timestamp_seconds\{listener="client"\} (\S+)`).FindStringSubmatch(text)
+	if end == nil || !strings.Contains(text, `{listener="peer"}`) {
+		t.Fatalf("the ends of the certificates are not in %s", text)
+	}
+	if got, err := strconv.ParseFloat(end[1], 64); err != nil || int64(got) != after.NotAfter.Unix() {
+		t.Errorf("the certificate ends at %s, %v, want %d", end[1], err, after.NotAfter.Unix())
 	}
 }

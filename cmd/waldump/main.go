@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/wal"
 	"github.com/quorate/quorate/wal/vfs"
@@ -41,12 +42,17 @@ func run(args []string, out, errOut io.Writer) int {
 	flags.BoolVar(&o.records, "records", false, "print every record")
 	flags.BoolVar(&o.data, "data", false, "with -records: print the bytes of entries in hexadecimal")
 	flags.Uint64Var(&o.group, "group", 0, "only records of this `group`")
+	version := flags.Bool("version", false, "print version, commit and Go version")
 	flags.Usage = func() {
 		_, _ = fmt.Fprintln(errOut, "usage: waldump [-json] [-records] [-data] [-group n] directory [segment ...]")
 		flags.PrintDefaults()
 	}
 	if flags.Parse(args) != nil {
 		return statusUsage
+	}
+	if *version {
+		_, _ = fmt.Fprintln(out, quorate.About("waldump"))
+		return statusOK
 	}
 	if flags.NArg() == 0 {
 		flags.Usage()

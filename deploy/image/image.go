@@ -29,8 +29,9 @@ const (
 
 // Config says what goes into the image.
 type Config struct {
-	Binary  string // path of the static binary
-	Name    string // repository and tag: "quorate/node:dev"
+	Binary  string // path of the static binary of nodes
+	Ctl     string // path of that of quoratectl
+	Name    string // repository and tag: "quorate/quorate:dev"
 	Version string // label; empty is left out
 }
 
@@ -38,10 +39,13 @@ type Config struct {
 func (c Config) Validate() error {
 	var faults []error
 	if c.Binary == "" {
-		faults = append(faults, errors.New("flag -binary is missing: name the static binary, for example bin/node"))
+		faults = append(faults, errors.New("flag -binary is missing: name the static binary, for example bin/quorate"))
+	}
+	if c.Ctl == "" {
+		faults = append(faults, errors.New("flag -ctl is missing: name the static binary, for example bin/quoratectl"))
 	}
 	if i := strings.LastIndex(c.Name, ":"); i <= 0 || i == len(c.Name)-1 || strings.Contains(c.Name[i:], "/") {
-		faults = append(faults, fmt.Errorf("flag -name is %q: want repository:tag, for example quorate/node:dev", c.Name))
+		faults = append(faults, fmt.Errorf("flag -name is %q: want repository:tag, for example quorate/quorate:dev", c.Name))
 	}
 	return errors.Join(faults...)
 }
@@ -120,7 +124,10 @@ func Write(w io.Writer, c Config) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	plain, packed, err := layer(c.Binary)
+	if other, err := architecture(c.Ctl); err != nil || other != arch {
+		return "", errors.Join(err, fmt.Errorf("%s is for %s, and %s for %q: build both for one architecture", c.Binary, arch, c.Ctl, other))
+	}
+	plain, packed, err := layer(file{"quorate", c.Binary}, file{"quoratectl", c.Ctl})
 	if err != nil {
 		return "", err
 	}
@@ -174,8 +181,8 @@ func configOf(c Config, arch, diffID string) imageConfig {
 		Config: runConfig{
 			User:         user,
 			ExposedPorts: map[string]struct{}{"5672/tcp": {}, "7070/tcp": {}, "7071/tcp": {}, "7072/tcp": {}, "7072/udp": {}, "7073/tcp": {}},
-			Entrypoint:   []string{"/node"},
-			Cmd:          []string{"--config", "/etc/quorate/node.yaml"},
+			Entrypoint:   []string{"/quorate"},
+			Cmd:          []string{"node", "--config", "/etc/quorate/node.yaml"},
 			WorkingDir:   "/",
 			StopSignal:   "SIGTERM",
 			Labels:       labels,
@@ -184,19 +191,24 @@ func configOf(c Config, arch, diffID string) imageConfig {
 	}
 }
 
-// layer returns the file system with the binary alone, as a tar and compressed.
-func layer(binary string) (plain, packed []byte, err error) {
-	content, err := os.ReadFile(binary)
-	if err != nil {
-		return nil, nil, err
-	}
+// file is an executable of the image: its name in the root directory, and where it is now.
+type file struct{ name, path string }
+
+// layer returns the file system with the binaries alone, as a tar and compressed.
+func layer(files ...file) (plain, packed []byte, err error) {
 	var t bytes.Buffer
 	tw := tar.NewWriter(&t)
-	if err := errors.Join(
-		tw.WriteHeader(&tar.Header{Name: "node", Mode: 0o755, Size: int64(len(content)), ModTime: time.Unix(0, 0)}),
-		write(tw, content),
-		tw.Close(),
-	); err != nil {
+	for _, f := range files {
+		content, err := os.ReadFile(f.path)
+		if err != nil {
+			return nil, nil, err
+		}
+		h := &tar.Header{Name: f.name, Mode: 0o755, Size: int64(len(content)), ModTime: time.Unix(0, 0)}
+		if err := errors.Join(tw.WriteHeader(h), write(tw, content)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := tw.Close(); err != nil {
 		return nil, nil, err
 	}
 	var z bytes.Buffer

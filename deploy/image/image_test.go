@@ -14,10 +14,11 @@ import (
 	"testing"
 )
 
-// The image is a layout whose blobs are named by their digests, and its only file
-// is the binary.
+// The image is a layout whose blobs are named by their digests, and its only files
+// are the binaries.
 func TestWrite(t *testing.T) {
-	c := Config{Binary: staticBinary(t), Name: "quorate/node:dev", Version: "v1"}
+	binary := staticBinary(t)
+	c := Config{Binary: binary, Ctl: binary, Name: "quorate/quorate:dev", Version: "v1"}
 	var first, second bytes.Buffer
 	digest, err := Write(&first, c)
 	if err != nil {
@@ -41,14 +42,14 @@ func TestWrite(t *testing.T) {
 	if len(idx.Manifests) != 1 || idx.Manifests[0].Digest != digest {
 		t.Fatalf("index = %+v, want the manifest %s alone", idx, digest)
 	}
-	if got := idx.Manifests[0].Annotations["io.containerd.image.name"]; got != "docker.io/quorate/node:dev" {
+	if got := idx.Manifests[0].Annotations["io.containerd.image.name"]; got != "docker.io/quorate/quorate:dev" {
 		t.Errorf("name for containerd = %q", got)
 	}
 	var m manifest
 	decode(t, get(t, files, idx.Manifests[0]), &m)
 	var conf imageConfig
 	decode(t, get(t, files, m.Config), &conf)
-	if conf.Config.User != "65532:65532" || conf.OS != "linux" || conf.Config.Entrypoint[0] != "/node" {
+	if conf.Config.User != "65532:65532" || conf.OS != "linux" || conf.Config.Entrypoint[0] != "/quorate" {
 		t.Errorf("config = %+v", conf)
 	}
 	var docker []dockerManifest
@@ -73,8 +74,8 @@ func TestWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(root) != 1 || !bytes.Equal(root["node"], want) {
-		t.Errorf("the layer holds %d files, want /node alone, equal to the binary", len(root))
+	if len(root) != 2 || !bytes.Equal(root["quorate"], want) || !bytes.Equal(root["quoratectl"], want) {
+		t.Errorf("the layer holds %d files, want /quorate and /quoratectl, equal to the binaries", len(root))
 	}
 }
 
@@ -89,9 +90,10 @@ func TestRefused(t *testing.T) {
 		want string
 	}{
 		{"no flags", nil, "-out is missing"},
-		{"no binary", []string{"-out", "x", "-name", "a/b:c"}, "-binary is missing"},
-		{"no tag", []string{"-out", "x", "-binary", "x", "-name", "host:5000/node"}, `-name is "host:5000/node"`},
-		{"a script", []string{"-out", filepath.Join(t.TempDir(), "x"), "-binary", text, "-name", "a/b:c"}, "no Linux (ELF) binary"},
+		{"no binary", []string{"-out", "x", "-ctl", "x", "-name", "a/b:c"}, "-binary is missing"},
+		{"no quoratectl", []string{"-out", "x", "-binary", "x", "-name", "a/b:c"}, "-ctl is missing"},
+		{"no tag", []string{"-out", "x", "-binary", "x", "-ctl", "x", "-name", "host:5000/node"}, `-name is "host:5000/node"`},
+		{"a script", []string{"-out", filepath.Join(t.TempDir(), "x"), "-binary", text, "-ctl", text, "-name", "a/b:c"}, "no Linux (ELF) binary"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := run(tt.args); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -1,9 +1,9 @@
-// Command image packs the static node binary into a container image without a
+// Command image packs the static binaries into a container image without a
 // daemon, a base image or a network: the file it writes is an OCI image layout that
 // `docker load`, `ctr images import`, `kind load image-archive` and skopeo read.
 //
-// The image holds one file, /node, and runs as user 65532 with a read-only root in
-// mind. Equal binaries and names give equal bytes.
+// The image holds two files, /quorate and /quoratectl, and runs the first as user 65532 with a
+// read-only root in mind. Equal binaries and names give equal bytes.
 package main
 
 import (
@@ -22,8 +22,9 @@ func main() {
 func run(args []string) error {
 	var c Config
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
-	flags.StringVar(&c.Binary, "binary", "", "static Linux binary that becomes /node")
-	flags.StringVar(&c.Name, "name", "", "name and tag, for example quorate/node:dev")
+	flags.StringVar(&c.Binary, "binary", "", "static Linux binary that becomes /quorate")
+	flags.StringVar(&c.Ctl, "ctl", "", "static Linux binary that becomes /quoratectl")
+	flags.StringVar(&c.Name, "name", "", "name and tag, for example quorate/quorate:dev")
 	flags.StringVar(&c.Version, "version", "", "version label of the image")
 	out := flags.String("out", "", "file to write")
 	if err := flags.Parse(args); err != nil {

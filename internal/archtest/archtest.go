@@ -25,8 +25,10 @@ type Package struct {
 // A new package or a new arrow is a line here and in docs/architecture.md §2.
 func Table() []Package {
 	return []Package{
+		{Path: "."},
 		{Path: "id", Pure: true},
 		{Path: "message", Pure: true},
+		{Path: "clock", Pure: true, Imports: []string{"id"}},
 		{Path: "quorumq", Pure: true, Imports: []string{"id"}},
 		{Path: "quorumq/session", Pure: true, Imports: []string{"id", "quorumq"}},
 		{Path: "catalog", Pure: true, Imports: []string{"id", "message"}},
@@ -36,12 +38,12 @@ func Table() []Package {
 		{Path: "wal/vfs"},
 		{Path: "wal", Imports: []string{"id", "wal/vfs", "internal/phase"}, ThirdParty: []string{"raft"}},
 		{
-			Path: "raftfsm", Imports: []string{"id", "wal"},
+			Path: "raftfsm", Imports: []string{"id", "clock", "wal"},
 			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
 		},
 		{Path: "cluster/membership", Imports: []string{"id"}, ThirdParty: []string{"memberlist"}},
 		{
-			Path: "cluster/transport", Imports: []string{"id", "proto/node/v1", "internal/phase"},
+			Path: "cluster/transport", Imports: []string{"id", "clock", "proto/node/v1", "internal/phase"},
 			ThirdParty: []string{"grpc", "protobuf", "raft"},
 		},
 		{
@@ -52,12 +54,12 @@ func Table() []Package {
 		{Path: "cluster/event", Imports: []string{"id"}},
 		{
 			Path: "cluster", Imports: []string{
-				"id", "message", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
+				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
 				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
-		{Path: "policy", Imports: []string{"id", "message", "catalog", "internal/pattern"}},
+		{Path: "policy", Imports: []string{"id", "message", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
@@ -68,32 +70,36 @@ func Table() []Package {
 			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1"},
 			ThirdParty: []string{"grpc", "protobuf", "genproto"},
 		},
-		{Path: "management", Imports: []string{"id", "broker", "catalog"}},
+		{Path: "management", Imports: []string{"id", "broker", "catalog", "message"}},
 		{Path: "metrics", Imports: []string{"quorumq", "wal"}, ThirdParty: []string{"prometheus"}},
 		{Path: "client", Imports: []string{"proto/broker/v1"}, ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "proto/broker/v1", ThirdParty: []string{"grpc", "protobuf", "genproto"}},
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
-		{Path: "cmd/ctl/...", Imports: []string{"client", "proto/broker/v1"}, ThirdParty: []string{"any"}},
-		{Path: "cmd/waldump", Imports: []string{"id", "message", "quorumq", "wal", "wal/vfs"}},
-		{Path: "chaos/...", Imports: []string{"client", "proto/broker/v1"}},
+		{Path: "cmd/ctl/...", Imports: []string{".", "client", "proto/broker/v1"}, ThirdParty: []string{"any"}},
+		{Path: "cmd/waldump", Imports: []string{".", "id", "message", "quorumq", "wal", "wal/vfs"}},
+		{Path: "chaos/...", Imports: []string{".", "client", "proto/broker/v1"}},
 		{Path: "deploy/image"},
 		{Path: "examples/recipes/...", Imports: []string{"client", "proto/broker/v1"}},
 		{Path: "internal/archtest"},
 		{Path: "internal/authority"},
+		{Path: "client/clienttest", Imports: []string{"client", "internal/testcluster"}},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
 		{Path: "internal/enginebench"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/k8slike"},
+		{Path: "internal/nearest"},
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},
 		{Path: "internal/phase"},
 		{Path: "internal/retest"},
-		{Path: "internal/sim", Imports: []string{"id", "message", "quorumq", "quorumq/session", "catalog", "deadletter"}},
+		{Path: "internal/sim", Imports: []string{"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "deadletter"}},
+		{Path: "internal/storesim", Imports: []string{"id", "catalog"}},
 		{Path: "internal/stress"},
-		{Path: "internal/testcluster", Imports: []string{"id", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "clock", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
 		{Path: "internal/tlsfiles"},
+		{Path: "internal/upgrade"},
 	}
 }
 

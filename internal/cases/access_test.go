@@ -104,7 +104,7 @@ func TestT158(t *testing.T) {
 	}
 	wg.Wait()
 	k.eventually("the vhost is gone", func() error {
-		all, err := k.client.ListVhosts(k.ctx)
+		all, err := client.Collect(k.client.Vhosts(k.ctx))
 		if err == nil && slices.ContainsFunc(all, func(h *brokerv1.Vhost) bool { return h.GetName() == v }) {
 			err = errors.New("it is listed")
 		}

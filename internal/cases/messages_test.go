@@ -174,21 +174,28 @@ func TestT323(t *testing.T) {
 		got := k.peek(to, inReady, client.Filter{})
 		k.same(to, peekedBodies(got)+" "+got[0].Exchange+" "+got[0].RoutingKey, "m n "+x+" "+key)
 	}
-	// What is routed nowhere waits in the backlog, as dead letters do.
+	// By a key that is routed nowhere nothing is moved.
 	k.publish(q, "o")
 	nobody := "nobody"
-	r, err := k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{Job: k.choice(q, client.Filter{}), ToExchange: &x, RoutingKey: &nobody})
-	k.must(err)
-	k.eventually("it waits", func() error {
-		if s := k.stats(q); s.GetMessagesDlx() != 1 || s.GetLastDeadLetterError() == "" {
-			return fmt.Errorf("backlog %d, %q", s.GetMessagesDlx(), s.GetLastDeadLetterError())
-		}
-		return nil
-	})
-	k.same("in the backlog", k.peek(q, inBacklog, client.Filter{})[0].State.GetDestination(), fmt.Sprintf("exchange %q, key %q", x, nobody))
+	toNobody := &brokerv1.MoveMessagesRequest{Job: k.choice(q, client.Filter{}), ToExchange: &x, RoutingKey: &nobody}
+	_, err := k.client.MoveMessages(k.ctx, toNobody)
+	k.class("by a key that is routed nowhere", err, client.PreconditionFailed)
+	k.ready(q, 1)
 	k.bind(x, b, nobody)
-	k.finish(r, nil)
+	k.finish(k.client.MoveMessages(k.ctx, toNobody))
 	k.ready(b, 3)
+	// With keys of their own those stay that are routed nowhere.
+	k.bind(x, q, "own")
+	_, err = k.try("own", "p", via(x))
+	k.must(err)
+	k.publish(q, "r")
+	k.bind(x, b, "own")
+	k.must(k.client.Unbind(k.ctx, client.Binding{Source: x, Destination: q, RoutingKey: "own"}))
+	end := k.finish(k.client.MoveMessages(k.ctx, &brokerv1.MoveMessagesRequest{Job: k.choice(q, client.Filter{}), ToExchange: &x}))
+	k.same("what stays", end.GetDetail(), fmt.Sprintf("1 stay: exchange %q routes them to no queue", x))
+	k.same("left", peekedBodies(k.peek(q, inReady, client.Filter{})), "r")
+	k.same("in the backlog", k.stats(q).GetMessagesDlx(), 0)
+	k.ready(b, 4)
 }
 
 // G-13.

@@ -57,7 +57,7 @@ func TestT038(t *testing.T) {
 		_, err := k.client.PutPolicy(k.ctx, p)
 		k.class("policy", err, client.PreconditionFailed)
 	}
-	stored, err := k.client.ListPolicies(k.ctx, "")
+	stored, err := client.Collect(k.client.Policies(k.ctx, ""))
 	k.must(err)
 	for _, p := range stored {
 		if p.GetName() == k.name("p") {

@@ -108,14 +108,16 @@ type queue struct {
 	decoder quorumq.Decoder
 }
 
-func (q *queue) Apply(m raftfsm.Meta, header []byte, _ int) (uint64, struct{}) {
+func (q *queue) Apply(m raftfsm.Meta, header []byte, _ int) (uint64, struct{}, error) {
 	c, err := q.decoder.Decode(header)
 	if err != nil {
 		panic(err) // the benchmark encodes what it submits
 	}
 	r, _ := q.Queue.Apply(quorumq.Meta{Index: m.Index, FirstSlot: m.FirstSlot, Now: quorumq.Time(m.NowMs)}, c)
-	return uint64(r.Code), struct{}{}
+	return uint64(r.Code), struct{}{}, nil
 }
+
+func (q *queue) Now() int64 { return int64(q.Queue.Now()) }
 
 func (q *queue) Lead(n id.NodeID, term uint64) []byte {
 	return quorumq.AppendCommand(nil, &quorumq.Lead{Node: n, Term: term})

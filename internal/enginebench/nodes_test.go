@@ -41,11 +41,14 @@ const (
 // counter is a machine that does next to nothing.
 type counter struct{ n uint64 }
 
-func (c *counter) Apply(raftfsm.Meta, []byte, int) (uint64, struct{}) {
+func (c *counter) Apply(raftfsm.Meta, []byte, int) (uint64, struct{}, error) {
 	c.n++
-	return c.n, struct{}{}
+	return c.n, struct{}{}, nil
 }
+func (c *counter) Now() int64 { return 0 }
+
 func (c *counter) Lead(id.NodeID, uint64) []byte { return nil }
+func (c *counter) HeldBytes() uint64             { return 0 }
 func (c *counter) Freeze() raftfsm.Frozen        { return nothing{} }
 func (c *counter) Restore([]byte) error          { return nil }
 
@@ -69,11 +72,12 @@ type volatile struct {
 	raftfsm.Synchronous
 }
 
-func (v volatile) Entry(i uint64, l *raft.Log) error              { return v.GetLog(i, l) }
-func (v volatile) StoreRetained(entries []*raft.Log) error        { return v.StoreLogs(entries) }
-func (v volatile) DropRetained(uint64) error                      { return nil }
-func (v volatile) Retain(uint64, iter.Seq2[uint64, uint64]) error { return nil }
-func (v volatile) Close() error                                   { return nil }
+func (v volatile) Entry(i uint64, l *raft.Log) error                  { return v.GetLog(i, l) }
+func (v volatile) StoreRetained(entries []*raft.Log) error            { return v.StoreLogs(entries) }
+func (v volatile) DropRetained(uint64) error                          { return nil }
+func (v volatile) Newest(uint64, int64) (entries uint64, bytes int64) { return 0, 0 }
+func (v volatile) Retain(uint64, iter.Seq2[uint64, uint64]) error     { return nil }
+func (v volatile) Close() error                                       { return nil }
 
 // node is one node: its links and, if it has one, its shared log.
 type node struct {

@@ -23,6 +23,7 @@ const (
 type dns struct {
 	mu   sync.Mutex
 	pods map[string]string // name of a pod to its published address
+	kept map[string]string // answers about pods that a cache keeps; "": no such name
 }
 
 func serveDNS(t *testing.T, address string) *dns {
@@ -32,7 +33,7 @@ func serveDNS(t *testing.T, address string) *dns {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &dns{pods: map[string]string{}}
+	d := &dns{pods: map[string]string{}, kept: map[string]string{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -65,6 +66,15 @@ func (d *dns) publish(pod, address string) {
 	d.pods[pod] = address
 }
 
+// keep makes the answer about a pod of this moment the last one, as a cache would whose time
+// to live is longer than the test. That of the service is not kept: pods that are all new have
+// nothing else to find one another by.
+func (d *dns) keep(pod string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept[pod] = d.pods[pod]
+}
+
 func (d *dns) lookup(name string) (found []string, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,8 +90,11 @@ func (d *dns) lookup(name string) (found []string, known bool) {
 		return found, true
 	}
 	pod, in := strings.CutSuffix(name, "."+headless)
-	a, is := d.pods[pod]
-	if !in || !is {
+	a, is := d.kept[pod]
+	if !is {
+		a = d.pods[pod]
+	}
+	if !in || a == "" {
 		return nil, false
 	}
 	return []string{a}, true

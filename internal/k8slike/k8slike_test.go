@@ -28,7 +28,16 @@ const (
 
 // Pods come and go in every order and with new addresses; clients go on, nothing is lost.
 func TestPods(t *testing.T) {
+	inNamespaces(t, inside)
+}
+
+// inNamespaces runs the rest of a test in namespaces of its own: it starts the test once more there.
+func inNamespaces(t *testing.T, inside func(t *testing.T, binary string)) {
+	t.Helper()
 	if binary := os.Getenv(binaryEnv); binary != "" {
+		if err := errors.Join(syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("proc", "/proc", "proc", 0, "")); err != nil {
+			t.Fatal(err)
+		}
 		inside(t, binary)
 		return
 	}
@@ -55,7 +64,7 @@ func TestPods(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, self, "-test.run=^TestPods$", "-test.v", "-test.count=1")
+	cmd := exec.CommandContext(ctx, self, "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1")
 	cmd.Env = append(os.Environ(), binaryEnv+"="+binary)
 	// As the first of its process namespace it takes all pods with it when it ends.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
@@ -71,9 +80,6 @@ func TestPods(t *testing.T) {
 
 // inside runs in namespaces of its own.
 func inside(t *testing.T, binary string) {
-	if err := errors.Join(syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("proc", "/proc", "proc", 0, "")); err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	w := newWorld(ctx, t, binary)
@@ -164,7 +170,7 @@ func (l *load) led(ctx context.Context) {
 		}
 	}()
 	l.await("every queue has a leader and three members online", func() bool {
-		all, err := l.client.ListQueues(ctx, "", true)
+		all, err := client.Collect(l.client.Queues(ctx, "", true))
 		if err != nil {
 			last = err.Error()
 			return false
@@ -182,7 +188,7 @@ func (l *load) led(ctx context.Context) {
 
 // ledBy is an error if a node leads a queue.
 func (l *load) ledBy(ctx context.Context, node string) error {
-	all, err := l.client.ListQueues(ctx, "", true)
+	all, err := client.Collect(l.client.Queues(ctx, "", true))
 	for _, q := range all {
 		if q.GetLeader() == node {
 			err = errors.Join(err, fmt.Errorf("%s leads %s after its preStop", node, q.GetName()))
@@ -260,6 +266,18 @@ func rounds(w *world) []round {
 			w.killed(1, 2)
 			w.startAll(begin{pod: 1, address: free, named: late})
 			w.startAll(begin{pod: 2, named: late})
+		}},
+		{"a pod is lost, and a cache keeps what its name led to", func() {
+			w.dns.keep(w.pods[0].name)
+			w.killed(0)
+			w.startAll(begin{pod: 0})
+		}},
+		{"all pods are lost, and caches keep that one has no name and what those of others led to", func() {
+			w.killed(0, 1, 2)
+			w.dns.keep(w.pods[1].name)
+			w.dns.publish(w.pods[2].name, "")
+			w.dns.keep(w.pods[2].name)
+			w.startAll(begin{pod: 2}, begin{pod: 0}, begin{pod: 1, after: late})
 		}},
 		{"all pods are deleted at once", func() {
 			w.last = true

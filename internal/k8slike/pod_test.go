@@ -37,7 +37,7 @@ mount -o remount,bind,ro "$2"
 shift
 root=$1
 shift 2
-exec env -i "$@" chroot --userspec=65532:65532 --groups=65532 "$root" /node --config /etc/quorate/node.yaml`
+exec env -i "$@" chroot --userspec=65532:65532 --groups=65532 "$root" /quorate node --config /etc/quorate/node.yaml`
 
 // pod is one of the StatefulSet's. What changes at every start belongs to the goroutine
 // that starts and stops it.
@@ -59,7 +59,7 @@ type pod struct {
 func newPod(w *world, name string) (*pod, error) {
 	p := &pod{w: w, name: name, root: filepath.Join(w.dir, name, "root"), data: filepath.Join(w.dir, name, "volume")}
 	files := map[string]string{
-		"node": w.binary, "etc/quorate/node.yaml": w.config, "run/secrets/quorate/gossip-key": w.key, "etc/resolv.conf": w.resolv,
+		"quorate": w.binary, "etc/quorate/node.yaml": w.config, "run/secrets/quorate/gossip-key": w.key, "etc/resolv.conf": w.resolv,
 	}
 	var errs []error
 	for _, dir := range []string{p.data, filepath.Join(p.root, "var/lib/quorate")} {
@@ -151,7 +151,7 @@ func (p *pod) over(wait time.Duration) error {
 func (p *pod) drain(ctx context.Context) (string, error) {
 	pid := strconv.Itoa(p.cmd.Process.Pid)
 	id := strconv.Itoa(user)
-	args := []string{"-t", pid, "-n", "-m", "-r", "-w", "-S", id, "-G", id, "/node", "drain", "--config", "/etc/quorate/node.yaml", "--timeout", preStop}
+	args := []string{"-t", pid, "-n", "-m", "-r", "-w", "-S", id, "-G", id, "/quorate", "drain", "--config", "/etc/quorate/node.yaml", "--timeout", preStop}
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.Env = p.env()
 	out, err := cmd.CombinedOutput()

@@ -54,10 +54,34 @@ func Hash(password string) (hash string, a Algorithm, err error) {
 	if _, err := rand.Read(salt); err != nil {
 		return "", "", fmt.Errorf("password: no random salt: %w", err)
 	}
+	return salted(password, salt), Argon2id, nil
+}
+
+func salted(password string, salt []byte) (hash string) {
 	sum := argon2.IDKey([]byte(password), salt, passes, MemoryKiB, lanes, sumBytes)
 	encode := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s",
-		argon2.Version, MemoryKiB, passes, lanes, encode(salt), encode(sum)), Argon2id, nil
+		argon2.Version, MemoryKiB, passes, lanes, encode(salt), encode(sum))
+}
+
+// Current tells whether a hash takes what Hash makes one take today: it was made with argon2id
+// at the same cost.
+func Current(hash string, a Algorithm) bool {
+	h, err := parseArgon2id(hash)
+	return a == Argon2id && err == nil && h.memoryKiB == MemoryKiB && h.passes == passes && h.lanes == lanes
+}
+
+// Upgrade hashes a password that matches another hash. The salt is made from that, so that
+// UpgradeOf can tell where the new hash comes from; both have the same work to be guessed.
+func Upgrade(password, from string) (hash string, a Algorithm) {
+	sum := sha256.Sum256([]byte(from))
+	return salted(password, sum[:saltBytes]), Argon2id
+}
+
+// UpgradeOf tells whether Upgrade made a hash from another one, of which sum is the SHA-256.
+func UpgradeOf(hash string, sum []byte) bool {
+	h, err := parseArgon2id(hash)
+	return err == nil && len(sum) == sha256.Size && subtle.ConstantTimeCompare(h.salt, sum[:saltBytes]) == 1
 }
 
 // Matches tells whether a password is the one that was hashed, in a time that does not

@@ -1,6 +1,7 @@
 package password_test
 
 import (
+	"crypto/sha256"
 	"strings"
 	"testing"
 
@@ -69,5 +70,26 @@ func TestBadHashes(t *testing.T) {
 	}
 	if err := password.Check("", ""); err != nil {
 		t.Errorf("a user without password is refused: %v", err)
+	}
+}
+
+// A hash that takes the place of another one matches the same password, and shows where it comes
+// from.
+func TestUpgrade(t *testing.T) {
+	const from = "kI3GCqW5JLMJa4iX1lo7X4D6XbYqlLgxIs30+P6tENUV2POR"
+	hash, a := password.Upgrade("test12", from)
+	if right, err := password.Matches("test12", hash, a); err != nil || !right || !password.Current(hash, a) {
+		t.Errorf("%s: %v, %v", hash, right, err)
+	}
+	sum, other := sha256.Sum256([]byte(from)), sha256.Sum256([]byte("other"))
+	fresh, _, err := password.Hash("test12")
+	if err != nil || !password.UpgradeOf(hash, sum[:]) || password.UpgradeOf(hash, other[:]) || password.UpgradeOf(fresh, sum[:]) ||
+		password.UpgradeOf(hash, nil) || password.UpgradeOf(from, sum[:]) {
+		t.Error("it is not told where the hash comes from")
+	}
+	for hash, a := range map[string]password.Algorithm{from: password.RabbitSHA256, "$argon2id$v=19$m=8,t=1,p=1$c2FsdA$c3Vt": password.Argon2id, "": ""} {
+		if password.Current(hash, a) {
+			t.Errorf("%s is taken for a new hash", hash)
+		}
 	}
 }

@@ -42,6 +42,11 @@ func (w *world) allActs() []act {
 		{80, w.deleteUnused},
 		{200 * s.transacts, w.trySome},
 		{s.ruleChanges, w.changeRule},
+		{s.clockSets, w.setClock},
+		{s.clockSets / 4, w.pauseOne},
+		{s.rests, w.rest},
+		{s.proofs, func() { w.prove(w.nodes[w.viewRNG.IntN(members)]) }},
+		{s.proofs / 4, w.storeView},
 		{s.switches, func() { w.producers[w.rng.IntN(len(w.producers))].reconnect() }},
 	}
 }
@@ -62,6 +67,7 @@ func (s *swarm) patient() {
 // step lets one thing happen.
 func (w *world) step() {
 	w.now += w.rng.Int64N(w.swarm.maxTick)
+	w.beats()
 	p := w.rng.IntN(w.total)
 	for i := range w.acts {
 		if p -= w.acts[i].weight; p < 0 {
@@ -121,7 +127,7 @@ func (w *world) forwardSome() {
 // timers proposes what is due by the leaders' clocks (TTL-6).
 func (w *world) timers(g *group) {
 	for _, r := range g.reps {
-		if r.leads && r.timer != 0 && r.node.clock() >= r.timer {
+		if r.leads && r.timer != 0 && r.time(false) >= r.timer {
 			r.timer = 0
 			r.propose(quorumq.AppendCommand(nil, &quorumq.Expire{}), nil, nil)
 		}
@@ -130,7 +136,7 @@ func (w *world) timers(g *group) {
 
 // look lets a node see the newest view.
 func (w *world) look(n int) {
-	if w.nodes[n].up {
+	if w.hearsCatalog(w.nodes[n]) {
 		w.nodes[n].view = w.catalog.View()
 	}
 }

@@ -40,7 +40,7 @@ type consumer struct {
 // attach subscribes anew through any node.
 func (c *consumer) attach() {
 	w := c.w
-	at := w.someNode()
+	at := w.serving()
 	if c.node >= 0 || at < 0 {
 		return
 	}
@@ -262,7 +262,7 @@ func (c *consumer) decided(key quorumq.ConsumerKey, cmd quorumq.Command, number 
 	if attempt == c.end.attempt {
 		c.inFlight--
 	}
-	if s, is := cmd.(*quorumq.Settle); is && r.Code == quorumq.CodeOK {
+	if s, is := cmd.(*quorumq.Settle); is && (r.Code == quorumq.CodeOK || r.Code == quorumq.CodeNotHeld) {
 		for _, rg := range s.Ranges {
 			for m := rg.First; m <= rg.Last; m++ {
 				if c.end.g.ledger.held[key][m] != nil {

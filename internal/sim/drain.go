@@ -59,6 +59,7 @@ func (w *world) heal() {
 			w.pairs[a][b].downUntil = 0
 		}
 	}
+	w.healClocks()
 	for place := range queueNames {
 		if w.alive(place) == nil {
 			w.remake(place)
@@ -69,7 +70,7 @@ func (w *world) heal() {
 		}
 	}
 	for n := range w.nodes {
-		w.look(n)
+		w.prove(w.nodes[n])
 	}
 	for _, g := range w.groups {
 		if g.deleted {
@@ -93,6 +94,7 @@ func (w *world) heal() {
 // pass gives everything a turn.
 func (w *world) pass() {
 	w.now += passMs
+	w.beats()
 	for _, g := range w.groups {
 		if !g.deleted {
 			w.passGroup(g)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/quorate/quorate/clock"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -15,6 +16,8 @@ type entry struct {
 	header []byte
 	bodies [][]byte
 	now    quorumq.Time
+	truth  int64 // the true time then, ms
+	unsure bool  // whoever proposed it was not to know the time
 	// restores counts the restarts of the whole group before it; planted faults forget then.
 	restores uint64
 }
@@ -59,6 +62,7 @@ type replica struct {
 	leads    bool   // its Lead command is applied: it acts on effects
 	orphans  []proposal
 	timer    quorumq.Time
+	clock    clock.Queue // the queue's time, of its leadership
 	fwd      *forwarder
 }
 
@@ -68,6 +72,7 @@ type group struct {
 	uid     id.QueueUID
 	name    string
 	place   int // in the chain
+	madeAt  int64
 	deleted bool
 
 	log     []entry
@@ -78,13 +83,14 @@ type group struct {
 	truth   *machine
 	ledger  *ledger
 
+	passing  passing
 	restores uint64
 	unused   bool // its leader was told to delete it (QX-1)
 }
 
 func newGroup(w *world, uid id.QueueUID, place int) *group {
 	c := w.swarm.queues[place]
-	g := &group{w: w, uid: uid, name: queueNames[place], place: place, leader: -1}
+	g := &group{w: w, uid: uid, name: queueNames[place], place: place, madeAt: w.now, leader: -1}
 	g.truth = &machine{w: w, q: quorumq.New(uid, c)}
 	g.ledger = newLedger(g, c)
 	for i := range g.reps {
@@ -107,7 +113,7 @@ func (r *replica) propose(c []byte, bodies [][]byte, done func(answer)) {
 	case !r.believes:
 		done(answer{err: notLeader, hint: r.known})
 	case g.leader == r.node.idx && g.term == r.term:
-		p.now = r.node.clock()
+		r.stamp(&p.entry)
 		g.pending = append(g.pending, p)
 	default:
 		r.orphans = append(r.orphans, p)
@@ -142,6 +148,7 @@ func (g *group) append(e *entry) {
 	c, r, eff := g.truth.apply(index, e)
 	if g.w.broken == nil {
 		g.ledger.observe(index, e, c, r, eff)
+		g.judgeTime(e)
 	}
 }
 
@@ -209,6 +216,9 @@ func (r *replica) cease() {
 // committed all the same; nobody is told.
 func (g *group) elect(n int) {
 	w := g.w
+	if !w.nodes[n].knowsTime() {
+		return
+	}
 	w.result.Elects++
 	w.event("elect queue node term", int64(g.uid), int64(n), int64(g.term+1))
 	kept := w.rng.IntN(len(g.pending) + 1)
@@ -230,10 +240,11 @@ func (g *group) elect(n int) {
 		r.cease()
 	}
 	r.believes, r.term, r.leads = true, g.term, false
+	r.lead()
 	lead := &quorumq.Lead{Node: w.nodes[n].name, Term: g.term}
-	g.pending = append(g.pending, proposal{entry: entry{
-		term: g.term, lead: n, header: quorumq.AppendCommand(nil, lead), now: w.nodes[n].clock(),
-	}})
+	p := proposal{entry: entry{term: g.term, lead: n, header: quorumq.AppendCommand(nil, lead)}}
+	r.stamp(&p.entry)
+	g.pending = append(g.pending, p)
 }
 
 // someLeader elects any node that is up.

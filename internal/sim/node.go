@@ -15,7 +15,9 @@ type node struct {
 	upAt     int64 // when a crashed one comes back, ms
 	epoch    id.Epoch
 	skew     int64
+	clocks   clocks // if the swarm has clocks
 	view     *catalog.View
+	stored   stored          // if views lag
 	ends     map[*group]*end // never ranged over
 	sessions uint64
 }
@@ -78,8 +80,19 @@ func (n *node) restart() {
 	n.w.event("restart node", int64(n.idx))
 	n.up = true
 	n.epoch++
-	n.view = n.w.catalog.View()
 	n.sessions = 0
+	if n.w.swarm.clocks {
+		n.restartClocks()
+	}
+	n.restartView()
+}
+
+// serving returns a node that takes clients, -1 if it finds none.
+func (w *world) serving() int {
+	if n := w.someNode(); n >= 0 && w.nodes[n].serves() {
+		return n
+	}
+	return -1
 }
 
 // someNode returns a node that is up, -1 if there is none.

@@ -241,10 +241,11 @@ func (l *ledger) settled(c *copied) { l.move(c, settled) }
 // outcome applies a consumer's decision to what it holds.
 func (l *ledger) outcome(k quorumq.ConsumerKey, rs []quorumq.MsgIDRange, r *quorumq.Reply, do func(*copied)) {
 	held := l.held[k]
-	if r.Code != quorumq.CodeOK {
+	if r.Code != quorumq.CodeOK && r.Code != quorumq.CodeNotHeld {
 		return
 	}
 	l.leases.answered(k, rs)
+	had := len(held)
 	for _, rg := range rs {
 		for m := rg.First; m <= rg.Last; m++ {
 			c := held[m]
@@ -257,6 +258,9 @@ func (l *ledger) outcome(k quorumq.ConsumerKey, rs []quorumq.MsgIDRange, r *quor
 			delete(held, m)
 			do(c)
 		}
+	}
+	if told := r.Code == quorumq.CodeNotHeld; told != (len(held) == had) {
+		l.broke("DEL-6", "consumer %v decided about %v, of which it held %d: code %d", k, rs, had-len(held), r.Code)
 	}
 }
 

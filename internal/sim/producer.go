@@ -49,12 +49,15 @@ func (p *producer) giveUp() {
 
 // connect opens a connection and sends again what is not answered.
 func (p *producer) connect() {
-	at := p.w.someNode()
+	at := p.w.serving()
 	if at < 0 {
 		return
 	}
 	p.node = at
 	if p.current() == nil {
+		if p.w.swarm.lags {
+			p.w.lose(p.w.nodes[at], p.place)
+		}
 		p.node = -1
 		return
 	}
@@ -86,6 +89,9 @@ func (p *producer) publish() {
 		return
 	}
 	g := p.current()
+	if g == nil && w.swarm.lags {
+		w.lose(w.nodes[p.node], p.place)
+	}
 	if g == nil || len(p.pending) >= w.swarm.window {
 		return
 	}

@@ -31,6 +31,8 @@ type Config struct {
 	// Basic leaves out transactions and policies about dead letters, and lets operators try
 	// once, so that a seed means what it meant before there were any.
 	Basic bool
+	// Steady leaves out clocks that are set, and views that lag, for the same reason.
+	Steady bool
 }
 
 // Validate returns what is wrong.
@@ -88,6 +90,18 @@ const (
 	FaultNoHops
 	// FaultCycles: a forwarder lets messages go round (DL-40).
 	FaultCycles
+	// FaultWallClock: leaders stamp by their wall clocks (TTL-8).
+	FaultWallClock
+	// FaultWallBack: leaders follow their wall clocks back, though not ahead (TTL-8).
+	FaultWallBack
+	// FaultLonelyClock: nodes do not ask others what time it is (TTL-8).
+	FaultLonelyClock
+	// FaultHastyClock: a leader stamps before it knows the time (TTL-8).
+	FaultHastyClock
+	// FaultEarlyService: a node takes clients before its view was confirmed (EX-16).
+	FaultEarlyService
+	// FaultOldViews: a node says by any view that there is no such queue (EX-16).
+	FaultOldViews
 
 	faults
 )

@@ -79,8 +79,8 @@ func TestSeeds(t *testing.T) {
 // Seeds that found a fault once, of what runs or of the ledger, find none any more.
 func TestSeedsOfThePast(t *testing.T) {
 	for _, c := range []Config{
-		{Seed: 3410}, // what expires by the command that ends that dead letters are dropped
-		{Seed: 5216}, // more is left for one consumer than it takes in a minute
+		{Seed: 3410, Steady: true}, // what expires by the command that ends that dead letters are dropped
+		{Seed: 5216, Steady: true}, // more is left for one consumer than it takes in a minute
 	} {
 		if _, err := Run(c); err != nil {
 			t.Error(err)
@@ -122,6 +122,9 @@ const maxFaultSeeds = 300
 
 // Each planted fault is found, and by the rule that it breaks.
 func TestPlantedFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs hundreds of seeds")
+	}
 	for _, c := range []struct {
 		name  string
 		fault Fault
@@ -134,16 +137,22 @@ func TestPlantedFaults(t *testing.T) {
 		{"producers forgotten by a restore", FaultForgetfulProducers, "PUB-6", 1},
 		{"delays forgotten by a restore", FaultForgetfulDelays, "DR-3", 1},
 		{"moves that only delete", FaultLostMove, "lost", 1},
-		{"a backlog that goes with its strategy", FaultLostBacklog, "lost", 1},
-		{"extensions forgotten by a restore", FaultForgetfulLeases, "CT-5", 1},
+		{"a backlog that goes with its strategy", FaultLostBacklog, "lost", 130},
+		{"extensions forgotten by a restore", FaultForgetfulLeases, "CT-5", 30},
 		{"transactions that publish alone after a restore", FaultHalfTransact, "G-22", 1},
 		{"transactions that publish again", FaultTwiceTransact, "G-22", 1},
 		{"transactions that publish nothing", FaultLostOutputs, "G-22", 1},
-		{"deaths that are not counted", FaultNoHops, "DL-43", 100},
-		{"circles that are not seen", FaultCycles, "DL-40", 1},
+		{"deaths that are not counted", FaultNoHops, "DL-43", 170},
+		{"circles that are not seen", FaultCycles, "DL-40", 90},
 		{"repeats with new numbers", FaultNoSequence, "PUB-6", 1},
 		{"effects of entries before Lead", FaultEarlyEffects, "DL-12", 1},
 		{"deliveries skipped", FaultNoResume, "DEL-6 drained", 1},
+		{"leaders by wall clocks", FaultWallClock, "TTL-8", 1},
+		{"wall clocks followed back", FaultWallBack, "TTL-8", 1},
+		{"clocks that are not compared", FaultLonelyClock, "TTL-8", 1},
+		{"leaders that do not know the time", FaultHastyClock, "TTL-8", 1},
+		{"nodes that take clients by what they have stored", FaultEarlyService, "EX-16", 1},
+		{"queues that old views do not have", FaultOldViews, "EX-16", 1},
 		{"sessions left open", FaultOpenSession, "drained", 700},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

@@ -42,6 +42,12 @@ type swarm struct {
 	ruleChanges int  // weight
 	allow       bool // messages may go round
 	hops        [3]uint64
+
+	clocks           bool // nodes compare wall clocks that are set and drift; else clocks differ by skew
+	clockSets, rests int  // weights
+
+	lags   bool // views of the catalog are old after a start, or without a majority
+	proofs int  // weight
 }
 
 // rate draws how often a fault happens: never, rarely or often.
@@ -103,6 +109,29 @@ func (s *swarm) drawMore(r *rand.Rand) {
 		}
 	}
 }
+
+// drawClocks draws how the clocks of machines fare.
+func (s *swarm) drawClocks(r *rand.Rand) {
+	if s.clocks = r.IntN(2) == 0; s.clocks {
+		s.clockSets, s.rests = rate(r, 60), rate(r, 4)
+	}
+}
+
+// drawViews draws how nodes keep up with the catalog.
+func (s *swarm) drawViews(r *rand.Rand) {
+	if s.lags = r.IntN(2) == 0; s.lags {
+		s.proofs = 20 + r.IntN(300)
+	}
+}
+
+// stressViews makes sure that they are old often.
+func (s *swarm) stressViews() {
+	s.lags, s.proofs, s.static = true, 40, false
+	s.topology, s.crash, s.breaks = 60, 25, 100
+}
+
+// stressClocks makes sure that they are wrong often.
+func (s *swarm) stressClocks() { s.clocks, s.clockSets, s.rests = true, 60, 4 }
 
 // drawQueue draws the configuration of a queue: the last one of the chain has no
 // dead letters unless they go round.

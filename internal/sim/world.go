@@ -48,8 +48,13 @@ type world struct {
 	consumers []*consumer
 	channels  int
 	notes     int64
-	metas     []meta
-	msgs      []clientMessage
+
+	clockRNG *rand.Rand // all chance of clocks, so that seeds mean the same without them
+	viewRNG  *rand.Rand // the same of views that lag
+	beatAt   int64      // ms
+	wrong    int        // the node whose clocks are wrong; -1: none
+	metas    []meta
+	msgs     []clientMessage
 
 	transactions []*transaction
 }
@@ -64,6 +69,19 @@ func newWorld(c Config) *world {
 	if !c.Basic {
 		w.swarm.drawMore(rand.New(rand.NewPCG(c.Seed, 0x5158)))
 	}
+	w.viewRNG = rand.New(rand.NewPCG(c.Seed, 0x515a))
+	w.clockRNG, w.wrong = rand.New(rand.NewPCG(c.Seed, 0x5159)), -1
+	if !c.Basic && !c.Steady {
+		w.swarm.drawClocks(w.clockRNG)
+		w.swarm.drawViews(w.viewRNG)
+	}
+	switch c.Fault {
+	case FaultWallClock, FaultWallBack, FaultLonelyClock, FaultHastyClock:
+		w.swarm.stressClocks()
+	case FaultEarlyService, FaultOldViews:
+		w.swarm.stressViews()
+	default:
+	}
 	if c.Fault != NoFault && c.Fault != FaultOpenSession { // that one shows among leaders that last
 		w.swarm.stress()
 	}
@@ -74,6 +92,10 @@ func newWorld(c Config) *world {
 		w.nodes[i] = &node{
 			w: w, idx: i, name: id.NodeID("n" + strconv.Itoa(i)), up: true, epoch: 1, ends: make(map[*group]*end),
 			skew: w.rng.Int64N(2*w.swarm.skew+1) - w.swarm.skew,
+		}
+		if w.swarm.clocks {
+			w.nodes[i].clocks = newClocks(w, w.nodes[i].skew/4)
+			w.nodes[i].clocks.start()
 		}
 		w.change(&catalog.RegisterNode{ID: w.nodes[i].name, Address: "h:1", ClientAddress: "h:2", Epoch: 1})
 	}
@@ -92,6 +114,7 @@ func newWorld(c Config) *world {
 	}
 	for _, n := range w.nodes {
 		n.view = w.catalog.View()
+		n.stored = stored{view: n.view, proven: n.reading(), known: true}
 	}
 	w.hireClients()
 	w.acts = w.allActs()

@@ -93,13 +93,13 @@ func testBadAccess(t *testing.T, cl *client.Client) {
 		{"permission in no vhost", permission(client.Permission{User: "known", Vhost: "nix"}), client.NotFound, `vhost "nix"`},
 		{"clear of nobody", func() error { _, err := cl.ClearPermission(ctx, "", "nobody"); return err }, client.NotFound, `user "nobody"`},
 		{"clear in no vhost", func() error { _, err := cl.ClearPermission(ctx, "nix", "known"); return err }, client.NotFound, `vhost "nix"`},
-		{"list of no vhost", func() error { _, err := cl.ListPermissions(ctx, "nix", ""); return err }, client.NotFound, `vhost "nix"`},
+		{"list of no vhost", func() error { _, err := client.Collect(cl.Permissions(ctx, "nix", "")); return err }, client.NotFound, `vhost "nix"`},
 		{"topic pattern", topic(client.TopicPermission{User: "known", Exchange: "amq.topic", Write: "("}), client.PreconditionFailed, "write"},
 		{"no exchange", topic(client.TopicPermission{User: "known", Exchange: "nix"}), client.NotFound, `exchange "nix"`},
 		{"no topic exchange", topic(client.TopicPermission{User: "known", Exchange: "amq.direct"}), client.PreconditionFailed, "topic exchange"},
 		{"topic of nobody", topic(client.TopicPermission{User: "nobody", Exchange: "amq.topic"}), client.NotFound, `user "nobody"`},
 		{"clear topic of nobody", func() error { _, err := cl.ClearTopicPermission(ctx, "", "nobody", ""); return err }, client.NotFound, `user "nobody"`},
-		{"topics of no vhost", func() error { _, err := cl.ListTopicPermissions(ctx, "nix", ""); return err }, client.NotFound, `vhost "nix"`},
+		{"topics of no vhost", func() error { _, err := client.Collect(cl.TopicPermissions(ctx, "nix", "")); return err }, client.NotFound, `vhost "nix"`},
 	} {
 		err := row.call()
 		if client.ClassOf(err) != row.class || !strings.Contains(err.Error(), row.want) {
@@ -115,10 +115,10 @@ func testBadAccess(t *testing.T, cl *client.Client) {
 func accessState(t *testing.T, cl *client.Client) string {
 	t.Helper()
 	ctx := testContext(t)
-	vhosts, err1 := cl.ListVhosts(ctx)
-	users, err2 := cl.ListUsers(ctx)
-	permissions, err3 := cl.ListPermissions(ctx, "", "")
-	topics, err4 := cl.ListTopicPermissions(ctx, "", "")
+	vhosts, err1 := client.Collect(cl.Vhosts(ctx))
+	users, err2 := client.Collect(cl.Users(ctx))
+	permissions, err3 := client.Collect(cl.Permissions(ctx, "", ""))
+	topics, err4 := client.Collect(cl.TopicPermissions(ctx, "", ""))
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func testAccessLists(t *testing.T, cl *client.Client) {
 			t.Errorf("%s lacks %s", got, want)
 		}
 	}
-	if none, err := cl.ListPermissions(ctx, "v", "other"); err != nil || len(none) > 0 {
+	if none, err := client.Collect(cl.Permissions(ctx, "v", "other")); err != nil || len(none) > 0 {
 		t.Errorf("permissions of another: %v, %v", none, err)
 	}
 	created(true)(cl.ClearTopicPermission(ctx, "v", "u", ""))

@@ -39,6 +39,7 @@ func TestClassic(t *testing.T) {
 	t.Run("made-up names", func(t *testing.T) { testMadeUpNames(t, c) })
 	t.Run("priorities", func(t *testing.T) { testClassicPriorities(t, c) })
 	t.Run("equivalence", func(t *testing.T) { testClassicEquivalence(t, c) })
+	t.Run("asked for by arguments", func(t *testing.T) { testAskedForClassic(t, c) })
 	t.Run("lost node", func(t *testing.T) { testLostOwner(t, c) }) // last: it kills a node
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -16,7 +17,7 @@ func TestConnectionsOverGRPC(t *testing.T) {
 	}
 	c := testcluster.Start(t, 1)
 	cl, operator, ctx := openClient(t, c), openClient(t, c), testContext(t)
-	if _, err := cl.ListVhosts(ctx); err != nil {
+	if _, err := client.Collect(cl.Vhosts(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	before := map[string]bool{}
@@ -42,7 +43,7 @@ func TestConnectionsOverGRPC(t *testing.T) {
 		t.Fatal(err)
 	}
 	testcluster.Poll(t, "the client has connected again", func() error {
-		if _, err := cl.ListVhosts(ctx); err != nil {
+		if _, err := client.Collect(cl.Vhosts(ctx)); err != nil {
 			return err
 		}
 		news := 0

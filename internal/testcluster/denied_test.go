@@ -65,10 +65,13 @@ func denials() map[string]denial {
 		"Admin/RemoveMember":       tag(&brokerv1.RemoveMemberRequest{}),
 		"Admin/ReplaceMember":      tag(&brokerv1.ReplaceMemberRequest{}),
 		"Admin/ForgetNode":         tag(&brokerv1.ForgetNodeRequest{}),
+		"Admin/RemoveNode":         tag(&brokerv1.RemoveNodeRequest{}),
+		"Admin/ReplaceNode":        tag(&brokerv1.ReplaceNodeRequest{}),
+		"Admin/FinalizeVersion":    tag(&brokerv1.FinalizeVersionRequest{}),
 
 		"Policies/PutPolicy":    tag(&brokerv1.PutPolicyRequest{Policy: &brokerv1.Policy{Name: "p", Pattern: "."}}),
 		"Policies/DeletePolicy": tag(&brokerv1.DeletePolicyRequest{Name: "p"}),
-		"Policies/ListPolicies": {&brokerv1.ListPoliciesRequest{Vhost: "/"}, ok, access},
+		"Policies/ListPolicies": tag(&brokerv1.ListPoliciesRequest{Vhost: "/"}),
 
 		"Connections/ListConnections": tag(&brokerv1.ListConnectionsRequest{}),
 		"Connections/ListConsumers":   tag(&brokerv1.ListConsumersRequest{}),
@@ -85,7 +88,7 @@ func denials() map[string]denial {
 		"Messages/DeleteMessages":    right(&brokerv1.DeleteMessagesRequest{Job: job}),
 		"Messages/MoveMessages":      right(&brokerv1.MoveMessagesRequest{Job: job, ToQueue: "q"}),
 		"Messages/RedriveMessages":   right(&brokerv1.RedriveMessagesRequest{Job: job}),
-		"Messages/ExplainRouting":    {&brokerv1.ExplainRoutingRequest{}, ok, access},
+		"Messages/ExplainRouting":    tag(&brokerv1.ExplainRoutingRequest{}),
 		"Messages/ExplainDeadLetter": right(&brokerv1.ExplainDeadLetterRequest{Queue: "q"}),
 
 		"Access/PutVhost":             tag(&brokerv1.PutVhostRequest{Vhost: &brokerv1.Vhost{Name: "new"}}),
@@ -93,6 +96,7 @@ func denials() map[string]denial {
 		"Access/ListVhosts":           tag(&brokerv1.ListVhostsRequest{}),
 		"Access/SetVhostLimits":       tag(&brokerv1.SetVhostLimitsRequest{Name: "/"}),
 		"Access/PutUser":              tag(&brokerv1.PutUserRequest{Name: "new"}),
+		"Access/ChangeUser":           tag(&brokerv1.ChangeUserRequest{Name: "guest", Tags: &brokerv1.UserTags{}}),
 		"Access/DeleteUser":           tag(&brokerv1.DeleteUserRequest{Name: "guest"}),
 		"Access/ListUsers":            tag(&brokerv1.ListUsersRequest{}),
 		"Access/SetUserLimits":        tag(&brokerv1.SetUserLimitsRequest{Name: "guest"}),

@@ -58,6 +58,7 @@ type Cluster struct {
 	authority *authority.Authority
 	hibernate time.Duration // how long a queue is unused until it is closed; 0: never
 	suspect   time.Duration // how long a node may be silent; 0: as in a node by default
+	clocks    []*Clock      // of the nodes' machines; nil: the operating system's
 }
 
 // node is one node's settings, and what runs while it does.
@@ -102,6 +103,16 @@ func StartTLS(t testing.TB, n int) *Cluster {
 func StartMany(t testing.TB, n int, hibernate time.Duration) *Cluster {
 	t.Helper()
 	return (&Cluster{t: t, dir: t.TempDir(), hibernate: hibernate, suspect: busyTimeout}).start(n)
+}
+
+// StartClocks is Start on machines whose clocks can be set.
+func StartClocks(t testing.TB, n int) (*Cluster, []*Clock) {
+	t.Helper()
+	c := &Cluster{t: t, dir: t.TempDir()}
+	for range n {
+		c.clocks = append(c.clocks, newClock())
+	}
+	return c.start(n), c.clocks
 }
 
 func start(t testing.TB, n int, a *authority.Authority, cfg broker.Config) *Cluster {
@@ -233,6 +244,17 @@ func (c *Cluster) Restart(i int) {
 	c.AwaitReady(i)
 }
 
+// RestartAll starts all nodes, which were killed, on their data directories.
+func (c *Cluster) RestartAll() {
+	c.t.Helper()
+	for i := range c.nodes {
+		c.launch(i)
+	}
+	for i := range c.nodes {
+		c.AwaitReady(i)
+	}
+}
+
 // AwaitReady waits until a node can serve clients.
 func (c *Cluster) AwaitReady(i int) {
 	c.t.Helper()
@@ -271,8 +293,13 @@ func (c *Cluster) launch(i int) {
 	cfg := c.broker
 	cfg.Logger, cfg.Authenticate = log, true
 	n.broker = broker.New(cfg)
+	var clock cluster.Clock
+	if c.clocks != nil {
+		clock = c.clocks[i]
+	}
 	started, err := cluster.Start(c.t.Context(), cluster.Config{
-		Name: clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
+		Clock: clock,
+		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
 		QueueConfig: n.broker.QueueConfig, Leaders: n.broker, Degraded: n.broker.Degraded, Dissolves: n.broker.Dissolves, Counters: n.broker.NamedCounters, GroupSize: n.broker.TargetSize, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
@@ -284,7 +311,7 @@ func (c *Cluster) launch(i int) {
 	n.cluster = started
 	n.broker.Attach(started)
 	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true})
-	n.amqpd = amqp.New(amqp.Config{Broker: n.broker, Logger: log, Version: "test"})
+	n.amqpd = amqp.New(amqp.Config{Broker: n.broker, Logger: log, Version: "test", Cluster: clusterName})
 	n.served = make(chan error, 2)
 	l, la := c.listen(n.clients), c.listen(n.amqp)
 	go func() { n.served <- n.server.Serve(l) }()

@@ -208,7 +208,10 @@ func TestStreamTransactions(t *testing.T) {
 		}
 		return b.SettleAndPublish(ctx, token, ids, sender, []broker.Publish{{RoutingKey: "out", Body: []byte(fmt.Sprint(ids))}})
 	}
-	token := s.SettleToken()
+	token, err := s.SettleToken(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := transact(1, token, ids[0], ids[2]); err != nil {
 		t.Fatal(err)
 	}

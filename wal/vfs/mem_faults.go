@@ -175,6 +175,18 @@ func (d *memData) crash(loss Loss, random *rand.Rand) []byte {
 	return left
 }
 
+// Clone returns a directory of its own with the same files, all of them durable.
+func (m *Mem) Clone() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := NewMem()
+	for name, d := range m.names {
+		d := &memData{data: slices.Clone(d.data), synced: slices.Clone(d.data), dirty: map[int]struct{}{}}
+		next.names[name], next.durable[name] = d, d
+	}
+	return next
+}
+
 // Flip changes one bit of a stored file, as a rotten sector does.
 func (m *Mem) Flip(name string, off int64) {
 	m.mu.Lock()

@@ -23,6 +23,18 @@ func datasync(f *os.File) error {
 	}
 }
 
+func (f osFile) Allocate(size int64) error {
+	for {
+		err := syscall.Fallocate(int(f.Fd()), 0, 0, size)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+		}
+	}
+}
+
 func (d osDir) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(d.in(name), os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {

@@ -12,6 +12,9 @@ import (
 
 func datasync(f *os.File) error { return f.Sync() }
 
+// Allocate is not known here.
+func (f osFile) Allocate(int64) error { return errors.ErrUnsupported }
+
 // Lock leaves a file behind after a crash: production is Linux, this is for developers.
 func (d osDir) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(d.in(name), os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)

@@ -44,6 +44,9 @@ type File interface {
 	Sync() error
 	// Truncate sets the size.
 	Truncate(size int64) error
+	// Allocate makes the file that large, with room for all of it taken from the file
+	// system; errors.Is(err, errors.ErrUnsupported) where that is not possible.
+	Allocate(size int64) error
 	// Size returns the size in bytes.
 	Size() (int64, error)
 	io.Closer

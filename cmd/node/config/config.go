@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/quorate/quorate/clock"
 )
 
 // Config is all that a node can be told; fields as in Keys.
@@ -30,11 +32,17 @@ type Config struct {
 		Join          []string `koanf:"join"`
 		GossipKeyFile string   `koanf:"gossip_key_file"`
 		Admission     string   `koanf:"admission"`
-		Reconcile     struct {
+		Finalize      string   `koanf:"finalize"`
+		// ReplaceLostAfter is when a node is let in by itself that comes with an empty directory.
+		ReplaceLostAfter time.Duration `koanf:"replace_lost_after"`
+		Reconcile        struct {
 			Enabled    bool          `koanf:"enabled"`
 			Interval   time.Duration `koanf:"interval"`
 			Delay      time.Duration `koanf:"delay"`
 			AutoRemove time.Duration `koanf:"auto_remove"`
+			Leaders    bool          `koanf:"leaders"`
+			// LeadersDelay is how long nodes must have been calm before leaders are spread.
+			LeadersDelay time.Duration `koanf:"leaders_delay"`
 		} `koanf:"reconcile"`
 	} `koanf:"cluster"`
 	Listen struct {
@@ -82,12 +90,17 @@ type Config struct {
 		RelaxedTypeCheck bool `koanf:"relaxed_type_check"`
 	} `koanf:"queue"`
 	Timeouts struct {
-		Confirm   time.Duration `koanf:"confirm"`
-		Command   time.Duration `koanf:"command"`
-		Suspect   time.Duration `koanf:"suspect"`
-		Hibernate time.Duration `koanf:"hibernate"`
-		Drain     time.Duration `koanf:"drain"`
-		DiskHang  time.Duration `koanf:"disk_hang"`
+		Confirm time.Duration `koanf:"confirm"`
+		Command time.Duration `koanf:"command"`
+		Suspect time.Duration `koanf:"suspect"`
+		// CatalogStaleness is how old a node's view of the catalog may be for it to say that
+		// something is not there.
+		CatalogStaleness time.Duration `koanf:"catalog_staleness"`
+		Hibernate        time.Duration `koanf:"hibernate"`
+		Drain            time.Duration `koanf:"drain"`
+		DiskHang         time.Duration `koanf:"disk_hang"`
+		// ClockSkew is twice by how much wall clocks may differ and still agree.
+		ClockSkew time.Duration `koanf:"clock_skew"`
 		// Connections is when those of a node that does not answer are taken for ended.
 		Connections time.Duration `koanf:"connections"`
 	} `koanf:"timeouts"`
@@ -138,8 +151,13 @@ func (c *Config) Validate() error {
 			fault(key, strconv.Quote(host), "use a host name or an IP address, without a port")
 		}
 	}
-	if err := c.checkLoginFrom(); err != nil {
-		errs = append(errs, err)
+	for _, err := range []error{c.checkClientAuth(), c.checkLoginFrom()} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if f := c.Cluster.Finalize; f != FinalizeAuto && f != FinalizeManual {
+		fault("cluster.finalize", strconv.Quote(f), "use auto or manual")
 	}
 	if _, err := c.Level(); err != nil {
 		fault("log.level", strconv.Quote(c.Log.Level), "use debug, info, warn or error")
@@ -195,7 +213,9 @@ func (c *Config) validateNumbers() []error {
 	if low := c.Storage.DiskLow; low > 0 && c.Storage.DiskFloor > low {
 		errs = append(errs, fmt.Errorf("config: storage.disk_floor is %d: use at most storage.disk_low, %d", c.Storage.DiskFloor, low))
 	}
-	bounds("limits.body_cache_bytes", c.Limits.BodyCacheBytes, 1<<20, 1<<40, "bytes")
+	if c.Limits.BodyCacheBytes != 0 { // 0: by the limit of memory
+		bounds("limits.body_cache_bytes", c.Limits.BodyCacheBytes, 1<<20, 1<<40, "bytes")
+	}
 	bounds("limits.delivery_buffer_bytes", c.Limits.DeliveryBufferBytes, 64<<10, 1<<40, "bytes")
 	bounds("limits.memory_high", c.Limits.MemoryHigh, 0, 1<<50, "bytes")
 	bounds("limits.publish_window", int64(c.Limits.PublishWindow), 1, 1<<20, "messages")
@@ -207,9 +227,15 @@ func (c *Config) validateNumbers() []error {
 	durations("cluster.reconcile.interval", c.Cluster.Reconcile.Interval, time.Minute, 7*24*time.Hour)
 	durations("cluster.reconcile.delay", c.Cluster.Reconcile.Delay, 100*time.Millisecond, time.Hour)
 	durations("cluster.reconcile.auto_remove", c.Cluster.Reconcile.AutoRemove, 0, 365*24*time.Hour)
+	durations("cluster.reconcile.leaders_delay", c.Cluster.Reconcile.LeadersDelay, 100*time.Millisecond, time.Hour)
+	if c.Cluster.ReplaceLostAfter != 0 {
+		durations("cluster.replace_lost_after", c.Cluster.ReplaceLostAfter, time.Minute, 30*24*time.Hour)
+	}
 	durations("timeouts.confirm", c.Timeouts.Confirm, 0, 24*time.Hour)
 	durations("timeouts.command", c.Timeouts.Command, 100*time.Millisecond, time.Hour)
 	durations("timeouts.suspect", c.Timeouts.Suspect, 200*time.Millisecond, time.Minute)
+	durations("timeouts.catalog_staleness", c.Timeouts.CatalogStaleness, 500*time.Millisecond, time.Minute)
+	durations("timeouts.clock_skew", c.Timeouts.ClockSkew, clock.MinLimit, clock.MaxLimit)
 	if c.Timeouts.Hibernate != 0 {
 		durations("timeouts.hibernate", c.Timeouts.Hibernate, time.Second, 30*24*time.Hour)
 	}
@@ -218,6 +244,12 @@ func (c *Config) validateNumbers() []error {
 	durations("timeouts.disk_hang", c.Timeouts.DiskHang, 3*time.Second, time.Hour)
 	return errs
 }
+
+// Values of cluster.finalize.
+const (
+	FinalizeAuto   = "auto"
+	FinalizeManual = "manual"
+)
 
 // Level returns the log level.
 func (c *Config) Level() (slog.Level, error) {

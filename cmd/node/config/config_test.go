@@ -144,3 +144,14 @@ func TestDocument(t *testing.T) {
 		}
 	}
 }
+
+// The help names the kind of a value behind its flag, not a word of the explanation.
+func TestFlagsHelp(t *testing.T) {
+	flags := pflag.NewFlagSet("node", pflag.ContinueOnError)
+	AddFlags(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if kind, _ := pflag.UnquoteUsage(f); strings.ContainsAny(kind, " _") {
+			t.Errorf("--%s %s", f.Name, kind)
+		}
+	})
+}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/quorate/quorate/clock"
+	"github.com/quorate/quorate/internal/nearest"
 )
 
 // Key is one setting. Its name is the same in the file (nested at dots), as a flag
@@ -27,10 +30,14 @@ func Keys() []Key {
 		{"cluster.join", []string{}, "gossip addresses of other nodes, host:port; names are resolved again and again"},
 		{"cluster.gossip_key_file", "", "file with 16, 24 or 32 bytes in base64 that encrypt gossip and admit peers; empty: none"},
 		{"cluster.admission", "key", "who may gossip and speak to listen.peer: key, who has the cluster's, which may be absent on loopback alone; or open, anybody who reaches the ports, to try things out"},
+		{"cluster.finalize", FinalizeAuto, "when an upgrade ends, after which older builds are refused: auto, as soon as all nodes run the newer build; or manual, by `quoratectl cluster finalize`, if one node says so"},
+		{"cluster.replace_lost_after", time.Duration(0), "a node that lost its disk, and knocks with an empty data directory for so long, is let in by itself if every queue and the catalog has a majority without it; 0: never, see `quoratectl nodes replace`"},
 		{"cluster.reconcile.enabled", true, "queues get the members that they should have by themselves, and lost members are built anew"},
 		{"cluster.reconcile.interval", time.Hour, "time between two looks at all queues"},
 		{"cluster.reconcile.delay", 10 * time.Second, "how long a node must have come or gone before members move"},
 		{"cluster.reconcile.auto_remove", time.Duration(0), "a node not seen for so long is lost for good, and others take its place; 0: never"},
+		{"cluster.reconcile.leaders", true, "leaders that have piled up on nodes are spread by themselves"},
+		{"cluster.reconcile.leaders_delay", 30 * time.Second, "how long no node must have come or gone before leaders are spread"},
 		{"listen.client", "0.0.0.0:7070", "gRPC for clients"},
 		{"listen.amqp", "", "AMQP 0-9-1 for clients, without TLS; empty: 0.0.0.0:5672, or none if tls.client is set; off: none"},
 		{"listen.amqps", "", "AMQP 0-9-1 with the TLS of tls.client; empty: 0.0.0.0:5671 if that is set; off: none"},
@@ -46,7 +53,8 @@ func Keys() []Key {
 		{"tls.peer.ca", "", "PEM file with the authorities of all nodes' certificates"},
 		{"tls.client.cert", "", "PEM file with this node's certificate for clients; empty: no TLS for clients"},
 		{"tls.client.key", "", "PEM file with its key"},
-		{"tls.client.ca", "", "PEM file with the authorities of clients' certificates; if set, clients need one"},
+		{"tls.client.ca", "", "PEM file with the authorities of clients' certificates; if set, clients need one, unless tls.client.auth says otherwise"},
+		{"tls.client.auth", "", "whether clients show a certificate of tls.client.ca: none, optional (who shows one must have a good one) or required; empty: required if there is a tls.client.ca, else none"},
 		{"tls.client.login_from", "", "what of a client's certificate names the user for AMQP's mechanism EXTERNAL: common_name, san_dns, san_email or san_uri; empty: certificates do not log in"},
 		{"auth.mode", "password", "password: clients log in; none: everybody may do everything, with listen.client on loopback alone, to try things out"},
 		{"auth.default_user", "guest", "administrator that a new cluster is founded with"},
@@ -56,20 +64,22 @@ func Keys() []Key {
 		{"definitions.file", "", "JSON document that is imported when the node starts, as definitions export or RabbitMQ writes it; empty: none"},
 		{"definitions.skip_if_unchanged", true, "not if the cluster has imported the same document last; else what was deleted since is made again at every start"},
 		{"log.level", "info", "debug, info, warn or error"},
-		{"log.format", "auto", "text, json, or auto: coloured on a terminal, else text"},
+		{"log.format", "auto", "text, json, or auto: coloured on a terminal, else text; json has durations as numbers of seconds, under keys that end in `_seconds`"},
 		{"limits.max_message_bytes", 16 << 20, "largest body of a message"},
-		{"limits.body_cache_bytes", 256 << 20, "recent message bodies kept in memory"},
+		{"limits.body_cache_bytes", 0, "recent message bodies kept in memory, fewer while memory is short; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
 		{"limits.delivery_buffer_bytes", 16 << 20, "bytes of deliveries that may wait on this node for one AMQP connection, or one consume stream of gRPC, to take them"},
-		{"limits.memory_high", 0, "bytes of memory in use above which this node holds publishers back; 0: three quarters of GOMEMLIMIT, never without one"},
+		{"limits.memory_high", 0, "bytes of memory in use above which this node holds publishers back; 0: three quarters of GOMEMLIMIT, never if there is no limit"},
 		{"queue.relaxed_type_check", false, "a queue that exists may be declared again as quorum or classic, whichever it is; the same on every node"},
 		{"timeouts.confirm", 60 * time.Second, "a queue without a leader: a publish is given up after this; 0: never"},
 		{"timeouts.command", 5 * time.Second, "a queue without a leader: any other call fails after this"},
+		{"timeouts.catalog_staleness", 5 * time.Second, "how old a node's view of the catalog may be for it to say that a queue is not there, or to confirm a message that no queue takes; older: UNAVAILABLE"},
 		{"timeouts.suspect", 400 * time.Millisecond, "a node that does not answer for this long is lost, and the queues that it led, and the catalog, elect other leaders"},
+		{"timeouts.clock_skew", clock.DefaultLimit, "nothing expires earlier than by this, whatever wall clocks show; they agree while they differ by no more than half of it; the same on every node"},
 		{"timeouts.hibernate", time.Duration(0), "a queue without consumers that nobody uses for this long is closed on all its nodes until somebody asks for it; 0: never; the same on every node"},
 		{"timeouts.connections", 10 * time.Second, "clients' connections to a node that does not answer for this long are taken for ended, and their exclusive queues deleted"},
 		{"timeouts.drain", 60 * time.Second, "moving leadership away before the node stops"},
-		{"timeouts.disk_hang", 10 * time.Second, "a write to the disk does not come back: the process ends with code 75; its leaders are silent after 1.5 s"},
+		{"timeouts.disk_hang", 10 * time.Second, "a write to the disk does not come back: the process ends with code 75; its leaders are silent after 0.45 to 1.5 s"},
 	}
 }
 
@@ -92,37 +102,16 @@ func (k Key) Env() string {
 
 // find returns the key of this name, or an error that names the nearest one.
 func find(name, where string) (Key, error) {
-	best, distance := "", len(name)
-	for _, k := range Keys() {
-		if k.Name == name {
+	all := Keys()
+	known := make([]string, len(all))
+	for i, k := range all {
+		if known[i] = k.Name; k.Name == name {
 			return k, nil
 		}
-		if d := editDistance(name, k.Name); d < distance {
-			best, distance = k.Name, d
-		}
 	}
+	best := nearest.Name(name, known)
 	if best == "" {
 		return Key{}, fmt.Errorf("config: %s: there is no setting %q: see docs/configuration.md", where, name)
 	}
 	return Key{}, fmt.Errorf("config: %s: there is no setting %q: did you mean %q?", where, name, best)
-}
-
-// editDistance counts the bytes to insert, delete or change (Levenshtein).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -18,17 +18,18 @@ import (
 // AddFlags declares a flag for every key.
 func AddFlags(flags *pflag.FlagSet) {
 	for _, k := range Keys() {
+		help := strings.ReplaceAll(k.Help, "`", "") // what pflag takes for the name of the value
 		switch d := k.Default.(type) {
 		case string:
-			flags.String(k.Name, d, k.Help)
+			flags.String(k.Name, d, help)
 		case bool:
-			flags.Bool(k.Name, d, k.Help)
+			flags.Bool(k.Name, d, help)
 		case int:
-			flags.Int(k.Name, d, k.Help)
+			flags.Int(k.Name, d, help)
 		case time.Duration:
-			flags.Duration(k.Name, d, k.Help)
+			flags.Duration(k.Name, d, help)
 		case []string:
-			flags.StringSlice(k.Name, d, k.Help)
+			flags.StringSlice(k.Name, d, help)
 		}
 	}
 }

@@ -19,6 +19,43 @@ type TLSFiles struct {
 	CA   string `koanf:"ca"`
 	// LoginFrom says what of a client's certificate names its user; of tls.client alone.
 	LoginFrom string `koanf:"login_from"`
+	// Auth is whether clients show a certificate; of tls.client alone. See ClientAuth.
+	Auth string `koanf:"auth"`
+}
+
+// Whether clients show a certificate of an authority in tls.client.ca: they are not asked for
+// one; they may, and it must be good; or they must.
+const (
+	ClientAuthNone     = "none"
+	ClientAuthOptional = "optional"
+	ClientAuthRequired = "required"
+)
+
+// ClientAuth is tls.client.auth, or what it is by default: required if there is a
+// tls.client.ca.
+func (c *Config) ClientAuth() string {
+	switch f := c.TLS.Client; {
+	case f.Auth != "":
+		return f.Auth
+	case f.CA != "":
+		return ClientAuthRequired
+	}
+	return ClientAuthNone
+}
+
+// checkClientAuth returns the fault of tls.client.auth.
+func (c *Config) checkClientAuth() error {
+	switch f := c.TLS.Client; f.Auth {
+	case "", ClientAuthNone:
+		return nil
+	case ClientAuthOptional, ClientAuthRequired:
+		if f.CA == "" {
+			return fmt.Errorf("config: tls.client.auth is %s: set tls.client.ca too, whose certificates are taken", f.Auth)
+		}
+		return nil
+	default:
+		return fmt.Errorf("config: tls.client.auth is %q: use %s, %s or %s, or leave it empty", f.Auth, ClientAuthNone, ClientAuthOptional, ClientAuthRequired)
+	}
 }
 
 // What of a client's certificate may name its user.
@@ -38,6 +75,10 @@ func (c *Config) checkLoginFrom() error {
 	case LoginFromCommonName, LoginFromDNS, LoginFromEmail, LoginFromURI:
 		if c.TLS.Client.CA == "" {
 			return fmt.Errorf("config: tls.client.login_from is %s: set tls.client.ca too, whose certificates are trusted to name users", from)
+		}
+		if c.ClientAuth() == ClientAuthNone {
+			return fmt.Errorf("config: tls.client.login_from is %s, but tls.client.auth is none: clients are not asked for the certificates; use %s or %s",
+				from, ClientAuthOptional, ClientAuthRequired)
 		}
 		return nil
 	}

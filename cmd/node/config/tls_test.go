@@ -24,7 +24,14 @@ func TestTLSSettings(t *testing.T) {
 		"QUORATE_TLS__CLIENT__CA=a":                              {`tls.client.cert is "", but tls.client.ca is set`, `tls.client.key is ""`},
 		"QUORATE_TLS__CLIENT__CERT=a QUORATE_TLS__CLIENT__KEY=b": nil,
 		"QUORATE_TLS__PEER__CERT=a QUORATE_TLS__PEER__KEY=b QUORATE_TLS__PEER__CA=c QUORATE_TLS__CLIENT__CERT=d": {`tls.client.key is "", but tls.client.cert is set`},
-		"QUORATE_TLS__PEER__CRT=a": {`did you mean "tls.peer.cert"`},
+		"QUORATE_TLS__CLIENT__AUTH=maybe":    {`tls.client.auth is "maybe": use none, optional or required`},
+		"QUORATE_TLS__CLIENT__AUTH=optional": {`tls.client.auth is optional: set tls.client.ca too`},
+		"QUORATE_TLS__CLIENT__CERT=a QUORATE_TLS__CLIENT__KEY=b QUORATE_TLS__CLIENT__AUTH=required":                                                               {`tls.client.auth is required: set tls.client.ca too`},
+		"QUORATE_TLS__CLIENT__CERT=a QUORATE_TLS__CLIENT__KEY=b QUORATE_TLS__CLIENT__AUTH=none":                                                                   nil,
+		"QUORATE_TLS__CLIENT__CERT=a QUORATE_TLS__CLIENT__KEY=b QUORATE_TLS__CLIENT__CA=c QUORATE_TLS__CLIENT__AUTH=optional":                                     nil,
+		"QUORATE_TLS__CLIENT__CERT=a QUORATE_TLS__CLIENT__KEY=b QUORATE_TLS__CLIENT__CA=c QUORATE_TLS__CLIENT__AUTH=none QUORATE_TLS__CLIENT__LOGIN_FROM=san_dns": {`tls.client.login_from is san_dns, but tls.client.auth is none`},
+		"QUORATE_TLS__PEER__AUTH=optional": {`there is no setting "tls.peer.auth"`},
+		"QUORATE_TLS__PEER__CRT=a":         {`did you mean "tls.peer.cert"`},
 	} {
 		_, err := Load("", strings.Fields(settings+" QUORATE_NODE_ID=n1 QUORATE_CLUSTER__ADMISSION=open"), nil)
 		if want == nil && err != nil {

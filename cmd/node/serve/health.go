@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -26,8 +27,10 @@ type health struct {
 
 	mu      sync.Mutex
 	start   cluster.StartProgress // as told last, while ready is nil
+	waits   error                 // why the start waits; nil: it does not
 	ready   func() error          // nil: not started
 	warning func() string         // what to look at although the node serves
+	name    string                // why the node's own name is of no use; "": it is
 	written time.Time
 	fault   error
 }
@@ -47,6 +50,13 @@ func (h *health) starting(p cluster.StartProgress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.start = p
+}
+
+// cannotStart takes why the start waits.
+func (h *health) cannotStart(why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waits = why
 }
 
 func (h *health) close() { close(h.stop) }
@@ -99,10 +109,12 @@ func (h *health) startup() error {
 	switch {
 	case h.ready != nil:
 		return nil
+	case h.waits != nil:
+		return fmt.Errorf("the node waits for room on its disk: %w", h.waits)
 	case h.start == (cluster.StartProgress{}):
-		return errors.New("the node recovers its data directory")
+		return errors.New("the node is starting")
 	}
-	return fmt.Errorf("the node recovers its data directory: %s", h.start)
+	return fmt.Errorf("the node is starting: %s", h.start)
 }
 
 func (h *health) serving() error {
@@ -128,12 +140,22 @@ func (h *health) handler() http.Handler {
 // warnings tells what an operator should look at although the node serves.
 func (h *health) warnings() string {
 	h.mu.Lock()
-	warning := h.warning
+	warning, name := h.warning, h.name
 	h.mu.Unlock()
-	if warning == nil {
-		return ""
+	switch {
+	case warning == nil:
+		return name
+	case name == "":
+		return warning()
 	}
-	return warning()
+	return strings.TrimSuffix(name+"; "+warning(), "; ")
+}
+
+// named takes what is wrong with the node's own name; "": nothing.
+func (h *health) named(fault string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.name = fault
 }
 
 func answer(w http.ResponseWriter, err error, warning string) {

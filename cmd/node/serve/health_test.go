@@ -27,8 +27,8 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d and %q", path, c, body, code, text)
 		}
 	}
-	expect("/health/startup", 503, "recovers")
-	expect("/health/ready", 503, "recovers")
+	expect("/health/startup", 503, "the node is starting")
+	expect("/health/ready", 503, "the node is starting")
 	expect("/health/live", 200, `"status":"ok"`)
 	h.starting(cluster.StartProgress{Phase: cluster.StartLog, Done: 3, Total: 40, Unit: "segments"})
 	expect("/health/startup", 503, "opening the log: 3 of 40 segments")
@@ -44,6 +44,12 @@ func TestHealth(t *testing.T) {
 
 	warning = "the disk is low"
 	expect("/health/ready", 200, `"warning":"the disk is low"`)
+
+	h.named("n1 does not resolve")
+	expect("/health/ready", 200, `"warning":"n1 does not resolve; the disk is low"`)
+	warning = ""
+	expect("/health/ready", 200, `"warning":"n1 does not resolve"`)
+	h.named("")
 
 	h.written, h.fault = time.Now().Add(-time.Hour), errors.New("disk full")
 	expect("/health/live", 503, "disk full")

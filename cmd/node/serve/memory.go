@@ -3,55 +3,128 @@ package serve
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/wal"
 )
 
 const (
 	memoryEvery = time.Second
-	// memoryPart of GOMEMLIMIT, in quarters, is the limit where none is set.
-	memoryPart = 3
+	// collectEvery is the time after which memory in use is found out anew while publishers
+	// are held back: without them there may be nothing that makes the collector run.
+	collectEvery = 5 * time.Second
+	// highPart of the limit, in quarters, is memory_high where none is set.
+	highPart = 3
+	// Parts of the limit for caches where none are set, and their usual sizes.
+	bodiesShare, tailShare = 8, 16
+	defaultBodies          = 256 << 20
+	// Caches are not made smaller than that: raft reads back what it has just written.
+	leastBodies, leastTail = 1 << 20, 2 << 20
+	// growSteps is in how many steps caches come back.
+	growSteps = 16
+	// leastMemory is below what a node is too small to work: it takes some 60 MiB at rest, and
+	// room for what is on its way.
+	leastMemory = 192 << 20
 )
 
-// memoryLimit is above how many bytes in use publishers are held back; 0: never.
-func memoryLimit(configured int64) uint64 {
-	if configured > 0 {
-		return uint64(configured)
+// memoryPlan is how much memory the node may use, and for what, in bytes.
+type memoryPlan struct {
+	limit  int64          // of the Go runtime; 0: none
+	high   int64          // publishers are held back above it; 0: never
+	caches cluster.Caches // at most
+}
+
+// planOf returns the plan for a limit and settings, of which 0 means the default.
+func planOf(limit, high, bodies int64) memoryPlan {
+	p := memoryPlan{limit: limit, high: high, caches: cluster.Caches{Bodies: bodies, Tail: wal.DefaultTailBytes}}
+	if bodies == 0 {
+		p.caches.Bodies = defaultBodies
 	}
-	if most := debug.SetMemoryLimit(-1); most < math.MaxInt64 {
-		return uint64(most) / 4 * memoryPart //nolint:gosec // positive
+	if limit == 0 {
+		return p
 	}
-	return 0
+	if high == 0 {
+		p.high = limit / 4 * highPart
+	}
+	if bodies == 0 {
+		p.caches.Bodies = min(p.caches.Bodies, max(leastBodies, limit/bodiesShare))
+	}
+	p.caches.Tail = min(p.caches.Tail, max(leastTail, limit/tailShare))
+	return p
+}
+
+// planMemory sets the runtime's limit where only the container has one, and plans by it.
+func (n *node) planMemory() {
+	limit, from := debug.SetMemoryLimit(-1), "GOMEMLIMIT"
+	if limit == math.MaxInt64 {
+		if limit, from = containerMemory("/"), "the container"; limit > 0 {
+			limit = limit / 10 * containerPart
+			debug.SetMemoryLimit(limit)
+		}
+	}
+	n.memory = planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
+	p := &n.memory
+	if p.high == 0 {
+		return
+	}
+	attrs := []any{
+		"limit_bytes", p.limit, "limit_from", from, "memory_high_bytes", p.high,
+		"body_cache_bytes", p.caches.Bodies, "log_cache_bytes", p.caches.Tail,
+	}
+	if p.high < leastMemory/4*highPart {
+		n.log.Warn("memory is too little for a node: publishers may be held back for long; give it as much as least_bytes says, or more (GOMEMLIMIT, limits.memory_high)",
+			append(attrs, "least_bytes", int64(leastMemory))...)
+		return
+	}
+	n.log.Info("memory is limited", attrs...)
+}
+
+// inUse are the figures of the runtime that memoryInUse adds up.
+var inUse = []string{ //nolint:gochecknoglobals // a constant in all but name
+	"/gc/heap/live:bytes", "/memory/classes/heap/stacks:bytes",
+	"/memory/classes/metadata/other:bytes", "/memory/classes/other:bytes",
 }
 
 // memoryInUse returns the bytes that the process needs: what the last collection left of the
 // heap, stacks, and what the runtime keeps for both. Garbage does not count.
-func memoryInUse(samples []metrics.Sample) (n uint64) {
+func memoryInUse() (n int64) {
+	samples := make([]metrics.Sample, len(inUse))
+	for i, name := range inUse {
+		samples[i].Name = name
+	}
 	metrics.Read(samples)
 	for i := range samples {
 		if samples[i].Value.Kind() == metrics.KindUint64 {
-			n += samples[i].Value.Uint64()
+			n += int64(samples[i].Value.Uint64())
 		}
 	}
 	return n
 }
 
-// watchMemory holds publishers back while more memory is in use than the limit, and lets
-// them go on a tenth below it.
-func (n *node) watchMemory(limit uint64) {
-	samples := []metrics.Sample{
-		{Name: "/gc/heap/live:bytes"},
-		{Name: "/memory/classes/heap/stacks:bytes"},
-		{Name: "/memory/classes/metadata/other:bytes"},
-		{Name: "/memory/classes/other:bytes"},
+// memoryWatch gives caches up while memory is short, then holds publishers back.
+type memoryWatch struct {
+	plan    memoryPlan
+	used    func() int64
+	collect func() // after it used is exact
+	limits  func(cluster.Caches)
+	broker  *broker.Broker
+	now     cluster.Caches // their limits
+	last    time.Time      // of the last collect
+}
+
+func (n *node) watchMemory() {
+	w := memoryWatch{
+		plan: n.memory, used: memoryInUse, collect: runtime.GC, limits: n.part.LimitCaches, broker: n.broker, now: n.memory.caches,
 	}
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
 	for {
-		heedMemory(n.broker, memoryInUse(samples), limit)
+		w.look(time.Now())
 		select {
 		case <-tick.C:
 		case <-n.unwatch:
@@ -60,11 +133,44 @@ func (n *node) watchMemory(limit uint64) {
 	}
 }
 
-func heedMemory(b *broker.Broker, used, limit uint64) {
-	switch raised := b.Alarm() != nil; {
-	case !raised && used > limit:
-		b.RaiseAlarm(fmt.Sprintf("this node has %d bytes of memory in use, limits.memory_high is %d: consume, or give it more", used, limit))
-	case raised && used < limit-limit/10:
-		b.EndAlarm()
+// look compares what is in use with memory_high. From seven eighths on caches are halved,
+// above it they go as far as they can, and only if that does not help publishers are held
+// back, until a tenth less is in use. Below five eighths the caches come back step by step.
+func (w *memoryWatch) look(now time.Time) {
+	used, high := w.used(), w.plan.high
+	raised := w.broker.Alarm() != nil
+	switch least := (cluster.Caches{Bodies: leastBodies, Tail: leastTail}); {
+	case used > high && w.now != least:
+		used = w.resize(now, least)
+	case used > high/8*7 && w.now != least:
+		used = w.resize(now, cluster.Caches{Bodies: max(leastBodies, w.now.Bodies/2), Tail: max(leastTail, w.now.Tail/2)})
+	case raised && now.Sub(w.last) >= collectEvery:
+		used = w.measure(now)
+	case used < high/8*5 && w.now != w.plan.caches:
+		w.now = cluster.Caches{
+			Bodies: min(w.plan.caches.Bodies, w.now.Bodies+w.plan.caches.Bodies/growSteps),
+			Tail:   min(w.plan.caches.Tail, w.now.Tail+w.plan.caches.Tail/growSteps),
+		}
+		w.limits(w.now)
 	}
+	switch {
+	case !raised && used > high:
+		w.broker.RaiseAlarm(fmt.Sprintf("this node has %d bytes of memory in use, limits.memory_high is %d, and its caches are given up: "+
+			"consume, or give it more memory", used, high))
+	case raised && used < high-high/10:
+		w.broker.EndAlarm()
+	}
+}
+
+// resize gives caches up and returns what is in use then.
+func (w *memoryWatch) resize(now time.Time, to cluster.Caches) int64 {
+	w.now = to
+	w.limits(to)
+	return w.measure(now)
+}
+
+func (w *memoryWatch) measure(now time.Time) int64 {
+	w.last = now
+	w.collect()
+	return w.used()
 }

@@ -3,9 +3,14 @@ package serve
 import (
 	"iter"
 	"net/http"
+	"time"
 
 	"github.com/quorate/quorate/amqp"
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/tlsfiles"
 	"github.com/quorate/quorate/metrics"
+	"github.com/quorate/quorate/quorumq"
 )
 
 // operations answers what listen.http is asked: about health from the first moment on, for
@@ -33,14 +38,21 @@ func (n *node) showMetrics() {
 	n.metrics.Store(metrics.New(metrics.Sources{
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
 		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: listeners(n.amqp).figures,
-		Links: n.linkFigures, Log: n.part.LogStats, Members: n.part.Members,
+		Memory: n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
+		LeadersSpread: n.part.LeadersSpread, Replaced: n.part.NodesReplaced, Refused: n.part.RefusedPeers,
+		CertificateEnds: n.certificateEnds,
+		Versions:        func() (finalised, reads int) { return int(n.part.View().Version()), int(catalog.NewestVersion) },
 	}))
 }
 
 func (n *node) ledQueues() iter.Seq[metrics.Queue] {
+	now := quorumq.Time(n.part.Now().UnixMilli())
 	return func(yield func(metrics.Queue) bool) {
+		var figures quorumq.Overview
 		for q := range n.broker.LedQueues() {
-			if !yield(metrics.Queue{UID: q.UID, VHost: q.VHost, Name: q.Name, Figures: q.Figures}) {
+			figures = *q.Figures
+			figures.Now = max(figures.Now, now)
+			if !yield(metrics.Queue{UID: q.UID, VHost: q.VHost, Name: q.Name, Figures: &figures}) {
 				return
 			}
 		}
@@ -50,22 +62,46 @@ func (n *node) ledQueues() iter.Seq[metrics.Queue] {
 func (n *node) gatewayFigures() metrics.Gateway {
 	c, d := n.broker.Counters(), n.broker.DeadLetterCauses()
 	buffered, stopped := n.broker.Buffered()
+	age, known := n.part.ViewAge()
+	if !known {
+		age = -1
+	}
 	return metrics.Gateway{
+		Undecidable: c.Undecidable, Serves: n.part.Serves(), ViewAge: age,
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
-		LoginsRefused: c.LoginsRefused, Alarms: c.Alarms, Alarm: n.broker.Alarm() != nil,
+		LoginsRefused: c.LoginsRefused, LoginsUnseen: c.LoginsUnseen, Alarms: c.Alarms, Alarm: n.broker.Alarm() != nil,
 		Buffered: buffered, Stopped: stopped,
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
 		Waiting:             d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}
 }
 
+func (n *node) memoryFigures() metrics.Memory {
+	kept, limit := n.part.Caches()
+	return metrics.Memory{
+		Used: memoryInUse(), Limit: n.memory.limit, High: n.memory.high,
+		Bodies: kept.Bodies, BodiesLimit: limit.Bodies, Tail: kept.Tail, TailLimit: limit.Tail,
+	}
+}
+
+// warning tells what an operator should look at although the node serves; "": nothing.
+func (n *node) warning() string {
+	if a := n.broker.Alarm(); a != nil {
+		return a.Reason
+	}
+	return n.part.Warning()
+}
+
 func (n *node) linkFigures() metrics.Links {
 	s := n.part.LinkStats()
-	links := metrics.Links{Refused: s.Refused, Starved: s.Starved}
+	links := metrics.Links{Refused: s.Refused, Starved: s.Starved, Detours: s.Detours}
 	for _, p := range s.Peers {
 		if p.Up {
 			links.Up++
+			if p.Through != "" {
+				links.Around++
+			}
 		} else {
 			links.Down++
 		}
@@ -74,6 +110,31 @@ func (n *node) linkFigures() metrics.Links {
 		links.Failures += p.Failures
 	}
 	return links
+}
+
+func (n *node) clockFigures() metrics.Clock {
+	f := n.part.ClockFigures()
+	own := f.Nodes[id.NodeID(n.cfg.NodeID)]
+	out := metrics.Clock{
+		Steps: f.Steps, Jumps: f.Jumps, Confirmed: f.Confirmed, Limit: f.Limit, Error: own.Offset,
+		QueueAhead: f.QueueAhead, Offsets: make(map[string]time.Duration, len(f.Nodes)),
+	}
+	for node, s := range f.Nodes {
+		out.Offsets[string(node)] = s.Offset
+	}
+	return out
+}
+
+// certificateEnds tells until when the certificates in force are valid, by listener.
+func (n *node) certificateEnds() map[string]time.Time {
+	ends := map[string]time.Time{}
+	for listener, files := range map[string]*tlsfiles.Files{"client": n.clientTLS, "peer": n.peerTLS} {
+		if files != nil {
+			certificate, _ := files.Current()
+			ends[listener] = certificate.Leaf.NotAfter
+		}
+	}
+	return ends
 }
 
 type listeners []*amqp.Server

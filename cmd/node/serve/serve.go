@@ -27,16 +27,13 @@ import (
 const (
 	// shutdownTimeout bounds each step of stopping after the drain.
 	shutdownTimeout = 10 * time.Second
-	dirMode         = 0o750
-	// ExitDiskHangs is the exit code of a node that ends because its disk hangs, and
-	// lastWords is how long the log may take to say so.
-	ExitDiskHangs = 75
-	lastWords     = time.Second
+	// failedTimeout bounds that for clients of a node that has failed.
+	failedTimeout = time.Second
+	dirMode       = 0o750
+	// lastWords is how long the log may take to say that the disk hangs.
+	lastWords = time.Second
 	// maxShownBytes bounds what is logged of a name that a stranger chose.
 	maxShownBytes = 128
-	// nameTimeout bounds the wait for this node's own name, which is looked up every nameEvery.
-	nameTimeout = 2 * time.Minute
-	nameEvery   = 500 * time.Millisecond
 )
 
 // node is what runs; one goroutine starts and stops it.
@@ -58,23 +55,45 @@ type node struct {
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
 	unwatch            chan struct{} // closed to end the watches
+	memory             memoryPlan
 }
 
-// Run runs a node until ctx ends, then drains and stops it. version is told to others.
+// Run runs a node until ctx ends, then drains and stops it. version is told to others. A node
+// whose member of the catalog is to be built anew begins anew in this process.
 func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
-	n := &node{cfg: cfg, version: version, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
-	err := n.start(ctx, version)
+	for again := uint64(0); ; again++ {
+		n := newNode(cfg, version, log)
+		err := n.live(ctx)
+		if !errors.Is(err, cluster.ErrCatalogFailed) || ctx.Err() != nil {
+			return err
+		}
+		log.Warn("the node begins anew in its process", "node", cfg.NodeID, "times", again+1, "error", err)
+		if rest(ctx, againAfter(again)) != nil {
+			return nil //nolint:nilerr // it was asked to stop
+		}
+	}
+}
+
+// live is one life of the node.
+func (n *node) live(ctx context.Context) error {
+	err := n.start(ctx, n.version)
 	if err == nil {
-		log.Info("node is started", "node", cfg.NodeID, "cluster", cfg.Cluster.Name, "version", version,
-			"client", cfg.Listen.Client, "peer", cfg.Listen.Peer, "http", cfg.Listen.HTTP, "data_dir", cfg.DataDir)
+		n.log.Info("node is started", "node", n.cfg.NodeID, "cluster", n.cfg.Cluster.Name, "version", n.version,
+			"client", n.cfg.Listen.Client, "peer", n.cfg.Listen.Peer, "http", n.cfg.Listen.HTTP, "data_dir", n.cfg.DataDir)
 		select {
 		case <-ctx.Done():
 		case err = <-n.failed:
 		}
 	} else if ctx.Err() != nil {
 		err = nil // asked to stop while starting
+	} else {
+		n.slowly(ctx, err)
 	}
 	return errors.Join(err, n.stop(err == nil))
+}
+
+func newNode(cfg *config.Config, version string, log *slog.Logger) *node {
+	return &node{cfg: cfg, version: version, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
 }
 
 func (n *node) start(ctx context.Context, version string) error {
@@ -91,9 +110,10 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err := errors.Join(n.serveHealth(ctx), n.serveDebug(ctx)); err != nil {
 		return err
 	}
-	if err := n.awaitName(ctx); err != nil {
-		return err
+	if name := n.cfg.Advertise.Host; name != "" && net.ParseIP(name) == nil {
+		n.watches.Go(func() { n.watchName(name, net.DefaultResolver.LookupHost) })
 	}
+	n.planMemory()
 	c, err := n.clusterConfig(ctx, version)
 	if err != nil {
 		return err
@@ -111,7 +131,7 @@ func (n *node) start(ctx context.Context, version string) error {
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, DeliveryBufferBytes: n.cfg.Limits.DeliveryBufferBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
 		LoopbackUsers: n.cfg.Auth.LoopbackUsers, ConnectionTimeout: n.cfg.Timeouts.Connections,
-		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck,
+		RelaxedTypeCheck: n.cfg.Queue.RelaxedTypeCheck, HostToken: broker.NewHostToken(),
 	}
 	if err := b.Validate(); err != nil {
 		return err
@@ -123,14 +143,14 @@ func (n *node) start(ctx context.Context, version string) error {
 	c.Degraded = n.broker.Degraded
 	c.Dissolves = n.broker.Dissolves
 	c.Counters = n.broker.NamedCounters
-	if n.part, err = cluster.Start(ctx, c); err != nil {
-		_ = c.Peers.Close() // an error of Start is what matters
+	if err := n.join(ctx, c); err != nil {
 		return err
 	}
+	n.keepHostToken(b.HostToken)
 	n.broker.Attach(n.part)
-	n.health.started(n.broker.Ready, n.part.Warning)
-	if limit := memoryLimit(n.cfg.Limits.MemoryHigh); limit > 0 {
-		n.watches.Go(func() { n.watchMemory(limit) })
+	n.health.started(n.broker.Ready, n.warning)
+	if n.memory.high > 0 {
+		n.watches.Go(n.watchMemory)
 	}
 	n.watches.Go(n.watchProcessors)
 	return n.serveClients(ctx)
@@ -143,13 +163,16 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: n.fail,
 		Starting:       n.health.starting,
 		ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
-		SuspectAfter: n.cfg.Timeouts.Suspect,
+		SuspectAfter: n.cfg.Timeouts.Suspect, CatalogStaleness: n.cfg.Timeouts.CatalogStaleness, ClockSkew: n.cfg.Timeouts.ClockSkew,
 		Reconcile: cluster.ReconcileConfig{
 			Disabled: !n.cfg.Cluster.Reconcile.Enabled, Interval: n.cfg.Cluster.Reconcile.Interval,
 			Delay: n.cfg.Cluster.Reconcile.Delay, AutoRemove: n.cfg.Cluster.Reconcile.AutoRemove,
+			ReplaceAfter: n.cfg.Cluster.ReplaceLostAfter,
+			KeepLeaders:  !n.cfg.Cluster.Reconcile.Leaders, LeadersDelay: n.cfg.Cluster.Reconcile.LeadersDelay,
 		},
+		ManualFinalise: n.cfg.Cluster.Finalize == config.FinalizeManual,
 		HibernateAfter: n.cfg.Timeouts.Hibernate,
-		BodyCacheBytes: n.cfg.Limits.BodyCacheBytes, PublishWindow: n.cfg.Limits.PublishWindow,
+		BodyCacheBytes: n.memory.caches.Bodies, TailBytes: n.memory.caches.Tail, PublishWindow: n.cfg.Limits.PublishWindow,
 		DiskLow: n.cfg.Storage.DiskLow, DiskFloor: n.cfg.Storage.DiskFloor, DiskHang: n.cfg.Timeouts.DiskHang,
 	}
 	if c.ConfirmTimeout == 0 {
@@ -177,33 +200,6 @@ func (n *node) fail(err error) {
 	time.AfterFunc(lastWords, func() { os.Exit(ExitDiskHangs) })
 	n.log.Error("the process ends because its disk hangs", "node", n.cfg.NodeID, "exit_code", ExitDiskHangs, "error", err)
 	os.Exit(ExitDiskHangs)
-}
-
-// awaitName waits until this node's own name resolves: in an orchestrator the name is
-// published a little after the process has started.
-func (n *node) awaitName(ctx context.Context) error {
-	name := n.cfg.Advertise.Host
-	if name == "" || net.ParseIP(name) != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, nameTimeout)
-	defer cancel()
-	tick := time.NewTicker(nameEvery)
-	defer tick.Stop()
-	for first := true; ; first = false {
-		_, err := net.DefaultResolver.LookupHost(ctx, name)
-		if err == nil {
-			return nil
-		}
-		if first {
-			n.log.Info("own name does not resolve yet, waiting", "advertise_host", name, "at_most", nameTimeout, "error", err)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("advertise.host %q does not resolve: %w", name, err)
-		}
-	}
 }
 
 func listen(ctx context.Context, key, address string) (net.Listener, error) {
@@ -265,23 +261,7 @@ func (n *node) stop(drain bool) error {
 			}
 		})
 	}
-	if n.api != nil {
-		bounded(shutdownTimeout, func(ctx context.Context) {
-			if err := n.api.Shutdown(ctx); err != nil {
-				n.log.Warn("clients were cut off", "error", err)
-			}
-		})
-	}
-	if n.management != nil {
-		errs = append(errs, n.management.Close())
-	}
-	for _, s := range n.amqp {
-		bounded(shutdownTimeout, func(ctx context.Context) {
-			if err := s.Shutdown(ctx); err != nil {
-				n.log.Warn("AMQP clients were cut off", "error", err)
-			}
-		})
-	}
+	errs = append(errs, n.sendClientsAway(drain))
 	if n.broker != nil {
 		n.broker.Close()
 	}
@@ -299,6 +279,39 @@ func (n *node) stop(drain bool) error {
 	n.watches.Wait()
 	n.log.Info("node is stopped", "node", n.cfg.NodeID)
 	return errors.Join(errs...)
+}
+
+// sendClientsAway closes what clients use, all of it at the same time: on a node that has failed
+// they wait in vain, and do better elsewhere.
+func (n *node) sendClientsAway(drained bool) (err error) {
+	within := shutdownTimeout
+	if !drained {
+		within = failedTimeout
+	}
+	var doors sync.WaitGroup
+	if n.api != nil {
+		doors.Go(func() {
+			bounded(within, func(ctx context.Context) {
+				if err := n.api.Shutdown(ctx); err != nil {
+					n.log.Warn("clients were cut off", "error", err)
+				}
+			})
+		})
+	}
+	for _, s := range n.amqp {
+		doors.Go(func() {
+			bounded(within, func(ctx context.Context) {
+				if err := s.Shutdown(ctx); err != nil {
+					n.log.Warn("AMQP clients were cut off", "error", err)
+				}
+			})
+		})
+	}
+	if n.management != nil {
+		err = n.management.Close()
+	}
+	doors.Wait()
+	return err
 }
 
 func bounded(d time.Duration, f func(context.Context)) {

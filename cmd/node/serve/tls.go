@@ -6,10 +6,15 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+
+	"github.com/quorate/quorate/cmd/node/config"
 )
 
-// watchTLS takes new files while the node runs.
+// watchTLS takes new files while the node runs, and warns of secrets that everybody may read.
 func (n *node) watchTLS() {
+	for _, s := range n.cfg.OpenSecrets() {
+		n.log.Warn("every user of this host may read or change a secret: take that away, as by chmod o=", "setting", s.Setting, "file", s.File, "mode", s.Mode.String())
+	}
 	if n.peerTLS != nil {
 		n.watches.Go(func() { n.peerTLS.Watch(n.unwatch) })
 		if n.cfg.Cluster.GossipKeyFile == "" {
@@ -31,15 +36,23 @@ func (n *node) forClients() *tls.Config {
 			return &own, nil
 		},
 	}
-	if n.cfg.TLS.Client.CA != "" {
-		c.ClientAuth = tls.RequireAnyClientCert // checked below, with the authorities of the moment
-		c.VerifyConnection = func(s tls.ConnectionState) error {
-			err := n.verifyClient(s.PeerCertificates)
-			if err != nil {
-				n.log.Warn("refused a client's certificate", "error", err)
-			}
-			return err
+	switch n.cfg.ClientAuth() { // certificates are checked below, with the authorities of the moment
+	case config.ClientAuthNone:
+		return c
+	case config.ClientAuthOptional:
+		c.ClientAuth = tls.RequestClientCert
+	default:
+		c.ClientAuth = tls.RequireAnyClientCert
+	}
+	c.VerifyConnection = func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 && c.ClientAuth == tls.RequestClientCert {
+			return nil
 		}
+		err := n.verifyClient(s.PeerCertificates)
+		if err != nil {
+			n.log.Warn("refused a client's certificate", "error", err)
+		}
+		return err
 	}
 	return c
 }

@@ -4,8 +4,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,32 +16,37 @@ import (
 	"github.com/quorate/quorate/internal/authority"
 )
 
-// Clients need a certificate of tls.client.ca for their use; the node's own always does.
-func TestVerifyClient(t *testing.T) {
-	now := time.Now()
-	newCA := func() *authority.Authority {
-		a, err := authority.New("ca", now.Add(-time.Hour), now.Add(time.Hour))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
+func newCA(t *testing.T) *authority.Authority {
+	t.Helper()
+	a, err := authority.New("ca", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
 	}
-	issue := func(a *authority.Authority, usage x509.ExtKeyUsage, end time.Time) (authority.Pair, []*x509.Certificate) {
-		pair, err := a.Issue(authority.Request{CommonName: "who", Usages: []x509.ExtKeyUsage{usage}, NotBefore: now.Add(-time.Hour), NotAfter: end})
-		if err != nil {
-			t.Fatal(err)
-		}
-		both, err := tls.X509KeyPair(pair.Cert, pair.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pair, []*x509.Certificate{both.Leaf}
+	return a
+}
+
+// issue makes a certificate for localhost.
+func issue(t *testing.T, a *authority.Authority, usage x509.ExtKeyUsage, end time.Time) (authority.Pair, tls.Certificate) {
+	t.Helper()
+	pair, err := a.Issue(authority.Request{
+		CommonName: "who", DNSNames: []string{"localhost"}, Usages: []x509.ExtKeyUsage{usage}, NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	ca, other, later := newCA(), newCA(), now.Add(time.Hour)
-	pair, own := issue(other, x509.ExtKeyUsageServerAuth, later)
+	both, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair, both
+}
+
+// nodeWith is a node whose clients' listener has a certificate, and an authority for those of clients.
+func nodeWith(t *testing.T, own authority.Pair, ca *authority.Authority, auth string) *node {
+	t.Helper()
 	dir, cfg := t.TempDir(), &config.Config{}
-	cfg.TLS.Client = config.TLSFiles{Cert: filepath.Join(dir, "c"), Key: filepath.Join(dir, "k"), CA: filepath.Join(dir, "a")}
-	for name, text := range map[string][]byte{"c": pair.Cert, "k": pair.Key, "a": ca.Pair().Cert} {
+	cfg.TLS.Client = config.TLSFiles{Cert: filepath.Join(dir, "c"), Key: filepath.Join(dir, "k"), CA: filepath.Join(dir, "a"), Auth: auth}
+	for name, text := range map[string][]byte{"c": own.Cert, "k": own.Key, "a": ca.Pair().Cert} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -48,20 +55,71 @@ func TestVerifyClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{cfg: cfg, log: slog.New(slog.DiscardHandler), clientTLS: files}
-	_, good := issue(ca, x509.ExtKeyUsageClientAuth, later)
-	_, server := issue(ca, x509.ExtKeyUsageServerAuth, later)
-	_, stranger := issue(other, x509.ExtKeyUsageClientAuth, later)
-	_, expired := issue(ca, x509.ExtKeyUsageClientAuth, now.Add(-time.Minute))
+	return &node{cfg: cfg, log: slog.New(slog.DiscardHandler), clientTLS: files}
+}
+
+// Whether clients need a certificate is a setting; one that is shown must be good.
+func TestClientAuth(t *testing.T) {
+	ca, other, later := newCA(t), newCA(t), time.Now().Add(time.Hour)
+	server, _ := issue(t, other, x509.ExtKeyUsageServerAuth, later)
+	_, good := issue(t, ca, x509.ExtKeyUsageClientAuth, later)
+	_, stranger := issue(t, other, x509.ExtKeyUsageClientAuth, later)
+	trust := x509.NewCertPool()
+	trust.AppendCertsFromPEM(other.Pair().Cert)
+	const nobody, wrong, right = "without", "of another authority", "good"
+	for auth, letIn := range map[string][]string{
+		"":                        {right},
+		config.ClientAuthRequired: {right},
+		config.ClientAuthOptional: {nobody, right},
+		config.ClientAuthNone:     {nobody, wrong, right}, // which are not asked for
+	} {
+		n := nodeWith(t, server, ca, auth)
+		for name, own := range map[string]tls.Certificate{nobody: {}, wrong: stranger, right: good} {
+			err := handshake(t, n.forClients(), &tls.Config{
+				MinVersion: tls.VersionTLS12, RootCAs: trust, ServerName: "localhost",
+				// Also if the server names other authorities, as a client may do.
+				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil },
+			})
+			if want := slices.Contains(letIn, name); (err == nil) != want {
+				t.Errorf("tls.client.auth %q, certificate %s: %v, let in %v", auth, name, err, want)
+			}
+		}
+	}
+}
+
+// handshake returns the server's error.
+func handshake(t *testing.T, server, client *tls.Config) error {
+	t.Helper()
+	here, there := net.Pipe()
+	t.Cleanup(func() { _, _ = here.Close(), there.Close() })
+	failed := make(chan error, 1)
+	go func() { failed <- tls.Server(there, server).HandshakeContext(t.Context()) }()
+	c := tls.Client(here, client)
+	go func() {
+		_ = c.HandshakeContext(t.Context())
+		_, _ = c.Read(make([]byte, 1)) // takes what the server has to say
+	}()
+	return <-failed
+}
+
+// Clients need a certificate of tls.client.ca for their use; the node's own always does.
+func TestVerifyClient(t *testing.T) {
+	ca, other, later := newCA(t), newCA(t), time.Now().Add(time.Hour)
+	pair, own := issue(t, other, x509.ExtKeyUsageServerAuth, later)
+	n := nodeWith(t, pair, ca, "")
+	_, good := issue(t, ca, x509.ExtKeyUsageClientAuth, later)
+	_, server := issue(t, ca, x509.ExtKeyUsageServerAuth, later)
+	_, stranger := issue(t, other, x509.ExtKeyUsageClientAuth, later)
+	_, expired := issue(t, ca, x509.ExtKeyUsageClientAuth, time.Now().Add(-time.Minute))
 	for name, c := range map[string]struct {
 		chain []*x509.Certificate
 		want  string // "": let in
 	}{
-		"a client's":        {good, ""},
-		"the node's own":    {own, ""},
-		"a server's":        {server, "incompatible key usage"},
-		"another authority": {stranger, "unknown authority"},
-		"expired":           {expired, "expired"},
+		"a client's":        {[]*x509.Certificate{good.Leaf}, ""},
+		"the node's own":    {[]*x509.Certificate{own.Leaf}, ""},
+		"a server's":        {[]*x509.Certificate{server.Leaf}, "incompatible key usage"},
+		"another authority": {[]*x509.Certificate{stranger.Leaf}, "unknown authority"},
+		"expired":           {[]*x509.Certificate{expired.Leaf}, "expired"},
 		"none":              {nil, "sent none"},
 	} {
 		err := n.verifyClient(c.chain)

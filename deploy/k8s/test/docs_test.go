@@ -33,7 +33,7 @@ func TestDocumentedOverlay(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := build(t, dir)
-	if got, want := node(t, o).Image, "registry.example/quorate/node:0.1.0"; got != want {
+	if got, want := node(t, o).Image, "registry.example/quorate/quorate:0.1.0"; got != want {
 		t.Errorf("image = %s, want %s", got, want)
 	}
 	claim := o.set.Spec.VolumeClaimTemplates[0].Spec

@@ -197,7 +197,7 @@ func TestProbesAndDrain(t *testing.T) {
 		}
 		command := c.Lifecycle.PreStop.Exec.Command
 		// With the node's own settings, or it would not know how the node listens.
-		want := slices.Concat([]string{"/node", "drain"}, c.Args, []string{"--timeout"})
+		want := slices.Concat([]string{"/quorate", "drain"}, c.Args[1:], []string{"--timeout"})
 		if len(command) != len(want)+1 || !slices.Equal(command[:len(want)], want) {
 			t.Fatalf("preStop = %v, want %v T", command, want)
 		}
@@ -252,7 +252,7 @@ func TestConfig(t *testing.T) {
 				t.Errorf("listen.%s = %q does not match the container's port %s", key, config.Listen[key], port)
 			}
 		}
-		if want := []string{"--config", mount(c, "config").MountPath + "/node.yaml"}; !slices.Equal(c.Args, want) {
+		if want := []string{"node", "--config", mount(c, "config").MountPath + "/node.yaml"}; !slices.Equal(c.Args, want) {
 			t.Errorf("args = %v, want %v", c.Args, want)
 		}
 		id := env(c, "QUORATE_NODE_ID")

@@ -1103,6 +1103,233 @@ func (x *PutUserResponse) GetCreated() bool {
 	return false
 }
 
+// ChangeUserRequest says what of a user changes.
+type ChangeUserRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Create makes a missing user, with what is there; without it that is NOT_FOUND.
+	Create bool `protobuf:"varint,2,opt,name=create,proto3" json:"create,omitempty"`
+	// Tags replace those of the user; absent, they stay.
+	Tags *UserTags `protobuf:"bytes,3,opt,name=tags,proto3" json:"tags,omitempty"`
+	// Password replaces that of the user; absent, it stays.
+	Password      *UserPassword `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeUserRequest) Reset() {
+	*x = ChangeUserRequest{}
+	mi := &file_broker_v1_access_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeUserRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeUserRequest) ProtoMessage() {}
+
+func (x *ChangeUserRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeUserRequest.ProtoReflect.Descriptor instead.
+func (*ChangeUserRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ChangeUserRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangeUserRequest) GetCreate() bool {
+	if x != nil {
+		return x.Create
+	}
+	return false
+}
+
+func (x *ChangeUserRequest) GetTags() *UserTags {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *ChangeUserRequest) GetPassword() *UserPassword {
+	if x != nil {
+		return x.Password
+	}
+	return nil
+}
+
+// UserTags are all tags of a user.
+type UserTags struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Tags such as administrator, policymaker, monitoring, management, impersonator.
+	Tags          []string `protobuf:"bytes,1,rep,name=tags,proto3" json:"tags,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UserTags) Reset() {
+	*x = UserTags{}
+	mi := &file_broker_v1_access_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserTags) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserTags) ProtoMessage() {}
+
+func (x *UserTags) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserTags.ProtoReflect.Descriptor instead.
+func (*UserTags) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *UserTags) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+// UserPassword is a password or a hash; if it is empty the user cannot log in by password.
+type UserPassword struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Password is hashed before it is stored.
+	Password string `protobuf:"bytes,1,opt,name=password,proto3" json:"password,omitempty"`
+	// PasswordHash and HashingAlgorithm, in place of a password, are stored as they are:
+	// argon2id, rabbit_password_hashing_sha256 or rabbit_password_hashing_sha512.
+	PasswordHash     string `protobuf:"bytes,2,opt,name=password_hash,json=passwordHash,proto3" json:"password_hash,omitempty"`
+	HashingAlgorithm string `protobuf:"bytes,3,opt,name=hashing_algorithm,json=hashingAlgorithm,proto3" json:"hashing_algorithm,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *UserPassword) Reset() {
+	*x = UserPassword{}
+	mi := &file_broker_v1_access_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserPassword) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserPassword) ProtoMessage() {}
+
+func (x *UserPassword) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserPassword.ProtoReflect.Descriptor instead.
+func (*UserPassword) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *UserPassword) GetPassword() string {
+	if x != nil {
+		return x.Password
+	}
+	return ""
+}
+
+func (x *UserPassword) GetPasswordHash() string {
+	if x != nil {
+		return x.PasswordHash
+	}
+	return ""
+}
+
+func (x *UserPassword) GetHashingAlgorithm() string {
+	if x != nil {
+		return x.HashingAlgorithm
+	}
+	return ""
+}
+
+// ChangeUserResponse tells whether the user is new.
+type ChangeUserResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Created       bool                   `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeUserResponse) Reset() {
+	*x = ChangeUserResponse{}
+	mi := &file_broker_v1_access_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeUserResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeUserResponse) ProtoMessage() {}
+
+func (x *ChangeUserResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeUserResponse.ProtoReflect.Descriptor instead.
+func (*ChangeUserResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ChangeUserResponse) GetCreated() bool {
+	if x != nil {
+		return x.Created
+	}
+	return false
+}
+
 // DeleteUserRequest names the user.
 type DeleteUserRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1113,7 +1340,7 @@ type DeleteUserRequest struct {
 
 func (x *DeleteUserRequest) Reset() {
 	*x = DeleteUserRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[20]
+	mi := &file_broker_v1_access_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1352,7 @@ func (x *DeleteUserRequest) String() string {
 func (*DeleteUserRequest) ProtoMessage() {}
 
 func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[20]
+	mi := &file_broker_v1_access_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1365,7 @@ func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserRequest.ProtoReflect.Descriptor instead.
 func (*DeleteUserRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{20}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteUserRequest) GetName() string {
@@ -1158,7 +1385,7 @@ type DeleteUserResponse struct {
 
 func (x *DeleteUserResponse) Reset() {
 	*x = DeleteUserResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[21]
+	mi := &file_broker_v1_access_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1397,7 @@ func (x *DeleteUserResponse) String() string {
 func (*DeleteUserResponse) ProtoMessage() {}
 
 func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[21]
+	mi := &file_broker_v1_access_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1410,7 @@ func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserResponse.ProtoReflect.Descriptor instead.
 func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{21}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeleteUserResponse) GetDeleted() bool {
@@ -1202,7 +1429,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[22]
+	mi := &file_broker_v1_access_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1214,7 +1441,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[22]
+	mi := &file_broker_v1_access_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1227,7 +1454,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{22}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{26}
 }
 
 // ListUsersResponse lists users, without their passwords' hashes.
@@ -1240,7 +1467,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[23]
+	mi := &file_broker_v1_access_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1479,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[23]
+	mi := &file_broker_v1_access_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1492,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{23}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListUsersResponse) GetUsers() []*User {
@@ -1286,7 +1513,7 @@ type SetUserLimitsRequest struct {
 
 func (x *SetUserLimitsRequest) Reset() {
 	*x = SetUserLimitsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[24]
+	mi := &file_broker_v1_access_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1525,7 @@ func (x *SetUserLimitsRequest) String() string {
 func (*SetUserLimitsRequest) ProtoMessage() {}
 
 func (x *SetUserLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[24]
+	mi := &file_broker_v1_access_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1538,7 @@ func (x *SetUserLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetUserLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetUserLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{24}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SetUserLimitsRequest) GetName() string {
@@ -1337,7 +1564,7 @@ type SetUserLimitsResponse struct {
 
 func (x *SetUserLimitsResponse) Reset() {
 	*x = SetUserLimitsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[25]
+	mi := &file_broker_v1_access_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1576,7 @@ func (x *SetUserLimitsResponse) String() string {
 func (*SetUserLimitsResponse) ProtoMessage() {}
 
 func (x *SetUserLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[25]
+	mi := &file_broker_v1_access_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1589,7 @@ func (x *SetUserLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetUserLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetUserLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{25}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{29}
 }
 
 // Permission says by Perl-style patterns, found anywhere in a name, what a user may
@@ -1381,7 +1608,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_broker_v1_access_proto_msgTypes[26]
+	mi := &file_broker_v1_access_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1620,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[26]
+	mi := &file_broker_v1_access_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1633,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{26}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Permission) GetUser() string {
@@ -1454,7 +1681,7 @@ type SetPermissionRequest struct {
 
 func (x *SetPermissionRequest) Reset() {
 	*x = SetPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[27]
+	mi := &file_broker_v1_access_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1693,7 @@ func (x *SetPermissionRequest) String() string {
 func (*SetPermissionRequest) ProtoMessage() {}
 
 func (x *SetPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[27]
+	mi := &file_broker_v1_access_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1706,7 @@ func (x *SetPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionRequest.ProtoReflect.Descriptor instead.
 func (*SetPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{27}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetPermissionRequest) GetPermission() *Permission {
@@ -1499,7 +1726,7 @@ type SetPermissionResponse struct {
 
 func (x *SetPermissionResponse) Reset() {
 	*x = SetPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[28]
+	mi := &file_broker_v1_access_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1738,7 @@ func (x *SetPermissionResponse) String() string {
 func (*SetPermissionResponse) ProtoMessage() {}
 
 func (x *SetPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[28]
+	mi := &file_broker_v1_access_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1751,7 @@ func (x *SetPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionResponse.ProtoReflect.Descriptor instead.
 func (*SetPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{28}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetPermissionResponse) GetCreated() bool {
@@ -1546,7 +1773,7 @@ type ClearPermissionRequest struct {
 
 func (x *ClearPermissionRequest) Reset() {
 	*x = ClearPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[29]
+	mi := &file_broker_v1_access_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1558,7 +1785,7 @@ func (x *ClearPermissionRequest) String() string {
 func (*ClearPermissionRequest) ProtoMessage() {}
 
 func (x *ClearPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[29]
+	mi := &file_broker_v1_access_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1571,7 +1798,7 @@ func (x *ClearPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPermissionRequest.ProtoReflect.Descriptor instead.
 func (*ClearPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{29}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ClearPermissionRequest) GetUser() string {
@@ -1598,7 +1825,7 @@ type ClearPermissionResponse struct {
 
 func (x *ClearPermissionResponse) Reset() {
 	*x = ClearPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[30]
+	mi := &file_broker_v1_access_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1610,7 +1837,7 @@ func (x *ClearPermissionResponse) String() string {
 func (*ClearPermissionResponse) ProtoMessage() {}
 
 func (x *ClearPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[30]
+	mi := &file_broker_v1_access_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1623,7 +1850,7 @@ func (x *ClearPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPermissionResponse.ProtoReflect.Descriptor instead.
 func (*ClearPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{30}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ClearPermissionResponse) GetDeleted() bool {
@@ -1646,7 +1873,7 @@ type ListPermissionsRequest struct {
 
 func (x *ListPermissionsRequest) Reset() {
 	*x = ListPermissionsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[31]
+	mi := &file_broker_v1_access_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1658,7 +1885,7 @@ func (x *ListPermissionsRequest) String() string {
 func (*ListPermissionsRequest) ProtoMessage() {}
 
 func (x *ListPermissionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[31]
+	mi := &file_broker_v1_access_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1671,7 +1898,7 @@ func (x *ListPermissionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPermissionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPermissionsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{31}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListPermissionsRequest) GetVhost() string {
@@ -1698,7 +1925,7 @@ type ListPermissionsResponse struct {
 
 func (x *ListPermissionsResponse) Reset() {
 	*x = ListPermissionsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[32]
+	mi := &file_broker_v1_access_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1937,7 @@ func (x *ListPermissionsResponse) String() string {
 func (*ListPermissionsResponse) ProtoMessage() {}
 
 func (x *ListPermissionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[32]
+	mi := &file_broker_v1_access_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1950,7 @@ func (x *ListPermissionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPermissionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPermissionsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{32}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListPermissionsResponse) GetPermissions() []*Permission {
@@ -1750,7 +1977,7 @@ type TopicPermission struct {
 
 func (x *TopicPermission) Reset() {
 	*x = TopicPermission{}
-	mi := &file_broker_v1_access_proto_msgTypes[33]
+	mi := &file_broker_v1_access_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +1989,7 @@ func (x *TopicPermission) String() string {
 func (*TopicPermission) ProtoMessage() {}
 
 func (x *TopicPermission) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[33]
+	mi := &file_broker_v1_access_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +2002,7 @@ func (x *TopicPermission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicPermission.ProtoReflect.Descriptor instead.
 func (*TopicPermission) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{33}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TopicPermission) GetUser() string {
@@ -1823,7 +2050,7 @@ type SetTopicPermissionRequest struct {
 
 func (x *SetTopicPermissionRequest) Reset() {
 	*x = SetTopicPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[34]
+	mi := &file_broker_v1_access_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1835,7 +2062,7 @@ func (x *SetTopicPermissionRequest) String() string {
 func (*SetTopicPermissionRequest) ProtoMessage() {}
 
 func (x *SetTopicPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[34]
+	mi := &file_broker_v1_access_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1848,7 +2075,7 @@ func (x *SetTopicPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTopicPermissionRequest.ProtoReflect.Descriptor instead.
 func (*SetTopicPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{34}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SetTopicPermissionRequest) GetPermission() *TopicPermission {
@@ -1868,7 +2095,7 @@ type SetTopicPermissionResponse struct {
 
 func (x *SetTopicPermissionResponse) Reset() {
 	*x = SetTopicPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[35]
+	mi := &file_broker_v1_access_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +2107,7 @@ func (x *SetTopicPermissionResponse) String() string {
 func (*SetTopicPermissionResponse) ProtoMessage() {}
 
 func (x *SetTopicPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[35]
+	mi := &file_broker_v1_access_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +2120,7 @@ func (x *SetTopicPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTopicPermissionResponse.ProtoReflect.Descriptor instead.
 func (*SetTopicPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{35}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SetTopicPermissionResponse) GetCreated() bool {
@@ -1917,7 +2144,7 @@ type ClearTopicPermissionRequest struct {
 
 func (x *ClearTopicPermissionRequest) Reset() {
 	*x = ClearTopicPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[36]
+	mi := &file_broker_v1_access_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1929,7 +2156,7 @@ func (x *ClearTopicPermissionRequest) String() string {
 func (*ClearTopicPermissionRequest) ProtoMessage() {}
 
 func (x *ClearTopicPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[36]
+	mi := &file_broker_v1_access_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1942,7 +2169,7 @@ func (x *ClearTopicPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearTopicPermissionRequest.ProtoReflect.Descriptor instead.
 func (*ClearTopicPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{36}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ClearTopicPermissionRequest) GetUser() string {
@@ -1976,7 +2203,7 @@ type ClearTopicPermissionResponse struct {
 
 func (x *ClearTopicPermissionResponse) Reset() {
 	*x = ClearTopicPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[37]
+	mi := &file_broker_v1_access_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +2215,7 @@ func (x *ClearTopicPermissionResponse) String() string {
 func (*ClearTopicPermissionResponse) ProtoMessage() {}
 
 func (x *ClearTopicPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[37]
+	mi := &file_broker_v1_access_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +2228,7 @@ func (x *ClearTopicPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearTopicPermissionResponse.ProtoReflect.Descriptor instead.
 func (*ClearTopicPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{37}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ClearTopicPermissionResponse) GetDeleted() bool {
@@ -2024,7 +2251,7 @@ type ListTopicPermissionsRequest struct {
 
 func (x *ListTopicPermissionsRequest) Reset() {
 	*x = ListTopicPermissionsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[38]
+	mi := &file_broker_v1_access_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +2263,7 @@ func (x *ListTopicPermissionsRequest) String() string {
 func (*ListTopicPermissionsRequest) ProtoMessage() {}
 
 func (x *ListTopicPermissionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[38]
+	mi := &file_broker_v1_access_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +2276,7 @@ func (x *ListTopicPermissionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicPermissionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTopicPermissionsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{38}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListTopicPermissionsRequest) GetVhost() string {
@@ -2076,7 +2303,7 @@ type ListTopicPermissionsResponse struct {
 
 func (x *ListTopicPermissionsResponse) Reset() {
 	*x = ListTopicPermissionsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[39]
+	mi := &file_broker_v1_access_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2088,7 +2315,7 @@ func (x *ListTopicPermissionsResponse) String() string {
 func (*ListTopicPermissionsResponse) ProtoMessage() {}
 
 func (x *ListTopicPermissionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[39]
+	mi := &file_broker_v1_access_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2101,7 +2328,7 @@ func (x *ListTopicPermissionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicPermissionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTopicPermissionsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{39}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListTopicPermissionsResponse) GetPermissions() []*TopicPermission {
@@ -2185,6 +2412,19 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x11hashing_algorithm\x18\x04 \x01(\tR\x10hashingAlgorithm\x12\x12\n" +
 	"\x04tags\x18\x05 \x03(\tR\x04tags\"+\n" +
 	"\x0fPutUserResponse\x12\x18\n" +
+	"\acreated\x18\x01 \x01(\bR\acreated\"\xad\x01\n" +
+	"\x11ChangeUserRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06create\x18\x02 \x01(\bR\x06create\x12/\n" +
+	"\x04tags\x18\x03 \x01(\v2\x1b.quorate.broker.v1.UserTagsR\x04tags\x12;\n" +
+	"\bpassword\x18\x04 \x01(\v2\x1f.quorate.broker.v1.UserPasswordR\bpassword\"\x1e\n" +
+	"\bUserTags\x12\x12\n" +
+	"\x04tags\x18\x01 \x03(\tR\x04tags\"|\n" +
+	"\fUserPassword\x12\x1a\n" +
+	"\bpassword\x18\x01 \x01(\tR\bpassword\x12#\n" +
+	"\rpassword_hash\x18\x02 \x01(\tR\fpasswordHash\x12+\n" +
+	"\x11hashing_algorithm\x18\x03 \x01(\tR\x10hashingAlgorithm\".\n" +
+	"\x12ChangeUserResponse\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\bR\acreated\"'\n" +
 	"\x11DeleteUserRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\".\n" +
@@ -2242,7 +2482,7 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\"d\n" +
 	"\x1cListTopicPermissionsResponse\x12D\n" +
-	"\vpermissions\x18\x01 \x03(\v2\".quorate.broker.v1.TopicPermissionR\vpermissions2\x88\r\n" +
+	"\vpermissions\x18\x01 \x03(\v2\".quorate.broker.v1.TopicPermissionR\vpermissions2\xe3\r\n" +
 	"\x06Access\x12S\n" +
 	"\bPutVhost\x12\".quorate.broker.v1.PutVhostRequest\x1a#.quorate.broker.v1.PutVhostResponse\x12\\\n" +
 	"\vDeleteVhost\x12%.quorate.broker.v1.DeleteVhostRequest\x1a&.quorate.broker.v1.DeleteVhostResponse\x12Y\n" +
@@ -2250,6 +2490,8 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"ListVhosts\x12$.quorate.broker.v1.ListVhostsRequest\x1a%.quorate.broker.v1.ListVhostsResponse\x12e\n" +
 	"\x0eSetVhostLimits\x12(.quorate.broker.v1.SetVhostLimitsRequest\x1a).quorate.broker.v1.SetVhostLimitsResponse\x12P\n" +
 	"\aPutUser\x12!.quorate.broker.v1.PutUserRequest\x1a\".quorate.broker.v1.PutUserResponse\x12Y\n" +
+	"\n" +
+	"ChangeUser\x12$.quorate.broker.v1.ChangeUserRequest\x1a%.quorate.broker.v1.ChangeUserResponse\x12Y\n" +
 	"\n" +
 	"DeleteUser\x12$.quorate.broker.v1.DeleteUserRequest\x1a%.quorate.broker.v1.DeleteUserResponse\x12V\n" +
 	"\tListUsers\x12#.quorate.broker.v1.ListUsersRequest\x1a$.quorate.broker.v1.ListUsersResponse\x12b\n" +
@@ -2276,7 +2518,7 @@ func file_broker_v1_access_proto_rawDescGZIP() []byte {
 	return file_broker_v1_access_proto_rawDescData
 }
 
-var file_broker_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_broker_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_broker_v1_access_proto_goTypes = []any{
 	(*WhoAmIRequest)(nil),                // 0: quorate.broker.v1.WhoAmIRequest
 	(*WhoAmIResponse)(nil),               // 1: quorate.broker.v1.WhoAmIResponse
@@ -2298,26 +2540,30 @@ var file_broker_v1_access_proto_goTypes = []any{
 	(*User)(nil),                         // 17: quorate.broker.v1.User
 	(*PutUserRequest)(nil),               // 18: quorate.broker.v1.PutUserRequest
 	(*PutUserResponse)(nil),              // 19: quorate.broker.v1.PutUserResponse
-	(*DeleteUserRequest)(nil),            // 20: quorate.broker.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),           // 21: quorate.broker.v1.DeleteUserResponse
-	(*ListUsersRequest)(nil),             // 22: quorate.broker.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),            // 23: quorate.broker.v1.ListUsersResponse
-	(*SetUserLimitsRequest)(nil),         // 24: quorate.broker.v1.SetUserLimitsRequest
-	(*SetUserLimitsResponse)(nil),        // 25: quorate.broker.v1.SetUserLimitsResponse
-	(*Permission)(nil),                   // 26: quorate.broker.v1.Permission
-	(*SetPermissionRequest)(nil),         // 27: quorate.broker.v1.SetPermissionRequest
-	(*SetPermissionResponse)(nil),        // 28: quorate.broker.v1.SetPermissionResponse
-	(*ClearPermissionRequest)(nil),       // 29: quorate.broker.v1.ClearPermissionRequest
-	(*ClearPermissionResponse)(nil),      // 30: quorate.broker.v1.ClearPermissionResponse
-	(*ListPermissionsRequest)(nil),       // 31: quorate.broker.v1.ListPermissionsRequest
-	(*ListPermissionsResponse)(nil),      // 32: quorate.broker.v1.ListPermissionsResponse
-	(*TopicPermission)(nil),              // 33: quorate.broker.v1.TopicPermission
-	(*SetTopicPermissionRequest)(nil),    // 34: quorate.broker.v1.SetTopicPermissionRequest
-	(*SetTopicPermissionResponse)(nil),   // 35: quorate.broker.v1.SetTopicPermissionResponse
-	(*ClearTopicPermissionRequest)(nil),  // 36: quorate.broker.v1.ClearTopicPermissionRequest
-	(*ClearTopicPermissionResponse)(nil), // 37: quorate.broker.v1.ClearTopicPermissionResponse
-	(*ListTopicPermissionsRequest)(nil),  // 38: quorate.broker.v1.ListTopicPermissionsRequest
-	(*ListTopicPermissionsResponse)(nil), // 39: quorate.broker.v1.ListTopicPermissionsResponse
+	(*ChangeUserRequest)(nil),            // 20: quorate.broker.v1.ChangeUserRequest
+	(*UserTags)(nil),                     // 21: quorate.broker.v1.UserTags
+	(*UserPassword)(nil),                 // 22: quorate.broker.v1.UserPassword
+	(*ChangeUserResponse)(nil),           // 23: quorate.broker.v1.ChangeUserResponse
+	(*DeleteUserRequest)(nil),            // 24: quorate.broker.v1.DeleteUserRequest
+	(*DeleteUserResponse)(nil),           // 25: quorate.broker.v1.DeleteUserResponse
+	(*ListUsersRequest)(nil),             // 26: quorate.broker.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),            // 27: quorate.broker.v1.ListUsersResponse
+	(*SetUserLimitsRequest)(nil),         // 28: quorate.broker.v1.SetUserLimitsRequest
+	(*SetUserLimitsResponse)(nil),        // 29: quorate.broker.v1.SetUserLimitsResponse
+	(*Permission)(nil),                   // 30: quorate.broker.v1.Permission
+	(*SetPermissionRequest)(nil),         // 31: quorate.broker.v1.SetPermissionRequest
+	(*SetPermissionResponse)(nil),        // 32: quorate.broker.v1.SetPermissionResponse
+	(*ClearPermissionRequest)(nil),       // 33: quorate.broker.v1.ClearPermissionRequest
+	(*ClearPermissionResponse)(nil),      // 34: quorate.broker.v1.ClearPermissionResponse
+	(*ListPermissionsRequest)(nil),       // 35: quorate.broker.v1.ListPermissionsRequest
+	(*ListPermissionsResponse)(nil),      // 36: quorate.broker.v1.ListPermissionsResponse
+	(*TopicPermission)(nil),              // 37: quorate.broker.v1.TopicPermission
+	(*SetTopicPermissionRequest)(nil),    // 38: quorate.broker.v1.SetTopicPermissionRequest
+	(*SetTopicPermissionResponse)(nil),   // 39: quorate.broker.v1.SetTopicPermissionResponse
+	(*ClearTopicPermissionRequest)(nil),  // 40: quorate.broker.v1.ClearTopicPermissionRequest
+	(*ClearTopicPermissionResponse)(nil), // 41: quorate.broker.v1.ClearTopicPermissionResponse
+	(*ListTopicPermissionsRequest)(nil),  // 42: quorate.broker.v1.ListTopicPermissionsRequest
+	(*ListTopicPermissionsResponse)(nil), // 43: quorate.broker.v1.ListTopicPermissionsResponse
 }
 var file_broker_v1_access_proto_depIdxs = []int32{
 	6,  // 0: quorate.broker.v1.Vhost.limits:type_name -> quorate.broker.v1.VhostLimits
@@ -2325,51 +2571,55 @@ var file_broker_v1_access_proto_depIdxs = []int32{
 	7,  // 2: quorate.broker.v1.ListVhostsResponse.vhosts:type_name -> quorate.broker.v1.Vhost
 	6,  // 3: quorate.broker.v1.SetVhostLimitsRequest.limits:type_name -> quorate.broker.v1.VhostLimits
 	16, // 4: quorate.broker.v1.User.limits:type_name -> quorate.broker.v1.UserLimits
-	17, // 5: quorate.broker.v1.ListUsersResponse.users:type_name -> quorate.broker.v1.User
-	16, // 6: quorate.broker.v1.SetUserLimitsRequest.limits:type_name -> quorate.broker.v1.UserLimits
-	26, // 7: quorate.broker.v1.SetPermissionRequest.permission:type_name -> quorate.broker.v1.Permission
-	26, // 8: quorate.broker.v1.ListPermissionsResponse.permissions:type_name -> quorate.broker.v1.Permission
-	33, // 9: quorate.broker.v1.SetTopicPermissionRequest.permission:type_name -> quorate.broker.v1.TopicPermission
-	33, // 10: quorate.broker.v1.ListTopicPermissionsResponse.permissions:type_name -> quorate.broker.v1.TopicPermission
-	8,  // 11: quorate.broker.v1.Access.PutVhost:input_type -> quorate.broker.v1.PutVhostRequest
-	10, // 12: quorate.broker.v1.Access.DeleteVhost:input_type -> quorate.broker.v1.DeleteVhostRequest
-	12, // 13: quorate.broker.v1.Access.ListVhosts:input_type -> quorate.broker.v1.ListVhostsRequest
-	14, // 14: quorate.broker.v1.Access.SetVhostLimits:input_type -> quorate.broker.v1.SetVhostLimitsRequest
-	18, // 15: quorate.broker.v1.Access.PutUser:input_type -> quorate.broker.v1.PutUserRequest
-	20, // 16: quorate.broker.v1.Access.DeleteUser:input_type -> quorate.broker.v1.DeleteUserRequest
-	22, // 17: quorate.broker.v1.Access.ListUsers:input_type -> quorate.broker.v1.ListUsersRequest
-	24, // 18: quorate.broker.v1.Access.SetUserLimits:input_type -> quorate.broker.v1.SetUserLimitsRequest
-	27, // 19: quorate.broker.v1.Access.SetPermission:input_type -> quorate.broker.v1.SetPermissionRequest
-	29, // 20: quorate.broker.v1.Access.ClearPermission:input_type -> quorate.broker.v1.ClearPermissionRequest
-	31, // 21: quorate.broker.v1.Access.ListPermissions:input_type -> quorate.broker.v1.ListPermissionsRequest
-	34, // 22: quorate.broker.v1.Access.SetTopicPermission:input_type -> quorate.broker.v1.SetTopicPermissionRequest
-	36, // 23: quorate.broker.v1.Access.ClearTopicPermission:input_type -> quorate.broker.v1.ClearTopicPermissionRequest
-	38, // 24: quorate.broker.v1.Access.ListTopicPermissions:input_type -> quorate.broker.v1.ListTopicPermissionsRequest
-	0,  // 25: quorate.broker.v1.Access.WhoAmI:input_type -> quorate.broker.v1.WhoAmIRequest
-	2,  // 26: quorate.broker.v1.Access.MintToken:input_type -> quorate.broker.v1.MintTokenRequest
-	4,  // 27: quorate.broker.v1.Access.RevokeToken:input_type -> quorate.broker.v1.RevokeTokenRequest
-	9,  // 28: quorate.broker.v1.Access.PutVhost:output_type -> quorate.broker.v1.PutVhostResponse
-	11, // 29: quorate.broker.v1.Access.DeleteVhost:output_type -> quorate.broker.v1.DeleteVhostResponse
-	13, // 30: quorate.broker.v1.Access.ListVhosts:output_type -> quorate.broker.v1.ListVhostsResponse
-	15, // 31: quorate.broker.v1.Access.SetVhostLimits:output_type -> quorate.broker.v1.SetVhostLimitsResponse
-	19, // 32: quorate.broker.v1.Access.PutUser:output_type -> quorate.broker.v1.PutUserResponse
-	21, // 33: quorate.broker.v1.Access.DeleteUser:output_type -> quorate.broker.v1.DeleteUserResponse
-	23, // 34: quorate.broker.v1.Access.ListUsers:output_type -> quorate.broker.v1.ListUsersResponse
-	25, // 35: quorate.broker.v1.Access.SetUserLimits:output_type -> quorate.broker.v1.SetUserLimitsResponse
-	28, // 36: quorate.broker.v1.Access.SetPermission:output_type -> quorate.broker.v1.SetPermissionResponse
-	30, // 37: quorate.broker.v1.Access.ClearPermission:output_type -> quorate.broker.v1.ClearPermissionResponse
-	32, // 38: quorate.broker.v1.Access.ListPermissions:output_type -> quorate.broker.v1.ListPermissionsResponse
-	35, // 39: quorate.broker.v1.Access.SetTopicPermission:output_type -> quorate.broker.v1.SetTopicPermissionResponse
-	37, // 40: quorate.broker.v1.Access.ClearTopicPermission:output_type -> quorate.broker.v1.ClearTopicPermissionResponse
-	39, // 41: quorate.broker.v1.Access.ListTopicPermissions:output_type -> quorate.broker.v1.ListTopicPermissionsResponse
-	1,  // 42: quorate.broker.v1.Access.WhoAmI:output_type -> quorate.broker.v1.WhoAmIResponse
-	3,  // 43: quorate.broker.v1.Access.MintToken:output_type -> quorate.broker.v1.MintTokenResponse
-	5,  // 44: quorate.broker.v1.Access.RevokeToken:output_type -> quorate.broker.v1.RevokeTokenResponse
-	28, // [28:45] is the sub-list for method output_type
-	11, // [11:28] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	21, // 5: quorate.broker.v1.ChangeUserRequest.tags:type_name -> quorate.broker.v1.UserTags
+	22, // 6: quorate.broker.v1.ChangeUserRequest.password:type_name -> quorate.broker.v1.UserPassword
+	17, // 7: quorate.broker.v1.ListUsersResponse.users:type_name -> quorate.broker.v1.User
+	16, // 8: quorate.broker.v1.SetUserLimitsRequest.limits:type_name -> quorate.broker.v1.UserLimits
+	30, // 9: quorate.broker.v1.SetPermissionRequest.permission:type_name -> quorate.broker.v1.Permission
+	30, // 10: quorate.broker.v1.ListPermissionsResponse.permissions:type_name -> quorate.broker.v1.Permission
+	37, // 11: quorate.broker.v1.SetTopicPermissionRequest.permission:type_name -> quorate.broker.v1.TopicPermission
+	37, // 12: quorate.broker.v1.ListTopicPermissionsResponse.permissions:type_name -> quorate.broker.v1.TopicPermission
+	8,  // 13: quorate.broker.v1.Access.PutVhost:input_type -> quorate.broker.v1.PutVhostRequest
+	10, // 14: quorate.broker.v1.Access.DeleteVhost:input_type -> quorate.broker.v1.DeleteVhostRequest
+	12, // 15: quorate.broker.v1.Access.ListVhosts:input_type -> quorate.broker.v1.ListVhostsRequest
+	14, // 16: quorate.broker.v1.Access.SetVhostLimits:input_type -> quorate.broker.v1.SetVhostLimitsRequest
+	18, // 17: quorate.broker.v1.Access.PutUser:input_type -> quorate.broker.v1.PutUserRequest
+	20, // 18: quorate.broker.v1.Access.ChangeUser:input_type -> quorate.broker.v1.ChangeUserRequest
+	24, // 19: quorate.broker.v1.Access.DeleteUser:input_type -> quorate.broker.v1.DeleteUserRequest
+	26, // 20: quorate.broker.v1.Access.ListUsers:input_type -> quorate.broker.v1.ListUsersRequest
+	28, // 21: quorate.broker.v1.Access.SetUserLimits:input_type -> quorate.broker.v1.SetUserLimitsRequest
+	31, // 22: quorate.broker.v1.Access.SetPermission:input_type -> quorate.broker.v1.SetPermissionRequest
+	33, // 23: quorate.broker.v1.Access.ClearPermission:input_type -> quorate.broker.v1.ClearPermissionRequest
+	35, // 24: quorate.broker.v1.Access.ListPermissions:input_type -> quorate.broker.v1.ListPermissionsRequest
+	38, // 25: quorate.broker.v1.Access.SetTopicPermission:input_type -> quorate.broker.v1.SetTopicPermissionRequest
+	40, // 26: quorate.broker.v1.Access.ClearTopicPermission:input_type -> quorate.broker.v1.ClearTopicPermissionRequest
+	42, // 27: quorate.broker.v1.Access.ListTopicPermissions:input_type -> quorate.broker.v1.ListTopicPermissionsRequest
+	0,  // 28: quorate.broker.v1.Access.WhoAmI:input_type -> quorate.broker.v1.WhoAmIRequest
+	2,  // 29: quorate.broker.v1.Access.MintToken:input_type -> quorate.broker.v1.MintTokenRequest
+	4,  // 30: quorate.broker.v1.Access.RevokeToken:input_type -> quorate.broker.v1.RevokeTokenRequest
+	9,  // 31: quorate.broker.v1.Access.PutVhost:output_type -> quorate.broker.v1.PutVhostResponse
+	11, // 32: quorate.broker.v1.Access.DeleteVhost:output_type -> quorate.broker.v1.DeleteVhostResponse
+	13, // 33: quorate.broker.v1.Access.ListVhosts:output_type -> quorate.broker.v1.ListVhostsResponse
+	15, // 34: quorate.broker.v1.Access.SetVhostLimits:output_type -> quorate.broker.v1.SetVhostLimitsResponse
+	19, // 35: quorate.broker.v1.Access.PutUser:output_type -> quorate.broker.v1.PutUserResponse
+	23, // 36: quorate.broker.v1.Access.ChangeUser:output_type -> quorate.broker.v1.ChangeUserResponse
+	25, // 37: quorate.broker.v1.Access.DeleteUser:output_type -> quorate.broker.v1.DeleteUserResponse
+	27, // 38: quorate.broker.v1.Access.ListUsers:output_type -> quorate.broker.v1.ListUsersResponse
+	29, // 39: quorate.broker.v1.Access.SetUserLimits:output_type -> quorate.broker.v1.SetUserLimitsResponse
+	32, // 40: quorate.broker.v1.Access.SetPermission:output_type -> quorate.broker.v1.SetPermissionResponse
+	34, // 41: quorate.broker.v1.Access.ClearPermission:output_type -> quorate.broker.v1.ClearPermissionResponse
+	36, // 42: quorate.broker.v1.Access.ListPermissions:output_type -> quorate.broker.v1.ListPermissionsResponse
+	39, // 43: quorate.broker.v1.Access.SetTopicPermission:output_type -> quorate.broker.v1.SetTopicPermissionResponse
+	41, // 44: quorate.broker.v1.Access.ClearTopicPermission:output_type -> quorate.broker.v1.ClearTopicPermissionResponse
+	43, // 45: quorate.broker.v1.Access.ListTopicPermissions:output_type -> quorate.broker.v1.ListTopicPermissionsResponse
+	1,  // 46: quorate.broker.v1.Access.WhoAmI:output_type -> quorate.broker.v1.WhoAmIResponse
+	3,  // 47: quorate.broker.v1.Access.MintToken:output_type -> quorate.broker.v1.MintTokenResponse
+	5,  // 48: quorate.broker.v1.Access.RevokeToken:output_type -> quorate.broker.v1.RevokeTokenResponse
+	31, // [31:49] is the sub-list for method output_type
+	13, // [13:31] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_access_proto_init() }
@@ -2385,7 +2635,7 @@ func file_broker_v1_access_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_access_proto_rawDesc), len(file_broker_v1_access_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   40,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

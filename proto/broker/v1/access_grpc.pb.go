@@ -26,6 +26,7 @@ const (
 	Access_ListVhosts_FullMethodName           = "/quorate.broker.v1.Access/ListVhosts"
 	Access_SetVhostLimits_FullMethodName       = "/quorate.broker.v1.Access/SetVhostLimits"
 	Access_PutUser_FullMethodName              = "/quorate.broker.v1.Access/PutUser"
+	Access_ChangeUser_FullMethodName           = "/quorate.broker.v1.Access/ChangeUser"
 	Access_DeleteUser_FullMethodName           = "/quorate.broker.v1.Access/DeleteUser"
 	Access_ListUsers_FullMethodName            = "/quorate.broker.v1.Access/ListUsers"
 	Access_SetUserLimits_FullMethodName        = "/quorate.broker.v1.Access/SetUserLimits"
@@ -50,12 +51,15 @@ type AccessClient interface {
 	PutVhost(ctx context.Context, in *PutVhostRequest, opts ...grpc.CallOption) (*PutVhostResponse, error)
 	// DeleteVhost removes a vhost with all that is in it; a missing one is fine.
 	DeleteVhost(ctx context.Context, in *DeleteVhostRequest, opts ...grpc.CallOption) (*DeleteVhostResponse, error)
-	// ListVhosts lists vhosts by name.
+	// ListVhosts lists vhosts by name: all of them takes the tag monitoring, one's own management.
 	ListVhosts(ctx context.Context, in *ListVhostsRequest, opts ...grpc.CallOption) (*ListVhostsResponse, error)
 	// SetVhostLimits replaces the limits of a vhost.
 	SetVhostLimits(ctx context.Context, in *SetVhostLimitsRequest, opts ...grpc.CallOption) (*SetVhostLimitsResponse, error)
 	// PutUser makes a user, or replaces password and tags of the one that exists.
 	PutUser(ctx context.Context, in *PutUserRequest, opts ...grpc.CallOption) (*PutUserResponse, error)
+	// ChangeUser changes password and tags of a user, as far as they are there, and leaves the
+	// rest (VH-10).
+	ChangeUser(ctx context.Context, in *ChangeUserRequest, opts ...grpc.CallOption) (*ChangeUserResponse, error)
 	// DeleteUser removes a user with its permissions; a missing one is fine.
 	DeleteUser(ctx context.Context, in *DeleteUserRequest, opts ...grpc.CallOption) (*DeleteUserResponse, error)
 	// ListUsers lists users by name.
@@ -135,6 +139,16 @@ func (c *accessClient) PutUser(ctx context.Context, in *PutUserRequest, opts ...
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PutUserResponse)
 	err := c.cc.Invoke(ctx, Access_PutUser_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accessClient) ChangeUser(ctx context.Context, in *ChangeUserRequest, opts ...grpc.CallOption) (*ChangeUserResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ChangeUserResponse)
+	err := c.cc.Invoke(ctx, Access_ChangeUser_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -271,12 +285,15 @@ type AccessServer interface {
 	PutVhost(context.Context, *PutVhostRequest) (*PutVhostResponse, error)
 	// DeleteVhost removes a vhost with all that is in it; a missing one is fine.
 	DeleteVhost(context.Context, *DeleteVhostRequest) (*DeleteVhostResponse, error)
-	// ListVhosts lists vhosts by name.
+	// ListVhosts lists vhosts by name: all of them takes the tag monitoring, one's own management.
 	ListVhosts(context.Context, *ListVhostsRequest) (*ListVhostsResponse, error)
 	// SetVhostLimits replaces the limits of a vhost.
 	SetVhostLimits(context.Context, *SetVhostLimitsRequest) (*SetVhostLimitsResponse, error)
 	// PutUser makes a user, or replaces password and tags of the one that exists.
 	PutUser(context.Context, *PutUserRequest) (*PutUserResponse, error)
+	// ChangeUser changes password and tags of a user, as far as they are there, and leaves the
+	// rest (VH-10).
+	ChangeUser(context.Context, *ChangeUserRequest) (*ChangeUserResponse, error)
 	// DeleteUser removes a user with its permissions; a missing one is fine.
 	DeleteUser(context.Context, *DeleteUserRequest) (*DeleteUserResponse, error)
 	// ListUsers lists users by name.
@@ -326,6 +343,9 @@ func (UnimplementedAccessServer) SetVhostLimits(context.Context, *SetVhostLimits
 }
 func (UnimplementedAccessServer) PutUser(context.Context, *PutUserRequest) (*PutUserResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutUser not implemented")
+}
+func (UnimplementedAccessServer) ChangeUser(context.Context, *ChangeUserRequest) (*ChangeUserResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ChangeUser not implemented")
 }
 func (UnimplementedAccessServer) DeleteUser(context.Context, *DeleteUserRequest) (*DeleteUserResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteUser not implemented")
@@ -470,6 +490,24 @@ func _Access_PutUser_Handler(srv interface{}, ctx context.Context, dec func(inte
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AccessServer).PutUser(ctx, req.(*PutUserRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Access_ChangeUser_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ChangeUserRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServer).ChangeUser(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Access_ChangeUser_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServer).ChangeUser(ctx, req.(*ChangeUserRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -716,6 +754,10 @@ var Access_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PutUser",
 			Handler:    _Access_PutUser_Handler,
+		},
+		{
+			MethodName: "ChangeUser",
+			Handler:    _Access_ChangeUser_Handler,
 		},
 		{
 			MethodName: "DeleteUser",

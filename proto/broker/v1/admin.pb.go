@@ -1667,8 +1667,8 @@ type DeclareExchangeRequest struct {
 	// Vhost defaults to "/".
 	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
 	Name  string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Type is direct, fanout, topic, headers, x-modulus-hash, x-consistent-hash, x-random or
-	// x-local-random.
+	// Type is direct, fanout, topic, headers, x-modulus-hash, x-consistent-hash, x-random,
+	// x-local-random, or x-delayed-message with the argument x-delayed-type.
 	Type       string `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`
 	Durable    *bool  `protobuf:"varint,4,opt,name=durable,proto3,oneof" json:"durable,omitempty"`
 	AutoDelete bool   `protobuf:"varint,5,opt,name=auto_delete,json=autoDelete,proto3" json:"auto_delete,omitempty"`
@@ -2491,6 +2491,12 @@ type ClusterStatusResponse struct {
 	CatalogLeader string         `protobuf:"bytes,3,opt,name=catalog_leader,json=catalogLeader,proto3" json:"catalog_leader,omitempty"`
 	CatalogIndex  uint64         `protobuf:"varint,4,opt,name=catalog_index,json=catalogIndex,proto3" json:"catalog_index,omitempty"`
 	Nodes         []*ClusterNode `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// FinalizedVersion is the version of stored state that all nodes must be able to read.
+	FinalizedVersion uint32 `protobuf:"varint,6,opt,name=finalized_version,json=finalizedVersion,proto3" json:"finalized_version,omitempty"`
+	// Hindrance is why the node that answers serves no client at present; empty: it does.
+	Hindrance string `protobuf:"bytes,7,opt,name=hindrance,proto3" json:"hindrance,omitempty"`
+	// ViewAgeMs is how old its view of the catalog may be; unset: it was never confirmed.
+	ViewAgeMs     *uint64 `protobuf:"varint,8,opt,name=view_age_ms,json=viewAgeMs,proto3,oneof" json:"view_age_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2560,6 +2566,206 @@ func (x *ClusterStatusResponse) GetNodes() []*ClusterNode {
 	return nil
 }
 
+func (x *ClusterStatusResponse) GetFinalizedVersion() uint32 {
+	if x != nil {
+		return x.FinalizedVersion
+	}
+	return 0
+}
+
+func (x *ClusterStatusResponse) GetHindrance() string {
+	if x != nil {
+		return x.Hindrance
+	}
+	return ""
+}
+
+func (x *ClusterStatusResponse) GetViewAgeMs() uint64 {
+	if x != nil && x.ViewAgeMs != nil {
+		return *x.ViewAgeMs
+	}
+	return 0
+}
+
+// FinalizeVersionRequest asks to finalise the newest version that the node asked can read.
+type FinalizeVersionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// DryRun only tells what holds it back.
+	DryRun        bool `protobuf:"varint,1,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinalizeVersionRequest) Reset() {
+	*x = FinalizeVersionRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinalizeVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinalizeVersionRequest) ProtoMessage() {}
+
+func (x *FinalizeVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinalizeVersionRequest.ProtoReflect.Descriptor instead.
+func (*FinalizeVersionRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *FinalizeVersionRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// FinalizeVersionResponse tells what is finalised, and what was before.
+type FinalizeVersionResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Before uint32                 `protobuf:"varint,1,opt,name=before,proto3" json:"before,omitempty"`
+	// Finalized is the one that is finalised now; of a dry run, that would be.
+	Finalized uint32 `protobuf:"varint,2,opt,name=finalized,proto3" json:"finalized,omitempty"`
+	// Held are the nodes that hold it back; only a dry run has them, others fail.
+	Held          []*HeldVersion `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FinalizeVersionResponse) Reset() {
+	*x = FinalizeVersionResponse{}
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FinalizeVersionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FinalizeVersionResponse) ProtoMessage() {}
+
+func (x *FinalizeVersionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FinalizeVersionResponse.ProtoReflect.Descriptor instead.
+func (*FinalizeVersionResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *FinalizeVersionResponse) GetBefore() uint32 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *FinalizeVersionResponse) GetFinalized() uint32 {
+	if x != nil {
+		return x.Finalized
+	}
+	return 0
+}
+
+func (x *FinalizeVersionResponse) GetHeld() []*HeldVersion {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
+// HeldVersion is a node that keeps a newer version from being finalised.
+type HeldVersion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Build and reads_version are empty and 0 if the node does not answer.
+	Build         string `protobuf:"bytes,2,opt,name=build,proto3" json:"build,omitempty"`
+	ReadsVersion  uint32 `protobuf:"varint,3,opt,name=reads_version,json=readsVersion,proto3" json:"reads_version,omitempty"`
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HeldVersion) Reset() {
+	*x = HeldVersion{}
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HeldVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HeldVersion) ProtoMessage() {}
+
+func (x *HeldVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HeldVersion.ProtoReflect.Descriptor instead.
+func (*HeldVersion) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *HeldVersion) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *HeldVersion) GetBuild() string {
+	if x != nil {
+		return x.Build
+	}
+	return ""
+}
+
+func (x *HeldVersion) GetReadsVersion() uint32 {
+	if x != nil {
+		return x.ReadsVersion
+	}
+	return 0
+}
+
+func (x *HeldVersion) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // ClusterNode is one node.
 type ClusterNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2583,14 +2789,22 @@ type ClusterNode struct {
 	Start *StartProgress `protobuf:"bytes,21,opt,name=start,proto3" json:"start,omitempty"`
 	// Counters of the node as gateway since its start, by name, such as published and
 	// unroutable_dropped; told with details by nodes that answer.
-	Counters      map[string]uint64 `protobuf:"bytes,22,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Counters map[string]uint64 `protobuf:"bytes,22,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// ReadsVersion is the newest version of stored state that the node's build reads; told
+	// with details by nodes that answer.
+	ReadsVersion uint32 `protobuf:"varint,23,opt,name=reads_version,json=readsVersion,proto3" json:"reads_version,omitempty"`
+	// Clock is how the node's wall clock is, as the node that answers has measured it; unset: it
+	// has not, or not lately.
+	Clock *ClockStatus `protobuf:"bytes,24,opt,name=clock,proto3" json:"clock,omitempty"`
+	// Refused says why the node that answers refuses this one; empty: it does not.
+	Refused       string `protobuf:"bytes,25,opt,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClusterNode) Reset() {
 	*x = ClusterNode{}
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2816,7 @@ func (x *ClusterNode) String() string {
 func (*ClusterNode) ProtoMessage() {}
 
 func (x *ClusterNode) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[32]
+	mi := &file_broker_v1_admin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2829,7 @@ func (x *ClusterNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterNode.ProtoReflect.Descriptor instead.
 func (*ClusterNode) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{32}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ClusterNode) GetId() string {
@@ -2702,6 +2916,101 @@ func (x *ClusterNode) GetCounters() map[string]uint64 {
 	return nil
 }
 
+func (x *ClusterNode) GetReadsVersion() uint32 {
+	if x != nil {
+		return x.ReadsVersion
+	}
+	return 0
+}
+
+func (x *ClusterNode) GetClock() *ClockStatus {
+	if x != nil {
+		return x.Clock
+	}
+	return nil
+}
+
+func (x *ClusterNode) GetRefused() string {
+	if x != nil {
+		return x.Refused
+	}
+	return ""
+}
+
+// ClockStatus is how a node's wall clock is (TTL-8).
+type ClockStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// OffsetUs is by how many microseconds it is ahead of the time of the cluster.
+	OffsetUs int64 `protobuf:"zigzag64,1,opt,name=offset_us,json=offsetUs,proto3" json:"offset_us,omitempty"`
+	// ErrorUs is how far off offset_us may be, in microseconds.
+	ErrorUs uint64 `protobuf:"varint,2,opt,name=error_us,json=errorUs,proto3" json:"error_us,omitempty"`
+	// Grade says how sure the node is of the time of the cluster: confirmed by a majority of the
+	// wall clocks, presumed without one, or unsettled.
+	Grade string `protobuf:"bytes,3,opt,name=grade,proto3" json:"grade,omitempty"`
+	// Off tells that the offset is above timeouts.clock_skew.
+	Off           bool `protobuf:"varint,4,opt,name=off,proto3" json:"off,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClockStatus) Reset() {
+	*x = ClockStatus{}
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClockStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClockStatus) ProtoMessage() {}
+
+func (x *ClockStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClockStatus.ProtoReflect.Descriptor instead.
+func (*ClockStatus) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ClockStatus) GetOffsetUs() int64 {
+	if x != nil {
+		return x.OffsetUs
+	}
+	return 0
+}
+
+func (x *ClockStatus) GetErrorUs() uint64 {
+	if x != nil {
+		return x.ErrorUs
+	}
+	return 0
+}
+
+func (x *ClockStatus) GetGrade() string {
+	if x != nil {
+		return x.Grade
+	}
+	return ""
+}
+
+func (x *ClockStatus) GetOff() bool {
+	if x != nil {
+		return x.Off
+	}
+	return false
+}
+
 // DiskStatus is how a node's disk fares.
 type DiskStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2725,7 +3034,7 @@ type DiskStatus struct {
 
 func (x *DiskStatus) Reset() {
 	*x = DiskStatus{}
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2737,7 +3046,7 @@ func (x *DiskStatus) String() string {
 func (*DiskStatus) ProtoMessage() {}
 
 func (x *DiskStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[33]
+	mi := &file_broker_v1_admin_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2750,7 +3059,7 @@ func (x *DiskStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskStatus.ProtoReflect.Descriptor instead.
 func (*DiskStatus) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{33}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DiskStatus) GetPressure() string {
@@ -2835,7 +3144,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2847,7 +3156,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[34]
+	mi := &file_broker_v1_admin_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2860,7 +3169,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{34}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -2912,7 +3221,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2924,7 +3233,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[35]
+	mi := &file_broker_v1_admin_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2937,7 +3246,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{35}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TransferLeadershipRequest) GetVhost() string {
@@ -2970,7 +3279,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2982,7 +3291,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[36]
+	mi := &file_broker_v1_admin_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2995,7 +3304,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{36}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{40}
 }
 
 // DrainRequest asks a node to give up leadership.
@@ -3014,7 +3323,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3026,7 +3335,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[37]
+	mi := &file_broker_v1_admin_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3039,7 +3348,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{37}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DrainRequest) GetNode() string {
@@ -3073,7 +3382,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3085,7 +3394,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[38]
+	mi := &file_broker_v1_admin_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3098,7 +3407,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{38}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -3144,7 +3453,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3156,7 +3465,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[39]
+	mi := &file_broker_v1_admin_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3169,7 +3478,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{39}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Operation) GetId() string {
@@ -3288,7 +3597,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3300,7 +3609,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[40]
+	mi := &file_broker_v1_admin_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3313,7 +3622,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{40}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListOperationsRequest) GetRunning() bool {
@@ -3335,7 +3644,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3347,7 +3656,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[41]
+	mi := &file_broker_v1_admin_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3360,7 +3669,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{41}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -3387,7 +3696,7 @@ type GetOperationRequest struct {
 
 func (x *GetOperationRequest) Reset() {
 	*x = GetOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3399,7 +3708,7 @@ func (x *GetOperationRequest) String() string {
 func (*GetOperationRequest) ProtoMessage() {}
 
 func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[42]
+	mi := &file_broker_v1_admin_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3412,7 +3721,7 @@ func (x *GetOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationRequest.ProtoReflect.Descriptor instead.
 func (*GetOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{42}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *GetOperationRequest) GetId() string {
@@ -3432,7 +3741,7 @@ type GetOperationResponse struct {
 
 func (x *GetOperationResponse) Reset() {
 	*x = GetOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3444,7 +3753,7 @@ func (x *GetOperationResponse) String() string {
 func (*GetOperationResponse) ProtoMessage() {}
 
 func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[43]
+	mi := &file_broker_v1_admin_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3457,7 +3766,7 @@ func (x *GetOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOperationResponse.ProtoReflect.Descriptor instead.
 func (*GetOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{43}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *GetOperationResponse) GetOperation() *Operation {
@@ -3477,7 +3786,7 @@ type WatchOperationRequest struct {
 
 func (x *WatchOperationRequest) Reset() {
 	*x = WatchOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3489,7 +3798,7 @@ func (x *WatchOperationRequest) String() string {
 func (*WatchOperationRequest) ProtoMessage() {}
 
 func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[44]
+	mi := &file_broker_v1_admin_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3502,7 +3811,7 @@ func (x *WatchOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationRequest.ProtoReflect.Descriptor instead.
 func (*WatchOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{44}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *WatchOperationRequest) GetId() string {
@@ -3522,7 +3831,7 @@ type WatchOperationResponse struct {
 
 func (x *WatchOperationResponse) Reset() {
 	*x = WatchOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3843,7 @@ func (x *WatchOperationResponse) String() string {
 func (*WatchOperationResponse) ProtoMessage() {}
 
 func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[45]
+	mi := &file_broker_v1_admin_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3856,7 @@ func (x *WatchOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOperationResponse.ProtoReflect.Descriptor instead.
 func (*WatchOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{45}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *WatchOperationResponse) GetOperation() *Operation {
@@ -3567,7 +3876,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3888,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[46]
+	mi := &file_broker_v1_admin_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3901,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{46}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -3612,7 +3921,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3624,7 +3933,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[47]
+	mi := &file_broker_v1_admin_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3637,7 +3946,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{47}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -3662,7 +3971,7 @@ type StartOperationResponse struct {
 
 func (x *StartOperationResponse) Reset() {
 	*x = StartOperationResponse{}
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3674,7 +3983,7 @@ func (x *StartOperationResponse) String() string {
 func (*StartOperationResponse) ProtoMessage() {}
 
 func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[48]
+	mi := &file_broker_v1_admin_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3687,7 +3996,7 @@ func (x *StartOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartOperationResponse.ProtoReflect.Descriptor instead.
 func (*StartOperationResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{48}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *StartOperationResponse) GetOperation() *Operation {
@@ -3724,7 +4033,7 @@ type QueueFilter struct {
 
 func (x *QueueFilter) Reset() {
 	*x = QueueFilter{}
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3736,7 +4045,7 @@ func (x *QueueFilter) String() string {
 func (*QueueFilter) ProtoMessage() {}
 
 func (x *QueueFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[49]
+	mi := &file_broker_v1_admin_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3749,7 +4058,7 @@ func (x *QueueFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueFilter.ProtoReflect.Descriptor instead.
 func (*QueueFilter) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{49}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *QueueFilter) GetVhost() string {
@@ -3781,7 +4090,7 @@ type GrowQueuesRequest struct {
 
 func (x *GrowQueuesRequest) Reset() {
 	*x = GrowQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3793,7 +4102,7 @@ func (x *GrowQueuesRequest) String() string {
 func (*GrowQueuesRequest) ProtoMessage() {}
 
 func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[50]
+	mi := &file_broker_v1_admin_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3806,7 +4115,7 @@ func (x *GrowQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrowQueuesRequest.ProtoReflect.Descriptor instead.
 func (*GrowQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{50}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *GrowQueuesRequest) GetNode() string {
@@ -3845,14 +4154,16 @@ type ShrinkNodeRequest struct {
 	// KeepSize lets another node take its place in each queue, if there is one.
 	KeepSize bool `protobuf:"varint,3,opt,name=keep_size,json=keepSize,proto3" json:"keep_size,omitempty"`
 	// DryRun tells what would be done and does nothing.
-	DryRun        bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	DryRun bool `protobuf:"varint,4,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	// Exclude are nodes that do not take its place, such as those that go next.
+	Exclude       []string `protobuf:"bytes,5,rep,name=exclude,proto3" json:"exclude,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ShrinkNodeRequest) Reset() {
 	*x = ShrinkNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +4175,7 @@ func (x *ShrinkNodeRequest) String() string {
 func (*ShrinkNodeRequest) ProtoMessage() {}
 
 func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[51]
+	mi := &file_broker_v1_admin_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +4188,7 @@ func (x *ShrinkNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShrinkNodeRequest.ProtoReflect.Descriptor instead.
 func (*ShrinkNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{51}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ShrinkNodeRequest) GetNode() string {
@@ -3908,6 +4219,13 @@ func (x *ShrinkNodeRequest) GetDryRun() bool {
 	return false
 }
 
+func (x *ShrinkNodeRequest) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
 // RebalanceQueuesRequest names the queues.
 type RebalanceQueuesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3918,7 +4236,7 @@ type RebalanceQueuesRequest struct {
 
 func (x *RebalanceQueuesRequest) Reset() {
 	*x = RebalanceQueuesRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3930,7 +4248,7 @@ func (x *RebalanceQueuesRequest) String() string {
 func (*RebalanceQueuesRequest) ProtoMessage() {}
 
 func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[52]
+	mi := &file_broker_v1_admin_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3943,7 +4261,7 @@ func (x *RebalanceQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RebalanceQueuesRequest.ProtoReflect.Descriptor instead.
 func (*RebalanceQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{52}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RebalanceQueuesRequest) GetQueues() *QueueFilter {
@@ -3966,7 +4284,7 @@ type AddMemberRequest struct {
 
 func (x *AddMemberRequest) Reset() {
 	*x = AddMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[53]
+	mi := &file_broker_v1_admin_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3978,7 +4296,7 @@ func (x *AddMemberRequest) String() string {
 func (*AddMemberRequest) ProtoMessage() {}
 
 func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[53]
+	mi := &file_broker_v1_admin_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3991,7 +4309,7 @@ func (x *AddMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddMemberRequest.ProtoReflect.Descriptor instead.
 func (*AddMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{53}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *AddMemberRequest) GetVhost() string {
@@ -4030,7 +4348,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[54]
+	mi := &file_broker_v1_admin_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4360,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[54]
+	mi := &file_broker_v1_admin_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4373,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{54}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *RemoveMemberRequest) GetVhost() string {
@@ -4103,7 +4421,7 @@ type ReplaceMemberRequest struct {
 
 func (x *ReplaceMemberRequest) Reset() {
 	*x = ReplaceMemberRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[55]
+	mi := &file_broker_v1_admin_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4115,7 +4433,7 @@ func (x *ReplaceMemberRequest) String() string {
 func (*ReplaceMemberRequest) ProtoMessage() {}
 
 func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[55]
+	mi := &file_broker_v1_admin_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4128,7 +4446,7 @@ func (x *ReplaceMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceMemberRequest.ProtoReflect.Descriptor instead.
 func (*ReplaceMemberRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{55}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReplaceMemberRequest) GetVhost() string {
@@ -4166,6 +4484,132 @@ func (x *ReplaceMemberRequest) GetDryRun() bool {
 	return false
 }
 
+// RemoveNodeRequest names the node.
+type RemoveNodeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// Exclude are nodes that do not take its place, such as those that go next.
+	Exclude []string `protobuf:"bytes,2,rep,name=exclude,proto3" json:"exclude,omitempty"`
+	// DryRun tells what would be done and does nothing.
+	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveNodeRequest) Reset() {
+	*x = RemoveNodeRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveNodeRequest) ProtoMessage() {}
+
+func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
+func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *RemoveNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *RemoveNodeRequest) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
+func (x *RemoveNodeRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+// ReplaceNodeRequest names the node.
+type ReplaceNodeRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// AcceptLoss lets queues be deleted whose only member is on the node.
+	AcceptLoss bool `protobuf:"varint,2,opt,name=accept_loss,json=acceptLoss,proto3" json:"accept_loss,omitempty"`
+	// DryRun tells what would be done and does nothing.
+	DryRun        bool `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplaceNodeRequest) Reset() {
+	*x = ReplaceNodeRequest{}
+	mi := &file_broker_v1_admin_proto_msgTypes[61]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplaceNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplaceNodeRequest) ProtoMessage() {}
+
+func (x *ReplaceNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_admin_proto_msgTypes[61]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplaceNodeRequest.ProtoReflect.Descriptor instead.
+func (*ReplaceNodeRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{61}
+}
+
+func (x *ReplaceNodeRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ReplaceNodeRequest) GetAcceptLoss() bool {
+	if x != nil {
+		return x.AcceptLoss
+	}
+	return false
+}
+
+func (x *ReplaceNodeRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 // ForgetNodeRequest names the node.
 type ForgetNodeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -4181,7 +4625,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_broker_v1_admin_proto_msgTypes[56]
+	mi := &file_broker_v1_admin_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4193,7 +4637,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_admin_proto_msgTypes[56]
+	mi := &file_broker_v1_admin_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4206,7 +4650,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_admin_proto_rawDescGZIP(), []int{56}
+	return file_broker_v1_admin_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -4438,13 +4882,28 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x14ListBindingsResponse\x126\n" +
 	"\bbindings\x18\x01 \x03(\v2\x1a.quorate.broker.v1.BindingR\bbindings\"0\n" +
 	"\x14ClusterStatusRequest\x12\x18\n" +
-	"\adetails\x18\x01 \x01(\bR\adetails\"\xc7\x01\n" +
+	"\adetails\x18\x01 \x01(\bR\adetails\"\xc7\x02\n" +
 	"\x15ClusterStatusResponse\x12\x18\n" +
 	"\acluster\x18\x01 \x01(\tR\acluster\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12%\n" +
 	"\x0ecatalog_leader\x18\x03 \x01(\tR\rcatalogLeader\x12#\n" +
 	"\rcatalog_index\x18\x04 \x01(\x04R\fcatalogIndex\x124\n" +
-	"\x05nodes\x18\x05 \x03(\v2\x1e.quorate.broker.v1.ClusterNodeR\x05nodes\"\xec\x03\n" +
+	"\x05nodes\x18\x05 \x03(\v2\x1e.quorate.broker.v1.ClusterNodeR\x05nodes\x12+\n" +
+	"\x11finalized_version\x18\x06 \x01(\rR\x10finalizedVersion\x12\x1c\n" +
+	"\thindrance\x18\a \x01(\tR\thindrance\x12#\n" +
+	"\vview_age_ms\x18\b \x01(\x04H\x00R\tviewAgeMs\x88\x01\x01B\x0e\n" +
+	"\f_view_age_ms\"1\n" +
+	"\x16FinalizeVersionRequest\x12\x17\n" +
+	"\adry_run\x18\x01 \x01(\bR\x06dryRun\"\x83\x01\n" +
+	"\x17FinalizeVersionResponse\x12\x16\n" +
+	"\x06before\x18\x01 \x01(\rR\x06before\x12\x1c\n" +
+	"\tfinalized\x18\x02 \x01(\rR\tfinalized\x122\n" +
+	"\x04held\x18\x03 \x03(\v2\x1e.quorate.broker.v1.HeldVersionR\x04held\"t\n" +
+	"\vHeldVersion\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
+	"\x05build\x18\x02 \x01(\tR\x05build\x12#\n" +
+	"\rreads_version\x18\x03 \x01(\rR\freadsVersion\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xe1\x04\n" +
 	"\vClusterNode\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12%\n" +
@@ -4457,10 +4916,18 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x04disk\x18\t \x01(\v2\x1d.quorate.broker.v1.DiskStatusR\x04disk\x12\x1a\n" +
 	"\bdraining\x18\x14 \x01(\bR\bdraining\x126\n" +
 	"\x05start\x18\x15 \x01(\v2 .quorate.broker.v1.StartProgressR\x05start\x12H\n" +
-	"\bcounters\x18\x16 \x03(\v2,.quorate.broker.v1.ClusterNode.CountersEntryR\bcounters\x1a;\n" +
+	"\bcounters\x18\x16 \x03(\v2,.quorate.broker.v1.ClusterNode.CountersEntryR\bcounters\x12#\n" +
+	"\rreads_version\x18\x17 \x01(\rR\freadsVersion\x124\n" +
+	"\x05clock\x18\x18 \x01(\v2\x1e.quorate.broker.v1.ClockStatusR\x05clock\x12\x18\n" +
+	"\arefused\x18\x19 \x01(\tR\arefused\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xfe\x01\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"m\n" +
+	"\vClockStatus\x12\x1b\n" +
+	"\toffset_us\x18\x01 \x01(\x12R\boffsetUs\x12\x19\n" +
+	"\berror_us\x18\x02 \x01(\x04R\aerrorUs\x12\x14\n" +
+	"\x05grade\x18\x03 \x01(\tR\x05grade\x12\x10\n" +
+	"\x03off\x18\x04 \x01(\bR\x03off\"\xfe\x01\n" +
 	"\n" +
 	"DiskStatus\x12\x1a\n" +
 	"\bpressure\x18\x01 \x01(\tR\bpressure\x12\x12\n" +
@@ -4542,12 +5009,13 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x126\n" +
 	"\x06queues\x18\x02 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\x12\x1b\n" +
 	"\teven_only\x18\x03 \x01(\bR\bevenOnly\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\x95\x01\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\xaf\x01\n" +
 	"\x11ShrinkNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x126\n" +
 	"\x06queues\x18\x02 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\x12\x1b\n" +
 	"\tkeep_size\x18\x03 \x01(\bR\bkeepSize\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"P\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\x12\x18\n" +
+	"\aexclude\x18\x05 \x03(\tR\aexclude\"P\n" +
 	"\x16RebalanceQueuesRequest\x126\n" +
 	"\x06queues\x18\x01 \x01(\v2\x1e.quorate.broker.v1.QueueFilterR\x06queues\"R\n" +
 	"\x10AddMemberRequest\x12\x14\n" +
@@ -4565,6 +5033,15 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n" +
 	"\x02to\x18\x04 \x01(\tR\x02to\x12\x17\n" +
 	"\adry_run\x18\x05 \x01(\bR\x06dryRun\"Z\n" +
+	"\x11RemoveNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
+	"\aexclude\x18\x02 \x03(\tR\aexclude\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"b\n" +
+	"\x12ReplaceNodeRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x1f\n" +
+	"\vaccept_loss\x18\x02 \x01(\bR\n" +
+	"acceptLoss\x12\x17\n" +
+	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"Z\n" +
 	"\x11ForgetNodeRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\areplace\x18\x02 \x01(\bR\areplace\x12\x17\n" +
@@ -4578,7 +5055,7 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\x17OPERATION_STATE_RUNNING\x10\x01\x12\x18\n" +
 	"\x14OPERATION_STATE_DONE\x10\x02\x12\x1a\n" +
 	"\x16OPERATION_STATE_FAILED\x10\x03\x12\x1d\n" +
-	"\x19OPERATION_STATE_CANCELLED\x10\x042\xc9\x13\n" +
+	"\x19OPERATION_STATE_CANCELLED\x10\x042\xf3\x15\n" +
 	"\x05Admin\x12_\n" +
 	"\fDeclareQueue\x12&.quorate.broker.v1.DeclareQueueRequest\x1a'.quorate.broker.v1.DeclareQueueResponse\x12\\\n" +
 	"\vDeleteQueue\x12%.quorate.broker.v1.DeleteQueueRequest\x1a&.quorate.broker.v1.DeleteQueueResponse\x12_\n" +
@@ -4610,7 +5087,11 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\fRemoveMember\x12&.quorate.broker.v1.RemoveMemberRequest\x1a).quorate.broker.v1.StartOperationResponse\x12c\n" +
 	"\rReplaceMember\x12'.quorate.broker.v1.ReplaceMemberRequest\x1a).quorate.broker.v1.StartOperationResponse\x12]\n" +
 	"\n" +
-	"ForgetNode\x12$.quorate.broker.v1.ForgetNodeRequest\x1a).quorate.broker.v1.StartOperationResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
+	"ForgetNode\x12$.quorate.broker.v1.ForgetNodeRequest\x1a).quorate.broker.v1.StartOperationResponse\x12]\n" +
+	"\n" +
+	"RemoveNode\x12$.quorate.broker.v1.RemoveNodeRequest\x1a).quorate.broker.v1.StartOperationResponse\x12_\n" +
+	"\vReplaceNode\x12%.quorate.broker.v1.ReplaceNodeRequest\x1a).quorate.broker.v1.StartOperationResponse\x12h\n" +
+	"\x0fFinalizeVersion\x12).quorate.broker.v1.FinalizeVersionRequest\x1a*.quorate.broker.v1.FinalizeVersionResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
 
 var (
 	file_broker_v1_admin_proto_rawDescOnce sync.Once
@@ -4625,7 +5106,7 @@ func file_broker_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_broker_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_broker_v1_admin_proto_goTypes = []any{
 	(DestinationType)(0),               // 0: quorate.broker.v1.DestinationType
 	(OperationState)(0),                // 1: quorate.broker.v1.OperationState
@@ -4661,134 +5142,148 @@ var file_broker_v1_admin_proto_goTypes = []any{
 	(*ListBindingsResponse)(nil),       // 31: quorate.broker.v1.ListBindingsResponse
 	(*ClusterStatusRequest)(nil),       // 32: quorate.broker.v1.ClusterStatusRequest
 	(*ClusterStatusResponse)(nil),      // 33: quorate.broker.v1.ClusterStatusResponse
-	(*ClusterNode)(nil),                // 34: quorate.broker.v1.ClusterNode
-	(*DiskStatus)(nil),                 // 35: quorate.broker.v1.DiskStatus
-	(*StartProgress)(nil),              // 36: quorate.broker.v1.StartProgress
-	(*TransferLeadershipRequest)(nil),  // 37: quorate.broker.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 38: quorate.broker.v1.TransferLeadershipResponse
-	(*DrainRequest)(nil),               // 39: quorate.broker.v1.DrainRequest
-	(*DrainResponse)(nil),              // 40: quorate.broker.v1.DrainResponse
-	(*Operation)(nil),                  // 41: quorate.broker.v1.Operation
-	(*ListOperationsRequest)(nil),      // 42: quorate.broker.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 43: quorate.broker.v1.ListOperationsResponse
-	(*GetOperationRequest)(nil),        // 44: quorate.broker.v1.GetOperationRequest
-	(*GetOperationResponse)(nil),       // 45: quorate.broker.v1.GetOperationResponse
-	(*WatchOperationRequest)(nil),      // 46: quorate.broker.v1.WatchOperationRequest
-	(*WatchOperationResponse)(nil),     // 47: quorate.broker.v1.WatchOperationResponse
-	(*CancelOperationRequest)(nil),     // 48: quorate.broker.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 49: quorate.broker.v1.CancelOperationResponse
-	(*StartOperationResponse)(nil),     // 50: quorate.broker.v1.StartOperationResponse
-	(*QueueFilter)(nil),                // 51: quorate.broker.v1.QueueFilter
-	(*GrowQueuesRequest)(nil),          // 52: quorate.broker.v1.GrowQueuesRequest
-	(*ShrinkNodeRequest)(nil),          // 53: quorate.broker.v1.ShrinkNodeRequest
-	(*RebalanceQueuesRequest)(nil),     // 54: quorate.broker.v1.RebalanceQueuesRequest
-	(*AddMemberRequest)(nil),           // 55: quorate.broker.v1.AddMemberRequest
-	(*RemoveMemberRequest)(nil),        // 56: quorate.broker.v1.RemoveMemberRequest
-	(*ReplaceMemberRequest)(nil),       // 57: quorate.broker.v1.ReplaceMemberRequest
-	(*ForgetNodeRequest)(nil),          // 58: quorate.broker.v1.ForgetNodeRequest
-	nil,                                // 59: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	nil,                                // 60: quorate.broker.v1.QueueStats.DeadLetteredEntry
-	nil,                                // 61: quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
-	nil,                                // 62: quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
-	nil,                                // 63: quorate.broker.v1.QueueStats.DeadLettersLostEntry
-	nil,                                // 64: quorate.broker.v1.ClusterNode.CountersEntry
-	(*Table)(nil),                      // 65: quorate.broker.v1.Table
+	(*FinalizeVersionRequest)(nil),     // 34: quorate.broker.v1.FinalizeVersionRequest
+	(*FinalizeVersionResponse)(nil),    // 35: quorate.broker.v1.FinalizeVersionResponse
+	(*HeldVersion)(nil),                // 36: quorate.broker.v1.HeldVersion
+	(*ClusterNode)(nil),                // 37: quorate.broker.v1.ClusterNode
+	(*ClockStatus)(nil),                // 38: quorate.broker.v1.ClockStatus
+	(*DiskStatus)(nil),                 // 39: quorate.broker.v1.DiskStatus
+	(*StartProgress)(nil),              // 40: quorate.broker.v1.StartProgress
+	(*TransferLeadershipRequest)(nil),  // 41: quorate.broker.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 42: quorate.broker.v1.TransferLeadershipResponse
+	(*DrainRequest)(nil),               // 43: quorate.broker.v1.DrainRequest
+	(*DrainResponse)(nil),              // 44: quorate.broker.v1.DrainResponse
+	(*Operation)(nil),                  // 45: quorate.broker.v1.Operation
+	(*ListOperationsRequest)(nil),      // 46: quorate.broker.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 47: quorate.broker.v1.ListOperationsResponse
+	(*GetOperationRequest)(nil),        // 48: quorate.broker.v1.GetOperationRequest
+	(*GetOperationResponse)(nil),       // 49: quorate.broker.v1.GetOperationResponse
+	(*WatchOperationRequest)(nil),      // 50: quorate.broker.v1.WatchOperationRequest
+	(*WatchOperationResponse)(nil),     // 51: quorate.broker.v1.WatchOperationResponse
+	(*CancelOperationRequest)(nil),     // 52: quorate.broker.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 53: quorate.broker.v1.CancelOperationResponse
+	(*StartOperationResponse)(nil),     // 54: quorate.broker.v1.StartOperationResponse
+	(*QueueFilter)(nil),                // 55: quorate.broker.v1.QueueFilter
+	(*GrowQueuesRequest)(nil),          // 56: quorate.broker.v1.GrowQueuesRequest
+	(*ShrinkNodeRequest)(nil),          // 57: quorate.broker.v1.ShrinkNodeRequest
+	(*RebalanceQueuesRequest)(nil),     // 58: quorate.broker.v1.RebalanceQueuesRequest
+	(*AddMemberRequest)(nil),           // 59: quorate.broker.v1.AddMemberRequest
+	(*RemoveMemberRequest)(nil),        // 60: quorate.broker.v1.RemoveMemberRequest
+	(*ReplaceMemberRequest)(nil),       // 61: quorate.broker.v1.ReplaceMemberRequest
+	(*RemoveNodeRequest)(nil),          // 62: quorate.broker.v1.RemoveNodeRequest
+	(*ReplaceNodeRequest)(nil),         // 63: quorate.broker.v1.ReplaceNodeRequest
+	(*ForgetNodeRequest)(nil),          // 64: quorate.broker.v1.ForgetNodeRequest
+	nil,                                // 65: quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	nil,                                // 66: quorate.broker.v1.QueueStats.DeadLetteredEntry
+	nil,                                // 67: quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
+	nil,                                // 68: quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
+	nil,                                // 69: quorate.broker.v1.QueueStats.DeadLettersLostEntry
+	nil,                                // 70: quorate.broker.v1.ClusterNode.CountersEntry
+	(*Table)(nil),                      // 71: quorate.broker.v1.Table
 }
 var file_broker_v1_admin_proto_depIdxs = []int32{
-	65, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
+	71, // 0: quorate.broker.v1.DeclareQueueRequest.arguments:type_name -> quorate.broker.v1.Table
 	12, // 1: quorate.broker.v1.GetQueueResponse.queue:type_name -> quorate.broker.v1.Queue
-	65, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
+	71, // 2: quorate.broker.v1.Queue.arguments:type_name -> quorate.broker.v1.Table
 	13, // 3: quorate.broker.v1.Queue.stats:type_name -> quorate.broker.v1.QueueStats
 	15, // 4: quorate.broker.v1.Queue.raft:type_name -> quorate.broker.v1.RaftStats
-	65, // 5: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
-	65, // 6: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
-	59, // 7: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
-	60, // 8: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
-	61, // 9: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
-	62, // 10: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
-	63, // 11: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
+	71, // 5: quorate.broker.v1.Queue.effective_arguments:type_name -> quorate.broker.v1.Table
+	71, // 6: quorate.broker.v1.Queue.effective_policy_definition:type_name -> quorate.broker.v1.Table
+	65, // 7: quorate.broker.v1.QueueStats.messages_by_priority:type_name -> quorate.broker.v1.QueueStats.MessagesByPriorityEntry
+	66, // 8: quorate.broker.v1.QueueStats.dead_lettered:type_name -> quorate.broker.v1.QueueStats.DeadLetteredEntry
+	67, // 9: quorate.broker.v1.QueueStats.dead_letters_waiting:type_name -> quorate.broker.v1.QueueStats.DeadLettersWaitingEntry
+	68, // 10: quorate.broker.v1.QueueStats.dead_letter_retries:type_name -> quorate.broker.v1.QueueStats.DeadLetterRetriesEntry
+	69, // 11: quorate.broker.v1.QueueStats.dead_letters_lost:type_name -> quorate.broker.v1.QueueStats.DeadLettersLostEntry
 	14, // 12: quorate.broker.v1.QueueStats.discarded:type_name -> quorate.broker.v1.Discarded
 	12, // 13: quorate.broker.v1.ListQueuesResponse.queues:type_name -> quorate.broker.v1.Queue
-	65, // 14: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
+	71, // 14: quorate.broker.v1.DeclareExchangeRequest.arguments:type_name -> quorate.broker.v1.Table
 	24, // 15: quorate.broker.v1.ListExchangesResponse.exchanges:type_name -> quorate.broker.v1.Exchange
-	65, // 16: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
+	71, // 16: quorate.broker.v1.Exchange.arguments:type_name -> quorate.broker.v1.Table
 	0,  // 17: quorate.broker.v1.Binding.destination_type:type_name -> quorate.broker.v1.DestinationType
-	65, // 18: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
+	71, // 18: quorate.broker.v1.Binding.arguments:type_name -> quorate.broker.v1.Table
 	25, // 19: quorate.broker.v1.BindRequest.binding:type_name -> quorate.broker.v1.Binding
 	25, // 20: quorate.broker.v1.UnbindRequest.binding:type_name -> quorate.broker.v1.Binding
 	25, // 21: quorate.broker.v1.ListBindingsResponse.bindings:type_name -> quorate.broker.v1.Binding
-	34, // 22: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
-	35, // 23: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
-	36, // 24: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
-	64, // 25: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
-	35, // 26: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
-	41, // 27: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
-	1,  // 28: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
-	41, // 29: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
-	41, // 30: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	41, // 31: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	41, // 32: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	41, // 33: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
-	51, // 34: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	51, // 35: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	51, // 36: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
-	2,  // 37: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
-	4,  // 38: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
-	6,  // 39: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
-	8,  // 40: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
-	10, // 41: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
-	16, // 42: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
-	18, // 43: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
-	20, // 44: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
-	22, // 45: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
-	26, // 46: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
-	28, // 47: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
-	30, // 48: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
-	32, // 49: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
-	37, // 50: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
-	39, // 51: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
-	42, // 52: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
-	44, // 53: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
-	46, // 54: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
-	48, // 55: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
-	52, // 56: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
-	53, // 57: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
-	54, // 58: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
-	55, // 59: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
-	56, // 60: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
-	57, // 61: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
-	58, // 62: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
-	3,  // 63: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
-	5,  // 64: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
-	7,  // 65: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
-	9,  // 66: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
-	11, // 67: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
-	17, // 68: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
-	19, // 69: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
-	21, // 70: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
-	23, // 71: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
-	27, // 72: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
-	29, // 73: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
-	31, // 74: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
-	33, // 75: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
-	38, // 76: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
-	40, // 77: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
-	43, // 78: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
-	45, // 79: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
-	47, // 80: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
-	49, // 81: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
-	50, // 82: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 83: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 84: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 85: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 86: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 87: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
-	50, // 88: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
-	63, // [63:89] is the sub-list for method output_type
-	37, // [37:63] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	37, // 22: quorate.broker.v1.ClusterStatusResponse.nodes:type_name -> quorate.broker.v1.ClusterNode
+	36, // 23: quorate.broker.v1.FinalizeVersionResponse.held:type_name -> quorate.broker.v1.HeldVersion
+	39, // 24: quorate.broker.v1.ClusterNode.disk:type_name -> quorate.broker.v1.DiskStatus
+	40, // 25: quorate.broker.v1.ClusterNode.start:type_name -> quorate.broker.v1.StartProgress
+	70, // 26: quorate.broker.v1.ClusterNode.counters:type_name -> quorate.broker.v1.ClusterNode.CountersEntry
+	38, // 27: quorate.broker.v1.ClusterNode.clock:type_name -> quorate.broker.v1.ClockStatus
+	39, // 28: quorate.broker.v1.StartProgress.disk:type_name -> quorate.broker.v1.DiskStatus
+	45, // 29: quorate.broker.v1.DrainResponse.operation:type_name -> quorate.broker.v1.Operation
+	1,  // 30: quorate.broker.v1.Operation.state:type_name -> quorate.broker.v1.OperationState
+	45, // 31: quorate.broker.v1.ListOperationsResponse.operations:type_name -> quorate.broker.v1.Operation
+	45, // 32: quorate.broker.v1.GetOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	45, // 33: quorate.broker.v1.WatchOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	45, // 34: quorate.broker.v1.CancelOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	45, // 35: quorate.broker.v1.StartOperationResponse.operation:type_name -> quorate.broker.v1.Operation
+	55, // 36: quorate.broker.v1.GrowQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	55, // 37: quorate.broker.v1.ShrinkNodeRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	55, // 38: quorate.broker.v1.RebalanceQueuesRequest.queues:type_name -> quorate.broker.v1.QueueFilter
+	2,  // 39: quorate.broker.v1.Admin.DeclareQueue:input_type -> quorate.broker.v1.DeclareQueueRequest
+	4,  // 40: quorate.broker.v1.Admin.DeleteQueue:input_type -> quorate.broker.v1.DeleteQueueRequest
+	6,  // 41: quorate.broker.v1.Admin.RetryDelayed:input_type -> quorate.broker.v1.RetryDelayedRequest
+	8,  // 42: quorate.broker.v1.Admin.PurgeQueue:input_type -> quorate.broker.v1.PurgeQueueRequest
+	10, // 43: quorate.broker.v1.Admin.GetQueue:input_type -> quorate.broker.v1.GetQueueRequest
+	16, // 44: quorate.broker.v1.Admin.ListQueues:input_type -> quorate.broker.v1.ListQueuesRequest
+	18, // 45: quorate.broker.v1.Admin.DeclareExchange:input_type -> quorate.broker.v1.DeclareExchangeRequest
+	20, // 46: quorate.broker.v1.Admin.DeleteExchange:input_type -> quorate.broker.v1.DeleteExchangeRequest
+	22, // 47: quorate.broker.v1.Admin.ListExchanges:input_type -> quorate.broker.v1.ListExchangesRequest
+	26, // 48: quorate.broker.v1.Admin.Bind:input_type -> quorate.broker.v1.BindRequest
+	28, // 49: quorate.broker.v1.Admin.Unbind:input_type -> quorate.broker.v1.UnbindRequest
+	30, // 50: quorate.broker.v1.Admin.ListBindings:input_type -> quorate.broker.v1.ListBindingsRequest
+	32, // 51: quorate.broker.v1.Admin.ClusterStatus:input_type -> quorate.broker.v1.ClusterStatusRequest
+	41, // 52: quorate.broker.v1.Admin.TransferLeadership:input_type -> quorate.broker.v1.TransferLeadershipRequest
+	43, // 53: quorate.broker.v1.Admin.Drain:input_type -> quorate.broker.v1.DrainRequest
+	46, // 54: quorate.broker.v1.Admin.ListOperations:input_type -> quorate.broker.v1.ListOperationsRequest
+	48, // 55: quorate.broker.v1.Admin.GetOperation:input_type -> quorate.broker.v1.GetOperationRequest
+	50, // 56: quorate.broker.v1.Admin.WatchOperation:input_type -> quorate.broker.v1.WatchOperationRequest
+	52, // 57: quorate.broker.v1.Admin.CancelOperation:input_type -> quorate.broker.v1.CancelOperationRequest
+	56, // 58: quorate.broker.v1.Admin.GrowQueues:input_type -> quorate.broker.v1.GrowQueuesRequest
+	57, // 59: quorate.broker.v1.Admin.ShrinkNode:input_type -> quorate.broker.v1.ShrinkNodeRequest
+	58, // 60: quorate.broker.v1.Admin.RebalanceQueues:input_type -> quorate.broker.v1.RebalanceQueuesRequest
+	59, // 61: quorate.broker.v1.Admin.AddMember:input_type -> quorate.broker.v1.AddMemberRequest
+	60, // 62: quorate.broker.v1.Admin.RemoveMember:input_type -> quorate.broker.v1.RemoveMemberRequest
+	61, // 63: quorate.broker.v1.Admin.ReplaceMember:input_type -> quorate.broker.v1.ReplaceMemberRequest
+	64, // 64: quorate.broker.v1.Admin.ForgetNode:input_type -> quorate.broker.v1.ForgetNodeRequest
+	62, // 65: quorate.broker.v1.Admin.RemoveNode:input_type -> quorate.broker.v1.RemoveNodeRequest
+	63, // 66: quorate.broker.v1.Admin.ReplaceNode:input_type -> quorate.broker.v1.ReplaceNodeRequest
+	34, // 67: quorate.broker.v1.Admin.FinalizeVersion:input_type -> quorate.broker.v1.FinalizeVersionRequest
+	3,  // 68: quorate.broker.v1.Admin.DeclareQueue:output_type -> quorate.broker.v1.DeclareQueueResponse
+	5,  // 69: quorate.broker.v1.Admin.DeleteQueue:output_type -> quorate.broker.v1.DeleteQueueResponse
+	7,  // 70: quorate.broker.v1.Admin.RetryDelayed:output_type -> quorate.broker.v1.RetryDelayedResponse
+	9,  // 71: quorate.broker.v1.Admin.PurgeQueue:output_type -> quorate.broker.v1.PurgeQueueResponse
+	11, // 72: quorate.broker.v1.Admin.GetQueue:output_type -> quorate.broker.v1.GetQueueResponse
+	17, // 73: quorate.broker.v1.Admin.ListQueues:output_type -> quorate.broker.v1.ListQueuesResponse
+	19, // 74: quorate.broker.v1.Admin.DeclareExchange:output_type -> quorate.broker.v1.DeclareExchangeResponse
+	21, // 75: quorate.broker.v1.Admin.DeleteExchange:output_type -> quorate.broker.v1.DeleteExchangeResponse
+	23, // 76: quorate.broker.v1.Admin.ListExchanges:output_type -> quorate.broker.v1.ListExchangesResponse
+	27, // 77: quorate.broker.v1.Admin.Bind:output_type -> quorate.broker.v1.BindResponse
+	29, // 78: quorate.broker.v1.Admin.Unbind:output_type -> quorate.broker.v1.UnbindResponse
+	31, // 79: quorate.broker.v1.Admin.ListBindings:output_type -> quorate.broker.v1.ListBindingsResponse
+	33, // 80: quorate.broker.v1.Admin.ClusterStatus:output_type -> quorate.broker.v1.ClusterStatusResponse
+	42, // 81: quorate.broker.v1.Admin.TransferLeadership:output_type -> quorate.broker.v1.TransferLeadershipResponse
+	44, // 82: quorate.broker.v1.Admin.Drain:output_type -> quorate.broker.v1.DrainResponse
+	47, // 83: quorate.broker.v1.Admin.ListOperations:output_type -> quorate.broker.v1.ListOperationsResponse
+	49, // 84: quorate.broker.v1.Admin.GetOperation:output_type -> quorate.broker.v1.GetOperationResponse
+	51, // 85: quorate.broker.v1.Admin.WatchOperation:output_type -> quorate.broker.v1.WatchOperationResponse
+	53, // 86: quorate.broker.v1.Admin.CancelOperation:output_type -> quorate.broker.v1.CancelOperationResponse
+	54, // 87: quorate.broker.v1.Admin.GrowQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	54, // 88: quorate.broker.v1.Admin.ShrinkNode:output_type -> quorate.broker.v1.StartOperationResponse
+	54, // 89: quorate.broker.v1.Admin.RebalanceQueues:output_type -> quorate.broker.v1.StartOperationResponse
+	54, // 90: quorate.broker.v1.Admin.AddMember:output_type -> quorate.broker.v1.StartOperationResponse
+	54, // 91: quorate.broker.v1.Admin.RemoveMember:output_type -> quorate.broker.v1.StartOperationResponse
+	54, // 92: quorate.broker.v1.Admin.ReplaceMember:output_type -> quorate.broker.v1.StartOperationResponse
+	54, // 93: quorate.broker.v1.Admin.ForgetNode:output_type -> quorate.broker.v1.StartOperationResponse
+	54, // 94: quorate.broker.v1.Admin.RemoveNode:output_type -> quorate.broker.v1.StartOperationResponse
+	54, // 95: quorate.broker.v1.Admin.ReplaceNode:output_type -> quorate.broker.v1.StartOperationResponse
+	35, // 96: quorate.broker.v1.Admin.FinalizeVersion:output_type -> quorate.broker.v1.FinalizeVersionResponse
+	68, // [68:97] is the sub-list for method output_type
+	39, // [39:68] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_admin_proto_init() }
@@ -4799,13 +5294,14 @@ func file_broker_v1_admin_proto_init() {
 	file_broker_v1_broker_proto_init()
 	file_broker_v1_admin_proto_msgTypes[0].OneofWrappers = []any{}
 	file_broker_v1_admin_proto_msgTypes[16].OneofWrappers = []any{}
+	file_broker_v1_admin_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_admin_proto_rawDesc), len(file_broker_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   63,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -47,6 +47,9 @@ const (
 	Admin_RemoveMember_FullMethodName       = "/quorate.broker.v1.Admin/RemoveMember"
 	Admin_ReplaceMember_FullMethodName      = "/quorate.broker.v1.Admin/ReplaceMember"
 	Admin_ForgetNode_FullMethodName         = "/quorate.broker.v1.Admin/ForgetNode"
+	Admin_RemoveNode_FullMethodName         = "/quorate.broker.v1.Admin/RemoveNode"
+	Admin_ReplaceNode_FullMethodName        = "/quorate.broker.v1.Admin/ReplaceNode"
+	Admin_FinalizeVersion_FullMethodName    = "/quorate.broker.v1.Admin/FinalizeVersion"
 )
 
 // AdminClient is the client API for Admin service.
@@ -66,7 +69,8 @@ type AdminClient interface {
 	PurgeQueue(ctx context.Context, in *PurgeQueueRequest, opts ...grpc.CallOption) (*PurgeQueueResponse, error)
 	// GetQueue shows a queue with figures from its leader.
 	GetQueue(ctx context.Context, in *GetQueueRequest, opts ...grpc.CallOption) (*GetQueueResponse, error)
-	// ListQueues lists queues by name, a page at a time.
+	// ListQueues lists queues by name, a page at a time, as all lists do those that the caller
+	// sees (VH-12).
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
 	// DeclareExchange makes an exchange unless an equivalent one exists.
 	DeclareExchange(ctx context.Context, in *DeclareExchangeRequest, opts ...grpc.CallOption) (*DeclareExchangeResponse, error)
@@ -108,6 +112,15 @@ type AdminClient interface {
 	ReplaceMember(ctx context.Context, in *ReplaceMemberRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
 	// ForgetNode takes a node out of the cluster for good.
 	ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// RemoveNode takes a node that runs out of the cluster for good: it drains, other nodes take its
+	// place in queues, then it is forgotten.
+	RemoveNode(ctx context.Context, in *RemoveNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// ReplaceNode gives up for good what a node had stored, because its disk is lost: one with an
+	// empty data directory takes its place under the same id.
+	ReplaceNode(ctx context.Context, in *ReplaceNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
+	// FinalizeVersion ends an upgrade: builds that cannot read the newest version of stored
+	// state are refused from then on.
+	FinalizeVersion(ctx context.Context, in *FinalizeVersionRequest, opts ...grpc.CallOption) (*FinalizeVersionResponse, error)
 }
 
 type adminClient struct {
@@ -387,6 +400,36 @@ func (c *adminClient) ForgetNode(ctx context.Context, in *ForgetNodeRequest, opt
 	return out, nil
 }
 
+func (c *adminClient) RemoveNode(ctx context.Context, in *RemoveNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_RemoveNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) ReplaceNode(ctx context.Context, in *ReplaceNodeRequest, opts ...grpc.CallOption) (*StartOperationResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(StartOperationResponse)
+	err := c.cc.Invoke(ctx, Admin_ReplaceNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *adminClient) FinalizeVersion(ctx context.Context, in *FinalizeVersionRequest, opts ...grpc.CallOption) (*FinalizeVersionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FinalizeVersionResponse)
+	err := c.cc.Invoke(ctx, Admin_FinalizeVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -404,7 +447,8 @@ type AdminServer interface {
 	PurgeQueue(context.Context, *PurgeQueueRequest) (*PurgeQueueResponse, error)
 	// GetQueue shows a queue with figures from its leader.
 	GetQueue(context.Context, *GetQueueRequest) (*GetQueueResponse, error)
-	// ListQueues lists queues by name, a page at a time.
+	// ListQueues lists queues by name, a page at a time, as all lists do those that the caller
+	// sees (VH-12).
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
 	// DeclareExchange makes an exchange unless an equivalent one exists.
 	DeclareExchange(context.Context, *DeclareExchangeRequest) (*DeclareExchangeResponse, error)
@@ -446,6 +490,15 @@ type AdminServer interface {
 	ReplaceMember(context.Context, *ReplaceMemberRequest) (*StartOperationResponse, error)
 	// ForgetNode takes a node out of the cluster for good.
 	ForgetNode(context.Context, *ForgetNodeRequest) (*StartOperationResponse, error)
+	// RemoveNode takes a node that runs out of the cluster for good: it drains, other nodes take its
+	// place in queues, then it is forgotten.
+	RemoveNode(context.Context, *RemoveNodeRequest) (*StartOperationResponse, error)
+	// ReplaceNode gives up for good what a node had stored, because its disk is lost: one with an
+	// empty data directory takes its place under the same id.
+	ReplaceNode(context.Context, *ReplaceNodeRequest) (*StartOperationResponse, error)
+	// FinalizeVersion ends an upgrade: builds that cannot read the newest version of stored
+	// state are refused from then on.
+	FinalizeVersion(context.Context, *FinalizeVersionRequest) (*FinalizeVersionResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -533,6 +586,15 @@ func (UnimplementedAdminServer) ReplaceMember(context.Context, *ReplaceMemberReq
 }
 func (UnimplementedAdminServer) ForgetNode(context.Context, *ForgetNodeRequest) (*StartOperationResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ForgetNode not implemented")
+}
+func (UnimplementedAdminServer) RemoveNode(context.Context, *RemoveNodeRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveNode not implemented")
+}
+func (UnimplementedAdminServer) ReplaceNode(context.Context, *ReplaceNodeRequest) (*StartOperationResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReplaceNode not implemented")
+}
+func (UnimplementedAdminServer) FinalizeVersion(context.Context, *FinalizeVersionRequest) (*FinalizeVersionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FinalizeVersion not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -1016,6 +1078,60 @@ func _Admin_ForgetNode_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Admin_RemoveNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).RemoveNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_RemoveNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).RemoveNode(ctx, req.(*RemoveNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_ReplaceNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReplaceNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).ReplaceNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_ReplaceNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).ReplaceNode(ctx, req.(*ReplaceNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Admin_FinalizeVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FinalizeVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).FinalizeVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_FinalizeVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).FinalizeVersion(ctx, req.(*FinalizeVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -1122,6 +1238,18 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ForgetNode",
 			Handler:    _Admin_ForgetNode_Handler,
+		},
+		{
+			MethodName: "RemoveNode",
+			Handler:    _Admin_RemoveNode_Handler,
+		},
+		{
+			MethodName: "ReplaceNode",
+			Handler:    _Admin_ReplaceNode_Handler,
+		},
+		{
+			MethodName: "FinalizeVersion",
+			Handler:    _Admin_FinalizeVersion_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

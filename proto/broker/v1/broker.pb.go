@@ -1946,7 +1946,7 @@ type Settlement struct {
 	Outcome Outcome `protobuf:"varint,3,opt,name=outcome,proto3,enum=quorate.broker.v1.Outcome" json:"outcome,omitempty"`
 	// Failed counts the delivery as failed, toward the delivery limit.
 	Failed bool `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
-	// Annotations are merged into the message; names must start with "x-".
+	// Annotations are added to those of the message, later ones in place of earlier ones of the same name; names must start with "x-".
 	Annotations *Table `protobuf:"bytes,5,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	// Request, if not 0, asks for a Settled with the same number once it is committed.
 	Request uint64 `protobuf:"varint,6,opt,name=request,proto3" json:"request,omitempty"`
@@ -2804,7 +2804,7 @@ type GetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Delivery is unset when the queue has nothing ready.
 	Delivery *Delivery `protobuf:"bytes,1,opt,name=delivery,proto3" json:"delivery,omitempty"`
-	// SettleToken is for Settle; empty with auto_ack.
+	// SettleToken is for Settle by the same user; empty with auto_ack.
 	SettleToken string `protobuf:"bytes,2,opt,name=settle_token,json=settleToken,proto3" json:"settle_token,omitempty"`
 	// Ready is how many messages are left.
 	Ready         uint64 `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
@@ -2869,7 +2869,8 @@ type SettleRequest struct {
 	SettleToken string                 `protobuf:"bytes,1,opt,name=settle_token,json=settleToken,proto3" json:"settle_token,omitempty"`
 	Outcome     Outcome                `protobuf:"varint,2,opt,name=outcome,proto3,enum=quorate.broker.v1.Outcome" json:"outcome,omitempty"`
 	Failed      bool                   `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`
-	Annotations *Table                 `protobuf:"bytes,4,opt,name=annotations,proto3" json:"annotations,omitempty"`
+	// Annotations are as in Settlement.
+	Annotations *Table `protobuf:"bytes,4,opt,name=annotations,proto3" json:"annotations,omitempty"`
 	// DeliverAtMs and DelayMs are as in Settlement.
 	DeliverAtMs   int64 `protobuf:"varint,5,opt,name=deliver_at_ms,json=deliverAtMs,proto3" json:"deliver_at_ms,omitempty"`
 	DelayMs       int64 `protobuf:"varint,6,opt,name=delay_ms,json=delayMs,proto3" json:"delay_ms,omitempty"`

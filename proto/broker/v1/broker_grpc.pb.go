@@ -50,7 +50,8 @@ type BrokerClient interface {
 	Consume(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConsumeRequest, ConsumeResponse], error)
 	// Get takes one message, if there is one.
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
-	// Settle decides about a message taken by Get; any node may be asked.
+	// Settle decides about a message taken by Get; any node may be asked. If it is not held any more, for it was
+	// settled or its time ran out, it fails with FAILED_PRECONDITION; an earlier try may have settled it.
 	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
 	// Connect opens a connection for exclusive queues to belong to. The first response names
 	// it; the connection, and its exclusive queues, end with the stream. Calls, on whatever
@@ -164,7 +165,8 @@ type BrokerServer interface {
 	Consume(grpc.BidiStreamingServer[ConsumeRequest, ConsumeResponse]) error
 	// Get takes one message, if there is one.
 	Get(context.Context, *GetRequest) (*GetResponse, error)
-	// Settle decides about a message taken by Get; any node may be asked.
+	// Settle decides about a message taken by Get; any node may be asked. If it is not held any more, for it was
+	// settled or its time ran out, it fails with FAILED_PRECONDITION; an earlier try may have settled it.
 	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
 	// Connect opens a connection for exclusive queues to belong to. The first response names
 	// it; the connection, and its exclusive queues, end with the stream. Calls, on whatever

@@ -395,7 +395,9 @@ type ImportedObject struct {
 	Path    string        `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
 	Outcome ImportOutcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=quorate.broker.v1.ImportOutcome" json:"outcome,omitempty"`
 	// Reason says why it was not made.
-	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Warnings say what of it is not as the document has it, because it has no counterpart.
+	Warnings      []string `protobuf:"bytes,7,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -470,6 +472,13 @@ func (x *ImportedObject) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *ImportedObject) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 // ImportSummary counts objects by outcome.
@@ -576,14 +585,15 @@ const file_broker_v1_definitions_proto_rawDesc = "" +
 	"\x19ImportDefinitionsResponse\x12;\n" +
 	"\aobjects\x18\x01 \x03(\v2!.quorate.broker.v1.ImportedObjectR\aobjects\x12\x14\n" +
 	"\x05total\x18\x02 \x01(\rR\x05total\x12:\n" +
-	"\asummary\x18\x03 \x01(\v2 .quorate.broker.v1.ImportSummaryR\asummary\"\xb6\x01\n" +
+	"\asummary\x18\x03 \x01(\v2 .quorate.broker.v1.ImportSummaryR\asummary\"\xd2\x01\n" +
 	"\x0eImportedObject\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05vhost\x18\x02 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x04 \x01(\tR\x04path\x12:\n" +
 	"\aoutcome\x18\x05 \x01(\x0e2 .quorate.broker.v1.ImportOutcomeR\aoutcome\x12\x16\n" +
-	"\x06reason\x18\x06 \x01(\tR\x06reason\"\xb1\x01\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x12\x1a\n" +
+	"\bwarnings\x18\a \x03(\tR\bwarnings\"\xb1\x01\n" +
 	"\rImportSummary\x12\x18\n" +
 	"\acreated\x18\x01 \x01(\rR\acreated\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\rR\tunchanged\x12\x1c\n" +

@@ -176,7 +176,8 @@ type Event struct {
 	Cause string `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`
 	// Detail is such as the node that became leader or member.
 	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Count is of "missed" how many events at most, of consumer_timeout the deliveries.
+	// Count is of "missed" how many events at most, of consumer_timeout the deliveries, of
+	// messages_dropped the messages.
 	Count         uint64 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

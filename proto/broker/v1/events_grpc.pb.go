@@ -31,9 +31,8 @@ const (
 // Events tells what happens to queues, exchanges, bindings, policies and vhosts. Nodes keep
 // the newest events in memory only: who must not miss a change compares lists instead.
 type EventsClient interface {
-	// WatchEvents tells events of all nodes until the caller ends the stream. It takes a
-	// permission in the vhost, or the tag monitoring. Who reads too slowly is told how many
-	// events it missed.
+	// WatchEvents tells events of all nodes until the caller ends the stream. They are
+	// about what the caller sees (VH-12). Who reads too slowly is told how many events it missed.
 	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
 }
 
@@ -71,9 +70,8 @@ type Events_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
 // Events tells what happens to queues, exchanges, bindings, policies and vhosts. Nodes keep
 // the newest events in memory only: who must not miss a change compares lists instead.
 type EventsServer interface {
-	// WatchEvents tells events of all nodes until the caller ends the stream. It takes a
-	// permission in the vhost, or the tag monitoring. Who reads too slowly is told how many
-	// events it missed.
+	// WatchEvents tells events of all nodes until the caller ends the stream. They are
+	// about what the caller sees (VH-12). Who reads too slowly is told how many events it missed.
 	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
 	mustEmbedUnimplementedEventsServer()
 }

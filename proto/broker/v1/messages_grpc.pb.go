@@ -41,6 +41,7 @@ type MessagesClient interface {
 	// DeleteMessages takes chosen ready messages off a queue; nothing dead-letters them.
 	DeleteMessages(ctx context.Context, in *DeleteMessagesRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
 	// MoveMessages moves chosen ready messages to a queue or through an exchange, each once.
+	// A routing key that leads to no queue is refused; messages whose own keys do stay.
 	MoveMessages(ctx context.Context, in *MoveMessagesRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
 	// RedriveMessages moves chosen dead letters back to where they died first, each once.
 	RedriveMessages(ctx context.Context, in *RedriveMessagesRequest, opts ...grpc.CallOption) (*StartOperationResponse, error)
@@ -129,6 +130,7 @@ type MessagesServer interface {
 	// DeleteMessages takes chosen ready messages off a queue; nothing dead-letters them.
 	DeleteMessages(context.Context, *DeleteMessagesRequest) (*StartOperationResponse, error)
 	// MoveMessages moves chosen ready messages to a queue or through an exchange, each once.
+	// A routing key that leads to no queue is refused; messages whose own keys do stay.
 	MoveMessages(context.Context, *MoveMessagesRequest) (*StartOperationResponse, error)
 	// RedriveMessages moves chosen dead letters back to where they died first, each once.
 	RedriveMessages(context.Context, *RedriveMessagesRequest) (*StartOperationResponse, error)

@@ -37,7 +37,8 @@ type PoliciesClient interface {
 	PutPolicy(ctx context.Context, in *PutPolicyRequest, opts ...grpc.CallOption) (*PutPolicyResponse, error)
 	// DeletePolicy removes a policy; a missing one is fine.
 	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error)
-	// ListPolicies lists policies by vhost and name, those of operators last.
+	// ListPolicies lists policies by vhost and name, those of operators last, to who sees the
+	// whole vhost (VH-12).
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
 }
 
@@ -90,7 +91,8 @@ type PoliciesServer interface {
 	PutPolicy(context.Context, *PutPolicyRequest) (*PutPolicyResponse, error)
 	// DeletePolicy removes a policy; a missing one is fine.
 	DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error)
-	// ListPolicies lists policies by vhost and name, those of operators last.
+	// ListPolicies lists policies by vhost and name, those of operators last, to who sees the
+	// whole vhost (VH-12).
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
 	mustEmbedUnimplementedPoliciesServer()
 }

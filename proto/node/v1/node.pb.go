@@ -24,6 +24,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Grade of a clock of the cluster.
+type Clocks_Grade int32
+
+const (
+	// Unset.
+	Clocks_GRADE_UNSPECIFIED Clocks_Grade = 0
+	// The node has just started, and knows its own wall clock only.
+	Clocks_GRADE_UNSETTLED Clocks_Grade = 1
+	// Nobody who knows was in reach for a while.
+	Clocks_GRADE_PRESUMED Clocks_Grade = 2
+	// By a majority of the nodes' wall clocks.
+	Clocks_GRADE_CONFIRMED Clocks_Grade = 3
+)
+
+// Enum value maps for Clocks_Grade.
+var (
+	Clocks_Grade_name = map[int32]string{
+		0: "GRADE_UNSPECIFIED",
+		1: "GRADE_UNSETTLED",
+		2: "GRADE_PRESUMED",
+		3: "GRADE_CONFIRMED",
+	}
+	Clocks_Grade_value = map[string]int32{
+		"GRADE_UNSPECIFIED": 0,
+		"GRADE_UNSETTLED":   1,
+		"GRADE_PRESUMED":    2,
+		"GRADE_CONFIRMED":   3,
+	}
+)
+
+func (x Clocks_Grade) Enum() *Clocks_Grade {
+	p := new(Clocks_Grade)
+	*p = x
+	return p
+}
+
+func (x Clocks_Grade) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Clocks_Grade) Descriptor() protoreflect.EnumDescriptor {
+	return file_node_v1_node_proto_enumTypes[0].Descriptor()
+}
+
+func (Clocks_Grade) Type() protoreflect.EnumType {
+	return &file_node_v1_node_proto_enumTypes[0]
+}
+
+func (x Clocks_Grade) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Clocks_Grade.Descriptor instead.
+func (Clocks_Grade) EnumDescriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{4, 0}
+}
+
 // Kind tells what the sender may do.
 type QueueError_Kind int32
 
@@ -73,11 +130,11 @@ func (x QueueError_Kind) String() string {
 }
 
 func (QueueError_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_node_v1_node_proto_enumTypes[0].Descriptor()
+	return file_node_v1_node_proto_enumTypes[1].Descriptor()
 }
 
 func (QueueError_Kind) Type() protoreflect.EnumType {
-	return &file_node_v1_node_proto_enumTypes[0]
+	return &file_node_v1_node_proto_enumTypes[1]
 }
 
 func (x QueueError_Kind) Number() protoreflect.EnumNumber {
@@ -86,7 +143,7 @@ func (x QueueError_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use QueueError_Kind.Descriptor instead.
 func (QueueError_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{22, 0}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{25, 0}
 }
 
 // Pressure says how near the disk is to being full.
@@ -131,11 +188,11 @@ func (x DiskState_Pressure) String() string {
 }
 
 func (DiskState_Pressure) Descriptor() protoreflect.EnumDescriptor {
-	return file_node_v1_node_proto_enumTypes[1].Descriptor()
+	return file_node_v1_node_proto_enumTypes[2].Descriptor()
 }
 
 func (DiskState_Pressure) Type() protoreflect.EnumType {
-	return &file_node_v1_node_proto_enumTypes[1]
+	return &file_node_v1_node_proto_enumTypes[2]
 }
 
 func (x DiskState_Pressure) Number() protoreflect.EnumNumber {
@@ -144,7 +201,7 @@ func (x DiskState_Pressure) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiskState_Pressure.Descriptor instead.
 func (DiskState_Pressure) EnumDescriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{42, 0}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{47, 0}
 }
 
 // LinkRequest carries what gathered at the opener, in order.
@@ -433,7 +490,9 @@ type Ping struct {
 	Heard uint64 `protobuf:"varint,6,opt,name=heard,proto3" json:"heard,omitempty"`
 	// Starved is the share of the recent time for which the sender lacked a processor, in
 	// thousandths. It is told with every Ping, whether it reports or not.
-	Starved       uint32 `protobuf:"varint,7,opt,name=starved,proto3" json:"starved,omitempty"`
+	Starved uint32 `protobuf:"varint,7,opt,name=starved,proto3" json:"starved,omitempty"`
+	// Clocks are the sender's. Older versions say nothing of them.
+	Clocks        *Clocks `protobuf:"bytes,8,opt,name=clocks,proto3" json:"clocks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -517,6 +576,115 @@ func (x *Ping) GetStarved() uint32 {
 	return 0
 }
 
+func (x *Ping) GetClocks() *Clocks {
+	if x != nil {
+		return x.Clocks
+	}
+	return nil
+}
+
+// Clocks tell what a node's clocks show, and what it knows of the receiver's. All times
+// are in nanoseconds.
+type Clocks struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Elapsed is when this was sent, by the sender's monotonic clock.
+	Elapsed int64 `protobuf:"varint,1,opt,name=elapsed,proto3" json:"elapsed,omitempty"`
+	// Received is when the Ping came that this one answers, by the same clock; 0: it answers
+	// none.
+	Received int64 `protobuf:"varint,2,opt,name=received,proto3" json:"received,omitempty"`
+	// Wall and cluster are by how much the sender's wall clock and its clock of the cluster,
+	// both since the Unix epoch, are ahead of its monotonic one.
+	Wall    int64 `protobuf:"varint,3,opt,name=wall,proto3" json:"wall,omitempty"`
+	Cluster int64 `protobuf:"varint,4,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	// Grade says how much the sender relies on its clock of the cluster.
+	Grade Clocks_Grade `protobuf:"varint,5,opt,name=grade,proto3,enum=quorate.node.v1.Clocks_Grade" json:"grade,omitempty"`
+	// Ahead is by how much the receiver's monotonic clock is ahead of the sender's, as the
+	// sender has measured it, give or take ahead_error.
+	Ahead         *int64 `protobuf:"zigzag64,6,opt,name=ahead,proto3,oneof" json:"ahead,omitempty"`
+	AheadError    int64  `protobuf:"varint,7,opt,name=ahead_error,json=aheadError,proto3" json:"ahead_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Clocks) Reset() {
+	*x = Clocks{}
+	mi := &file_node_v1_node_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Clocks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Clocks) ProtoMessage() {}
+
+func (x *Clocks) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Clocks.ProtoReflect.Descriptor instead.
+func (*Clocks) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Clocks) GetElapsed() int64 {
+	if x != nil {
+		return x.Elapsed
+	}
+	return 0
+}
+
+func (x *Clocks) GetReceived() int64 {
+	if x != nil {
+		return x.Received
+	}
+	return 0
+}
+
+func (x *Clocks) GetWall() int64 {
+	if x != nil {
+		return x.Wall
+	}
+	return 0
+}
+
+func (x *Clocks) GetCluster() int64 {
+	if x != nil {
+		return x.Cluster
+	}
+	return 0
+}
+
+func (x *Clocks) GetGrade() Clocks_Grade {
+	if x != nil {
+		return x.Grade
+	}
+	return Clocks_GRADE_UNSPECIFIED
+}
+
+func (x *Clocks) GetAhead() int64 {
+	if x != nil && x.Ahead != nil {
+		return *x.Ahead
+	}
+	return 0
+}
+
+func (x *Clocks) GetAheadError() int64 {
+	if x != nil {
+		return x.AheadError
+	}
+	return 0
+}
+
 // BeatHello is the first message of each end of a connection for beats; all others are
 // Pings, each with its length in two bytes before it, the higher one first.
 type BeatHello struct {
@@ -531,7 +699,7 @@ type BeatHello struct {
 
 func (x *BeatHello) Reset() {
 	*x = BeatHello{}
-	mi := &file_node_v1_node_proto_msgTypes[4]
+	mi := &file_node_v1_node_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +711,7 @@ func (x *BeatHello) String() string {
 func (*BeatHello) ProtoMessage() {}
 
 func (x *BeatHello) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[4]
+	mi := &file_node_v1_node_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +724,7 @@ func (x *BeatHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeatHello.ProtoReflect.Descriptor instead.
 func (*BeatHello) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{4}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *BeatHello) GetIdentity() map[string]string {
@@ -593,7 +761,7 @@ type RaftCall struct {
 
 func (x *RaftCall) Reset() {
 	*x = RaftCall{}
-	mi := &file_node_v1_node_proto_msgTypes[5]
+	mi := &file_node_v1_node_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +773,7 @@ func (x *RaftCall) String() string {
 func (*RaftCall) ProtoMessage() {}
 
 func (x *RaftCall) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[5]
+	mi := &file_node_v1_node_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +786,7 @@ func (x *RaftCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftCall.ProtoReflect.Descriptor instead.
 func (*RaftCall) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{5}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RaftCall) GetGroup() uint64 {
@@ -725,7 +893,7 @@ type RaftAnswer struct {
 
 func (x *RaftAnswer) Reset() {
 	*x = RaftAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[6]
+	mi := &file_node_v1_node_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -737,7 +905,7 @@ func (x *RaftAnswer) String() string {
 func (*RaftAnswer) ProtoMessage() {}
 
 func (x *RaftAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[6]
+	mi := &file_node_v1_node_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -750,7 +918,7 @@ func (x *RaftAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftAnswer.ProtoReflect.Descriptor instead.
 func (*RaftAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{6}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RaftAnswer) GetRequest() uint64 {
@@ -850,7 +1018,7 @@ type RaftHeader struct {
 
 func (x *RaftHeader) Reset() {
 	*x = RaftHeader{}
-	mi := &file_node_v1_node_proto_msgTypes[7]
+	mi := &file_node_v1_node_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -862,7 +1030,7 @@ func (x *RaftHeader) String() string {
 func (*RaftHeader) ProtoMessage() {}
 
 func (x *RaftHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[7]
+	mi := &file_node_v1_node_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -875,7 +1043,7 @@ func (x *RaftHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaftHeader.ProtoReflect.Descriptor instead.
 func (*RaftHeader) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{7}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RaftHeader) GetProtocolVersion() int32 {
@@ -913,7 +1081,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_node_v1_node_proto_msgTypes[8]
+	mi := &file_node_v1_node_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -925,7 +1093,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[8]
+	mi := &file_node_v1_node_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -938,7 +1106,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{8}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *LogEntry) GetIndex() uint64 {
@@ -993,7 +1161,7 @@ type AppendEntriesRequest struct {
 
 func (x *AppendEntriesRequest) Reset() {
 	*x = AppendEntriesRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[9]
+	mi := &file_node_v1_node_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1005,7 +1173,7 @@ func (x *AppendEntriesRequest) String() string {
 func (*AppendEntriesRequest) ProtoMessage() {}
 
 func (x *AppendEntriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[9]
+	mi := &file_node_v1_node_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1018,7 +1186,7 @@ func (x *AppendEntriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEntriesRequest.ProtoReflect.Descriptor instead.
 func (*AppendEntriesRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{9}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AppendEntriesRequest) GetHeader() *RaftHeader {
@@ -1084,7 +1252,7 @@ type AppendEntriesResponse struct {
 
 func (x *AppendEntriesResponse) Reset() {
 	*x = AppendEntriesResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[10]
+	mi := &file_node_v1_node_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1264,7 @@ func (x *AppendEntriesResponse) String() string {
 func (*AppendEntriesResponse) ProtoMessage() {}
 
 func (x *AppendEntriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[10]
+	mi := &file_node_v1_node_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1277,7 @@ func (x *AppendEntriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendEntriesResponse.ProtoReflect.Descriptor instead.
 func (*AppendEntriesResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{10}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AppendEntriesResponse) GetHeader() *RaftHeader {
@@ -1162,7 +1330,7 @@ type RequestVoteRequest struct {
 
 func (x *RequestVoteRequest) Reset() {
 	*x = RequestVoteRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[11]
+	mi := &file_node_v1_node_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1342,7 @@ func (x *RequestVoteRequest) String() string {
 func (*RequestVoteRequest) ProtoMessage() {}
 
 func (x *RequestVoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[11]
+	mi := &file_node_v1_node_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1355,7 @@ func (x *RequestVoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestVoteRequest.ProtoReflect.Descriptor instead.
 func (*RequestVoteRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{11}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RequestVoteRequest) GetHeader() *RaftHeader {
@@ -1245,7 +1413,7 @@ type RequestVoteResponse struct {
 
 func (x *RequestVoteResponse) Reset() {
 	*x = RequestVoteResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[12]
+	mi := &file_node_v1_node_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1425,7 @@ func (x *RequestVoteResponse) String() string {
 func (*RequestVoteResponse) ProtoMessage() {}
 
 func (x *RequestVoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[12]
+	mi := &file_node_v1_node_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1438,7 @@ func (x *RequestVoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestVoteResponse.ProtoReflect.Descriptor instead.
 func (*RequestVoteResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{12}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RequestVoteResponse) GetHeader() *RaftHeader {
@@ -1314,7 +1482,7 @@ type RequestPreVoteRequest struct {
 
 func (x *RequestPreVoteRequest) Reset() {
 	*x = RequestPreVoteRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[13]
+	mi := &file_node_v1_node_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1494,7 @@ func (x *RequestPreVoteRequest) String() string {
 func (*RequestPreVoteRequest) ProtoMessage() {}
 
 func (x *RequestPreVoteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[13]
+	mi := &file_node_v1_node_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1507,7 @@ func (x *RequestPreVoteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPreVoteRequest.ProtoReflect.Descriptor instead.
 func (*RequestPreVoteRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{13}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RequestPreVoteRequest) GetHeader() *RaftHeader {
@@ -1382,7 +1550,7 @@ type RequestPreVoteResponse struct {
 
 func (x *RequestPreVoteResponse) Reset() {
 	*x = RequestPreVoteResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[14]
+	mi := &file_node_v1_node_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1562,7 @@ func (x *RequestPreVoteResponse) String() string {
 func (*RequestPreVoteResponse) ProtoMessage() {}
 
 func (x *RequestPreVoteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[14]
+	mi := &file_node_v1_node_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1575,7 @@ func (x *RequestPreVoteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestPreVoteResponse.ProtoReflect.Descriptor instead.
 func (*RequestPreVoteResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{14}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RequestPreVoteResponse) GetHeader() *RaftHeader {
@@ -1441,7 +1609,7 @@ type TimeoutNowRequest struct {
 
 func (x *TimeoutNowRequest) Reset() {
 	*x = TimeoutNowRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[15]
+	mi := &file_node_v1_node_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1453,7 +1621,7 @@ func (x *TimeoutNowRequest) String() string {
 func (*TimeoutNowRequest) ProtoMessage() {}
 
 func (x *TimeoutNowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[15]
+	mi := &file_node_v1_node_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1466,7 +1634,7 @@ func (x *TimeoutNowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeoutNowRequest.ProtoReflect.Descriptor instead.
 func (*TimeoutNowRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{15}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TimeoutNowRequest) GetHeader() *RaftHeader {
@@ -1486,7 +1654,7 @@ type TimeoutNowResponse struct {
 
 func (x *TimeoutNowResponse) Reset() {
 	*x = TimeoutNowResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[16]
+	mi := &file_node_v1_node_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1498,7 +1666,7 @@ func (x *TimeoutNowResponse) String() string {
 func (*TimeoutNowResponse) ProtoMessage() {}
 
 func (x *TimeoutNowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[16]
+	mi := &file_node_v1_node_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1511,7 +1679,7 @@ func (x *TimeoutNowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeoutNowResponse.ProtoReflect.Descriptor instead.
 func (*TimeoutNowResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{16}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TimeoutNowResponse) GetHeader() *RaftHeader {
@@ -1532,7 +1700,7 @@ type InstallSnapshotRequest struct {
 
 func (x *InstallSnapshotRequest) Reset() {
 	*x = InstallSnapshotRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[17]
+	mi := &file_node_v1_node_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1544,7 +1712,7 @@ func (x *InstallSnapshotRequest) String() string {
 func (*InstallSnapshotRequest) ProtoMessage() {}
 
 func (x *InstallSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[17]
+	mi := &file_node_v1_node_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1557,7 +1725,7 @@ func (x *InstallSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*InstallSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{17}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *InstallSnapshotRequest) GetHeader() *InstallSnapshotHeader {
@@ -1594,7 +1762,7 @@ type InstallSnapshotHeader struct {
 
 func (x *InstallSnapshotHeader) Reset() {
 	*x = InstallSnapshotHeader{}
-	mi := &file_node_v1_node_proto_msgTypes[18]
+	mi := &file_node_v1_node_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1606,7 +1774,7 @@ func (x *InstallSnapshotHeader) String() string {
 func (*InstallSnapshotHeader) ProtoMessage() {}
 
 func (x *InstallSnapshotHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[18]
+	mi := &file_node_v1_node_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1619,7 +1787,7 @@ func (x *InstallSnapshotHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallSnapshotHeader.ProtoReflect.Descriptor instead.
 func (*InstallSnapshotHeader) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{18}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *InstallSnapshotHeader) GetGroup() uint64 {
@@ -1711,7 +1879,7 @@ type InstallSnapshotResponse struct {
 
 func (x *InstallSnapshotResponse) Reset() {
 	*x = InstallSnapshotResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[19]
+	mi := &file_node_v1_node_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +1891,7 @@ func (x *InstallSnapshotResponse) String() string {
 func (*InstallSnapshotResponse) ProtoMessage() {}
 
 func (x *InstallSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[19]
+	mi := &file_node_v1_node_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +1904,7 @@ func (x *InstallSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstallSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*InstallSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{19}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *InstallSnapshotResponse) GetHeader() *RaftHeader {
@@ -1760,6 +1928,96 @@ func (x *InstallSnapshotResponse) GetSuccess() bool {
 	return false
 }
 
+// ForwardRequest is what the opener of a forwarded connection writes.
+type ForwardRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardRequest) Reset() {
+	*x = ForwardRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardRequest) ProtoMessage() {}
+
+func (x *ForwardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardRequest.ProtoReflect.Descriptor instead.
+func (*ForwardRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ForwardRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// ForwardResponse is what the other end of a forwarded connection writes.
+type ForwardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForwardResponse) Reset() {
+	*x = ForwardResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForwardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForwardResponse) ProtoMessage() {}
+
+func (x *ForwardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForwardResponse.ProtoReflect.Descriptor instead.
+func (*ForwardResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ForwardResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 // QueueCommand is a machine command from a gateway to the host that leads the queue.
 type QueueCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1779,7 +2037,7 @@ type QueueCommand struct {
 
 func (x *QueueCommand) Reset() {
 	*x = QueueCommand{}
-	mi := &file_node_v1_node_proto_msgTypes[20]
+	mi := &file_node_v1_node_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1791,7 +2049,7 @@ func (x *QueueCommand) String() string {
 func (*QueueCommand) ProtoMessage() {}
 
 func (x *QueueCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[20]
+	mi := &file_node_v1_node_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1804,7 +2062,7 @@ func (x *QueueCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueCommand.ProtoReflect.Descriptor instead.
 func (*QueueCommand) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{20}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *QueueCommand) GetRequest() uint64 {
@@ -1867,7 +2125,7 @@ type QueueReply struct {
 
 func (x *QueueReply) Reset() {
 	*x = QueueReply{}
-	mi := &file_node_v1_node_proto_msgTypes[21]
+	mi := &file_node_v1_node_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +2137,7 @@ func (x *QueueReply) String() string {
 func (*QueueReply) ProtoMessage() {}
 
 func (x *QueueReply) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[21]
+	mi := &file_node_v1_node_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +2150,7 @@ func (x *QueueReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueReply.ProtoReflect.Descriptor instead.
 func (*QueueReply) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{21}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *QueueReply) GetRequest() uint64 {
@@ -1984,7 +2242,7 @@ type QueueError struct {
 
 func (x *QueueError) Reset() {
 	*x = QueueError{}
-	mi := &file_node_v1_node_proto_msgTypes[22]
+	mi := &file_node_v1_node_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2254,7 @@ func (x *QueueError) String() string {
 func (*QueueError) ProtoMessage() {}
 
 func (x *QueueError) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[22]
+	mi := &file_node_v1_node_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2267,7 @@ func (x *QueueError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueError.ProtoReflect.Descriptor instead.
 func (*QueueError) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{22}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *QueueError) GetKind() QueueError_Kind {
@@ -2044,7 +2302,7 @@ type Deliveries struct {
 
 func (x *Deliveries) Reset() {
 	*x = Deliveries{}
-	mi := &file_node_v1_node_proto_msgTypes[23]
+	mi := &file_node_v1_node_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2314,7 @@ func (x *Deliveries) String() string {
 func (*Deliveries) ProtoMessage() {}
 
 func (x *Deliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[23]
+	mi := &file_node_v1_node_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2327,7 @@ func (x *Deliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Deliveries.ProtoReflect.Descriptor instead.
 func (*Deliveries) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{23}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Deliveries) GetQueue() uint64 {
@@ -2105,7 +2363,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_node_v1_node_proto_msgTypes[24]
+	mi := &file_node_v1_node_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2375,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[24]
+	mi := &file_node_v1_node_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2388,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{24}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Delivery) GetEpoch() uint64 {
@@ -2207,7 +2465,7 @@ type ConsumerNotice struct {
 
 func (x *ConsumerNotice) Reset() {
 	*x = ConsumerNotice{}
-	mi := &file_node_v1_node_proto_msgTypes[25]
+	mi := &file_node_v1_node_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2477,7 @@ func (x *ConsumerNotice) String() string {
 func (*ConsumerNotice) ProtoMessage() {}
 
 func (x *ConsumerNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[25]
+	mi := &file_node_v1_node_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2490,7 @@ func (x *ConsumerNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsumerNotice.ProtoReflect.Descriptor instead.
 func (*ConsumerNotice) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{25}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ConsumerNotice) GetQueue() uint64 {
@@ -2303,7 +2561,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_node_v1_node_proto_msgTypes[26]
+	mi := &file_node_v1_node_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2315,7 +2573,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[26]
+	mi := &file_node_v1_node_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2328,7 +2586,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{26}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Resume) GetRequest() uint64 {
@@ -2390,7 +2648,7 @@ type ProposeCatalogRequest struct {
 
 func (x *ProposeCatalogRequest) Reset() {
 	*x = ProposeCatalogRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[27]
+	mi := &file_node_v1_node_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2402,7 +2660,7 @@ func (x *ProposeCatalogRequest) String() string {
 func (*ProposeCatalogRequest) ProtoMessage() {}
 
 func (x *ProposeCatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[27]
+	mi := &file_node_v1_node_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2415,7 +2673,7 @@ func (x *ProposeCatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeCatalogRequest.ProtoReflect.Descriptor instead.
 func (*ProposeCatalogRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{27}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ProposeCatalogRequest) GetCommand() []byte {
@@ -2439,7 +2697,7 @@ type ProposeCatalogResponse struct {
 
 func (x *ProposeCatalogResponse) Reset() {
 	*x = ProposeCatalogResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[28]
+	mi := &file_node_v1_node_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2709,7 @@ func (x *ProposeCatalogResponse) String() string {
 func (*ProposeCatalogResponse) ProtoMessage() {}
 
 func (x *ProposeCatalogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[28]
+	mi := &file_node_v1_node_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2722,7 @@ func (x *ProposeCatalogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProposeCatalogResponse.ProtoReflect.Descriptor instead.
 func (*ProposeCatalogResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{28}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ProposeCatalogResponse) GetIndex() uint64 {
@@ -2505,7 +2763,7 @@ type AwaitCatalogRequest struct {
 
 func (x *AwaitCatalogRequest) Reset() {
 	*x = AwaitCatalogRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[29]
+	mi := &file_node_v1_node_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2775,7 @@ func (x *AwaitCatalogRequest) String() string {
 func (*AwaitCatalogRequest) ProtoMessage() {}
 
 func (x *AwaitCatalogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[29]
+	mi := &file_node_v1_node_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2788,7 @@ func (x *AwaitCatalogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitCatalogRequest.ProtoReflect.Descriptor instead.
 func (*AwaitCatalogRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{29}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AwaitCatalogRequest) GetIndex() uint64 {
@@ -2549,7 +2807,7 @@ type AwaitCatalogResponse struct {
 
 func (x *AwaitCatalogResponse) Reset() {
 	*x = AwaitCatalogResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[30]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2561,7 +2819,7 @@ func (x *AwaitCatalogResponse) String() string {
 func (*AwaitCatalogResponse) ProtoMessage() {}
 
 func (x *AwaitCatalogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[30]
+	mi := &file_node_v1_node_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2574,7 +2832,106 @@ func (x *AwaitCatalogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitCatalogResponse.ProtoReflect.Descriptor instead.
 func (*AwaitCatalogResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{30}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
+}
+
+// CatalogIndexRequest is empty.
+type CatalogIndexRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CatalogIndexRequest) Reset() {
+	*x = CatalogIndexRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CatalogIndexRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CatalogIndexRequest) ProtoMessage() {}
+
+func (x *CatalogIndexRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CatalogIndexRequest.ProtoReflect.Descriptor instead.
+func (*CatalogIndexRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
+}
+
+// CatalogIndexResponse has the index, or who may know it.
+type CatalogIndexResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	NotLeader bool                   `protobuf:"varint,1,opt,name=not_leader,json=notLeader,proto3" json:"not_leader,omitempty"` // the receiver does not lead it, or cannot show that it does
+	Leader    string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`                         // with not_leader: who leads, if known
+	// index is that of the newest command that was committed when the call came.
+	Index         uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CatalogIndexResponse) Reset() {
+	*x = CatalogIndexResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CatalogIndexResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CatalogIndexResponse) ProtoMessage() {}
+
+func (x *CatalogIndexResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CatalogIndexResponse.ProtoReflect.Descriptor instead.
+func (*CatalogIndexResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *CatalogIndexResponse) GetNotLeader() bool {
+	if x != nil {
+		return x.NotLeader
+	}
+	return false
+}
+
+func (x *CatalogIndexResponse) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *CatalogIndexResponse) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
 }
 
 // PeekQueueRequest asks for a page of messages.
@@ -2593,7 +2950,7 @@ type PeekQueueRequest struct {
 
 func (x *PeekQueueRequest) Reset() {
 	*x = PeekQueueRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2605,7 +2962,7 @@ func (x *PeekQueueRequest) String() string {
 func (*PeekQueueRequest) ProtoMessage() {}
 
 func (x *PeekQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[31]
+	mi := &file_node_v1_node_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2618,7 +2975,7 @@ func (x *PeekQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekQueueRequest.ProtoReflect.Descriptor instead.
 func (*PeekQueueRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{31}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PeekQueueRequest) GetQueue() uint64 {
@@ -2672,7 +3029,7 @@ type PeekCursor struct {
 
 func (x *PeekCursor) Reset() {
 	*x = PeekCursor{}
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2684,7 +3041,7 @@ func (x *PeekCursor) String() string {
 func (*PeekCursor) ProtoMessage() {}
 
 func (x *PeekCursor) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[32]
+	mi := &file_node_v1_node_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2697,7 +3054,7 @@ func (x *PeekCursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekCursor.ProtoReflect.Descriptor instead.
 func (*PeekCursor) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{32}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PeekCursor) GetPart() uint32 {
@@ -2766,7 +3123,7 @@ type PeekFilter struct {
 
 func (x *PeekFilter) Reset() {
 	*x = PeekFilter{}
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2778,7 +3135,7 @@ func (x *PeekFilter) String() string {
 func (*PeekFilter) ProtoMessage() {}
 
 func (x *PeekFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[33]
+	mi := &file_node_v1_node_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2791,7 +3148,7 @@ func (x *PeekFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekFilter.ProtoReflect.Descriptor instead.
 func (*PeekFilter) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{33}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PeekFilter) GetNumbers() []uint64 {
@@ -2859,7 +3216,7 @@ type PeekQueueResponse struct {
 
 func (x *PeekQueueResponse) Reset() {
 	*x = PeekQueueResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2871,7 +3228,7 @@ func (x *PeekQueueResponse) String() string {
 func (*PeekQueueResponse) ProtoMessage() {}
 
 func (x *PeekQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[34]
+	mi := &file_node_v1_node_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2884,7 +3241,7 @@ func (x *PeekQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekQueueResponse.ProtoReflect.Descriptor instead.
 func (*PeekQueueResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{34}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PeekQueueResponse) GetLeads() bool {
@@ -2963,7 +3320,7 @@ type PeekedMessage struct {
 
 func (x *PeekedMessage) Reset() {
 	*x = PeekedMessage{}
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2975,7 +3332,7 @@ func (x *PeekedMessage) String() string {
 func (*PeekedMessage) ProtoMessage() {}
 
 func (x *PeekedMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[35]
+	mi := &file_node_v1_node_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2988,7 +3345,7 @@ func (x *PeekedMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeekedMessage.ProtoReflect.Descriptor instead.
 func (*PeekedMessage) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{35}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PeekedMessage) GetOrder() uint64 {
@@ -3150,7 +3507,7 @@ type QueueStatusRequest struct {
 
 func (x *QueueStatusRequest) Reset() {
 	*x = QueueStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3162,7 +3519,7 @@ func (x *QueueStatusRequest) String() string {
 func (*QueueStatusRequest) ProtoMessage() {}
 
 func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[36]
+	mi := &file_node_v1_node_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3175,7 +3532,7 @@ func (x *QueueStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusRequest.ProtoReflect.Descriptor instead.
 func (*QueueStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{36}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *QueueStatusRequest) GetQueue() uint64 {
@@ -3224,7 +3581,7 @@ type QueueStatusResponse struct {
 
 func (x *QueueStatusResponse) Reset() {
 	*x = QueueStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3236,7 +3593,7 @@ func (x *QueueStatusResponse) String() string {
 func (*QueueStatusResponse) ProtoMessage() {}
 
 func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[37]
+	mi := &file_node_v1_node_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3249,7 +3606,7 @@ func (x *QueueStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueueStatusResponse.ProtoReflect.Descriptor instead.
 func (*QueueStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{37}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *QueueStatusResponse) GetHasOverview() bool {
@@ -3352,7 +3709,7 @@ type MemberChange struct {
 
 func (x *MemberChange) Reset() {
 	*x = MemberChange{}
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3364,7 +3721,7 @@ func (x *MemberChange) String() string {
 func (*MemberChange) ProtoMessage() {}
 
 func (x *MemberChange) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[38]
+	mi := &file_node_v1_node_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3377,7 +3734,7 @@ func (x *MemberChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemberChange.ProtoReflect.Descriptor instead.
 func (*MemberChange) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{38}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MemberChange) GetId() uint64 {
@@ -3426,14 +3783,16 @@ func (x *MemberChange) GetDetail() string {
 type NodeStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Brief leaves out the groups.
-	Brief         bool `protobuf:"varint,1,opt,name=brief,proto3" json:"brief,omitempty"`
+	Brief bool `protobuf:"varint,1,opt,name=brief,proto3" json:"brief,omitempty"`
+	// Digests asks for the state_digest of the groups, which takes as long as a snapshot of each.
+	Digests       bool `protobuf:"varint,2,opt,name=digests,proto3" json:"digests,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeStatusRequest) Reset() {
 	*x = NodeStatusRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3445,7 +3804,7 @@ func (x *NodeStatusRequest) String() string {
 func (*NodeStatusRequest) ProtoMessage() {}
 
 func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[39]
+	mi := &file_node_v1_node_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3458,12 +3817,19 @@ func (x *NodeStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusRequest.ProtoReflect.Descriptor instead.
 func (*NodeStatusRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{39}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *NodeStatusRequest) GetBrief() bool {
 	if x != nil {
 		return x.Brief
+	}
+	return false
+}
+
+func (x *NodeStatusRequest) GetDigests() bool {
+	if x != nil {
+		return x.Digests
 	}
 	return false
 }
@@ -3493,14 +3859,23 @@ type NodeStatusResponse struct {
 	Start *StartProgress `protobuf:"bytes,20,opt,name=start,proto3" json:"start,omitempty"`
 	Disk  *DiskState     `protobuf:"bytes,12,opt,name=disk,proto3" json:"disk,omitempty"`
 	// Counters of the node as gateway since its start, by name.
-	Counters      map[string]uint64 `protobuf:"bytes,13,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Counters map[string]uint64 `protobuf:"bytes,13,rep,name=counters,proto3" json:"counters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// ReadsVersion is the newest version of stored state that the node's build reads; 0: it
+	// does not say, and reads 1.
+	ReadsVersion uint32 `protobuf:"varint,14,opt,name=reads_version,json=readsVersion,proto3" json:"reads_version,omitempty"`
+	// ManualFinalize tells that the node leaves it to an operator to finalise a newer version.
+	ManualFinalize bool `protobuf:"varint,15,opt,name=manual_finalize,json=manualFinalize,proto3" json:"manual_finalize,omitempty"`
+	// FinalizedVersion is that of the catalog, and known_epoch the one in which it knows the node
+	// that asks, 0 if it does not, both as the node's view has them.
+	FinalizedVersion uint32 `protobuf:"varint,16,opt,name=finalized_version,json=finalizedVersion,proto3" json:"finalized_version,omitempty"`
+	KnownEpoch       uint64 `protobuf:"varint,17,opt,name=known_epoch,json=knownEpoch,proto3" json:"known_epoch,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *NodeStatusResponse) Reset() {
 	*x = NodeStatusResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3512,7 +3887,7 @@ func (x *NodeStatusResponse) String() string {
 func (*NodeStatusResponse) ProtoMessage() {}
 
 func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[40]
+	mi := &file_node_v1_node_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3525,7 +3900,7 @@ func (x *NodeStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatusResponse.ProtoReflect.Descriptor instead.
 func (*NodeStatusResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{40}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *NodeStatusResponse) GetNode() string {
@@ -3626,6 +4001,34 @@ func (x *NodeStatusResponse) GetCounters() map[string]uint64 {
 	return nil
 }
 
+func (x *NodeStatusResponse) GetReadsVersion() uint32 {
+	if x != nil {
+		return x.ReadsVersion
+	}
+	return 0
+}
+
+func (x *NodeStatusResponse) GetManualFinalize() bool {
+	if x != nil {
+		return x.ManualFinalize
+	}
+	return false
+}
+
+func (x *NodeStatusResponse) GetFinalizedVersion() uint32 {
+	if x != nil {
+		return x.FinalizedVersion
+	}
+	return 0
+}
+
+func (x *NodeStatusResponse) GetKnownEpoch() uint64 {
+	if x != nil {
+		return x.KnownEpoch
+	}
+	return 0
+}
+
 // LostMember is a queue's member that may not act again.
 type LostMember struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3638,7 +4041,7 @@ type LostMember struct {
 
 func (x *LostMember) Reset() {
 	*x = LostMember{}
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3650,7 +4053,7 @@ func (x *LostMember) String() string {
 func (*LostMember) ProtoMessage() {}
 
 func (x *LostMember) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[41]
+	mi := &file_node_v1_node_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3663,7 +4066,7 @@ func (x *LostMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LostMember.ProtoReflect.Descriptor instead.
 func (*LostMember) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{41}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *LostMember) GetQueue() uint64 {
@@ -3702,7 +4105,7 @@ type DiskState struct {
 
 func (x *DiskState) Reset() {
 	*x = DiskState{}
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3714,7 +4117,7 @@ func (x *DiskState) String() string {
 func (*DiskState) ProtoMessage() {}
 
 func (x *DiskState) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[42]
+	mi := &file_node_v1_node_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3727,7 +4130,7 @@ func (x *DiskState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskState.ProtoReflect.Descriptor instead.
 func (*DiskState) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{42}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DiskState) GetPressure() DiskState_Pressure {
@@ -3805,7 +4208,7 @@ type TellDiskRequest struct {
 
 func (x *TellDiskRequest) Reset() {
 	*x = TellDiskRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3817,7 +4220,7 @@ func (x *TellDiskRequest) String() string {
 func (*TellDiskRequest) ProtoMessage() {}
 
 func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[43]
+	mi := &file_node_v1_node_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3830,7 +4233,7 @@ func (x *TellDiskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskRequest.ProtoReflect.Descriptor instead.
 func (*TellDiskRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{43}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TellDiskRequest) GetNumber() uint64 {
@@ -3856,7 +4259,7 @@ type TellDiskResponse struct {
 
 func (x *TellDiskResponse) Reset() {
 	*x = TellDiskResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3868,7 +4271,7 @@ func (x *TellDiskResponse) String() string {
 func (*TellDiskResponse) ProtoMessage() {}
 
 func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[44]
+	mi := &file_node_v1_node_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3881,7 +4284,7 @@ func (x *TellDiskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TellDiskResponse.ProtoReflect.Descriptor instead.
 func (*TellDiskResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{44}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
 }
 
 // GroupStatus is one group member's state.
@@ -3896,14 +4299,17 @@ type GroupStatus struct {
 	LastIndex     uint64                 `protobuf:"varint,7,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`
 	State         string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
 	// Failed tells why the member stopped; empty while it runs.
-	Failed        string `protobuf:"bytes,9,opt,name=failed,proto3" json:"failed,omitempty"`
+	Failed string `protobuf:"bytes,9,opt,name=failed,proto3" json:"failed,omitempty"`
+	// StateDigest is a hash of the member's state, equal on all members that have applied the
+	// same entries; empty unless it was asked for.
+	StateDigest   []byte `protobuf:"bytes,10,opt,name=state_digest,json=stateDigest,proto3" json:"state_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GroupStatus) Reset() {
 	*x = GroupStatus{}
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3915,7 +4321,7 @@ func (x *GroupStatus) String() string {
 func (*GroupStatus) ProtoMessage() {}
 
 func (x *GroupStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[45]
+	mi := &file_node_v1_node_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3928,7 +4334,7 @@ func (x *GroupStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GroupStatus.ProtoReflect.Descriptor instead.
 func (*GroupStatus) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{45}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *GroupStatus) GetGroup() uint64 {
@@ -3994,6 +4400,13 @@ func (x *GroupStatus) GetFailed() string {
 	return ""
 }
 
+func (x *GroupStatus) GetStateDigest() []byte {
+	if x != nil {
+		return x.StateDigest
+	}
+	return nil
+}
+
 // TransferLeadershipRequest names the group and the member that shall lead; empty
 // lets the leader choose.
 type TransferLeadershipRequest struct {
@@ -4006,7 +4419,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4018,7 +4431,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[46]
+	mi := &file_node_v1_node_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4031,7 +4444,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{46}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *TransferLeadershipRequest) GetGroup() uint64 {
@@ -4057,7 +4470,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4069,7 +4482,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[47]
+	mi := &file_node_v1_node_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4082,7 +4495,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{47}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
 }
 
 // HibernateRequest names groups at rest.
@@ -4095,7 +4508,7 @@ type HibernateRequest struct {
 
 func (x *HibernateRequest) Reset() {
 	*x = HibernateRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4107,7 +4520,7 @@ func (x *HibernateRequest) String() string {
 func (*HibernateRequest) ProtoMessage() {}
 
 func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[48]
+	mi := &file_node_v1_node_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4120,7 +4533,7 @@ func (x *HibernateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateRequest.ProtoReflect.Descriptor instead.
 func (*HibernateRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{48}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *HibernateRequest) GetGroups() []*RestingGroup {
@@ -4146,7 +4559,7 @@ type RestingGroup struct {
 
 func (x *RestingGroup) Reset() {
 	*x = RestingGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4158,7 +4571,7 @@ func (x *RestingGroup) String() string {
 func (*RestingGroup) ProtoMessage() {}
 
 func (x *RestingGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[49]
+	mi := &file_node_v1_node_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4171,7 +4584,7 @@ func (x *RestingGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestingGroup.ProtoReflect.Descriptor instead.
 func (*RestingGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{49}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RestingGroup) GetGroup() uint64 {
@@ -4213,7 +4626,7 @@ type HibernateResponse struct {
 
 func (x *HibernateResponse) Reset() {
 	*x = HibernateResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4225,7 +4638,7 @@ func (x *HibernateResponse) String() string {
 func (*HibernateResponse) ProtoMessage() {}
 
 func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[50]
+	mi := &file_node_v1_node_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4238,7 +4651,7 @@ func (x *HibernateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HibernateResponse.ProtoReflect.Descriptor instead.
 func (*HibernateResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{50}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *HibernateResponse) GetClosed() []bool {
@@ -4258,7 +4671,7 @@ type SurveyRequest struct {
 
 func (x *SurveyRequest) Reset() {
 	*x = SurveyRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4270,7 +4683,7 @@ func (x *SurveyRequest) String() string {
 func (*SurveyRequest) ProtoMessage() {}
 
 func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[51]
+	mi := &file_node_v1_node_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4283,7 +4696,7 @@ func (x *SurveyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyRequest.ProtoReflect.Descriptor instead.
 func (*SurveyRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{51}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *SurveyRequest) GetGroups() []*SurveyedGroup {
@@ -4305,7 +4718,7 @@ type SurveyedGroup struct {
 
 func (x *SurveyedGroup) Reset() {
 	*x = SurveyedGroup{}
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4317,7 +4730,7 @@ func (x *SurveyedGroup) String() string {
 func (*SurveyedGroup) ProtoMessage() {}
 
 func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[52]
+	mi := &file_node_v1_node_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4330,7 +4743,7 @@ func (x *SurveyedGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyedGroup.ProtoReflect.Descriptor instead.
 func (*SurveyedGroup) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{52}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *SurveyedGroup) GetGroup() uint64 {
@@ -4364,7 +4777,7 @@ type SurveyResponse struct {
 
 func (x *SurveyResponse) Reset() {
 	*x = SurveyResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4376,7 +4789,7 @@ func (x *SurveyResponse) String() string {
 func (*SurveyResponse) ProtoMessage() {}
 
 func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[53]
+	mi := &file_node_v1_node_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4389,7 +4802,7 @@ func (x *SurveyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyResponse.ProtoReflect.Descriptor instead.
 func (*SurveyResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{53}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SurveyResponse) GetAnswers() []*SurveyAnswer {
@@ -4419,7 +4832,7 @@ type SurveyAnswer struct {
 
 func (x *SurveyAnswer) Reset() {
 	*x = SurveyAnswer{}
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4431,7 +4844,7 @@ func (x *SurveyAnswer) String() string {
 func (*SurveyAnswer) ProtoMessage() {}
 
 func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[54]
+	mi := &file_node_v1_node_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4444,7 +4857,7 @@ func (x *SurveyAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SurveyAnswer.ProtoReflect.Descriptor instead.
 func (*SurveyAnswer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{54}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SurveyAnswer) GetVotes() bool {
@@ -4502,7 +4915,7 @@ type StartProgress struct {
 
 func (x *StartProgress) Reset() {
 	*x = StartProgress{}
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4514,7 +4927,7 @@ func (x *StartProgress) String() string {
 func (*StartProgress) ProtoMessage() {}
 
 func (x *StartProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[55]
+	mi := &file_node_v1_node_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4527,7 +4940,7 @@ func (x *StartProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartProgress.ProtoReflect.Descriptor instead.
 func (*StartProgress) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{55}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *StartProgress) GetPhase() string {
@@ -4568,7 +4981,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4580,7 +4993,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[56]
+	mi := &file_node_v1_node_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4593,7 +5006,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{56}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *DrainRequest) GetTimeoutMs() int64 {
@@ -4613,7 +5026,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4625,7 +5038,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[57]
+	mi := &file_node_v1_node_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4638,7 +5051,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{57}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *DrainResponse) GetOperation() *Operation {
@@ -4673,7 +5086,7 @@ type Operation struct {
 
 func (x *Operation) Reset() {
 	*x = Operation{}
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4685,7 +5098,7 @@ func (x *Operation) String() string {
 func (*Operation) ProtoMessage() {}
 
 func (x *Operation) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[58]
+	mi := &file_node_v1_node_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4698,7 +5111,7 @@ func (x *Operation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Operation.ProtoReflect.Descriptor instead.
 func (*Operation) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{58}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Operation) GetId() string {
@@ -4815,7 +5228,7 @@ type ListOperationsRequest struct {
 
 func (x *ListOperationsRequest) Reset() {
 	*x = ListOperationsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4827,7 +5240,7 @@ func (x *ListOperationsRequest) String() string {
 func (*ListOperationsRequest) ProtoMessage() {}
 
 func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[59]
+	mi := &file_node_v1_node_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4840,7 +5253,7 @@ func (x *ListOperationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsRequest.ProtoReflect.Descriptor instead.
 func (*ListOperationsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{59}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
 }
 
 // ListOperationsResponse lists operations, oldest first.
@@ -4853,7 +5266,7 @@ type ListOperationsResponse struct {
 
 func (x *ListOperationsResponse) Reset() {
 	*x = ListOperationsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[60]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4865,7 +5278,7 @@ func (x *ListOperationsResponse) String() string {
 func (*ListOperationsResponse) ProtoMessage() {}
 
 func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[60]
+	mi := &file_node_v1_node_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4878,7 +5291,7 @@ func (x *ListOperationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOperationsResponse.ProtoReflect.Descriptor instead.
 func (*ListOperationsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{60}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ListOperationsResponse) GetOperations() []*Operation {
@@ -4902,7 +5315,7 @@ type AwaitEventsRequest struct {
 
 func (x *AwaitEventsRequest) Reset() {
 	*x = AwaitEventsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[61]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4914,7 +5327,7 @@ func (x *AwaitEventsRequest) String() string {
 func (*AwaitEventsRequest) ProtoMessage() {}
 
 func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[61]
+	mi := &file_node_v1_node_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4927,7 +5340,7 @@ func (x *AwaitEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsRequest.ProtoReflect.Descriptor instead.
 func (*AwaitEventsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{61}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *AwaitEventsRequest) GetEpoch() uint64 {
@@ -4963,7 +5376,7 @@ type AwaitEventsResponse struct {
 
 func (x *AwaitEventsResponse) Reset() {
 	*x = AwaitEventsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[62]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4975,7 +5388,7 @@ func (x *AwaitEventsResponse) String() string {
 func (*AwaitEventsResponse) ProtoMessage() {}
 
 func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[62]
+	mi := &file_node_v1_node_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4988,7 +5401,7 @@ func (x *AwaitEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitEventsResponse.ProtoReflect.Descriptor instead.
 func (*AwaitEventsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{62}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *AwaitEventsResponse) GetEpoch() uint64 {
@@ -5029,7 +5442,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5041,7 +5454,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[63]
+	mi := &file_node_v1_node_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5054,7 +5467,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{63}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -5124,7 +5537,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5136,7 +5549,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[64]
+	mi := &file_node_v1_node_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5149,7 +5562,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{64}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -5176,7 +5589,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5188,7 +5601,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[65]
+	mi := &file_node_v1_node_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5201,7 +5614,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{65}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -5221,7 +5634,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5233,7 +5646,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[66]
+	mi := &file_node_v1_node_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5246,7 +5659,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{66}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -5266,7 +5679,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5278,7 +5691,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[67]
+	mi := &file_node_v1_node_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5291,7 +5704,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{67}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -5312,7 +5725,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5324,7 +5737,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[68]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5337,7 +5750,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{68}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *UsageRequest) GetUser() string {
@@ -5366,7 +5779,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5378,7 +5791,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5391,7 +5804,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *UsageResponse) GetUserConnections() int64 {
@@ -5417,28 +5830,36 @@ func (x *UsageResponse) GetVhostConnections() int64 {
 
 // ClientConnection is what is known of a client's connection.
 type ClientConnection struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Protocol      string                 `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Tls           bool                   `protobuf:"varint,4,opt,name=tls,proto3" json:"tls,omitempty"`
-	User          string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
-	Vhost         string                 `protobuf:"bytes,6,opt,name=vhost,proto3" json:"vhost,omitempty"`
-	Peer          string                 `protobuf:"bytes,7,opt,name=peer,proto3" json:"peer,omitempty"`
-	Channels      uint32                 `protobuf:"varint,8,opt,name=channels,proto3" json:"channels,omitempty"`
-	State         string                 `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
-	ClientName    string                 `protobuf:"bytes,10,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
-	Product       string                 `protobuf:"bytes,11,opt,name=product,proto3" json:"product,omitempty"`
-	SinceMs       int64                  `protobuf:"varint,12,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
-	Received      uint64                 `protobuf:"varint,13,opt,name=received,proto3" json:"received,omitempty"`
-	Sent          uint64                 `protobuf:"varint,14,opt,name=sent,proto3" json:"sent,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Id         string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name       string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Protocol   string                 `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Tls        bool                   `protobuf:"varint,4,opt,name=tls,proto3" json:"tls,omitempty"`
+	User       string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`
+	Vhost      string                 `protobuf:"bytes,6,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	Peer       string                 `protobuf:"bytes,7,opt,name=peer,proto3" json:"peer,omitempty"`
+	Channels   uint32                 `protobuf:"varint,8,opt,name=channels,proto3" json:"channels,omitempty"`
+	State      string                 `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
+	ClientName string                 `protobuf:"bytes,10,opt,name=client_name,json=clientName,proto3" json:"client_name,omitempty"`
+	Product    string                 `protobuf:"bytes,11,opt,name=product,proto3" json:"product,omitempty"`
+	SinceMs    int64                  `protobuf:"varint,12,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	Received   uint64                 `protobuf:"varint,13,opt,name=received,proto3" json:"received,omitempty"`
+	Sent       uint64                 `protobuf:"varint,14,opt,name=sent,proto3" json:"sent,omitempty"`
+	// Local is the node's address.
+	Local            string `protobuf:"bytes,15,opt,name=local,proto3" json:"local,omitempty"`
+	Mechanism        string `protobuf:"bytes,16,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
+	FrameMax         uint32 `protobuf:"varint,17,opt,name=frame_max,json=frameMax,proto3" json:"frame_max,omitempty"`
+	ChannelMax       uint32 `protobuf:"varint,18,opt,name=channel_max,json=channelMax,proto3" json:"channel_max,omitempty"`
+	HeartbeatSeconds uint32 `protobuf:"varint,19,opt,name=heartbeat_seconds,json=heartbeatSeconds,proto3" json:"heartbeat_seconds,omitempty"`
+	// Properties is a table in the stored form of messages.
+	Properties    []byte `protobuf:"bytes,20,opt,name=properties,proto3" json:"properties,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClientConnection) Reset() {
 	*x = ClientConnection{}
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5450,7 +5871,7 @@ func (x *ClientConnection) String() string {
 func (*ClientConnection) ProtoMessage() {}
 
 func (x *ClientConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5463,7 +5884,7 @@ func (x *ClientConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConnection.ProtoReflect.Descriptor instead.
 func (*ClientConnection) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ClientConnection) GetId() string {
@@ -5564,6 +5985,48 @@ func (x *ClientConnection) GetSent() uint64 {
 	return 0
 }
 
+func (x *ClientConnection) GetLocal() string {
+	if x != nil {
+		return x.Local
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetMechanism() string {
+	if x != nil {
+		return x.Mechanism
+	}
+	return ""
+}
+
+func (x *ClientConnection) GetFrameMax() uint32 {
+	if x != nil {
+		return x.FrameMax
+	}
+	return 0
+}
+
+func (x *ClientConnection) GetChannelMax() uint32 {
+	if x != nil {
+		return x.ChannelMax
+	}
+	return 0
+}
+
+func (x *ClientConnection) GetHeartbeatSeconds() uint32 {
+	if x != nil {
+		return x.HeartbeatSeconds
+	}
+	return 0
+}
+
+func (x *ClientConnection) GetProperties() []byte {
+	if x != nil {
+		return x.Properties
+	}
+	return nil
+}
+
 // ListConnectionsRequest asks for all.
 type ListConnectionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5573,7 +6036,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5585,7 +6048,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5598,7 +6061,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
 }
 
 // ListConnectionsResponse has the oldest first.
@@ -5611,7 +6074,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5623,7 +6086,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5636,7 +6099,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*ClientConnection {
@@ -5659,7 +6122,7 @@ type EndConnectionRequest struct {
 
 func (x *EndConnectionRequest) Reset() {
 	*x = EndConnectionRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5671,7 +6134,7 @@ func (x *EndConnectionRequest) String() string {
 func (*EndConnectionRequest) ProtoMessage() {}
 
 func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5684,7 +6147,7 @@ func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionRequest.ProtoReflect.Descriptor instead.
 func (*EndConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *EndConnectionRequest) GetId() string {
@@ -5718,7 +6181,7 @@ type EndConnectionResponse struct {
 
 func (x *EndConnectionResponse) Reset() {
 	*x = EndConnectionResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5730,7 +6193,7 @@ func (x *EndConnectionResponse) String() string {
 func (*EndConnectionResponse) ProtoMessage() {}
 
 func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5743,7 +6206,7 @@ func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionResponse.ProtoReflect.Descriptor instead.
 func (*EndConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *EndConnectionResponse) GetEnded() bool {
@@ -5771,13 +6234,15 @@ type ClientConsumer struct {
 	Buffered       uint64                 `protobuf:"varint,13,opt,name=buffered,proto3" json:"buffered,omitempty"`
 	SinceMs        int64                  `protobuf:"varint,14,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
 	Peer           string                 `protobuf:"bytes,15,opt,name=peer,proto3" json:"peer,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Arguments is a table in the stored form of messages.
+	Arguments     []byte `protobuf:"bytes,16,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClientConsumer) Reset() {
 	*x = ClientConsumer{}
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5789,7 +6254,7 @@ func (x *ClientConsumer) String() string {
 func (*ClientConsumer) ProtoMessage() {}
 
 func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5802,7 +6267,7 @@ func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConsumer.ProtoReflect.Descriptor instead.
 func (*ClientConsumer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ClientConsumer) GetVhost() string {
@@ -5910,6 +6375,13 @@ func (x *ClientConsumer) GetPeer() string {
 	return ""
 }
 
+func (x *ClientConsumer) GetArguments() []byte {
+	if x != nil {
+		return x.Arguments
+	}
+	return nil
+}
+
 // ListConsumersRequest asks for those of a vhost and a queue; what is empty leaves out none.
 type ListConsumersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5921,7 +6393,7 @@ type ListConsumersRequest struct {
 
 func (x *ListConsumersRequest) Reset() {
 	*x = ListConsumersRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5933,7 +6405,7 @@ func (x *ListConsumersRequest) String() string {
 func (*ListConsumersRequest) ProtoMessage() {}
 
 func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5946,7 +6418,7 @@ func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListConsumersRequest) GetVhost() string {
@@ -5973,7 +6445,7 @@ type ListConsumersResponse struct {
 
 func (x *ListConsumersResponse) Reset() {
 	*x = ListConsumersResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5985,7 +6457,7 @@ func (x *ListConsumersResponse) String() string {
 func (*ListConsumersResponse) ProtoMessage() {}
 
 func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5998,7 +6470,7 @@ func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *ListConsumersResponse) GetConsumers() []*ClientConsumer {
@@ -6030,7 +6502,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06notice\x18\x06 \x01(\v2\x1f.quorate.node.v1.ConsumerNoticeH\x00R\x06notice\x121\n" +
 	"\x06resume\x18\a \x01(\v2\x17.quorate.node.v1.ResumeH\x00R\x06resume\x12+\n" +
 	"\x04ping\x18\b \x01(\v2\x15.quorate.node.v1.PingH\x00R\x04pingB\x06\n" +
-	"\x04kind\"\xaf\x01\n" +
+	"\x04kind\"\xe0\x01\n" +
 	"\x04Ping\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x10\n" +
 	"\x03led\x18\x02 \x01(\x04R\x03led\x12\x19\n" +
@@ -6038,7 +6510,23 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\astalled\x18\x04 \x01(\bR\astalled\x12\x18\n" +
 	"\areports\x18\x05 \x01(\bR\areports\x12\x14\n" +
 	"\x05heard\x18\x06 \x01(\x04R\x05heard\x12\x18\n" +
-	"\astarved\x18\a \x01(\rR\astarved\"\xa8\x01\n" +
+	"\astarved\x18\a \x01(\rR\astarved\x12/\n" +
+	"\x06clocks\x18\b \x01(\v2\x17.quorate.node.v1.ClocksR\x06clocks\"\xc5\x02\n" +
+	"\x06Clocks\x12\x18\n" +
+	"\aelapsed\x18\x01 \x01(\x03R\aelapsed\x12\x1a\n" +
+	"\breceived\x18\x02 \x01(\x03R\breceived\x12\x12\n" +
+	"\x04wall\x18\x03 \x01(\x03R\x04wall\x12\x18\n" +
+	"\acluster\x18\x04 \x01(\x03R\acluster\x123\n" +
+	"\x05grade\x18\x05 \x01(\x0e2\x1d.quorate.node.v1.Clocks.GradeR\x05grade\x12\x19\n" +
+	"\x05ahead\x18\x06 \x01(\x12H\x00R\x05ahead\x88\x01\x01\x12\x1f\n" +
+	"\vahead_error\x18\a \x01(\x03R\n" +
+	"aheadError\"\\\n" +
+	"\x05Grade\x12\x15\n" +
+	"\x11GRADE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fGRADE_UNSETTLED\x10\x01\x12\x12\n" +
+	"\x0eGRADE_PRESUMED\x10\x02\x12\x13\n" +
+	"\x0fGRADE_CONFIRMED\x10\x03B\b\n" +
+	"\x06_ahead\"\xa8\x01\n" +
 	"\tBeatHello\x12D\n" +
 	"\bidentity\x18\x01 \x03(\v2(.quorate.node.v1.BeatHello.IdentityEntryR\bidentity\x12\x18\n" +
 	"\arefusal\x18\x02 \x01(\tR\arefusal\x1a;\n" +
@@ -6135,7 +6623,11 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x17InstallSnapshotResponse\x123\n" +
 	"\x06header\x18\x01 \x01(\v2\x1b.quorate.node.v1.RaftHeaderR\x06header\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x18\n" +
-	"\asuccess\x18\x03 \x01(\bR\asuccess\"\x82\x01\n" +
+	"\asuccess\x18\x03 \x01(\bR\asuccess\"$\n" +
+	"\x0eForwardRequest\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"%\n" +
+	"\x0fForwardResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\"\x82\x01\n" +
 	"\fQueueCommand\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\x04R\x05queue\x12\x16\n" +
@@ -6210,7 +6702,13 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06leader\x18\x04 \x01(\tR\x06leader\"+\n" +
 	"\x13AwaitCatalogRequest\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\"\x16\n" +
-	"\x14AwaitCatalogResponse\"\xbc\x01\n" +
+	"\x14AwaitCatalogResponse\"\x15\n" +
+	"\x13CatalogIndexRequest\"c\n" +
+	"\x14CatalogIndexResponse\x12\x1d\n" +
+	"\n" +
+	"not_leader\x18\x01 \x01(\bR\tnotLeader\x12\x16\n" +
+	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\"\xbc\x01\n" +
 	"\x10PeekQueueRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x04R\x05queue\x12/\n" +
 	"\x04from\x18\x02 \x01(\v2\x1b.quorate.node.v1.PeekCursorR\x04from\x12\x14\n" +
@@ -6301,9 +6799,10 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x04done\x18\x03 \x01(\x03R\x04done\x12\x14\n" +
 	"\x05total\x18\x04 \x01(\x03R\x05total\x12\x12\n" +
 	"\x04unit\x18\x05 \x01(\tR\x04unit\x12\x16\n" +
-	"\x06detail\x18\x06 \x01(\tR\x06detail\")\n" +
+	"\x06detail\x18\x06 \x01(\tR\x06detail\"C\n" +
 	"\x11NodeStatusRequest\x12\x14\n" +
-	"\x05brief\x18\x01 \x01(\bR\x05brief\"\xdc\x04\n" +
+	"\x05brief\x18\x01 \x01(\bR\x05brief\x12\x18\n" +
+	"\adigests\x18\x02 \x01(\bR\adigests\"\xf8\x05\n" +
 	"\x12NodeStatusResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -6319,7 +6818,12 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x04lost\x18\v \x03(\v2\x1b.quorate.node.v1.LostMemberR\x04lost\x124\n" +
 	"\x05start\x18\x14 \x01(\v2\x1e.quorate.node.v1.StartProgressR\x05start\x12.\n" +
 	"\x04disk\x18\f \x01(\v2\x1a.quorate.node.v1.DiskStateR\x04disk\x12M\n" +
-	"\bcounters\x18\r \x03(\v21.quorate.node.v1.NodeStatusResponse.CountersEntryR\bcounters\x1a;\n" +
+	"\bcounters\x18\r \x03(\v21.quorate.node.v1.NodeStatusResponse.CountersEntryR\bcounters\x12#\n" +
+	"\rreads_version\x18\x0e \x01(\rR\freadsVersion\x12'\n" +
+	"\x0fmanual_finalize\x18\x0f \x01(\bR\x0emanualFinalize\x12+\n" +
+	"\x11finalized_version\x18\x10 \x01(\rR\x10finalizedVersion\x12\x1f\n" +
+	"\vknown_epoch\x18\x11 \x01(\x04R\n" +
+	"knownEpoch\x1a;\n" +
 	"\rCountersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\":\n" +
@@ -6347,7 +6851,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0fTellDiskRequest\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12.\n" +
 	"\x04disk\x18\x02 \x01(\v2\x1a.quorate.node.v1.DiskStateR\x04disk\"\x12\n" +
-	"\x10TellDiskResponse\"\x8b\x02\n" +
+	"\x10TellDiskResponse\"\xae\x02\n" +
 	"\vGroupStatus\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\tR\x06leader\x12\x12\n" +
@@ -6358,7 +6862,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"last_index\x18\a \x01(\x04R\tlastIndex\x12\x14\n" +
 	"\x05state\x18\b \x01(\tR\x05state\x12\x16\n" +
-	"\x06failed\x18\t \x01(\tR\x06failed\"A\n" +
+	"\x06failed\x18\t \x01(\tR\x06failed\x12!\n" +
+	"\fstate_digest\x18\n" +
+	" \x01(\fR\vstateDigest\"A\n" +
 	"\x19TransferLeadershipRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\x04R\x05group\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\tR\x02to\"\x1c\n" +
@@ -6456,7 +6962,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\rUsageResponse\x12)\n" +
 	"\x10user_connections\x18\x01 \x01(\x03R\x0fuserConnections\x12#\n" +
 	"\ruser_channels\x18\x02 \x01(\x03R\fuserChannels\x12+\n" +
-	"\x11vhost_connections\x18\x03 \x01(\x03R\x10vhostConnections\"\xda\x02\n" +
+	"\x11vhost_connections\x18\x03 \x01(\x03R\x10vhostConnections\"\x99\x04\n" +
 	"\x10ClientConnection\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -6473,7 +6979,16 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\aproduct\x18\v \x01(\tR\aproduct\x12\x19\n" +
 	"\bsince_ms\x18\f \x01(\x03R\asinceMs\x12\x1a\n" +
 	"\breceived\x18\r \x01(\x04R\breceived\x12\x12\n" +
-	"\x04sent\x18\x0e \x01(\x04R\x04sent\"\x18\n" +
+	"\x04sent\x18\x0e \x01(\x04R\x04sent\x12\x14\n" +
+	"\x05local\x18\x0f \x01(\tR\x05local\x12\x1c\n" +
+	"\tmechanism\x18\x10 \x01(\tR\tmechanism\x12\x1b\n" +
+	"\tframe_max\x18\x11 \x01(\rR\bframeMax\x12\x1f\n" +
+	"\vchannel_max\x18\x12 \x01(\rR\n" +
+	"channelMax\x12+\n" +
+	"\x11heartbeat_seconds\x18\x13 \x01(\rR\x10heartbeatSeconds\x12\x1e\n" +
+	"\n" +
+	"properties\x18\x14 \x01(\fR\n" +
+	"properties\"\x18\n" +
 	"\x16ListConnectionsRequest\"^\n" +
 	"\x17ListConnectionsResponse\x12C\n" +
 	"\vconnections\x18\x01 \x03(\v2!.quorate.node.v1.ClientConnectionR\vconnections\"N\n" +
@@ -6482,7 +6997,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
 	"\x02by\x18\x03 \x01(\tR\x02by\"-\n" +
 	"\x15EndConnectionResponse\x12\x14\n" +
-	"\x05ended\x18\x01 \x01(\bR\x05ended\"\xa1\x03\n" +
+	"\x05ended\x18\x01 \x01(\bR\x05ended\"\xbf\x03\n" +
 	"\x0eClientConsumer\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\x12\x10\n" +
@@ -6501,17 +7016,20 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\tunsettled\x18\f \x01(\x04R\tunsettled\x12\x1a\n" +
 	"\bbuffered\x18\r \x01(\x04R\bbuffered\x12\x19\n" +
 	"\bsince_ms\x18\x0e \x01(\x03R\asinceMs\x12\x12\n" +
-	"\x04peer\x18\x0f \x01(\tR\x04peer\"B\n" +
+	"\x04peer\x18\x0f \x01(\tR\x04peer\x12\x1c\n" +
+	"\targuments\x18\x10 \x01(\fR\targuments\"B\n" +
 	"\x14ListConsumersRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\"V\n" +
 	"\x15ListConsumersResponse\x12=\n" +
-	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\x97\x0e\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\xc6\x0f\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
-	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12a\n" +
+	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12P\n" +
+	"\aForward\x12\x1f.quorate.node.v1.ForwardRequest\x1a .quorate.node.v1.ForwardResponse(\x010\x01\x12a\n" +
 	"\x0eProposeCatalog\x12&.quorate.node.v1.ProposeCatalogRequest\x1a'.quorate.node.v1.ProposeCatalogResponse\x12[\n" +
-	"\fAwaitCatalog\x12$.quorate.node.v1.AwaitCatalogRequest\x1a%.quorate.node.v1.AwaitCatalogResponse\x12X\n" +
+	"\fAwaitCatalog\x12$.quorate.node.v1.AwaitCatalogRequest\x1a%.quorate.node.v1.AwaitCatalogResponse\x12[\n" +
+	"\fCatalogIndex\x12$.quorate.node.v1.CatalogIndexRequest\x1a%.quorate.node.v1.CatalogIndexResponse\x12X\n" +
 	"\vQueueStatus\x12#.quorate.node.v1.QueueStatusRequest\x1a$.quorate.node.v1.QueueStatusResponse\x12R\n" +
 	"\tPeekQueue\x12!.quorate.node.v1.PeekQueueRequest\x1a\".quorate.node.v1.PeekQueueResponse\x12U\n" +
 	"\n" +
@@ -6542,203 +7060,215 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 	return file_node_v1_node_proto_rawDescData
 }
 
-var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
+var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
 var file_node_v1_node_proto_goTypes = []any{
-	(QueueError_Kind)(0),               // 0: quorate.node.v1.QueueError.Kind
-	(DiskState_Pressure)(0),            // 1: quorate.node.v1.DiskState.Pressure
-	(*LinkRequest)(nil),                // 2: quorate.node.v1.LinkRequest
-	(*LinkResponse)(nil),               // 3: quorate.node.v1.LinkResponse
-	(*Frame)(nil),                      // 4: quorate.node.v1.Frame
-	(*Ping)(nil),                       // 5: quorate.node.v1.Ping
-	(*BeatHello)(nil),                  // 6: quorate.node.v1.BeatHello
-	(*RaftCall)(nil),                   // 7: quorate.node.v1.RaftCall
-	(*RaftAnswer)(nil),                 // 8: quorate.node.v1.RaftAnswer
-	(*RaftHeader)(nil),                 // 9: quorate.node.v1.RaftHeader
-	(*LogEntry)(nil),                   // 10: quorate.node.v1.LogEntry
-	(*AppendEntriesRequest)(nil),       // 11: quorate.node.v1.AppendEntriesRequest
-	(*AppendEntriesResponse)(nil),      // 12: quorate.node.v1.AppendEntriesResponse
-	(*RequestVoteRequest)(nil),         // 13: quorate.node.v1.RequestVoteRequest
-	(*RequestVoteResponse)(nil),        // 14: quorate.node.v1.RequestVoteResponse
-	(*RequestPreVoteRequest)(nil),      // 15: quorate.node.v1.RequestPreVoteRequest
-	(*RequestPreVoteResponse)(nil),     // 16: quorate.node.v1.RequestPreVoteResponse
-	(*TimeoutNowRequest)(nil),          // 17: quorate.node.v1.TimeoutNowRequest
-	(*TimeoutNowResponse)(nil),         // 18: quorate.node.v1.TimeoutNowResponse
-	(*InstallSnapshotRequest)(nil),     // 19: quorate.node.v1.InstallSnapshotRequest
-	(*InstallSnapshotHeader)(nil),      // 20: quorate.node.v1.InstallSnapshotHeader
-	(*InstallSnapshotResponse)(nil),    // 21: quorate.node.v1.InstallSnapshotResponse
-	(*QueueCommand)(nil),               // 22: quorate.node.v1.QueueCommand
-	(*QueueReply)(nil),                 // 23: quorate.node.v1.QueueReply
-	(*QueueError)(nil),                 // 24: quorate.node.v1.QueueError
-	(*Deliveries)(nil),                 // 25: quorate.node.v1.Deliveries
-	(*Delivery)(nil),                   // 26: quorate.node.v1.Delivery
-	(*ConsumerNotice)(nil),             // 27: quorate.node.v1.ConsumerNotice
-	(*Resume)(nil),                     // 28: quorate.node.v1.Resume
-	(*ProposeCatalogRequest)(nil),      // 29: quorate.node.v1.ProposeCatalogRequest
-	(*ProposeCatalogResponse)(nil),     // 30: quorate.node.v1.ProposeCatalogResponse
-	(*AwaitCatalogRequest)(nil),        // 31: quorate.node.v1.AwaitCatalogRequest
-	(*AwaitCatalogResponse)(nil),       // 32: quorate.node.v1.AwaitCatalogResponse
-	(*PeekQueueRequest)(nil),           // 33: quorate.node.v1.PeekQueueRequest
-	(*PeekCursor)(nil),                 // 34: quorate.node.v1.PeekCursor
-	(*PeekFilter)(nil),                 // 35: quorate.node.v1.PeekFilter
-	(*PeekQueueResponse)(nil),          // 36: quorate.node.v1.PeekQueueResponse
-	(*PeekedMessage)(nil),              // 37: quorate.node.v1.PeekedMessage
-	(*QueueStatusRequest)(nil),         // 38: quorate.node.v1.QueueStatusRequest
-	(*QueueStatusResponse)(nil),        // 39: quorate.node.v1.QueueStatusResponse
-	(*MemberChange)(nil),               // 40: quorate.node.v1.MemberChange
-	(*NodeStatusRequest)(nil),          // 41: quorate.node.v1.NodeStatusRequest
-	(*NodeStatusResponse)(nil),         // 42: quorate.node.v1.NodeStatusResponse
-	(*LostMember)(nil),                 // 43: quorate.node.v1.LostMember
-	(*DiskState)(nil),                  // 44: quorate.node.v1.DiskState
-	(*TellDiskRequest)(nil),            // 45: quorate.node.v1.TellDiskRequest
-	(*TellDiskResponse)(nil),           // 46: quorate.node.v1.TellDiskResponse
-	(*GroupStatus)(nil),                // 47: quorate.node.v1.GroupStatus
-	(*TransferLeadershipRequest)(nil),  // 48: quorate.node.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 49: quorate.node.v1.TransferLeadershipResponse
-	(*HibernateRequest)(nil),           // 50: quorate.node.v1.HibernateRequest
-	(*RestingGroup)(nil),               // 51: quorate.node.v1.RestingGroup
-	(*HibernateResponse)(nil),          // 52: quorate.node.v1.HibernateResponse
-	(*SurveyRequest)(nil),              // 53: quorate.node.v1.SurveyRequest
-	(*SurveyedGroup)(nil),              // 54: quorate.node.v1.SurveyedGroup
-	(*SurveyResponse)(nil),             // 55: quorate.node.v1.SurveyResponse
-	(*SurveyAnswer)(nil),               // 56: quorate.node.v1.SurveyAnswer
-	(*StartProgress)(nil),              // 57: quorate.node.v1.StartProgress
-	(*DrainRequest)(nil),               // 58: quorate.node.v1.DrainRequest
-	(*DrainResponse)(nil),              // 59: quorate.node.v1.DrainResponse
-	(*Operation)(nil),                  // 60: quorate.node.v1.Operation
-	(*ListOperationsRequest)(nil),      // 61: quorate.node.v1.ListOperationsRequest
-	(*ListOperationsResponse)(nil),     // 62: quorate.node.v1.ListOperationsResponse
-	(*AwaitEventsRequest)(nil),         // 63: quorate.node.v1.AwaitEventsRequest
-	(*AwaitEventsResponse)(nil),        // 64: quorate.node.v1.AwaitEventsResponse
-	(*Event)(nil),                      // 65: quorate.node.v1.Event
-	(*AwaitOperationRequest)(nil),      // 66: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 67: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 68: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 69: quorate.node.v1.CancelOperationResponse
-	(*UsageRequest)(nil),               // 70: quorate.node.v1.UsageRequest
-	(*UsageResponse)(nil),              // 71: quorate.node.v1.UsageResponse
-	(*ClientConnection)(nil),           // 72: quorate.node.v1.ClientConnection
-	(*ListConnectionsRequest)(nil),     // 73: quorate.node.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),    // 74: quorate.node.v1.ListConnectionsResponse
-	(*EndConnectionRequest)(nil),       // 75: quorate.node.v1.EndConnectionRequest
-	(*EndConnectionResponse)(nil),      // 76: quorate.node.v1.EndConnectionResponse
-	(*ClientConsumer)(nil),             // 77: quorate.node.v1.ClientConsumer
-	(*ListConsumersRequest)(nil),       // 78: quorate.node.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),      // 79: quorate.node.v1.ListConsumersResponse
-	nil,                                // 80: quorate.node.v1.BeatHello.IdentityEntry
-	nil,                                // 81: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 82: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 83: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 84: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
+	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
+	(DiskState_Pressure)(0),            // 2: quorate.node.v1.DiskState.Pressure
+	(*LinkRequest)(nil),                // 3: quorate.node.v1.LinkRequest
+	(*LinkResponse)(nil),               // 4: quorate.node.v1.LinkResponse
+	(*Frame)(nil),                      // 5: quorate.node.v1.Frame
+	(*Ping)(nil),                       // 6: quorate.node.v1.Ping
+	(*Clocks)(nil),                     // 7: quorate.node.v1.Clocks
+	(*BeatHello)(nil),                  // 8: quorate.node.v1.BeatHello
+	(*RaftCall)(nil),                   // 9: quorate.node.v1.RaftCall
+	(*RaftAnswer)(nil),                 // 10: quorate.node.v1.RaftAnswer
+	(*RaftHeader)(nil),                 // 11: quorate.node.v1.RaftHeader
+	(*LogEntry)(nil),                   // 12: quorate.node.v1.LogEntry
+	(*AppendEntriesRequest)(nil),       // 13: quorate.node.v1.AppendEntriesRequest
+	(*AppendEntriesResponse)(nil),      // 14: quorate.node.v1.AppendEntriesResponse
+	(*RequestVoteRequest)(nil),         // 15: quorate.node.v1.RequestVoteRequest
+	(*RequestVoteResponse)(nil),        // 16: quorate.node.v1.RequestVoteResponse
+	(*RequestPreVoteRequest)(nil),      // 17: quorate.node.v1.RequestPreVoteRequest
+	(*RequestPreVoteResponse)(nil),     // 18: quorate.node.v1.RequestPreVoteResponse
+	(*TimeoutNowRequest)(nil),          // 19: quorate.node.v1.TimeoutNowRequest
+	(*TimeoutNowResponse)(nil),         // 20: quorate.node.v1.TimeoutNowResponse
+	(*InstallSnapshotRequest)(nil),     // 21: quorate.node.v1.InstallSnapshotRequest
+	(*InstallSnapshotHeader)(nil),      // 22: quorate.node.v1.InstallSnapshotHeader
+	(*InstallSnapshotResponse)(nil),    // 23: quorate.node.v1.InstallSnapshotResponse
+	(*ForwardRequest)(nil),             // 24: quorate.node.v1.ForwardRequest
+	(*ForwardResponse)(nil),            // 25: quorate.node.v1.ForwardResponse
+	(*QueueCommand)(nil),               // 26: quorate.node.v1.QueueCommand
+	(*QueueReply)(nil),                 // 27: quorate.node.v1.QueueReply
+	(*QueueError)(nil),                 // 28: quorate.node.v1.QueueError
+	(*Deliveries)(nil),                 // 29: quorate.node.v1.Deliveries
+	(*Delivery)(nil),                   // 30: quorate.node.v1.Delivery
+	(*ConsumerNotice)(nil),             // 31: quorate.node.v1.ConsumerNotice
+	(*Resume)(nil),                     // 32: quorate.node.v1.Resume
+	(*ProposeCatalogRequest)(nil),      // 33: quorate.node.v1.ProposeCatalogRequest
+	(*ProposeCatalogResponse)(nil),     // 34: quorate.node.v1.ProposeCatalogResponse
+	(*AwaitCatalogRequest)(nil),        // 35: quorate.node.v1.AwaitCatalogRequest
+	(*AwaitCatalogResponse)(nil),       // 36: quorate.node.v1.AwaitCatalogResponse
+	(*CatalogIndexRequest)(nil),        // 37: quorate.node.v1.CatalogIndexRequest
+	(*CatalogIndexResponse)(nil),       // 38: quorate.node.v1.CatalogIndexResponse
+	(*PeekQueueRequest)(nil),           // 39: quorate.node.v1.PeekQueueRequest
+	(*PeekCursor)(nil),                 // 40: quorate.node.v1.PeekCursor
+	(*PeekFilter)(nil),                 // 41: quorate.node.v1.PeekFilter
+	(*PeekQueueResponse)(nil),          // 42: quorate.node.v1.PeekQueueResponse
+	(*PeekedMessage)(nil),              // 43: quorate.node.v1.PeekedMessage
+	(*QueueStatusRequest)(nil),         // 44: quorate.node.v1.QueueStatusRequest
+	(*QueueStatusResponse)(nil),        // 45: quorate.node.v1.QueueStatusResponse
+	(*MemberChange)(nil),               // 46: quorate.node.v1.MemberChange
+	(*NodeStatusRequest)(nil),          // 47: quorate.node.v1.NodeStatusRequest
+	(*NodeStatusResponse)(nil),         // 48: quorate.node.v1.NodeStatusResponse
+	(*LostMember)(nil),                 // 49: quorate.node.v1.LostMember
+	(*DiskState)(nil),                  // 50: quorate.node.v1.DiskState
+	(*TellDiskRequest)(nil),            // 51: quorate.node.v1.TellDiskRequest
+	(*TellDiskResponse)(nil),           // 52: quorate.node.v1.TellDiskResponse
+	(*GroupStatus)(nil),                // 53: quorate.node.v1.GroupStatus
+	(*TransferLeadershipRequest)(nil),  // 54: quorate.node.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 55: quorate.node.v1.TransferLeadershipResponse
+	(*HibernateRequest)(nil),           // 56: quorate.node.v1.HibernateRequest
+	(*RestingGroup)(nil),               // 57: quorate.node.v1.RestingGroup
+	(*HibernateResponse)(nil),          // 58: quorate.node.v1.HibernateResponse
+	(*SurveyRequest)(nil),              // 59: quorate.node.v1.SurveyRequest
+	(*SurveyedGroup)(nil),              // 60: quorate.node.v1.SurveyedGroup
+	(*SurveyResponse)(nil),             // 61: quorate.node.v1.SurveyResponse
+	(*SurveyAnswer)(nil),               // 62: quorate.node.v1.SurveyAnswer
+	(*StartProgress)(nil),              // 63: quorate.node.v1.StartProgress
+	(*DrainRequest)(nil),               // 64: quorate.node.v1.DrainRequest
+	(*DrainResponse)(nil),              // 65: quorate.node.v1.DrainResponse
+	(*Operation)(nil),                  // 66: quorate.node.v1.Operation
+	(*ListOperationsRequest)(nil),      // 67: quorate.node.v1.ListOperationsRequest
+	(*ListOperationsResponse)(nil),     // 68: quorate.node.v1.ListOperationsResponse
+	(*AwaitEventsRequest)(nil),         // 69: quorate.node.v1.AwaitEventsRequest
+	(*AwaitEventsResponse)(nil),        // 70: quorate.node.v1.AwaitEventsResponse
+	(*Event)(nil),                      // 71: quorate.node.v1.Event
+	(*AwaitOperationRequest)(nil),      // 72: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 73: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 74: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 75: quorate.node.v1.CancelOperationResponse
+	(*UsageRequest)(nil),               // 76: quorate.node.v1.UsageRequest
+	(*UsageResponse)(nil),              // 77: quorate.node.v1.UsageResponse
+	(*ClientConnection)(nil),           // 78: quorate.node.v1.ClientConnection
+	(*ListConnectionsRequest)(nil),     // 79: quorate.node.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),    // 80: quorate.node.v1.ListConnectionsResponse
+	(*EndConnectionRequest)(nil),       // 81: quorate.node.v1.EndConnectionRequest
+	(*EndConnectionResponse)(nil),      // 82: quorate.node.v1.EndConnectionResponse
+	(*ClientConsumer)(nil),             // 83: quorate.node.v1.ClientConsumer
+	(*ListConsumersRequest)(nil),       // 84: quorate.node.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),      // 85: quorate.node.v1.ListConsumersResponse
+	nil,                                // 86: quorate.node.v1.BeatHello.IdentityEntry
+	nil,                                // 87: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 88: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 89: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 90: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
-	4,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
-	4,  // 1: quorate.node.v1.LinkResponse.frames:type_name -> quorate.node.v1.Frame
-	7,  // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
-	8,  // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
-	22, // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
-	23, // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
-	25, // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
-	27, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
-	28, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
-	5,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
-	80, // 10: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
-	11, // 11: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
-	13, // 12: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
-	15, // 13: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
-	17, // 14: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
-	12, // 15: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
-	14, // 16: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
-	16, // 17: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
-	18, // 18: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
-	9,  // 19: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
-	10, // 20: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
-	9,  // 21: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
-	9,  // 22: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	9,  // 23: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	9,  // 24: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
-	9,  // 25: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
-	9,  // 26: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
-	9,  // 27: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
-	20, // 28: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
-	9,  // 29: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
-	9,  // 30: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
-	24, // 31: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
-	26, // 32: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
-	26, // 33: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
-	0,  // 34: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
-	26, // 35: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
-	34, // 36: quorate.node.v1.PeekQueueRequest.from:type_name -> quorate.node.v1.PeekCursor
-	35, // 37: quorate.node.v1.PeekQueueRequest.filter:type_name -> quorate.node.v1.PeekFilter
-	37, // 38: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
-	34, // 39: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
-	47, // 40: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	81, // 41: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	82, // 42: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	83, // 43: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
-	40, // 44: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
-	47, // 45: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
-	43, // 46: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
-	57, // 47: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
-	44, // 48: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	84, // 49: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
-	1,  // 50: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
-	44, // 51: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
-	51, // 52: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
-	54, // 53: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
-	56, // 54: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
-	60, // 55: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
-	60, // 56: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
-	65, // 57: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
-	60, // 58: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	60, // 59: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	72, // 60: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
-	77, // 61: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
-	2,  // 62: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	19, // 63: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	29, // 64: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	31, // 65: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	38, // 66: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	33, // 67: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	41, // 68: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	53, // 69: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	50, // 70: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	48, // 71: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	58, // 72: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	61, // 73: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	66, // 74: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	68, // 75: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	63, // 76: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	45, // 77: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	70, // 78: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	73, // 79: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	75, // 80: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	78, // 81: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	3,  // 82: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	21, // 83: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	30, // 84: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	32, // 85: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	39, // 86: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	36, // 87: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	42, // 88: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	55, // 89: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	52, // 90: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	49, // 91: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	59, // 92: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	62, // 93: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	67, // 94: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	69, // 95: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	64, // 96: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	46, // 97: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	71, // 98: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	74, // 99: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	76, // 100: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	79, // 101: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	82, // [82:102] is the sub-list for method output_type
-	62, // [62:82] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	5,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
+	5,  // 1: quorate.node.v1.LinkResponse.frames:type_name -> quorate.node.v1.Frame
+	9,  // 2: quorate.node.v1.Frame.raft_call:type_name -> quorate.node.v1.RaftCall
+	10, // 3: quorate.node.v1.Frame.raft_answer:type_name -> quorate.node.v1.RaftAnswer
+	26, // 4: quorate.node.v1.Frame.queue_command:type_name -> quorate.node.v1.QueueCommand
+	27, // 5: quorate.node.v1.Frame.queue_reply:type_name -> quorate.node.v1.QueueReply
+	29, // 6: quorate.node.v1.Frame.deliveries:type_name -> quorate.node.v1.Deliveries
+	31, // 7: quorate.node.v1.Frame.notice:type_name -> quorate.node.v1.ConsumerNotice
+	32, // 8: quorate.node.v1.Frame.resume:type_name -> quorate.node.v1.Resume
+	6,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
+	7,  // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
+	0,  // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
+	86, // 12: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
+	13, // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
+	15, // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
+	17, // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
+	19, // 16: quorate.node.v1.RaftCall.timeout_now:type_name -> quorate.node.v1.TimeoutNowRequest
+	14, // 17: quorate.node.v1.RaftAnswer.append_entries:type_name -> quorate.node.v1.AppendEntriesResponse
+	16, // 18: quorate.node.v1.RaftAnswer.request_vote:type_name -> quorate.node.v1.RequestVoteResponse
+	18, // 19: quorate.node.v1.RaftAnswer.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteResponse
+	20, // 20: quorate.node.v1.RaftAnswer.timeout_now:type_name -> quorate.node.v1.TimeoutNowResponse
+	11, // 21: quorate.node.v1.AppendEntriesRequest.header:type_name -> quorate.node.v1.RaftHeader
+	12, // 22: quorate.node.v1.AppendEntriesRequest.entries:type_name -> quorate.node.v1.LogEntry
+	11, // 23: quorate.node.v1.AppendEntriesResponse.header:type_name -> quorate.node.v1.RaftHeader
+	11, // 24: quorate.node.v1.RequestVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	11, // 25: quorate.node.v1.RequestVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	11, // 26: quorate.node.v1.RequestPreVoteRequest.header:type_name -> quorate.node.v1.RaftHeader
+	11, // 27: quorate.node.v1.RequestPreVoteResponse.header:type_name -> quorate.node.v1.RaftHeader
+	11, // 28: quorate.node.v1.TimeoutNowRequest.header:type_name -> quorate.node.v1.RaftHeader
+	11, // 29: quorate.node.v1.TimeoutNowResponse.header:type_name -> quorate.node.v1.RaftHeader
+	22, // 30: quorate.node.v1.InstallSnapshotRequest.header:type_name -> quorate.node.v1.InstallSnapshotHeader
+	11, // 31: quorate.node.v1.InstallSnapshotHeader.header:type_name -> quorate.node.v1.RaftHeader
+	11, // 32: quorate.node.v1.InstallSnapshotResponse.header:type_name -> quorate.node.v1.RaftHeader
+	28, // 33: quorate.node.v1.QueueReply.error:type_name -> quorate.node.v1.QueueError
+	30, // 34: quorate.node.v1.QueueReply.delivery:type_name -> quorate.node.v1.Delivery
+	30, // 35: quorate.node.v1.QueueReply.held:type_name -> quorate.node.v1.Delivery
+	1,  // 36: quorate.node.v1.QueueError.kind:type_name -> quorate.node.v1.QueueError.Kind
+	30, // 37: quorate.node.v1.Deliveries.deliveries:type_name -> quorate.node.v1.Delivery
+	40, // 38: quorate.node.v1.PeekQueueRequest.from:type_name -> quorate.node.v1.PeekCursor
+	41, // 39: quorate.node.v1.PeekQueueRequest.filter:type_name -> quorate.node.v1.PeekFilter
+	43, // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
+	40, // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
+	53, // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
+	87, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	88, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	89, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	46, // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
+	53, // 47: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
+	49, // 48: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
+	63, // 49: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
+	50, // 50: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
+	90, // 51: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	2,  // 52: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
+	50, // 53: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
+	57, // 54: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
+	60, // 55: quorate.node.v1.SurveyRequest.groups:type_name -> quorate.node.v1.SurveyedGroup
+	62, // 56: quorate.node.v1.SurveyResponse.answers:type_name -> quorate.node.v1.SurveyAnswer
+	66, // 57: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
+	66, // 58: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
+	71, // 59: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
+	66, // 60: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	66, // 61: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	78, // 62: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
+	83, // 63: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
+	3,  // 64: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21, // 65: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24, // 66: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33, // 67: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35, // 68: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37, // 69: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	44, // 70: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	39, // 71: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	47, // 72: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	59, // 73: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	56, // 74: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	54, // 75: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	64, // 76: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	67, // 77: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	72, // 78: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	74, // 79: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	69, // 80: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	51, // 81: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	76, // 82: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	79, // 83: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	81, // 84: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	84, // 85: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	4,  // 86: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23, // 87: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25, // 88: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34, // 89: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36, // 90: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38, // 91: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	45, // 92: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	42, // 93: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	48, // 94: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	61, // 95: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	58, // 96: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	55, // 97: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	65, // 98: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	68, // 99: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	73, // 100: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	75, // 101: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	70, // 102: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	52, // 103: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	77, // 104: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	80, // 105: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	82, // 106: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	85, // 107: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	86, // [86:108] is the sub-list for method output_type
+	64, // [64:86] is the sub-list for method input_type
+	64, // [64:64] is the sub-list for extension type_name
+	64, // [64:64] is the sub-list for extension extendee
+	0,  // [0:64] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -6756,26 +7286,27 @@ func file_node_v1_node_proto_init() {
 		(*Frame_Resume)(nil),
 		(*Frame_Ping)(nil),
 	}
-	file_node_v1_node_proto_msgTypes[5].OneofWrappers = []any{
+	file_node_v1_node_proto_msgTypes[4].OneofWrappers = []any{}
+	file_node_v1_node_proto_msgTypes[6].OneofWrappers = []any{
 		(*RaftCall_AppendEntries)(nil),
 		(*RaftCall_RequestVote)(nil),
 		(*RaftCall_RequestPreVote)(nil),
 		(*RaftCall_TimeoutNow)(nil),
 	}
-	file_node_v1_node_proto_msgTypes[6].OneofWrappers = []any{
+	file_node_v1_node_proto_msgTypes[7].OneofWrappers = []any{
 		(*RaftAnswer_AppendEntries)(nil),
 		(*RaftAnswer_RequestVote)(nil),
 		(*RaftAnswer_RequestPreVote)(nil),
 		(*RaftAnswer_TimeoutNow)(nil),
 	}
-	file_node_v1_node_proto_msgTypes[26].OneofWrappers = []any{}
+	file_node_v1_node_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   83,
+			NumEnums:      3,
+			NumMessages:   88,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

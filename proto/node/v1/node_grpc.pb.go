@@ -24,8 +24,10 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	Node_Link_FullMethodName               = "/quorate.node.v1.Node/Link"
 	Node_InstallSnapshot_FullMethodName    = "/quorate.node.v1.Node/InstallSnapshot"
+	Node_Forward_FullMethodName            = "/quorate.node.v1.Node/Forward"
 	Node_ProposeCatalog_FullMethodName     = "/quorate.node.v1.Node/ProposeCatalog"
 	Node_AwaitCatalog_FullMethodName       = "/quorate.node.v1.Node/AwaitCatalog"
+	Node_CatalogIndex_FullMethodName       = "/quorate.node.v1.Node/CatalogIndex"
 	Node_QueueStatus_FullMethodName        = "/quorate.node.v1.Node/QueueStatus"
 	Node_PeekQueue_FullMethodName          = "/quorate.node.v1.Node/PeekQueue"
 	Node_NodeStatus_FullMethodName         = "/quorate.node.v1.Node/NodeStatus"
@@ -58,10 +60,17 @@ type NodeClient interface {
 	Link(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LinkRequest, LinkResponse], error)
 	// InstallSnapshot hands a whole snapshot to a member that lags behind its log.
 	InstallSnapshot(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[InstallSnapshotRequest, InstallSnapshotResponse], error)
+	// Forward carries the bytes of a connection from the opener to the node that the metadata
+	// "quorate-wanted" names, when it has no way of its own there. The receiver has, and looks
+	// at none of them. The header comes once that connection stands.
+	Forward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForwardRequest, ForwardResponse], error)
 	// ProposeCatalog carries a catalog command to the catalog's leader.
 	ProposeCatalog(ctx context.Context, in *ProposeCatalogRequest, opts ...grpc.CallOption) (*ProposeCatalogResponse, error)
 	// AwaitCatalog returns when the receiver's view shows the catalog up to an index.
 	AwaitCatalog(ctx context.Context, in *AwaitCatalogRequest, opts ...grpc.CallOption) (*AwaitCatalogResponse, error)
+	// CatalogIndex tells how far the catalog is, if the receiver leads it and a majority has
+	// just said so.
+	CatalogIndex(ctx context.Context, in *CatalogIndexRequest, opts ...grpc.CallOption) (*CatalogIndexResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(ctx context.Context, in *QueueStatusRequest, opts ...grpc.CallOption) (*QueueStatusResponse, error)
 	// PeekQueue looks at messages of a queue; linearizable on the leader.
@@ -133,6 +142,19 @@ func (c *nodeClient) InstallSnapshot(ctx context.Context, opts ...grpc.CallOptio
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Node_InstallSnapshotClient = grpc.ClientStreamingClient[InstallSnapshotRequest, InstallSnapshotResponse]
 
+func (c *nodeClient) Forward(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ForwardRequest, ForwardResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Node_ServiceDesc.Streams[2], Node_Forward_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ForwardRequest, ForwardResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_ForwardClient = grpc.BidiStreamingClient[ForwardRequest, ForwardResponse]
+
 func (c *nodeClient) ProposeCatalog(ctx context.Context, in *ProposeCatalogRequest, opts ...grpc.CallOption) (*ProposeCatalogResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ProposeCatalogResponse)
@@ -147,6 +169,16 @@ func (c *nodeClient) AwaitCatalog(ctx context.Context, in *AwaitCatalogRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(AwaitCatalogResponse)
 	err := c.cc.Invoke(ctx, Node_AwaitCatalog_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *nodeClient) CatalogIndex(ctx context.Context, in *CatalogIndexRequest, opts ...grpc.CallOption) (*CatalogIndexResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CatalogIndexResponse)
+	err := c.cc.Invoke(ctx, Node_CatalogIndex_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -327,10 +359,17 @@ type NodeServer interface {
 	Link(grpc.BidiStreamingServer[LinkRequest, LinkResponse]) error
 	// InstallSnapshot hands a whole snapshot to a member that lags behind its log.
 	InstallSnapshot(grpc.ClientStreamingServer[InstallSnapshotRequest, InstallSnapshotResponse]) error
+	// Forward carries the bytes of a connection from the opener to the node that the metadata
+	// "quorate-wanted" names, when it has no way of its own there. The receiver has, and looks
+	// at none of them. The header comes once that connection stands.
+	Forward(grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]) error
 	// ProposeCatalog carries a catalog command to the catalog's leader.
 	ProposeCatalog(context.Context, *ProposeCatalogRequest) (*ProposeCatalogResponse, error)
 	// AwaitCatalog returns when the receiver's view shows the catalog up to an index.
 	AwaitCatalog(context.Context, *AwaitCatalogRequest) (*AwaitCatalogResponse, error)
+	// CatalogIndex tells how far the catalog is, if the receiver leads it and a majority has
+	// just said so.
+	CatalogIndex(context.Context, *CatalogIndexRequest) (*CatalogIndexResponse, error)
 	// QueueStatus reads a queue's figures; linearizable on the leader.
 	QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error)
 	// PeekQueue looks at messages of a queue; linearizable on the leader.
@@ -382,11 +421,17 @@ func (UnimplementedNodeServer) Link(grpc.BidiStreamingServer[LinkRequest, LinkRe
 func (UnimplementedNodeServer) InstallSnapshot(grpc.ClientStreamingServer[InstallSnapshotRequest, InstallSnapshotResponse]) error {
 	return status.Error(codes.Unimplemented, "method InstallSnapshot not implemented")
 }
+func (UnimplementedNodeServer) Forward(grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]) error {
+	return status.Error(codes.Unimplemented, "method Forward not implemented")
+}
 func (UnimplementedNodeServer) ProposeCatalog(context.Context, *ProposeCatalogRequest) (*ProposeCatalogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ProposeCatalog not implemented")
 }
 func (UnimplementedNodeServer) AwaitCatalog(context.Context, *AwaitCatalogRequest) (*AwaitCatalogResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AwaitCatalog not implemented")
+}
+func (UnimplementedNodeServer) CatalogIndex(context.Context, *CatalogIndexRequest) (*CatalogIndexResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CatalogIndex not implemented")
 }
 func (UnimplementedNodeServer) QueueStatus(context.Context, *QueueStatusRequest) (*QueueStatusResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method QueueStatus not implemented")
@@ -471,6 +516,13 @@ func _Node_InstallSnapshot_Handler(srv interface{}, stream grpc.ServerStream) er
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Node_InstallSnapshotServer = grpc.ClientStreamingServer[InstallSnapshotRequest, InstallSnapshotResponse]
 
+func _Node_Forward_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(NodeServer).Forward(&grpc.GenericServerStream[ForwardRequest, ForwardResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Node_ForwardServer = grpc.BidiStreamingServer[ForwardRequest, ForwardResponse]
+
 func _Node_ProposeCatalog_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ProposeCatalogRequest)
 	if err := dec(in); err != nil {
@@ -503,6 +555,24 @@ func _Node_AwaitCatalog_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(NodeServer).AwaitCatalog(ctx, req.(*AwaitCatalogRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Node_CatalogIndex_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CatalogIndexRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).CatalogIndex(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_CatalogIndex_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).CatalogIndex(ctx, req.(*CatalogIndexRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -811,6 +881,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Node_AwaitCatalog_Handler,
 		},
 		{
+			MethodName: "CatalogIndex",
+			Handler:    _Node_CatalogIndex_Handler,
+		},
+		{
 			MethodName: "QueueStatus",
 			Handler:    _Node_QueueStatus_Handler,
 		},
@@ -885,6 +959,12 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "InstallSnapshot",
 			Handler:       _Node_InstallSnapshot_Handler,
+			ClientStreams: true,
+		},
+		{
+			StreamName:    "Forward",
+			Handler:       _Node_Forward_Handler,
+			ServerStreams: true,
 			ClientStreams: true,
 		},
 	},

@@ -1,0 +1,179 @@
+package amqp
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+)
+
+// Bounds of what a connection does beside its reader.
+const (
+	// maxMethodsBeside is how many methods of one connection run beside the reader, each of
+	// another channel; others wait for their turn.
+	maxMethodsBeside = 16
+	// maxBesideBytes is how much may wait behind them; beyond it nothing is read.
+	maxBesideBytes = 1 << 20
+	// frameBytes is what a frame costs that waits, beyond its payload.
+	frameBytes = 64
+)
+
+// hand is what it takes to run frames; the reader has one, and each goroutine beside it.
+type hand struct {
+	names   wire.Names
+	sender  *broker.Sender
+	publish broker.Publish // used again for every message
+}
+
+// beside is the work of a connection that its reader does not do itself. Guarded by the
+// connection's mu.
+type beside struct {
+	lanes map[uint16]*lane // by channel number
+	ready []*lane          // those that nobody runs, in the order of their turns
+	hands int              // goroutines
+	bytes int              // of frames that wait or run
+	fault error            // ends the connection; the reader takes it
+}
+
+// lane holds the frames of one channel number, in their order, from a method that waits for
+// the broker on to the last that came before that one's end. As long as there is a lane, the
+// number's channel belongs to it and not to the reader.
+type lane struct {
+	number uint16
+	frames []wire.Frame
+}
+
+// slow tells whether a frame may wait for more than the queues' windows: for the catalog, a
+// queue's answer, or its consumers.
+func slow(f wire.Frame) bool {
+	if f.Type != wire.FrameMethod {
+		return false
+	}
+	id, err := wire.MethodOf(f.Payload)
+	if err != nil {
+		return false
+	}
+	switch id {
+	case wire.BasicConsumeID, wire.BasicCancelID, wire.BasicGetID, wire.BasicRecoverID, wire.BasicRecoverAsyncID,
+		wire.TxCommitID, wire.ChannelCloseID:
+		return true
+	default:
+		return id.Class() == wire.ClassExchange || id.Class() == wire.ClassQueue
+	}
+}
+
+// route returns the channel of a frame, nil if it is not open, for the reader to run it; or it
+// has the frame run beside, after all frames of its channel before it.
+func (c *conn) route(f wire.Frame) (ch *channel, elsewhere bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := &c.beside
+	l := b.lanes[f.Channel]
+	switch {
+	case l != nil:
+	case c.channels[f.Channel] == nil || !slow(f):
+		return c.channels[f.Channel], false
+	default:
+		l = &lane{number: f.Channel}
+		if b.lanes == nil {
+			b.lanes = make(map[uint16]*lane)
+		}
+		b.lanes[f.Channel] = l
+		b.ready = append(b.ready, l)
+		if b.hands < maxMethodsBeside {
+			b.hands++
+			c.working.Go(c.work)
+		}
+	}
+	b.bytes += frameBytes + len(f.Payload)
+	f.Payload = append([]byte(nil), f.Payload...) // the reader's buffer is used again
+	l.frames = append(l.frames, f)
+	return nil, true
+}
+
+// work runs frames beside the reader as long as there are some, one of each lane at a time.
+func (c *conn) work() {
+	h := &hand{}
+	for l := c.nextLane(nil); l != nil; l = c.nextLane(l) {
+		c.mu.Lock()
+		f := l.frames[0]
+		c.mu.Unlock()
+		if err := c.runBeside(h, f); err != nil {
+			c.interrupt(err)
+		}
+	}
+}
+
+// nextLane takes the first frame of the lane that was run away, and the lane if that was its
+// last one, and returns the one whose turn it is; nil: there is none, and the caller ends.
+func (c *conn) nextLane(done *lane) *lane {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := &c.beside
+	if done != nil {
+		b.bytes -= frameBytes + len(done.frames[0].Payload)
+		done.frames[0] = wire.Frame{}
+		if done.frames = done.frames[1:]; len(done.frames) > 0 {
+			b.ready = append(b.ready, done)
+		} else {
+			delete(b.lanes, done.number)
+		}
+		c.changed.Broadcast()
+	}
+	if len(b.ready) == 0 {
+		b.hands--
+		return nil
+	}
+	next := b.ready[0]
+	b.ready[0] = nil
+	b.ready = b.ready[1:]
+	return next
+}
+
+// runBeside runs one frame, unless the connection ends.
+func (c *conn) runBeside(h *hand, f wire.Frame) error {
+	if err := c.life.Err(); err != nil || c.isEnding() {
+		return err
+	}
+	if h.sender == nil {
+		var err error
+		if h.sender, err = c.s.b.NewSender(c.ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.await(c.life, c.hasRoomBeside); err != nil {
+		return err
+	}
+	return c.runFrame(h, c.channel(f.Channel), f)
+}
+
+// interrupt has the reader end the connection for an error, the first one if there are more.
+func (c *conn) interrupt(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.beside.fault != nil {
+		return
+	}
+	c.beside.fault = err
+	c.interrupted.Store(true)
+	c.changed.Broadcast()
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // it may wait for the client
+}
+
+// takeFault returns the error that interrupted the reader, once; nil: none did.
+func (c *conn) takeFault() error {
+	if !c.interrupted.Load() {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.interrupted.Store(false)
+	_ = c.nc.SetReadDeadline(time.Time{})
+	return c.beside.fault
+}
+
+// awaitBeside waits until all that was read is done. What is left when the connection ends,
+// or after a fault beside, is dropped.
+func (c *conn) awaitBeside() {
+	_ = c.await(c.life, func() bool { return len(c.beside.lanes) == 0 })
+}

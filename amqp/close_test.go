@@ -1,0 +1,107 @@
+package amqp_test
+
+import (
+	"context"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/amqp"
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/testcluster"
+	"github.com/quorate/quorate/message"
+)
+
+// flood sends more than the buffers of a socket hold; the server must take all of it.
+func (p *peer) flood(frames int) {
+	p.t.Helper()
+	for range frames {
+		p.publish("", "nowhere", false, message.Message{Body: make([]byte, 64<<10)})
+	}
+}
+
+// After connection.close-ok the server leaves it to the client to close the socket: it takes
+// what the client still had to send, and nothing that was sent to it is lost (AM-10).
+func TestCloseIsTheClients(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	_, address := serve(t, c, amqp.Config{})
+	p := connect(t, address)
+	p.send(0, &wire.ConnectionClose{ReplyCode: 200, ReplyText: "bye"})
+	p.flood(256)
+	want[*wire.ConnectionCloseOK](p)
+	p.flood(256)
+	if err := p.nc.Close(); err != nil {
+		t.Error(err)
+	}
+
+	// One that never does is closed by the server.
+	p = connect(t, address)
+	p.send(0, &wire.ConnectionClose{ReplyCode: 200, ReplyText: "bye"})
+	want[*wire.ConnectionCloseOK](p)
+	p.ended()
+}
+
+// The reason of a close reaches a client that goes on sending (AM-10).
+func TestCloseReachesWhoSends(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	_, address := serve(t, c, amqp.Config{})
+	for _, bad := range [][]byte{
+		{9, 0, 1, 0, 0, 0, 0, 0xce}, // a type of frame that there is not: nothing after it can be read
+		wire.AppendMethod(nil, 1, &wire.ChannelOpen{}),
+	} {
+		p := connect(t, address)
+		p.write(bad)
+		p.flood(128)
+		if got := want[*wire.ConnectionClose](p); got.ReplyCode < 500 {
+			t.Errorf("closed with %d %s", got.ReplyCode, got.ReplyText)
+		}
+		p.send(0, &wire.ConnectionCloseOK{})
+		p.ended()
+	}
+}
+
+// gracefulCloses is how often a library closes its connection.
+const gracefulCloses = 300
+
+// Closing a connection is no error to the Go library, whose reader takes the end of the stream
+// for one that comes before it was told of close-ok (AM-10).
+func TestGracefulCloses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	c := testcluster.Start(t, 1)
+	_, address := serve(t, c, amqp.Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for i := range gracefulCloses {
+		conn, err := amqp091.Dial("amqp://guest:guest@" + address + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := conn.NotifyClose(make(chan *amqp091.Error, 1))
+		ch, err := conn.Channel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ch.PublishWithContext(ctx, "", "nowhere", false, false, amqp091.Publishing{Body: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Errorf("close %d: %v", i, err)
+		}
+		select {
+		case err := <-closed:
+			if err != nil {
+				t.Errorf("close %d was told as %v", i, err)
+			}
+		case <-ctx.Done():
+			t.Fatalf("close %d is not over", i)
+		}
+	}
+}

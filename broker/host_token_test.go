@@ -1,0 +1,37 @@
+package broker
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// VH-11: the token of the host is taken from the host alone, and an empty one never.
+func TestHostToken(t *testing.T) {
+	token := NewHostToken()
+	if token == NewHostToken() || !strings.HasPrefix(token, "quorate_host_") {
+		t.Errorf("token %q", token)
+	}
+	b, none := New(Config{HostToken: token}), New(Config{})
+	defer b.Close()
+	defer none.Close()
+	b.view, none.view = catalog.New().View, catalog.New().View
+	for _, row := range []struct {
+		b        *Broker
+		text     string
+		loopback bool
+		want     bool
+	}{
+		{b, token, true, true},
+		{b, token, false, false},
+		{b, token + "x", true, false},
+		{b, "", true, false},
+		{none, "", true, false},
+		{none, token, true, false},
+	} {
+		if who, err := row.b.LoginToken(row.text, row.loopback); (err == nil) != row.want || row.want && who.User() != "host:" {
+			t.Errorf("%q, on the host %v: %v, %v; want it taken: %v", row.text, row.loopback, who, err, row.want)
+		}
+	}
+}

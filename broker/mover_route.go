@@ -1,0 +1,54 @@
+package broker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/deadletter"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// refuseUnroutable refuses a move to an exchange by a key that leads to no queue, whatever the
+// messages are, as a mandatory publish is returned (G-13). Where headers decide, each message is
+// looked at when its turn comes.
+func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost string, t MoveTarget) error {
+	if !t.HasKey {
+		return nil
+	}
+	e, err := v.Explain(vhost, t.Exchange, &catalog.Publication{
+		Keys: []string{t.Key}, Properties: &message.Properties{}, Alternate: b.alternate,
+	})
+	byHeaders := func(s catalog.RouteStep) bool { return s.Exchange != nil && s.Exchange.Type == catalog.ExchangeHeaders }
+	if err != nil || len(e.Queues) > 0 || slices.ContainsFunc(e.Steps, byHeaders) {
+		return translate(err, Error{})
+	}
+	if why := b.current(ctx); why != nil {
+		return why
+	}
+	return &Error{
+		Class: PreconditionFailed, State: true, VHost: vhost, Kind: "exchange", Name: t.Exchange, Arg: "routing_key", Value: quoted(t.Key),
+		Reason: "routes to no queue, so that the messages would stay on their way; bind one, or name another key",
+	}
+}
+
+// unroutable tells why the exchange that a message is moved to leads it nowhere; "": it does not.
+func (m *mover) unroutable(v *catalog.View, exchange string, p *cluster.PeekedMessage) (string, error) {
+	rec, ok := v.QueueByUID(m.q.UID())
+	if !ok {
+		return "", cluster.ErrNoSuchQueue
+	}
+	d, err := peeked(p)
+	if err != nil {
+		return "", err
+	}
+	to := m.to
+	x := deadletter.Explain(v, forwardRouter{m.b}, rec, &d.Message, quorumq.Discarded{To: &to})
+	if x.Cause == deadletter.CauseUnroutable {
+		return fmt.Sprintf("exchange %q routes them to no queue", exchange), nil
+	}
+	return x.Why, nil
+}

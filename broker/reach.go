@@ -1,0 +1,109 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/cluster"
+)
+
+// Times for which a node must not have reached a majority of the cluster's nodes.
+const (
+	// CutOffTold is until clients are told that they do better elsewhere, see Broker.Fit.
+	CutOffTold = 300 * time.Millisecond
+	// CutOffUnready is until the node is not ready.
+	CutOffUnready = time.Second
+	// CutOffEnds is until its clients are cut off: they would wait for what cannot come.
+	CutOffEnds = 3 * time.Second
+)
+
+// reach knows whether this node has been cut off for CutOffEnds. mu guards both.
+type reach struct {
+	mu   sync.Mutex
+	cut  chan struct{} // closed while it is
+	what string        // why, while it is
+}
+
+func newReach() *reach { return &reach{cut: make(chan struct{})} }
+
+// CutOff returns a channel that is closed once this node has been cut off from the majority of the
+// cluster's nodes for CutOffEnds: clients have to connect to another one.
+func (b *Broker) CutOff() <-chan struct{} {
+	b.reach.mu.Lock()
+	defer b.reach.mu.Unlock()
+	return b.reach.cut
+}
+
+// cutOff says that this node is cut off; "": it is not.
+func (b *Broker) cutOff() string {
+	b.reach.mu.Lock()
+	defer b.reach.mu.Unlock()
+	return b.reach.what
+}
+
+// ErrCutOff is the end of a stream on a node that is cut off.
+func (b *Broker) ErrCutOff() error {
+	return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: cmp.Or(b.cutOff(), "this node was cut off; use another node")}
+}
+
+// Fit returns nil while clients do well to stay, else why another node, if there is one, serves
+// them better: this one is cut off, or its disk hangs.
+func (b *Broker) Fit() error {
+	c := b.cluster.Load()
+	switch {
+	case c == nil:
+		return nil // it will be
+	case c.DiskHangs():
+		return errors.New("broker: a write to the node's disk hangs")
+	}
+	if r := c.Reach(); r.CutOff >= CutOffTold {
+		return errors.New("broker: " + describeReach(r))
+	}
+	return nil
+}
+
+func describeReach(r cluster.Reach) string {
+	return fmt.Sprintf("this node reaches %d of the cluster's %d nodes, which is no majority; use another node", r.Reached, r.Nodes)
+}
+
+// watchReach follows whether this node is cut off, until ctx ends.
+func (b *Broker) watchReach(ctx context.Context, c *cluster.Cluster) {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		changed := c.ReachChanged()
+		r := c.Reach()
+		b.reach.take(b, r)
+		var later <-chan time.Time
+		if r.CutOff > 0 {
+			again.Reset(max(CutOffEnds-r.CutOff, CutOffTold))
+			later = again.C
+		}
+		select {
+		case <-changed:
+		case <-later:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// take notes whether the node is cut off.
+func (x *reach) take(b *Broker, r cluster.Reach) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch cut := r.CutOff >= CutOffEnds; {
+	case cut && x.what == "":
+		x.what = describeReach(r)
+		close(x.cut)
+		b.log.Warn("this node is cut off: its clients' streams and connections end, so that they go to other nodes",
+			"reached", r.Reached, "nodes", r.Nodes, "for", r.CutOff)
+	case !cut && x.what != "":
+		x.what, x.cut = "", make(chan struct{})
+		b.log.Info("this node is not cut off any more: it takes clients again", "reached", r.Reached, "nodes", r.Nodes)
+	}
+}

@@ -1,0 +1,58 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Refused logins are all counted, and told in so many lines, which say what was left out.
+func TestRefusedLoginsAreTold(t *testing.T) {
+	var log bytes.Buffer
+	b := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	defer b.Close()
+	try := LoginTry{Listener: "amqp", Address: "192.0.2.1:5", User: "bad\x1b[2J" + strings.Repeat("x", 1000)}
+	const n = 3 * RefusedLoginLines
+	for range n {
+		b.LoginRefused(t.Context(), try, refusedLogin())
+	}
+	if got := b.Counters().LoginsRefused; got != n {
+		t.Errorf("%d are counted, want %d", got, n)
+	}
+	text := log.String()
+	if lines := strings.Count(text, "\n"); lines < RefusedLoginLines || lines > RefusedLoginLines+2 || len(text) > 600*lines ||
+		!strings.Contains(text, "listener=amqp address=192.0.2.1:5 user=\"bad\\x1b[2Jx") {
+		t.Errorf("%d lines:\n%s", lines, text)
+	}
+	log.Reset()
+	for _, err := range []error{context.Canceled, errStarting()} {
+		b.LoginRefused(t.Context(), try, err)
+	}
+	b.LoginRefused(t.Context(), try, tooManyLogins())
+	if b.Counters().LoginsRefused != n || strings.Contains(log.String(), "starting") {
+		t.Errorf("what is not the client's doing counts: %s", log.String())
+	}
+}
+
+func TestRefusedLines(t *testing.T) {
+	var r refusedLines
+	now := time.Unix(1_000_000, 0)
+	took := 0
+	for range 2 * RefusedLoginLines {
+		if _, ok := r.take(now); ok {
+			took++
+		}
+	}
+	if took != RefusedLoginLines {
+		t.Errorf("%d lines at once, want %d", took, RefusedLoginLines)
+	}
+	if skipped, ok := r.take(now.Add(RefusedLoginEvery)); !ok || skipped != RefusedLoginLines {
+		t.Errorf("%v after %d", ok, skipped)
+	}
+	if skipped, ok := r.take(now.Add(24 * time.Hour)); !ok || skipped != 0 {
+		t.Errorf("%v after %d", ok, skipped)
+	}
+}

@@ -1,0 +1,144 @@
+package broker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/quorate/quorate/cluster"
+)
+
+// Serves returns nil when this node may answer clients, else Unavailable with what it waits
+// for (EX-16): listeners ask before each call and connection, but for those that tell how the
+// node fares.
+func (b *Broker) Serves() error {
+	c, err := b.attachedCluster()
+	if err != nil {
+		return err
+	}
+	if c.Serves() && (b.founded.Load() || b.hasFirstUser(c)) {
+		return nil
+	}
+	return errNotServing(hindrance(c))
+}
+
+// hasFirstUser tells whether somebody could log in, if that is asked for (VH-1). It stays so.
+func (b *Broker) hasFirstUser(c *cluster.Cluster) bool {
+	if b.cfg.Authenticate && !founded(c.View()) {
+		return false
+	}
+	b.founded.Store(true)
+	return true
+}
+
+// server is what this file needs of a *cluster.Cluster; see there.
+type server interface {
+	Serves() bool
+	ServesChanged() <-chan struct{}
+	Hindrance() error
+}
+
+func hindrance(c server) error {
+	if err := c.Hindrance(); err != nil {
+		return err
+	}
+	return errFirstUser
+}
+
+var errFirstUser = errors.New("broker: the cluster's first user is being made")
+
+func errNotServing(why error) *Error {
+	return &Error{
+		Class: Unavailable, Kind: "node", RetryAfter: retryAfter, cause: why,
+		Reason: "this node serves no clients at present: " + why.Error() + "; retry, or use another node",
+	}
+}
+
+// AwaitServing returns when Serves does, or with its error when ctx ends.
+func (b *Broker) AwaitServing(ctx context.Context) error {
+	for {
+		var changed <-chan struct{}
+		var seen <-chan struct{}
+		if c := b.cluster.Load(); c != nil {
+			changed, seen = c.ServesChanged(), c.ViewChanged()
+		}
+		err := b.Serves()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-seen:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// negative tells whether an error says that something is not there, or not allowed, which a
+// view that is behind may say wrongly.
+func negative(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && (e.Class == NotFound || e.Class == AccessRefused || e.Class == NotAllowed)
+}
+
+// Definite returns an error of a use case as its caller may be told it: that something is not
+// there, or not allowed, only if this node's view of the catalog is confirmed and not older than it
+// may be, else that the node cannot tell (EX-16).
+func (b *Broker) Definite(ctx context.Context, err error) error {
+	if err == nil || !negative(err) {
+		return err
+	}
+	if why := b.Serves(); why != nil && b.cluster.Load() != nil {
+		return why
+	}
+	if why := b.current(ctx); why != nil {
+		return why
+	}
+	return err
+}
+
+// current returns nil if the view was fresh when it was called, so that what was found in it
+// before holds; else an error, if need be after the catalog's leader was asked, so that another
+// try may find more.
+func (b *Broker) current(ctx context.Context) error {
+	c := b.cluster.Load()
+	switch {
+	case c == nil: // in tests of this package
+		return nil
+	case !c.Serves():
+		return errNotServing(hindrance(c))
+	case c.Fresh():
+		return nil
+	}
+	return errStale(c.AwaitFresh(ctx))
+}
+
+// errStale is the answer instead of one that takes a fresh view. why is nil if it is fresh by now.
+func errStale(why error) *Error {
+	reason := "this node's view of the catalog was behind; retry"
+	if why != nil {
+		reason = "this node cannot tell what there is not, as its view of the catalog may be behind: " + why.Error() +
+			"; see that most nodes run and reach one another, and retry, or use another node"
+	}
+	return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: reason, cause: why}
+}
+
+// endConnections closes the connections of all clients whenever the node ceases to serve.
+func (b *Broker) endConnections(ctx context.Context, c server) {
+	served := false
+	for {
+		changed := c.ServesChanged()
+		serves := c.Serves()
+		if served && !serves {
+			why := Closing{By: "the node", Reason: errNotServing(hindrance(c)).Reason}
+			b.log.Error("clients are sent away", "reason", why.Reason)
+			ownConnections{b}.each(func(_ ConnectionInfo, end func(Closing)) { end(why) })
+		}
+		served = serves
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

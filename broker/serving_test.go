@@ -1,0 +1,57 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// fakeServer serves or not, as a test says.
+type fakeServer struct {
+	serves  bool
+	changed chan struct{}
+}
+
+func (f *fakeServer) Serves() bool                   { return f.serves }
+func (f *fakeServer) ServesChanged() <-chan struct{} { return f.changed }
+func (f *fakeServer) Hindrance() error {
+	if f.serves {
+		return nil
+	}
+	return errors.New("it was refused")
+}
+
+func (f *fakeServer) turn(serves bool) {
+	f.serves = serves
+	changed := f.changed
+	f.changed = make(chan struct{})
+	close(changed)
+}
+
+// EX-16: clients are sent away when the node ceases to serve, each time and once.
+func TestEndConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Config{})
+		defer b.Close()
+		f := &fakeServer{changed: make(chan struct{})}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var reasons []string
+		c := b.Connect()
+		defer c.Close()
+		c.Show(func() ConnectionInfo { return ConnectionInfo{} }, func(why Closing) { reasons = append(reasons, why.Reason) })
+		go b.endConnections(ctx, f)
+		for turn, serves := range []bool{false, true, true, false, false, true, false} {
+			synctest.Wait()
+			f.turn(serves)
+			synctest.Wait()
+			if want := []int{0, 0, 0, 1, 1, 1, 2}[turn]; len(reasons) != want {
+				t.Fatalf("turn %d: the connection was ended %d times, want %d: %q", turn, len(reasons), want, reasons)
+			}
+		}
+		if want := "this node serves no clients at present: it was refused; retry, or use another node"; reasons[0] != want {
+			t.Errorf("the reason is %q, want %q", reasons[0], want)
+		}
+	})
+}

@@ -1,0 +1,70 @@
+package broker
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// Bounds of putting better hashes in the place of weak ones.
+const (
+	// maxUpgrades bounds the hashes that wait for it; what is above waits for a later login.
+	maxUpgrades = 128
+	// upgradeTimeout bounds one of them.
+	upgradeTimeout = 10 * time.Second
+)
+
+// upgrade is a better hash of the password by which a user has logged in.
+type upgrade struct {
+	user            *catalog.User
+	credential      [sha256.Size]byte
+	hash, algorithm string
+}
+
+// upgrade leaves a better hash to upgradeHashes, unless it has too many. A login does not wait.
+func (l *logins) upgrade(u upgrade) {
+	select {
+	case l.upgrades <- u:
+	default:
+	}
+}
+
+// upgradeHashes stores better hashes, one after the other: those of other brokers are quick to
+// guess. A user that was changed meanwhile stays as it is. What fails is left to the next login
+// that is not known already, at the latest after the node's next start.
+func (b *Broker) upgradeHashes(ctx context.Context) {
+	for {
+		select {
+		case u := <-b.logins.upgrades:
+			if err := b.storeUpgrade(ctx, &u); err != nil && ctx.Err() == nil {
+				b.log.Warn("a password keeps its weak hash for now", "user", u.user.Name, "algorithm", u.user.Algorithm, "error", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (b *Broker) storeUpgrade(ctx context.Context, u *upgrade) error {
+	ctx, cancel := context.WithTimeout(ctx, upgradeTimeout)
+	defer cancel()
+	name := u.user.Name
+	cmd := &catalog.ChangeUser{Name: name, SetPassword: true, PasswordHash: u.hash, Algorithm: u.algorithm, Was: u.user.PasswordHash}
+	if v := b.view(); v == nil || v.Allows(cmd) != nil {
+		return nil // builds take part that know no such change
+	}
+	_, err := b.propose(ctx, aboutUser(name), cmd, nil)
+	switch now, ok := b.view().User(name); {
+	case ok && now.PasswordHash == u.hash: // by this node, or by another one that was faster
+		b.logins.remember(u.credential, now)
+		b.log.Info("a password has a better hash", "user", name, "was", u.user.Algorithm, "algorithm", u.algorithm)
+		return nil
+	}
+	if e, refused := errors.AsType[*Error](err); refused && (e.Class == PreconditionFailed || e.Class == NotFound) {
+		return nil // somebody has changed the user
+	}
+	return err
+}

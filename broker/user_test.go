@@ -1,0 +1,39 @@
+package broker
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// VH-10: while older builds may still apply the commands, the node that is asked looks whether an
+// administrator is left.
+func TestLastAdministratorOfOldVersion(t *testing.T) {
+	c := catalog.New()
+	for i, name := range []string{"a", "b"} {
+		c.Apply(uint64(i+1), 0, &catalog.PutUser{User: catalog.User{
+			Name: name, PasswordHash: "h", Tags: []string{TagAdministrator}[:1-i], UserLimits: UserLimits{MaxConnections: Unlimited},
+		}})
+	}
+	b := New(Config{})
+	defer b.Close()
+	b.view = c.View
+	ctx := t.Context()
+	for name, call := range map[string]func(user string) error{
+		"delete": func(user string) error { _, err := b.DeleteUser(ctx, user); return err },
+		"limits": func(user string) error { return b.SetUserLimits(ctx, user, UserLimits{}) },
+		"put":    func(user string) error { _, err := b.PutUser(ctx, PutUser{Name: user}); return err },
+		"change": func(user string) error {
+			_, err := b.ChangeUser(ctx, UserChange{Name: user, NoPassword: true})
+			return err
+		},
+	} {
+		for user, class := range map[string]Class{"a": PreconditionFailed, "b": Unavailable} { // there is no cluster to ask
+			var e *Error
+			if err := call(user); !errors.As(err, &e) || e.Class != class || e.State != (user == "a") {
+				t.Errorf("%s of %s: %v, want %s", name, user, err, class)
+			}
+		}
+	}
+}

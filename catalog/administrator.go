@@ -1,0 +1,42 @@
+package catalog
+
+import "slices"
+
+// TagAdministrator is the tag of users who govern all others. The catalog knows it, as it sees to
+// it that one of them is left (VH-10).
+const TagAdministrator = "administrator"
+
+// governs tells whether the user is an administrator who can log in: there is a password, and
+// connections are not forbidden altogether.
+func (u *User) governs() bool {
+	return slices.Contains(u.Tags, TagAdministrator) && u.PasswordHash != "" && u.MaxConnections != 0
+}
+
+// setUser puts a user in the place of the one of its name; nil removes it. It is refused if the
+// last administrator who can log in would be lost: nobody could make another one. Commands are
+// applied one after the other, so of two that each take one of two administrators away the second
+// is refused. Builds that read no VersionUsers do not look, so nobody does before it is finalised.
+func (v *View) setUser(name string, u *User) *Error {
+	old, known := v.users.get(name)
+	if v.version >= VersionUsers && known && old.governs() && (u == nil || !u.governs()) && !v.governedBesides(name) {
+		return &Error{
+			Code: CodePreconditionFailed, Kind: "user", Name: name,
+			Reason: "is the last administrator who can log in; make another user with the tag administrator and a password first",
+		}
+	}
+	if u == nil {
+		v.users = v.users.without(name)
+	} else {
+		v.users = v.users.set(name, u)
+	}
+	return nil
+}
+
+// governedBesides tells whether another user is an administrator who can log in.
+func (v *View) governedBesides(name string) (found bool) {
+	v.users.each(func(other string, u *User) bool {
+		found = other != name && u.governs()
+		return !found
+	})
+	return found
+}

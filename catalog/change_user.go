@@ -1,0 +1,76 @@
+package catalog
+
+// ChangeUser changes of a user what is set here and leaves the rest, its limits among it. A
+// missing user is NotFound, unless it is to be made: with what is set here alone, and no limits.
+type ChangeUser struct {
+	Name   string
+	Create bool
+
+	SetTags bool
+	Tags    []string
+
+	SetPassword             bool
+	PasswordHash, Algorithm string
+	// Was is the hash that the user must have; "": any. It is for those who have looked before.
+	Was string
+}
+
+func (*ChangeUser) kind() commandKind { return kindChangeUser }
+
+func (c *ChangeUser) append(b []byte) []byte {
+	b = appendBool(appendString(b, c.Name), c.Create)
+	if b = appendBool(b, c.SetTags); c.SetTags {
+		b = appendStrings(b, c.Tags)
+	}
+	if b = appendBool(b, c.SetPassword); c.SetPassword {
+		b = appendString(appendString(b, c.PasswordHash), c.Algorithm)
+	}
+	return appendString(b, c.Was)
+}
+
+func (r *reader) changeUser() *ChangeUser {
+	c := &ChangeUser{Name: r.string("user"), Create: r.bool("create")}
+	if c.SetTags = r.bool("set tags"); c.SetTags {
+		c.Tags = r.strings("tags")
+	}
+	if c.SetPassword = r.bool("set password"); c.SetPassword {
+		c.PasswordHash, c.Algorithm = r.string("password hash"), r.string("algorithm")
+	}
+	c.Was = r.string("former password hash")
+	return c
+}
+
+// Of returns the user that the command makes of one, nil if there is none.
+func (c *ChangeUser) Of(u *User) User {
+	out := User{Name: c.Name, UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited}}
+	if u != nil {
+		out = *u
+	}
+	if c.SetTags {
+		out.Tags = c.Tags
+	}
+	if c.SetPassword {
+		out.PasswordHash, out.Algorithm = c.PasswordHash, c.Algorithm
+	}
+	return out
+}
+
+func (v *View) changeUser(c *ChangeUser) (Reply, *Error) {
+	e := Error{Code: CodePreconditionFailed, Kind: "user", Name: c.Name}
+	old, exists := v.users.get(c.Name)
+	switch {
+	case !exists && !c.Create:
+		return Reply{}, noUser(c.Name)
+	case c.Was != "" && (!exists || old.PasswordHash != c.Was):
+		e.Arg, e.Reason = "password", "was changed meanwhile"
+		return Reply{}, &e
+	}
+	u := c.Of(old)
+	if err := u.check(e); err != nil {
+		return Reply{}, err
+	}
+	if err := v.setUser(u.Name, &u); err != nil {
+		return Reply{}, err
+	}
+	return Reply{Created: !exists}, nil
+}

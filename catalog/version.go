@@ -1,0 +1,90 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Version counts what the cluster's machines can do: which commands they know, and which
+// layouts their state has. The catalog holds the one that is finalised, which all nodes can
+// read; nothing newer is proposed before it is raised (RaiseVersion).
+type Version uint8
+
+// The versions, by what they brought.
+const (
+	// VersionFirst is that of a cluster in which nothing was finalised yet.
+	VersionFirst Version = 1
+	// VersionStores brings the finalised version itself and the identities of nodes' stores.
+	VersionStores Version = 2
+	// VersionUsers brings ChangeUser, and that an administrator is left (VH-10).
+	VersionUsers Version = 3
+
+	// NewestVersion is the newest that this build can read.
+	NewestVersion = VersionUsers
+)
+
+// ErrNewer says that bytes are of a version that this build cannot read: they are whole,
+// and a newer build can.
+var ErrNewer = errors.New("written by a newer version of Quorate")
+
+// RaiseVersion finalises a version: from then on commands and snapshots may be such as only
+// nodes can read that know it. It never falls; a repeat is fine.
+type RaiseVersion struct {
+	Version Version
+}
+
+func (*RaiseVersion) kind() commandKind { return kindRaiseVersion }
+
+// append adds nothing: the version is that of the command's form.
+func (*RaiseVersion) append(b []byte) []byte { return b }
+
+// Since returns the version that a node must know to read a command. It is the first byte
+// of the command's form.
+func Since(cmd Command) Version {
+	switch c := cmd.(type) {
+	case *RaiseVersion:
+		return c.Version
+	case *RegisterNode:
+		if c.Store != "" {
+			return VersionStores
+		}
+	case *LeaveCatalog, *NodeOut, *ReplaceNode:
+		return VersionStores
+	case *ChangeUser:
+		return VersionUsers
+	}
+	return VersionFirst
+}
+
+// Version returns the finalised version.
+func (v *View) Version() Version { return v.version }
+
+// Allows tells why a command may not be proposed yet; nil: it may. Members refuse it alike
+// if it stands in the log all the same.
+func (v *View) Allows(cmd Command) *Error {
+	if _, raises := cmd.(*RaiseVersion); raises || Since(cmd) <= v.version {
+		return nil
+	}
+	return &Error{
+		Code: CodePreconditionFailed, Kind: "command", Name: commandName(cmd),
+		Reason: fmt.Sprintf("needs version %d, and version %d is finalised in this cluster: "+
+			"finish the upgrade of all nodes first; `quoratectl cluster finalize --dry-run` names those that hold it back",
+			Since(cmd), v.version),
+	}
+}
+
+func (v *View) raiseVersion(c *RaiseVersion) (Reply, *Error) {
+	if c.Version < v.version {
+		return Reply{}, &Error{
+			Code: CodePreconditionFailed, Kind: "command", Name: commandName(c),
+			Reason: fmt.Sprintf("version %d is finalised already, and it never falls", v.version),
+		}
+	}
+	v.version = c.Version
+	return Reply{}, nil
+}
+
+func commandName(cmd Command) string {
+	return strings.TrimPrefix(fmt.Sprintf("%T", cmd), "*catalog.")
+}

@@ -1,0 +1,38 @@
+package client
+
+import "iter"
+
+// Collect gathers what a listing brings, up to its error, which ends it.
+func Collect[T any](listing iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for x, err := range listing {
+		if err != nil {
+			return all, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// pages is a listing of which page returns a page, and the token of the next one, "" on the last. The first token is "".
+// Each page is asked for when the one before is used up. An error is the last that comes.
+func pages[T any](page func(token string) (items []T, next string, err error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for token := ""; ; {
+			items, next, err := page(token)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, x := range items {
+				if !yield(x, nil) {
+					return
+				}
+			}
+			if token = next; token == "" {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// pickStagger is how long a node is asked alone before the next one is asked as well: an address behind which nobody answers
+// costs no more than that.
+const pickStagger = 200 * time.Millisecond
+
+// answer is what came of asking a node.
+type answer struct {
+	node *node
+	err  error // nil: it takes new work
+}
+
+// pick returns a node that answers, the last one used if it does. The others are asked after it, each as soon as one has
+// failed or pickStagger is over; the first one that takes new work counts.
+func (ns *nodes) pick(ctx context.Context) (*node, error) {
+	now := time.Now()
+	candidates, err := ns.candidates(now)
+	if err != nil {
+		return nil, err
+	}
+	if first := candidates[0]; first.fresh(now, ns.cfg.ProbeInterval) {
+		ns.prefer(first)
+		return first, nil
+	}
+	race, end := context.WithCancel(ctx) // those that are slower are not waited for, and not blamed
+	defer end()
+	answers := make(chan answer, len(candidates))
+	turn := time.NewTicker(pickStagger)
+	defer turn.Stop()
+	alone, left := len(candidates) == 1, candidates
+	begin := func() {
+		if len(left) == 0 {
+			return
+		}
+		n := left[0]
+		left = left[1:]
+		go func() { answers <- answer{n, ns.ready(race, n, now, alone)} }()
+		turn.Reset(pickStagger)
+	}
+	var errs []error
+	for begin(); len(errs) < len(candidates); {
+		select {
+		case <-turn.C:
+			begin()
+		case a := <-answers:
+			if a.err == nil {
+				ns.prefer(a.node)
+				return a.node, nil
+			}
+			errs = append(errs, a.err)
+			if ctx.Err() != nil { // the caller's haste says nothing about the node
+				return nil, noneAnswers(errs)
+			}
+			ns.lost(a.node, a.err)
+			begin()
+		}
+	}
+	return nil, noneAnswers(errs)
+}
+
+func noneAnswers(errs []error) error {
+	return status.Errorf(codes.Unavailable, "no node answers: %v", errors.Join(errs...))
+}
+
+// ready asks a node whether it takes new work, unless it has said so lately. The only one there is may still answer if it
+// does not.
+func (ns *nodes) ready(ctx context.Context, n *node, now time.Time, alone bool) error {
+	if n.fresh(now, ns.cfg.ProbeInterval) {
+		return nil
+	}
+	serving, err := n.probe(ctx, ns.cfg.ProbeTimeout)
+	if err == nil && !serving && !alone {
+		err = fmt.Errorf("client: node %s is starting or draining", n.address)
+	}
+	return err
+}
+
+// fresh tells that the node has answered within so long.
+func (n *node) fresh(now time.Time, within time.Duration) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return now.Sub(n.seen) < within
+}

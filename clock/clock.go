@@ -1,0 +1,92 @@
+// Package clock computes what time it is in a cluster whose nodes' wall clocks may be
+// wrong, and what time it is in a queue that is led now by one node, now by another.
+//
+// A node's clock of the cluster runs on its monotonic clock. Where it stands is decided by
+// the wall clocks of all nodes in reach: what a majority of them agrees on within
+// half the skew limit is the time, and a node whose own wall clock is set, or drifts, goes on with
+// the others (Steering). Within a leadership a queue's time goes on from the latest stamp
+// in its log, never back and never at less than nearly full speed (Queue).
+//
+// The package reads no clock. Times are durations since the Unix epoch.
+package clock
+
+import "time"
+
+// DefaultLimit is the skew limit: by how much nothing expires early or stands still. Wall clocks
+// may differ by half of it and still be said to agree.
+const DefaultLimit = 500 * time.Millisecond
+
+// Bounds of the skew limit.
+const (
+	MinLimit = 50 * time.Millisecond
+	MaxLimit = 10 * time.Second
+)
+
+// How a clock is brought to where it should be. Below the limit that takes a twentieth of
+// the time that passes at most, and a second at least.
+const (
+	slewShare = 20
+	slewLeast = time.Second
+	// farShare is the share of the time that passes by which a clock further away is
+	// brought nearer: a TTL of a minute and a half is off by less than the limit meanwhile.
+	farShare = 200
+)
+
+// Reading is what a machine's two clocks show at one moment.
+type Reading struct {
+	Elapsed time.Duration // of the monotonic clock, since some moment of this process
+	Wall    time.Duration // of the wall clock, since the Unix epoch
+}
+
+// Grade says how much a node's clock of the cluster can be relied on.
+type Grade uint8
+
+// The grades.
+const (
+	// Unsettled: the node has just started and knows its own wall clock only.
+	Unsettled Grade = iota
+	// Presumed: nobody who knows was in reach for a while; the lowest wall clock counts.
+	Presumed
+	// Confirmed: by a majority of the nodes' wall clocks, or by a node that had it so.
+	Confirmed
+)
+
+// String returns the grade's name.
+func (g Grade) String() string {
+	return [...]string{"unsettled", "presumed", "confirmed"}[min(g, Confirmed)]
+}
+
+// Line is a clock of the cluster until it is steered again: an offset to the node's
+// monotonic clock, and how it changes.
+type Line struct {
+	Grade  Grade
+	at     time.Duration // of the monotonic clock
+	offset time.Duration // at that moment
+	slew   time.Duration // what is added to it
+	over   time.Duration // in the course of so long
+}
+
+// Offset returns the time of the cluster less that of the monotonic clock.
+func (l *Line) Offset(elapsed time.Duration) time.Duration {
+	passed := elapsed - l.at
+	switch {
+	case l.slew == 0 || passed <= 0:
+		return l.offset
+	case passed >= l.over:
+		return l.offset + l.slew
+	default:
+		return l.offset + time.Duration(float64(l.slew)*(float64(passed)/float64(l.over)))
+	}
+}
+
+// Moment returns the time of the cluster.
+func (l *Line) Moment(elapsed time.Duration) Moment {
+	return Moment{Elapsed: elapsed, Time: elapsed + l.Offset(elapsed), Settled: l.Grade != Unsettled}
+}
+
+// Moment is what a node's clocks tell a leader.
+type Moment struct {
+	Elapsed time.Duration // of the monotonic clock
+	Time    time.Duration // of the cluster, since the Unix epoch
+	Settled bool          // the time can be relied on
+}

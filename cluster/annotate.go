@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"errors"
+
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// The queue keeps one table of annotations for a message, the newest, so that what a client adds
+// has to contain what was there before (DEL-11). The gateway of a stream knows what its
+// deliveries came with; any node may decide about what Get took, and only the leader can
+// look it up.
+
+// annotate notes that annotations are to be merged, if the decision is about what Get took.
+func (p *prelude) annotate(k quorumq.ConsumerKey, ranges []quorumq.MsgIDRange, annotated bool) {
+	if annotated && k.Tag == 0 && len(ranges) == 1 && ranges[0].First == ranges[0].Last {
+		p.annotates, p.consumer, p.message = true, k, ranges[0].First
+	}
+}
+
+// annotate proposes a decision with the annotations that its message has and those that it adds.
+// What a consumer holds is not annotated by anybody else, so that it may be looked up before.
+func (q *hosted) annotate(p prelude, c raftfsm.Command, done func(quorumq.Reply, error)) {
+	var d quorumq.Delivery
+	q.group.Read(func() { d, _ = q.machine.queue.Holds(p.consumer, p.message) })
+	if d.Annotations == (quorumq.BodyRef{}) {
+		q.group.Submit(c, done)
+		return
+	}
+	posted := q.box.post(func() { // off the caller's goroutine: the log may have to be read
+		merged, err := q.annotations(d.Annotations, c.Bodies[0])
+		if err != nil {
+			q.h.c.log.Warn("annotations of a message cannot be read; its decision waits", "queue", q.uid.String(), "error", err)
+			done(quorumq.Reply{}, raftfsm.ErrBusy)
+			return
+		}
+		c.Bodies = [][]byte{merged}
+		q.group.Submit(c, done)
+	})
+	if !posted {
+		done(quorumq.Reply{}, raftfsm.ErrStopped)
+	}
+}
+
+// annotations returns the stored form of those at a reference with others added.
+func (q *hosted) annotations(have quorumq.BodyRef, added []byte) ([]byte, error) {
+	stored, err := q.group.Body(raftfsm.BodyRef(have))
+	if err != nil {
+		return nil, err
+	}
+	before, _, err1 := message.DecodeTable(stored)
+	after, _, err2 := message.DecodeTable(added)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	return message.AppendTable(nil, message.MergedAnnotations(before, after)), nil
+}

@@ -1,0 +1,138 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/wal"
+)
+
+// votes waits until a node is a voter of the catalog group, as its leader has it.
+func (n *testNodes) votes(i id.NodeID) {
+	n.t.Helper()
+	poll(n.t, fmt.Sprintf("node %s is a voter", i), func() error {
+		for _, node := range n.nodes {
+			if at, err := node.catalog.group.Configuration(); err == nil && node.catalog.leader() == node.cfg.Node {
+				if slices.Contains(at.Voters, i) {
+					return nil
+				}
+			}
+		}
+		return errWaiting
+	})
+}
+
+// A member of the catalog that has failed while the others go on is built anew: the node is
+// told to begin anew, comes back as one that has lost its catalog, and serves what all have.
+func TestFailedCatalogIsBuiltAnew(t *testing.T) {
+	t.Parallel()
+	told := make(chan error, 9)
+	n := newTestNodes(t, func(c *Config) {
+		if c.Node == "c" {
+			c.Failed = func(err error) { told <- err }
+		}
+	})
+	n.start("a", "b", "c")
+	n.votes("c")
+	n.nodes["c"].catalog.group.Fail(fmt.Errorf("entry 7: %w", wal.ErrLost))
+	if err := <-told; !errors.Is(err, ErrCatalogFailed) || !strings.Contains(err.Error(), "entry 7") {
+		t.Fatalf("told %v", err)
+	}
+	if err := n.nodes["c"].Ready(); err == nil {
+		t.Error("the node is ready with a view that stands still")
+	}
+	q := n.nodes["a"].declare(t, "while it had failed", 2)
+	n.nodes["a"].publish(t, q, "x", quorumq.Unlimited)
+	n.stop("c")
+	if _, err := os.Stat(filepath.Join(n.dir, "c", lostCatalog, catalogLog)); err != nil {
+		t.Errorf("what it had stored was not kept: %v", err)
+	}
+	n.start("c")
+	n.votes("c")
+	if _, ok := n.nodes["c"].View().QueueByUID(q); !ok {
+		t.Error("the view does not have what was declared meanwhile")
+	}
+}
+
+// If all members fail at the same place, nobody gives up what he has stored.
+func TestAllCatalogsFail(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) {
+		c.Failed = func(err error) { t.Errorf("node %s begins anew: %v", c.Node, err) }
+	})
+	n.start("a", "b", "c")
+	for _, node := range n.nodes {
+		node.catalog.group.Fail(fmt.Errorf("entry 7: %w", wal.ErrLost))
+	}
+	for _, node := range n.nodes {
+		if node.catalog.othersGoOn() {
+			t.Errorf("node %s takes the others for running", node.cfg.Node)
+		}
+	}
+	n.stop("a", "b", "c")
+	n.launch("a", "b", "c") // without a failed entry in their logs all go on
+	n.ready("a", "b", "c")
+}
+
+// The only node of a cluster says what is damaged and keeps it as it is.
+func TestDamagedCatalogOfOneNode(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) { c.Expect = 1 })
+	n.start("a")
+	n.nodes["a"].declare(t, "q", 1)
+	poll(t, "the mark is written", func() error {
+		if n.nodes["a"].dir.readMark().voters != 1 {
+			return errWaiting
+		}
+		return nil
+	})
+	n.stop("a")
+	path := filepath.Join(n.dir, "a", catalogDir, catalogLog)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before = bytes.ReplaceAll(before, []byte("CurrentTerm"), []byte("BurrentTerm")) // in pages of the past, too
+	if err := os.WriteFile(path, before, fileMode); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		_, err := Start(context.Background(), n.config("a"))
+		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) {
+			t.Errorf("error is %v", err)
+		}
+	}
+	after, err := os.ReadFile(path)
+	if err != nil || string(after) != string(before) {
+		t.Errorf("the file was changed: %v", err)
+	}
+}
+
+func TestMendingGrowsRare(t *testing.T) {
+	var m mending
+	now := time.Unix(1000, 0)
+	for want := mendAgain; want < mendLongest; want *= 2 {
+		if !m.due(now) {
+			t.Fatalf("not due after %v", want/2)
+		}
+		m.began(now)
+		if m.due(now.Add(want - 1)) {
+			t.Fatalf("due before %v", want)
+		}
+		now = now.Add(want)
+	}
+	m.began(now)
+	if !m.due(now.Add(mendLongest)) {
+		t.Error("not due after the longest wait")
+	}
+}

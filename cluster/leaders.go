@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/placement"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// After restarts leaders pile up on the nodes that stayed. While nothing comes or goes, the
+// catalog's leader spreads them again (RE-10): one at a time, leadersPerSecond, planned anew
+// after every leadersBatch, as an operation that can be watched and cancelled. Queues that
+// hibernate cost their leader nothing and are left alone.
+
+const (
+	// leadersPerSecond bounds how often spreading makes a queue pause, for some ten
+	// milliseconds each.
+	leadersPerSecond = 10
+	// leadersBatch is the number of transfers that are planned at once, by what all nodes
+	// lead at that moment.
+	leadersBatch = 100
+
+	kindSpreadLeaders operation.Kind = "spread-leaders"
+	phaseSpread       string         = "moving leaders"
+)
+
+// uneasy tells whether it is worth to spread leaders now.
+func (c *Cluster) uneasy() bool {
+	s := c.leaderState(nil)
+	ts, _ := placement.Ease(s, 1)
+	return placement.Uneven(s) && len(ts) > 0
+}
+
+// leaderState is what spreading is planned from: the queues that are awake, and as nodes that
+// run those that have started, do not drain and have room on their disks. Failed ones stay.
+func (c *Cluster) leaderState(failed map[id.QueueUID]bool) placement.State {
+	answers := c.askNodes()
+	s := c.placementFrom(answers, func(r *catalog.QueueRecord) bool { return !failed[r.UID] && r.Dissolving == 0 }, nil)
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		at := StartPhase(answers[n.Node].GetStart().GetPhase())
+		n.Alive = n.Alive && at == StartDone && c.disks.fine(n.Node)
+	}
+	return s
+}
+
+// spreadLeaders starts to spread leaders, if that is worth it and does not run already.
+func (c *Cluster) spreadLeaders() {
+	if !c.uneasy() {
+		return
+	}
+	op, err := c.operations.Start(kindSpreadLeaders, "all queues", c.easeLeaders)
+	switch {
+	case err == nil:
+		c.log.Info("leaders are uneven and get spread", "operation", op.ID.String(), "per_second", leadersPerSecond)
+	case !errors.Is(err, operation.ErrClosed):
+		c.log.Warn("leaders are uneven, but cannot be spread now", "error", err)
+	}
+}
+
+// easeLeaders moves leaders until they are even. It breaks off when nodes come or go, or
+// another node leads the catalog: whoever does so begins anew when all is calm again.
+func (c *Cluster) easeLeaders(ctx context.Context, report func(Progress)) error {
+	p := Progress{Phase: phaseSpread, Unit: unitGroups}
+	failed := map[id.QueueUID]bool{}
+	var errs []error
+	linked := c.linked()
+	next := time.NewTicker(time.Second / leadersPerSecond)
+	defer next.Stop()
+	var ts []placement.Transfer
+	for {
+		var beyond int
+		ts, beyond = placement.Ease(c.easedState(ctx, failed, ts), leadersBatch)
+		if len(ts) == 0 {
+			break
+		}
+		p.Total = p.Done + int64(max(beyond, len(ts)))
+		report(p)
+		for _, t := range ts {
+			select {
+			case <-next.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if c.linked() != linked || c.catalog.leader() != c.cfg.Node {
+				p.Detail = "broken off, as nodes came or went; it begins anew when they have been calm"
+				report(p)
+				return nil
+			}
+			moved, err := c.moveLeader(ctx, t)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s from node %q to %q: %w", c.named([]id.QueueUID{t.Group}), t.From, t.To, err))
+			}
+			if moved {
+				p.Done++
+				c.spreadLeads.Add(1)
+			} else {
+				failed[t.Group] = true // not again in this operation
+			}
+			report(p)
+		}
+	}
+	p.Total = p.Done
+	report(p)
+	if p.Done > 0 {
+		c.events.queues.Add(event.Event{
+			Kind: event.LeadersSpread, Node: c.cfg.Node, AtMs: time.Now().UnixMilli(), Detail: fmt.Sprintf("%d queues", p.Done),
+		})
+	}
+	if len(errs) > maxNamed {
+		errs = append(errs[:maxNamed], fmt.Errorf("and %d more", len(errs)-maxNamed))
+	}
+	return errors.Join(errs...)
+}
+
+// easedState is leaderState once the leaders of the queues that were just moved are known, as
+// in ledState.
+func (c *Cluster) easedState(ctx context.Context, failed map[id.QueueUID]bool, moved []placement.Transfer) placement.State {
+	begun := time.Now()
+	for {
+		s := c.leaderState(failed)
+		between := slices.ContainsFunc(s.Groups, func(g placement.Group) bool {
+			return g.Leader == "" && !failed[g.UID] && slices.ContainsFunc(moved, func(t placement.Transfer) bool { return t.Group == g.UID })
+		})
+		if !between || time.Since(begun) > leaderWait || pause(ctx, joinTick) != nil {
+			return s
+		}
+	}
+}
+
+// moveLeader hands a queue over at the node that should lead it; false: it is not led there
+// any more, or hibernates, or is gone.
+func (c *Cluster) moveLeader(ctx context.Context, t placement.Transfer) (moved bool, err error) {
+	ctx, cancel := c.commandContext(ctx)
+	defer cancel()
+	request := &nodev1.TransferLeadershipRequest{Group: uint64(t.Group.Group()), To: string(t.To)}
+	if t.From == c.cfg.Node {
+		_, err = calls{c: c}.TransferLeadership(ctx, request)
+	} else {
+		var peer nodev1.NodeClient
+		if peer, err = c.mux.Client(t.From); err == nil {
+			_, err = peer.TransferLeadership(ctx, request)
+		}
+	}
+	switch status.Code(err) {
+	case codes.NotFound, codes.FailedPrecondition:
+		return false, nil
+	default:
+		return err == nil, err
+	}
+}
+
+// linked stands for the nodes that are there.
+func (c *Cluster) linked() string {
+	var there []string
+	for n := range c.View().Nodes() {
+		if epoch, up := c.mux.Connected(n.ID); up || n.ID == c.cfg.Node {
+			there = append(there, fmt.Sprintf("%q/%d", n.ID, epoch))
+		}
+	}
+	slices.Sort(there)
+	return strings.Join(there, " ")
+}
+
+// LeadersSpread returns how many queues this node has handed over to spread leaders since
+// its start.
+func (c *Cluster) LeadersSpread() uint64 { return c.spreadLeads.Load() }

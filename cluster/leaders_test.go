@@ -1,0 +1,279 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/id"
+)
+
+const leaderQueues = 30
+
+// declared declares queues on a node.
+func (n *testNode) declared(t *testing.T) (queues []id.QueueUID) {
+	t.Helper()
+	for i := range leaderQueues {
+		queues = append(queues, n.declare(t, fmt.Sprint("q", i), 3))
+	}
+	return queues
+}
+
+// piledUp starts three nodes with queues that "a" leads, all of them.
+func piledUp(t *testing.T) (*testNodes, []id.QueueUID) {
+	t.Helper()
+	n := newTestNodes(t, func(c *Config) {
+		steady(c)
+		c.Reconcile.LeadersDelay = time.Hour
+	})
+	n.start("a", "b", "c")
+	queues := n.nodes["a"].declared(t)
+	for _, q := range queues {
+		if err := n.nodes["a"].TransferLeadership(testContext(t), q, "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.lead(map[id.NodeID]int{"a": leaderQueues})
+	return n, queues
+}
+
+// leaders returns how many queues each node leads.
+func (n *testNodes) leaders() map[id.NodeID]int {
+	led := map[id.NodeID]int{}
+	for name, node := range n.nodes {
+		for _, q := range node.host.all() {
+			if q.led.Load() != nil {
+				led[name]++
+			}
+		}
+	}
+	return led
+}
+
+// lead waits until nodes lead so many queues, and no other does.
+func (n *testNodes) lead(want map[id.NodeID]int) {
+	n.t.Helper()
+	poll(n.t, fmt.Sprintf("nodes lead %v", want), func() error {
+		led := n.leaders()
+		for name := range n.nodes {
+			if led[name] != want[name] {
+				return fmt.Errorf("they lead %v", led)
+			}
+		}
+		return nil
+	})
+}
+
+// spreads returns the operations that spread leaders, and by how many queues in all.
+func (n *testNodes) spreads() (ops []operation.Operation, moved int) {
+	for _, node := range n.nodes {
+		for _, op := range node.operations.List() {
+			if op.Kind == kindSpreadLeaders {
+				ops = append(ops, op)
+				moved += int(op.Done)
+			}
+		}
+	}
+	return ops, moved
+}
+
+// catalogLeader waits for the node that leads the catalog.
+func (n *testNodes) catalogLeader() *testNode {
+	n.t.Helper()
+	var found *testNode
+	poll(n.t, "the catalog has a leader", func() error {
+		for _, node := range n.nodes {
+			if at := n.nodes[node.catalog.leader()]; at != nil && at.catalog.leader() == at.cfg.Node {
+				found = at
+				return nil
+			}
+		}
+		return errWaiting
+	})
+	return found
+}
+
+// RE-10: leaders that have piled up on one node while others restarted are spread by themselves
+// when all is calm, each queue once; what is even stays.
+func TestLeadersSpread(t *testing.T) {
+	t.Parallel()
+	n, queues := piledUp(t)
+	n.edit = func(c *Config) {
+		steady(c)
+		c.Reconcile.LeadersDelay = 500 * time.Millisecond
+	}
+	for _, name := range []id.NodeID{"b", "c"} {
+		n.stop(name)
+		n.start(name)
+	}
+	if n.catalogLeader() == n.nodes["a"] { // which was not started anew, and waits for an hour
+		if err := n.nodes["a"].catalog.group.TransferLeadership(testContext(t), "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.lead(map[id.NodeID]int{"a": leaderQueues / 3, "b": leaderQueues / 3, "c": leaderQueues / 3})
+	poll(t, "the operation has ended", func() error {
+		ops, _ := n.spreads()
+		for _, op := range ops {
+			if op.State == operation.Running {
+				return fmt.Errorf("%+v", op)
+			}
+		}
+		return nil
+	})
+	ops, moved := n.spreads()
+	if len(ops) == 0 || moved < leaderQueues*2/3 || moved > leaderQueues {
+		t.Errorf("%d operations moved %d leaders, want at least %d: %+v", len(ops), moved, leaderQueues*2/3, ops)
+	}
+	at := n.catalogLeader()
+	if at.EventCounts()[event.LeadersSpread] == 0 || at.LeadersSpread() == 0 {
+		t.Errorf("events %v, %d counted", at.EventCounts(), at.LeadersSpread())
+	}
+	// However often it looks again: nothing moves.
+	for range 10 {
+		at.spreadLeaders()
+	}
+	if again, _ := n.spreads(); len(again) != len(ops) {
+		t.Errorf("even leaders are spread again: %+v", again[len(ops):])
+	}
+	for _, q := range queues {
+		n.nodes["a"].publish(t, q, "m", 1)
+	}
+}
+
+// RE-10: a node that drains gets no leaders.
+func TestLeadersNotToDraining(t *testing.T) {
+	t.Parallel()
+	n, _ := piledUp(t)
+	if _, err := n.nodes["c"].StartDrain(testContext(t), "", 0); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "the drained node does not lead the catalog", func() error {
+		if at := n.catalogLeader(); at.cfg.Node == "c" {
+			return errWaiting
+		}
+		return nil
+	})
+	n.catalogLeader().spreadLeaders()
+	n.lead(map[id.NodeID]int{"a": leaderQueues / 2, "b": leaderQueues / 2})
+}
+
+// RE-10: an operator's cancel ends it, and it does not begin again while nodes stay as they are.
+func TestLeadersSpreadCancelled(t *testing.T) {
+	t.Parallel()
+	n, _ := piledUp(t)
+	at := n.catalogLeader()
+	at.spreadLeaders()
+	ops, _ := n.spreads()
+	if len(ops) != 1 || ops[0].Target != "all queues" {
+		t.Fatalf("operations %+v", ops)
+	}
+	poll(t, "a leader was moved", func() error {
+		if _, moved := n.spreads(); moved == 0 {
+			return errWaiting
+		}
+		return nil
+	})
+	if _, err := at.CancelOperation(testContext(t), ops[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	poll(t, "it is cancelled", func() error {
+		if ops, _ = n.spreads(); ops[0].State != operation.Cancelled {
+			return fmt.Errorf("%+v", ops)
+		}
+		return nil
+	})
+	if ops[0].Total != leaderQueues*2/3 || ops[0].Done == ops[0].Total {
+		t.Errorf("%d of %d were moved, want some of %d", ops[0].Done, ops[0].Total, leaderQueues*2/3)
+	}
+	p := pace{interval: time.Hour, delay: time.Second, last: time.Now()}
+	now := p.last
+	p.due(now, "nodes", nil)
+	if !p.due(now.Add(time.Second), "nodes", nil) || p.due(now.Add(10*time.Minute), "nodes", nil) || !p.due(now.Add(2*time.Hour), "nodes", nil) {
+		t.Error("it is looked at again before nodes change or the interval is over")
+	}
+}
+
+// RE-10: what an operator has switched off is left alone, also when members move.
+func TestLeadersKept(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) {
+		quick(c)
+		steady(c)
+		c.Expect = 2
+		c.Reconcile.LeadersDelay, c.Reconcile.KeepLeaders = c.Reconcile.Delay, true
+	})
+	n.start("a", "b")
+	queues := n.nodes["a"].declared(t)
+	n.start("c")
+	for _, q := range queues {
+		n.has(q, "a", "b", "c") // this is looked at later than leaders
+	}
+	if ops, _ := n.spreads(); len(ops) != 0 {
+		t.Errorf("leaders were spread: %+v", ops)
+	}
+	n.lead(map[id.NodeID]int{"a": leaderQueues})
+}
+
+// RE-10: queues that hibernate are neither moved nor woken.
+func TestLeadersOfHibernatingStay(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) {
+		steady(c)
+		c.HibernateAfter = 200 * time.Millisecond
+	})
+	n.start("a", "b", "c")
+	queues := n.nodes["a"].declared(t)
+	poll(t, "all hibernate", func() error {
+		for name, node := range n.nodes {
+			if open, asleep := node.Members(); open > 0 || asleep != len(queues) {
+				return fmt.Errorf("%s has %d members open, %d asleep", name, open, asleep)
+			}
+		}
+		return nil
+	})
+	at := n.catalogLeader()
+	at.spreadLeaders()
+	if err := at.easeLeaders(testContext(t), func(Progress) {}); err != nil {
+		t.Error(err)
+	}
+	if ops, _ := n.spreads(); len(ops) != 0 || at.LeadersSpread() != 0 {
+		t.Errorf("leaders were spread: %+v", ops)
+	}
+	for name, node := range n.nodes {
+		if open, _ := node.Members(); open > 0 {
+			t.Errorf("%s has woken %d members", name, open)
+		}
+	}
+}
+
+// RE-10: spreading breaks off when a node goes.
+func TestLeadersSpreadBreaksOff(t *testing.T) {
+	t.Parallel()
+	n, _ := piledUp(t)
+	at := n.catalogLeader()
+	gone := slices.DeleteFunc([]id.NodeID{"b", "c"}, func(x id.NodeID) bool { return x == at.cfg.Node })[0]
+	var last Progress
+	stopped := errors.New("it was not broken off")
+	err := at.easeLeaders(testContext(t), func(p Progress) {
+		if p.Done == 3 && n.nodes[gone] != nil {
+			n.stop(gone)
+			poll(t, "the link is down", func() error {
+				if _, up := at.mux.Connected(gone); up {
+					return errWaiting
+				}
+				return nil
+			})
+		}
+		if last = p; p.Done > 5 {
+			panic(stopped)
+		}
+	})
+	if err != nil || last.Detail == "" || last.Done >= last.Total {
+		t.Errorf("%+v, %v", last, err)
+	}
+}

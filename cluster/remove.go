@@ -1,0 +1,167 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/placement"
+	"github.com/quorate/quorate/id"
+)
+
+// Removal is what it takes to take a node that runs out of the cluster for good (RE-3).
+type Removal struct {
+	Moves []placement.Move // Join is "" where no other node can take its place
+	// Last are queues whose only member the node is, and that no other node can take.
+	Last []*catalog.QueueRecord
+	// End are queues that end with the node, as they are not durable or belong to one of its
+	// connections.
+	End int
+}
+
+// PlanRemoval tells what RemoveNode would do now. It fails if the node is not known, is this
+// one, or if those that stay would be no majority.
+func (c *Cluster) PlanRemoval(n id.NodeID, exclude []id.NodeID) (Removal, error) {
+	if err := c.checkOperation(QueueFilter{}, append(slices.Clone(exclude), n)...); err != nil {
+		return Removal{}, err
+	}
+	if n == c.cfg.Node {
+		return Removal{}, fmt.Errorf("cluster: node %q cannot carry out its own removal: ask another node of the cluster", n)
+	}
+	stay, there := 0, 0
+	for r := range c.View().Nodes() {
+		if r.ID == n {
+			continue
+		}
+		stay++
+		if _, up := c.mux.Connected(r.ID); up || r.ID == c.cfg.Node {
+			there++
+		}
+	}
+	if there <= stay/2 {
+		return Removal{}, fmt.Errorf("cluster: without node %q only %d of %d nodes would be there, which is no majority: start others first", n, there, stay)
+	}
+	return c.removal(n, exclude), nil
+}
+
+func (c *Cluster) removal(n id.NodeID, exclude []id.NodeID) (out Removal) {
+	moves, without := c.planShrink(n, QueueFilter{}, true, exclude)
+	out.Moves = moves
+	v := c.View()
+	for _, uid := range without {
+		switch r, ok := v.QueueByUID(uid); {
+		case !ok:
+		case len(r.Members) == 1:
+			out.Last = append(out.Last, r)
+		default:
+			out.Moves = append(out.Moves, placement.Move{Group: uid, Leave: n})
+		}
+	}
+	for r := range v.Queues() {
+		if r.EndsWith(n) {
+			out.End++
+		}
+	}
+	return out
+}
+
+// planShrink plans to take a node out of queues; nodes of exclude, and those that drain, take no
+// place.
+func (c *Cluster) planShrink(n id.NodeID, f QueueFilter, keepSize bool, exclude []id.NodeID) (moves []placement.Move, stay []id.QueueUID) {
+	s := c.placementState(f.Matches, nil)
+	for i := range s.Nodes {
+		s.Nodes[i].Alive = s.Nodes[i].Alive && !slices.Contains(exclude, s.Nodes[i].Node)
+	}
+	return placement.Shrink(s, n, keepSize)
+}
+
+// takeOut carries out moves that take a node out of queues. With keepSize a queue that has one
+// member less for want of nodes gets another one when there are more (RE-4).
+func (c *Cluster) takeOut(ctx context.Context, moves []placement.Move, keepSize bool, report func(Progress)) error {
+	return c.move(ctx, moves, report, func(ctx context.Context, m placement.Move, report func(Progress)) error {
+		switch {
+		case m.Join != "":
+			return c.ReplaceMember(ctx, m.Group, m.Leave, m.Join, report)
+		case keepSize:
+			return c.changeOne(ctx, catalog.BeginMemberChange{UID: m.Group, Leave: m.Leave}, nil, report)
+		default:
+			return c.RemoveMember(ctx, m.Group, m.Leave, report)
+		}
+	})
+}
+
+// removeTick is the wait between two looks at what a node that is removed still holds.
+const removeTick = 100 * time.Millisecond
+
+// RemoveNode takes a node that runs out of the cluster for good: it drains, other nodes take its
+// place in queues, but none of exclude, then its member of the catalog group is taken out and
+// the node is forgotten. A queue for which no other node is free has one member less
+// afterwards; one whose only member would go keeps the node from being removed, and nothing is
+// begun. A removal that was broken off leaves the node draining, and can be repeated.
+func (c *Cluster) RemoveNode(ctx context.Context, n id.NodeID, exclude []id.NodeID, report func(Progress)) error {
+	p, err := c.PlanRemoval(n, exclude)
+	if err != nil {
+		return err
+	}
+	if err := p.Err(n); err != nil {
+		return err
+	}
+	if err := c.drainThere(ctx, n, report); err != nil {
+		return err
+	}
+	for c.holdsQueues(n) {
+		p := c.removal(n, exclude)
+		if err := p.Err(n); err != nil {
+			return err
+		}
+		if err := c.takeOut(ctx, p.Moves, true, report); err != nil {
+			return err
+		}
+		if err := pause(ctx, removeTick); err != nil { // a change that others began may go on
+			return err
+		}
+	}
+	report(Progress{Phase: PhaseForget, Detail: fmt.Sprintf("node %q", n)})
+	if _, err := c.ProposeCatalog(ctx, &catalog.ForgetNode{ID: n}); err != nil {
+		return err
+	}
+	for c.View().Leaves(n) { // the catalog's group goes on without it
+		if err := pause(ctx, removeTick); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Err says why the node cannot be removed, or nil.
+func (p *Removal) Err(n id.NodeID) error {
+	if len(p.Last) == 0 {
+		return nil
+	}
+	return fmt.Errorf("cluster: node %q is the only member of %s, and no other node can take its place: start another node, exclude fewer, "+
+		"or delete what is not needed", n, recordNames(p.Last))
+}
+
+// holdsQueues tells whether a node is a member of a queue that does not end with it.
+func (c *Cluster) holdsQueues(n id.NodeID) bool {
+	for r := range c.View().Queues() {
+		if r.Holds(n) && !r.EndsWith(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// drainThere drains another node, as far as there are others that take over: what it leads
+// alone moves with its members.
+func (c *Cluster) drainThere(ctx context.Context, n id.NodeID, report func(Progress)) error {
+	op, err := c.StartDrain(ctx, n, 0)
+	for err == nil && op.State == operation.Running {
+		report(op.Progress)
+		op, err = c.AwaitOperation(ctx, op.ID, op.Version)
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+)
+
+// votersAre waits until the catalog group's voters are exactly these nodes, as node a sees it.
+func (n *testNodes) votersAre(want ...id.NodeID) {
+	n.t.Helper()
+	poll(n.t, fmt.Sprintf("the catalog has the voters %q", want), func() error {
+		leader := n.nodes["a"].catalog.leader()
+		if leader == "" || n.nodes[leader] == nil {
+			return errWaiting
+		}
+		voters, others, err := n.nodes[leader].catalog.group.Servers()
+		slices.Sort(voters)
+		if err != nil || !slices.Equal(voters, want) || len(others) > 0 {
+			return fmt.Errorf("voters %q, others %q, %w", voters, others, err)
+		}
+		return nil
+	})
+}
+
+// RE-3: a cluster of three grows to five and back, and one of those that were taken out comes
+// again: nodes that run are removed by one operation, nothing moves onto one that goes next, and
+// nothing that was confirmed is lost.
+func TestThreeFiveThreeFour(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) {
+		steady(c)
+		c.GroupSize = func(_ *catalog.View, r *catalog.QueueRecord) int {
+			if r.Name == "alone" {
+				return 1
+			}
+			return 3
+		}
+	})
+	n.start("a", "b", "c")
+	ctx, a := testContext(t), n.nodes["a"]
+	var queues []id.QueueUID
+	var confirmed [][]string
+	publish := func(when string) {
+		t.Helper()
+		for i, q := range queues {
+			confirmed[i] = append(confirmed[i], a.publishAll(t, q, when, 3)...)
+		}
+	}
+	for i := range 5 {
+		queues, confirmed = append(queues, a.declare(t, fmt.Sprint("q", i), 3)), append(confirmed, nil)
+	}
+	publish("three ")
+	n.start("d", "e")
+	n.withStores("a", "b", "c", "d", "e")
+	n.votersAre("a", "b", "c", "d", "e")
+	if err := a.Rebalance(ctx, QueueFilter{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	alone := a.declare(t, "alone", 1)
+	if err := a.ReplaceMember(ctx, alone, n.record(alone).Members[0], "e", nil); err != nil && n.record(alone).Members[0] != "e" {
+		t.Fatal(err)
+	}
+	queues, confirmed = append(queues, alone), append(confirmed, nil)
+	publish("five ")
+
+	if err := n.nodes["e"].RemoveNode(ctx, "e", nil, func(Progress) {}); err == nil || !strings.Contains(err.Error(), "ask another node") {
+		t.Errorf("a node removes itself: %v", err)
+	}
+	if p, err := a.PlanRemoval("e", []id.NodeID{"a", "b", "c", "d"}); err != nil || len(p.Last) != 1 || p.Last[0].UID != alone || p.Err("e") == nil {
+		t.Errorf("planned %+v, %v", p, err)
+	}
+	for _, goes := range []id.NodeID{"e", "d"} {
+		exclude := []id.NodeID{"d"}
+		if goes == "d" {
+			exclude = nil
+		}
+		for range 2 { // to repeat it says that there is no such node
+			err := a.RemoveNode(ctx, goes, exclude, func(Progress) {})
+			if _, known := a.View().Node(goes); known || err != nil && !strings.Contains(err.Error(), "is not registered") {
+				t.Fatalf("removing %s: %v", goes, err)
+			}
+		}
+		for _, q := range queues {
+			if r := n.record(q); slices.Contains(r.Members, goes) || q != alone && len(r.Members) != 3 {
+				t.Errorf("queue %s has the members %q after %s went", r.Name, r.Members, goes)
+			}
+		}
+		n.refused(goes, "was taken out of the cluster")
+		n.stop(goes)
+		publish("without " + string(goes) + " ")
+	}
+	n.votersAre("a", "b", "c")
+	// With no other node free a queue has one member less, and gets it back.
+	if err := a.RemoveNode(ctx, "c", nil, func(Progress) {}); err != nil {
+		t.Fatal(err)
+	}
+	n.stop("c")
+	publish("two ")
+	n.wipe("c")
+	n.start("c")
+	poll(t, "all queues are complete again", func() error {
+		for _, q := range queues[:5] {
+			if r := n.record(q); len(r.Members) != 3 || r.Change != nil {
+				return fmt.Errorf("queue %s has the members %q", r.Name, r.Members)
+			}
+		}
+		return nil
+	})
+	n.votersAre("a", "b", "c")
+
+	n.launch("d") // with what it had stored
+	n.refused("d", "start it with an empty data directory")
+	n.stop("d")
+	n.wipe("d")
+	n.start("d")
+	n.votersAre("a", "b", "c", "d")
+	if err := a.Grow(ctx, "d", QueueFilter{Name: "q0"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	publish("four ")
+	for i, q := range queues {
+		_, in := n.nodes["d"].consume(t, q)
+		in.await(t, confirmed[i]...)
+	}
+}
+
+// RE-3: a node is not removed if those that stay would be no majority.
+func TestRemovalNeedsMajority(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	n.stop("b")
+	a := n.nodes["a"]
+	poll(t, "b is away", func() error {
+		if _, up := a.mux.Connected("b"); up {
+			return errWaiting
+		}
+		return nil
+	})
+	if err := a.RemoveNode(testContext(t), "c", nil, func(Progress) {}); err == nil || !strings.Contains(err.Error(), "only 1 of 2 nodes would be there") {
+		t.Errorf("removed: %v", err)
+	}
+	if n.nodes["c"].Draining() {
+		t.Error("it drains although it is not removed")
+	}
+	if err := a.RemoveNode(testContext(t), "z", nil, func(Progress) {}); err == nil || errors.Is(err, ErrUnavailable) {
+		t.Errorf("a node that nobody knows is removed: %v", err)
+	}
+}

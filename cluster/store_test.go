@@ -1,0 +1,580 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// withStores waits until the nodes are known with their stores, as all views have it.
+func (n *testNodes) withStores(ids ...id.NodeID) {
+	n.t.Helper()
+	poll(n.t, "stores are known", func() error {
+		for _, i := range ids {
+			for _, j := range ids {
+				r, known := n.nodes[i].View().Node(j)
+				if !known || r.Store != n.nodes[j].dir.store.name || r.Epoch != n.nodes[j].epoch {
+					return fmt.Errorf("node %s knows node %s as %+v", i, j, r)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// wipe takes away what a stopped node has on disk.
+func (n *testNodes) wipe(i id.NodeID) {
+	n.t.Helper()
+	if err := os.RemoveAll(filepath.Join(n.dir, string(i))); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// refused waits until a node says why it may not take part.
+func (n *testNodes) refused(i id.NodeID, parts ...string) {
+	n.t.Helper()
+	poll(n.t, fmt.Sprintf("node %s is refused", i), func() error {
+		err := n.nodes[i].Ready()
+		for _, part := range parts {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				return fmt.Errorf("ready: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// idle fails if a node has a part in the catalog or in a queue.
+func (n *testNodes) idle(i id.NodeID, q id.QueueUID) {
+	n.t.Helper()
+	node := n.nodes[i]
+	if node.takesPart() || node.catalog.founded() {
+		n.t.Errorf("node %s takes part in the catalog, which it has forgotten", i)
+	}
+	if node.host.queue(q) != nil || node.stored(q) {
+		n.t.Errorf("node %s has opened queue %s, which it has forgotten", i, q)
+	}
+}
+
+// changesNothing fails if the catalog takes a command of the node within a time in which it
+// would have elected a leader: it has no majority.
+func (n *testNode) changesNothing(t testing.TB) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if r, err := n.ProposeCatalog(ctx, &catalog.DeleteExchange{VHost: "/", Name: "there is none"}); err == nil {
+		t.Errorf("the catalog answered node %s with %+v, without a majority", n.cfg.Node, r)
+	}
+}
+
+// publishAll publishes numbered messages and waits for their confirms.
+func (n *testNode) publishAll(t testing.TB, q id.QueueUID, name string, count int) (bodies []string) {
+	t.Helper()
+	for i := range count {
+		bodies = append(bodies, fmt.Sprint(name, i))
+		n.publish(t, q, bodies[i], quorumq.Unlimited)
+	}
+	return bodies
+}
+
+// RE-9: a node that lost its disk is refused at every start, also while a node that knows more
+// than the others is down: it has no part in majorities. What was confirmed stays.
+func TestLostDisk(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.withStores("a", "b", "c")
+	n.stop("b")
+	confirmed := n.nodes["a"].publishAll(t, q, "by a and c ", 30)
+	n.stop("c")
+	n.wipe("c")
+	for range 2 {
+		n.launch("c")
+		r, _ := n.nodes["a"].View().Node("c")
+		n.refused("c", "nodes replace c", string(r.Store), string(n.nodes["c"].dir.store.name))
+		n.idle("c", q)
+		n.stop("c")
+	}
+	// Now those that are left have a majority by number, but not without what c had stored.
+	n.stop("a")
+	n.launch("b", "c")
+	poll(t, "b and c see one another, or c is refused", func() error {
+		if _, up := n.nodes["b"].mux.Connected("c"); !up && n.nodes["c"].catalog.refusal() == nil {
+			return errWaiting
+		}
+		return nil
+	})
+	n.nodes["b"].changesNothing(t)
+	n.idle("c", q)
+	if b := n.nodes["b"]; b.leaders.get(q) != nil {
+		t.Error("b leads the queue without a")
+	}
+	n.launch("a")
+	n.ready("a", "b")
+	_, in := n.nodes["b"].consume(t, q)
+	in.await(t, confirmed...)
+	n.idle("c", q)
+}
+
+// RE-9: a disk that is given up is replaced by an empty one under the same id. The node's
+// members are built anew from their peers, and vote only then; what was confirmed stays. The
+// old disk never comes back.
+func TestReplaceNode(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.withStores("a", "b", "c")
+	confirmed := n.nodes["a"].publishAll(t, q, "before ", 10)
+	if err := n.nodes["a"].ReplaceNode(testContext(t), "c", true, nil); err == nil || !strings.Contains(err.Error(), `node "c" runs`) {
+		t.Errorf("a node that runs is replaced: %v", err)
+	}
+	n.stop("c")
+	old := filepath.Join(n.dir, "old")
+	if err := os.Rename(filepath.Join(n.dir, "c"), old); err != nil {
+		t.Fatal(err)
+	}
+	n.launch("c")
+	n.refused("c", "nodes replace c")
+	confirmed = append(confirmed, n.nodes["a"].publishAll(t, q, "without c ", 10)...)
+	if s, err := n.nodes["a"].Status(testContext(t)); err != nil || !strings.Contains(refusedIn(s, "c"), "nodes replace c") {
+		t.Errorf("the status of a says of c %q, %v", refusedIn(s, "c"), err)
+	}
+	if by := n.nodes["a"].RefusedPeers(); by[refusedStore] != 1 {
+		t.Errorf("refused peers are %v", by)
+	}
+	for range 2 { // to repeat it does no harm
+		if err := n.nodes["a"].ReplaceNode(testContext(t), "c", false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It is let in as it knocks, without a restart.
+	n.ready("c")
+	n.withStores("a", "b", "c")
+	n.built(q, "c")
+	poll(t, "c votes in the catalog", func() error {
+		voters, _, err := n.nodes["a"].catalog.group.Servers()
+		if err != nil || !slices.Contains(voters, "c") {
+			return fmt.Errorf("voters %q, %w", voters, err)
+		}
+		return nil
+	})
+	// With c's new member, a majority has what was confirmed.
+	n.stop("a")
+	confirmed = append(confirmed, n.nodes["b"].publishAll(t, q, "without a ", 10)...)
+	n.start("a")
+	_, in := n.nodes["b"].consume(t, q)
+	in.await(t, confirmed...)
+
+	n.stop("c")
+	if err := errors.Join(os.Rename(filepath.Join(n.dir, "c"), filepath.Join(n.dir, "new")), os.Rename(old, filepath.Join(n.dir, "c"))); err != nil {
+		t.Fatal(err)
+	}
+	n.launch("c")
+	n.refused("c", "nodes replace c") // by now it is just another store
+	if r, _ := n.nodes["a"].View().Node("c"); r.Former != n.nodes["c"].dir.store.name {
+		t.Errorf("node c is %+v, its old store %q", r, n.nodes["c"].dir.store.name)
+	}
+}
+
+func refusedIn(s Status, n id.NodeID) string {
+	for _, at := range s.Nodes {
+		if at.ID == n {
+			return at.Refused
+		}
+	}
+	return ""
+}
+
+// RE-9: a store is given up only while all groups have a majority without it, and messages
+// that are nowhere else are lost only with consent.
+func TestReplacementIsRefused(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	all, alone := n.nodes["a"].declare(t, "all", 3), n.nodes["c"].declare(t, "alone", 1)
+	if r, ok := n.nodes["c"].View().QueueByUID(alone); !ok || !slices.Equal(r.Members, []id.NodeID{"c"}) {
+		t.Fatalf("the members of queue alone are %q", r.Members)
+	}
+	n.withStores("a", "b", "c")
+	n.nodes["a"].publish(t, all, "kept", quorumq.Unlimited)
+	n.stop("c")
+	n.wipe("c")
+	n.launch("c")
+	n.refused("c", "nodes replace c")
+	a := n.nodes["a"]
+	p, err := a.PlanReplacement(testContext(t), "c")
+	if err != nil || p.Keep != 1 || len(p.Alone) != 1 || p.Alone[0].UID != alone || len(p.Short) != 0 || p.Vacant {
+		t.Fatalf("planned %+v, %v", p, err)
+	}
+	if err := a.ReplaceNode(testContext(t), "c", false, nil); err == nil || !strings.Contains(err.Error(), `queue "alone"`) || !strings.Contains(err.Error(), "--accept-loss") {
+		t.Errorf("messages are lost without consent: %v", err)
+	}
+	n.stop("b")
+	if err := a.ReplaceNode(testContext(t), "c", true, nil); err == nil { // as the catalog, or the queue, has none
+		t.Errorf("replaced without a majority: %v", err)
+	}
+	n.start("b")
+	n.ready("a", "b")
+	poll(t, "c is replaced", func() error { return a.ReplaceNode(testContext(t), "c", true, nil) })
+	n.ready("c")
+	n.built(all, "c")
+	if _, ok := a.View().QueueByUID(alone); ok {
+		t.Error("the queue that was lost is still there")
+	}
+}
+
+// RE-9: a node that lost its disk is let in by itself after a time, if that is configured.
+func TestLostNodeReturnsByItself(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, func(c *Config) { c.Reconcile.ReplaceAfter = time.Second })
+	n.start("a", "b", "c")
+	q := n.nodes["a"].declare(t, "q", 3)
+	n.withStores("a", "b", "c")
+	confirmed := n.nodes["a"].publishAll(t, q, "before ", 10)
+	n.stop("b")
+	n.wipe("b")
+	n.launch("b")
+	n.ready("b")
+	n.built(q, "b")
+	if replaced := n.nodes["a"].NodesReplaced() + n.nodes["c"].NodesReplaced(); replaced != 1 {
+		t.Errorf("%d nodes were replaced", replaced)
+	}
+	n.stop("a")
+	_, in := n.nodes["c"].consume(t, q)
+	in.await(t, confirmed...)
+}
+
+// built waits until a node's member of a queue was built anew and is one of its voters.
+func (n *testNodes) built(q id.QueueUID, i id.NodeID) {
+	n.t.Helper()
+	poll(n.t, fmt.Sprintf("the member on node %s is built anew", i), func() error {
+		r, ok := n.nodes[i].View().QueueByUID(q)
+		m := n.nodes[i].host.queue(q)
+		if !ok || r.Change != nil || !slices.Contains(r.Members, i) || m == nil || m.joined == 0 {
+			return fmt.Errorf("record %+v, member %v", r, m != nil)
+		}
+		return nil
+	})
+}
+
+// RE-9: a member of the catalog whose log is gone, or ends before what it had acknowledged, is
+// noticed at the start. It has no part until the group has been seen without it, and comes back
+// by itself.
+func TestLostCatalogLog(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(t *testing.T, dir string, n *testNodes){
+		"removed": func(t *testing.T, dir string, _ *testNodes) {
+			remove(t, filepath.Join(dir, catalogDir, catalogLog))
+		},
+		"directory removed": func(t *testing.T, dir string, _ *testNodes) {
+			if err := os.RemoveAll(filepath.Join(dir, catalogDir)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"older copy": func(t *testing.T, dir string, n *testNodes) {
+			copyFile(t, filepath.Join(n.dir, "early"), filepath.Join(dir, catalogDir, catalogLog))
+			if err := os.RemoveAll(filepath.Join(dir, catalogDir, snapshotsDir)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newTestNodes(t, nil)
+			n.start("a", "b", "c")
+			n.withStores("a", "b", "c")
+			n.stop("c")
+			copyFile(t, filepath.Join(n.dir, "c", catalogDir, catalogLog), filepath.Join(n.dir, "early"))
+			n.start("c")
+			q := n.nodes["a"].declare(t, "q", 3)
+			n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
+			n.caughtUp(q, "c")
+			poll(t, "c has the catalog", func() error {
+				if n.nodes["c"].catalog.group.Stats().CommitIndex < n.nodes["a"].View().Index() {
+					return errWaiting
+				}
+				return nil
+			})
+			n.stop("c")
+			harm(t, filepath.Join(n.dir, "c"), n)
+			n.stop("b") // without it nobody takes c out, and a has no majority
+			n.launch("c")
+			poll(t, "c asks", func() error {
+				if _, up := n.nodes["a"].mux.Connected("c"); !up {
+					return errWaiting
+				}
+				return nil
+			})
+			n.nodes["a"].changesNothing(t)
+			if c := n.nodes["c"]; c.takesPart() || c.catalog.founded() {
+				t.Errorf("takes part %v, founded %v", c.takesPart(), c.catalog.founded())
+			}
+			n.launch("b")
+			n.ready("a", "b", "c")
+			if began := n.nodes["c"].dir.store.began; began == 0 {
+				t.Error("c has not begun anew")
+			}
+			_, in := n.nodes["c"].consume(t, q)
+			in.await(t, "kept")
+		})
+	}
+}
+
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create(to)
+	if err == nil {
+		_, err = io.Copy(out, in)
+	}
+	if err := errors.Join(err, out.Close(), in.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// RE-9: members whose log is gone, or ends before what it had made durable, do not act: they
+// are built anew.
+func TestShortLog(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(t *testing.T, n *testNodes, q id.QueueUID){
+		"removed": func(t *testing.T, n *testNodes, _ id.QueueUID) {
+			if err := os.RemoveAll(filepath.Join(n.dir, "c", walDir)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"halved": func(t *testing.T, n *testNodes, _ id.QueueUID) {
+			last := n.segments("c")
+			path := last[len(last)-1]
+			s, err := os.Stat(path)
+			if err == nil {
+				err = os.Truncate(path, s.Size()/2)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		},
+		"tail zeroed": func(t *testing.T, n *testNodes, _ id.QueueUID) {
+			found := n.segments("c")
+			path := found[len(found)-1]
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := strings.LastIndex(string(b), "confirmed 9")
+			clear(b[at-40:])
+			harmFile(t, path, b)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newTestNodes(t, nil)
+			n.start("a", "b", "c")
+			q := n.nodes["a"].declare(t, "q", 3)
+			n.withStores("a", "b", "c")
+			n.stop("b")
+			confirmed := n.nodes["a"].publishAll(t, q, "confirmed ", 10)
+			n.caughtUp(q, "c")
+			n.stop("c")
+			harm(t, n, q)
+			n.stop("a")
+			// b lacks what was confirmed, c has lost it.
+			n.launch("b", "c")
+			poll(t, "c keeps its member closed", func() error {
+				if !n.nodes["c"].host.keptClosed(q) {
+					return fmt.Errorf("ready: %w", n.nodes["c"].Ready())
+				}
+				return nil
+			})
+			n.ready("b", "c")
+			if b := n.nodes["b"]; b.leaders.get(q) != nil {
+				t.Error("b leads with c's vote")
+			}
+			n.launch("a")
+			n.ready("a")
+			n.built(q, "c")
+			_, in := n.nodes["c"].consume(t, q)
+			in.await(t, confirmed...)
+		})
+	}
+}
+
+func harmFile(t testing.TB, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// RE-9: an id that was forgotten comes back with an empty directory, and with no other. Its
+// epochs lie above all that it had, so that nothing of it is taken for a repeat.
+func TestForgottenComesBack(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, nil)
+	n.start("a", "b", "c")
+	n.start("d")
+	n.withStores("a", "b", "c", "d")
+	q := n.nodes["d"].declare(t, "q", 3)
+	first := n.nodes["d"].publishAll(t, q, "of the first d ", 3)
+	last := n.nodes["d"].epoch
+	if n.leader(q) == n.nodes["d"] {
+		if err := n.nodes["d"].Drain(testContext(t), func(Progress) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if slices.Contains(n.record(q).Members, "d") {
+		if _, err := n.nodes["a"].ProposeCatalog(testContext(t), &catalog.BeginMemberChange{UID: q, Join: n.missing(q), Leave: "d"}); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, "d is no member", func() error {
+			if r := n.record(q); slices.Contains(r.Members, "d") || r.Change != nil {
+				return fmt.Errorf("%+v", r)
+			}
+			return nil
+		})
+	}
+	n.stop("d")
+	if _, err := n.nodes["a"].ProposeCatalog(testContext(t), &catalog.ForgetNode{ID: "d"}); err != nil {
+		t.Fatal(err)
+	}
+	n.launch("d")
+	n.refused("d", "was taken out of the cluster")
+	n.stop("d")
+	n.wipe("d")
+	n.start("d")
+	if now := n.nodes["d"].epoch; now <= last {
+		t.Errorf("epoch %d after %d", now, last)
+	}
+	second := n.nodes["d"].publishAll(t, q, "of the second d ", 3)
+	_, in := n.nodes["a"].consume(t, q)
+	in.await(t, append(first, second...)...)
+}
+
+func (n *testNodes) record(q id.QueueUID) *catalog.QueueRecord {
+	n.t.Helper()
+	r, ok := n.nodes["a"].View().QueueByUID(q)
+	if !ok {
+		n.t.Fatalf("no queue %s", q)
+	}
+	return r
+}
+
+// missing returns a node of a, b and c that is no member of a queue.
+func (n *testNodes) missing(q id.QueueUID) id.NodeID {
+	n.t.Helper()
+	r := n.record(q)
+	for _, i := range []id.NodeID{"a", "b", "c"} {
+		if !slices.Contains(r.Members, i) {
+			return i
+		}
+	}
+	n.t.Fatalf("all are members: %+v", r)
+	return ""
+}
+
+// RE-9: a directory from before stores had names gets one, durably, and is admitted if it has
+// state; one copy of the file that knows less never counts.
+func TestStoreOnDisk(t *testing.T) {
+	path := t.TempDir()
+	before := time.Now()
+	d := openTestDir(t, path)
+	first := d.store
+	if first.name == "" || first.admitted || first.first < epochAt(before.Add(-time.Minute)) {
+		t.Fatalf("a new directory has store %+v", first)
+	}
+	e, err := d.nextEpoch()
+	if err != nil || e != first.first {
+		t.Errorf("first epoch %d, %v; want %d", e, err, first.first)
+	}
+	if err := errors.Join(d.beginCatalog(77), d.deny(), d.close()); err != nil {
+		t.Fatal(err)
+	}
+	harm(t, sealedPath(path, nodeFile, 0), nil)
+	d = openTestDir(t, path)
+	want := store{name: first.name, first: first.first, admitted: true, began: 77, denied: true}
+	if d.store != want {
+		t.Errorf("store %+v, want %+v", d.store, want)
+	}
+	if r, err := readSealedCopy(path, nodeFile, 0); err != nil || r.get(fieldStore) != string(first.name) {
+		t.Errorf("the torn copy was not written again: %v, %v", r, err)
+	}
+	if err := d.close(); err != nil {
+		t.Fatal(err)
+	}
+	// As before stores had names, in both copies and in one.
+	for _, copies := range [][]int{{0, 1}, {1}} {
+		for _, copyNo := range copies {
+			if err := writeSealed(path, nodeFile, copyNo, record{{fieldCluster, "c"}, {fieldNode, "n"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		named := d.store.name
+		d = openTestDir(t, path)
+		if d.store.name == "" || len(copies) == 1 && d.store.name != named || len(copies) == 2 && (d.store.admitted || d.store.name == named) {
+			t.Errorf("copies %v: store %+v after %q", copies, d.store, named)
+		}
+		if err := d.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A mark is the newest that is whole; a torn one leaves the one before.
+func TestMarkOnDisk(t *testing.T) {
+	d := openTestDir(t, t.TempDir())
+	if m := d.readMark(); m != (mark{}) {
+		t.Errorf("mark %+v in a new directory", m)
+	}
+	var last mark
+	for i := range uint64(5) {
+		last = mark{number: i + 1}
+		last.log.Log, last.log.Segment, last.log.Offset = 1<<63, uint32(i), 1<<31
+		last.catalog.Term, last.catalog.Last = i, i*100
+		if err := d.writeMark(last); err != nil {
+			t.Fatal(err)
+		}
+		if m := d.readMark(); m != last {
+			t.Errorf("mark %+v, want %+v", m, last)
+		}
+	}
+	harm(t, sealedPath(d.path, markFile, int(last.number%2)), seal(last.record())[:30])
+	if m := d.readMark(); m.number != last.number-1 {
+		t.Errorf("mark %+v beside a torn one", m)
+	}
+}
+
+// RE-9: who may act at a start.
+func TestTakesPart(t *testing.T) {
+	for _, c := range []struct {
+		stored, whole, admitted, promised, want bool
+	}{
+		{true, true, true, true, true},
+		{true, true, true, false, true},
+		{true, true, false, true, true}, // it founds
+		{false, true, false, true, true},
+		{false, true, false, false, false}, // it is new
+		{false, true, true, true, false},   // it has lost its log
+		{false, true, true, false, false},
+		{true, false, true, true, false}, // its log is short
+		{false, false, false, true, false},
+	} {
+		if got := TakesPart(c.stored, c.whole, c.admitted, c.promised); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

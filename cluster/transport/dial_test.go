@@ -1,0 +1,100 @@
+package transport
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A peer is looked for at all of its addresses, and at the one that led to it first when
+// its links are opened again.
+func TestAddresses(t *testing.T) {
+	closed := func(t *testing.T, _ *node) string {
+		var lc net.ListenConfig
+		l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:errcheck // nothing uses it
+		return l.Addr().String()
+	}
+	for _, c := range []struct {
+		name  string
+		wrong func(t *testing.T, a *node) string
+	}{
+		{"nobody listens", closed},
+		{"nobody answers", func(*testing.T, *node) string { return "192.0.2.1:9" }}, // for documentation: leads nowhere
+		{"another node answers", func(t *testing.T, _ *node) string { return start(t, testConfig("n3", 1)).address }},
+		{"this node answers", func(_ *testing.T, a *node) string { return a.address }},
+		{"another cluster answers", func(t *testing.T, _ *node) string {
+			conf := testConfig("n2", 1)
+			conf.Cluster = "other"
+			return start(t, conf).address
+		}},
+		{"the name is not known", func(*testing.T, *node) string { return "n2.invalid:1" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conf := testConfig("n1", 1)
+			conf.RetryMin, conf.RetryMax, conf.RetryRefuse = time.Hour, time.Hour, time.Hour // one round is enough
+			conf.FallbackAfter = 50 * time.Millisecond
+			a, b := start(t, conf), start(t, testConfig("n2", 1))
+			wrong := c.wrong(t, a)
+			a.SetPeer("n2", wrong, b.address)
+			connected(t, a, b)
+			if got := a.Stats().Peers[0].Address; got != b.address {
+				t.Errorf("the link is to %s, want %s", got, b.address)
+			}
+			if got := a.lookup("n2").candidates(); got[0] != b.address || got[1] != wrong {
+				t.Errorf("next time %v are tried, want what worked first", got)
+			}
+		})
+	}
+}
+
+// Links stay while their address is among the peer's, and go with it. A peer that is refused
+// at one address and not reached at the other is tried often.
+func TestAddressesChange(t *testing.T) {
+	conf := testConfig("n1", 1)
+	conf.RetryRefuse = time.Hour
+	stranger := testConfig("n2", 1)
+	stranger.Cluster = "other"
+	a, b, other := start(t, conf), start(t, testConfig("n2", 1)), start(t, stranger)
+	a.SetPeer("n2", "n2.invalid:1", b.address)
+	connected(t, a, b)
+	a.SetPeer("n2", b.address, "n2.invalid:1")
+	a.SetPeer("n2", b.address)
+	if s := a.Stats().Peers[0]; !s.Up || s.Connects != 1 {
+		t.Errorf("up %v, connected %d times, want once", s.Up, s.Connects)
+	}
+	failures := a.lookup("n2").failure.Load()
+	a.SetPeer("n2", other.address, "n2.invalid:1")
+	until(t, "both addresses were tried three times", func() bool { return a.lookup("n2").failure.Load() >= failures+3 })
+	for _, want := range []string{"belongs to cluster", "n2.invalid"} {
+		if got := a.Stats().Peers[0].LastError; !strings.Contains(got, want) {
+			t.Errorf("failed with\n%s\nwant %s in it", got, want)
+		}
+	}
+	a.SetPeer("n2", other.address)
+	until(t, "it is told as refused", func() bool {
+		return !strings.Contains(a.Stats().Peers[0].LastError, "n2.invalid")
+	})
+}
+
+// An address that is left is not waited for.
+func TestAddressLeft(t *testing.T) {
+	conf := testConfig("n1", 1)
+	conf.DialTimeout = time.Hour
+	a, b := start(t, conf), start(t, testConfig("n2", 1))
+	frozen := newRelay(t, b.address)
+	frozen.freeze()
+	a.SetPeer("n2", frozen.address)
+	until(t, "it is being tried", func() bool {
+		p := a.lookup("n2")
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.trying != nil
+	})
+	a.SetPeer("n2", b.address)
+	connected(t, a, b)
+}

@@ -1,0 +1,209 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// Versions tells which versions of stored state the nodes' builds read.
+type Versions struct {
+	Finalised catalog.Version
+	Common    catalog.Version // newest that all nodes read, so what can be finalised
+	Newest    catalog.Version // that this node reads
+	// Held are the nodes that keep Common below Newest, by id.
+	Held []HeldVersion
+	// Manual are the nodes that leave it to an operator to finalise, by id.
+	Manual []id.NodeID
+}
+
+// HeldVersion says why a node keeps a version from being finalised.
+type HeldVersion struct {
+	Node   id.NodeID
+	Reads  catalog.Version // 0: not known
+	Build  string          // "": not known
+	Reason string
+}
+
+const (
+	// raiseTick is the first wait between two looks of the catalog's leader at whether a newer
+	// version can be finalised; later ones double up to leaderRest.
+	raiseTick = 50 * time.Millisecond
+	// snapshotRetry is the wait before a snapshot of the catalog is tried again.
+	snapshotRetry = time.Second
+)
+
+// Versions asks all nodes what they read. Nodes that do not answer, or not in the life in
+// which they registered, hold newer versions back, as do members of the catalog's group
+// that are not registered.
+func (c *Cluster) Versions(ctx context.Context) (Versions, error) {
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	v := c.View()
+	out := Versions{Finalised: v.Version(), Common: catalog.NewestVersion, Newest: catalog.NewestVersion}
+	answers := map[id.NodeID]*nodev1.NodeStatusResponse{}
+	err := c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
+		r, err := peer.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})
+		return func() error { answers[n] = r; return nil }, err
+	}, func(id.NodeID) {})
+	if err != nil {
+		return out, err
+	}
+	if c.cfg.ManualFinalise {
+		out.Manual = append(out.Manual, c.cfg.Node)
+	}
+	hold := func(h HeldVersion) {
+		out.Held = append(out.Held, h)
+		out.Common = max(out.Finalised, min(out.Common, h.Reads))
+	}
+	for n := range v.Nodes() {
+		if n.ID == c.cfg.Node {
+			continue
+		}
+		a, reads := answers[n.ID], catalog.Version(0)
+		if a != nil {
+			reads = readsOf(a)
+		}
+		if a.GetManualFinalize() {
+			out.Manual = append(out.Manual, n.ID)
+		}
+		switch {
+		case a == nil:
+			hold(HeldVersion{Node: n.ID, Reason: "does not answer"})
+		case id.Epoch(a.GetEpoch()) != n.Epoch:
+			hold(HeldVersion{Node: n.ID, Build: a.GetVersion(), Reason: "has started and is not registered yet"})
+		case reads < out.Newest:
+			hold(HeldVersion{Node: n.ID, Reads: reads, Build: a.GetVersion(), Reason: fmt.Sprintf(
+				"runs build %s, which reads version %d", a.GetVersion(), reads)})
+		}
+	}
+	c.catalog.holdUnregistered(v, hold)
+	slices.SortFunc(out.Held, func(a, b HeldVersion) int { return cmp.Compare(a.Node, b.Node) })
+	slices.Sort(out.Manual)
+	return out, nil
+}
+
+// readsOf returns what a node reads. Builds that do not say it read the first version.
+func readsOf(a *nodev1.NodeStatusResponse) catalog.Version {
+	return catalog.Version(min(cmp.Or(a.GetReadsVersion(), uint32(catalog.VersionFirst)), math.MaxUint8))
+}
+
+// holdUnregistered names what the catalog does not know yet: this node, and members of its
+// group, which are so before they are registered.
+func (g *catalogGroup) holdUnregistered(v *catalog.View, hold func(HeldVersion)) {
+	members := []id.NodeID{g.c.cfg.Node}
+	if at, err := g.group.Configuration(); err == nil {
+		members = append(members, slices.Concat(at.Voters, at.Nonvoters)...)
+	} else {
+		hold(HeldVersion{Node: g.c.cfg.Node, Reason: "has no member of the catalog: " + err.Error()})
+	}
+	slices.Sort(members)
+	for _, m := range slices.Compact(members) {
+		r, registered := v.Node(m)
+		if !registered || m == g.c.cfg.Node && r.Epoch != g.c.epoch {
+			hold(HeldVersion{Node: m, Reason: "is not registered yet"})
+		}
+	}
+}
+
+// Finalise raises the finalised version to the newest that this node reads. It fails,
+// naming them, while nodes hold it back.
+func (c *Cluster) Finalise(ctx context.Context) (Versions, error) {
+	v, err := c.Versions(ctx)
+	if err != nil || v.Finalised >= v.Newest {
+		return v, err
+	}
+	if len(v.Held) > 0 {
+		return v, v.heldBack()
+	}
+	return v, c.raise(ctx, v.Newest)
+}
+
+// heldBack names the nodes that hold the newest version back.
+func (v *Versions) heldBack() error {
+	text := ""
+	for i, h := range v.Held {
+		if i == maxNamed {
+			text += fmt.Sprintf(", and %d more nodes", len(v.Held)-i)
+			break
+		}
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("node %q %s", h.Node, h.Reason)
+	}
+	return fmt.Errorf("%w: version %d: %s: upgrade and start them, or let the cluster forget those that are gone for good",
+		ErrHeldBack, v.Newest, text)
+}
+
+func (c *Cluster) raise(ctx context.Context, to catalog.Version) error {
+	if _, err := c.ProposeCatalog(ctx, &catalog.RaiseVersion{Version: to}); err != nil {
+		return fmt.Errorf("cluster: finalising version %d: %w", to, err)
+	}
+	return nil
+}
+
+// raiseVersion raises the finalised version as soon as all nodes read a newer one, unless
+// one of them leaves that to an operator. The catalog's leader does so; it ends when there
+// is nothing newer.
+func (c *Cluster) raiseVersion() {
+	wait := raiseTick
+	for c.View().Version() < catalog.NewestVersion {
+		changed, viewed := c.catalog.group.Changed(), c.views.next()
+		if c.catalog.leader() == c.cfg.Node {
+			v, err := c.Versions(c.ctx)
+			if err == nil && len(v.Manual) == 0 && v.Common > v.Finalised {
+				err = c.raise(c.ctx, v.Common)
+			}
+			if err != nil && c.ctx.Err() == nil {
+				c.log.Warn("a newer version is not finalised yet", "error", err)
+			}
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+			wait = min(2*wait, leaderRest)
+		case <-changed:
+			wait = raiseTick
+		case <-viewed:
+			wait = raiseTick
+		case <-c.ctx.Done():
+		}
+		t.Stop()
+		if c.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// followVersion does what a rise of the finalised version asks of each node: older builds
+// are talked to no more, and find out by themselves, from a snapshot, that they cannot read
+// this data directory.
+func (c *Cluster) followVersion() {
+	for known := c.catalog.opened; ; {
+		viewed := c.views.next()
+		if now := c.View().Version(); now > known {
+			known = now
+			c.mux.Recheck()
+			c.log.Info("version finalised: from now on builds that cannot read it are refused", "version", int(now))
+			for err := c.catalog.group.Snapshot(); err != nil && c.catalog.group.Failed() == nil; err = c.catalog.group.Snapshot() {
+				c.log.Debug("snapshot of the catalog after a rise of the version", "error", err)
+				if pause(c.ctx, snapshotRetry) != nil {
+					return
+				}
+			}
+		}
+		select {
+		case <-viewed:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+func newFinalize(s *session) *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use: "finalize", Short: "End an upgrade: older builds, which cannot read what is written from then on, are refused for good", Args: exactArgs(),
+		Example: "  quoratectl cluster finalize --dry-run\n  quoratectl cluster finalize",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				r, err := c.FinalizeVersion(ctx, dryRun)
+				if err != nil {
+					return err
+				}
+				if err := s.printFinalized(cmd.OutOrStdout(), r, dryRun); err != nil || len(r.GetHeld()) == 0 {
+					return err
+				}
+				return fmt.Errorf("version %d would not be finalised: version %d stays until these nodes are upgraded and run, or are forgotten",
+					r.GetFinalized(), r.GetBefore())
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "tell what holds it back and do nothing")
+	return cmd
+}
+
+func (s *session) printFinalized(w io.Writer, r *brokerv1.FinalizeVersionResponse, dryRun bool) error {
+	switch {
+	case s.output != outputTable:
+		return s.encode(w, plain(r))
+	case len(r.GetHeld()) > 0:
+		return printList(s, w, []string{"held back by", "build", "which"}, r.GetHeld(), func(h *brokerv1.HeldVersion) []string {
+			return []string{h.GetNode(), h.GetBuild(), h.GetReason()}
+		})
+	case r.GetBefore() == r.GetFinalized():
+		printf(w, "version %d is finalised already\n", r.GetFinalized())
+	case dryRun:
+		printf(w, "dry run: version %d would be finalised, and builds that read no more than %d refused; nothing was done\n", r.GetFinalized(), r.GetBefore())
+	default:
+		printf(w, "version %d is finalised\n", r.GetFinalized())
+	}
+	return nil
+}

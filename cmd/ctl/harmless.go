@@ -1,0 +1,65 @@
+package main
+
+import (
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mattn/go-isatty"
+)
+
+// harmless shows what a terminal would obey as an escape, as logs do: names, headers and bodies
+// come from whoever may declare and publish. Line breaks and tabs stay.
+func harmless(text string) string { return escaped(text, "\n\t") }
+
+// cell is harmless in a table, where line breaks and tabs would move what follows.
+func cell(text string) string { return escaped(text, "") }
+
+func escaped(text, but string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch part := text[i : i+size]; {
+		case r == utf8.RuneError && size == 1, !unicode.IsPrint(r) && !strings.ContainsRune(but, r):
+			b.WriteString(strings.Trim(strconv.Quote(part), `"`))
+		default:
+			b.WriteString(part)
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// jsonC1 escapes the control characters that JSON leaves as they are, of which terminals obey some.
+// They stand in texts alone.
+type jsonC1 struct{ w io.Writer }
+
+// Write never splits a character: an encoder writes whole values.
+func (j jsonC1) Write(p []byte) (int, error) {
+	if strings.IndexFunc(string(p), isC1) < 0 {
+		return j.w.Write(p)
+	}
+	var b strings.Builder
+	for _, r := range string(p) {
+		if isC1(r) {
+			b.WriteString(`\u00` + strconv.FormatInt(int64(r), 16))
+			continue
+		}
+		b.WriteRune(r)
+	}
+	if _, err := io.WriteString(j.w, b.String()); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func isC1(r rune) bool { return r >= 0x7f && r <= 0x9f }
+
+// isTerminal tells whether somebody looks at what is written.
+func isTerminal(w io.Writer) bool {
+	f, is := w.(*os.File)
+	return is && isatty.IsTerminal(f.Fd())
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/internal/testcluster"
+)
+
+// Who is logged in, by flags, environment and contexts, in this order; a password alone is nobody's.
+func TestCompleteLogin(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "contexts.yaml")
+	t.Setenv(contextsEnv, file)
+	if err := os.WriteFile(file, []byte("contexts: {with: {addresses: ['a:1'], user: ops}}"), contextsMode); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{addressesEnv, userEnv, passwordEnv, tokenEnv, contextEnv} {
+		t.Setenv(name, "")
+	}
+	for _, row := range []struct {
+		line, env                   string
+		refused                     bool
+		wantUser, wantPass, wantKey string
+	}{
+		{line: ""},
+		{line: "--user u --password p", wantUser: "u", wantPass: "p"},
+		{line: "--password p", refused: true},
+		{env: "QUORATE_PASSWORD=p", refused: true},
+		{line: "--password p", env: "QUORATE_USER=u", wantUser: "u", wantPass: "p"},
+		{line: "--user u", env: "QUORATE_USER=v QUORATE_PASSWORD=p", wantUser: "u", wantPass: "p"},
+		{line: "--context with --password p", wantUser: "ops", wantPass: "p"},
+		{line: "--context with", env: "QUORATE_PASSWORD=p", wantUser: "ops", wantPass: "p"},
+		{line: "--context with --password p", env: "QUORATE_USER=u", wantUser: "u", wantPass: "p"},
+		{env: "QUORATE_TOKEN=k QUORATE_USER=u QUORATE_PASSWORD=p", wantKey: "k"},
+		{line: "--user u", env: "QUORATE_TOKEN=k QUORATE_PASSWORD=p", wantUser: "u", wantPass: "p"},
+	} {
+		t.Run(row.env+" "+row.line, func(t *testing.T) {
+			for pair := range strings.FieldsSeq(row.env) {
+				name, value, _ := strings.Cut(pair, "=")
+				t.Setenv(name, value)
+			}
+			s, root := newSession()
+			if err := root.PersistentFlags().Parse(strings.Fields(row.line)); err != nil {
+				t.Fatal(err)
+			}
+			err := s.complete()
+			if row.refused {
+				if err == nil || !strings.Contains(err.Error(), "and no user: give --user or QUORATE_USER as well") {
+					t.Errorf("the error is %v", err)
+				}
+				return
+			}
+			if err != nil || s.user != row.wantUser || s.password != row.wantPass || s.token != row.wantKey {
+				t.Errorf("user %q, password %q, token %q, %v", s.user, s.password, s.token, err)
+			}
+		})
+	}
+}
+
+// A node that refuses a login has answered: the text says so, and for whom.
+func TestRefusedLogin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a node: not in short mode")
+	}
+	c := testcluster.Start(t, 1)
+	for line, want := range map[string]string{
+		"--user ops --password wrong": `the login of user "ops" was refused at ` + c.Addrs()[0],
+		"--token none":                "the login by a token was refused at " + c.Addrs()[0],
+	} {
+		var errs bytes.Buffer
+		code := run(t.Context(), append([]string{"-a", c.Addrs()[0], "whoami"}, strings.Fields(line)...), &bytes.Buffer{}, &errs)
+		if code != exitRefused || !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "no node answers") {
+			t.Errorf("quoratectl %s: %d, %s, want %q", line, code, &errs, want)
+		}
+	}
+}

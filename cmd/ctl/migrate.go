@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+func newMigrate(s *session) *cobra.Command {
+	cmd := &cobra.Command{Use: "migrate", Short: "Move to Quorate from another broker"}
+	cmd.AddCommand(newMigrateRabbitMQ(s))
+	return cmd
+}
+
+func newMigrateRabbitMQ(s *session) *cobra.Command {
+	var apply bool
+	var ca string
+	cmd := &cobra.Command{
+		Use: "rabbitmq FILE|URL", Short: "Say what of a RabbitMQ's definitions comes over, and with --apply import it",
+		Long: "Read what RabbitMQ exports as definitions, from a file, the standard input (-) or its management, and say what of it will not\n" +
+			"come over, what changes, and what is as it is there. Nothing is done unless --apply is given; a repeat goes on where it was.\n" +
+			"Messages are not moved. Ends with exit code 3 if objects are refused, differ or failed.",
+		Example: "  quoratectl migrate rabbitmq definitions.json\n" +
+			"  " + rabbitPasswordEnv + "=… quoratectl migrate rabbitmq https://admin@rabbit.example.com:15671 --apply",
+		Args: exactArgs("FILE|URL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			document, err := s.rabbitDocument(cmd, args[0], ca)
+			if err != nil {
+				return err
+			}
+			return s.migrate(cmd, document, apply)
+		},
+	}
+	cmd.Flags().BoolVar(&apply, "apply", false, "import it")
+	cmd.Flags().StringVar(&ca, "rabbitmq-ca", "", "PEM file with the authorities of the management's certificate; default: the system's")
+	return cmd
+}
+
+// rabbitDocument reads what the argument names.
+func (s *session) rabbitDocument(cmd *cobra.Command, from, ca string) ([]byte, error) {
+	if !strings.HasPrefix(from, "http://") && !strings.HasPrefix(from, "https://") {
+		return readDocument(cmd, from)
+	}
+	ctx, cancel := s.bound(cmd.Context())
+	defer cancel()
+	return fetchDefinitions(ctx, from, ca)
+}
+
+func (s *session) migrate(cmd *cobra.Command, document []byte, apply bool) error {
+	c, err := s.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := s.bound(cmd.Context())
+	defer cancel()
+	r := report{applied: apply}
+	options := &brokerv1.ImportOptions{Vhost: s.vhost, DryRun: !apply}
+	summary, err := c.ImportDefinitions(ctx, document, options, func(done []*brokerv1.ImportedObject, _ int) { r.add(done) })
+	if err = errors.Join(s.printReport(cmd.OutOrStdout(), &r), err); err != nil {
+		return err
+	}
+	err = concludeImport(cmd, summary, !apply)
+	if !apply {
+		printf(cmd.ErrOrStderr(), "nothing was done; --apply imports it\n")
+	}
+	return err
+}
+
+// severity says how well an object comes over.
+type severity string
+
+// The severities, the worst one first.
+const (
+	severityLost    severity = "lost"    // it is not there, or another one is
+	severityChanged severity = "changed" // not all of it
+	severitySame    severity = "same"
+)
+
+// report has the objects of a document by severity.
+type report struct {
+	applied             bool
+	lost, changed, same []*brokerv1.ImportedObject
+}
+
+func (r *report) add(done []*brokerv1.ImportedObject) {
+	for _, x := range done {
+		switch severityOf(x) {
+		case severityLost:
+			r.lost = append(r.lost, x)
+		case severityChanged:
+			r.changed = append(r.changed, x)
+		case severitySame:
+			r.same = append(r.same, x)
+		}
+	}
+}
+
+func severityOf(x *brokerv1.ImportedObject) severity {
+	changed := len(x.GetWarnings()) > 0
+	switch x.GetOutcome() {
+	case brokerv1.ImportOutcome_IMPORT_OUTCOME_DIFFERENT, brokerv1.ImportOutcome_IMPORT_OUTCOME_REFUSED, brokerv1.ImportOutcome_IMPORT_OUTCOME_FAILED:
+		return severityLost
+	case brokerv1.ImportOutcome_IMPORT_OUTCOME_SKIPPED:
+		if changed { // else there is nothing to bring over
+			return severityLost
+		}
+	default:
+		if changed {
+			return severityChanged
+		}
+	}
+	return severitySame
+}
+
+// reported is an object as programs read it.
+type reported struct {
+	Severity severity `json:"severity"`
+	Outcome  string   `json:"outcome"`
+	Kind     string   `json:"kind"`
+	VHost    string   `json:"vhost,omitempty"`
+	Name     string   `json:"name"`
+	Path     string   `json:"path"`
+	Reason   string   `json:"reason,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+func (s *session) printReport(w io.Writer, r *report) error {
+	if s.output != outputTable {
+		all := []reported{}
+		for _, x := range slices.Concat(r.lost, r.changed, r.same) {
+			all = append(all, reported{severityOf(x), outcomeName(x), x.GetKind(), x.GetVhost(), x.GetName(), x.GetPath(), x.GetReason(), x.GetWarnings()})
+		}
+		return s.encode(w, all)
+	}
+	title := "will not come over"
+	if r.applied {
+		title = "did not come over"
+	}
+	for _, part := range []struct {
+		title   string
+		objects []*brokerv1.ImportedObject
+	}{{title, r.lost}, {"changed", r.changed}} {
+		if len(part.objects) == 0 {
+			continue
+		}
+		printf(w, "%s: %s\n", part.title, counted(len(part.objects), "object"))
+		if err := printRows(w, []string{"kind", "vhost", "name", "path", "why"}, reportRows(part.objects)...); err != nil {
+			return err
+		}
+		printf(w, "\n")
+	}
+	printf(w, "as it is: %s\n", r.sameText())
+	return nil
+}
+
+// reportRows has a row for each thing to be said of an object.
+func reportRows(objects []*brokerv1.ImportedObject) (rows [][]string) {
+	for _, x := range objects {
+		head := []string{x.GetKind(), x.GetVhost(), x.GetName(), x.GetPath()}
+		for _, why := range reasons(x) {
+			rows = append(rows, append(slices.Clone(head), why))
+			head = make([]string, len(head))
+		}
+	}
+	return rows
+}
+
+// sameText counts the objects that come over as they are, by kind.
+func (r *report) sameText() string {
+	kinds := map[string]int{}
+	for _, x := range r.same {
+		kinds[x.GetKind()]++
+	}
+	text := counted(len(r.same), "object")
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(kinds)) {
+		parts = append(parts, counted(kinds[k], k))
+	}
+	if len(parts) > 0 {
+		text += " (" + strings.Join(parts, ", ") + ")"
+	}
+	return text
+}
+
+func counted(n int, noun string) string {
+	switch {
+	case n == 1 || noun == "vhost limits":
+	case strings.HasSuffix(noun, "y"):
+		noun = strings.TrimSuffix(noun, "y") + "ies"
+	default:
+		noun += "s"
+	}
+	return fmt.Sprintf("%s %s", strconv.Itoa(n), noun)
+}

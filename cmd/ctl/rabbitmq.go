@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	// rabbitPasswordEnv has the password of a user whom a URL names without one, so that it is
+	// in no list of processes.
+	rabbitPasswordEnv = "RABBITMQ_PASSWORD"
+	// definitionsPath is where RabbitMQ's management has its definitions.
+	definitionsPath = "/api/definitions"
+	// headerTimeout bounds how long the management may take to begin its answer.
+	headerTimeout = time.Minute
+)
+
+var errURL = usageError{errors.New("the URL cannot be read: give http://USER:PASSWORD@HOST:15672, and special characters of the password as %XX")}
+
+// fetchDefinitions gets the definitions of the RabbitMQ whose management is at the URL, which
+// has user and password. Errors have neither.
+func fetchDefinitions(ctx context.Context, from, ca string) ([]byte, error) {
+	u, err := url.Parse(from)
+	if err != nil {
+		return nil, errURL // and not err, which may have parts of the password
+	}
+	login := u.User
+	u.User = nil
+	if !strings.Contains(u.Path, definitionsPath) {
+		u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/")+definitionsPath, ""
+	}
+	get, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if login != nil {
+		password, given := login.Password()
+		if !given {
+			password = os.Getenv(rabbitPasswordEnv)
+		}
+		get.SetBasicAuth(login.Username(), password)
+	}
+	t, err := rabbitTransport(ca)
+	if err != nil {
+		return nil, err
+	}
+	defer t.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: t}).Do(get)
+	if _, unknown := errors.AsType[*tls.CertificateVerificationError](err); unknown {
+		return nil, fmt.Errorf("%w: name its authority by --rabbitmq-ca", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("RabbitMQ's management does not answer, see that the port is that of its HTTP API: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	return readAnswer(answer, u)
+}
+
+func rabbitTransport(ca string) (*http.Transport, error) {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: headerTimeout}
+	if ca == "" {
+		return t, nil
+	}
+	text, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, usageError{fmt.Errorf("--rabbitmq-ca is %s: it has no certificate in PEM", ca)}
+	}
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	return t, nil
+}
+
+func readAnswer(answer *http.Response, u *url.URL) ([]byte, error) {
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("%s: %s: give user and password, http://USER:PASSWORD@HOST:15672, of a user with the tag administrator", u, answer.Status)
+	default:
+		return nil, fmt.Errorf("%s: %s: give the address of RabbitMQ's management, http://USER:PASSWORD@HOST:15672", u, answer.Status)
+	}
+	document, err := io.ReadAll(answer.Body) // the cluster says if it is too large, as of a file
+	if err != nil {
+		return nil, fmt.Errorf("%s: the definitions were cut off: %w", u, err)
+	}
+	return document, nil
+}

@@ -1,0 +1,37 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Files with secrets that every user of the host may read or change are told, each by its setting.
+func TestOpenSecrets(t *testing.T) {
+	dir := t.TempDir()
+	file := func(mode os.FileMode) string {
+		name := filepath.Join(dir, fmt.Sprintf("%o", mode))
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	var c Config
+	if open := c.OpenSecrets(); len(open) != 0 {
+		t.Errorf("%v without files", open)
+	}
+	c.TLS.Peer.Key, c.TLS.Client.Key = file(0o644), file(0o600)
+	c.Cluster.GossipKeyFile, c.Auth.DefaultPasswordFile = file(0o440), file(0o602)
+	want := []OpenSecret{{"tls.peer.key", c.TLS.Peer.Key, 0o644}, {"auth.default_password_file", c.Auth.DefaultPasswordFile, 0o602}}
+	if open := c.OpenSecrets(); fmt.Sprint(open) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", open, want)
+	}
+	c.TLS.Peer.Key, c.Auth.DefaultPasswordFile = filepath.Join(dir, "missing"), ""
+	if open := c.OpenSecrets(); len(open) != 0 {
+		t.Errorf("%v, want none", open)
+	}
+}

@@ -1,0 +1,59 @@
+package serve
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// containerPart of a container's memory, in tenths, is the limit of the Go runtime where
+// GOMEMLIMIT is not set: the rest is for what the runtime does not count.
+const containerPart = 9
+
+// unlimitedMemory is above what any machine has: cgroup v1 says something like it for none.
+const unlimitedMemory = math.MaxInt64 / 2
+
+// containerMemory returns the smallest limit of memory of this process's control groups,
+// version 1 or 2, and of those around them; 0 if there is none. Files are looked for below
+// root.
+func containerMemory(root string) int64 {
+	groups, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	if err != nil {
+		return 0
+	}
+	least := int64(unlimitedMemory)
+	for line := range strings.Lines(string(groups)) {
+		field := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(field) < 3 {
+			continue
+		}
+		switch {
+		case field[1] == "":
+			least = min(least, memoryAbove(filepath.Join(root, "sys/fs/cgroup"), field[2], "memory.max"))
+		case strings.Contains(","+field[1]+",", ",memory,"):
+			least = min(least, memoryAbove(filepath.Join(root, "sys/fs/cgroup/memory"), field[2], "memory.limit_in_bytes"))
+		}
+	}
+	if least == unlimitedMemory {
+		return 0
+	}
+	return least
+}
+
+// memoryAbove returns the smallest limit of a group and of those above it. In a container the
+// group's own path may not be there, and the root is its own.
+func memoryAbove(mount, path, file string) int64 {
+	least := int64(unlimitedMemory)
+	for path = filepath.Clean("/" + path); ; path = filepath.Dir(path) {
+		if b, err := os.ReadFile(filepath.Join(mount, path, file)); err == nil {
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
+				least = min(least, n) // "max" is no number
+			}
+		}
+		if path == "/" {
+			return least
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/quorate/quorate/client"
+)
+
+// Library is one in Go whose own tests run against a node, though no module of this project
+// requires it: it is fetched into a directory of its own, where its own go.mod counts, and
+// nothing of it is kept.
+type Library struct {
+	Name, Module, Version string
+	Package               string // of the tests, seen from the module
+	// Variable tells the tests where the broker is. Where it stands in File as Fixed instead,
+	// that is replaced by the node's address.
+	Variable, File, Fixed string
+	Classic               bool // durable queues shall be classic ones, as they are in RabbitMQ
+	// Tags of the whole form, and the program by which its tests restart their broker.
+	Tags, Restarts string
+	Least          int // how many tests there are at least
+}
+
+// Libraries are all there are. Their versions stand here alone.
+func Libraries() []Library {
+	return []Library{
+		{
+			Name: "watermill-amqp", Module: "github.com/ThreeDotsLabs/watermill-amqp/v3", Version: "v3.0.2", Package: "./pkg/amqp",
+			Variable: "WATERMILL_TEST_AMQP_URI", Classic: true, Tags: "reconnect", Restarts: "docker-compose", Least: 90,
+		},
+		{
+			Name: "rabbitpubsub", Module: "gocloud.dev/pubsub/rabbitpubsub", Version: "v0.46.0", Package: ".",
+			File: "rabbit_test.go", Fixed: "localhost:5672", Least: 40,
+		},
+	}
+}
+
+// parallelTests is how many tests of a library run at once, as watermill's Makefile has it:
+// they wait more than they compute. testsTimeout bounds all of them.
+const (
+	parallelTests = "20"
+	testsTimeout  = "20m"
+)
+
+// Tests runs the library's own tests, or a short form of them, against a node of its own;
+// ErrAbsent if the library or what its tests need cannot be fetched.
+func (l Library) Tests(ctx context.Context, short bool) (r LibraryTests, err error) {
+	binary, err := Binary()
+	if err != nil {
+		return r, err
+	}
+	dir, err := os.MkdirTemp("", "library")
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := l.fetch(ctx, dir); err != nil {
+		return r, err
+	}
+	q, err := StartQuorate(ctx, binary, 1, "")
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, q.Close()) }()
+	address := net.JoinHostPort(q.Address())
+	if err := errors.Join(l.point(dir, address), l.queues(ctx, q)); err != nil {
+		return r, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cmd := l.command(ctx, dir, address, short)
+	if l.Restarts == "" || short {
+		return goTests(cmd, l.Least), nil
+	}
+	programs := filepath.Join(dir, "programs")
+	failed, err := q.restarts(ctx, cancel, programs, l.Restarts)
+	if err != nil {
+		return r, err
+	}
+	cmd.Env = append(cmd.Env, "PATH="+programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+	r = goTests(cmd, l.Least)
+	cancel()
+	return r, <-failed
+}
+
+// command runs the tests.
+func (l Library) command(ctx context.Context, dir, address string, short bool) *exec.Cmd {
+	args := []string{"test", "-mod=mod", "-json", "-count=1", "-parallel", parallelTests, "-timeout", testsTimeout}
+	if short {
+		args = append(args, "-short")
+	} else {
+		args = append(args, "-tags", l.Tags)
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, l.Package)...)
+	cmd.Dir, cmd.Env = dir, os.Environ()
+	if l.Variable != "" {
+		cmd.Env = append(cmd.Env, l.Variable+"=amqp://guest:guest@"+address+"/")
+	}
+	return cmd
+}
+
+// fetch copies the module into a directory and gets all that its tests import.
+func (l Library) fetch(ctx context.Context, dir string) error {
+	var module struct{ Dir, Error string }
+	get := exec.CommandContext(ctx, "go", "mod", "download", "-json", l.Module+"@"+l.Version)
+	get.Dir = dir // no other module
+	out, err := get.Output()
+	if err := errors.Join(err, json.Unmarshal(out, &module)); err != nil {
+		return fmt.Errorf("%s@%s %w: go mod download: %w: %s", l.Module, l.Version, ErrAbsent, err, firstLine(module.Error))
+	}
+	if err := os.CopyFS(dir, os.DirFS(module.Dir)); err != nil {
+		return err
+	}
+	list := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-deps", "-test", l.Package)
+	list.Dir = dir
+	var complaint bytes.Buffer
+	list.Stderr = &complaint
+	if err := list.Run(); err != nil {
+		return fmt.Errorf("what the tests of %s@%s need %w: go list: %w: %s", l.Module, l.Version, ErrAbsent, err, firstLine(complaint.String()))
+	}
+	return nil
+}
+
+// point makes tests that have a broker's address of their own use the node's.
+func (l Library) point(dir, address string) error {
+	if l.File == "" {
+		return nil
+	}
+	file := filepath.Join(dir, l.File)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if !bytes.Contains(text, []byte(l.Fixed)) {
+		return fmt.Errorf("%s of %s@%s does not have %s any more: say in Libraries where it is", l.File, l.Module, l.Version, l.Fixed)
+	}
+	return os.WriteFile(file, bytes.ReplaceAll(text, []byte(l.Fixed), []byte(address)), 0o600)
+}
+
+// queues gives the vhost the type of durable queues that the library takes for granted.
+func (l Library) queues(ctx context.Context, q *Quorate) error {
+	if !l.Classic {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	c, err := client.Dial(ctx, client.Config{Addresses: q.Cluster.Addresses()})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.PutVhost(ctx, client.Vhost{Name: "/", DefaultQueueType: "classic"})
+	return err
+}

@@ -1,0 +1,107 @@
+package deadletter
+
+import (
+	"slices"
+	"time"
+)
+
+// holdWait bounds how long a purge waits for the answers to Transfers that are under way. Those
+// that were not sent by then are taken back.
+const holdWait = time.Second
+
+// hold is somebody's wish that no letter leaves.
+type hold struct {
+	until time.Time // so long answers are waited for
+	then  func(arrived uint64, release func())
+	told  bool // then was called
+}
+
+// Hold stops the forwarder, for a purge: from the call of then until that of release no
+// letter is sent. Before, what is under way is answered or, after holdWait, taken back if nobody
+// has sent it, and what has arrived is settled. So arrived, the letters in the backlog that some
+// target has or may have, is mostly 0. then is called once, from any goroutine or within Hold, also
+// when the forwarder is closed; it must not block, and release may be called from within.
+func (f *Forwarder) Hold(then func(arrived uint64, release func())) {
+	h := &hold{until: time.Now().Add(holdWait), then: then}
+	f.mu.Lock()
+	f.holds = append(f.holds, h)
+	waits := f.running && f.ctx.Err() == nil
+	f.woken = f.woken || waits // the goroutine goes on until it has told
+	h.told = !waits
+	f.look()
+	f.mu.Unlock()
+	if !waits {
+		then(0, func() { f.release(h) }) // it knows of no letter
+	}
+}
+
+func (f *Forwarder) release(h *hold) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.holds = slices.DeleteFunc(f.holds, func(o *hold) bool { return o == h })
+	f.look()
+}
+
+// holding tells whether no letter may leave, and until when answers are waited for: the earliest
+// such time of those who have not been told; zero: all have.
+func (f *Forwarder) holding() (held bool, until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, h := range f.holds {
+		if !h.told && (until.IsZero() || h.until.Before(until)) {
+			until = h.until
+		}
+	}
+	return len(f.holds) > 0, until
+}
+
+// tell tells all who wait that nothing leaves any more.
+func (f *Forwarder) tell(arrived uint64) {
+	f.mu.Lock()
+	var waiting []*hold
+	for _, h := range f.holds {
+		if !h.told {
+			h.told = true
+			waiting = append(waiting, h)
+		}
+	}
+	f.mu.Unlock()
+	for _, h := range waiting {
+		h.then(arrived, func() { f.release(h) })
+	}
+}
+
+// stand is a turn in which nothing leaves: what is under way comes to its end; until is when
+// that is waited for no more, zero if nobody waits.
+func (r *forwarding) stand(now, until time.Time) bool {
+	_, settled, err := r.src.Backlog(nil, r.loaded, 0)
+	if err != nil {
+		return false
+	}
+	r.forget(settled)
+	over := !until.IsZero() && !now.Before(until)
+	if over {
+		for _, n := range r.lanes {
+			if len(n.flight) > 0 {
+				n.recall()
+			}
+		}
+	}
+	r.settle(now, true)
+	// A settlement under way is in the log before the purge, or fails with it.
+	if !until.IsZero() && !r.flying() && !r.settling && (len(r.done) == 0 || over) {
+		r.tell(r.arrived())
+	}
+	return true
+}
+
+// arrived counts the letters of the backlog that some target has, or may have.
+func (r *forwarding) arrived() uint64 {
+	n := uint64(0)
+	for _, l := range r.letters {
+		if !l.gone && (l.doubtful || len(l.stored) > 0) {
+			n++
+		}
+	}
+	return n
+}

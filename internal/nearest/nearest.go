@@ -1,0 +1,35 @@
+// Package nearest finds the name that somebody meant who mistyped it.
+package nearest
+
+// Name returns the known name that takes the fewest bytes to insert, delete or change, of
+// equal ones the first; "" if that is more than a third of the name, but two are always
+// allowed. It is pure, for concurrent use.
+func Name(name string, known []string) string {
+	best, least := "", max(2, len(name)/3)+1
+	for _, k := range known {
+		if d := distance(name, k); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// distance counts the bytes to insert, delete or change (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

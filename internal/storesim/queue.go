@@ -1,0 +1,167 @@
+package storesim
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/catalog"
+)
+
+// publish appends a message to the queue.
+func (n *node) publish() {
+	if r, m := n.leads(queueGroup); r != nil {
+		n.w.payload++
+		m.log = append(m.log, entry{term: r.term, message: n.w.payload})
+	}
+}
+
+func (n *node) record() *catalog.QueueRecord {
+	r, _ := n.view().QueueByUID(n.w.queue)
+	return r
+}
+
+// joins returns the change by which this node shall join, nil if it shall not.
+func (n *node) joins(r *catalog.QueueRecord) *catalog.MemberChange {
+	if r.Change == nil || r.Change.Join != n.name || slices.Contains(r.Members, n.name) {
+		return nil
+	}
+	return r.Change
+}
+
+// lookAfterMembers opens, wipes and repairs this node's member of the queue, as the host
+// does by its view.
+func (n *node) lookAfterMembers() {
+	r := n.record()
+	if !n.up || r == nil {
+		return
+	}
+	m, g := n.disk.members[queueGroup], n.joins(r)
+	switch {
+	case !r.Holds(n.name):
+		if m != nil && n.current() {
+			n.disk.members[queueGroup] = nil
+			delete(n.roles, queueGroup)
+		}
+	case g != nil:
+		if n.current() && (m == nil || m.joined != g.ID) {
+			n.disk.members[queueGroup] = &member{joined: g.ID}
+			n.commit[queueGroup] = 0
+			delete(n.roles, queueGroup)
+		}
+	case m == nil && n.current():
+		if r.Changed != 0 && n.w.cfg.Fault != FaultEmptyMember {
+			n.repair(r)
+			return
+		}
+		n.beginQueue(r)
+	case m != nil && len(m.log) == 0 && m.joined == 0 && r.Changed == 0 && n.w.rng.IntN(4) == 0:
+		n.bootstrap(r)
+	}
+}
+
+// beginQueue begins a member of the declaration.
+func (n *node) beginQueue(r *catalog.QueueRecord) {
+	n.disk.members[queueGroup] = &member{}
+	n.commit[queueGroup] = 0
+	if r.Leader == n.name && r.Changed == 0 {
+		n.bootstrap(r)
+	}
+}
+
+// bootstrap writes the first configuration, which all members of the declaration have alike.
+func (n *node) bootstrap(r *catalog.QueueRecord) {
+	m := n.member(queueGroup)
+	if n.w.first == nil {
+		n.w.first = &config{voters: slices.Clone(r.Members)}
+	}
+	m.term, m.log = max(m.term, 1), []entry{{term: 1, config: n.w.first}}
+}
+
+// repair asks for a lost member to be taken out and to join anew.
+func (n *node) repair(r *catalog.QueueRecord) {
+	if n.repairing > n.w.now || r.Change != nil || len(r.Members) < 2 {
+		return
+	}
+	n.repairing = n.w.now + patience
+	n.proposeAnywhere(&catalog.BeginMemberChange{UID: r.UID, Join: n.name, Leave: n.name}, func(catalog.Reply) { n.repairing = 0 })
+}
+
+// completeQueue gives the queue a third member, as the catalog's leader does.
+func (n *node) completeQueue() {
+	if r, _ := n.leads(catalogGroup); r == nil || n.w.rng.IntN(4) > 0 {
+		return
+	}
+	r := n.record()
+	if r == nil || r.Change != nil || len(r.Members) >= 3 {
+		return
+	}
+	for node := range n.view().Nodes() {
+		if !slices.Contains(r.Members, node.ID) {
+			n.propose(n, &catalog.BeginMemberChange{UID: r.UID, Join: node.ID}, func(catalog.Reply) {})
+			return
+		}
+	}
+}
+
+// changeMembers takes the next step of the change of the queue's members, as its leader
+// (docs/adr/0006).
+func (n *node) changeMembers() {
+	role, m := n.leads(queueGroup)
+	r := n.record()
+	if role == nil || r == nil || r.Change == nil || !n.settled(queueGroup) {
+		return
+	}
+	g := r.Change
+	c, _ := m.config()
+	rebuild := g.Join != "" && g.Join == g.Leave
+	switch {
+	case g.Leave != "" && (rebuild || g.Join == ""):
+		switch {
+		case !c.has(g.Leave):
+			n.step(role, g, catalog.StepLeft)
+		case g.Leave == n.name: // another member has to lead
+			delete(n.roles, queueGroup)
+		case n.granted(role, g):
+			n.reconfigure(queueGroup, c.without(g.Leave))
+		}
+	case slices.Contains(c.voters, g.Join):
+		n.step(role, g, catalog.StepJoined)
+	case !slices.Contains(c.learners, g.Join):
+		if n.granted(role, g) {
+			n.reconfigure(queueGroup, c.with(c.voters, append(slices.Clone(c.learners), g.Join)))
+		}
+	case n.caughtUp(role, g) && n.granted(role, g):
+		d := c.without(g.Join)
+		n.reconfigure(queueGroup, d.with(append(d.voters, g.Join), d.learners))
+	}
+}
+
+// caughtUp tells whether the joining member is that of the change, and has all that is
+// committed.
+func (n *node) caughtUp(r *role, g *catalog.MemberChange) bool {
+	p := n.w.nodeOf(g.Join)
+	m := p.disk.members[queueGroup]
+	return n.w.linked(n, p) && m != nil && m.joined == g.ID && r.match[g.Join] >= n.commit[queueGroup]
+}
+
+// granted asks the catalog whether the change goes on; true once it has said so.
+func (n *node) granted(r *role, g *catalog.MemberChange) bool {
+	if r.granted == g.ID {
+		r.granted = 0
+		return true
+	}
+	n.step(r, g, catalog.StepNone)
+	return false
+}
+
+func (n *node) step(r *role, g *catalog.MemberChange, step catalog.MemberStep) {
+	if r.waiting > n.w.now {
+		return
+	}
+	r.waiting = n.w.now + patience
+	n.proposeAnywhere(&catalog.SettleMemberChange{UID: n.w.queue, Change: g.ID, Step: step}, func(reply catalog.Reply) {
+		r.waiting = 0
+		if reply.Err == nil && step == catalog.StepNone {
+			r.granted = g.ID
+		}
+	})
+}

@@ -1,0 +1,52 @@
+package testcluster
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/clock"
+)
+
+// Clock are the clocks of a node's machine, which a test sets wrong. They go on while the
+// node is down. All methods may be called concurrently; mu guards all.
+type Clock struct {
+	mu      sync.Mutex
+	read    time.Time     // by the true clocks, when
+	elapsed time.Duration // was the time of the monotonic clock
+	rate    float64       // of both clocks
+	wall    time.Duration // by how much the wall clock is ahead of the monotonic one
+}
+
+func newClock() *Clock {
+	now := time.Now()
+	return &Clock{read: now, elapsed: time.Hour, rate: 1, wall: time.Duration(now.UnixNano()) - time.Hour}
+}
+
+// Read implements cluster.Clock.
+func (c *Clock) Read() clock.Reading {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.elapsed += time.Duration(float64(now.Sub(c.read)) * c.rate)
+	c.read = now
+	return clock.Reading{Elapsed: c.elapsed, Wall: c.elapsed + c.wall}
+}
+
+// Elapsed implements cluster.Clock.
+func (c *Clock) Elapsed() time.Duration { return c.Read().Elapsed }
+
+// Step sets the wall clock by so much.
+func (c *Clock) Step(by time.Duration) {
+	c.Read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wall += by
+}
+
+// Drift lets both clocks go at another rate from now on; 1 is right.
+func (c *Clock) Drift(rate float64) {
+	c.Read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rate = rate
+}

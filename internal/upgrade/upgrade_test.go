@@ -1,0 +1,311 @@
+package upgrade
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/quorate/quorate/chaos"
+	"github.com/quorate/quorate/client"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// oldCommit is the last commit without finalised versions; its build reads version 1.
+const oldCommit = "d22c56838bb80cfa51e597da5823b3136f491bcc"
+
+const (
+	testTimeout = 4 * time.Minute
+	clusterName = "upgrade"
+	manual      = "QUORATE_CLUSTER__FINALIZE=manual"
+	pollEvery   = 20 * time.Millisecond
+)
+
+// build makes a node's program from the sources in a directory. The test's own timeout bounds
+// it: on a busy machine it may take minutes.
+func build(t *testing.T, sources, binary string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-buildvcs=false", "-o", binary, "./cmd/node")
+	cmd.Dir = sources
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", binary, err, out)
+	}
+	return binary
+}
+
+// buildOld returns the program of the older commit, or skips the test where that is not. It
+// never changes, so it is kept beside the tools that are built once.
+func buildOld(t *testing.T, root string) string {
+	t.Helper()
+	kept := filepath.Join(root, "bin", "node-"+oldCommit[:12])
+	if _, err := os.Stat(kept); err != nil {
+		built := build(t, oldSources(t, root), kept+".new")
+		if err := os.Rename(built, kept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// That build is a node without the subcommand.
+	wrapper := filepath.Join(t.TempDir(), "quorate")
+	if err := os.WriteFile(wrapper, fmt.Appendf(nil, "#!/bin/sh\nshift\nexec %q \"$@\"\n", kept), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return wrapper
+}
+
+// oldSources unpacks the older commit, or skips the test where it is not.
+func oldSources(t *testing.T, root string) string {
+	t.Helper()
+	git := exec.CommandContext(t.Context(), "git", "archive", "--format=tar", oldCommit)
+	git.Dir = root
+	var faults bytes.Buffer
+	git.Stderr = &faults
+	archive, err := git.Output()
+	if err != nil {
+		t.Skipf("this needs commit %s of the repository, which a shallow clone lacks: git archive: %v: %s", oldCommit[:12], err, faults.String())
+	}
+	dir := t.TempDir()
+	if err := unpack(archive, dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func unpack(archive []byte, dir string) error {
+	for r := tar.NewReader(bytes.NewReader(archive)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		path := filepath.Join(dir, filepath.FromSlash(h.Name)) //nolint:gosec // this repository's own names
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		content, err := io.ReadAll(r)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(path), 0o750)
+		}
+		if err == nil {
+			err = os.WriteFile(path, content, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// roll is a cluster between two builds.
+type roll struct {
+	t        *testing.T
+	cluster  *chaos.Cluster
+	client   *client.Client
+	old, new string // programs
+}
+
+// to starts a node's process anew from a build.
+func (r *roll) to(ctx context.Context, n *chaos.Node, binary string) error {
+	r.t.Logf("%s: %s goes to the %s build", time.Now().Format("05.000"), n.ID, filepath.Base(binary))
+	if err := n.Stop(ctx); err != nil {
+		return err
+	}
+	n.Use(binary, r.env(binary)...)
+	if err := n.Start(); err != nil {
+		return err
+	}
+	return n.WaitReady(ctx)
+}
+
+// env is for the new build alone: the old one knows no such setting.
+func (r *roll) env(binary string) []string {
+	if binary == r.new {
+		return []string{manual}
+	}
+	return nil
+}
+
+// all rolls one node after another.
+func (r *roll) all(ctx context.Context, binary string) error {
+	for _, n := range r.cluster.Nodes {
+		if err := r.to(ctx, n, binary); err != nil {
+			return err
+		}
+		if err := r.notFinalised(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notFinalised fails if a version has been finalised, which nobody has asked for.
+func (r *roll) notFinalised(ctx context.Context) error {
+	s, err := r.client.ClusterStatus(ctx)
+	if err == nil && s.GetFinalizedVersion() > 1 {
+		err = fmt.Errorf("node %s says that version %d is finalised", s.GetNode(), s.GetFinalizedVersion())
+	}
+	return err
+}
+
+// finalise ends the upgrade as soon as nothing holds it back.
+func (r *roll) finalise(ctx context.Context) error {
+	for {
+		v, err := r.client.FinalizeVersion(ctx, true)
+		if err == nil && len(v.GetHeld()) == 0 {
+			break
+		}
+		if err := sleep(ctx, fmt.Errorf("held back by %v, %w", v.GetHeld(), err)); err != nil {
+			return err
+		}
+	}
+	_, err := r.client.FinalizeVersion(ctx, false)
+	return err
+}
+
+func sleep(ctx context.Context, why error) error {
+	select {
+	case <-time.After(pollEvery):
+		return nil
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), why)
+	}
+}
+
+// status asks a node as its peers do.
+func status(ctx context.Context, n *chaos.Node) (*nodev1.NodeStatusResponse, error) {
+	conn, err := grpc.NewClient(n.Peer, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close() //nolint:errcheck // it was only read from
+	ctx = metadata.AppendToOutgoingContext(ctx, "quorate-cluster", clusterName, "quorate-node", "observer", "quorate-epoch", "1",
+		"quorate-reads", "255")
+	return nodev1.NewNodeClient(conn).NodeStatus(ctx, &nodev1.NodeStatusRequest{Digests: true})
+}
+
+// states returns each group's state on each node, as text, once all have applied the same.
+func (r *roll) states(ctx context.Context) map[uint64]map[string]string {
+	r.t.Helper()
+	for {
+		at, states := map[uint64]map[uint64]bool{}, map[uint64]map[string]string{}
+		var errs []error
+		for _, n := range r.cluster.Nodes {
+			s, err := status(ctx, n)
+			errs = append(errs, err)
+			for _, g := range s.GetGroups() {
+				if at[g.GetGroup()] == nil {
+					at[g.GetGroup()], states[g.GetGroup()] = map[uint64]bool{}, map[string]string{}
+				}
+				at[g.GetGroup()][g.GetAppliedIndex()] = true
+				states[g.GetGroup()][n.ID] = hex.EncodeToString(g.GetStateDigest())
+				if g.GetFailed() != "" {
+					r.t.Fatalf("group %d on %s has failed: %s", g.GetGroup(), n.ID, g.GetFailed())
+				}
+			}
+		}
+		rest := true
+		for g := range at {
+			rest = rest && len(at[g]) == 1 && len(states[g]) == len(r.cluster.Nodes)
+		}
+		err := errors.Join(errs...)
+		if err == nil && rest && len(at) > 1 {
+			return states
+		}
+		if err := sleep(ctx, fmt.Errorf("groups are applied up to %v: %w", at, err)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// A cluster is rolled from an older build to this one, back, forward again, and finalised, node
+// by node and under load with dead letters: nothing confirmed is lost, nothing comes twice, and
+// all members have the same state at the end. Then the older build is refused by what is
+// on its own disk, and the node comes back with this one.
+func TestRoll(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds two versions and starts processes: not in short mode")
+	}
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &roll{t: t, old: buildOld(t, root), new: build(t, root, filepath.Join(t.TempDir(), "new"))}
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+	defer cancel()
+	if r.cluster, err = chaos.NewCluster(chaos.ClusterConfig{
+		Binary: r.old, Dir: t.TempDir(), Name: clusterName, Settings: "timeouts:\n  suspect: 2s\n",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer r.cluster.Kill()
+	if err := r.cluster.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r.client, err = client.Dial(ctx, client.Config{Addresses: r.cluster.Addresses()}); err != nil {
+		t.Fatal(err)
+	}
+	defer r.client.Close()
+
+	events, err := chaos.Run(ctx, chaos.RunConfig{
+		Cluster: r.cluster, Length: testTimeout, Rate: 100, Log: t.Logf,
+		Meanwhile: func(ctx context.Context) error {
+			for _, to := range []string{r.new, r.old, r.new} {
+				if err := r.all(ctx, to); err != nil {
+					return err
+				}
+			}
+			return r.finalise(ctx)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := chaos.Check(events); report.Verdict != chaos.Valid || report.Buried == 0 {
+		t.Errorf("%s", report.String())
+	} else {
+		t.Logf("%d confirmed, %d redelivered, %d dead letters", report.Confirmed, report.Redelivered, report.Buried)
+	}
+	for g, of := range r.states(ctx) {
+		for n, state := range of {
+			if state == "" || state != of["n1"] {
+				t.Errorf("group %d: node %s has the state %q, n1 %q", g, n, state, of["n1"])
+			}
+		}
+	}
+
+	n := r.cluster.Nodes[2]
+	if err := n.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	n.Use(r.old)
+	if err := n.Start(); err != nil {
+		t.Fatal(err)
+	}
+	err = n.WaitReady(ctx)
+	if _, runs := n.Running(); err == nil || runs {
+		t.Errorf("the older build on finalised files runs: %v", err)
+	}
+	if log, err := os.ReadFile(n.LogFile()); err != nil || !strings.Contains(string(log), "format version 4, this build reads version 3") {
+		t.Errorf("the older build does not say why it ends: %v", err)
+	}
+	n.Use(r.new)
+	if err := n.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.WaitReady(ctx); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,76 @@
+package management
+
+import (
+	"net/netip"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/message"
+)
+
+// connection is a client's connection as JSON.
+type connection struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	User     string `json:"user"`
+	UserDone string `json:"user_who_performed_action"`
+	VHost    string `json:"vhost"`
+	Node     string `json:"node"`
+	Host     string `json:"host"`
+	Port     uint16 `json:"port"`
+	peer
+	SSL              bool          `json:"ssl"`
+	Protocol         string        `json:"protocol"`
+	AuthMechanism    string        `json:"auth_mechanism"`
+	State            string        `json:"state"`
+	Channels         int           `json:"channels"`
+	ChannelMax       uint32        `json:"channel_max"`
+	FrameMax         uint32        `json:"frame_max"`
+	Timeout          uint32        `json:"timeout"`
+	ConnectedAt      int64         `json:"connected_at"`
+	Received         uint64        `json:"recv_oct"`
+	Sent             uint64        `json:"send_oct"`
+	ClientProperties message.Table `json:"client_properties"`
+	UserProvidedName string        `json:"user_provided_name,omitempty"`
+}
+
+// peer is a client's address.
+type peer struct {
+	PeerHost string `json:"peer_host"`
+	PeerPort uint16 `json:"peer_port"`
+}
+
+func toPeer(address string) peer {
+	host, port := hostOf(address)
+	return peer{PeerHost: host, PeerPort: port}
+}
+
+// hostOf splits an address; of what is none the host is empty.
+func hostOf(address string) (host string, port uint16) {
+	a, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return "", 0
+	}
+	return a.Addr().Unmap().String(), a.Port()
+}
+
+func toConnection(c *broker.ConnectionInfo) connection {
+	host, port := hostOf(c.Local)
+	return connection{
+		Name: c.Name, Type: "network", User: c.User, UserDone: c.User, VHost: c.VHost, Node: string(c.Node), Host: host, Port: port, peer: toPeer(c.Peer),
+		SSL: c.TLS, Protocol: c.Protocol, AuthMechanism: c.Mechanism, State: c.State,
+		Channels: c.Channels, ChannelMax: c.ChannelMax, FrameMax: c.FrameMax, Timeout: c.HeartbeatSeconds,
+		ConnectedAt: c.SinceMs, Received: c.Received, Sent: c.Sent, ClientProperties: toTable(c.Properties), UserProvidedName: c.ClientName,
+	}
+}
+
+// toTable reads what a node tells of a client's own; what cannot be read is left out.
+func toTable(b []byte) message.Table {
+	if len(b) == 0 {
+		return nil
+	}
+	t, _, err := message.DecodeTable(b)
+	if err != nil {
+		return nil
+	}
+	return t
+}

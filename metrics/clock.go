@@ -1,0 +1,45 @@
+package metrics
+
+import "time"
+
+// Clock are the figures of the node's clocks, and of the other nodes' as it sees them.
+type Clock struct {
+	Steps, Jumps uint64                   // of the wall clock, and of the clock of the cluster
+	Confirmed    bool                     // a majority of wall clocks agrees on the time
+	Limit        time.Duration            // by how much they may differ
+	Error        time.Duration            // of the own wall clock, from the time of the cluster
+	QueueAhead   time.Duration            // of the led queue that is furthest from that time
+	Offsets      map[string]time.Duration // of all nodes' wall clocks from it, by node
+}
+
+func clockRows() []row[*Clock] {
+	confirmed := func(c *Clock) float64 {
+		if c.Confirmed {
+			return 1
+		}
+		return 0
+	}
+	return []row[*Clock]{
+		{
+			"quorate_clock_steps_total", "", "Times that this node's wall clock was set.", counter, nil, false,
+			func(c *Clock) float64 { return float64(c.Steps) },
+		},
+		{
+			"quorate_clock_jumps_total", "", "Times that the time of queues was set on this node.", counter, nil, false,
+			func(c *Clock) float64 { return float64(c.Jumps) },
+		},
+		{
+			"quorate_clock_error_seconds", "", "This node's wall clock less the time of the cluster.", gauge, nil, false,
+			func(c *Clock) float64 { return c.Error.Seconds() },
+		},
+		{
+			"quorate_clock_limit_seconds", "", "By how much wall clocks may differ and agree.", gauge, nil, false,
+			func(c *Clock) float64 { return c.Limit.Seconds() },
+		},
+		{"quorate_clock_confirmed", "", "1 if a majority of wall clocks agrees on the time of the cluster.", gauge, nil, false, confirmed},
+		{
+			"quorate_clock_queue_ahead_seconds", "", "Time of the led queue that is furthest from the time of the cluster, less that.", gauge, nil, false,
+			func(c *Clock) float64 { return c.QueueAhead.Seconds() },
+		},
+	}
+}

@@ -1,0 +1,86 @@
+package raftfsm
+
+import (
+	"math"
+	"time"
+)
+
+// What snapshots leave behind in the log, and when one pays while space is scarce.
+const (
+	// trailingBytes bounds the entries that stay behind a snapshot, unless they are no more
+	// than minTrailing. Those always stay: a follower whose entries were never committed is
+	// put right by the leader's log only, and it has no more of them than are in flight.
+	trailingBytes = 4 << 20
+	minTrailing   = 16
+	// scarceBytes, and a scarceShare of what is needed, are let go by a snapshot that is due
+	// while space is scarce.
+	scarceBytes = 1 << 20
+	scarceShare = 4
+	// relieveBytes are worth a snapshot of a group at rest.
+	relieveBytes = 256 << 10
+	// barrierTimeout bounds the wait for raft to take an entry.
+	barrierTimeout = 2 * time.Second
+)
+
+// fitTrailing tells raft how many entries the next snapshot leaves behind in the log.
+func (g *Group[R, E]) fitTrailing() {
+	r := g.raft.Load()
+	n := min(uint64(minTrailing), g.c.TrailingEntries)
+	if !g.c.Scarce() {
+		entries, _ := g.c.Storage.Newest(r.LastIndex(), trailingBytes)
+		n = min(g.c.TrailingEntries, max(minTrailing, entries))
+	}
+	c := r.ReloadableConfig()
+	if c.TrailingLogs == n {
+		return
+	}
+	c.TrailingLogs = n
+	if err := r.ReloadConfig(c); err != nil {
+		g.log.Warn("raft does not take the number of entries to keep", "entries", n, "error", err)
+	}
+}
+
+// Excess returns how many bytes of the log a snapshot that leaves next to nothing behind
+// would let go, about.
+func (g *Group[R, E]) Excess() int64 {
+	r := g.raft.Load()
+	_, excess := g.compact.weigh(g.held())
+	trailing := int64(0)
+	if f, last := g.snaps.latest(), r.LastIndex(); f != nil && last > minTrailing {
+		_, trailing = g.c.Storage.Newest(min(f.index, last-minTrailing), math.MaxInt64)
+	}
+	return max(0, excess) + trailing
+}
+
+// Relieve takes a snapshot if that pays. It is for times when space is scarce, and for a
+// member at rest: one that applies commands sees to it by itself.
+func (g *Group[R, E]) Relieve() error {
+	if err := g.Failed(); err != nil {
+		return g.stopped()
+	}
+	g.pushOut()
+	if g.Excess() < relieveBytes {
+		return nil
+	}
+	return g.Snapshot()
+}
+
+// pushOut makes large entries that the machine has let go of older than those that always
+// stay in the log: if nothing follows them, as after a purge, no snapshot would let go of
+// them. Only a leader can.
+func (g *Group[R, E]) pushOut() {
+	r := g.raft.Load()
+	last := r.LastIndex()
+	if g.leading.term.Load() == 0 || last <= minTrailing {
+		return
+	}
+	_, all := g.c.Storage.Newest(last, math.MaxInt64)
+	_, older := g.c.Storage.Newest(last-minTrailing, math.MaxInt64)
+	if newest := all - older; newest < scarceBytes || g.held() > uint64(newest/2) {
+		return
+	}
+	for range minTrailing {
+		// Whatever becomes of it: the next round looks again.
+		_ = r.Barrier(barrierTimeout)
+	}
+}

@@ -1,0 +1,70 @@
+package raftfsm
+
+import (
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/clock"
+)
+
+// stamps are those of commands while this member leads: the queue's time (TTL-6).
+type stamps struct {
+	mu    sync.Mutex // guards queue
+	queue clock.Queue
+}
+
+func stampTime(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
+
+// begin lets the time go on from the latest stamp that this member has applied when it is
+// elected.
+func (s *stamps) begin(latest int64, m clock.Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = clock.Queue{}
+	s.queue.Resume(stampTime(latest), m)
+}
+
+// resume lets the time go on from the latest stamp of all, if it is not as far yet.
+func (s *stamps) resume(latest int64, m clock.Moment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue.Resume(stampTime(latest), m)
+}
+
+// settleLook is the wait before a leader that does not know the time looks again.
+const settleLook = 5 * time.Millisecond
+
+// settled tells whether the time of the cluster can be relied on. Until then a new leader does
+// not begin, and what it is given waits; there will be a turn.
+func (g *Group[R, E]) settled() bool {
+	if g.c.Clock().Settled {
+		return true
+	}
+	time.AfterFunc(settleLook, g.proposer.signal)
+	return false
+}
+
+// next returns the next command's stamp, in milliseconds since the Unix epoch.
+func (s *stamps) next(m clock.Moment) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queue.Now(m).Milliseconds()
+}
+
+// Now returns what stamp a command would get now, in milliseconds since the Unix epoch. It
+// has a meaning only while this member leads.
+func (g *Group[R, E]) Now() int64 {
+	m := g.c.Clock()
+	g.stamps.mu.Lock()
+	defer g.stamps.mu.Unlock()
+	return g.stamps.queue.Peek(m).Milliseconds()
+}
+
+// Ahead returns by how much the time of the group's commands is ahead of the cluster's while
+// this member leads.
+func (g *Group[R, E]) Ahead() time.Duration {
+	m := g.c.Clock()
+	g.stamps.mu.Lock()
+	defer g.stamps.mu.Unlock()
+	return g.stamps.queue.Ahead(m)
+}

@@ -1,0 +1,110 @@
+package wal
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/wal/vfs"
+)
+
+// A log that ends before a mark of it is short; a torn end behind the mark is none.
+func TestMark(t *testing.T) {
+	const entries = 40
+	// Three segments and their marks: of the end, and of half of it.
+	write := func(t *testing.T) (d *vfs.Mem, half, end Mark) {
+		t.Helper()
+		d = vfs.NewMem()
+		l, err := Open(d, testConfig())
+		ok(t, err)
+		if m := l.Mark(); m != (Mark{}) {
+			t.Fatalf("an empty log has the mark %+v", m)
+		}
+		g := groupOf(t, l, 7)
+		for i := uint64(1); i <= entries; i++ {
+			ok(t, durably(store(i, 1, 1, 300), l, g))
+			if i == entries/2 {
+				half = l.Mark()
+			}
+		}
+		end = l.Mark()
+		if end.Segment <= half.Segment || end.Segment < 3 {
+			t.Fatalf("marks %+v and %+v are in too few segments", half, end)
+		}
+		settled(l)
+		return d.Crash(vfs.LoseAll, nil), half, end
+	}
+	reopen := func(t *testing.T, d *vfs.Mem, m Mark) (*Log, error) {
+		t.Helper()
+		c := testConfig()
+		c.Mark = m
+		l, err := Open(d, c)
+		if err == nil {
+			t.Cleanup(func() { ok(t, l.Close()) })
+		}
+		return l, err
+	}
+	for name, c := range map[string]struct {
+		harm  func(t *testing.T, d *vfs.Mem, half, end Mark)
+		short bool // of the mark of the end
+	}{
+		"whole": {func(*testing.T, *vfs.Mem, Mark, Mark) {}, false},
+		"removed": {func(t *testing.T, d *vfs.Mem, _, _ Mark) {
+			names, err := d.List()
+			ok(t, err)
+			for _, n := range names {
+				if _, is := parseName(n); is {
+					ok(t, d.Remove(n))
+				}
+			}
+		}, true},
+		"last segments removed": {func(t *testing.T, d *vfs.Mem, half, end Mark) {
+			for s := half.Segment + 1; s <= end.Segment; s++ {
+				ok(t, d.Remove(segmentName(s)))
+			}
+		}, true},
+		"tail zeroed": {func(t *testing.T, d *vfs.Mem, _, end Mark) {
+			f, err := d.Open(segmentName(end.Segment))
+			ok(t, err)
+			_, err = f.WriteAt(make([]byte, 200), int64(end.Offset)-200)
+			ok(t, err)
+			ok(t, f.Sync())
+		}, true},
+		"cut": {func(t *testing.T, d *vfs.Mem, _, end Mark) {
+			f, err := d.Open(segmentName(end.Segment))
+			ok(t, err)
+			ok(t, f.Truncate(int64(end.Offset)-1))
+			ok(t, f.Sync())
+		}, true},
+		"torn behind the mark": {func(t *testing.T, d *vfs.Mem, _, end Mark) {
+			f, err := d.Open(segmentName(end.Segment))
+			ok(t, err)
+			_, err = f.WriteAt([]byte("half a record"+strings.Repeat("x", 100)), int64(end.Offset))
+			ok(t, err)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, half, end := write(t)
+			c.harm(t, d, half, end)
+			l, err := reopen(t, d, end)
+			ok(t, err)
+			if got := l.Gap() != nil; got != c.short {
+				t.Errorf("gap: %v, want %v", l.Gap(), c.short)
+			}
+			if lost := l.LostGroup(7) != nil; l.Has(7) && lost != c.short {
+				t.Errorf("group 7: %v, want lost: %v", l.LostGroup(7), c.short)
+			}
+			if m := l.Mark(); !c.short && (m.Segment != end.Segment || m.Offset < end.Offset) {
+				t.Errorf("mark %+v after a start, it was %+v", m, end)
+			}
+		})
+	}
+	t.Run("another log", func(t *testing.T) {
+		d, _, end := write(t)
+		end.Log++
+		l, err := reopen(t, d, end)
+		ok(t, err)
+		if l.Gap() == nil {
+			t.Error("not noticed")
+		}
+	})
+}

@@ -1,0 +1,61 @@
+package wal
+
+import (
+	"slices"
+	"time"
+)
+
+// How long a write may take before the disk is held to hang, see Log.Stalled.
+const (
+	// LeastStall is that time of a disk that was quick of late.
+	LeastStall = 450 * time.Millisecond
+	// MostStall is that time of any disk.
+	MostStall = 1500 * time.Millisecond
+	// stallFactor is how many times the usual length of a slow write it may take.
+	stallFactor = 3
+)
+
+const (
+	paceSlot  = 5 * time.Second // of which the slowest write counts
+	paceSlots = 12              // that are remembered
+	// slowSlots is in how many of them writes must have been slow.
+	slowSlots = 3
+)
+
+// pace knows how slow the writes of the last minute were. A disk that is slow is slow again
+// and again; what was slow once or twice was frozen for a moment, or busy with something
+// else. So slowSlots of the time have to have had a slow write. One that took MostStall was
+// a disk that hung, and says nothing of what is usual.
+//
+// The zero value has seen nothing. Times are since any beginning.
+type pace struct {
+	newest  int64 // number of the slot that was written last
+	slowest [paceSlots]time.Duration
+}
+
+// took takes note of a write that has ended.
+func (p *pace) took(now, d time.Duration) {
+	p.turn(now)
+	if d < MostStall {
+		at := &p.slowest[p.newest%paceSlots]
+		*at = max(*at, d)
+	}
+}
+
+// limit is how long a write that is under way may take.
+func (p *pace) limit(now time.Duration) time.Duration {
+	p.turn(now)
+	slowest := p.slowest
+	slices.Sort(slowest[:])
+	return min(max(LeastStall, stallFactor*slowest[paceSlots-slowSlots]), MostStall)
+}
+
+// turn forgets what is older than the slots that are remembered.
+func (p *pace) turn(now time.Duration) {
+	slot := int64(now / paceSlot)
+	for range min(max(0, slot-p.newest), paceSlots) {
+		p.newest++
+		p.slowest[p.newest%paceSlots] = 0
+	}
+	p.newest = max(p.newest, slot)
+}
