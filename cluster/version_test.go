@@ -119,7 +119,7 @@ func TestHeldBack(t *testing.T) {
 	})
 	n.stop("c")
 	_, err := n.nodes["a"].Finalise(ctx)
-	if !errors.Is(err, ErrHeldBack) || !strings.Contains(err.Error(), `version 2: node "c" does not answer: upgrade`) {
+	if !errors.Is(err, ErrHeldBack) || !strings.Contains(err.Error(), fmt.Sprintf("version %d: node %q does not answer: upgrade", catalog.NewestVersion, "c")) {
 		t.Errorf("finalised while a node was away: %v", err)
 	}
 	n.start("c")
@@ -179,7 +179,7 @@ func TestUnreadableQueueCommand(t *testing.T) {
 			continue
 		}
 		if !errors.Is(err, raftfsm.ErrUnreadable) || isDamage(err) || !strings.Contains(err.Error(), "kind 200 is unknown") ||
-			!strings.Contains(err.Error(), "this build reads version 2") || !strings.Contains(err.Error(), q.Group().String()) {
+			!strings.Contains(err.Error(), fmt.Sprintf("this build reads version %d", catalog.NewestVersion)) || !strings.Contains(err.Error(), q.Group().String()) {
 			t.Errorf("node %s: %v", i, err)
 		}
 		if lost := node.host.lostMembers(); len(lost) > 0 {
@@ -205,7 +205,7 @@ func TestUnreadableCatalogCommand(t *testing.T) {
 			continue
 		}
 		if err := node.Ready(); !errors.Is(err, raftfsm.ErrUnreadable) || raftfsm.Damaged(err) ||
-			!strings.Contains(err.Error(), "format version 3, this build reads version 2") {
+			!strings.Contains(err.Error(), fmt.Sprintf("format version %d, this build reads version %d", catalog.NewestVersion+1, catalog.NewestVersion)) {
 			t.Errorf("node %s: Ready: %v", i, err)
 		}
 	}
