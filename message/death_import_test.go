@@ -32,8 +32,10 @@ func TestImportDeaths(t *testing.T) {
 func TestImportDeathsSaturates(t *testing.T) {
 	entry := func(queue string, count message.Value) message.Value {
 		return message.TableValue(message.Table{
-			{Name: "queue", Value: message.String(queue)}, {Name: "reason", Value: message.String("expired")},
-			{Name: "exchange", Value: message.String("")}, {Name: "count", Value: count},
+			{Name: "queue", Value: message.String(queue)},
+			{Name: "reason", Value: message.String("expired")},
+			{Name: "exchange", Value: message.String("")},
+			{Name: "count", Value: count},
 			{Name: "routing-keys", Value: message.Array(message.String("k"))},
 		})
 	}
