@@ -32,6 +32,7 @@ type catalogGroup struct {
 	// clock; 0: it has one. ledOnce tells that it had one before.
 	leaderless atomic.Int64
 	ledOnce    atomic.Bool
+	seatedOnce atomic.Bool // seated found nothing missing once in this life
 
 	assurance *assurance
 }
@@ -348,7 +349,7 @@ func (g *catalogGroup) ready() error {
 	if !g.assurance.serves.Load() {
 		return errors.New("cluster: catalog view is not confirmed yet: asking the catalog's leader")
 	}
-	return nil
+	return g.seated()
 }
 
 // reached tells what is missing before the view shows this node's registration.

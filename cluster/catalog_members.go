@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -81,6 +83,29 @@ func (g *catalogGroup) grow() {
 		}
 		busy = due || len(away) > 0 || len(at.Voters) < min(g.c.View().NodeCount(), maxCatalogVoters)
 	}
+}
+
+// seated tells what is missing, once in this life, before the catalog bears the loss of another
+// node: this one's vote, while the catalog has votes to give. Whoever restarts or replaces nodes
+// in turn takes the next one when this one is ready (RE-6, RE-9). A running node that loses its
+// vote stays ready, for its queues need it.
+func (g *catalogGroup) seated() error {
+	if g.seatedOnce.Load() {
+		return nil
+	}
+	committed := g.group.Stats().CommitIndex // first: what is found then is committed if it is not behind it
+	at, err := g.group.Configuration()
+	switch {
+	case err != nil:
+		return err
+	case at.Index > committed:
+		return errors.New("cluster: catalog group is changing its members: waiting for a majority of its nodes")
+	case !slices.Contains(at.Voters, g.c.cfg.Node) && len(at.Voters) < maxCatalogVoters:
+		return fmt.Errorf("cluster: this node has no vote in the catalog group yet: its leader, node %q, gives it one once "+
+			"this node has the catalog's log; voters are %q", g.leader(), at.Voters)
+	}
+	g.seatedOnce.Store(true)
+	return nil
 }
 
 // changeMembers makes the change that is due by a view that lacks nothing that was committed:

@@ -55,3 +55,20 @@ func TestCatalogVoterIsReplaced(t *testing.T) {
 		t.Errorf("%s does not vote, want %s", still, away)
 	}
 }
+
+// RE-9: a node that joins is ready once it votes in the catalog, so that whoever takes one node
+// after the other never takes the catalog's majority.
+func TestReadyNodeVotes(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	n.start("d")
+	poll(t, "d is ready", n.nodes["d"].Ready)
+	at, err := n.nodes["d"].catalog.group.Configuration()
+	if err != nil || !slices.Contains(at.Voters, "d") {
+		t.Errorf("it is ready with %+v, %v", at, err)
+	}
+	if err := n.nodes["d"].catalog.seated(); err != nil {
+		t.Error(err)
+	}
+}
