@@ -25,7 +25,6 @@ type channel struct {
 	lastQueue string       // what an empty name means
 	consumers map[string]*consumer
 	replies   *consumer   // of answers to the channel's own requests; nil: none
-	replyTo   string      // where they come
 	retired   []*consumer // cancelled, with deliveries that are unsettled
 	content   content
 	done      func(broker.Result) // takes results of publishes
@@ -122,7 +121,7 @@ func (ch *channel) quit(ctx context.Context) {
 	}
 	all.Wait()
 	clear(ch.consumers)
-	ch.retired, ch.replies, ch.replyTo = nil, nil, ""
+	ch.retired, ch.replies = nil, nil
 	ch.giveBack(open)
 	ch.content = content{}
 	ch.tx = nil

@@ -19,6 +19,8 @@ type consumer struct {
 	c     *broker.Consumer
 	noAck bool
 
+	address string // of answers, which is their routing key (AM-3); "": it consumes from a queue
+
 	decided bool // the reader's: there are decisions that may not be committed
 
 	// Guarded by the connection's mu.
@@ -168,7 +170,7 @@ func (ch *channel) cancel(m *wire.BasicCancel) error {
 	}
 	delete(ch.consumers, m.ConsumerTag)
 	if x == ch.replies {
-		ch.replies, ch.replyTo = nil, ""
+		ch.replies = nil
 	}
 	ch.retire(x)
 	return ch.answer(m.NoWait, &wire.BasicCancelOK{ConsumerTag: m.ConsumerTag})

@@ -19,8 +19,8 @@ func (ch *channel) openReplies(m *wire.BasicConsume, x *consumer) error {
 	if err != nil {
 		return faultOf(err, m.ID())
 	}
-	x.c = c
-	ch.replies, ch.replyTo = x, address
+	x.c, x.address = c, address
+	ch.replies = x
 	return nil
 }
 
@@ -32,7 +32,7 @@ func (ch *channel) ownReplies(m *message.Message) error {
 	if ch.replies == nil {
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID, "fast reply consumer does not exist")
 	}
-	m.ReplyTo = ch.replyTo
+	m.ReplyTo = ch.replies.address
 	return nil
 }
 

@@ -43,7 +43,7 @@ func TestReplies(t *testing.T) {
 		}
 		address = got.ReplyTo
 		answers.publish("", address, true, message.Message{Properties: message.Properties{CorrelationID: text}, Body: []byte("answer " + text)})
-		if d := want[*wire.BasicDeliver](asks); d.ConsumerTag != "c" || d.Exchange != "" {
+		if d := want[*wire.BasicDeliver](asks); d.ConsumerTag != "c" || d.Exchange != "" || d.RoutingKey != address {
 			t.Errorf("%+v", d)
 		}
 		if got, body := asks.content(); got.CorrelationID != text || string(body) != "answer "+text {

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -264,7 +265,7 @@ func (c *conn) consumerTimedOut(x *consumer) {
 func (w *writer) deliver(x *consumer, tag uint64, d *broker.Delivery) {
 	m := wire.BasicDeliver{
 		ConsumerTag: x.tag, DeliveryTag: tag, Redelivered: d.Redelivered,
-		Exchange: d.Message.Exchange, RoutingKey: d.Message.PrimaryKey(),
+		Exchange: d.Message.Exchange, RoutingKey: cmp.Or(x.address, d.Message.PrimaryKey()),
 	}
 	w.buf = wire.AppendDeliver(w.buf, x.ch.number, &m)
 	w.buf = wire.AppendContentHeader(w.buf, x.ch.number, &d.Message, headersOf(d, x.c.Classic()))
