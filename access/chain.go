@@ -1,0 +1,148 @@
+package access
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync/atomic"
+)
+
+// remembers is a Backend that knows some answers without a look.
+type remembers interface {
+	// Remembered returns the answer to the credentials, if it is known.
+	Remembered(c Credentials) (id *Identity, err error, known bool)
+}
+
+// Counts are the answers of a backend since the start.
+type Counts struct{ Accepted, Refused, Unavailable uint64 }
+
+// member is a backend of a chain.
+type member struct {
+	Backend
+	accepted, refused, unavailable atomic.Uint64
+}
+
+// Chain asks backends in turn until one accepts. Its methods may be called concurrently.
+type Chain struct{ members []*member }
+
+// NewChain returns the chain of backends in their order.
+func NewChain(backends ...Backend) *Chain {
+	c := &Chain{}
+	for _, b := range backends {
+		c.members = append(c.members, &member{Backend: b})
+	}
+	return c
+}
+
+// Counts returns the answers by the backends' names.
+func (c *Chain) Counts() map[string]Counts {
+	out := make(map[string]Counts, len(c.members))
+	for _, m := range c.members {
+		out[m.Name()] = Counts{m.accepted.Load(), m.refused.Load(), m.unavailable.Load()}
+	}
+	return out
+}
+
+// Authenticate returns whom the credentials prove to one of the backends, and its name. Before
+// one has to look, admit is asked once, whose error ends it. Errors: *Refused if all refuse, that of
+// admit, or that of the first backend that could not tell (ID-1).
+func (c *Chain) Authenticate(ctx context.Context, cred Credentials, admit func() error) (id *Identity, by string, err error) {
+	return c.ask(ctx, cred, admit, func(*member) bool { return true })
+}
+
+// Again is Authenticate by one backend alone.
+func (c *Chain) Again(ctx context.Context, by string, cred Credentials, admit func() error) (*Identity, error) {
+	id, _, err := c.ask(ctx, cred, admit, func(m *member) bool { return m.Name() == by })
+	return id, err
+}
+
+func (c *Chain) ask(
+	ctx context.Context, cred Credentials, admit func() error, among func(*member) bool,
+) (id *Identity, by string, err error) {
+	var untold error
+	var refused *Refused
+	admitted := false
+	for _, m := range c.order(cred) {
+		if !among(m) {
+			continue
+		}
+		id, err, known := m.remembered(cred)
+		if !known && !admitted {
+			if err := admit(); err != nil {
+				return nil, "", err
+			}
+			admitted = true
+		}
+		if !known {
+			id, err = m.Authenticate(ctx, cred)
+		}
+		if err == nil && (id == nil || id.Ended(cred.Now)) {
+			err = &Refused{Reason: "what was shown has ended"}
+		}
+		no, isNo := errors.AsType[*Refused](err)
+		switch {
+		case err == nil:
+			m.accepted.Add(1)
+			return id, m.Name(), nil
+		case isNo:
+			m.refused.Add(1)
+			if refused == nil { // of a token those say most that are asked first
+				refused = no
+			}
+		default:
+			m.unavailable.Add(1)
+			if untold == nil {
+				untold = err
+			}
+		}
+	}
+	if untold != nil {
+		return nil, "", untold
+	}
+	if refused == nil {
+		refused = &Refused{Reason: "tokens of this kind do not log in here"}
+	}
+	return nil, "", refused
+}
+
+func (m *member) remembered(cred Credentials) (id *Identity, err error, known bool) { //nolint:revive // an answer, and whether there is one
+	if r, ok := m.Backend.(remembers); ok {
+		return r.Remembered(cred)
+	}
+	return nil, nil, false
+}
+
+// order returns the backends that the credentials are for, those first that can tell them by
+// their form.
+func (c *Chain) order(cred Credentials) (out []*member) {
+	token := isToken(cred)
+	for _, m := range c.members {
+		if m.Tokens() && token {
+			out = append(out, m)
+		}
+	}
+	for _, m := range c.members {
+		if !m.Tokens() && !cred.Bearer {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func isToken(c Credentials) bool { return c.Bearer || IsJWT(c.Secret) }
+
+// IsJWT tells whether a text has the form of a signed JSON Web Token; of one that is too long
+// nobody looks.
+func IsJWT(text string) bool {
+	if len(text) > MaxTokenBytes || strings.Count(text, ".") != 2 {
+		return false
+	}
+	first, _, _ := strings.Cut(text, ".")
+	head, err := base64.RawURLEncoding.DecodeString(first)
+	var h struct {
+		Algorithm *string `json:"alg"`
+	}
+	return err == nil && json.Unmarshal(head, &h) == nil && h.Algorithm != nil
+}

@@ -1,0 +1,102 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// DefaultCache is how long answers are remembered.
+	DefaultCache = 10 * time.Second
+	// DefaultTimeout bounds one question.
+	DefaultTimeout = 5 * time.Second
+	// maxRemembered bounds the answers of a backend that are remembered; with one more all are forgotten.
+	maxRemembered = 10_000
+)
+
+// Guarded is a backend that answers in time, and whose answers are remembered for a while, by a keyed
+// hash of the credentials and never by these (ID-3).
+type Guarded struct {
+	Backend
+	keep, within time.Duration
+	key          [sha256.Size]byte // of this process
+
+	mu      sync.Mutex
+	answers map[[sha256.Size]byte]answer
+}
+
+type answer struct {
+	id    *Identity
+	err   error
+	until time.Time
+}
+
+// Guard returns a backend whose answers are kept so long, but none longer than its identity
+// lasts, and none of what may pass; and that cannot tell what it cannot tell within a time. 0 is
+// 10 s and 5 s; to keep for less than 0 is not at all.
+func Guard(b Backend, keep, within time.Duration) *Guarded {
+	c := &Guarded{
+		Backend: b, keep: cmp.Or(keep, DefaultCache), within: cmp.Or(within, DefaultTimeout),
+		answers: map[[sha256.Size]byte]answer{},
+	}
+	_, _ = rand.Read(c.key[:]) // never fails
+	return c
+}
+
+func (c *Guarded) digest(cred Credentials) (d [sha256.Size]byte) {
+	h := hmac.New(sha256.New, c.key[:])
+	if !c.Tokens() { // a token says itself who it is
+		h.Write([]byte(cred.User))
+	}
+	h.Write([]byte{0xff}) // in no UTF-8
+	h.Write([]byte(cred.Secret))
+	h.Sum(d[:0])
+	return d
+}
+
+// Remembered returns the answer to the credentials, if it is known.
+func (c *Guarded) Remembered(cred Credentials) (id *Identity, err error, known bool) { //nolint:revive // an answer, and whether there is one
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, known := c.answers[c.digest(cred)]
+	if !known || !cred.Now.Before(a.until) {
+		return nil, nil, false
+	}
+	return a.id, a.err, true
+}
+
+// Authenticate asks the backend.
+func (c *Guarded) Authenticate(ctx context.Context, cred Credentials) (*Identity, error) {
+	id, err := c.bounded(ctx, cred)
+	until := cred.Now.Add(c.keep)
+	switch no, isNo := errors.AsType[*Refused](err); {
+	case err != nil && (!isNo || no.Passing):
+		return id, err
+	case err == nil && !id.Expires.IsZero() && id.Expires.Before(until):
+		until = id.Expires
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.answers) >= maxRemembered {
+		clear(c.answers)
+	}
+	c.answers[c.digest(cred)] = answer{id, err, until}
+	return id, err
+}
+
+func (c *Guarded) bounded(ctx context.Context, cred Credentials) (*Identity, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.within)
+	defer cancel()
+	id, err := c.Backend.Authenticate(bounded, cred)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return nil, &Unavailable{Backend: c.Name(), Cause: fmt.Errorf("no answer within %v: %w", c.within, err)}
+	}
+	return id, err
+}

@@ -1,0 +1,87 @@
+package oauth2
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/access"
+)
+
+// MaxScopes bounds the scopes of a token, those that aliases stand for included.
+const MaxScopes = 1000
+
+// tagScope begins a scope that is a tag.
+const tagScope = "tag:"
+
+// rule is one scope that gives a right.
+type rule struct {
+	right       access.Right
+	vhost, name wildcard
+	keys        wildcard // nil: of topic exchanges none
+}
+
+// rights are what the scopes of a token give.
+type rights []rule
+
+// In implements access.Rights.
+func (r rights) In(vhost string) (access.Grant, bool) {
+	names := [3]anyOf{}
+	entered := false
+	for i := range r {
+		if r[i].vhost.matches(vhost) {
+			entered = true
+			names[r[i].right] = append(names[r[i].right], r[i].name)
+		}
+	}
+	return grantOf(&names), entered
+}
+
+// Topic implements access.Rights: a topic exchange takes a scope with keys.
+func (r rights) Topic(vhost, exchange string) (access.Grant, bool) {
+	keys := [3]anyOf{}
+	for i := range r {
+		if r[i].keys != nil && r[i].vhost.matches(vhost) && r[i].name.matches(exchange) {
+			keys[r[i].right] = append(keys[r[i].right], r[i].keys)
+		}
+	}
+	return grantOf(&keys), true
+}
+
+func grantOf(of *[3]anyOf) (g access.Grant) {
+	for i, a := range of {
+		if a != nil {
+			g[i] = a
+		}
+	}
+	return g
+}
+
+// parseScopes makes rights and tags of scopes without their prefix; what is neither is for others.
+func parseScopes(scopes []string) (r rights, tags []string) {
+	for _, s := range scopes {
+		if tag, is := strings.CutPrefix(s, tagScope); is {
+			tags = append(tags, tag)
+			continue
+		}
+		if x, ok := parseRule(s); ok {
+			r = append(r, x)
+		}
+	}
+	slices.Sort(tags)
+	return r, slices.Compact(tags)
+}
+
+// parseRule reads RIGHT:VHOST/NAME or RIGHT:VHOST/NAME/KEY.
+func parseRule(scope string) (x rule, ok bool) {
+	word, rest, _ := strings.Cut(scope, ":")
+	right := slices.IndexFunc([]access.Right{access.Configure, access.Write, access.Read}, func(r access.Right) bool { return r.String() == word })
+	parts := strings.Split(rest, "/")
+	if right < 0 || len(parts) < 2 || len(parts) > 3 {
+		return x, false
+	}
+	x = rule{right: access.Right(right), vhost: newWildcard(parts[0]), name: newWildcard(parts[1])}
+	if len(parts) == 3 {
+		x.keys = newWildcard(parts[2])
+	}
+	return x, true
+}

@@ -1,0 +1,61 @@
+package oauth2
+
+import (
+	"net/url"
+	"strings"
+)
+
+// wildcard is a pattern of a scope: `*` stands for any characters, and the rest, percent-decoded,
+// for itself, for all of a name. nil matches nothing.
+type wildcard []string // what stands between the stars
+
+// newWildcard reads a pattern; one that cannot be decoded matches nothing, as in RabbitMQ.
+func newWildcard(text string) wildcard {
+	parts := strings.Split(text, "*")
+	for i, p := range parts {
+		decoded, err := url.QueryUnescape(p)
+		if err != nil {
+			return nil
+		}
+		parts[i] = decoded
+	}
+	return parts
+}
+
+// Match implements access.Matcher. It takes a time that grows with the name and not with the stars.
+func (w wildcard) Match(name string) (bool, error) { return w.matches(name), nil }
+
+func (w wildcard) matches(name string) bool {
+	switch len(w) {
+	case 0:
+		return false
+	case 1:
+		return name == w[0]
+	}
+	first, last := w[0], w[len(w)-1]
+	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
+		return false
+	}
+	name = name[len(first) : len(name)-len(last)]
+	for _, p := range w[1 : len(w)-1] {
+		i := strings.Index(name, p)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(p):]
+	}
+	return true
+}
+
+// anyOf matches what one of them does.
+type anyOf []wildcard
+
+// Match implements access.Matcher.
+func (a anyOf) Match(name string) (bool, error) {
+	for _, w := range a {
+		if w.matches(name) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
