@@ -50,6 +50,7 @@ type conn struct {
 	from, to  int // of in: what was read and not parsed
 	hand      hand
 	owner     *broker.Connection
+	unwatch   func()         // ends watching the login; nil: nobody does
 	buffer    *broker.Buffer // of deliveries
 	ended     bool
 	vhost     string
@@ -92,7 +93,7 @@ type client struct {
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{
-		s: s, nc: nc, log: s.log.With("client", nc.RemoteAddr().String()), frameMax: wire.MinFrameMax,
+		s: s, nc: nc, log: s.log.With("client", nc.RemoteAddr().String()), frameMax: firstFrameMax,
 		channels: make(map[uint16]*channel), news: make(chan struct{}, 1),
 	}
 	c.changed.L = &c.mu
@@ -142,6 +143,7 @@ func (c *conn) serve() error {
 	c.s.known(c)
 	c.s.counters.opened.Add(1)
 	c.opened()
+	c.watchLogin()
 	c.endIfGone() // since it was let in
 	c.log.Info("a client connected", "user", c.user(), "vhost", c.vhost, "name", c.client.name)
 	for {
@@ -191,6 +193,9 @@ func (c *conn) end() {
 		return
 	}
 	c.ended = true
+	if c.unwatch != nil {
+		c.unwatch()
+	}
 	c.stop()
 	c.working.Wait()
 	ctx, stop := context.WithTimeout(context.Background(), endWait)

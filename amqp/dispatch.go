@@ -49,7 +49,7 @@ func (c *conn) handleConnection(f wire.Frame) error {
 	if err != nil {
 		return faultOf(err, 0)
 	}
-	switch m.(type) {
+	switch m := m.(type) {
 	case *wire.ConnectionClose:
 		c.awaitBeside()
 		if x, ok := errors.AsType[*fault](c.takeFault()); ok { // it came before
@@ -64,10 +64,10 @@ func (c *conn) handleConnection(f wire.Frame) error {
 			return errAnswered
 		}
 	case *wire.ConnectionUpdateSecret:
-		// What a user may do follows the catalog and not the secret that it came with, so that
-		// there is nothing to check: as with RabbitMQ's own users (AM-11).
-		c.send(0, &wire.ConnectionUpdateSecretOK{})
-		return nil
+		if c.isClosing() {
+			return nil
+		}
+		return c.updateSecret(m)
 	}
 	if c.isClosing() {
 		return nil

@@ -60,7 +60,7 @@ func (c *conn) endIfGone() {
 		c.force(forced(err).text)
 		return
 	}
-	if why := c.s.b.Gone(x.User, x.VHost); why != "" {
+	if why := c.s.b.Gone(c.ctx, x.VHost); why != "" {
 		c.log.Info("a connection is closed", "reason", why)
 		c.force(why)
 	}

@@ -103,7 +103,7 @@ func TestClusterName(t *testing.T) {
 	}
 }
 
-// AMQPLAIN logs in, and connection.update-secret takes any secret (AM-11).
+// AMQPLAIN logs in, and connection.update-secret of a user of the catalog takes any secret (AM-11).
 func TestSecrets(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster")

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/deadletter"
@@ -44,6 +45,9 @@ type Config struct {
 	DefaultUser, DefaultPassword string
 	// LoopbackUsers may log in from this host alone.
 	LoopbackUsers []string
+	// Backends returns whom to ask who somebody is, in their order, with own, the users of the
+	// catalog, among them or not; nil: own alone.
+	Backends func(own access.Backend) []access.Backend
 	// HostToken logs in from this host, on this node alone, as an administrator, if it is not
 	// empty: see NewHostToken.
 	HostToken string
@@ -97,6 +101,7 @@ type Broker struct {
 	policies    policy.Book
 	grants      grants
 	logins      *logins
+	chain       *access.Chain
 	connections *connections
 	consumers   *consumers
 	imported    atomic.Bool     // the definitions of the configuration
@@ -135,6 +140,11 @@ func New(c Config) *Broker {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
 	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers()}
+	backends := []access.Backend{ownUsers{b}}
+	if c.Backends != nil {
+		backends = c.Backends(ownUsers{b})
+	}
+	b.chain = access.NewChain(backends...)
 	b.life, b.end = context.WithCancel(context.Background())
 	b.view = b.clusterView
 	b.open = b.clusterQueue

@@ -1,5 +1,7 @@
 package broker
 
+import "context"
+
 // CatalogChanged returns a channel that is closed when this node sees another catalog than now;
 // nil while the node starts. Any goroutine may call it.
 func (b *Broker) CatalogChanged() <-chan struct{} {
@@ -10,10 +12,10 @@ func (b *Broker) CatalogChanged() <-chan struct{} {
 	return c.ViewChanged()
 }
 
-// Gone tells why a connection of the user to the vhost has to end: one of both was deleted
-// (VH-2), or the node is cut off. It is "" while they are there, or the node starts; a user "" is
-// nobody who logged in. Any goroutine may call it.
-func (b *Broker) Gone(user, vhost string) string {
+// Gone tells why the connection of a context's caller to the vhost has to end: the vhost, or the
+// user, was deleted (VH-2), or the node is cut off. It is "" while they are there, or the node
+// starts. Any goroutine may call it.
+func (b *Broker) Gone(ctx context.Context, vhost string) string {
 	if why := b.cutOff(); why != "" {
 		return why
 	}
@@ -24,8 +26,12 @@ func (b *Broker) Gone(user, vhost string) string {
 	if _, there := v.VHost(vhost); !there {
 		return "vhost '" + vhost + "' was deleted"
 	}
-	if _, there := v.User(user); !there && user != "" {
-		return "user '" + user + "' was deleted"
+	who, err := b.Who(ctx)
+	if err != nil || who == nil || who.strange { // nobody, or not the catalog's; that a login ends is told by WatchLogin
+		return ""
+	}
+	if _, there := v.User(who.User()); !there {
+		return "user '" + who.User() + "' was deleted"
 	}
 	return ""
 }

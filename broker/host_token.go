@@ -3,9 +3,6 @@ package broker
 import (
 	"crypto/rand"
 	"crypto/subtle"
-	"strings"
-
-	"github.com/quorate/quorate/catalog"
 )
 
 // hostTokenPrefix begins the token of a node's host, so that one that has leaked can be found.
@@ -30,10 +27,5 @@ func (b *Broker) loginHost(text string, loopback bool) *Identity {
 		name += string(node)
 	}
 	b.log.Warn("somebody has logged in by the token of this node's host", "user", name)
-	return &Identity{byToken: true, user: &catalog.User{
-		Name: name, Tags: []string{TagAdministrator}, UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
-	}}
+	return stranger(name, TagAdministrator)
 }
-
-// ofHost tells that no user of the catalog stands behind the login.
-func (i *Identity) ofHost() bool { return strings.HasPrefix(i.User(), hostUserPrefix) }

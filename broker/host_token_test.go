@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -30,8 +31,15 @@ func TestHostToken(t *testing.T) {
 		{none, "", true, false},
 		{none, token, true, false},
 	} {
-		if who, err := row.b.LoginToken(row.text, row.loopback); (err == nil) != row.want || row.want && who.User() != "host:" {
+		if who, err := row.b.LoginToken(t.Context(), row.text, fromHost(row.loopback)); (err == nil) != row.want || row.want && who.User() != "host:" {
 			t.Errorf("%q, on the host %v: %v, %v; want it taken: %v", row.text, row.loopback, who, err, row.want)
 		}
 	}
+}
+
+func fromHost(is bool) netip.Addr {
+	if is {
+		return netip.IPv6Loopback()
+	}
+	return netip.Addr{}
 }

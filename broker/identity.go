@@ -3,7 +3,10 @@ package broker
 import (
 	"context"
 	"slices"
+	"sync/atomic"
+	"time"
 
+	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -21,6 +24,18 @@ type Identity struct {
 	user     *catalog.User // nil: this process itself
 	byToken  bool
 	expireMs int64 // of the token
+
+	strange bool          // no user of the catalog stands behind it
+	rights  access.Rights // of a stranger; nil: what the catalog has under the name
+	backend string        // that told of a stranger; "": none
+	ends    time.Time     // of what a backend told; zero: never
+}
+
+// stranger is an identity without a user in the catalog.
+func stranger(name string, tags ...string) *Identity {
+	return &Identity{strange: true, byToken: true, user: &catalog.User{
+		Name: name, Tags: tags, UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
+	}}
 }
 
 // User returns the name; "" is this process.
@@ -39,8 +54,7 @@ func (i *Identity) Tags() []string {
 	return i.user.Tags
 }
 
-// ExpiresMs is when the token of the login ends, in milliseconds since the Unix epoch; 0:
-// it was no token.
+// ExpiresMs is when the login ends, in milliseconds since the Unix epoch; 0: it does not.
 func (i *Identity) ExpiresMs() int64 { return i.expireMs }
 
 // Itself is the identity of what a node does by itself: it may do everything.
@@ -48,22 +62,42 @@ func Itself() *Identity { return &Identity{} }
 
 type identityKey struct{}
 
+// session is whom the calls of a context come from, which Renew may change.
+type session struct{ who atomic.Pointer[Identity] }
+
 // WithIdentity returns a context whose calls come from who.
 func WithIdentity(ctx context.Context, who *Identity) context.Context {
-	return context.WithValue(ctx, identityKey{}, who)
+	s := &session{}
+	s.who.Store(who)
+	return context.WithValue(ctx, identityKey{}, s)
+}
+
+func sessionOf(ctx context.Context) *session {
+	s, _ := ctx.Value(identityKey{}).(*session)
+	return s
 }
 
 // Who returns the user that a context's calls come from; nil: it may do everything, as
 // this node itself may, and everybody where nobody is asked to log in.
 func (b *Broker) Who(ctx context.Context) (*Identity, error) {
-	who, known := ctx.Value(identityKey{}).(*Identity)
-	switch {
-	case known && who.user != nil:
-		return who, nil
-	case known, !b.cfg.Authenticate:
+	if s := sessionOf(ctx); s != nil {
+		return b.still(s.who.Load())
+	}
+	if !b.cfg.Authenticate {
 		return nil, nil //nolint:nilnil // nobody to be asked about
 	}
 	return nil, unauthenticated("nobody is logged in; send user and password, or a token")
+}
+
+// still returns who, nil for this process itself, unless the login has ended (ID-5).
+func (b *Broker) still(who *Identity) (*Identity, error) {
+	switch {
+	case who.user == nil:
+		return nil, nil //nolint:nilnil // nobody to be asked about
+	case !who.ends.IsZero() && !b.now().Before(who.ends):
+		return nil, who.ended()
+	}
+	return who, nil
 }
 
 func unauthenticated(reason string) *Error {
@@ -114,7 +148,7 @@ func (b *Broker) RequirePolicies(ctx context.Context, vhost string, operator boo
 	if v == nil {
 		return errStarting()
 	}
-	if _, has := v.Permission(who.User(), vhost); !has {
+	if b.grantIn(v, who, vhost) == nil {
 		return noAccess(who.User(), vhost)
 	}
 	return nil

@@ -182,7 +182,7 @@ func (b *Broker) OpenVHost(ctx context.Context, vhost string) error {
 		return err
 	}
 	if who != nil {
-		if _, err := b.permission(v, who.User(), vhost); err != nil {
+		if _, err := b.permission(v, who, vhost); err != nil {
 			return err
 		}
 	}

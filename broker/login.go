@@ -5,13 +5,13 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"errors"
 	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
 )
@@ -151,43 +151,7 @@ func (b *Broker) Authenticates() bool { return b.cfg.Authenticate }
 // zero address is of nobody knows where. All refusals read the same, whatever is wrong; while this
 // node cannot tell, they are Unavailable (EX-16).
 func (b *Broker) Login(ctx context.Context, user, secret string, from netip.Addr) (*Identity, error) {
-	v := b.view()
-	if v == nil {
-		return nil, errStarting()
-	}
-	u, _ := v.User(user)
-	d := b.logins.digest("password", user, secret)
-	if !b.logins.known(d, u) {
-		if err := b.tried(ctx, u, secret, d, from); err != nil {
-			return nil, b.Definite(ctx, err)
-		}
-	}
-	return b.admitted(u, from.Unmap().IsLoopback())
-}
-
-// tried is verify for as often as the address may.
-func (b *Broker) tried(ctx context.Context, u *catalog.User, secret string, d [sha256.Size]byte, from netip.Addr) error {
-	t := &b.logins.tries
-	if t.wrong(d, u) {
-		return refusedLogin()
-	}
-	if !t.take(from, time.Now()) {
-		return &Error{
-			Class: ResourceExhausted, Kind: "login", RetryAfter: LoginTryEvery,
-			Reason: "too many wrong passwords came from address " + from.String() + "; wait, and see which program there has an old one",
-		}
-	}
-	err := b.verify(ctx, u, secret, d)
-	switch e, _ := errors.AsType[*Error](err); {
-	case err == nil:
-		t.giveBack(from)
-	case e != nil && e.Unauthenticated:
-		t.refuse(d, u)
-		if u == nil && b.current(ctx) != nil { // nothing was tried: the view may lack the user
-			t.giveBack(from)
-		}
-	}
-	return err
+	return b.login(ctx, access.Credentials{User: user, Secret: secret}, from)
 }
 
 // LoginCertificate takes a user whom a certificate names that the caller's listener has
@@ -221,11 +185,11 @@ func (b *Broker) verify(ctx context.Context, u *catalog.User, secret string, d [
 	}
 	defer leave()
 	if len(secret) > MaxPasswordBytes {
-		return refusedLogin()
+		return wrongPassword()
 	}
 	if u == nil || u.PasswordHash == "" || secret == "" {
 		_, _, _ = password.Hash(secret)
-		return refusedLogin()
+		return wrongPassword()
 	}
 	right, err := password.Matches(secret, u.PasswordHash, password.Algorithm(u.Algorithm))
 	if err != nil {
@@ -237,19 +201,25 @@ func (b *Broker) verify(ctx context.Context, u *catalog.User, secret string, d [
 		}
 	}
 	if !right {
-		return refusedLogin()
+		return wrongPassword()
 	}
 	b.logins.remember(d, u)
 	return nil
 }
 
-func refusedLogin() *Error {
-	return unauthenticated("user or password is wrong, or the user may log in from the nodes' own hosts alone")
-}
+func wrongPassword() error { return &access.Refused{Reason: access.WrongPassword} }
 
 func (b *Broker) admitted(u *catalog.User, loopback bool) (*Identity, error) {
-	if !loopback && slices.Contains(b.cfg.LoopbackUsers, u.Name) {
-		return nil, refusedLogin()
+	if err := b.onLoopback(u.Name, loopback); err != nil {
+		return nil, err
 	}
 	return &Identity{user: u}, nil
+}
+
+// onLoopback refuses users that must be on this host, and are not (VH-1).
+func (b *Broker) onLoopback(name string, loopback bool) error {
+	if !loopback && slices.Contains(b.cfg.LoopbackUsers, name) {
+		return unauthenticated(access.WrongPassword)
+	}
+	return nil
 }

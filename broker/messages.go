@@ -98,7 +98,7 @@ func (b *Broker) permitExchangeTarget(ctx context.Context, v *catalog.View, vhos
 	}
 	if who != nil && x.Type == catalog.ExchangeTopic {
 		// VH-8: of the messages' own keys nothing is known here.
-		if g := b.topicPermission(v, who.User(), vhost, t.Exchange); g != nil && (!t.HasKey || !b.matches(g, write, t.Key)) {
+		if g := b.topicPermission(v, who, vhost, t.Exchange); g != nil && (!t.HasKey || !b.matches(g, write, t.Key)) {
 			return exchangeOf(vhost, t.Exchange).refusedKey(who.User(), write, t.Key)
 		}
 	}

@@ -6,20 +6,19 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/pattern"
 )
 
 // right is what a permission gives at a name (VH-6).
-type right uint8
+type right = access.Right
 
 const (
-	configure right = iota
-	write
-	read
+	configure = access.Configure
+	write     = access.Write
+	read      = access.Read
 )
-
-func (r right) String() string { return [...]string{"configure", "write", "read"}[r] }
 
 func quoted(s string) string { return strconv.Quote(s) }
 
@@ -32,10 +31,10 @@ const maxCompiled = 10_000
 // grantKey names a permission, with exchange a topic permission.
 type grantKey struct{ user, vhost, exchange string }
 
-// grant is a permission with its patterns, by right; nil matches nothing.
+// grant is a permission with its patterns.
 type grant struct {
-	record   any // the pointer from the view: another one is another permission
-	patterns [3]*pattern.Pattern
+	record   any // the pointer from the view: another one is another permission; nil: of no catalog
+	patterns access.Grant
 }
 
 // grants keeps compiled permissions as long as they stay the same. The zero value is
@@ -58,8 +57,9 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
 		if text == "" {
 			continue // matches nothing (VH-6)
 		}
-		// One that does not compile was accepted by another build and matches nothing here.
-		x.patterns[i], _ = pattern.Compile(text)
+		if p, err := pattern.Compile(text); err == nil { // else another build accepted it, and it matches nothing here
+			x.patterns[i] = p
+		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,25 +70,42 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
 	return x
 }
 
-// grantOf returns the compiled form of a permission.
-func (b *Broker) grantOf(p *catalog.Permission) *grant {
+// grantIn returns what somebody may do in a vhost; nil: nothing. Here and in topicPermission it
+// is decided whether the catalog says that or the login (ID-2).
+func (b *Broker) grantIn(v *catalog.View, who *Identity, vhost string) *grant {
+	if who.rights != nil {
+		if g, has := who.rights.In(vhost); has {
+			return &grant{patterns: g}
+		}
+		return nil
+	}
+	p, has := v.Permission(who.User(), vhost)
+	if !has {
+		return nil
+	}
 	return b.grants.of(grantKey{user: p.User, vhost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
 }
 
-// permission returns what a user may do in a vhost.
-func (b *Broker) permission(v *catalog.View, user, vhost string) (*grant, error) {
-	p, has := v.Permission(user, vhost)
-	if has {
-		return b.grantOf(p), nil
-	}
+// permission is grantIn, or why there is none.
+func (b *Broker) permission(v *catalog.View, who *Identity, vhost string) (*grant, error) {
 	if _, exists := v.VHost(vhost); !exists {
 		return nil, &Error{Class: NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
 	}
-	return nil, noAccess(user, vhost)
+	if g := b.grantIn(v, who, vhost); g != nil {
+		return g, nil
+	}
+	return nil, noAccess(who.User(), vhost)
 }
 
-// topicPermission returns what bounds a user's keys at an exchange; nil: nothing (VH-8).
-func (b *Broker) topicPermission(v *catalog.View, user, vhost, exchange string) *grant {
+// topicPermission returns what bounds somebody's keys at an exchange; nil: nothing (VH-8).
+func (b *Broker) topicPermission(v *catalog.View, who *Identity, vhost, exchange string) *grant {
+	if who.rights != nil {
+		if g, bounded := who.rights.Topic(vhost, exchange); bounded {
+			return &grant{patterns: g}
+		}
+		return nil
+	}
+	user := who.User()
 	p, has := v.TopicPermission(user, vhost, exchange)
 	if !has {
 		return nil
@@ -140,7 +157,7 @@ func (b *Broker) permit(ctx context.Context, t thing, rights ...right) error {
 	if v == nil {
 		return errStarting()
 	}
-	g, err := b.permission(v, who.User(), t.vhost)
+	g, err := b.permission(v, who, t.vhost)
 	if err != nil {
 		return err
 	}
@@ -208,7 +225,7 @@ func (b *Broker) permitBinding(ctx context.Context, x *Binding) error {
 	if !ok || rec.Type != catalog.ExchangeTopic {
 		return nil
 	}
-	if g := b.topicPermission(v, who.User(), x.VHost, x.Source); g != nil && !b.matches(g, read, x.RoutingKey) {
+	if g := b.topicPermission(v, who, x.VHost, x.Source); g != nil && !b.matches(g, read, x.RoutingKey) {
 		return source.refusedKey(who.User(), read, x.RoutingKey)
 	}
 	return nil

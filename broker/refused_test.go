@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/access"
 )
 
 // Refused logins are all counted, and told in so many lines, which say what was left out.
@@ -17,7 +19,7 @@ func TestRefusedLoginsAreTold(t *testing.T) {
 	try := LoginTry{Listener: "amqp", Address: "192.0.2.1:5", User: "bad\x1b[2J" + strings.Repeat("x", 1000)}
 	const n = 3 * RefusedLoginLines
 	for range n {
-		b.LoginRefused(t.Context(), try, refusedLogin())
+		b.LoginRefused(t.Context(), try, unauthenticated(access.WrongPassword))
 	}
 	if got := b.Counters().LoginsRefused; got != n {
 		t.Errorf("%d are counted, want %d", got, n)

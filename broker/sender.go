@@ -12,7 +12,8 @@ import (
 // goroutine.
 type Sender struct {
 	b       *Broker
-	who     *Identity // nil: it may do everything
+	session *session  // nil: it may do everything
+	who     *Identity // as of the last message; nil: it may do everything
 	enter   func(vhost string) error
 	entered string // the vhost that the connection was counted in last
 	decided map[sendTo]sendRight
@@ -37,7 +38,19 @@ func (b *Broker) NewSender(ctx context.Context) (*Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sender{b: b, who: who, enter: func(vhost string) error { return b.EnterVHost(ctx, vhost) }}, nil
+	return &Sender{b: b, session: sessionOf(ctx), who: who, enter: func(vhost string) error { return b.EnterVHost(ctx, vhost) }}, nil
+}
+
+// current sees to it that who is whom the session stands for now (ID-5).
+func (s *Sender) current() error {
+	if s.session == nil {
+		return nil
+	}
+	who, err := s.b.still(s.session.who.Load())
+	if err == nil && who != s.who {
+		s.who, s.decided = who, nil
+	}
+	return err
 }
 
 // right returns what the sender may do at an exchange. It allocates only for what it has
@@ -49,7 +62,7 @@ func (s *Sender) right(v *catalog.View, vhost, exchange string) sendRight {
 	if known && d.set == set {
 		return d
 	}
-	d = s.b.decide(v, s.who.User(), exchangeOf(vhost, exchange))
+	d = s.b.decide(v, s.who, exchangeOf(vhost, exchange))
 	d.set = set
 	if s.decided == nil || len(s.decided) >= maxDecided {
 		s.decided = map[sendTo]sendRight{}
@@ -58,14 +71,18 @@ func (s *Sender) right(v *catalog.View, vhost, exchange string) sendRight {
 	return d
 }
 
-func (b *Broker) decide(v *catalog.View, user string, x thing) (d sendRight) {
-	u, exists := v.User(user)
-	if !exists {
-		d.err = unauthenticated("user " + quoted(user) + " does not exist any more")
-		return d
+func (b *Broker) decide(v *catalog.View, who *Identity, x thing) (d sendRight) {
+	u, user := who.user, who.User()
+	if !who.strange {
+		now, exists := v.User(user)
+		if !exists {
+			d.err = unauthenticated("user " + quoted(user) + " does not exist any more")
+			return d
+		}
+		u = now
 	}
 	d.any = is(u, TagImpersonator)
-	g, err := b.permission(v, user, x.vhost)
+	g, err := b.permission(v, who, x.vhost)
 	if err != nil {
 		d.err = err
 		return d
@@ -74,7 +91,7 @@ func (b *Broker) decide(v *catalog.View, user string, x thing) (d sendRight) {
 		d.err = x.refused(user, write.String())
 		return d
 	}
-	d.topic = b.topicPermission(v, user, x.vhost, x.name)
+	d.topic = b.topicPermission(v, who, x.vhost, x.name)
 	return d
 }
 
@@ -93,6 +110,9 @@ func (p *publishing) permitPublish(v *catalog.View, m *Publish) (sendRight, erro
 			return sendRight{}, err
 		}
 		s.entered = m.VHost
+	}
+	if err := s.current(); err != nil {
+		return sendRight{}, err
 	}
 	if s.who == nil {
 		return sendRight{any: true}, nil

@@ -31,12 +31,12 @@ func (b *Broker) sight(ctx context.Context, vhost string) (sight, error) {
 	if v == nil {
 		return s, errStarting()
 	}
-	p, has := v.Permission(who.User(), vhost)
-	if !has {
+	g := b.grantIn(v, who, vhost)
+	if g == nil {
 		return s, refused
 	}
 	if !is(who.user, TagManagement) {
-		s.grant = b.grantOf(p)
+		s.grant = g
 	}
 	return s, nil
 }

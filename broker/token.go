@@ -8,10 +8,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/password"
 )
@@ -69,6 +71,9 @@ func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 		return Token{}, err
 	case who == nil:
 		about.State, about.Reason = true, "nobody logs in here; set auth.mode to password"
+		return Token{}, &about
+	case who.backend != "":
+		about.Class, about.Reason = NotAllowed, "user "+quoted(who.User())+" is of backend "+who.backend+"; only users of this cluster mint tokens"
 		return Token{}, &about
 	case who.byToken:
 		about.Class, about.Reason = NotAllowed, "log in by password to mint a token"
@@ -164,14 +169,18 @@ func findToken(v *catalog.View, id string) (rec tokenRecord, ok bool) {
 	return rec, json.Unmarshal([]byte(p.Value), &rec) == nil
 }
 
-// LoginToken verifies a token that MintToken gave.
-func (b *Broker) LoginToken(text string, loopback bool) (*Identity, error) {
+// LoginToken verifies a token: one that MintToken gave, or of another backend.
+func (b *Broker) LoginToken(ctx context.Context, text string, from netip.Addr) (*Identity, error) {
 	v := b.view()
 	if v == nil {
 		return nil, errStarting()
 	}
+	loopback := from.Unmap().IsLoopback()
 	if who := b.loginHost(text, loopback); who != nil {
 		return who, nil
+	}
+	if !strings.HasPrefix(text, tokenPrefix) && access.IsJWT(text) {
+		return b.login(ctx, access.Credentials{Secret: text, Bearer: true}, from)
 	}
 	rest, _ := strings.CutPrefix(text, tokenPrefix)
 	id, secret, _ := strings.Cut(rest, "_")
@@ -182,7 +191,7 @@ func (b *Broker) LoginToken(text string, loopback bool) (*Identity, error) {
 	case !ok || !exists || subtle.ConstantTimeCompare(sum[:], rec.Sum) != 1,
 		subtle.ConstantTimeCompare(passwordSum(u), rec.Password) != 1 && !password.UpgradeOf(u.PasswordHash, rec.Password),
 		b.now().UnixMilli() >= rec.ExpireMs:
-		return nil, b.Definite(b.life, unauthenticated("the token is wrong, has expired, was revoked, or its user has changed the password; mint another"))
+		return nil, b.Definite(ctx, unauthenticated("the token is wrong, has expired, was revoked, or its user has changed the password; mint another"))
 	}
 	who, err := b.admitted(u, loopback)
 	if err != nil {

@@ -47,7 +47,7 @@ func (b *Broker) PutVHost(ctx context.Context, h VHost) (created bool, err error
 		return reply.Created, err
 	}
 	who, err := b.Who(ctx)
-	if err != nil || who == nil || who.ofHost() {
+	if err != nil || who == nil || who.strange {
 		return true, err
 	}
 	_, err = b.propose(ctx, aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{

@@ -15,8 +15,8 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// maxCredentialBytes bounds the header with a credential.
-const maxCredentialBytes = 8 << 10
+// maxCredentialBytes bounds the header with a credential: a token, or a name and a token in base64.
+const maxCredentialBytes = 24 << 10
 
 // isOpen tells that a method asks nobody to log in: those of health and reflection.
 func isOpen(method string) bool {
@@ -60,7 +60,7 @@ func (s *Server) identify(ctx context.Context, from netip.Addr) (who *broker.Ide
 	case len(given) > 1 || len(given[0]) > maxCredentialBytes:
 		return nil, "", notLoggedIn("authorization is too long, or there are several")
 	case strings.EqualFold(scheme, "bearer"):
-		who, err = s.b.LoginToken(credential, from.Unmap().IsLoopback())
+		who, err = s.b.LoginToken(ctx, credential, from)
 		return who, "", err
 	case strings.EqualFold(scheme, "basic"):
 		text, err := base64.StdEncoding.DecodeString(credential)

@@ -203,8 +203,26 @@ func connectionOf(ctx context.Context) *countedConn {
 }
 
 // lifeOf ends when a stream shall end, for the cause that it tells its client: its connection
-// is closed, or the server stops.
-func lifeOf(ctx context.Context) context.Context { return connectionOf(ctx).life }
+// is closed, the server stops, or the login is over.
+func lifeOf(ctx context.Context) context.Context {
+	if life, ok := ctx.Value(lifeKey{}).(context.Context); ok {
+		return life
+	}
+	return connectionOf(ctx).life
+}
+
+type lifeKey struct{}
+
+// whileLoggedIn returns the context of a stream whose life ends with the login (ID-5); done when
+// the stream is over.
+func (s *Server) whileLoggedIn(ctx context.Context) (with context.Context, done func()) {
+	life, end := context.WithCancelCause(lifeOf(ctx))
+	stop := s.b.WatchLogin(ctx, end)
+	return context.WithValue(ctx, lifeKey{}, life), func() {
+		stop()
+		end(nil)
+	}
+}
 
 // living returns ctx, ended with its connection's life as well, and for that cause.
 func living(ctx context.Context) (context.Context, func()) {

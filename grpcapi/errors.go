@@ -124,11 +124,13 @@ func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerIn
 		return toStatus(s.b.Definite(ctx, err))
 	}
 	defer leave()
+	var done func()
 	if isOpen(info.FullMethod) { // those of health and reflection know nothing of the server's end
-		var done func()
 		ctx, done = living(ctx)
-		defer done()
+	} else {
+		ctx, done = s.whileLoggedIn(ctx)
 	}
+	defer done()
 	return toStatus(s.b.Definite(ctx, next(srv, &loggedIn{ServerStream: st, ctx: ctx})))
 }
 

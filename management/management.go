@@ -54,9 +54,9 @@ func (a api) as(tag string, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := broker.Itself()
 		if a.Broker.Authenticates() {
-			user, password, _ := r.BasicAuth()
+			var user string
 			var err error
-			if who, err = a.Broker.Login(r.Context(), user, password, addressOf(r.RemoteAddr)); err != nil {
+			if who, user, err = a.login(r); err != nil {
 				a.Broker.LoginRefused(r.Context(), broker.LoginTry{Listener: "http", Address: r.RemoteAddr, User: user}, err)
 				if e, ok := errors.AsType[*broker.Error](err); ok && e.Unauthenticated {
 					w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
@@ -72,6 +72,18 @@ func (a api) as(tag string, then http.HandlerFunc) http.HandlerFunc {
 		}
 		then(w, r)
 	}
+}
+
+// login returns who makes a request, and whom a caller with a password says to be.
+func (a api) login(r *http.Request) (who *broker.Identity, user string, err error) {
+	from := addressOf(r.RemoteAddr)
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
+		who, err = a.Broker.LoginToken(r.Context(), token, from)
+		return who, "", err
+	}
+	user, password, _ := r.BasicAuth()
+	who, err = a.Broker.Login(r.Context(), user, password, from)
+	return who, user, err
 }
 
 // serving lets nobody in while the node serves no client (EX-16).

@@ -100,7 +100,7 @@ func Table() []Package {
 		{Path: "internal/sim", Imports: []string{"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "deadletter"}},
 		{Path: "internal/storesim", Imports: []string{"id", "catalog"}},
 		{Path: "internal/stress"},
-		{Path: "internal/testcluster", Imports: []string{"id", "clock", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/upgrade"},
 	}

@@ -1,0 +1,39 @@
+package amqp
+
+import (
+	"errors"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+)
+
+// firstFrameMax is the largest frame before the client has agreed on one, in bytes: a token comes
+// whole in one.
+const firstFrameMax = 16 << 10
+
+// updateSecret has the connection go on with another secret (AM-11).
+func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
+	if err := c.s.b.Renew(c.ctx, m.NewSecret, c.vhost, addressOf(c.nc)); err != nil {
+		c.s.b.LoginRefused(c.ctx, broker.LoginTry{Listener: "amqp", Address: c.nc.RemoteAddr().String(), User: c.user()}, err)
+		if e, ok := errors.AsType[*broker.Error](err); ok && (e.Class == broker.Unavailable || e.Class == broker.ResourceExhausted) {
+			return forced(err) // nobody has said that it is wrong
+		}
+		f := refuse(wire.NotAllowed, m.ID(), "New secret was refused by one of the backends")
+		f.cause = err
+		return f
+	}
+	c.watchLogin()
+	c.send(0, &wire.ConnectionUpdateSecretOK{})
+	return nil
+}
+
+// watchLogin has the connection closed when its login ends (ID-5).
+func (c *conn) watchLogin() {
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	c.unwatch = c.s.b.WatchLogin(c.ctx, func(why error) {
+		c.log.Info("a connection is closed because its login has ended", "error", why)
+		c.force(forced(why).text)
+	})
+}

@@ -1,0 +1,204 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/access"
+)
+
+// InternalUsers is the name of the backend that the users of the catalog are.
+const InternalUsers = "internal"
+
+// ownUsers is the backend of the users of the catalog.
+type ownUsers struct{ b *Broker }
+
+// Name implements access.Backend.
+func (ownUsers) Name() string { return InternalUsers }
+
+// Tokens implements access.Backend.
+func (ownUsers) Tokens() bool { return false }
+
+// Remembered returns what is known of credentials for the user as it is now.
+func (o ownUsers) Remembered(c access.Credentials) (id *access.Identity, err error, known bool) { //nolint:revive // an answer, and whether there is one
+	v := o.b.view()
+	if v == nil {
+		return nil, errStarting(), true
+	}
+	u, _ := v.User(c.User)
+	d := o.b.logins.digest("password", c.User, c.Secret)
+	switch {
+	case o.b.logins.known(d, u):
+		return &access.Identity{Name: c.User}, nil, true
+	case o.b.logins.tries.wrong(d, u):
+		return nil, wrongPassword(), true
+	}
+	return nil, nil, false
+}
+
+// Authenticate implements access.Backend.
+func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*access.Identity, error) {
+	v := o.b.view()
+	if v == nil {
+		return nil, errStarting()
+	}
+	u, _ := v.User(c.User)
+	d := o.b.logins.digest("password", c.User, c.Secret)
+	err := o.b.verify(ctx, u, c.Secret, d)
+	if err == nil {
+		return &access.Identity{Name: c.User}, nil
+	}
+	if _, wrong := errors.AsType[*access.Refused](err); wrong {
+		o.b.logins.tries.refuse(d, u)
+		if u == nil { // the view may lack the user
+			if old := o.b.current(ctx); old != nil {
+				return nil, old
+			}
+		}
+	}
+	return nil, err
+}
+
+// login asks the backends for as often as the address may be wrong.
+func (b *Broker) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
+	if b.view() == nil {
+		return nil, errStarting()
+	}
+	c.Now = b.now()
+	try := tryOf{tries: &b.logins.tries, from: from}
+	id, by, err := b.chain.Authenticate(ctx, c, try.take)
+	if err = try.done(err); err != nil {
+		return nil, b.Definite(ctx, err)
+	}
+	return b.identityOf(id, by, from)
+}
+
+// tryOf is one login of an address.
+type tryOf struct {
+	tries *tries
+	from  netip.Addr
+	taken bool
+}
+
+// take refuses what comes from an address that was wrong too often.
+func (t *tryOf) take() error {
+	if t.taken = t.tries.take(t.from, time.Now()); t.taken {
+		return nil
+	}
+	return &Error{
+		Class: ResourceExhausted, Kind: "login", RetryAfter: LoginTryEvery,
+		Reason: "too many wrong passwords came from address " + t.from.String() + "; wait, and see which program there has an old one",
+	}
+}
+
+// done makes the listeners' error of that of a chain. Who was right gets the try back, and who could
+// not be told.
+func (t *tryOf) done(err error) error {
+	if no, wrong := errors.AsType[*access.Refused](err); wrong {
+		return unauthenticated(no.Reason)
+	}
+	if unavailable, is := errors.AsType[*access.Unavailable](err); is {
+		err = &Error{
+			Class: Unavailable, Kind: "login", RetryAfter: hashRetryAfter, cause: err,
+			Reason: "this node cannot tell now who logs in: " + unavailable.Error() + "; try again",
+		}
+	}
+	if e, _ := errors.AsType[*Error](err); t.taken && (err == nil || e != nil && e.Class == Unavailable) {
+		t.tries.giveBack(t.from)
+	}
+	return err
+}
+
+// identityOf is who logs in by what a backend has said.
+func (b *Broker) identityOf(id *access.Identity, by string, from netip.Addr) (*Identity, error) {
+	loopback := from.Unmap().IsLoopback()
+	if by == InternalUsers {
+		u, known := b.view().User(id.Name)
+		if !known { // any more
+			return nil, unauthenticated(access.WrongPassword)
+		}
+		return b.admitted(u, loopback)
+	}
+	if err := b.onLoopback(id.Name, loopback); err != nil {
+		return nil, err
+	}
+	if access.CheckName(id.Name) != nil || strings.HasPrefix(id.Name, hostUserPrefix) || id.Rights == nil {
+		return nil, unauthenticated("backend " + by + " names a user that there cannot be here")
+	}
+	who := stranger(id.Name, id.Tags...)
+	who.backend, who.rights, who.ends = by, id.Rights, id.Expires
+	if !id.Expires.IsZero() {
+		who.expireMs = id.Expires.UnixMilli()
+	}
+	return who, nil
+}
+
+// Renew has the calls of a context go on with another secret of the same user, to which a
+// backend has taken it: rights, tags and end are those of the new one (ID-5). vhost must be open
+// to it. Users of the catalog have no need of it, and whatever they send is fine (AM-11). Errors: NotAllowed
+// if it is wrong or somebody else's, Unavailable.
+func (b *Broker) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
+	s := sessionOf(ctx)
+	if s == nil || s.who.Load().backend == "" {
+		return nil
+	}
+	was := s.who.Load()
+	c := access.Credentials{User: was.User(), Secret: secret, Now: b.now()}
+	try := tryOf{tries: &b.logins.tries, from: from}
+	id, err := b.chain.Again(ctx, was.backend, c, try.take)
+	if err = try.done(err); err != nil {
+		return err
+	}
+	who, err := b.identityOf(id, was.backend, from)
+	switch {
+	case err != nil:
+		return err
+	case who.User() != was.User():
+		return &Error{
+			Class: NotAllowed, Kind: "login", User: was.User(),
+			Reason: "the new secret is of user " + quoted(who.User()) + ", the connection of user " + quoted(was.User()) + "; open another one",
+		}
+	}
+	if _, err := b.permission(b.view(), who, vhost); err != nil {
+		return err
+	}
+	s.who.Store(who)
+	return nil
+}
+
+// LoginCounts are the answers of the backends by their names.
+func (b *Broker) LoginCounts() map[string]access.Counts { return b.chain.Counts() }
+
+// ended is what who is told whose login is over.
+func (i *Identity) ended() *Error {
+	return unauthenticated("the login of user " + quoted(i.User()) + " has ended at " + i.ends.UTC().Format(time.RFC3339) + "; log in with a new token")
+}
+
+// loginLook is the longest time between two looks whether a login has ended: clocks are set.
+const loginLook = 30 * time.Second
+
+// WatchLogin has ended called, at most once and in a goroutine of its own, when the login of a
+// context ends, with what its client is to be told (ID-5). It watches until ctx ends or stop is
+// called; ended may be under way then.
+func (b *Broker) WatchLogin(ctx context.Context, ended func(error)) (stop func()) {
+	s := sessionOf(ctx)
+	if s == nil || s.who.Load().ends.IsZero() {
+		return func() {}
+	}
+	left := func() time.Duration { return min(s.who.Load().ends.Sub(b.now()), loginLook) }
+	var timer *time.Timer
+	timer = time.AfterFunc(loginLook, func() {
+		switch wait := left(); {
+		case ctx.Err() != nil:
+		case wait > 0:
+			timer.Reset(wait)
+		default:
+			ended(s.who.Load().ended())
+		}
+	})
+	timer.Reset(max(left(), 0))
+	return func() { timer.Stop() }
+}
