@@ -42,6 +42,8 @@ type Sources struct {
 	Refused                func() map[string]int         // peers that this node refuses now, by reason
 	Versions               func() (finalised, reads int) // of stored state: in the cluster, by this build
 	CertificateEnds        func() map[string]time.Time   // of the certificates in force, by listener; none without TLS
+	Logins                 func() map[string]Logins      // answers of the backends, by their names
+	IssuerKeys             func() (IssuerKeys, bool)     // false: there is no issuer of tokens
 	Logger                 *slog.Logger
 }
 
@@ -219,6 +221,7 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	for listener, end := range src.CertificateEnds() {
 		ch <- prometheus.MustNewConstMetric(c.m.descs.certificate, prometheus.GaugeValue, float64(end.Unix()), listener)
 	}
+	c.m.logins(ch)
 	open, hibernated := src.Members()
 	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(open), "awake")
 	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(hibernated), "hibernated")

@@ -54,6 +54,12 @@ func (n *node) sources() metrics.Sources {
 		CertificateEnds: func() map[string]time.Time {
 			return map[string]time.Time{"client": time.Unix(2e9, 0), "peer": time.Unix(3e9, 0)}
 		},
+		Logins: func() map[string]metrics.Logins {
+			return map[string]metrics.Logins{"internal": {Accepted: 4, Refused: 3, Unavailable: 2}}
+		},
+		IssuerKeys: func() (metrics.IssuerKeys, bool) {
+			return metrics.IssuerKeys{Keys: 2, Age: time.Minute, Failures: 1}, true
+		},
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -116,6 +122,8 @@ func TestNode(t *testing.T) {
 		`quorate_leaders_spread_total 7`, `quorate_nodes_replaced_total 2`, `quorate_peers_refused{reason="store"} 1`,
 		`quorate_tls_certificate_expiry_timestamp_seconds{listener="client"} 2e+09`,
 		`quorate_tls_certificate_expiry_timestamp_seconds{listener="peer"} 3e+09`,
+		`quorate_logins_total{backend="internal",outcome="accepted"} 4`, `quorate_logins_total{backend="internal",outcome="unavailable"} 2`,
+		`quorate_oauth_keys 2`, `quorate_oauth_keys_age_seconds 60`, `quorate_oauth_key_fetch_failures_total 1`,
 	)
 }
 

@@ -16,7 +16,8 @@ const (
 
 // descs describe what has labels of its own, or is not a row.
 type descs struct {
-	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate *prometheus.Desc
+	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate,
+	logins, keys, keysAge, keyFailures *prometheus.Desc
 }
 
 func newDescs() descs {
@@ -38,7 +39,11 @@ func newDescs() descs {
 		reads:     desc("quorate_version_readable", "Newest version of stored state that this node's build reads."),
 		certificate: desc("quorate_tls_certificate_expiry_timestamp_seconds", "When the certificate in force ends, in seconds since the Unix epoch, by listener.",
 			"listener"),
-		leftOut: desc("quorate_metrics_queues_left_out", "Queues that match and are above the limit of one answer."),
+		logins:      desc("quorate_logins_total", "Answers of backends to logins, by backend and outcome.", "backend", "outcome"),
+		keys:        desc("quorate_oauth_keys", "Keys of the issuer of tokens."),
+		keysAge:     desc("quorate_oauth_keys_age_seconds", "How long ago the keys of the issuer of tokens were fetched; infinite before that."),
+		keyFailures: desc("quorate_oauth_key_fetch_failures_total", "Fetches of the keys of the issuer of tokens that failed."),
+		leftOut:     desc("quorate_metrics_queues_left_out", "Queues that match and are above the limit of one answer."),
 	}
 }
 

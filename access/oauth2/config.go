@@ -56,7 +56,7 @@ type Config struct {
 	UserClaims []string
 	// Algorithms are those that a signature may have; empty: all of Algorithms().
 	Algorithms []string
-	// Leeway is how far the issuer's clock may be off; 0: 10 s.
+	// Leeway is how far the issuer's clock may be off; 0: 10 s, below 0: not at all.
 	Leeway time.Duration
 	// Refresh is how often keys are fetched; 0: 10 min.
 	Refresh time.Duration
@@ -91,7 +91,7 @@ func (c *Config) Validate() error {
 		key         string
 		value, most time.Duration
 	}{
-		{"leeway", c.Leeway, maxLeeway},
+		{"leeway", max(c.Leeway, 0), maxLeeway},
 		{"refresh", c.Refresh, 24 * time.Hour},
 		{"refetch", c.RefetchEvery, time.Hour},
 	} {
@@ -138,6 +138,7 @@ func (c *Config) setDefaults() {
 			*d = value
 		}
 	}
+	c.Leeway = max(c.Leeway, 0)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

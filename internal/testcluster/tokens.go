@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/access/oauth2"
@@ -15,7 +14,7 @@ import (
 // and its clock to be theirs.
 func StartTokens(t testing.TB, n int, issuer string) *Cluster {
 	t.Helper()
-	b := oauth2.New(oauth2.Config{Issuer: issuer, ResourceServer: "quorate", Leeway: time.Nanosecond})
+	b := oauth2.New(oauth2.Config{Issuer: issuer, ResourceServer: "quorate", Leeway: -1})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { b.Run(ctx) })

@@ -43,7 +43,7 @@ func (c *Config) validateAuth() []error {
 	if a.DefaultPassword == "" && a.DefaultPasswordFile == "" {
 		fault("auth.default_password is empty: set it, or auth.default_password_file")
 	}
-	return errs
+	return append(errs, c.validateBackends()...)
 }
 
 // DefaultPassword returns the password of auth.default_user: that of the file, if one is

@@ -43,3 +43,50 @@ func TestAuth(t *testing.T) {
 		t.Error("a missing file is no error")
 	}
 }
+
+// Backends need their settings, and settings their backend.
+func TestBackends(t *testing.T) {
+	const issuer, id = "QUORATE_AUTH__OAUTH2__ISSUER=https://login.example/realms/x", "QUORATE_AUTH__OAUTH2__RESOURCE_SERVER_ID=quorate"
+	const both = "QUORATE_AUTH__BACKENDS=internal,oauth2"
+	load := func(environ ...string) (*Config, error) {
+		return Load("", append(environ, "QUORATE_CLUSTER__ADMISSION=open", "QUORATE_NODE_ID=n"), nil)
+	}
+	for _, row := range []struct {
+		want    string
+		environ []string
+	}{
+		{`auth.backends has "ldapp"`, []string{"QUORATE_AUTH__BACKENDS=internal,ldapp"}},
+		{`auth.backends has "internal"`, []string{"QUORATE_AUTH__BACKENDS=internal,internal"}},
+		{"auth.backends is empty", []string{"QUORATE_AUTH__BACKENDS="}},
+		{"add oauth2 to it", []string{issuer}},
+		{"auth.oauth2.issuer is empty", []string{both, id}},
+		{"auth.oauth2.resource_server_id is empty", []string{both, issuer}},
+		{"use https", []string{both, id, "QUORATE_AUTH__OAUTH2__ISSUER=http://login.example"}},
+		{`auth.oauth2.algorithms has "HS256"`, []string{both, id, issuer, "QUORATE_AUTH__OAUTH2__ALGORITHMS=HS256"}},
+		{"use ALIAS=SCOPE", []string{both, id, issuer, "QUORATE_AUTH__OAUTH2__SCOPE_ALIASES=reader"}},
+		{"auth.cache is 2h0m0s", []string{"QUORATE_AUTH__CACHE=2h"}},
+	} {
+		if _, err := load(row.environ...); err == nil || !strings.Contains(err.Error(), row.want) {
+			t.Errorf("%q: %v, want %q", row.environ, err, row.want)
+		}
+	}
+	c, err := load(both, id, issuer, "QUORATE_AUTH__OAUTH2__LEEWAY=0s", "QUORATE_AUTH__CACHE=0s", "QUORATE_AUTH__OAUTH2__SCOPE_ALIASES=a=quorate.read:*/*,a=quorate.tag:management")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, on, err := c.Tokens(nil)
+	if err != nil || !on || len(own.ScopeAliases["a"]) != 2 || own.Leeway >= 0 || c.CacheFor() >= 0 {
+		t.Errorf("%+v, %v, %v", own, on, err)
+	}
+	c.Auth.OAuth2.CA = filepath.Join(t.TempDir(), "missing.pem")
+	if _, _, err := c.Tokens(nil); err == nil || !strings.Contains(err.Error(), "auth.oauth2.ca") || c.CheckFiles() == nil {
+		t.Errorf("a missing file: %v", err)
+	}
+	for _, environ := range [][]string{nil, {"QUORATE_AUTH__MODE=none", "QUORATE_LISTEN__CLIENT=127.0.0.1:7070", "QUORATE_LISTEN__AMQP=off", both, id, issuer}} {
+		if c, err := load(environ...); err != nil {
+			t.Error(err)
+		} else if _, on, err := c.Tokens(nil); on || err != nil {
+			t.Errorf("%q: %v, %v", environ, on, err)
+		}
+	}
+}

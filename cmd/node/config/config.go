@@ -69,6 +69,12 @@ type Config struct {
 		DefaultPassword     string   `koanf:"default_password"`
 		DefaultPasswordFile string   `koanf:"default_password_file"`
 		LoopbackUsers       []string `koanf:"loopback_users"`
+		// Backends are asked in this order who somebody is; Cache and Timeout are of those that
+		// are not internal.
+		Backends []string      `koanf:"backends"`
+		Cache    time.Duration `koanf:"cache"`
+		Timeout  time.Duration `koanf:"timeout"`
+		OAuth2   OAuth2        `koanf:"oauth2"`
 	} `koanf:"auth"`
 	Definitions struct {
 		File            string `koanf:"file"`
@@ -224,6 +230,8 @@ func (c *Config) validateNumbers() []error {
 			errs = append(errs, fmt.Errorf("config: %s is %v: use %v to %v", key, value, low, high))
 		}
 	}
+	durations("auth.cache", c.Auth.Cache, 0, time.Hour)
+	durations("auth.timeout", c.Auth.Timeout, 100*time.Millisecond, time.Minute)
 	durations("cluster.reconcile.interval", c.Cluster.Reconcile.Interval, time.Minute, 7*24*time.Hour)
 	durations("cluster.reconcile.delay", c.Cluster.Reconcile.Delay, 100*time.Millisecond, time.Hour)
 	durations("cluster.reconcile.auto_remove", c.Cluster.Reconcile.AutoRemove, 0, 365*24*time.Hour)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/access/oauth2"
 	"github.com/quorate/quorate/clock"
 	"github.com/quorate/quorate/internal/nearest"
 )
@@ -60,6 +62,21 @@ func Keys() []Key {
 		{"auth.default_user", "guest", "administrator that a new cluster is founded with"},
 		{"auth.default_password", "guest", "its password at the founding"},
 		{"auth.default_password_file", "", "file with that password; empty: auth.default_password counts"},
+		{"auth.backends", []string{"internal"}, "who is asked, in this order, who somebody is that logs in, until one accepts: internal, the users of the cluster; oauth2, the tokens of an issuer"},
+		{"auth.cache", access.DefaultCache, "how long the answers of other backends than internal are remembered, but not beyond a token's end; 0: not at all"},
+		{"auth.timeout", access.DefaultTimeout, "how long such a backend may take, before it counts as one that cannot tell"},
+		{"auth.oauth2.issuer", "", "URL of who issues tokens, exactly as the claim iss has it; its keys are found by OpenID Connect's discovery"},
+		{"auth.oauth2.jwks_url", "", "URL of the issuer's keys, if they are not to be discovered; without auth.oauth2.issuer tokens of any issuer whose key is there are taken"},
+		{"auth.oauth2.resource_server_id", "", "name that this cluster has among the services of the issuer, for example quorate"},
+		{"auth.oauth2.audience", "", "what a token's claim aud must have; empty: auth.oauth2.resource_server_id"},
+		{"auth.oauth2.scope_prefix", "", "how scopes begin that are for this cluster; empty: auth.oauth2.resource_server_id and a dot"},
+		{"auth.oauth2.additional_scopes_key", []string{}, "claims besides scope that hold scopes; a dot leads into an object, as in realm_access.roles"},
+		{"auth.oauth2.scope_aliases", []string{}, "scopes that stand for others, each as ALIAS=SCOPE; one ALIAS may be there several times"},
+		{"auth.oauth2.username_claims", []string{"sub", "client_id"}, "claims that may name the user; the first that a token has counts"},
+		{"auth.oauth2.algorithms", []string{}, "algorithms that signatures may have; empty: RS, PS and ES with 256, 384 and 512, and EdDSA; there are no others"},
+		{"auth.oauth2.leeway", oauth2.DefaultLeeway, "how far the issuer's clock may be off; tokens last as much longer"},
+		{"auth.oauth2.refresh", oauth2.DefaultRefresh, "how often the issuer's keys are fetched; one that is not known is looked for at once, at most every 10s"},
+		{"auth.oauth2.ca", "", "PEM file with the authorities of the issuer's certificate, read at the start; empty: those of the operating system"},
 		{"auth.loopback_users", []string{"guest"}, "users that may log in from the nodes' own hosts alone"},
 		{"definitions.file", "", "JSON document that is imported when the node starts, as definitions export or RabbitMQ writes it; empty: none"},
 		{"definitions.skip_if_unchanged", true, "not if the cluster has imported the same document last; else what was deleted since is made again at every start"},

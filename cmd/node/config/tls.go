@@ -125,9 +125,10 @@ func (c *Config) validateTLS() []error {
 
 // CheckFiles returns all faults of the files that settings name.
 func (c *Config) CheckFiles() error {
-	var errs [3]error
+	var errs [4]error
 	_, errs[0] = c.GossipKey()
 	silent := slog.New(slog.DiscardHandler)
+	_, _, errs[3] = c.Tokens(silent)
 	if len(c.validateTLS()) == 0 {
 		_, errs[1] = c.PeerTLS(silent)
 		_, errs[2] = c.ClientTLS(silent)

@@ -40,8 +40,8 @@ func (n *node) showMetrics() {
 		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: listeners(n.amqp).figures,
 		Memory: n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
 		LeadersSpread: n.part.LeadersSpread, Replaced: n.part.NodesReplaced, Refused: n.part.RefusedPeers,
-		CertificateEnds: n.certificateEnds,
-		Versions:        func() (finalised, reads int) { return int(n.part.View().Version()), int(catalog.NewestVersion) },
+		CertificateEnds: n.certificateEnds, Logins: n.loginFigures, IssuerKeys: n.keyFigures,
+		Versions: func() (finalised, reads int) { return int(n.part.View().Version()), int(catalog.NewestVersion) },
 	}))
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/access/oauth2"
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
@@ -52,6 +53,7 @@ type node struct {
 	metrics    atomic.Pointer[metrics.Metrics] // nil before the node has started
 	failed     chan error                      // a listener ended by itself, or nothing can be stored any more
 
+	tokens             *oauth2.Backend // nil: no issuer's tokens log in
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
 	unwatch            chan struct{} // closed to end the watches
@@ -137,6 +139,10 @@ func (n *node) start(ctx context.Context, version string) error {
 		return err
 	}
 	n.watchTLS()
+	if err := n.openBackends(); err != nil {
+		return err
+	}
+	b.Backends = n.backends
 	n.broker = broker.New(b)
 	c.Leaders, c.QueueConfig, c.GroupSize, c.Usage = n.broker, n.broker.QueueConfig, n.broker.TargetSize, n.broker.Usage
 	c.Connections = n.broker.OwnConnections()

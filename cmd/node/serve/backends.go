@@ -1,0 +1,54 @@
+package serve
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/access/oauth2"
+	"github.com/quorate/quorate/metrics"
+)
+
+// openBackends makes those of auth.backends, besides the users of the cluster.
+func (n *node) openBackends() error {
+	c, on, err := n.cfg.Tokens(n.log)
+	if err != nil || !on {
+		return err
+	}
+	n.tokens = oauth2.New(c)
+	ctx, cancel := context.WithCancel(context.Background())
+	n.watches.Go(func() { n.tokens.Run(ctx) })
+	n.watches.Go(func() {
+		<-n.unwatch
+		cancel()
+	})
+	return nil
+}
+
+// backends returns those of auth.backends in their order.
+func (n *node) backends(own access.Backend) (all []access.Backend) {
+	for _, name := range n.cfg.Auth.Backends {
+		switch {
+		case name == own.Name():
+			all = append(all, own)
+		case n.tokens != nil && name == n.tokens.Name():
+			all = append(all, access.Guard(n.tokens, n.cfg.CacheFor(), n.cfg.Auth.Timeout))
+		}
+	}
+	return all
+}
+
+func (n *node) loginFigures() map[string]metrics.Logins {
+	out := map[string]metrics.Logins{}
+	for backend, c := range n.broker.LoginCounts() {
+		out[backend] = metrics.Logins(c)
+	}
+	return out
+}
+
+// keyFigures are those of the keys of the issuer of tokens; false: there is none.
+func (n *node) keyFigures() (metrics.IssuerKeys, bool) {
+	if n.tokens == nil {
+		return metrics.IssuerKeys{}, false
+	}
+	return metrics.IssuerKeys(n.tokens.Figures()), true
+}
