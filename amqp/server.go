@@ -30,6 +30,7 @@ type Server struct {
 	log *slog.Logger
 	b   *broker.Broker
 
+	incoming *Incoming
 	// room returns why a queue takes no messages for want of disk space.
 	room     func(vhost, queue string) error
 	counters counters
@@ -86,12 +87,18 @@ func New(c Config) *Server {
 	setDefault(&c.MaxStrangers, DefaultMaxStrangers)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
 	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
+	setDefault(&c.IncomingTimeout, DefaultIncomingTimeout)
 	setDefault(&c.Version, "unknown")
 	setDefault(&c.Cluster, "quorate")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: c, log: c.Logger, b: c.Broker, room: c.Broker.Room, stopping: make(chan struct{}), conns: make(map[*conn]struct{})}
+	if c.Incoming == nil {
+		c.Incoming = NewIncoming(0, max(DefaultIncomingConnectionBytes, int64(c.Broker.MaxBodyBytes())+IncomingSlack))
+	}
+	return &Server{
+		cfg: c, log: c.Logger, b: c.Broker, incoming: c.Incoming, room: c.Broker.Room, stopping: make(chan struct{}), conns: make(map[*conn]struct{}),
+	}
 }
 
 // acceptRetry is how long Serve waits when the process has no room for another connection.

@@ -20,7 +20,10 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 	if err != nil {
 		return err
 	}
-	c := amqp.Config{Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name}
+	c := amqp.Config{
+		Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name,
+		Incoming: n.incoming, IncomingTimeout: n.cfg.Timeouts.Incoming,
+	}
 	if secure != nil {
 		c.CertificateUser = certificateUser(n.cfg.TLS.Client.LoginFrom)
 	}

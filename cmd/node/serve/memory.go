@@ -8,8 +8,10 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -22,9 +24,12 @@ const (
 	highPart = 3
 	// Parts of the limit for caches where none are set, and their usual sizes.
 	bodiesShare, tailShare = 8, 16
+	incomingShare          = 8
 	defaultBodies          = 256 << 20
 	// Caches are not made smaller than that: raft reads back what it has just written.
 	leastBodies, leastTail = 1 << 20, 2 << 20
+	// leastIncoming is room for messages that are not whole on a node without much memory.
+	leastIncoming = 8 << 20
 	// growSteps is in how many steps caches come back.
 	growSteps = 16
 	// leastMemory is below what a node is too small to work: it takes some 60 MiB at rest, and
@@ -58,6 +63,22 @@ func planOf(limit, high, bodies int64) memoryPlan {
 	return p
 }
 
+// incomingOf returns the bounds of AMQP messages that are not whole, for the node and for a
+// connection, which has room for the largest message.
+func incomingOf(limit int64, set *config.Config) (node, connection int64) {
+	node, connection = set.Limits.IncomingBytes, set.Limits.IncomingConnectionBytes
+	if node == 0 {
+		node = amqp.DefaultIncomingBytes
+		if limit > 0 {
+			node = max(leastIncoming, min(node, limit/incomingShare))
+		}
+	}
+	if connection == 0 {
+		connection = max(min(amqp.DefaultIncomingConnectionBytes, node/2), int64(set.Limits.MaxMessageBytes)+amqp.IncomingSlack)
+	}
+	return node, connection
+}
+
 // planMemory sets the runtime's limit where only the container has one, and plans by it.
 func (n *node) planMemory() {
 	limit, from := debug.SetMemoryLimit(-1), "GOMEMLIMIT"
@@ -68,6 +89,7 @@ func (n *node) planMemory() {
 		}
 	}
 	n.memory = planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
+	n.incoming = amqp.NewIncoming(incomingOf(limit, n.cfg))
 	p := &n.memory
 	if p.high == 0 {
 		return

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cmd/node/config"
 )
 
 // heap is a node's memory: what it needs, and caches that fill their limits.
@@ -164,5 +165,30 @@ func TestContainerMemory(t *testing.T) {
 	}
 	if n := containerMemory("/"); n < 0 || n == math.MaxInt64 {
 		t.Errorf("here it is %d", n)
+	}
+}
+
+// Messages that are not whole have their share of the memory, and a connection has room for
+// the largest one, whatever the share is.
+func TestIncomingOf(t *testing.T) {
+	const mib = 1 << 20
+	for _, x := range []struct {
+		limit, node, connection int64 // settings
+		message                 int
+		wantNode, want          int64
+	}{
+		{0, 0, 0, 16 * mib, 256 * mib, 128 * mib},
+		{8192 * mib, 0, 0, 16 * mib, 256 * mib, 128 * mib},
+		{512 * mib, 0, 0, 16 * mib, 64 * mib, 32 * mib},
+		{200 * mib, 0, 0, 16 * mib, 25 * mib, 17 * mib},
+		{16 * mib, 0, 0, mib, 8 * mib, 4 * mib},
+		{512 * mib, 100 * mib, 0, 16 * mib, 100 * mib, 50 * mib},
+		{512 * mib, 0, 20 * mib, 16 * mib, 64 * mib, 20 * mib},
+	} {
+		var c config.Config
+		c.Limits.IncomingBytes, c.Limits.IncomingConnectionBytes, c.Limits.MaxMessageBytes = x.node, x.connection, x.message
+		if node, connection := incomingOf(x.limit, &c); node != x.wantNode || connection != x.want {
+			t.Errorf("%+v: %d and %d", x, node, connection)
+		}
 	}
 }

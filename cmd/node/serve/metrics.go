@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
@@ -37,7 +36,7 @@ func (n *node) operations() http.Handler {
 func (n *node) showMetrics() {
 	n.metrics.Store(metrics.New(metrics.Sources{
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
-		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: listeners(n.amqp).figures,
+		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures,
 		Memory: n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
 		LeadersSpread: n.part.LeadersSpread, Replaced: n.part.NodesReplaced, Refused: n.part.RefusedPeers,
 		CertificateEnds: n.certificateEnds,
@@ -137,11 +136,12 @@ func (n *node) certificateEnds() map[string]time.Time {
 	return ends
 }
 
-type listeners []*amqp.Server
-
-// figures adds those of all listeners up.
-func (ls listeners) figures() (sum metrics.Listener) {
-	for _, l := range ls {
+// listenerFigures adds those of all AMQP listeners up.
+func (n *node) listenerFigures() (sum metrics.Listener) {
+	in := n.incoming.Stats()
+	sum.IncomingBytes, sum.IncomingLimit = in.Bytes, in.Limit
+	sum.IncomingWaits, sum.IncomingRefused, sum.IncomingLate = in.Waits, in.Refused, in.Late
+	for _, l := range n.amqp {
 		s := l.Stats()
 		sum.Opened += s.Opened
 		sum.Refused += s.Refused

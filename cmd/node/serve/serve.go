@@ -47,6 +47,7 @@ type node struct {
 	part       *cluster.Cluster
 	api        *grpcapi.Server
 	amqp       []*amqp.Server
+	incoming   *amqp.Incoming
 	management *http.Server                    // nil: none
 	debug      *http.Server                    // nil: none
 	metrics    atomic.Pointer[metrics.Metrics] // nil before the node has started
