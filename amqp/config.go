@@ -23,7 +23,6 @@ const (
 	DefaultWriteTimeout     = 30 * time.Second
 	DefaultMaxStrangers     = 1000
 	DefaultServeTimeout     = 3 * time.Second
-	DefaultIncomingTimeout  = 2 * time.Minute
 )
 
 // Config describes a Server. Zero values are the defaults.
@@ -63,9 +62,6 @@ type Config struct {
 	// Incoming bounds what messages hold that are not whole, of all listeners that have it; nil:
 	// the defaults of NewIncoming, for this one.
 	Incoming *Incoming
-	// IncomingTimeout bounds the time from basic.publish to the last byte of the body, without
-	// that for which the connection is held back; 0: 2 min. Then the channel is closed.
-	IncomingTimeout time.Duration
 	// WriteTimeout is how long a client may take nothing of what it is sent before its
 	// connection is cut; 0: 30 s.
 	WriteTimeout time.Duration
@@ -90,7 +86,6 @@ func (c *Config) Validate() error {
 		{"MaxConnections", int64(c.MaxConnections)},
 		{"MaxStrangers", int64(c.MaxStrangers)},
 		{"PublishWindow", int64(c.PublishWindow)},
-		{"IncomingTimeout", int64(c.IncomingTimeout)},
 		{"WriteTimeout", int64(c.WriteTimeout)},
 	} {
 		if n.value < 0 {
@@ -98,8 +93,8 @@ func (c *Config) Validate() error {
 		}
 	}
 	if c.Broker != nil && c.Incoming != nil {
-		if least := int64(c.Broker.MaxBodyBytes()) + IncomingSlack; c.Incoming.each < least {
-			errs = append(errs, fmt.Errorf("amqp: Incoming allows a connection %d bytes: want at least %d, for the largest message", c.Incoming.each, least))
+		if least := int64(c.Broker.MaxBodyBytes()) + IncomingSlack; c.Incoming.connectionBytes() < least {
+			errs = append(errs, fmt.Errorf("amqp: Incoming allows a connection %d bytes: want at least %d, for the largest message", c.Incoming.connectionBytes(), least))
 		}
 	}
 	return errors.Join(errs...)

@@ -4,12 +4,14 @@ import (
 	"container/list"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// Defaults of NewIncoming, in bytes.
+// Defaults of IncomingLimits.
 const (
 	DefaultIncomingBytes           = 256 << 20
 	DefaultIncomingConnectionBytes = 128 << 20
+	DefaultIncomingTimeout         = 2 * time.Minute
 	// IncomingSlack is what a connection's bound has at least beyond the largest body.
 	IncomingSlack = 1 << 20
 )
@@ -23,9 +25,10 @@ const (
 // so some message can always go on to its end, whoever waits, and the node holds at most the
 // bound of one connection more than its own.
 type Incoming struct {
-	limit, each int64 // bytes, of the node and of a connection
+	timeout atomic.Int64 // nanoseconds
 
 	mu      sync.Mutex // guards what follows, and conn.asked
+	limits  IncomingLimits
 	used    int64
 	begun   list.List // *charge, first begun first
 	waiting list.List // *claim, first come first
@@ -56,20 +59,55 @@ type claim struct {
 	granted atomic.Bool
 }
 
-// NewIncoming returns bounds for a node and for each of its connections, in bytes; 0: the
-// defaults. That of a connection must have room for the largest message (IncomingSlack).
-func NewIncoming(node, connection int64) *Incoming {
-	setDefault(&node, DefaultIncomingBytes)
-	setDefault(&connection, DefaultIncomingConnectionBytes)
-	return &Incoming{limit: node, each: connection}
+// IncomingLimits are bounds; zero values are the defaults.
+type IncomingLimits struct {
+	// Bytes is for all messages of the node, ConnectionBytes for those of a connection. That
+	// must have room for the largest message, and IncomingSlack; 0: 256 MiB and 128 MiB.
+	Bytes, ConnectionBytes int64
+	// Timeout bounds the time from basic.publish to the last byte of the body, without that for
+	// which the connection is held back; 0: 2 min. Then the channel is closed.
+	Timeout time.Duration
 }
+
+// NewIncoming returns bounds for the listeners of a node.
+func NewIncoming(l IncomingLimits) *Incoming {
+	in := &Incoming{}
+	in.Limit(l)
+	return in
+}
+
+// Limit changes the bounds. What connections hold already they keep.
+func (in *Incoming) Limit(l IncomingLimits) {
+	setDefault(&l.Bytes, DefaultIncomingBytes)
+	setDefault(&l.ConnectionBytes, DefaultIncomingConnectionBytes)
+	setDefault(&l.Timeout, DefaultIncomingTimeout)
+	in.timeout.Store(int64(l.Timeout))
+	wake(in.change(l))
+}
+
+func (in *Incoming) change(l IncomingLimits) (free []*conn) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.limits = l
+	return in.serve()
+}
+
+// connectionBytes is the bound of a connection.
+func (in *Incoming) connectionBytes() int64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.limits.ConnectionBytes
+}
+
+// allowed is the time of a message.
+func (in *Incoming) allowed() time.Duration { return time.Duration(in.timeout.Load()) }
 
 // Stats returns the figures of the moment.
 func (in *Incoming) Stats() IncomingStats {
 	in.mu.Lock()
-	used := in.used
+	used, limit := in.used, in.limits.Bytes
 	in.mu.Unlock()
-	return IncomingStats{Bytes: used, Limit: in.limit, Waits: in.waits.Load(), Refused: in.refused.Load(), Late: in.late.Load()}
+	return IncomingStats{Bytes: used, Limit: limit, Waits: in.waits.Load(), Refused: in.refused.Load(), Late: in.late.Load()}
 }
 
 // scarce tells whether connections wait for room.
@@ -84,7 +122,7 @@ func (in *Incoming) scarce() bool {
 func (in *Incoming) take(x *charge, n int64) (wait *claim, over bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if x.c.asked+n > in.each {
+	if x.c.asked+n > in.limits.ConnectionBytes {
 		in.refused.Add(1)
 		return nil, true
 	}
@@ -99,7 +137,7 @@ func (in *Incoming) take(x *charge, n int64) (wait *claim, over bool) {
 	return wait, false
 }
 
-func (in *Incoming) fits(n int64) bool { return in.begun.Len() == 0 || in.used+n <= in.limit }
+func (in *Incoming) fits(n int64) bool { return in.begun.Len() == 0 || in.used+n <= in.limits.Bytes }
 
 // first is the connection that never waits; nil: no message is under way.
 func (in *Incoming) first() *conn {

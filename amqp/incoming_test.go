@@ -8,7 +8,7 @@ import (
 // Whoever waits, the connection whose message is under way for the longest gets what it needs,
 // the others in their order.
 func TestIncomingOrder(t *testing.T) {
-	in := NewIncoming(100, 80)
+	in := NewIncoming(IncomingLimits{Bytes: 100, ConnectionBytes: 80})
 	conns := map[string]*conn{}
 	charges, claims := map[string]*charge{}, map[string]*claim{}
 	conn := func(name string) *conn {

@@ -87,14 +87,13 @@ func New(c Config) *Server {
 	setDefault(&c.MaxStrangers, DefaultMaxStrangers)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
 	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
-	setDefault(&c.IncomingTimeout, DefaultIncomingTimeout)
 	setDefault(&c.Version, "unknown")
 	setDefault(&c.Cluster, "quorate")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Incoming == nil {
-		c.Incoming = NewIncoming(0, max(DefaultIncomingConnectionBytes, int64(c.Broker.MaxBodyBytes())+IncomingSlack))
+		c.Incoming = NewIncoming(IncomingLimits{ConnectionBytes: max(DefaultIncomingConnectionBytes, int64(c.Broker.MaxBodyBytes())+IncomingSlack)})
 	}
 	return &Server{
 		cfg: c, log: c.Logger, b: c.Broker, incoming: c.Incoming, room: c.Broker.Room, stopping: make(chan struct{}), conns: make(map[*conn]struct{}),

@@ -15,7 +15,7 @@ const (
 	keptHeader = 1 << 10
 	// fieldBytes is what a field of a table costs in memory, beside its bytes.
 	fieldBytes = 80
-	// looksPerTimeout is how often in the IncomingTimeout a connection looks for messages that
+	// looksPerTimeout is how often in the time of a message a connection looks for messages that
 	// have been under way for longer.
 	looksPerTimeout = 8
 )
@@ -85,7 +85,7 @@ func (ch *channel) hold(n int64) (held bool, err error) {
 	if over {
 		return false, refuse(wire.ResourceError, wire.BasicPublishID,
 			"messages that are not whole hold more than the %d bytes of limits.incoming_connection_bytes: "+
-				"finish some before others begin, or use more connections", in.each).hardened()
+				"finish some before others begin, or use more connections", in.connectionBytes()).hardened()
 	}
 	if w == nil {
 		return true, nil
@@ -146,7 +146,7 @@ func (c *conn) holdBack(by *hand, ok func() bool) error {
 	}
 }
 
-func (c *conn) lookEvery() time.Duration { return max(1, c.s.cfg.IncomingTimeout/looksPerTimeout) }
+func (c *conn) lookEvery() time.Duration { return max(1, c.s.incoming.allowed()/looksPerTimeout) }
 
 // look ends messages that have been under way for too long, now and then. It returns when to
 // look again.
@@ -160,10 +160,10 @@ func (c *conn) look(now time.Time) time.Time {
 	return c.lookAt
 }
 
-// endLate closes the channels of messages whose age is beyond the IncomingTimeout. It is the
+// endLate closes the channels of messages whose age is beyond what is allowed. It is the
 // reader's, and leaves channels alone that are not.
 func (c *conn) endLate(age func(*content) time.Duration) {
-	most := c.s.cfg.IncomingTimeout
+	most := c.s.incoming.allowed()
 	for _, ch := range c.readersChannels() {
 		if x := &ch.content; !x.expected || age(x) <= most {
 			continue

@@ -49,7 +49,7 @@ func TestBodiesThatNeverEnd(t *testing.T) {
 	}
 	const channels, size = 60, 15 << 20
 	c := testcluster.Start(t, 1)
-	in := amqp.NewIncoming(0, 0)
+	in := amqp.NewIncoming(amqp.IncomingLimits{})
 	s, address := serve(t, c, amqp.Config{Incoming: in})
 	before := memory()
 	p := connect(t, address)
@@ -89,7 +89,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	}
 	const channels, announced = 100, 16 << 20
 	c := testcluster.Start(t, 1)
-	in := amqp.NewIncoming(0, 0)
+	in := amqp.NewIncoming(amqp.IncomingLimits{})
 	_, address := serve(t, c, amqp.Config{Incoming: in})
 	p := connect(t, address)
 	p.openChannels(channels - 1)
@@ -119,7 +119,7 @@ func TestIncomingTakesTurns(t *testing.T) {
 	}
 	const conns, channels, size, node = 8, 3, 1 << 20, 2 << 20
 	c := testcluster.StartWith(t, 1, broker.Config{MaxBodyBytes: size})
-	in := amqp.NewIncoming(node, channels*size+amqp.IncomingSlack)
+	in := amqp.NewIncoming(amqp.IncomingLimits{Bytes: node, ConnectionBytes: channels*size + amqp.IncomingSlack})
 	s, address := serve(t, c, amqp.Config{Incoming: in})
 	p := connect(t, address)
 	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
@@ -184,8 +184,8 @@ func TestMessageThatTakesTooLong(t *testing.T) {
 	c := testcluster.StartWith(t, 1, broker.Config{MaxBodyBytes: size})
 	for name, heartbeat := range map[string]uint16{"heartbeats": 60, "no heartbeats": 0} {
 		t.Run(name, func(t *testing.T) {
-			in := amqp.NewIncoming(size/2, 2*size)
-			_, address := serve(t, c, amqp.Config{Incoming: in, IncomingTimeout: 100 * time.Millisecond})
+			in := amqp.NewIncoming(amqp.IncomingLimits{Bytes: size / 2, ConnectionBytes: 2 * size, Timeout: 100 * time.Millisecond})
+			_, address := serve(t, c, amqp.Config{Incoming: in})
 			p := dial(t, address)
 			p.loginAs("guest", "guest")
 			want[*wire.ConnectionTune](p)

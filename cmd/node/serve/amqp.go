@@ -22,7 +22,7 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 	}
 	c := amqp.Config{
 		Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name,
-		Incoming: n.incoming, IncomingTimeout: n.cfg.Timeouts.Incoming,
+		Incoming: n.incoming,
 	}
 	if secure != nil {
 		c.CertificateUser = certificateUser(n.cfg.TLS.Client.LoginFrom)

@@ -63,20 +63,22 @@ func planOf(limit, high, bodies int64) memoryPlan {
 	return p
 }
 
-// incomingOf returns the bounds of AMQP messages that are not whole, for the node and for a
-// connection, which has room for the largest message.
-func incomingOf(limit int64, set *config.Config) (node, connection int64) {
-	node, connection = set.Limits.IncomingBytes, set.Limits.IncomingConnectionBytes
-	if node == 0 {
-		node = amqp.DefaultIncomingBytes
+// incomingOf returns the bounds of AMQP messages that are not whole; a connection has room
+// for the largest message.
+func incomingOf(limit int64, set *config.Config) amqp.IncomingLimits {
+	l := amqp.IncomingLimits{
+		Bytes: set.Limits.IncomingBytes, ConnectionBytes: set.Limits.IncomingConnectionBytes, Timeout: set.Timeouts.Incoming,
+	}
+	if l.Bytes == 0 {
+		l.Bytes = amqp.DefaultIncomingBytes
 		if limit > 0 {
-			node = max(leastIncoming, min(node, limit/incomingShare))
+			l.Bytes = max(leastIncoming, min(l.Bytes, limit/incomingShare))
 		}
 	}
-	if connection == 0 {
-		connection = max(min(amqp.DefaultIncomingConnectionBytes, node/2), int64(set.Limits.MaxMessageBytes)+amqp.IncomingSlack)
+	if l.ConnectionBytes == 0 {
+		l.ConnectionBytes = max(min(amqp.DefaultIncomingConnectionBytes, l.Bytes/2), int64(set.Limits.MaxMessageBytes)+amqp.IncomingSlack)
 	}
-	return node, connection
+	return l
 }
 
 // planMemory sets the runtime's limit where only the container has one, and plans by it.
@@ -88,9 +90,21 @@ func (n *node) planMemory() {
 			debug.SetMemoryLimit(limit)
 		}
 	}
-	n.memory = planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
+	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
+	n.memory.Store(&p)
 	n.incoming = amqp.NewIncoming(incomingOf(limit, n.cfg))
-	p := &n.memory
+	n.logMemory(&p, from)
+}
+
+// replanMemory plans anew for settings that have changed.
+func (n *node) replanMemory() {
+	limit := n.memory.Load().limit
+	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
+	n.memory.Store(&p)
+	n.incoming.Limit(incomingOf(limit, n.cfg))
+}
+
+func (n *node) logMemory(p *memoryPlan, from string) {
 	if p.high == 0 {
 		return
 	}
@@ -130,7 +144,7 @@ func memoryInUse() (n int64) {
 
 // memoryWatch gives caches up while memory is short, then holds publishers back.
 type memoryWatch struct {
-	plan    memoryPlan
+	plan    memoryPlan // that is followed
 	used    func() int64
 	collect func() // after it used is exact
 	limits  func(cluster.Caches)
@@ -140,12 +154,14 @@ type memoryWatch struct {
 }
 
 func (n *node) watchMemory() {
+	plan := *n.memory.Load()
 	w := memoryWatch{
-		plan: n.memory, used: memoryInUse, collect: runtime.GC, limits: n.part.LimitCaches, broker: n.broker, now: n.memory.caches,
+		plan: plan, used: memoryInUse, collect: runtime.GC, limits: n.part.LimitCaches, broker: n.broker, now: plan.caches,
 	}
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
 	for {
+		w.follow(*n.memory.Load())
 		w.look(time.Now())
 		select {
 		case <-tick.C:
@@ -155,10 +171,31 @@ func (n *node) watchMemory() {
 	}
 }
 
+// follow takes another plan. Caches that were given up for want of memory stay so.
+func (w *memoryWatch) follow(p memoryPlan) {
+	if p == w.plan {
+		return
+	}
+	whole := w.now == w.plan.caches
+	w.plan = p
+	to := cluster.Caches{Bodies: min(w.now.Bodies, p.caches.Bodies), Tail: min(w.now.Tail, p.caches.Tail)}
+	if whole || p.high == 0 {
+		to = p.caches
+	}
+	w.now = to
+	w.limits(to)
+	if p.high == 0 && w.broker.Alarm() != nil {
+		w.broker.EndAlarm()
+	}
+}
+
 // look compares what is in use with memory_high. From seven eighths on caches are halved,
 // above it they go as far as they can, and only if that does not help publishers are held
 // back, until a tenth less is in use. Below five eighths the caches come back step by step.
 func (w *memoryWatch) look(now time.Time) {
+	if w.plan.high == 0 {
+		return
+	}
 	used, high := w.used(), w.plan.high
 	raised := w.broker.Alarm() != nil
 	switch least := (cluster.Caches{Bodies: leastBodies, Tail: leastTail}); {

@@ -78,8 +78,9 @@ func (n *node) gatewayFigures() metrics.Gateway {
 
 func (n *node) memoryFigures() metrics.Memory {
 	kept, limit := n.part.Caches()
+	plan := n.memory.Load()
 	return metrics.Memory{
-		Used: memoryInUse(), Limit: n.memory.limit, High: n.memory.high,
+		Used: memoryInUse(), Limit: plan.limit, High: plan.high,
 		Bodies: kept.Bodies, BodiesLimit: limit.Bodies, Tail: kept.Tail, TailLimit: limit.Tail,
 	}
 }

@@ -8,13 +8,12 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/internal/tlsfiles"
 )
 
 // watchTLS takes new files while the node runs, and warns of secrets that everybody may read.
 func (n *node) watchTLS() {
-	for _, s := range n.cfg.OpenSecrets() {
-		n.log.Warn("every user of this host may read or change a secret: take that away, as by chmod o=", "setting", s.Setting, "file", s.File, "mode", s.Mode.String())
-	}
+	n.warnOfSecrets()
 	if n.peerTLS != nil {
 		n.watches.Go(func() { n.peerTLS.Watch(n.unwatch) })
 		if n.cfg.Cluster.GossipKeyFile == "" {
@@ -23,6 +22,25 @@ func (n *node) watchTLS() {
 	}
 	if n.clientTLS != nil {
 		n.watches.Go(func() { n.clientTLS.Watch(n.unwatch) })
+	}
+}
+
+// warnOfSecrets warns of secrets that everybody may read.
+func (n *node) warnOfSecrets() {
+	for _, s := range n.cfg.OpenSecrets() {
+		n.log.Warn("every user of this host may read or change a secret: take that away, as by chmod o=", "setting", s.Setting, "file", s.File, "mode", s.Mode.String())
+	}
+}
+
+// reloadTLS takes new files at once.
+func (n *node) reloadTLS() {
+	for _, f := range []*tlsfiles.Files{n.peerTLS, n.clientTLS} {
+		if f == nil {
+			continue
+		}
+		if err := f.Reload(); err != nil { // they were good a moment ago
+			n.log.Error("changed TLS files cannot be used, the old ones stay in force", "error", err)
+		}
 	}
 }
 
