@@ -6,7 +6,7 @@ import "reflect"
 func Live() []string {
 	return []string{
 		"log.level", "limits.body_cache_bytes", "limits.memory_high", "limits.incoming_bytes", "limits.incoming_connection_bytes",
-		"timeouts.incoming", "timeouts.drain",
+		"timeouts.incoming", "timeouts.drain", "http.metrics_token_file",
 	}
 }
 

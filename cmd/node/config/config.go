@@ -56,6 +56,10 @@ type Config struct {
 		Management string `koanf:"management"`
 		Debug      string `koanf:"debug"`
 	} `koanf:"listen"`
+	HTTP struct {
+		TLS              bool   `koanf:"tls"`
+		MetricsTokenFile string `koanf:"metrics_token_file"`
+	} `koanf:"http"`
 	Advertise struct {
 		Host   string `koanf:"host"`
 		Gossip string `koanf:"gossip"`

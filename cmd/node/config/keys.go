@@ -47,6 +47,8 @@ func Keys() []Key {
 		{"listen.http", "0.0.0.0:7073", "health: /health/startup, /health/live, /health/ready; metrics: /metrics, /metrics/queues"},
 		{"listen.management", "", "parts of RabbitMQ's HTTP API, with the TLS of tls.client, for example 0.0.0.0:15672; empty: none"},
 		{"listen.debug", "", "Go's profiles at /debug/pprof/, without a login, for example 127.0.0.1:6060; empty: none"},
+		{"http.tls", false, "listen.http speaks TLS with the certificate of tls.client; it asks for none of its clients, so that probes and scrapers need no certificate"},
+		{"http.metrics_token_file", "", "file with a token of at least 16 characters that who asks listen.http for /metrics/queues, which tells names of queues, must show as `authorization: Bearer`; empty: nobody is asked"},
 		{"advertise.host", "", "host at which others reach this node; empty: the listener's, or the first IP address that is not loopback"},
 		{"advertise.gossip", "", "host at which others reach this node's gossip, best an IP address; empty: as advertise.host"},
 		{"tls.peer.cert", "", "PEM file with this node's certificate for other nodes; empty: no TLS between nodes"},

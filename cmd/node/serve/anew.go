@@ -30,6 +30,9 @@ func (n *node) readAnew() {
 	}
 	n.replanMemory()
 	n.reloadTLS()
+	if err := n.readMetricsToken(); err != nil { // it was good a moment ago
+		n.log.Error("the token for /metrics/queues cannot be read anew, the old one stays in force", "error", err)
+	}
 	n.warnOfSecrets()
 	n.log.Info("settings were read anew", "node", n.cfg.NodeID, "taken_over", list(taken))
 	if len(restart) > 0 {

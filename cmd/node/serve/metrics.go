@@ -17,19 +17,21 @@ import (
 func (n *node) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/health/", n.health.handler())
-	for path, part := range map[string]func(*metrics.Metrics) http.Handler{
-		"GET /metrics": (*metrics.Metrics).Node, "GET /metrics/queues": (*metrics.Metrics).Queues,
-	} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			m := n.metrics.Load()
-			if m == nil {
-				http.Error(w, "the node has not started yet", http.StatusServiceUnavailable)
-				return
-			}
-			part(m).ServeHTTP(w, r)
-		})
-	}
+	mux.HandleFunc("GET /metrics", n.shown((*metrics.Metrics).Node))
+	mux.HandleFunc("GET /metrics/queues", n.withToken(n.shown((*metrics.Metrics).Queues)))
 	return mux
+}
+
+// shown answers with a part of the metrics.
+func (n *node) shown(part func(*metrics.Metrics) http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m := n.metrics.Load()
+		if m == nil {
+			http.Error(w, "the node has not started yet", http.StatusServiceUnavailable)
+			return
+		}
+		part(m).ServeHTTP(w, r)
+	}
 }
 
 // showMetrics lets metrics be scraped. All listeners are there.

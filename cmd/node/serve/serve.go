@@ -4,6 +4,8 @@ package serve
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,7 +54,9 @@ type node struct {
 	management *http.Server                    // nil: none
 	debug      *http.Server                    // nil: none
 	metrics    atomic.Pointer[metrics.Metrics] // nil before the node has started
-	failed     chan error                      // a listener ended by itself, or nothing can be stored any more
+	// metricsToken is the hash of what /metrics/queues asks for; nil: nothing.
+	metricsToken atomic.Pointer[[sha256.Size]byte]
+	failed       chan error // a listener ended by itself, or nothing can be stored any more
 
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
@@ -120,6 +124,9 @@ func (n *node) start(ctx context.Context, version string) error {
 	}
 	var err error
 	if n.clientTLS, err = n.cfg.ClientTLS(n.log); err != nil {
+		return err
+	}
+	if err := n.readMetricsToken(); err != nil {
 		return err
 	}
 	if err := errors.Join(n.serveHealth(ctx), n.serveDebug(ctx)); err != nil {
@@ -230,13 +237,13 @@ func (n *node) serveHealth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.http = &http.Server{Handler: n.operations(), ReadHeaderTimeout: shutdownTimeout}
+	var secure *tls.Config
+	if n.cfg.HTTP.TLS {
+		secure = n.forAnybody()
+	}
+	n.http = &http.Server{Handler: n.operations()}
 	go n.health.watchDisk()
-	go func() {
-		if err := n.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			n.failed <- fmt.Errorf("listen.http: %w", err)
-		}
-	}()
+	n.serveHTTP("listen.http", n.http, l, secure)
 	return nil
 }
 

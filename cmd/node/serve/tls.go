@@ -44,16 +44,21 @@ func (n *node) reloadTLS() {
 	}
 }
 
-// forClients is the TLS of the clients' listener, with the material of the moment for
-// each connection.
-func (n *node) forClients() *tls.Config {
-	c := &tls.Config{
+// forAnybody is the TLS of listeners that ask for no certificate, with the node's own of the
+// moment for each connection.
+func (n *node) forAnybody() *tls.Config {
+	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			own, _ := n.clientTLS.Current()
 			return &own, nil
 		},
 	}
+}
+
+// forClients is the TLS of the clients' listeners.
+func (n *node) forClients() *tls.Config {
+	c := n.forAnybody()
 	switch n.cfg.ClientAuth() { // certificates are checked below, with the authorities of the moment
 	case config.ClientAuthNone:
 		return c
