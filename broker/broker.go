@@ -135,6 +135,7 @@ func New(c Config) *Broker {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
 	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers()}
+	b.grants.budgets.lines.Burst, b.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
 	b.life, b.end = context.WithCancel(context.Background())
 	b.view = b.clusterView
 	b.open = b.clusterQueue
