@@ -321,13 +321,14 @@ func (q *hosted) configure() {
 	if !ok {
 		return
 	}
-	want := q.h.c.cfg.QueueConfig(v, r).Normal() // as the machine will have it
+	want := q.h.c.queueConfig(v, r)
 	if l.asked != nil && *l.asked == want {
 		return
 	}
-	var have quorumq.Config
-	q.group.Read(func() { have = q.machine.queue.Overview().Config })
-	l.asked = &want
+	asked := want
+	l.asked = &asked
+	have := q.config()
+	want.Rules = max(want.Rules, have.Rules) // a view may be behind
 	if cause := q.h.c.cfg.Degraded(v, r); cause != "" && cause != l.degraded { // DL-20
 		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.DegradedStrategy, Cause: cause})
 		l.degraded = cause
@@ -348,6 +349,20 @@ func (q *hosted) configure() {
 				"queue", q.uid.String(), "messages", r.Count)
 		}
 	})
+}
+
+// config returns what the queue's machine has in force.
+func (q *hosted) config() (c quorumq.Config) {
+	q.group.Read(func() { c = q.machine.queue.Config() })
+	return c
+}
+
+// queueConfig is what a queue's machine is to have in force by a view, in the form in which it
+// keeps it: settings, and the rules of the finalised version (ADR 0016).
+func (c *Cluster) queueConfig(v *catalog.View, r *catalog.QueueRecord) quorumq.Config {
+	want := c.cfg.QueueConfig(v, r).Normal()
+	want.Rules = quorumq.RulesOf(uint8(v.Version()))
+	return want
 }
 
 // checkNodes tells the queue of nodes with sessions what it does not know yet: that they
