@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -43,7 +42,7 @@ func TestRulesRiseWithTheVersion(t *testing.T) {
 
 	ctx := testContext(t)
 	poll(t, "it is finalised", func() error { _, err := n.nodes["b"].Finalise(ctx); return err })
-	n.finalised(catalog.NewestVersion, "a", "b", "c")
+	n.finalised("a", "b", "c")
 	n.ruled(q, quorumq.NewestRules)
 	n.ruled(n.nodes["a"].declare(t, "bills", 3), quorumq.NewestRules)
 
@@ -74,7 +73,7 @@ func TestRulesWakeNobody(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
-	n.finalised(catalog.NewestVersion, "a")
+	n.finalised("a")
 	node := n.nodes["a"]
 	q := node.declare(t, "orders", 1)
 	r, _ := node.View().QueueByUID(q)
