@@ -98,6 +98,7 @@ type session struct {
 	password     string
 	token        string
 	context      string
+	errs         io.Writer // where warnings go; nil: nowhere
 }
 
 func newRoot() *cobra.Command {
@@ -114,6 +115,7 @@ func newSession() (*session, *cobra.Command) {
 			if cmd.HasSubCommands() {
 				return nil // it shows its help
 			}
+			s.errs = cmd.ErrOrStderr()
 			s.timeoutGiven = cmd.Flags().Changed("timeout")
 			return s.complete()
 		},
@@ -227,7 +229,7 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	cfg := client.Config{
 		Name:      "quoratectl",
 		Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1,
-		Username: s.user, Password: s.password, Token: s.token,
+		Username: s.user, Password: s.password, Token: s.token, OnWarning: s.warn,
 	}
 	if s.tls || s.tlsFiles != (client.TLS{}) {
 		cfg.TLS = &s.tlsFiles
@@ -240,6 +242,13 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 		return nil, s.undialed(ctx, err)
 	}
 	return c, nil
+}
+
+// warn tells what a node says of what it has taken.
+func (s *session) warn(text string) {
+	if s.errs != nil {
+		printf(s.errs, "warning: %s\n", text)
+	}
 }
 
 // undialed says why there is no client: a node that refuses a call has answered.
