@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/internal/testcluster"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -126,5 +127,25 @@ func declarationsOf(ctx context.Context, cl *client.Client, name string) []decla
 				cl.Bind(ctx, client.Binding{Vhost: vhost, Source: "amq.headers", Destination: name, Arguments: args}),
 				cl.Bind(ctx, client.Binding{Vhost: vhost, Source: "amq.direct", Destination: name, Arguments: args})) // which reads none
 		}},
+	}
+}
+
+// VH-9: definitions that a new cluster imports wait for the version that brings what they say.
+func TestUnknownArgumentsAtStart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a node")
+	}
+	document := []byte(`{"vhosts": [{"name": "/"}, {"name": "strict", "metadata": {"unknown_arguments": "refuse"}}],
+		"users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+		"permissions": [{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}],
+		"queues": [{"name": "q", "vhost": "strict", "durable": true, "arguments": {"x-queue-type": "quorum", "x-max-lngth": 5}}]}`)
+	c := testcluster.StartWith(t, 1, broker.Config{Definitions: broker.BootImport{Document: document}})
+	testcluster.Poll(t, "a node that is ready", c.Broker(0).Ready)
+	v := c.Cluster(0).View()
+	if h, ok := v.VHost("strict"); !ok || !h.RefuseUnknown {
+		t.Errorf("the vhost is %+v", h)
+	}
+	if _, ok := v.Queue("strict", "q"); !ok {
+		t.Error("the queue is not imported")
 	}
 }
