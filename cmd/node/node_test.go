@@ -16,7 +16,6 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
-	"github.com/quorate/quorate/cmd/node/quickstart"
 )
 
 // build returns the node's program, built from this tree.
@@ -233,16 +232,5 @@ func TestBadConfigurationEndsAtOnce(t *testing.T) {
 		if !strings.Contains(said, want) {
 			t.Errorf("lacks %q:\n%s", want, said)
 		}
-	}
-}
-
-// The quickstart in small: every step with its checks.
-func TestQuickstart(t *testing.T) {
-	var out bytes.Buffer
-	cfg := quickstart.Config{Binary: build(t), Dir: t.TempDir(), Out: &out, Messages: 5000, Rejected: 100, Expiring: 50, Poison: 3}
-	err := quickstart.Run(t.Context(), cfg)
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if err != nil || lines[len(lines)-1] != "quickstart: ok" {
-		t.Fatalf("%v\n%s", err, out.String())
 	}
 }
