@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,5 +76,20 @@ func TestRefusedLogin(t *testing.T) {
 		if code != exitRefused || !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "no node answers") {
 			t.Errorf("quoratectl %s: %d, %s, want %q", line, code, &errs, want)
 		}
+	}
+}
+
+// Who has not started a node is told at once, and not after --timeout.
+func TestTellsThatNobodyAnswers(t *testing.T) {
+	t.Setenv(contextsEnv, t.TempDir()+"/contexts.yaml")
+	s, root := newSession()
+	s.patience = 0
+	var out, errs bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs([]string{"-a", "127.0.0.1:1", "--timeout", "300ms", "queue", "list"})
+	err := root.ExecuteContext(t.Context())
+	if away := (unreachableError{}); !errors.As(err, &away) || !strings.Contains(errs.String(), "no node answers at 127.0.0.1:1 yet; trying for ") {
+		t.Errorf("%v, %q on stderr", err, errs.String())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -99,7 +100,11 @@ type session struct {
 	token        string
 	context      string
 	errs         io.Writer // where warnings go; nil: nowhere
+	// patience is for how long no node answers before the user is told that the command still tries.
+	patience time.Duration
 }
+
+const defaultPatience = time.Second
 
 func newRoot() *cobra.Command {
 	_, root := newSession()
@@ -107,7 +112,7 @@ func newRoot() *cobra.Command {
 }
 
 func newSession() (*session, *cobra.Command) {
-	s := &session{}
+	s := &session{patience: defaultPatience}
 	root := &cobra.Command{
 		Use: "quoratectl", Short: "Publish to, consume from and look after a Quorate cluster",
 		Version: quorate.About("quoratectl"), SilenceErrors: true, SilenceUsage: true,
@@ -237,7 +242,9 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, usageError{err}
 	}
+	answered := s.tellWaiting(ctx)
 	c, err := client.Dial(ctx, cfg)
+	answered()
 	if err != nil {
 		return nil, s.undialed(ctx, err)
 	}
@@ -248,6 +255,31 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 func (s *session) warn(text string) {
 	if s.errs != nil {
 		printf(s.errs, "warning: %s\n", text)
+	}
+}
+
+// tellWaiting tells, while nobody answers, what the command waits for, until the function that it returns is called.
+func (s *session) tellWaiting(ctx context.Context) (answered func()) {
+	if s.errs == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		select {
+		case <-time.After(s.patience):
+		case <-done:
+			return
+		}
+		left := ""
+		if until, bounded := ctx.Deadline(); bounded {
+			left = fmt.Sprintf(" for %v more (--timeout)", max(0, time.Until(until)).Round(time.Second))
+		}
+		printf(s.errs, "no node answers at %s yet; trying%s\n", strings.Join(s.addresses, ", "), left)
+	})
+	return func() {
+		close(done)
+		telling.Wait()
 	}
 }
 
