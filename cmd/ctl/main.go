@@ -236,7 +236,7 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 		Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1,
 		Username: s.user, Password: s.password, Token: s.token, OnWarning: s.warn,
 	}
-	if s.tls || s.tlsFiles != (client.TLS{}) {
+	if s.usesTLS() {
 		cfg.TLS = &s.tlsFiles
 	}
 	if err := cfg.Validate(); err != nil {
@@ -250,6 +250,8 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	}
 	return c, nil
 }
+
+func (s *session) usesTLS() bool { return s.tls || s.tlsFiles != (client.TLS{}) }
 
 // warn tells what a node says of what it has taken.
 func (s *session) warn(text string) {
@@ -283,11 +285,17 @@ func (s *session) tellWaiting(ctx context.Context) (answered func()) {
 	}
 }
 
+// noPreface is what gRPC says of a peer that ends the connection at its first bytes, as those do that want TLS.
+const noPreface = "error reading server preface"
+
 // undialed says why there is no client: a node that refuses a call has answered.
 func (s *session) undialed(ctx context.Context, err error) error {
 	at := strings.Join(s.addresses, ", ")
 	var answer *client.Error
 	switch {
+	case ctx.Err() != nil && !s.usesTLS() && strings.Contains(err.Error(), noPreface):
+		return unreachableError{fmt.Errorf("what answers at %s does not speak gRPC without TLS: give --tls or --tls-ca if the nodes have TLS, "+
+			"and the port of listen.client: %w", at, err)}
 	case ctx.Err() != nil:
 		return unreachableError{fmt.Errorf("no node answers at %s: %w", at, err)}
 	case !errors.As(err, &answer):
