@@ -63,6 +63,7 @@ type Gateway struct {
 	Serves                                  bool          // its view of the catalog was confirmed
 	ViewAge                                 time.Duration // how old that may be; negative: nobody knows
 	LoginsRefused, LoginsUnseen, Alarms     uint64
+	UnknownArguments                        uint64 // of declarations
 	Buffered                                int64  // bytes of deliveries that clients do not take
 	Stopped                                 uint64 // times that a consumer waited for room for more
 	Alarm                                   bool

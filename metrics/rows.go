@@ -232,6 +232,10 @@ func gatewayRows() []row[*Gateway] {
 			func(g *Gateway) float64 { return float64(g.LoginsUnseen) },
 		},
 		{
+			"quorate_unknown_arguments_total", "", "Arguments of declarations, bindings and consumers that begin with x- and are unknown (C-9).", counter, nil, false,
+			func(g *Gateway) float64 { return float64(g.UnknownArguments) },
+		},
+		{
 			"quorate_alarms_total", "", "Times that publishers were held back (PUB-10).", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Alarms) },
 		},
