@@ -167,7 +167,7 @@ func warnOfSecrets(cmd *cobra.Command) {
 }
 
 func warnOfSecret(cmd *cobra.Command, where, instead string) {
-	printf(cmd.ErrOrStderr(), "warning: %s shows a secret to whoever lists the processes of this host: use %s\n", where, instead)
+	printf(cmd.ErrOrStderr(), "warning: every user of this host may see %s in the list of processes: use %s\n", where, instead)
 }
 
 // complete fills in what the command line left out.

@@ -44,7 +44,7 @@ func newDrain() *cobra.Command {
 				login.Username = os.Getenv(userEnv)
 			}
 			if login.Password != "" {
-				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: --password shows a secret to whoever lists the processes of this host: use %s\n", passwordEnv)
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: every user of this host may see --password in the list of processes: use %s\n", passwordEnv)
 			}
 			if login.Username != "" && login.Password == "" {
 				login.Password = os.Getenv(passwordEnv)

@@ -109,7 +109,7 @@ func newNode() *cobra.Command {
 			}
 			log := newLogger(cfg, anew.Level, os.Stderr, terminal(os.Stderr))
 			for _, f := range config.SecretFlags(cmd.Flags()) {
-				log.Warn("a flag shows a secret to whoever lists the processes of this host", "setting", f.Setting, "use", f.Instead)
+				log.Warn("every user of this host may see a secret of a flag in the list of processes", "setting", f.Setting, "use", f.Instead)
 			}
 			return serve.Run(cmd.Context(), cfg, quorate.Version(), log, anew)
 		},
