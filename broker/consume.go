@@ -113,21 +113,7 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 		c.buffer = b.NewBuffer()
 	}
 	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
-	c.credit.told = c.credit.limit(0)
-	cc, err := q.Consume(ctx, cluster.ConsumerConfig{
-		Prefetch:   o.Prefetch,
-		Credit:     o.ExplicitCredit || c.credit.bounded,
-		Limit:      quorumq.MsgID(c.credit.told),
-		AutoAck:    o.AutoAck,
-		Priority:   o.Priority,
-		Exclusive:  o.Exclusive,
-		Deliver:    c.deliver,
-		Buffer:     c.buffer.b,
-		HasTimeout: o.HasTimeout, TimeoutMs: o.TimeoutMs,
-		Active:  c.setActive,
-		Revoked: c.revoke,
-		Ended:   c.end,
-	})
+	cc, err := q.Consume(ctx, c.settings(&o))
 	if err != nil {
 		c.letGo()
 		return nil, translate(err, about)

@@ -83,6 +83,10 @@ type Memory struct {
 type Listener struct {
 	Opened, Refused, Failed, Stalled, Blocked uint64
 	Connections, Channels, Consumers          int64
+	// Incoming are messages whose bodies have begun to come and are not whole: what they hold,
+	// how often connections waited for room, were closed for want of it, and how many came too late.
+	IncomingBytes, IncomingLimit                 int64
+	IncomingWaits, IncomingRefused, IncomingLate uint64
 }
 
 // Links are the figures of the links to the other nodes, and of what these are judged by.
