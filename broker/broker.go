@@ -112,6 +112,8 @@ type Broker struct {
 	leaders   leaders
 	alarms    alarms
 	reach     *reach
+	// unknownLines bounds what the log tells of unknown arguments.
+	unknownLines lines
 }
 
 // New returns a broker that waits for its cluster. The Config must be valid.
@@ -135,6 +137,7 @@ func New(c Config) *Broker {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
 	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers()}
+	b.unknownLines.burst, b.unknownLines.every = UnknownArgumentLines, UnknownArgumentEvery
 	b.life, b.end = context.WithCancel(context.Background())
 	b.view = b.clusterView
 	b.open = b.clusterQueue

@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -16,7 +17,7 @@ import (
 type Consume struct {
 	VHost, Queue string
 	Tag          string        // the client's name for it, which operators see
-	Arguments    message.Table // as the client gave them, for operators alone
+	Arguments    message.Table // as the client gave them: operators see them, and unknown ones count (C-9)
 	Prefetch     uint32        // bound of unsettled messages; 0: quorumq.MaxOutstanding (DEL-3)
 	AutoAck      bool
 	Priority     int32
@@ -89,6 +90,9 @@ const (
 func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 	q, about, err := b.queueToRead(ctx, o.VHost, o.Queue)
 	if err != nil {
+		return nil, err
+	}
+	if _, err := b.unknownArguments(ctx, b.view(), about, o.Arguments, policy.UnknownOfConsumer(o.Arguments), true); err != nil {
 		return nil, err
 	}
 	return b.consume(ctx, q, about, o)

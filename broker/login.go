@@ -37,7 +37,7 @@ type logins struct {
 	slots   chan struct{}
 	waiting atomic.Int32
 	tries   tries
-	lines   refusedLines
+	lines   lines // about refused logins
 	// upgrades are hashes that take the place of weaker ones; see upgradeHashes.
 	upgrades chan upgrade
 
@@ -50,6 +50,7 @@ func newLogins() *logins {
 	l := &logins{
 		slots: make(chan struct{}, MaxHashes), verified: map[[sha256.Size]byte]*catalog.User{},
 		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan upgrade, maxUpgrades),
+		lines: lines{burst: RefusedLoginLines, every: RefusedLoginEvery},
 	}
 	_, _ = rand.Read(l.key[:]) // never fails
 	return l

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 )
 
@@ -24,33 +23,6 @@ type LoginTry struct {
 	Listener string // "grpc", "amqp" or "http"
 	Address  string // of the client
 	User     string // as the client has named it; "": it has not
-}
-
-// refusedLines is how many lines may be written.
-type refusedLines struct {
-	mu      sync.Mutex
-	left    float64
-	at      time.Time // when left was counted; zero: never
-	skipped uint64    // since the last line
-}
-
-// take tells whether there is a line, and how many there were none for since the last one.
-func (r *refusedLines) take(now time.Time) (skipped uint64, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.at.IsZero() {
-		r.left = RefusedLoginLines
-	} else {
-		r.left = min(RefusedLoginLines, r.left+float64(now.Sub(r.at))/float64(RefusedLoginEvery))
-	}
-	r.at = now
-	if r.left < 1 {
-		r.skipped++
-		return 0, false
-	}
-	r.left--
-	skipped, r.skipped = r.skipped, 0
-	return skipped, true
 }
 
 // LoginRefused counts a login that a listener refuses because of err, and tells it in the log as

@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
+	"errors"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,5 +78,47 @@ func TestRefusedLogin(t *testing.T) {
 		if code != exitRefused || !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "no node answers") {
 			t.Errorf("quoratectl %s: %d, %s, want %q", line, code, &errs, want)
 		}
+	}
+}
+
+// Who has not started a node is told at once, and not after --timeout.
+func TestTellsThatNobodyAnswers(t *testing.T) {
+	t.Setenv(contextsEnv, t.TempDir()+"/contexts.yaml")
+	s, root := newSession()
+	s.patience = 0
+	var out, errs bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs([]string{"-a", "127.0.0.1:1", "--timeout", "300ms", "queue", "list"})
+	err := root.ExecuteContext(t.Context())
+	if away := (unreachableError{}); !errors.As(err, &away) || !strings.Contains(errs.String(), "no node answers at 127.0.0.1:1 yet; trying for ") {
+		t.Errorf("%v, %q on stderr", err, errs.String())
+	}
+}
+
+// Who forgets --tls is told so.
+func TestTellsOfTLS(t *testing.T) {
+	t.Setenv(contextsEnv, t.TempDir()+"/contexts.yaml")
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", certified.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1)) // shakes hands
+			_ = c.Close()
+		}
+	}()
+	var errs bytes.Buffer
+	code := run(t.Context(), []string{"-a", l.Addr().String(), "--timeout", "2s", "queue", "list"}, &bytes.Buffer{}, &errs)
+	if code != exitUnreachable || !strings.Contains(errs.String(), "give --tls or --tls-ca") {
+		t.Errorf("%d, %s", code, &errs)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -98,7 +99,12 @@ type session struct {
 	password     string
 	token        string
 	context      string
+	errs         io.Writer // where warnings go; nil: nowhere
+	// patience is for how long no node answers before the user is told that the command still tries.
+	patience time.Duration
 }
+
+const defaultPatience = time.Second
 
 func newRoot() *cobra.Command {
 	_, root := newSession()
@@ -106,7 +112,7 @@ func newRoot() *cobra.Command {
 }
 
 func newSession() (*session, *cobra.Command) {
-	s := &session{}
+	s := &session{patience: defaultPatience}
 	root := &cobra.Command{
 		Use: "quoratectl", Short: "Publish to, consume from and look after a Quorate cluster",
 		Version: quorate.About("quoratectl"), SilenceErrors: true, SilenceUsage: true,
@@ -114,6 +120,7 @@ func newSession() (*session, *cobra.Command) {
 			if cmd.HasSubCommands() {
 				return nil // it shows its help
 			}
+			s.errs = cmd.ErrOrStderr()
 			s.timeoutGiven = cmd.Flags().Changed("timeout")
 			return s.complete()
 		},
@@ -227,26 +234,68 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	cfg := client.Config{
 		Name:      "quoratectl",
 		Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1,
-		Username: s.user, Password: s.password, Token: s.token,
+		Username: s.user, Password: s.password, Token: s.token, OnWarning: s.warn,
 	}
-	if s.tls || s.tlsFiles != (client.TLS{}) {
+	if s.usesTLS() {
 		cfg.TLS = &s.tlsFiles
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, usageError{err}
 	}
+	answered := s.tellWaiting(ctx)
 	c, err := client.Dial(ctx, cfg)
+	answered()
 	if err != nil {
 		return nil, s.undialed(ctx, err)
 	}
 	return c, nil
 }
 
+func (s *session) usesTLS() bool { return s.tls || s.tlsFiles != (client.TLS{}) }
+
+// warn tells what a node says of what it has taken.
+func (s *session) warn(text string) {
+	if s.errs != nil {
+		printf(s.errs, "warning: %s\n", text)
+	}
+}
+
+// tellWaiting tells, while nobody answers, what the command waits for, until the function that it returns is called.
+func (s *session) tellWaiting(ctx context.Context) (answered func()) {
+	if s.errs == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		select {
+		case <-time.After(s.patience):
+		case <-done:
+			return
+		}
+		left := ""
+		if until, bounded := ctx.Deadline(); bounded {
+			left = fmt.Sprintf(" for %v more (--timeout)", max(0, time.Until(until)).Round(time.Second))
+		}
+		printf(s.errs, "no node answers at %s yet; trying%s\n", strings.Join(s.addresses, ", "), left)
+	})
+	return func() {
+		close(done)
+		telling.Wait()
+	}
+}
+
+// noPreface is what gRPC says of a peer that ends the connection at its first bytes, as those do that want TLS.
+const noPreface = "error reading server preface"
+
 // undialed says why there is no client: a node that refuses a call has answered.
 func (s *session) undialed(ctx context.Context, err error) error {
 	at := strings.Join(s.addresses, ", ")
 	var answer *client.Error
 	switch {
+	case ctx.Err() != nil && !s.usesTLS() && strings.Contains(err.Error(), noPreface):
+		return unreachableError{fmt.Errorf("what answers at %s does not speak gRPC without TLS: give --tls or --tls-ca if the nodes have TLS, "+
+			"and the port of listen.client: %w", at, err)}
 	case ctx.Err() != nil:
 		return unreachableError{fmt.Errorf("no node answers at %s: %w", at, err)}
 	case !errors.As(err, &answer):

@@ -1,9 +1,32 @@
 package config
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 )
+
+// leastToken is how long a token is at least, in bytes: it can be tried without a limit.
+const leastToken = 16
+
+// MetricsToken reads the token of http.metrics_token_file; "": none.
+func (c *Config) MetricsToken() (string, error) {
+	name := c.HTTP.MetricsTokenFile
+	if name == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("config: http.metrics_token_file: %w: name a file that user %d may read", err, os.Getuid())
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < leastToken || strings.ContainsAny(token, " \t\r\n") {
+		return "", fmt.Errorf("config: http.metrics_token_file %s holds no token: write one line of at least %d characters without spaces, "+
+			"as by `head -c 24 /dev/urandom | base64`", name, leastToken)
+	}
+	return token, nil
+}
 
 // othersMay are the bits of a file's mode by which every user of the host may read or change it. Its
 // group is left to whoever has chosen it: in Kubernetes that is how a container reads a secret.
@@ -22,6 +45,7 @@ func (c *Config) OpenSecrets() (open []OpenSecret) {
 		{Setting: "tls.client.key", File: c.TLS.Client.Key},
 		{Setting: "cluster.gossip_key_file", File: c.Cluster.GossipKeyFile},
 		{Setting: "auth.default_password_file", File: c.Auth.DefaultPasswordFile},
+		{Setting: "http.metrics_token_file", File: c.HTTP.MetricsTokenFile},
 	} {
 		info, err := os.Stat(f.File)
 		if f.File == "" || err != nil || info.Mode()&othersMay == 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -33,5 +34,28 @@ func TestOpenSecrets(t *testing.T) {
 	c.TLS.Peer.Key, c.Auth.DefaultPasswordFile = filepath.Join(dir, "missing"), ""
 	if open := c.OpenSecrets(); len(open) != 0 {
 		t.Errorf("%v, want none", open)
+	}
+}
+
+// A token is a line of some length; what is wrong with its file is told, and not what is in it.
+func TestMetricsToken(t *testing.T) {
+	for text, want := range map[string]string{
+		"0123456789abcdef\n": "", "  0123456789abcdef": "", "0123456789abcde\n": "holds no token", "": "holds no token",
+		"0123456789abcdef 0123456789abcdef": "holds no token",
+	} {
+		var c Config
+		c.HTTP.MetricsTokenFile = write(t, text)
+		token, err := c.MetricsToken()
+		switch {
+		case want == "" && (err != nil || token != "0123456789abcdef"):
+			t.Errorf("%q: %q, %v", text, token, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "0123456789")):
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	var c Config
+	c.HTTP.MetricsTokenFile = filepath.Join(t.TempDir(), "missing")
+	if err := c.CheckFiles(); err == nil || !strings.Contains(err.Error(), "http.metrics_token_file") {
+		t.Errorf("a missing file: %v", err)
 	}
 }

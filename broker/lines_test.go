@@ -1,0 +1,28 @@
+package broker
+
+import (
+	"testing"
+	"time"
+)
+
+func TestLines(t *testing.T) {
+	t.Parallel()
+	const burst, every = 20, 5 * time.Second
+	l := lines{burst: burst, every: every}
+	now := time.Unix(1_000_000, 0)
+	took := 0
+	for range 2 * burst {
+		if _, ok := l.take(now); ok {
+			took++
+		}
+	}
+	if took != burst {
+		t.Errorf("%d lines at once, want %d", took, burst)
+	}
+	if skipped, ok := l.take(now.Add(every)); !ok || skipped != burst {
+		t.Errorf("%v after %d", ok, skipped)
+	}
+	if skipped, ok := l.take(now.Add(24 * time.Hour)); !ok || skipped != 0 {
+		t.Errorf("%v after %d", ok, skipped)
+	}
+}
