@@ -142,7 +142,9 @@ func (in *Incoming) fits(n int64) bool { return in.begun.Len() == 0 || in.used+n
 // first is the connection that never waits; nil: no message is under way.
 func (in *Incoming) first() *conn {
 	if e := in.begun.Front(); e != nil {
-		return e.Value.(*charge).c //nolint:forcetypeassert // nothing else is in it
+		if x, ok := e.Value.(*charge); ok {
+			return x.c
+		}
 	}
 	return nil
 }
@@ -189,11 +191,12 @@ func (in *Incoming) takeBack(x *charge) (free []*conn) {
 // connection. It returns the connections that may go on.
 func (in *Incoming) serve() (free []*conn) {
 	inTurn := true
-	for e := in.waiting.Front(); e != nil; {
-		w, at := e.Value.(*claim), e //nolint:forcetypeassert // nothing else is in it
-		e = e.Next()
-		if inTurn = inTurn && in.fits(w.n); inTurn || in.first() == w.x.c {
-			in.waiting.Remove(at)
+	var next *list.Element
+	for e := in.waiting.Front(); e != nil; e = next {
+		next = e.Next()
+		w, ok := e.Value.(*claim)
+		if inTurn = inTurn && in.fits(w.n); ok && (inTurn || in.first() == w.x.c) {
+			in.waiting.Remove(e)
 			in.give(w)
 			free = append(free, w.x.c)
 		}

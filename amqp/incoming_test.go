@@ -1,9 +1,6 @@
 package amqp
 
-import (
-	"fmt"
-	"testing"
-)
+import "testing"
 
 // Whoever waits, the connection whose message is under way for the longest gets what it needs,
 // the others in their order.
@@ -88,7 +85,7 @@ func TestIncomingOrder(t *testing.T) {
 	}
 	for name, c := range conns {
 		if c.asked != 0 {
-			t.Error(fmt.Sprintf("%s still has %d bytes", name, c.asked))
+			t.Errorf("%s still has %d bytes", name, c.asked)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	if e.Unauthenticated { // those refused unseen have a figure of their own
 		b.counters.loginsRefused.Add(1)
 	}
-	skipped, ok := b.logins.lines.take(time.Now())
+	skipped, ok := b.logins.lines.Take(time.Now())
 	if !ok {
 		return
 	}

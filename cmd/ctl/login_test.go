@@ -81,6 +81,30 @@ func TestRefusedLogin(t *testing.T) {
 	}
 }
 
+// A secret on the command line is warned of, with what to use instead, and is not in the warning.
+func TestSecretsOnTheCommandLine(t *testing.T) {
+	t.Setenv(addressesEnv, "127.0.0.1:1")
+	for line, want := range map[string]string{
+		"whoami --user a --password hush":         "warning: every user of this host may see --password in the list of processes: use QUORATE_PASSWORD, or",
+		"whoami --token hush":                     "warning: every user of this host may see --token in the list of processes: use QUORATE_TOKEN, or",
+		"user put a --new-password hush":          "warning: every user of this host may see --new-password in the list of processes: use --password-stdin",
+		"user passwd a --new-password=hush":       "use --password-stdin",
+		"migrate rabbitmq http://a:hush@[::1]:1/": "warning: every user of this host may see the URL in the list of processes: use " + rabbitPasswordEnv,
+		"whoami --user a":                         "",
+		"migrate rabbitmq http://a@[::1]:1/":      "",
+		"user put a --no-password":                "",
+	} {
+		var out, errs bytes.Buffer
+		run(t.Context(), append(strings.Fields(line), "--timeout", "50ms"), &out, &errs)
+		if (want == "") == strings.Contains(errs.String(), "warning:") || !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "hush") {
+			t.Errorf("quoratectl %s: %s", line, &errs)
+		}
+		if strings.Contains(out.String(), "warning") {
+			t.Errorf("quoratectl %s writes the warning among its results: %s", line, &out)
+		}
+	}
+}
+
 // Who has not started a node is told at once, and not after --timeout.
 func TestTellsThatNobodyAnswers(t *testing.T) {
 	t.Setenv(contextsEnv, t.TempDir()+"/contexts.yaml")

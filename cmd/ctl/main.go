@@ -122,6 +122,7 @@ func newSession() (*session, *cobra.Command) {
 			}
 			s.errs = cmd.ErrOrStderr()
 			s.timeoutGiven = cmd.Flags().Changed("timeout")
+			warnOfSecrets(cmd)
 			return s.complete()
 		},
 	}
@@ -140,7 +141,7 @@ func newSession() (*session, *cobra.Command) {
 	f.StringVar(&s.tlsFiles.ServerName, "tls-server-name", "", "name in the nodes' certificates; default: the host of each address")
 	f.StringVar(&s.user, "user", "", "user to log in as ("+userEnv+"; default guest)")
 	f.StringVar(&s.password, "password", "", "its password; others may see it in the list of processes: better "+passwordEnv+" (default guest)")
-	f.StringVar(&s.token, "token", "", "a token instead of user and password ("+tokenEnv+")")
+	f.StringVar(&s.token, "token", "", "a token instead of user and password; others may see it in the list of processes: better "+tokenEnv)
 	f.StringVar(&s.context, "context", "", "a context of quoratectl context ("+contextEnv+"; default: the current one)")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
 		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s),
@@ -150,6 +151,23 @@ func newSession() (*session, *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	refuseUnknown(root)
 	return s, root
+}
+
+// warnOfSecrets warns of secrets on the command line, which all users of the host may see there.
+func warnOfSecrets(cmd *cobra.Command) {
+	for _, f := range [...]struct{ name, instead string }{
+		{"password", passwordEnv + ", or a context with --password-file"},
+		{"token", tokenEnv + ", or a context with --token-file"},
+		{"new-password", "--password-stdin"},
+	} {
+		if cmd.Flags().Changed(f.name) {
+			warnOfSecret(cmd, "--"+f.name, f.instead)
+		}
+	}
+}
+
+func warnOfSecret(cmd *cobra.Command, where, instead string) {
+	printf(cmd.ErrOrStderr(), "warning: every user of this host may see %s in the list of processes: use %s\n", where, instead)
 }
 
 // complete fills in what the command line left out.

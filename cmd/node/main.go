@@ -107,7 +107,11 @@ func newNode() *cobra.Command {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}
-			return serve.Run(cmd.Context(), cfg, quorate.Version(), newLogger(cfg, anew.Level, os.Stderr, terminal(os.Stderr)), anew)
+			log := newLogger(cfg, anew.Level, os.Stderr, terminal(os.Stderr))
+			for _, f := range config.SecretFlags(cmd.Flags()) {
+				log.Warn("every user of this host may see a secret of a flag in the list of processes", "setting", f.Setting, "use", f.Instead)
+			}
+			return serve.Run(cmd.Context(), cfg, quorate.Version(), log, anew)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file with settings")

@@ -65,8 +65,10 @@ type Config struct {
 		Gossip string `koanf:"gossip"`
 	} `koanf:"advertise"`
 	TLS struct {
-		Peer   TLSFiles `koanf:"peer"`
-		Client TLSFiles `koanf:"client"`
+		MinVersion   string   `koanf:"min_version"`
+		CipherSuites []string `koanf:"cipher_suites"`
+		Peer         TLSFiles `koanf:"peer"`
+		Client       TLSFiles `koanf:"client"`
 	} `koanf:"tls"`
 	Auth struct {
 		Mode                string   `koanf:"mode"`
@@ -181,6 +183,7 @@ func (c *Config) Validate() error {
 	errs = append(errs, c.validateAdmission()...)
 	errs = append(errs, c.validateAuth()...)
 	errs = append(errs, c.validateTLS()...)
+	errs = append(errs, c.validateCiphers()...)
 	errs = append(errs, c.validateNumbers()...)
 	return errors.Join(errs...)
 }

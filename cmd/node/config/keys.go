@@ -51,6 +51,8 @@ func Keys() []Key {
 		{"http.metrics_token_file", "", "file with a token of at least 16 characters that who asks listen.http for /metrics/queues, which tells names of queues, must show as `authorization: Bearer`; empty: nobody is asked"},
 		{"advertise.host", "", "host at which others reach this node; empty: the listener's, or the first IP address that is not loopback"},
 		{"advertise.gossip", "", "host at which others reach this node's gossip, best an IP address; empty: as advertise.host"},
+		{"tls.min_version", "1.2", "lowest version of TLS for clients, on all listeners: 1.2 or 1.3; nodes speak 1.3 with each other"},
+		{"tls.cipher_suites", []string{}, "cipher suites of TLS 1.2 for clients, by their names in Go, for example TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256; empty: those that Go holds to be good; those of TLS 1.3 are all good and cannot be chosen"},
 		{"tls.peer.cert", "", "PEM file with this node's certificate for other nodes; empty: no TLS between nodes"},
 		{"tls.peer.key", "", "PEM file with its key"},
 		{"tls.peer.ca", "", "PEM file with the authorities of all nodes' certificates"},

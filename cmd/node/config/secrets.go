@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // leastToken is how long a token is at least, in bytes: it can be tried without a limit.
@@ -31,6 +33,20 @@ func (c *Config) MetricsToken() (string, error) {
 // othersMay are the bits of a file's mode by which every user of the host may read or change it. Its
 // group is left to whoever has chosen it: in Kubernetes that is how a container reads a secret.
 const othersMay fs.FileMode = 0o006
+
+// SecretFlag is a setting with a secret that was given on the command line, which every user of the
+// host may see there.
+type SecretFlag struct{ Setting, Instead string }
+
+// SecretFlags returns those among the flags.
+func SecretFlags(flags *pflag.FlagSet) (given []SecretFlag) {
+	for _, name := range []string{"auth.default_password"} {
+		if k, err := find(name, "a flag"); err == nil && flags.Changed(name) {
+			given = append(given, SecretFlag{Setting: name, Instead: k.Name + "_file, or the variable " + k.Env()})
+		}
+	}
+	return given
+}
 
 // OpenSecret is a file with a secret that every user of the host may read or change.
 type OpenSecret struct {

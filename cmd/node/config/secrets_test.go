@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 // Files with secrets that every user of the host may read or change are told, each by its setting.
@@ -57,5 +59,21 @@ func TestMetricsToken(t *testing.T) {
 	c.HTTP.MetricsTokenFile = filepath.Join(t.TempDir(), "missing")
 	if err := c.CheckFiles(); err == nil || !strings.Contains(err.Error(), "http.metrics_token_file") {
 		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// A secret on the command line is told; one in the environment is not.
+func TestSecretFlags(t *testing.T) {
+	flags := pflag.NewFlagSet("node", pflag.ContinueOnError)
+	AddFlags(flags)
+	if given := SecretFlags(flags); given != nil {
+		t.Errorf("%v, and none was given", given)
+	}
+	if err := flags.Parse([]string{"--auth.default_password=hush", "--auth.default_user=a"}); err != nil {
+		t.Fatal(err)
+	}
+	want := SecretFlag{"auth.default_password", "auth.default_password_file, or the variable QUORATE_AUTH__DEFAULT_PASSWORD"}
+	if given := SecretFlags(flags); len(given) != 1 || given[0] != want {
+		t.Errorf("%v, want %v", given, want)
 	}
 }

@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -146,4 +148,47 @@ func TestManagementOverTLS(t *testing.T) {
 	if status, text := ask(t, nil, "http://"+address+"/api/whoami", ""); status != http.StatusBadRequest {
 		t.Errorf("without TLS: %d %s", status, text)
 	}
+}
+
+// What an HTTP server says of its clients is in the node's log: bounded, and without what a
+// terminal would obey. Faults of the node are all there.
+func TestHTTPErrorsAreLogged(t *testing.T) {
+	var said bytes.Buffer
+	n := &node{cfg: &config.Config{}, log: slog.New(slog.NewTextHandler(&said, nil))}
+	l := n.errorLog("listen.test")
+	for range 3 * HTTPErrorLines {
+		l.Printf("http: TLS handshake error from 192.0.2.1:5: %s", "\x1b[2J"+strings.Repeat("x", 10_000))
+	}
+	text := said.String()
+	lines := strings.Count(text, "\n")
+	if lines < HTTPErrorLines || lines > HTTPErrorLines+1 || len(text) > lines*(maxHTTPError+200) || strings.Contains(text, "\x1b") ||
+		!strings.Contains(text, `level=INFO msg="an HTTP connection failed" listener=listen.test error="http: TLS handshake error from 192.0.2.1:5: \x1b[2Jxx`) {
+		t.Errorf("%d lines of %d bytes:\n%s", lines, len(text), text)
+	}
+	said.Reset()
+	l.Printf("http: panic serving 192.0.2.1:5: it broke\ngoroutine 1 [running]:\nmain.main()")
+	if text := said.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "level=ERROR") || !strings.Contains(text, "main.main") {
+		t.Error(text)
+	}
+	// A real one, of a client that speaks no TLS.
+	ca := newCA(t)
+	pair, _ := issue(t, ca, x509.ExtKeyUsageServerAuth, time.Now().Add(time.Hour))
+	m := nodeWith(t, pair, ca, config.ClientAuthNone)
+	heard := make(chan string, 10)
+	m.failed, m.log = make(chan error, 1), slog.New(slog.NewTextHandler(lineTo(heard), nil))
+	address := served(t, m, http.NotFoundHandler(), m.forClients())
+	if status, _ := ask(t, nil, "http://"+address+"/", ""); status != http.StatusBadRequest {
+		t.Errorf("%d", status)
+	}
+	if line := <-heard; !strings.Contains(line, "HTTP request to an HTTPS server") {
+		t.Error(line)
+	}
+}
+
+// lineTo sends what is logged.
+type lineTo chan string
+
+func (l lineTo) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
 }

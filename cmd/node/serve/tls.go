@@ -48,7 +48,8 @@ func (n *node) reloadTLS() {
 // moment for each connection.
 func (n *node) forAnybody() *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
+		MinVersion:   max(n.cfg.MinTLS(), tls.VersionTLS12),
+		CipherSuites: n.cfg.Ciphers(),
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			own, _ := n.clientTLS.Current()
 			return &own, nil

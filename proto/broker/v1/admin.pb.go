@@ -2791,7 +2791,7 @@ type ClusterNode struct {
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	ClientAddress string                 `protobuf:"bytes,3,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// Alive by gossip.
+	// Alive by gossip; with TLS between nodes only while there is a link, which takes a certificate.
 	Alive bool `protobuf:"varint,5,opt,name=alive,proto3" json:"alive,omitempty"`
 	// Connected to the node that answers.
 	Connected bool   `protobuf:"varint,6,opt,name=connected,proto3" json:"connected,omitempty"`
