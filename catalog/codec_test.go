@@ -400,6 +400,7 @@ func FuzzDecodeCommand(f *testing.F) {
 func FuzzRestore(f *testing.F) {
 	f.Add(catalog.New().AppendSnapshot(nil))
 	f.Add(changing().AppendSnapshot(nil))
+	f.Add(strict().AppendSnapshot(nil))
 	f.Add(governed().AppendSnapshot(nil))
 	f.Add(dissolving().AppendSnapshot(nil))
 	f.Add(raised().AppendSnapshot(nil))

@@ -65,3 +65,15 @@ func TestUnknown(t *testing.T) {
 		t.Errorf("%d are told of a name of 1 MiB", len(got))
 	}
 }
+
+// D-2: who asks for priorities is told how to have them.
+func TestRemedyOfPriorities(t *testing.T) {
+	t.Parallel()
+	_, err := policy.Resolve(named("x-max-priority"))
+	if err == nil || !strings.Contains(err.Error(), "32 priorities without it") || !strings.Contains(err.Error(), "x-queue-type classic") {
+		t.Errorf("%v", err)
+	}
+	if _, err := policy.Resolve(named("x-queue-mode")); err == nil || strings.Contains(err.Error(), "priorities") {
+		t.Errorf("%v", err)
+	}
+}

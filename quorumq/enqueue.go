@@ -153,9 +153,11 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 		q.ordNext++
 		q.pushReady(m)
 	}
+	q.granted = true
 	q.dropHead()
 	q.assign()
 	q.enforce()
+	q.granted = false
 }
 
 // waitedFor tells whether a new message that is ready goes to a consumer at once, before any
@@ -184,7 +186,8 @@ func (q *Queue) dropHead() {
 	q.overfull = true
 }
 
-// enforce removes what is above a limit once consumers have been served.
+// enforce removes what is above a limit once consumers have been served, as far as the slice
+// goes: the timer asks for the rest.
 func (q *Queue) enforce() {
 	if q.overfull {
 		q.overfull = false
@@ -192,12 +195,32 @@ func (q *Queue) enforce() {
 	}
 }
 
+// excess tells whether something is left that a limit removes.
+func (q *Queue) excess() bool {
+	return q.config.Rules >= RulesThird && q.limited() && !q.refuses() && q.exceeds(0, 0) && q.hasVictim()
+}
+
+// hasVictim tells whether there is a message that drop-head could take.
+func (q *Queue) hasVictim() bool { return q.readyLen()+q.delays.set.len() > 0 }
+
 func (q *Queue) dropWhile(exceeded func() bool) {
-	for !q.refuses() && exceeded() {
-		h, ok := q.takeVictim()
-		if !ok {
-			return
-		}
+	for !q.refuses() && exceeded() && q.hasVictim() && q.mayDrop() {
+		h, _ := q.takeVictim()
 		q.discard(&h, ReasonMaxLen)
 	}
+}
+
+// mayDrop tells whether one more victim may be taken: one for a message that comes, and a slice
+// for all else of the entry, as when a limit was lowered.
+func (q *Queue) mayDrop() bool {
+	switch {
+	case q.config.Rules < RulesThird:
+	case q.granted:
+		q.granted = false
+	case q.handled < ExpireSlice:
+		q.handled++
+	default:
+		return false
+	}
+	return true
 }

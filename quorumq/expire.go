@@ -179,6 +179,7 @@ func (q *Queue) expireDue() {
 		left = q.dissolve(left)
 	}
 	q.handled += limit - left
+	q.overfull = q.overfull || q.excess() // the rest of an earlier slice
 }
 
 // clearHead expires what is due until the message that would be delivered next is not: a Get

@@ -100,9 +100,11 @@ func (q *model) store(m *mMessage, at Time, ms int64) {
 		m.fresh, m.due = true, until
 		q.delayed = append(q.delayed, m)
 	}
+	q.granted = true
 	q.dropHead()
 	q.assign()
 	q.enforce()
+	q.granted = false
 }
 
 // move takes what stands at the places.

@@ -175,12 +175,24 @@ func (q *model) enforce() {
 	q.overfull = false
 }
 
+func (q *model) excess() bool {
+	return q.c.Rules >= RulesThird && !q.refuses() && q.over(0, 0) && len(q.all()) > 0
+}
+
 func (q *model) dropWhile(over func() bool) {
 	for !q.refuses() && over() {
-		m := q.victim()
-		if m == nil {
+		switch {
+		case len(q.all()) == 0:
+			return
+		case q.c.Rules < RulesThird:
+		case q.granted:
+			q.granted = false
+		case q.handled < ExpireSlice:
+			q.handled++
+		default:
 			return
 		}
+		m := q.victim()
 		q.remove(m)
 		q.discard(m, ReasonMaxLen)
 	}

@@ -17,6 +17,7 @@ type model struct {
 	index     uint64 // of the entry, which has handled so many due messages
 	handled   int
 	overfull  bool // limits are looked at after the assignment
+	granted   bool // a message that comes takes one other's place
 	used      Time
 	consumed  bool
 	dissolved bool // being emptied
@@ -335,6 +336,7 @@ func (q *model) expire() {
 		q.handled++
 	}
 	q.giveUp()
+	q.overfull = q.overfull || q.excess()
 }
 
 // mayHandle tells whether the entry has room for one more due message; by the first rules there
@@ -462,6 +464,9 @@ func (q *model) setTimer() {
 		earlier(n.deadline)
 	}
 	earlier(q.looks)
+	if q.excess() {
+		earlier(q.now)
+	}
 	if q.dissolved && len(q.all()) > 0 {
 		earlier(q.now)
 	}

@@ -48,6 +48,7 @@ type Queue struct {
 	entry     uint64 // whose commands are applied
 	handled   int    // due messages that they have handled
 	overfull  bool   // limits are looked at once consumers have been served (LEN-9)
+	granted   bool   // a message that comes may take one other's place beyond the slice
 	seen      message
 	closing   []*session
 	pools     pools
@@ -130,6 +131,7 @@ func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
 	q.dispatch(m, c)
 	q.assign()
 	q.enforce()
+	q.more = q.more || q.excess()
 	q.reportUnused(c)
 	q.setTimer()
 	q.verify(m)

@@ -1,6 +1,9 @@
 package quorumq
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // dueQueue has so many messages that are due at 10, and one that never is behind them.
 func dueQueue(rules Rules, count int) *Queue {
@@ -114,5 +117,56 @@ func TestFirstRulesGoByTheCommand(t *testing.T) {
 	q.Apply(Meta{Index: 4, Now: 10}, &Configure{Config: c})
 	if q.config.Rules != RulesThird {
 		t.Errorf("rules fell to %d", q.config.Rules)
+	}
+}
+
+// TestLowerLimitGoesBySlices shows that a limit that is lowered by much holds nobody up: a slice
+// goes with each entry, in order, the timer asks for the next one, a new leader goes on, and what is
+// published meanwhile takes the place of the oldest.
+func TestLowerLimitGoesBySlices(t *testing.T) {
+	const count, limit = 10 * ExpireSlice, 100
+	c := DefaultConfig()
+	c.Rules, c.DeadLetter = RulesThird, DeadLetterAtMostOnce
+	q := New(1024, c)
+	q.Apply(Meta{Index: 1, Now: 5}, &Enqueue{
+		Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1,
+		Messages: slices.Repeat([]NewMessage{{Size: 1, TTLMs: Unlimited, Priority: DefaultPriority}}, count),
+	})
+	c.MaxLength = limit
+	_, e := q.Apply(Meta{Index: 2, Now: 10}, &Configure{Config: c})
+	all := slices.Clone(e.Copies)
+	if len(all) != ExpireSlice || e.Timer != 10 {
+		t.Fatalf("the lower limit dropped %d at once and asks for time %d, want %d and 10, which is now", len(all), e.Timer, ExpireSlice)
+	}
+	const publishes = 3
+	for index := uint64(3); q.readyLen() > limit; index++ {
+		q = restoreCopy(t, q)
+		before := len(all)
+		if index == 5 {
+			_, e = q.Apply(Meta{Index: index, Now: 10}, &Lead{Node: "n2", Term: 2})
+			all = append(all, e.Copies...)
+		} else {
+			_, copies, timer := entryOf(q, index, publishes)
+			all, e.Timer = append(all, copies...), timer
+		}
+		if n := len(all) - before; n == 0 || n > ExpireSlice+publishes {
+			t.Fatalf("entry %d dropped %d", index, n)
+		}
+		if q.readyLen() > limit && e.Timer != 10 {
+			t.Fatalf("entry %d leaves %d messages and asks for time %d", index, q.readyLen(), e.Timer)
+		}
+	}
+	for i, c := range all[:count-limit] {
+		if want := (BodyRef{Index: 1, Slot: uint32(i)}); c.Body != want || c.Reason != ReasonMaxLen {
+			t.Fatalf("dead letter %d is body %v with reason %v, want %v maxlen", i, c.Body, c.Reason, want)
+		}
+	}
+	// In the steady state each message that comes takes the place of one, however many an entry has.
+	r, e := q.Apply(Meta{Index: 1000, Now: 10}, &Enqueue{
+		Enqueuer: EnqueuerKey{Node: "n3", Epoch: 1}, First: 1,
+		Messages: slices.Repeat([]NewMessage{{Size: 1, TTLMs: Unlimited, Priority: DefaultPriority}}, 3*ExpireSlice),
+	})
+	if r.Stored != 3*ExpireSlice || len(e.Copies) != 3*ExpireSlice || q.readyLen() != limit {
+		t.Errorf("stored %d, dropped %d, %d are left of %d", r.Stored, len(e.Copies), q.readyLen(), limit)
 	}
 }
