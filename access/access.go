@@ -48,6 +48,8 @@ func (r Right) String() string { return [...]string{"configure", "write", "read"
 // does not match.
 type Matcher interface {
 	Match(name string) (bool, error)
+	// String shows in the log what the names are like.
+	String() string
 }
 
 // Grant are the names that each Right is given at; nil: none.

@@ -27,6 +27,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 )
@@ -117,6 +118,8 @@ type Broker struct {
 	leaders   leaders
 	alarms    alarms
 	reach     *reach
+	// unknownLines bounds what the log tells of unknown arguments.
+	unknownLines lograte.Lines
 }
 
 // New returns a broker that waits for its cluster. The Config must be valid.
@@ -145,6 +148,8 @@ func New(c Config) *Broker {
 		backends = c.Backends(ownUsers{b})
 	}
 	b.chain = access.NewChain(backends...)
+	b.grants.budgets.lines.Burst, b.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
+	b.unknownLines.Burst, b.unknownLines.Every = UnknownArgumentLines, UnknownArgumentEvery
 	b.life, b.end = context.WithCancel(context.Background())
 	b.view = b.clusterView
 	b.open = b.clusterQueue

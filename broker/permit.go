@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/catalog"
@@ -33,8 +34,10 @@ type grantKey struct{ user, vhost, exchange string }
 
 // grant is a permission with its patterns.
 type grant struct {
+	user     string
 	record   any // the pointer from the view: another one is another permission; nil: of no catalog
 	patterns access.Grant
+	slow     [3]atomic.Pointer[slowPattern] // those of which a match was broken off
 }
 
 // grants keeps compiled permissions as long as they stay the same. The zero value is
@@ -42,6 +45,8 @@ type grant struct {
 type grants struct {
 	mu  sync.RWMutex
 	all map[grantKey]*grant
+
+	budgets slowBudgets
 }
 
 // of returns the compiled form of a record; texts are its patterns by right.
@@ -52,7 +57,7 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
 	if x != nil && x.record == record {
 		return x
 	}
-	x = &grant{record: record}
+	x = &grant{user: key.user, record: record}
 	for i, text := range texts {
 		if text == "" {
 			continue // matches nothing (VH-6)
@@ -75,7 +80,7 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
 func (b *Broker) grantIn(v *catalog.View, who *Identity, vhost string) *grant {
 	if who.rights != nil {
 		if g, has := who.rights.In(vhost); has {
-			return &grant{patterns: g}
+			return &grant{user: who.User(), patterns: g}
 		}
 		return nil
 	}
@@ -83,6 +88,11 @@ func (b *Broker) grantIn(v *catalog.View, who *Identity, vhost string) *grant {
 	if !has {
 		return nil
 	}
+	return b.grantOf(p)
+}
+
+// grantOf returns the compiled form of a permission.
+func (b *Broker) grantOf(p *catalog.Permission) *grant {
 	return b.grants.of(grantKey{user: p.User, vhost: p.VHost}, p, [3]string{p.Configure, p.Write, p.Read})
 }
 
@@ -101,7 +111,7 @@ func (b *Broker) permission(v *catalog.View, who *Identity, vhost string) (*gran
 func (b *Broker) topicPermission(v *catalog.View, who *Identity, vhost, exchange string) *grant {
 	if who.rights != nil {
 		if g, bounded := who.rights.Topic(vhost, exchange); bounded {
-			return &grant{patterns: g}
+			return &grant{user: who.User(), patterns: g}
 		}
 		return nil
 	}
@@ -112,19 +122,6 @@ func (b *Broker) topicPermission(v *catalog.View, who *Identity, vhost, exchange
 	}
 	expand := strings.NewReplacer("{username}", pattern.Escape(user), "{vhost}", pattern.Escape(vhost)).Replace
 	return b.grants.of(grantKey{user, vhost, exchange}, p, [3]string{write: expand(p.Write), read: expand(p.Read)})
-}
-
-func (b *Broker) matches(g *grant, r right, name string) bool {
-	p := g.patterns[r]
-	if p == nil {
-		return false
-	}
-	matched, err := p.Match(name)
-	if err != nil {
-		b.counters.permissionTimeouts.Add(1)
-		b.log.Warn("a permission's pattern takes too long", "error", err)
-	}
-	return matched
 }
 
 // thing is what a permission is asked for.

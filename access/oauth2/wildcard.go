@@ -22,9 +22,7 @@ func newWildcard(text string) wildcard {
 	return parts
 }
 
-// Match implements access.Matcher. It takes a time that grows with the name and not with the stars.
-func (w wildcard) Match(name string) (bool, error) { return w.matches(name), nil }
-
+// matches takes a time that grows with the name and not with the stars.
 func (w wildcard) matches(name string) bool {
 	switch len(w) {
 	case 0:
@@ -49,6 +47,15 @@ func (w wildcard) matches(name string) bool {
 
 // anyOf matches what one of them does.
 type anyOf []wildcard
+
+// String implements access.Matcher.
+func (a anyOf) String() string {
+	var texts []string
+	for _, w := range a {
+		texts = append(texts, strings.Join(w, "*"))
+	}
+	return strings.Join(texts, " ")
+}
 
 // Match implements access.Matcher.
 func (a anyOf) Match(name string) (bool, error) {

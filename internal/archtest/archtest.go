@@ -65,7 +65,7 @@ func Table() []Package {
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "internal/password", "internal/pattern",
+			"definitions", "internal/lograte", "internal/password", "internal/pattern",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message"}},
 		{
@@ -92,6 +92,7 @@ func Table() []Package {
 		{Path: "internal/fuzzall"},
 		{Path: "internal/issuer", ThirdParty: []string{"jwt"}},
 		{Path: "internal/k8slike"},
+		{Path: "internal/lograte"},
 		{Path: "internal/nearest"},
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},

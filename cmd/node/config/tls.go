@@ -120,6 +120,9 @@ func (c *Config) validateTLS() []error {
 			missing(l.setting+".ca", set, "name the file with the authorities of all nodes' certificates")
 		}
 	}
+	if c.HTTP.TLS && !c.TLS.Client.On() {
+		errs = append(errs, errors.New("config: http.tls is true without tls.client.cert: name a certificate, or set it to false"))
+	}
 	return errs
 }
 
@@ -127,6 +130,7 @@ func (c *Config) validateTLS() []error {
 func (c *Config) CheckFiles() error {
 	var errs [4]error
 	_, errs[0] = c.GossipKey()
+	_, errs[3] = c.MetricsToken()
 	silent := slog.New(slog.DiscardHandler)
 	_, _, errs[3] = c.Tokens(silent)
 	if len(c.validateTLS()) == 0 {
