@@ -138,11 +138,11 @@ func (b *Broker) identityOf(id *access.Identity, by string, from netip.Addr) (*I
 
 // Renew has the calls of a context go on with another secret of the same user, to which a
 // backend has taken it: rights, tags and end are those of the new one (ID-5). vhost must be open
-// to it. Users of the catalog have no need of it, and whatever they send is fine (AM-11). Errors: NotAllowed
+// to it. Logins that do not end have no need of it, and whatever comes is fine (AM-11). Errors: NotAllowed
 // if it is wrong or somebody else's, Unavailable.
 func (b *Broker) Renew(ctx context.Context, secret, vhost string, from netip.Addr) error {
 	s := sessionOf(ctx)
-	if s == nil || s.who.Load().backend == "" {
+	if s == nil || s.who.Load().ends.IsZero() {
 		return nil
 	}
 	was := s.who.Load()

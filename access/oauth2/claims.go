@@ -9,6 +9,9 @@ import (
 	"github.com/quorate/quorate/access"
 )
 
+// MaxScopes bounds the scopes of a token, those that aliases stand for included.
+const MaxScopes = 1000
+
 // identity makes one of what a token says, which was verified.
 func (c *Config) identity(claims jwt.MapClaims) (*access.Identity, error) {
 	name, err := c.userOf(claims)
@@ -23,7 +26,7 @@ func (c *Config) identity(claims jwt.MapClaims) (*access.Identity, error) {
 	if err != nil || ends == nil {
 		return nil, refused("the token has no end (exp); have the issuer set one")
 	}
-	r, tags := parseScopes(scopes)
+	r, tags := access.ParseScopes(scopes)
 	return &access.Identity{Name: name, Tags: tags, Rights: r, Expires: ends.Add(c.Leeway)}, nil
 }
 

@@ -1,30 +1,32 @@
-package oauth2
+package access
 
 import (
 	"slices"
 	"strings"
-
-	"github.com/quorate/quorate/access"
 )
-
-// MaxScopes bounds the scopes of a token, those that aliases stand for included.
-const MaxScopes = 1000
 
 // tagScope begins a scope that is a tag.
 const tagScope = "tag:"
 
 // rule is one scope that gives a right.
 type rule struct {
-	right       access.Right
+	right       Right
 	vhost, name wildcard
 	keys        wildcard // nil: of topic exchanges none
 }
 
-// rights are what the scopes of a token give.
+// rights are what scopes give.
 type rights []rule
 
-// In implements access.Rights.
-func (r rights) In(vhost string) (access.Grant, bool) {
+// IsScope tells whether a text without a prefix is a scope that gives something.
+func IsScope(text string) bool {
+	tag, is := strings.CutPrefix(text, tagScope)
+	_, ok := parseRule(text)
+	return ok || is && tag != ""
+}
+
+// In implements Rights.
+func (r rights) In(vhost string) (Grant, bool) {
 	names := [3]anyOf{}
 	entered := false
 	for i := range r {
@@ -36,8 +38,8 @@ func (r rights) In(vhost string) (access.Grant, bool) {
 	return grantOf(&names), entered
 }
 
-// Topic implements access.Rights: a topic exchange takes a scope with keys.
-func (r rights) Topic(vhost, exchange string) (access.Grant, bool) {
+// Topic implements Rights: a topic exchange takes a scope with keys.
+func (r rights) Topic(vhost, exchange string) (Grant, bool) {
 	keys := [3]anyOf{}
 	for i := range r {
 		if r[i].keys != nil && r[i].vhost.matches(vhost) && r[i].name.matches(exchange) {
@@ -47,7 +49,7 @@ func (r rights) Topic(vhost, exchange string) (access.Grant, bool) {
 	return grantOf(&keys), true
 }
 
-func grantOf(of *[3]anyOf) (g access.Grant) {
+func grantOf(of *[3]anyOf) (g Grant) {
 	for i, a := range of {
 		if a != nil {
 			g[i] = a
@@ -56,8 +58,10 @@ func grantOf(of *[3]anyOf) (g access.Grant) {
 	return g
 }
 
-// parseScopes makes rights and tags of scopes without their prefix; what is neither is for others.
-func parseScopes(scopes []string) (r rights, tags []string) {
+// ParseScopes makes rights and tags of scopes without a prefix; what is neither is left out (ID-4).
+func ParseScopes(scopes []string) (Rights, []string) {
+	var r rights
+	var tags []string
 	for _, s := range scopes {
 		if tag, is := strings.CutPrefix(s, tagScope); is {
 			tags = append(tags, tag)
@@ -74,12 +78,12 @@ func parseScopes(scopes []string) (r rights, tags []string) {
 // parseRule reads RIGHT:VHOST/NAME or RIGHT:VHOST/NAME/KEY.
 func parseRule(scope string) (x rule, ok bool) {
 	word, rest, _ := strings.Cut(scope, ":")
-	right := slices.IndexFunc([]access.Right{access.Configure, access.Write, access.Read}, func(r access.Right) bool { return r.String() == word })
+	right := slices.IndexFunc([]Right{Configure, Write, Read}, func(r Right) bool { return r.String() == word })
 	parts := strings.Split(rest, "/")
 	if right < 0 || len(parts) < 2 || len(parts) > 3 {
 		return x, false
 	}
-	x = rule{right: access.Right(right), vhost: newWildcard(parts[0]), name: newWildcard(parts[1])}
+	x = rule{right: Right(right), vhost: newWildcard(parts[0]), name: newWildcard(parts[1])}
 	if len(parts) == 3 {
 		x.keys = newWildcard(parts[2])
 	}

@@ -1,4 +1,4 @@
-package oauth2
+package access
 
 import (
 	"net/url"
@@ -48,7 +48,7 @@ func (w wildcard) matches(name string) bool {
 // anyOf matches what one of them does.
 type anyOf []wildcard
 
-// String implements access.Matcher.
+// String implements Matcher.
 func (a anyOf) String() string {
 	var texts []string
 	for _, w := range a {
@@ -57,7 +57,7 @@ func (a anyOf) String() string {
 	return strings.Join(texts, " ")
 }
 
-// Match implements access.Matcher.
+// Match implements Matcher.
 func (a anyOf) Match(name string) (bool, error) {
 	for _, w := range a {
 		if w.matches(name) {
