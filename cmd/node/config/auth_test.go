@@ -63,7 +63,11 @@ func TestBackends(t *testing.T) {
 		{"auth.oauth2.resource_server_id is empty", []string{both, issuer}},
 		{"use https", []string{both, id, "QUORATE_AUTH__OAUTH2__ISSUER=http://login.example"}},
 		{`auth.oauth2.algorithms has "HS256"`, []string{both, id, issuer, "QUORATE_AUTH__OAUTH2__ALGORITHMS=HS256"}},
-		{"use ALIAS=SCOPE", []string{both, id, issuer, "QUORATE_AUTH__OAUTH2__SCOPE_ALIASES=reader"}},
+		{"use NAME=SCOPE", []string{both, id, issuer, "QUORATE_AUTH__OAUTH2__SCOPE_ALIASES=reader"}},
+		{"auth.ldap.servers is set", []string{"QUORATE_AUTH__LDAP__SERVERS=ldaps://x"}},
+		{"auth.ldap.servers is empty", []string{"QUORATE_AUTH__BACKENDS=ldap"}},
+		{"belong together", []string{"QUORATE_AUTH__BACKENDS=ldap", "QUORATE_AUTH__LDAP__SERVERS=ldaps://x", "QUORATE_AUTH__LDAP__DN_LOOKUP_BIND_DN=cn=x"}},
+		{"auth.ldap.groups has", []string{"QUORATE_AUTH__BACKENDS=ldap", "QUORATE_AUTH__LDAP__GROUPS=readers"}},
 		{"auth.cache is 2h0m0s", []string{"QUORATE_AUTH__CACHE=2h"}},
 	} {
 		if _, err := load(row.environ...); err == nil || !strings.Contains(err.Error(), row.want) {
@@ -87,6 +91,29 @@ func TestBackends(t *testing.T) {
 			t.Error(err)
 		} else if _, on, err := c.Tokens(nil); on || err != nil {
 			t.Errorf("%q: %v, %v", environ, on, err)
+		}
+	}
+}
+
+// The password by which a directory is searched is in a file.
+func TestDirectory(t *testing.T) {
+	file := write(t, "secret\n")
+	c, err := Load("", []string{
+		"QUORATE_CLUSTER__ADMISSION=open", "QUORATE_NODE_ID=n", "QUORATE_AUTH__BACKENDS=ldap,internal", "QUORATE_AUTH__LDAP__SERVERS=ldaps://a,ldaps://b",
+		"QUORATE_AUTH__LDAP__DN_LOOKUP_BASE=dc=x,dc=y", "QUORATE_AUTH__LDAP__DN_LOOKUP_ATTRIBUTE=uid", "QUORATE_AUTH__LDAP__DN_LOOKUP_BIND_DN=cn=s,dc=y",
+		"QUORATE_AUTH__LDAP__DN_LOOKUP_BIND_PASSWORD_FILE=" + file, "QUORATE_AUTH__LDAP__GROUP_BASE=ou=g", "QUORATE_AUTH__LDAP__GROUPS=ops=tag:administrator",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, on, err := c.Directory(nil)
+	if err != nil || !on || own.LookupPassword != "secret" || len(own.Servers) != 2 || own.GroupMember != "member" || len(own.Groups["ops"]) != 1 {
+		t.Errorf("%+v, %v, %v", own, on, err)
+	}
+	for _, file := range []string{filepath.Join(t.TempDir(), "missing"), write(t, "\n")} {
+		c.Auth.LDAP.LookupPasswordFile = file
+		if _, _, err := c.Directory(nil); err == nil || !strings.Contains(err.Error(), "dn_lookup_bind_password_file") || c.CheckFiles() == nil {
+			t.Errorf("%s: %v", file, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/access/ldap"
 	"github.com/quorate/quorate/access/oauth2"
 	"github.com/quorate/quorate/broker"
 )
@@ -36,45 +37,57 @@ func (c *Config) validateBackends() []error {
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf("config: "+format, args...)) }
 	seen := map[string]bool{}
 	for _, b := range c.Auth.Backends {
-		if b != broker.InternalUsers && b != oauth2.Name || seen[b] {
-			fault("auth.backends has %q: use %s and %s, each once", b, broker.InternalUsers, oauth2.Name)
+		if b != broker.InternalUsers && b != oauth2.Name && b != ldap.Name || seen[b] {
+			fault("auth.backends has %q: use %s, %s and %s, each at most once", b, broker.InternalUsers, oauth2.Name, ldap.Name)
 		}
 		seen[b] = true
 	}
 	if len(seen) == 0 {
 		fault("auth.backends is empty: nobody could log in; use %s, or set auth.mode to none", broker.InternalUsers)
 	}
-	o := &c.Auth.OAuth2
-	if !seen[oauth2.Name] {
-		if o.Issuer != "" || o.KeysURL != "" {
-			fault("auth.oauth2.issuer or jwks_url is set, but auth.backends is %q: add %s to it", c.Auth.Backends, oauth2.Name)
+	if o := &c.Auth.OAuth2; !seen[oauth2.Name] && (o.Issuer != "" || o.KeysURL != "") {
+		fault("auth.oauth2.issuer or jwks_url is set, but auth.backends is %q: add %s to it", c.Auth.Backends, oauth2.Name)
+	}
+	if !seen[ldap.Name] && len(c.Auth.LDAP.Servers) > 0 {
+		fault("auth.ldap.servers is set, but auth.backends is %q: add %s to it", c.Auth.Backends, ldap.Name)
+	}
+	for name, check := range map[string]func() error{oauth2.Name: c.Auth.OAuth2.validate, ldap.Name: c.Auth.LDAP.validate} {
+		if err := check(); seen[name] && err != nil {
+			fault("%w", err)
 		}
-		return errs
-	}
-	own, err := o.config()
-	if err == nil {
-		err = own.Validate()
-	}
-	if err != nil {
-		fault("%w", err)
 	}
 	return errs
+}
+
+func (o *OAuth2) validate() error {
+	c, err := o.config()
+	if err != nil {
+		return err
+	}
+	return c.Validate()
 }
 
 func (o *OAuth2) config() (oauth2.Config, error) {
 	c := oauth2.Config{
 		Issuer: o.Issuer, KeysURL: o.KeysURL, ResourceServer: o.ResourceServer, Audience: o.Audience, ScopePrefix: o.ScopePrefix,
 		AdditionalScopes: o.AdditionalScopes, UserClaims: o.UserClaims, Algorithms: o.Algorithms, Leeway: orNone(o.Leeway), Refresh: o.Refresh,
-		ScopeAliases: map[string][]string{},
 	}
-	for _, a := range o.ScopeAliases {
-		alias, scope, ok := strings.Cut(a, "=")
-		if !ok || alias == "" || scope == "" || strings.ContainsAny(a, " \t") {
-			return c, fmt.Errorf("auth.oauth2.scope_aliases has %q: use ALIAS=SCOPE without blanks, again for each further scope", a)
+	var err error
+	c.ScopeAliases, err = pairs("auth.oauth2.scope_aliases", o.ScopeAliases)
+	return c, err
+}
+
+// pairs reads entries NAME=SCOPE, of which a name may have several.
+func pairs(setting string, entries []string) (map[string][]string, error) {
+	out := map[string][]string{}
+	for _, e := range entries {
+		name, scope, ok := strings.Cut(e, "=")
+		if !ok || name == "" || scope == "" || strings.ContainsAny(scope, " \t") {
+			return nil, fmt.Errorf("%s has %q: use NAME=SCOPE, again for each further scope", setting, e)
 		}
-		c.ScopeAliases[alias] = append(c.ScopeAliases[alias], scope)
+		out[name] = append(out[name], scope)
 	}
-	return c, nil
+	return out, nil
 }
 
 // orNone is a setting whose 0 is none, for a field whose 0 is its default.
@@ -98,17 +111,22 @@ func (c *Config) Tokens(log *slog.Logger) (own oauth2.Config, on bool, err error
 		return own, true, fmt.Errorf("config: %w", err)
 	}
 	own.Logger = log
-	name := c.Auth.OAuth2.CA
+	own.Authorities, err = authorities("auth.oauth2.ca", c.Auth.OAuth2.CA)
+	return own, true, err
+}
+
+// authorities reads those of a file; nil without one.
+func authorities(setting, name string) (*x509.CertPool, error) {
 	if name == "" {
-		return own, true, nil
+		return nil, nil //nolint:nilnil // those of the operating system
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return own, true, fmt.Errorf("config: auth.oauth2.ca: %w: name a PEM file that user %d may read", err, os.Getuid())
+		return nil, fmt.Errorf("config: %s: %w: name a PEM file that user %d may read", setting, err, os.Getuid())
 	}
-	own.Authorities = x509.NewCertPool()
-	if !own.Authorities.AppendCertsFromPEM(text) {
-		return own, true, fmt.Errorf("config: auth.oauth2.ca %s holds no PEM certificate: put those of the issuer's authorities there", name)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("config: %s %s holds no PEM certificate: put those of the authorities there", setting, name)
 	}
-	return own, true, nil
+	return pool, nil
 }

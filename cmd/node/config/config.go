@@ -82,6 +82,7 @@ type Config struct {
 		Cache    time.Duration `koanf:"cache"`
 		Timeout  time.Duration `koanf:"timeout"`
 		OAuth2   OAuth2        `koanf:"oauth2"`
+		LDAP     LDAP          `koanf:"ldap"`
 	} `koanf:"auth"`
 	Definitions struct {
 		File            string `koanf:"file"`

@@ -61,6 +61,7 @@ func (c *Config) OpenSecrets() (open []OpenSecret) {
 		{Setting: "tls.client.key", File: c.TLS.Client.Key},
 		{Setting: "cluster.gossip_key_file", File: c.Cluster.GossipKeyFile},
 		{Setting: "auth.default_password_file", File: c.Auth.DefaultPasswordFile},
+		{Setting: "auth.ldap.dn_lookup_bind_password_file", File: c.Auth.LDAP.LookupPasswordFile},
 		{Setting: "http.metrics_token_file", File: c.HTTP.MetricsTokenFile},
 	} {
 		info, err := os.Stat(f.File)

@@ -128,11 +128,12 @@ func (c *Config) validateTLS() []error {
 
 // CheckFiles returns all faults of the files that settings name.
 func (c *Config) CheckFiles() error {
-	var errs [5]error
+	var errs [6]error
 	_, errs[0] = c.GossipKey()
 	_, errs[3] = c.MetricsToken()
 	silent := slog.New(slog.DiscardHandler)
 	_, _, errs[4] = c.Tokens(silent)
+	_, _, errs[5] = c.Directory(silent)
 	if len(c.validateTLS()) == 0 {
 		_, errs[1] = c.PeerTLS(silent)
 		_, errs[2] = c.ClientTLS(silent)

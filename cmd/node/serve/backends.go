@@ -4,12 +4,20 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/access"
+	"github.com/quorate/quorate/access/ldap"
 	"github.com/quorate/quorate/access/oauth2"
 	"github.com/quorate/quorate/metrics"
 )
 
 // openBackends makes those of auth.backends, besides the users of the cluster.
 func (n *node) openBackends() error {
+	directory, on, err := n.cfg.Directory(n.log)
+	if err != nil {
+		return err
+	}
+	if on {
+		n.directory = ldap.New(directory)
+	}
 	c, on, err := n.cfg.Tokens(n.log)
 	if err != nil || !on {
 		return err
@@ -32,6 +40,8 @@ func (n *node) backends(own access.Backend) (all []access.Backend) {
 			all = append(all, own)
 		case n.tokens != nil && name == n.tokens.Name():
 			all = append(all, access.Guard(n.tokens, n.cfg.CacheFor(), n.cfg.Auth.Timeout))
+		case n.directory != nil && name == n.directory.Name():
+			all = append(all, access.Guard(n.directory, n.cfg.CacheFor(), n.cfg.Auth.Timeout))
 		}
 	}
 	return all

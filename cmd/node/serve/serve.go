@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/access/ldap"
 	"github.com/quorate/quorate/access/oauth2"
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
@@ -60,6 +61,7 @@ type node struct {
 	failed       chan error // a listener ended by itself, or nothing can be stored any more
 
 	tokens             *oauth2.Backend // nil: no issuer's tokens log in
+	directory          *ldap.Backend   // nil: no users of a directory log in
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
 	unwatch            chan struct{} // closed to end the watches
