@@ -256,7 +256,7 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 
 // refusedLogin tells a client that can be told, and closes others' connections.
 func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) error {
-	c.s.b.LoginRefused(c.ctx, broker.LoginTry{Listener: "amqp", Address: c.nc.RemoteAddr().String(), User: user}, err)
+	c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: user}, err)
 	if e, ok := errors.AsType[*broker.Error](err); ok && e.Class == broker.Unavailable {
 		return c.refuse(forced(err))
 	} else if ok && e.Class != broker.AccessRefused {
@@ -332,12 +332,15 @@ func lower[N uint16 | uint32](client, server N) N {
 
 // enter opens a vhost.
 func (c *conn) enter(vhost string) error {
-	if err := c.s.b.EnterUser(c.ctx); err != nil {
-		return c.refuse(faultOf(err, wire.ConnectionOpenID))
+	_, err := c.s.b.EnterUser(c.ctx)
+	if err == nil {
+		err = c.s.b.OpenVHost(c.ctx, vhost)
 	}
-	if err := c.s.b.OpenVHost(c.ctx, vhost); err != nil {
+	if err != nil {
+		c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: c.user()}, err)
 		return c.refuse(faultOf(err, wire.ConnectionOpenID))
 	}
 	c.vhost = vhost
+	c.s.b.LoggedIn(c.ctx, c.origin(), vhost)
 	return nil
 }

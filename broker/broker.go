@@ -108,6 +108,7 @@ type Broker struct {
 	publishes sync.Pool // *publishing
 	handles   handles
 	counters  counters
+	audit     *audit
 	buffers   cluster.BufferStats
 	leaders   leaders
 	alarms    alarms
@@ -134,7 +135,7 @@ func New(c Config) *Broker {
 	if c.DefaultUser == "" {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
-	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers()}
+	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers(), audit: newAudit()}
 	b.life, b.end = context.WithCancel(context.Background())
 	b.view = b.clusterView
 	b.open = b.clusterQueue
@@ -157,6 +158,7 @@ func (b *Broker) Attach(c *cluster.Cluster) {
 	b.running.Go(func() { b.endConnections(b.life, c) })
 	b.running.Go(func() { b.watchReach(b.life, c) })
 	b.running.Go(func() { b.upgradeHashes(b.life) })
+	b.running.Go(func() { b.tellJoined(b.life, c) })
 	b.running.Go(func() {
 		if b.cfg.Definitions.Document != nil {
 			b.importAtStart(b.life)

@@ -37,7 +37,7 @@ type logins struct {
 	slots   chan struct{}
 	waiting atomic.Int32
 	tries   tries
-	lines   refusedLines
+	lines   limitedLines
 	// upgrades are hashes that take the place of weaker ones; see upgradeHashes.
 	upgrades chan upgrade
 
@@ -50,6 +50,7 @@ func newLogins() *logins {
 	l := &logins{
 		slots: make(chan struct{}, MaxHashes), verified: map[[sha256.Size]byte]*catalog.User{},
 		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan upgrade, maxUpgrades),
+		lines: limitedLines{most: RefusedLoginLines, every: RefusedLoginEvery},
 	}
 	_, _ = rand.Read(l.key[:]) // never fails
 	return l
@@ -162,7 +163,7 @@ func (b *Broker) Login(ctx context.Context, user, secret string, from netip.Addr
 			return nil, b.Definite(ctx, err)
 		}
 	}
-	return b.admitted(u, from.Unmap().IsLoopback())
+	return by(mechanismPassword)(b.admitted(u, from.Unmap().IsLoopback()))
 }
 
 // tried is verify for as often as the address may.
@@ -201,7 +202,7 @@ func (b *Broker) LoginCertificate(user string, from netip.Addr) (*Identity, erro
 	if !known {
 		return nil, b.Definite(b.life, unauthenticated("there is no user of the name in the certificate, "+quoted(user)))
 	}
-	return b.admitted(u, from.Unmap().IsLoopback())
+	return by(mechanismCertificate)(b.admitted(u, from.Unmap().IsLoopback()))
 }
 
 // verify checks a password against the user's hash. Unknown users, and those whose hash is of

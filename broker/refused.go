@@ -3,9 +3,10 @@ package broker
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/quorate/quorate/cluster/event"
 )
 
 // Bounds of telling refused logins in the log: a program with an old password, or somebody who
@@ -15,19 +16,20 @@ const (
 	// there is one more. It says how many were left out.
 	RefusedLoginLines = 20
 	RefusedLoginEvery = 5 * time.Second
-	// maxLoggedUser bounds what is logged of a name that nobody has checked, in bytes.
-	maxLoggedUser = 255
 )
 
 // LoginTry is what a listener knows of a login.
 type LoginTry struct {
-	Listener string // "grpc", "amqp" or "http"
-	Address  string // of the client
-	User     string // as the client has named it; "": it has not
+	From Origin
+	User string // as the client has named it; "": it has not
 }
 
-// refusedLines is how many lines may be written.
-type refusedLines struct {
+// limitedLines is how many lines of a kind may be written: so many at once, then one after each
+// while.
+type limitedLines struct {
+	most  float64
+	every time.Duration
+
 	mu      sync.Mutex
 	left    float64
 	at      time.Time // when left was counted; zero: never
@@ -35,13 +37,13 @@ type refusedLines struct {
 }
 
 // take tells whether there is a line, and how many there were none for since the last one.
-func (r *refusedLines) take(now time.Time) (skipped uint64, ok bool) {
+func (r *limitedLines) take(now time.Time) (skipped uint64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at.IsZero() {
-		r.left = RefusedLoginLines
+		r.left = r.most
 	} else {
-		r.left = min(RefusedLoginLines, r.left+float64(now.Sub(r.at))/float64(RefusedLoginEvery))
+		r.left = min(r.most, r.left+float64(now.Sub(r.at))/float64(r.every))
 	}
 	r.at = now
 	if r.left < 1 {
@@ -53,11 +55,11 @@ func (r *refusedLines) take(now time.Time) (skipped uint64, ok bool) {
 	return skipped, true
 }
 
-// LoginRefused counts a login that a listener refuses because of err, and tells it in the log as
+// LoginRefused counts a login that a listener refuses because of err, and tells it in the audit as
 // far as there is room. What is not the client's fault is neither.
 func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || !e.Unauthenticated && e.Class != ResourceExhausted {
+	if !ok || !e.Unauthenticated && e.Class != ResourceExhausted && e.Class != NotAllowed {
 		return
 	}
 	if e.Unauthenticated { // those refused unseen have a figure of their own
@@ -67,6 +69,15 @@ func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	if !ok {
 		return
 	}
-	b.log.InfoContext(ctx, "login refused", slog.String("listener", try.Listener), slog.String("address", try.Address),
-		slog.String("user", try.User[:min(len(try.User), maxLoggedUser)]), slog.Any("error", err), slog.Uint64("left_out", skipped))
+	b.tellAct(ctx, &Act{Operation: OpLogin, VHost: e.VHost, Kind: "user", Name: try.User, From: try.From, told: true, leftOut: skipped}, nil, event.Refused, err)
+}
+
+// LoggedIn tells the audit that the context's identity uses a connection from now on, to a vhost if
+// that is known.
+func (b *Broker) LoggedIn(ctx context.Context, from Origin, vhost string) {
+	who, err := b.Who(ctx)
+	if err != nil || who == nil {
+		return
+	}
+	b.tellAct(ctx, &Act{Operation: OpLogin, VHost: vhost, Kind: "user", Name: who.User(), From: from}, nil, event.Done, nil)
 }

@@ -76,7 +76,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
 	c.clock = newNodeClock(c)
-	c.events = &happenings{c: c, started: c.clock.startedMs, catalog: event.NewLog(0), queues: event.NewLog(0)}
+	c.events = &happenings{c: c, started: c.clock.startedMs, catalog: event.NewLog(0), queues: event.NewLog(0), audit: event.NewAuditLog()}
 	c.disks = newDisks(c)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}

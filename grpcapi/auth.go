@@ -31,7 +31,7 @@ func (s *Server) login(ctx context.Context) (context.Context, error) {
 	address, from := caller(ctx)
 	who, user, err := s.identify(ctx, from)
 	if err != nil {
-		s.b.LoginRefused(ctx, broker.LoginTry{Listener: "grpc", Address: address, User: user}, err)
+		s.b.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: address}, User: user}, err)
 		return ctx, err
 	}
 	return broker.WithIdentity(ctx, who), nil
@@ -154,7 +154,9 @@ func rules() map[string]rule {
 	add(name, administrator, "ExportDefinitions", "ImportDefinitions")
 	name = brokerv1.Messages_ServiceDesc.ServiceName
 	add(name, anybody, "Peek", "DeleteMessages", "MoveMessages", "RedriveMessages", "ExplainDeadLetter", "ExplainRouting")
-	add(brokerv1.Events_ServiceDesc.ServiceName, anybody, "WatchEvents")
+	name = brokerv1.Events_ServiceDesc.ServiceName
+	add(name, anybody, "WatchEvents")
+	add(name, administrator, "TailAudit")
 	name = brokerv1.Transactions_ServiceDesc.ServiceName
 	add(name, anybody, "SettleAndPublish")
 	name = brokerv1.Connections_ServiceDesc.ServiceName
@@ -167,9 +169,9 @@ func rules() map[string]rule {
 	return out
 }
 
-// admit is authorize for a call that must leave its connection when it ends, and may enter it.
+// enter is login for a call that must leave its connection when it ends, and may enter it.
 // Those that ask nobody to log in come and go as they like.
-func (s *Server) admit(ctx context.Context, method string, req any) (with context.Context, leave func(), err error) {
+func (s *Server) enter(ctx context.Context, method string) (with context.Context, leave func(), err error) {
 	if isOpen(method) {
 		return ctx, func() {}, nil
 	}
@@ -182,15 +184,15 @@ func (s *Server) admit(ctx context.Context, method string, req any) (with contex
 	if err := conn.enter(); err != nil {
 		return ctx, nil, err
 	}
-	if with, err = s.authorize(ctx, method, req); err != nil {
+	if with, err = s.identified(ctx); err != nil {
 		conn.leave()
 		return ctx, nil, err
 	}
 	return with, conn.leave, nil
 }
 
-// authorize logs the caller in and asks for what the method needs. req is nil for streams.
-func (s *Server) authorize(ctx context.Context, method string, req any) (context.Context, error) {
+// identified returns the context with the caller and its connection, which counts the caller.
+func (s *Server) identified(ctx context.Context) (context.Context, error) {
 	ctx, err := s.login(ctx)
 	if err != nil {
 		return ctx, err
@@ -198,18 +200,30 @@ func (s *Server) authorize(ctx context.Context, method string, req any) (context
 	if ctx, err = withConnection(ctx); err != nil {
 		return ctx, err
 	}
-	if err := s.b.EnterUser(ctx); err != nil {
+	switch first, err := s.b.EnterUser(ctx); {
+	case err != nil:
+		s.b.LoginRefused(ctx, broker.LoginTry{From: originOf(ctx)}, err)
 		return ctx, err
+	case first:
+		s.b.LoggedIn(ctx, originOf(ctx), "")
+	}
+	return ctx, nil
+}
+
+// authorize asks for what a method needs. req is nil for streams.
+func (s *Server) authorize(ctx context.Context, method string, req any) error {
+	if isOpen(method) {
+		return nil
 	}
 	r, known := s.rules[method]
 	if !known {
-		return ctx, &broker.Error{Class: broker.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
+		return &broker.Error{Class: broker.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
 	}
 	if err := r(ctx, s.b, req); err != nil {
-		return ctx, err
+		return err
 	}
 	if vhost := vhostOfRequest(req); vhost != "" {
-		return ctx, s.b.EnterVHost(ctx, vhost)
+		return s.b.EnterVHost(ctx, vhost)
 	}
-	return ctx, nil
+	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/broker"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Every method of the APIs has a rule, and every rule a method.
@@ -32,15 +31,46 @@ func TestRules(t *testing.T) {
 	for method := range left {
 		t.Errorf("there is a rule for %s, which is not served", method)
 	}
+	testActs(t)
 	s.serves = func() error { return nil }
 	conn := &countedConn{c: s.b.Connect()}
 	ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: countedInfo{conn: conn}})
-	_, _, err := s.admit(ctx, "/quorate.broker.v1.Admin/Unheard", nil)
+	const unheard = "/quorate.broker.v1.Admin/Unheard"
+	_, leave, err := s.enter(ctx, unheard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.authorize(ctx, unheard, nil)
+	leave()
 	if e, ok := errors.AsType[*broker.Error](err); !ok || e.Class != broker.NotAllowed {
 		t.Errorf("a method without rule: %v", err)
 	}
 	if conn.calls != 0 {
 		t.Errorf("%d calls have not left that were refused", conn.calls)
+	}
+}
+
+// testActs: the audit tells of every method that changes something, and no method that only reads.
+func testActs(t *testing.T) {
+	t.Helper()
+	quiet := map[string]bool{ // messages and settlements of clients are no changes that an operator looks for
+		"Publish": true, "PublishOne": true, "Consume": true, "Get": true, "Settle": true, "SettleAndPublish": true, "Connect": true,
+		"ClusterStatus": true, "WhoAmI": true, "Peek": true, "ExportDefinitions": true, "TailAudit": true,
+	}
+	told := acts()
+	for method := range rules() {
+		name := method[strings.LastIndex(method, "/")+1:]
+		reads := quiet[name]
+		for _, verb := range []string{"List", "Get", "Watch", "Explain"} {
+			reads = reads || strings.HasPrefix(name, verb)
+		}
+		if _, is := told[method]; is == reads {
+			t.Errorf("%s is told by the audit: %v, reads only: %v", method, is, reads)
+		}
+		delete(told, method)
+	}
+	for method := range told {
+		t.Errorf("there is an act for %s, which has no rule", method)
 	}
 }
 
@@ -60,12 +90,10 @@ func TestBadCredentials(t *testing.T) {
 	} {
 		md := grpcmetadata.MD{"authorization": given}
 		ctx := grpcmetadata.NewIncomingContext(t.Context(), md)
-		for method := range s.rules {
-			if _, err := s.authorize(ctx, method, &brokerv1.ListQueuesRequest{}); status.Code(toStatus(err)) != codes.Unauthenticated {
-				t.Errorf("%s with %.40q: %v", method, given, err)
-			}
+		if _, err := s.identified(ctx); status.Code(toStatus(err)) != codes.Unauthenticated {
+			t.Errorf("%.40q: %v", given, err)
 		}
-		if _, _, err := s.admit(ctx, "/grpc.health.v1.Health/Check", nil); err != nil {
+		if _, _, err := s.enter(ctx, "/grpc.health.v1.Health/Check"); err != nil {
 			t.Errorf("health: %v", err)
 		}
 	}

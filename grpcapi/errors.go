@@ -108,18 +108,40 @@ func invalid(kind, arg, value, reason string) error {
 
 func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
 	defer s.recovered(ctx, info.FullMethod, &err)
-	ctx, leave, err := s.admit(ctx, info.FullMethod, req)
+	ctx, leave, err := s.enter(ctx, info.FullMethod)
 	if err != nil {
 		return nil, toStatus(s.b.Definite(ctx, err))
 	}
 	defer leave()
-	res, err = next(ctx, req)
-	return res, toStatus(s.b.Definite(ctx, err))
+	if act, changes := s.actOf(ctx, info.FullMethod, req); changes {
+		res, err = s.audited(ctx, act, req, info.FullMethod, next)
+	} else {
+		res, err = s.answer(ctx, req, info.FullMethod, next)
+	}
+	return res, toStatus(err)
+}
+
+// audited is answer with a record in the audit.
+func (s *Server) audited(ctx context.Context, act broker.Act, req any, method string, next grpc.UnaryHandler) (res any, err error) {
+	err = s.b.Audited(ctx, act, func(ctx context.Context) error {
+		var err error
+		res, err = s.answer(ctx, req, method, next)
+		return err
+	})
+	return res, err
+}
+
+// answer carries a call out for whom it may be.
+func (s *Server) answer(ctx context.Context, req any, method string, next grpc.UnaryHandler) (res any, err error) {
+	if err = s.authorize(ctx, method, req); err == nil {
+		res, err = next(ctx, req)
+	}
+	return res, s.b.Definite(ctx, err)
 }
 
 func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.recovered(st.Context(), info.FullMethod, &err)
-	ctx, leave, err := s.admit(st.Context(), info.FullMethod, nil)
+	ctx, leave, err := s.enter(st.Context(), info.FullMethod)
 	if err != nil {
 		return toStatus(s.b.Definite(ctx, err))
 	}
@@ -129,7 +151,17 @@ func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerIn
 		ctx, done = living(ctx)
 		defer done()
 	}
-	return toStatus(s.b.Definite(ctx, next(srv, &loggedIn{ServerStream: st, ctx: ctx})))
+	run := func(ctx context.Context) error {
+		err := s.authorize(ctx, info.FullMethod, nil)
+		if err == nil {
+			err = next(srv, &loggedIn{ServerStream: st, ctx: ctx})
+		}
+		return s.b.Definite(ctx, err)
+	}
+	if act, changes := s.actOf(ctx, info.FullMethod, nil); changes {
+		return toStatus(s.b.Audited(ctx, act, run))
+	}
+	return toStatus(run(ctx))
 }
 
 // recovered turns a panic of one call into its INTERNAL error, with the stack in the log.

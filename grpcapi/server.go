@@ -103,7 +103,8 @@ type Server struct {
 	health *health.Server
 	rules  map[string]rule // by method
 	tells  map[string]bool // the same
-	serves func() error    // the broker's
+	acts   map[string]actOf
+	serves func() error // the broker's
 
 	tags    atomic.Uint64   // for consumers that have no tag of their own
 	life    context.Context // ended by Shutdown: streams end, for its cause
@@ -122,7 +123,7 @@ func New(c Config) *Server {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules(), tells: tells(), serves: c.Broker.Serves}
+	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules(), tells: tells(), acts: acts(), serves: c.Broker.Serves}
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	creds := insecure.NewCredentials()
 	if c.TLS != nil {

@@ -69,6 +69,14 @@ type Gateway struct {
 	DeadLetterConfirmed                     uint64
 	Waiting, Retries, Lost                  map[string]uint64 // dead letters by cause (DL-26)
 	Blocked                                 int               // queues whose dead letters wait
+	Audit                                   []AuditCount
+}
+
+// AuditCount is how many audit records of an operation with an outcome there were (AU-1). There are
+// a few dozen operations.
+type AuditCount struct {
+	Operation, Outcome string
+	Count              uint64
 }
 
 // Memory are a node's figures of memory, in bytes; 0: there is no such limit.
@@ -193,6 +201,9 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for cause, n := range g.Lost {
 		ch <- prometheus.MustNewConstMetric(c.m.descs.lost, prometheus.CounterValue, float64(n), cause)
+	}
+	for _, a := range g.Audit {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.audit, prometheus.CounterValue, float64(a.Count), a.Operation, a.Outcome)
 	}
 	l := src.Listener()
 	sendRows(ch, c.m.listener, &l)

@@ -16,7 +16,7 @@ const (
 
 // descs describe what has labels of its own, or is not a row.
 type descs struct {
-	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate *prometheus.Desc
+	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate, audit *prometheus.Desc
 }
 
 func newDescs() descs {
@@ -26,6 +26,7 @@ func newDescs() descs {
 	return descs{
 		waiting:   desc("quorate_dead_letters_waiting", "Dead letters that cannot go on now, by cause.", "cause"),
 		retries:   desc("quorate_dead_letter_retries_total", "Attempts to forward dead letters that failed, by cause.", "cause"),
+		audit:     desc("quorate_audit_events_total", "Changes by users and operators that the audit has told (AU-1).", "operation", "outcome"),
 		lost:      desc("quorate_dead_letter_copies_lost_total", "Dead letters sent at most once that no target took, by cause.", "cause"),
 		offset:    desc("quorate_clock_offset_seconds", "Wall clock of a node, this one included, less the time of the cluster, by node.", "node"),
 		members:   desc("quorate_queue_members", "Members of queues on this node.", "state"),

@@ -47,7 +47,7 @@ func (n *node) serveManagement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.management = &http.Server{ReadHeaderTimeout: shutdownTimeout, Handler: management.New(management.Config{
+	n.management = &http.Server{ReadHeaderTimeout: shutdownTimeout, ConnContext: management.ConnContext, Handler: management.New(management.Config{
 		Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Logger: n.log,
 	})}
 	serve := n.management.Serve

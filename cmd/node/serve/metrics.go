@@ -73,8 +73,18 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		LoginsRefused: c.LoginsRefused, LoginsUnseen: c.LoginsUnseen, Alarms: c.Alarms, Alarm: n.broker.Alarm() != nil,
 		Buffered: buffered, Stopped: stopped,
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
+		Audit:               n.auditFigures(),
 		Waiting:             d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}
+}
+
+func (n *node) auditFigures() []metrics.AuditCount {
+	counts := n.broker.AuditCounts()
+	out := make([]metrics.AuditCount, len(counts))
+	for i, c := range counts {
+		out[i] = metrics.AuditCount(c)
+	}
+	return out
 }
 
 func (n *node) memoryFigures() metrics.Memory {
