@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Every method of the APIs has a rule, and every rule a method.
@@ -71,6 +72,19 @@ func testActs(t *testing.T) {
 	}
 	for method := range told {
 		t.Errorf("there is an act for %s, which has no rule", method)
+	}
+}
+
+// What is no change costs the audit nothing.
+func TestNoActAllocatesNothing(t *testing.T) {
+	s := New(Config{Broker: broker.New(broker.Config{})})
+	ctx, req := t.Context(), &brokerv1.PublishOneRequest{}
+	if n := testing.AllocsPerRun(100, func() {
+		if _, changes := s.actOf(ctx, brokerv1.Broker_PublishOne_FullMethodName, req); changes {
+			t.Error("a publish is told by the audit")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -29,6 +29,7 @@ func (n *node) sources() metrics.Sources {
 			return metrics.Gateway{
 				Published: 7, Alarm: true, Blocked: 1,
 				Waiting: map[string]uint64{"full": 3}, Retries: map[string]uint64{"full": 4}, Lost: map[string]uint64{"no_exchange": 5},
+				Audit: []metrics.AuditCount{{Operation: "user.put", Outcome: "refused", Count: 6}},
 			}
 		},
 		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2} },
@@ -100,6 +101,7 @@ func TestNode(t *testing.T) {
 		`quorate_dead_letter_retries_total{cause="full"} 4`,
 		`quorate_dead_letter_copies_lost_total{cause="no_exchange"} 5`,
 		`quorate_queues_dead_letter_blocked 1`,
+		`quorate_audit_events_total{operation="user.put",outcome="refused"} 6`,
 		`rabbitmq_connections 2`,
 		`quorate_links_up 1`, `quorate_version_finalized 1`, `quorate_version_readable 2`,
 		`quorate_links_down 2`,
