@@ -229,7 +229,7 @@ func (c *conn) opened() {
 		Name: c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String(), Protocol: "AMQP 0-9-1", TLS: c.s.cfg.TLS != nil,
 		User: c.user(), VHost: c.vhost, Peer: c.nc.RemoteAddr().String(), Local: c.nc.LocalAddr().String(),
 		ClientName: c.client.name, Product: c.client.product, Mechanism: c.client.mechanism, Properties: c.client.properties,
-		FrameMax: c.frameMax, ChannelMax: uint32(c.chanMax), HeartbeatSeconds: uint32(c.heartbeat / time.Second), //nolint:gosec // of 16 bits
+		FrameMax: c.frameMax, ChannelMax: uint32(c.chanMax), HeartbeatSeconds: uint32(c.heartbeat / time.Second), // of 16 bits
 	}
 	c.mu.Unlock()
 	c.owner.Show(c.show, func(why broker.Closing) { c.force(cmp.Or(why.Reason, "closed by an operator")) })

@@ -308,7 +308,7 @@ func amqplain(response string) (user, secret string, ok bool) {
 
 // tune agrees on limits: the lower one counts, 0 is none.
 func (c *conn) tune() error {
-	heartbeat := uint16(c.s.cfg.Heartbeat / time.Second) //nolint:gosec // at most what the flag allows
+	heartbeat := uint16(c.s.cfg.Heartbeat / time.Second) // at most what the flag allows
 	c.send(0, &wire.ConnectionTune{ChannelMax: c.s.cfg.ChannelMax, FrameMax: c.s.cfg.FrameMax, Heartbeat: heartbeat})
 	ok, err := expect[*wire.ConnectionTuneOK](c)
 	if err != nil {

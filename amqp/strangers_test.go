@@ -34,7 +34,7 @@ func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // far below
+	return int64(m.HeapAlloc + m.StackInuse) // far below
 }
 
 // howMany returns how many strangers there shall be: each is a file of this process.
@@ -52,7 +52,7 @@ func howMany(t *testing.T) int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		t.Fatal(err)
 	}
-	if most := int(min(files.Max, 1<<30)) - others; n > most { //nolint:gosec // bounded
+	if most := int(min(files.Max, 1<<30)) - others; n > most { // bounded
 		t.Logf("%d strangers rather than %d: a process may have %d files", most, n, files.Max)
 		n = most
 	}
@@ -278,7 +278,7 @@ func outOfTime(t *testing.T, c *testcluster.Cluster, n int) {
 	they.hear(allEnded)
 	they.leave()
 	awaitConnections(t, s, 0)
-	if x := s.Stats(); x.Refused != uint64(n) || x.CrowdedOut != 0 { //nolint:gosec // positive
+	if x := s.Stats(); x.Refused != uint64(n) || x.CrowdedOut != 0 { // positive
 		t.Errorf("%+v, want %d refused", x, n)
 	}
 }

@@ -148,4 +148,4 @@ func (ch *channel) delete(ctx context.Context, m *wire.QueueDelete) error {
 }
 
 // atMost32 fits a count into a field of 32 bits.
-func atMost32(n uint64) uint32 { return uint32(min(n, 1<<32-1)) } //nolint:gosec // bounded
+func atMost32(n uint64) uint32 { return uint32(min(n, 1<<32-1)) } // bounded

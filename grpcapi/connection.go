@@ -74,14 +74,14 @@ type countedConn struct {
 // Read counts what comes.
 func (x *countedConn) Read(b []byte) (int, error) {
 	n, err := x.Conn.Read(b)
-	x.received.Add(uint64(n)) //nolint:gosec // not negative
+	x.received.Add(uint64(n)) // not negative
 	return n, err
 }
 
 // Write counts what goes.
 func (x *countedConn) Write(b []byte) (int, error) {
 	n, err := x.Conn.Write(b)
-	x.sent.Add(uint64(n)) //nolint:gosec // not negative
+	x.sent.Add(uint64(n)) // not negative
 	return n, err
 }
 

@@ -40,7 +40,7 @@ func writeBeat(w io.Writer, m proto.Message) error {
 	if len(b)-beatHead > maxBeatBytes {
 		return fmt.Errorf("transport: a message of %d bytes between beats, %d is the limit", len(b)-beatHead, maxBeatBytes)
 	}
-	binary.BigEndian.PutUint16(b, uint16(len(b)-beatHead)) //nolint:gosec // limited above
+	binary.BigEndian.PutUint16(b, uint16(len(b)-beatHead)) // limited above
 	_, err = w.Write(b)
 	return err
 }

@@ -27,7 +27,7 @@ const (
 	mdCluster = "quorate-cluster"
 	mdNode    = "quorate-node"
 	mdEpoch   = "quorate-epoch"
-	mdToken   = "quorate-peer-token"
+	mdToken   = "quorate-peer-token" //nolint:gosec // the name of a header
 	mdLink    = "quorate-link"
 	mdProcess = "quorate-process" // optional
 	mdWanted  = "quorate-wanted"  // of a Link: the node that the opener means

@@ -37,7 +37,7 @@ const (
 	addressesEnv   = "QUORATE_ADDRESSES"
 	userEnv        = "QUORATE_USER"
 	passwordEnv    = "QUORATE_PASSWORD"
-	tokenEnv       = "QUORATE_TOKEN"
+	tokenEnv       = "QUORATE_TOKEN" //nolint:gosec // the name of a variable
 )
 
 // The forms of output.
