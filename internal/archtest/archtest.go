@@ -80,6 +80,7 @@ func Table() []Package {
 		{Path: "cmd/waldump", Imports: []string{".", "id", "message", "quorumq", "wal", "wal/vfs"}},
 		{Path: "chaos/...", Imports: []string{".", "client", "proto/broker/v1"}},
 		{Path: "deploy/image"},
+		{Path: "deploy/release"},
 		{Path: "examples/recipes/...", Imports: []string{"client", "proto/broker/v1"}},
 		{Path: "internal/archtest"},
 		{Path: "internal/authority"},
