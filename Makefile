@@ -236,10 +236,11 @@ release: $(BIN)/cyclonedx-gomod ## dist/release: binaries of PLATFORMS, SBOMs, c
 	mkdir -p $(RELEASE)
 	set -e; for p in $(PLATFORMS); do for b in node:quorate ctl:quoratectl; do \
 	  out=$(RELEASE)/$${b#*:}-$${p%/*}-$${p#*/}; \
-	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GOBUILD) -o $$out ./cmd/$${b%:*}; \
+	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GOBUILD) -buildvcs=false -o $$out ./cmd/$${b%:*}; \
 	  $(BIN)/cyclonedx-gomod bin -json -noserial -notimestamp -version $(VERSION) -output $$out.cdx.json $$out; \
 	done; done
-	$(GO) run ./deploy/release -dir $(RELEASE) -version $(VERSION) -flags "CGO_ENABLED=0 -trimpath -ldflags '$(LDFLAGS)'" $(ARGS)
+	$(GO) run ./deploy/release -dir $(RELEASE) -version $(VERSION) -commit "$$(git rev-parse HEAD)" \
+	  -flags "CGO_ENABLED=0 -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'" $(ARGS)
 
 .PHONY: clean
 clean: ## removes what was built here

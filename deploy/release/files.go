@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // file is a file of the release with the SHA-256 of its bytes.
@@ -60,10 +59,8 @@ func sums(files []file) []byte {
 // binary is a program with what it says of its build.
 type binary struct {
 	file
-	goVersion, module, path string
-	commit                  string
-	modified                bool
-	settings                []setting
+	goVersion, path string
+	settings        []setting
 }
 
 type setting struct{ key, value string }
@@ -77,16 +74,9 @@ func readBinary(path string, f file) (binary, bool, error) {
 		}
 		return binary{}, false, fmt.Errorf("%s: %w", f.name, err)
 	}
-	b := binary{file: f, goVersion: info.GoVersion, module: info.Main.Path, path: info.Path}
+	b := binary{file: f, goVersion: info.GoVersion, path: info.Path}
 	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			b.commit = s.Value
-		case s.Key == "vcs.modified":
-			b.modified = s.Value == "true"
-		case !strings.HasPrefix(s.Key, "vcs"):
-			b.settings = append(b.settings, setting{s.Key, s.Value})
-		}
+		b.settings = append(b.settings, setting{s.Key, s.Value})
 	}
 	return b, true, nil
 }

@@ -20,19 +20,28 @@ const (
 
 func main() {
 	dir := flag.String("dir", "", "directory with the files of the release")
-	version := flag.String("version", "", "version of the release")
+	version := flag.String("version", "", "version of the release; one that ends in -dirty has changes that are not committed")
+	commit := flag.String("commit", "", "commit that the binaries were built of")
 	flags := flag.String("flags", "", "flags of go build; the binaries do not tell those of the linker")
 	dirty := flag.Bool("dirty", false, "allow binaries of a tree with changes that are not committed, to try it out")
 	flag.Parse()
-	if err := release(*dir, *version, *flags, *dirty); err != nil {
+	if err := release(*dir, source{*version, *commit, strings.TrimSpace(*flags)}, *dirty); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func release(dir, version, flags string, dirty bool) error {
-	if dir == "" || version == "" {
-		return fmt.Errorf("-dir is %q and -version %q: give both", dir, version)
+// source is what the binaries were built of.
+type source struct{ version, commit, flags string }
+
+func (s *source) modified() bool { return strings.HasSuffix(s.version, "-dirty") }
+
+func release(dir string, of source, dirty bool) error {
+	switch {
+	case dir == "" || of.version == "" || of.commit == "":
+		return fmt.Errorf("-dir is %q, -version %q and -commit %q: give all of them; the commit is git's", dir, of.version, of.commit)
+	case of.modified() && !dirty:
+		return fmt.Errorf("version %s has changes that are not committed: commit them, or try it out with -dirty", of.version)
 	}
 	files, err := filesOf(dir)
 	if err != nil {
@@ -44,15 +53,11 @@ func release(dir, version, flags string, dirty bool) error {
 		if err != nil {
 			return err
 		}
-		if !is {
-			continue
+		if is {
+			built = append(built, b)
 		}
-		if b.modified && !dirty {
-			return fmt.Errorf("%s was built of a tree with changes that are not committed: commit them, or try it out with -dirty", f.name)
-		}
-		built = append(built, b)
 	}
-	text, err := statement(built, version, strings.TrimSpace(flags))
+	text, err := statement(built, &of)
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}

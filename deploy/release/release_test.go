@@ -24,9 +24,10 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A test's program has no commit: that is told.
-	if err := release(dir, "1", "", true); err == nil || !strings.Contains(err.Error(), "does not tell its commit") {
-		t.Fatal(err)
+	for want, of := range map[string]source{"give all of them": {version: "1"}, "not committed": {version: "1+c-dirty", commit: "c"}} {
+		if err := release(dir, of, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", of, err, want)
+		}
 	}
 	files, err := filesOf(dir)
 	if err != nil || len(files) != 2 {
@@ -45,13 +46,22 @@ func TestRelease(t *testing.T) {
 	if want := files[0].sum + "  program\n" + files[1].sum + "  program.cdx.json\n"; string(sums(files)) != want {
 		t.Errorf("%s, want %s", sums(files), want)
 	}
+	for range 2 { // again, over what is there
+		if err := release(dir, source{"1+c-dirty", "c", "-f"}, true); err != nil {
+			t.Fatal(err)
+		}
+		list, err := os.ReadFile(filepath.Join(dir, sumsFile))
+		if err != nil || strings.Count(string(list), "\n") != 3 || !strings.Contains(string(list), "  "+provenanceFile+"\n") {
+			t.Errorf("%s, %v", list, err)
+		}
+	}
 }
 
 func TestStatement(t *testing.T) {
-	one := binary{file: file{"quorate-linux-amd64", "aa"}, goVersion: "go1.26.0", path: "x/cmd/node", commit: "c0ffee", settings: []setting{{"CGO_ENABLED", "0"}}}
+	one := binary{file: file{"quorate-linux-amd64", "aa"}, goVersion: "go1.26.0", path: "x/cmd/node", settings: []setting{{"CGO_ENABLED", "0"}}}
 	two := one
 	two.name, two.sum = "quoratectl-linux-amd64", "bb"
-	text, err := statement([]binary{one, two}, "1.0.0", "-trimpath")
+	text, err := statement([]binary{one, two}, &source{"1.0.0", "c0ffee", "-trimpath"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,13 +74,12 @@ func TestStatement(t *testing.T) {
 		d.ExternalParameters["flags"] != "-trimpath" || d.ExternalParameters["modified"] != "" || !strings.Contains(string(text), `"CGO_ENABLED": "0"`) {
 		t.Errorf("%s", text)
 	}
-	two.modified = true
-	if text, _ = statement([]binary{one, two}, "1", ""); !strings.Contains(string(text), `"modified": "true"`) {
+	if text, _ = statement([]binary{one, two}, &source{version: "1-dirty"}); !strings.Contains(string(text), `"modified": "true"`) {
 		t.Error("changes that are not committed are not told")
 	}
-	two.commit = "other"
-	for _, bad := range [][]binary{nil, {one, two}, {{file: one.file, goVersion: "go1"}}} {
-		if _, err := statement(bad, "1", ""); err == nil {
+	two.goVersion = "go1"
+	for _, bad := range [][]binary{nil, {one, two}} {
+		if _, err := statement(bad, &source{version: "1"}); err == nil {
 			t.Errorf("%v is taken", bad)
 		}
 	}

@@ -43,8 +43,8 @@ type inTotoStatement struct {
 	Predicate     provenance `json:"predicate"`
 }
 
-// statement describes binaries, which must be of one commit and one Go.
-func statement(built []binary, version, flags string) ([]byte, error) {
+// statement describes binaries, which must be of one Go.
+func statement(built []binary, of *source) ([]byte, error) {
 	if len(built) == 0 {
 		return nil, errors.New("there is no binary")
 	}
@@ -52,17 +52,11 @@ func statement(built []binary, version, flags string) ([]byte, error) {
 	first := &built[0]
 	d := &s.Predicate.BuildDefinition
 	d.InternalParameters = map[string]any{}
-	modified := false
 	for i := range built {
 		b := &built[i]
-		switch {
-		case b.commit == "":
-			return nil, fmt.Errorf("%s does not tell its commit: build it in a clone of the repository, with git", b.name)
-		case b.commit != first.commit || b.goVersion != first.goVersion:
-			return nil, fmt.Errorf("%s is of commit %s by %s, %s of %s by %s: build all of them anew",
-				b.name, b.commit, b.goVersion, first.name, first.commit, first.goVersion)
+		if b.goVersion != first.goVersion {
+			return nil, fmt.Errorf("%s was built by %s, %s by %s: build all of them anew", b.name, b.goVersion, first.name, first.goVersion)
 		}
-		modified = modified || b.modified
 		settings := map[string]string{"path": b.path}
 		for _, x := range b.settings {
 			settings[x.key] = x.value
@@ -71,12 +65,12 @@ func statement(built []binary, version, flags string) ([]byte, error) {
 		s.Subject = append(s.Subject, resource{Name: b.name, Digest: digests{"sha256": b.sum}})
 	}
 	d.BuildType = buildType
-	d.ExternalParameters = map[string]string{"version": version, "flags": flags}
-	if modified {
+	d.ExternalParameters = map[string]string{"version": of.version, "flags": of.flags}
+	if of.modified() {
 		d.ExternalParameters["modified"] = "true"
 	}
 	d.ResolvedDependencies = []resource{
-		{URI: "git+" + repository, Digest: digests{"gitCommit": first.commit}},
+		{URI: "git+" + repository, Digest: digests{"gitCommit": of.commit}},
 		{Name: "go", URI: "pkg:golang/toolchain@" + first.goVersion},
 	}
 	s.Predicate.RunDetails.Builder.ID = buildType
