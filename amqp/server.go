@@ -30,6 +30,7 @@ type Server struct {
 	log *slog.Logger
 	b   *broker.Broker
 
+	incoming *Incoming
 	// room returns why a queue takes no messages for want of disk space.
 	room     func(vhost, queue string) error
 	counters counters
@@ -91,7 +92,12 @@ func New(c Config) *Server {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: c, log: c.Logger, b: c.Broker, room: c.Broker.Room, stopping: make(chan struct{}), conns: make(map[*conn]struct{})}
+	if c.Incoming == nil {
+		c.Incoming = NewIncoming(IncomingLimits{ConnectionBytes: max(DefaultIncomingConnectionBytes, int64(c.Broker.MaxBodyBytes())+IncomingSlack)})
+	}
+	return &Server{
+		cfg: c, log: c.Logger, b: c.Broker, incoming: c.Incoming, room: c.Broker.Room, stopping: make(chan struct{}), conns: make(map[*conn]struct{}),
+	}
 }
 
 // acceptRetry is how long Serve waits when the process has no room for another connection.

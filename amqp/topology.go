@@ -28,7 +28,7 @@ func (ch *channel) exchangeMethod(ctx context.Context, m wire.Method) (handled b
 		return true, ch.answer(m.NoWait, &wire.ExchangeDeleteOK{})
 	case *wire.ExchangeBind:
 		b := broker.Binding{VHost: c.vhost, Source: m.Source, ToExchange: true, Destination: m.Destination, RoutingKey: m.RoutingKey, Arguments: m.Arguments}
-		if err := c.s.b.Bind(ctx, b); err != nil {
+		if _, err := c.s.b.Bind(ctx, b); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(m.NoWait, &wire.ExchangeBindOK{})
@@ -54,7 +54,7 @@ func (ch *channel) queueMethod(ctx context.Context, m wire.Method) (handled bool
 			return true, err
 		}
 		b.Source, b.RoutingKey, b.Arguments = m.Exchange, ch.bindingKey(m.Queue, m.RoutingKey), m.Arguments
-		if err := c.s.b.Bind(ctx, b); err != nil {
+		if _, err := c.s.b.Bind(ctx, b); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(m.NoWait, &wire.QueueBindOK{})

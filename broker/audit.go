@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/lograte"
 )
 
 // Bounds of the audit (AU-4).
@@ -163,7 +164,7 @@ func (b *Broker) tellAct(ctx context.Context, x *Act, changes []Change, outcome 
 	}
 	if list == event.AuditOfUse && !x.told {
 		var ok bool
-		if e.Count, ok = b.audit.lines.take(time.Now()); !ok {
+		if e.Count, ok = b.audit.lines.Take(time.Now()); !ok {
 			return
 		}
 	}
@@ -206,7 +207,7 @@ const nodeUserPrefix = "node:"
 // audit counts records, and bounds lines about them.
 type audit struct {
 	counts map[AuditOperation]*auditCount // never changes
-	lines  limitedLines
+	lines  lograte.Lines
 }
 
 // auditCount is by outcome.
@@ -216,7 +217,7 @@ type auditCount struct {
 }
 
 func newAudit() *audit {
-	a := &audit{counts: map[AuditOperation]*auditCount{}, lines: limitedLines{most: AuditUseLines, every: AuditUseEvery}}
+	a := &audit{counts: map[AuditOperation]*auditCount{}, lines: lograte.Lines{Burst: AuditUseLines, Every: AuditUseEvery}}
 	for _, op := range administration() {
 		a.counts[op] = &auditCount{list: event.AuditOfAdministration}
 	}

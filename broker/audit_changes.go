@@ -317,6 +317,7 @@ func vhostFields(h *catalog.VHost) []field {
 		{name: "default_queue_type", value: string(h.DefaultQueueType)},
 		flag("tracing", h.Tracing, false), flag("protected_from_deletion", h.Protected, false), flag("merge_policies", h.MergePolicies, false),
 		flag("delayed_publish", h.DelayedPublish, false), flag("import_deaths", h.ImportDeaths, false),
+		flag("refuse_unknown_arguments", h.RefuseUnknown, false),
 		limited("max_connections", h.MaxConnections), limited("max_queues", h.MaxQueues),
 	}
 }

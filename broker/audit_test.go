@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -124,6 +125,48 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("%v to %v: %q, want %q", row.before, row.after, got, row.want)
 		}
 	}
+}
+
+// Whatever of a vhost, user, policy or permission changes is told.
+func TestEveryFieldIsTold(t *testing.T) {
+	names := map[string]bool{"Name": true, "VHost": true, "User": true, "Operator": true} // these say which one it is
+	check := func(what any, told func() []Change) {
+		t.Helper()
+		v := reflect.ValueOf(what).Elem()
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			if names[f.Name] || f.Anonymous {
+				continue
+			}
+			x := v.FieldByIndex(f.Index)
+			old := reflect.New(x.Type()).Elem()
+			old.Set(x)
+			switch x.Kind() {
+			case reflect.Bool:
+				x.SetBool(!x.Bool())
+			case reflect.String:
+				x.SetString("other")
+			case reflect.Int64:
+				x.SetInt(77)
+			case reflect.Slice:
+				x.Set(reflect.MakeSlice(x.Type(), 1, 1))
+				if x.Type().Elem().Kind() == reflect.String {
+					x.Index(0).SetString("other")
+				}
+			default:
+				t.Fatalf("%s is a %s", f.Name, x.Kind())
+			}
+			if len(told()) != 1 {
+				t.Errorf("%T.%s: %v", what, f.Name, told())
+			}
+			x.Set(old)
+		}
+	}
+	h, u, p, g, k := &catalog.VHost{}, &catalog.User{}, &catalog.Policy{}, &catalog.Permission{}, &catalog.TopicPermission{}
+	check(h, func() []Change { return differences(vhostFields(&catalog.VHost{}), vhostFields(h)) })
+	check(u, func() []Change { return differences(userFields(&catalog.User{}), userFields(u)) })
+	check(p, func() []Change { return differences(policyFields(&catalog.Policy{}), policyFields(p)) })
+	check(g, func() []Change { return differences(permissionFields(&catalog.Permission{}), permissionFields(g)) })
+	check(k, func() []Change { return differences(topicFields(&catalog.TopicPermission{}), topicFields(k)) })
 }
 
 func TestBoundedChanges(t *testing.T) {

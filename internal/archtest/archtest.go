@@ -63,7 +63,7 @@ func Table() []Package {
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "internal/password", "internal/pattern",
+			"definitions", "internal/lograte", "internal/password", "internal/pattern",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message"}},
 		{
@@ -90,6 +90,7 @@ func Table() []Package {
 		{Path: "internal/enginebench"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/k8slike"},
+		{Path: "internal/lograte"},
 		{Path: "internal/nearest"},
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},

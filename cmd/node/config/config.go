@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/clock"
 )
 
@@ -55,13 +56,19 @@ type Config struct {
 		Management string `koanf:"management"`
 		Debug      string `koanf:"debug"`
 	} `koanf:"listen"`
+	HTTP struct {
+		TLS              bool   `koanf:"tls"`
+		MetricsTokenFile string `koanf:"metrics_token_file"`
+	} `koanf:"http"`
 	Advertise struct {
 		Host   string `koanf:"host"`
 		Gossip string `koanf:"gossip"`
 	} `koanf:"advertise"`
 	TLS struct {
-		Peer   TLSFiles `koanf:"peer"`
-		Client TLSFiles `koanf:"client"`
+		MinVersion   string   `koanf:"min_version"`
+		CipherSuites []string `koanf:"cipher_suites"`
+		Peer         TLSFiles `koanf:"peer"`
+		Client       TLSFiles `koanf:"client"`
 	} `koanf:"tls"`
 	Auth struct {
 		Mode                string   `koanf:"mode"`
@@ -85,6 +92,9 @@ type Config struct {
 		MemoryHigh      int64 `koanf:"memory_high"`
 		// DeliveryBufferBytes is for each AMQP connection or consume stream.
 		DeliveryBufferBytes int64 `koanf:"delivery_buffer_bytes"`
+		// Incoming bytes are those of AMQP messages that are not whole, of all and for each connection.
+		IncomingBytes           int64 `koanf:"incoming_bytes"`
+		IncomingConnectionBytes int64 `koanf:"incoming_connection_bytes"`
 	} `koanf:"limits"`
 	Queue struct {
 		RelaxedTypeCheck bool `koanf:"relaxed_type_check"`
@@ -103,6 +113,8 @@ type Config struct {
 		ClockSkew time.Duration `koanf:"clock_skew"`
 		// Connections is when those of a node that does not answer are taken for ended.
 		Connections time.Duration `koanf:"connections"`
+		// Incoming is from basic.publish to the end of the body.
+		Incoming time.Duration `koanf:"incoming"`
 	} `koanf:"timeouts"`
 }
 
@@ -171,6 +183,7 @@ func (c *Config) Validate() error {
 	errs = append(errs, c.validateAdmission()...)
 	errs = append(errs, c.validateAuth()...)
 	errs = append(errs, c.validateTLS()...)
+	errs = append(errs, c.validateCiphers()...)
 	errs = append(errs, c.validateNumbers()...)
 	return errors.Join(errs...)
 }
@@ -217,6 +230,13 @@ func (c *Config) validateNumbers() []error {
 		bounds("limits.body_cache_bytes", c.Limits.BodyCacheBytes, 1<<20, 1<<40, "bytes")
 	}
 	bounds("limits.delivery_buffer_bytes", c.Limits.DeliveryBufferBytes, 64<<10, 1<<40, "bytes")
+	if c.Limits.IncomingBytes != 0 { // 0: by the limit of memory
+		bounds("limits.incoming_bytes", c.Limits.IncomingBytes, 1<<20, 1<<40, "bytes")
+	}
+	if c.Limits.IncomingConnectionBytes != 0 {
+		bounds("limits.incoming_connection_bytes", c.Limits.IncomingConnectionBytes, int64(c.Limits.MaxMessageBytes)+amqp.IncomingSlack, 1<<40,
+			"bytes, room for a message of limits.max_message_bytes")
+	}
 	bounds("limits.memory_high", c.Limits.MemoryHigh, 0, 1<<50, "bytes")
 	bounds("limits.publish_window", int64(c.Limits.PublishWindow), 1, 1<<20, "messages")
 	durations := func(key string, value, low, high time.Duration) {
@@ -241,6 +261,7 @@ func (c *Config) validateNumbers() []error {
 	}
 	durations("timeouts.drain", c.Timeouts.Drain, time.Second, time.Hour)
 	durations("timeouts.connections", c.Timeouts.Connections, time.Second, time.Hour)
+	durations("timeouts.incoming", c.Timeouts.Incoming, time.Second, 24*time.Hour)
 	durations("timeouts.disk_hang", c.Timeouts.DiskHang, 3*time.Second, time.Hour)
 	return errs
 }
