@@ -226,6 +226,13 @@ func flag(name string, is, usual bool) field {
 	return field{name: name, value: strconv.FormatBool(is)}
 }
 
+func onlyIf(is bool, value string) string {
+	if is {
+		return value
+	}
+	return ""
+}
+
 func limited(name string, n int64) field {
 	if n == Unlimited {
 		return field{name: name}
@@ -317,7 +324,7 @@ func vhostFields(h *catalog.VHost) []field {
 		{name: "default_queue_type", value: string(h.DefaultQueueType)},
 		flag("tracing", h.Tracing, false), flag("protected_from_deletion", h.Protected, false), flag("merge_policies", h.MergePolicies, false),
 		flag("delayed_publish", h.DelayedPublish, false), flag("import_deaths", h.ImportDeaths, false),
-		flag("refuse_unknown_arguments", h.RefuseUnknown, false),
+		{name: "unknown_arguments", value: onlyIf(h.RefuseUnknown, "refuse")},
 		limited("max_connections", h.MaxConnections), limited("max_queues", h.MaxQueues),
 	}
 }

@@ -52,7 +52,7 @@ func (n *node) serveManagement(ctx context.Context) error {
 	if n.clientTLS != nil {
 		secure = n.forClients()
 	}
-	n.management = &http.Server{ConnContext: management.ConnContext, Handler: management.New(management.Config{
+	n.management = &http.Server{ConnContext: management.ConnContext, Handler: management.New(management.Config{ //nolint:gosec // serveHTTP sets the timeouts
 		Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Logger: n.log,
 	})}
 	n.serveHTTP("listen.management", n.management, l, secure)

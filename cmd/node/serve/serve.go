@@ -241,7 +241,7 @@ func (n *node) serveHealth(ctx context.Context) error {
 	if n.cfg.HTTP.TLS {
 		secure = n.forAnybody()
 	}
-	n.http = &http.Server{Handler: n.operations()}
+	n.http = &http.Server{Handler: n.operations()} //nolint:gosec // serveHTTP sets the timeouts
 	go n.health.watchDisk()
 	n.serveHTTP("listen.http", n.http, l, secure)
 	return nil
