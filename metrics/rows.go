@@ -404,6 +404,14 @@ func logRows() []row[*wal.Stats] {
 			func(s *wal.Stats) float64 { return float64(s.Appended) },
 		},
 		{
+			"quorate_log_waits_for_descriptor", "", "1 while the log waits for a file descriptor, and with it all writes.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return truth(s.Short) },
+		},
+		{
+			"quorate_log_descriptor_waits_total", "", "Times that the log had to wait for a file descriptor.", counter, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.Shortages) },
+		},
+		{
 			"quorate_disk_free_bytes", "rabbitmq_disk_space_available_bytes", "Free bytes of the file system of the data directory.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.FreeBytes) },
 		},
