@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -18,7 +19,7 @@ func TestHalfOpen(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	s, address := serve(t, c, amqp.Config{HandshakeTimeout: 300 * time.Millisecond})
+	s, address := serve(t, c, amqp.Config{Gate: gate.New(gate.Config{LoginTimeout: 300 * time.Millisecond})})
 	silent := dial(t, address)
 	silent.start()
 	silent.ended()

@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"net"
@@ -13,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/broker"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Every method of the APIs has a rule, and every rule a method.
@@ -33,15 +33,24 @@ func TestRules(t *testing.T) {
 		t.Errorf("there is a rule for %s, which is not served", method)
 	}
 	s.serves = func() error { return nil }
-	conn := &countedConn{c: s.b.Connect()}
-	ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: countedInfo{conn: conn}})
-	_, _, err := s.admit(ctx, "/quorate.broker.v1.Admin/Unheard", nil)
+	ctx, conn := onConnection(t.Context(), s)
+	ctx, leave, err := s.admit(ctx, "/quorate.broker.v1.Admin/Unheard")
+	if err == nil {
+		err = s.permit(ctx, "/quorate.broker.v1.Admin/Unheard", nil)
+		leave()
+	}
 	if e, ok := errors.AsType[*broker.Error](err); !ok || e.Class != broker.NotAllowed {
 		t.Errorf("a method without rule: %v", err)
 	}
 	if conn.calls != 0 {
 		t.Errorf("%d calls have not left that were refused", conn.calls)
 	}
+}
+
+// onConnection returns a context of calls by a connection.
+func onConnection(ctx context.Context, s *Server) (context.Context, *countedConn) {
+	conn := &countedConn{c: s.b.Connect(), stranger: newStranger(nil)}
+	return peer.NewContext(ctx, &peer.Peer{AuthInfo: countedInfo{conn: conn}}), conn
 }
 
 // What is no credential is refused as such, whatever the method.
@@ -59,13 +68,13 @@ func TestBadCredentials(t *testing.T) {
 		{basic("a:" + strings.Repeat("b", maxCredentialBytes))},
 	} {
 		md := grpcmetadata.MD{"authorization": given}
-		ctx := grpcmetadata.NewIncomingContext(t.Context(), md)
+		ctx, _ := onConnection(grpcmetadata.NewIncomingContext(t.Context(), md), s)
 		for method := range s.rules {
-			if _, err := s.authorize(ctx, method, &brokerv1.ListQueuesRequest{}); status.Code(toStatus(err)) != codes.Unauthenticated {
+			if _, err := s.enterUser(ctx); status.Code(toStatus(err)) != codes.Unauthenticated {
 				t.Errorf("%s with %.40q: %v", method, given, err)
 			}
 		}
-		if _, _, err := s.admit(ctx, "/grpc.health.v1.Health/Check", nil); err != nil {
+		if _, _, err := s.admit(ctx, "/grpc.health.v1.Health/Check"); err != nil {
 			t.Errorf("health: %v", err)
 		}
 	}

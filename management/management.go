@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
 )
 
 // silentHeader names the nodes, with commas, that did not answer: what their clients have is not
@@ -56,7 +57,9 @@ func (a api) as(tag string, then http.HandlerFunc) http.HandlerFunc {
 		if a.Broker.Authenticates() {
 			user, password, _ := r.BasicAuth()
 			var err error
-			if who, err = a.Broker.Login(r.Context(), user, password, addressOf(r.RemoteAddr)); err != nil {
+			checked := gate.Of(r.Context()).Check()
+			who, err = a.Broker.Login(r.Context(), user, password, addressOf(r.RemoteAddr))
+			if checked(); err != nil {
 				a.Broker.LoginRefused(r.Context(), broker.LoginTry{Listener: "http", Address: r.RemoteAddr, User: user}, err)
 				if e, ok := errors.AsType[*broker.Error](err); ok && e.Unauthenticated {
 					w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
@@ -65,6 +68,7 @@ func (a api) as(tag string, then http.HandlerFunc) http.HandlerFunc {
 				return
 			}
 		}
+		gate.Of(r.Context()).Admit()
 		r = r.WithContext(broker.WithIdentity(r.Context(), who))
 		if err := a.Broker.Require(r.Context(), tag); err != nil {
 			a.fail(w, err)

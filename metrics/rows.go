@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
 )
@@ -295,6 +296,19 @@ func listenerRows() []row[*Listener] {
 	}
 }
 
+func receiveRows() []row[*Gateway] {
+	return []row[*Gateway]{
+		{
+			"quorate_receive_bytes", "", "Bytes of large messages that are being received over gRPC.", gauge, nil, false,
+			func(g *Gateway) float64 { return float64(g.Receiving) },
+		},
+		{
+			"quorate_receive_waiting", "", "Such messages that wait for room (limits.receive_bytes).", gauge, nil, false,
+			func(g *Gateway) float64 { return float64(g.ReceiveWaiting) },
+		},
+	}
+}
+
 func memoryRows() []row[*Memory] {
 	return []row[*Memory]{
 		{
@@ -426,6 +440,40 @@ func logRows() []row[*wal.Stats] {
 		{
 			"quorate_disk_reserve_bytes", "", "Bytes put by for what frees space; 0 once they are given up.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.ReserveBytes) },
+		},
+	}
+}
+
+// gateRows are labelled with the gate.
+func gateRows() []row[*gate.Stats] {
+	return []row[*gate.Stats]{
+		{
+			"quorate_gate_connections", "", "Connections to this node.", gauge, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Connections) },
+		},
+		{
+			"quorate_gate_unauthenticated", "", "Those of them that have not logged in.", gauge, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Strangers) },
+		},
+		{
+			"quorate_gate_admitted_total", "", "Connections that logged in.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Admitted) },
+		},
+		{
+			"quorate_gate_crowded_out_total", "", "Connections that had not logged in and gave way to others.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.CrowdedOut) },
+		},
+		{
+			"quorate_gate_refused_total", "", "Connections closed at once, because there was no room.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Refused) },
+		},
+		{
+			"quorate_gate_descriptors_short_total", "", "Connections that came when file descriptors were short.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Scarce) },
+		},
+		{
+			"quorate_gate_late_total", "", "Connections closed because they did not log in in time.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Late) },
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/quorate/quorate/amqp"
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/management"
 )
 
@@ -20,7 +21,7 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 	if err != nil {
 		return err
 	}
-	c := amqp.Config{Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name}
+	c := amqp.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name}
 	if secure != nil {
 		c.CertificateUser = certificateUser(n.cfg.TLS.Client.LoginFrom)
 	}
@@ -47,9 +48,9 @@ func (n *node) serveManagement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.management = &http.Server{ReadHeaderTimeout: shutdownTimeout, Handler: management.New(management.Config{
-		Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Logger: n.log,
-	})}
+	l = n.gates.clients.Listen(l)
+	n.management = probed(management.New(management.Config{Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Logger: n.log}))
+	n.management.ConnContext = gate.Context
 	serve := n.management.Serve
 	if n.clientTLS != nil {
 		n.management.TLSConfig = n.forClients()

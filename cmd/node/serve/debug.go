@@ -33,6 +33,7 @@ func (n *node) serveDebug(ctx context.Context) error {
 	n.debug = &http.Server{Handler: profiles(), ReadHeaderTimeout: shutdownTimeout}
 	n.log.Warn("profiles are served without a login; whoever reaches them sees parts of the memory and can slow the node down",
 		"address", address)
+	l = n.gates.probes.Listen(l)
 	go func() {
 		if err := n.debug.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			n.failed <- fmt.Errorf("listen.debug: %w", err)

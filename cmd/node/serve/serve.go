@@ -52,6 +52,8 @@ type node struct {
 	metrics    atomic.Pointer[metrics.Metrics] // nil before the node has started
 	failed     chan error                      // a listener ended by itself, or nothing can be stored any more
 
+	gates gates
+
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
 	unwatch            chan struct{} // closed to end the watches
@@ -93,7 +95,7 @@ func (n *node) live(ctx context.Context) error {
 }
 
 func newNode(cfg *config.Config, version string, log *slog.Logger) *node {
-	return &node{cfg: cfg, version: version, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
+	return &node{cfg: cfg, version: version, log: log, gates: newGates(cfg, log), health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
 }
 
 func (n *node) start(ctx context.Context, version string) error {
@@ -183,7 +185,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	c.PeerAddr, errs[1] = n.cfg.Reachable(n.cfg.Listen.Peer)
 	c.ClientAddr, errs[2] = n.cfg.Reachable(n.cfg.Listen.Client)
 	c.GossipHost, errs[3] = n.cfg.ReachableGossip()
-	c.Peers, errs[4] = listen(ctx, "listen.peer", n.cfg.Listen.Peer)
+	c.Peers, errs[4] = n.listenPeers(ctx)
 	if n.peerTLS, errs[5] = n.cfg.PeerTLS(n.log); n.peerTLS != nil {
 		c.TLS = n.peerTLS.Current
 	}
@@ -216,7 +218,8 @@ func (n *node) serveHealth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.http = &http.Server{Handler: n.operations(), ReadHeaderTimeout: shutdownTimeout}
+	n.http = probed(n.operations())
+	l = n.gates.probes.Listen(l)
 	go n.health.watchDisk()
 	go func() {
 		if err := n.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -231,7 +234,7 @@ func (n *node) serveClients(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := grpcapi.Config{Broker: n.broker, Logger: n.log, Reflection: true}
+	c := grpcapi.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, ReceiveBytes: n.memory.receive}
 	if n.clientTLS != nil {
 		c.TLS = n.forClients()
 	}
