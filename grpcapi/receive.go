@@ -42,6 +42,7 @@ type receiver struct {
 	user string
 	most int // bytes of a message
 	one  bool
+	head [headBytes]byte
 }
 
 // receiver returns what reads a call's messages; one: there is only one.
@@ -61,14 +62,13 @@ func (s *Server) receiver(ctx context.Context, method string, one bool) (*receiv
 
 // next reads a message into m; io.EOF: there are no more.
 func (r *receiver) next(ctx context.Context, m any) error {
-	var head [headBytes]byte
-	if err := r.raw.ReadMessageHeader(head[:]); err != nil {
+	if err := r.raw.ReadMessageHeader(r.head[:]); err != nil {
 		if r.one && errors.Is(err, io.EOF) {
 			return status.Error(codes.Internal, "the call ended without a request")
 		}
 		return cutShort(err)
 	}
-	n := int(binary.BigEndian.Uint32(head[1:]))
+	n := int(binary.BigEndian.Uint32(r.head[1:]))
 	if n > r.most {
 		return status.Errorf(codes.ResourceExhausted, "a message of %d bytes is larger than the limit of %d", n, r.most)
 	}
@@ -86,11 +86,11 @@ func (r *receiver) next(ctx context.Context, m any) error {
 		}
 		return cutShort(err)
 	}
-	if err := r.decode(head[0], data, m); err != nil {
+	if err := r.decode(r.head[0], data, m); err != nil {
 		return err
 	}
 	if r.one {
-		return r.end(head[:1])
+		return r.end(r.head[:1])
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (r *receiver) decode(compressed byte, data mem.BufferSlice, m any) error {
 		data.Free()
 		data = plain
 	}
-	if err := encoding.GetCodecV2("proto").Unmarshal(data, m); err != nil {
+	if err := r.s.codec.Unmarshal(data, m); err != nil {
 		return status.Errorf(codes.Internal, "a message cannot be read: %v", err)
 	}
 	return nil

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -114,6 +116,7 @@ type Server struct {
 	serves func() error    // the broker's
 
 	receiving *budget
+	codec     encoding.CodecV2
 
 	tags    atomic.Uint64   // for consumers that have no tag of their own
 	life    context.Context // ended by Shutdown: streams end, for its cause
@@ -136,7 +139,7 @@ func New(c Config) *Server {
 	if c.Gate == nil {
 		c.Gate = gate.New(gate.Config{Name: "grpc", Logger: c.Logger})
 	}
-	s := &Server{receiving: newBudget(c.ReceiveBytes), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules(), tells: tells(), serves: c.Broker.Serves}
+	s := &Server{receiving: newBudget(c.ReceiveBytes), codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules(), tells: tells(), serves: c.Broker.Serves}
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	creds := insecure.NewCredentials()
 	if c.TLS != nil {
@@ -156,7 +159,6 @@ func New(c Config) *Server {
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.InitialWindowSize(windowBytes),
 		grpc.InitialConnWindowSize(connWindowBytes),
-		grpc.SharedWriteBuffer(true),
 		grpc.StreamInterceptor(s.stream),
 	)
 	to := guarded{s}

@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/tap"
-
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/tap"
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/gate"

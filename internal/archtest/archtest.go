@@ -82,6 +82,7 @@ func Table() []Package {
 		{Path: "deploy/image"},
 		{Path: "examples/recipes/...", Imports: []string{"client", "proto/broker/v1"}},
 		{Path: "internal/archtest"},
+		{Path: "internal/attack"},
 		{Path: "internal/authority"},
 		{Path: "client/clienttest", Imports: []string{"client", "internal/testcluster"}},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},

@@ -124,7 +124,7 @@ func (c *Conn) late() {
 	g.stats.Late++
 	g.mu.Unlock()
 	_ = c.TCPConn.Close()
-	g.lines.tell("a connection is closed that did not log in in time", "client", c.RemoteAddr().String(), "limit", g.cfg.LoginTimeout)
+	g.lines.tell("they did not log in in time", "client", c.RemoteAddr().String(), "limit", g.cfg.LoginTimeout)
 }
 
 // Close closes the connection.

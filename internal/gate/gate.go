@@ -141,11 +141,11 @@ func (g *Gate) enter(tcp *net.TCPConn) *Conn {
 		_ = v.TCPConn.Close() // its server learns of it, and closes it as well
 	}
 	if len(victims) > 0 {
-		g.lines.tell("connections that have not logged in give way to others", "client", tcp.RemoteAddr().String())
+		g.lines.tell("some have not logged in, and give way to others", "client", tcp.RemoteAddr().String())
 	}
 	if !ok {
 		_ = tcp.Close()
-		g.lines.tell("a connection is refused: there is no room for one more", "client", tcp.RemoteAddr().String(),
+		g.lines.tell("there is no room for one more", "client", tcp.RemoteAddr().String(),
 			"limit", min(g.cfg.MaxConnections, ceiling), "descriptor", number)
 		return nil
 	}

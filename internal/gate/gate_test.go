@@ -56,7 +56,11 @@ func (d *door) accept() *Conn {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return nc.(*Conn)
+	c, ok := nc.(*Conn)
+	if !ok {
+		d.t.Fatalf("a %T", nc)
+	}
+	return c
 }
 
 func (d *door) both(from string) (net.Conn, *Conn) {

@@ -33,7 +33,7 @@ func (l *listener) Accept() (net.Conn, error) {
 			if !passes(err) {
 				return nil, err
 			}
-			l.g.lines.tell("a connection cannot be accepted", "error", err)
+			l.g.lines.tell("none can be accepted", "error", err)
 			l.g.relieve()
 			l.rest()
 			continue
@@ -95,20 +95,20 @@ type lines struct {
 	out map[string]int // left out since
 }
 
-// tell logs a message, unless it was just logged.
-func (l *lines) tell(message string, attrs ...any) {
+// tell logs why connections are turned away, unless that was just logged.
+func (l *lines) tell(why string, attrs ...any) {
 	now := time.Now()
 	l.mu.Lock()
 	if l.at == nil {
 		l.at, l.out = map[string]time.Time{}, map[string]int{}
 	}
-	if at, told := l.at[message]; told && now.Sub(at) < linesEvery {
-		l.out[message]++
+	if at, told := l.at[why]; told && now.Sub(at) < linesEvery {
+		l.out[why]++
 		l.mu.Unlock()
 		return
 	}
-	left := l.out[message]
-	l.at[message], l.out[message] = now, 0
+	left := l.out[why]
+	l.at[why], l.out[why] = now, 0
 	l.mu.Unlock()
-	l.log.Warn(message, append(attrs, "left_out", left)...)
+	l.log.Warn("connections are turned away", append(attrs, "why", why, "left_out", left)...)
 }
