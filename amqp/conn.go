@@ -174,7 +174,7 @@ func (c *conn) failed(err error) error {
 // finish tells the log how the connection ended, and the client if it was not told.
 func (c *conn) finish(err error) {
 	switch {
-	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF):
+	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF), c.owner == nil: // strangers must not fill a disk
 		c.log.Debug("a client went", "error", err)
 	default:
 		c.log.Info("a connection ended", "error", err)

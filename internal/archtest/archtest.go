@@ -41,7 +41,7 @@ func Table() []Package {
 			Path: "raftfsm", Imports: []string{"id", "clock", "wal"},
 			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
 		},
-		{Path: "cluster/membership", Imports: []string{"id"}, ThirdParty: []string{"memberlist"}},
+		{Path: "cluster/membership", Imports: []string{"id", "internal/gate"}, ThirdParty: []string{"memberlist"}},
 		{
 			Path: "cluster/transport", Imports: []string{"id", "clock", "proto/node/v1", "internal/phase", "internal/gate"},
 			ThirdParty: []string{"grpc", "protobuf", "raft"},
@@ -55,7 +55,7 @@ func Table() []Package {
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
-				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase",
+				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},

@@ -45,10 +45,11 @@ func TestSilentConnections(t *testing.T) {
 	c.come(400, v.node.AMQP, []byte("AMQP\x00\x00\x09\x01"))
 	c.come(400, v.node.HTTP, []byte("GET /health/live HTTP/1.1\r\n"))
 	c.come(400, v.node.Peer, []byte(greeting))
+	c.come(400, v.node.Gossip, nil)
 	if n := v.figure(`quorate_gate_unauthenticated{gate="clients"}`); n > maxStrangers {
 		t.Errorf("%v have not logged in", n)
 	}
-	if n := v.descriptors(); n > maxStrangers+256+256+100 {
+	if n := v.descriptors(); n > maxStrangers+256+256+128+100 {
 		t.Errorf("%d file descriptors", n)
 	}
 	for range 3 { // who comes now gets in

@@ -23,10 +23,10 @@ func TestFewDescriptors(t *testing.T) {
 	const limit = 300
 	v.limitDescriptors(limit)
 	c := v.crowd()
-	for _, address := range []string{v.node.Client, v.node.AMQP, v.node.HTTP, v.node.Peer} {
+	for _, address := range []string{v.node.Client, v.node.AMQP, v.node.HTTP, v.node.Peer, v.node.Gossip} {
 		c.come(400, address, nil)
 	}
-	if n := v.descriptors(); n > limit*15/16 {
+	if n := v.descriptors(); n > limit*3/4 {
 		t.Errorf("%d of %d file descriptors are in use", n, limit)
 	}
 	v.behave(1000).more(1) // who comes now gets in

@@ -36,7 +36,7 @@ const (
 )
 
 // program is the node's, built once.
-var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // of the tests
+var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "quorate-attack-")
 	if err != nil {
 		return "", err

@@ -36,8 +36,8 @@ type Config struct {
 	Logger *slog.Logger // nil: nothing is logged
 	// MaxConnections bounds the connections, those that have not logged in included; 0: 10,000.
 	MaxConnections int
-	// MaxStrangers bounds those of them that have not logged in; 0: 2,000. There are never more
-	// than half as many as the process has file descriptors for them.
+	// MaxStrangers bounds those of them that have not logged in; 0: 2,000. Of a process that has few
+	// file descriptors they are fewer.
 	MaxStrangers int
 	// MaxPerAddress bounds those of one address, of IPv4 or a /64 of IPv6; 0: a quarter of
 	// MaxStrangers.
@@ -124,13 +124,27 @@ func (g *Gate) Stats() Stats {
 // LoginTimeout returns how long a connection may be without a login; not positive: for ever.
 func (g *Gate) LoginTimeout() time.Duration { return g.cfg.LoginTimeout }
 
-// enter lets a connection in, as a stranger; nil if there is no room, and it is closed.
+// Enter lets a connection in that was accepted, and returns it as a *Conn; nil if there is no room, and it
+// is closed. One of another network than TCP passes as it is.
+func (g *Gate) Enter(nc net.Conn) net.Conn {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok {
+		return nc
+	}
+	if c := g.enter(tcp); c != nil {
+		return c
+	}
+	return nil
+}
+
+// enter lets a connection in, as a stranger; nil if there is no room.
 func (g *Gate) enter(tcp *net.TCPConn) *Conn {
 	c := &Conn{TCPConn: tcp, g: g, address: addressOf(tcp.RemoteAddr())}
 	number := descriptorOf(tcp)
-	ceiling := ceilingOf(descriptorLimit(), g.cfg.Own)
+	limit := descriptorLimit()
+	ceiling, strangers := ceilingOf(limit, g.cfg.Own), min(g.cfg.MaxStrangers, strangersOf(limit, g.cfg.Own))
 	g.mu.Lock()
-	victims, ok := g.makeRoom(c.address, number, ceiling)
+	victims, ok := g.makeRoom(c.address, strangers, number < ceiling)
 	if ok {
 		g.add(c)
 	} else {
@@ -152,9 +166,9 @@ func (g *Gate) enter(tcp *net.TCPConn) *Conn {
 	return c
 }
 
-// makeRoom takes strangers out until one more connection has room; false: it has none. The caller
-// holds mu, and closes the victims.
-func (g *Gate) makeRoom(from netip.Prefix, number, ceiling int) (victims []*Conn, ok bool) {
+// makeRoom takes strangers out until one more connection has room, beside at most so many; false: it has none.
+// A connection without leave to keep its file descriptor has none in any case. The caller holds mu, and closes the victims.
+func (g *Gate) makeRoom(from netip.Prefix, most int, leave bool) (victims []*Conn, ok bool) {
 	drop := func(of *crowd) bool {
 		v := g.oldest(of)
 		if v == nil {
@@ -165,7 +179,6 @@ func (g *Gate) makeRoom(from netip.Prefix, number, ceiling int) (victims []*Conn
 		victims = append(victims, v)
 		return true
 	}
-	most := min(g.cfg.MaxStrangers, max(1, ceiling/2))
 	for c := g.from[from]; c != nil && c.count >= min(g.cfg.MaxPerAddress, most); c = g.from[from] {
 		if !drop(c) {
 			return victims, false
@@ -176,7 +189,7 @@ func (g *Gate) makeRoom(from netip.Prefix, number, ceiling int) (victims []*Conn
 			return victims, false
 		}
 	}
-	if number >= ceiling { // all below are in use
+	if !leave { // all below are in use
 		g.stats.Scarce++
 		drop(g.busiest()) // for the next one that comes
 		return victims, false

@@ -198,16 +198,19 @@ func TestFrom(t *testing.T) {
 
 // What connections leave of the file descriptors.
 func TestCeiling(t *testing.T) {
-	for _, c := range []struct{ limit, clients, own int }{
-		{64, 32, 48},
-		{256, 128, 224},
-		{1024, 512, 960},
-		{1500, 988, 1407},
-		{65536, 49152, 61440},
-		{math.MaxInt, math.MaxInt, math.MaxInt},
+	for _, c := range []struct{ limit, clients, own, strangers, callers int }{
+		{64, 32, 48, 16, 8},
+		{256, 128, 224, 64, 16},
+		{1024, 512, 960, 256, 64},
+		{1500, 988, 1407, 494, 64},
+		{65536, 49152, 61440, 24576, 2048},
+		{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt / 2, math.MaxInt / 2},
 	} {
 		if clients, own := ceilingOf(c.limit, false), ceilingOf(c.limit, true); clients != c.clients || own != c.own {
 			t.Errorf("of %d: %d and %d, want %d and %d", c.limit, clients, own, c.clients, c.own)
+		}
+		if strangers, callers := strangersOf(c.limit, false), strangersOf(c.limit, true); strangers != c.strangers || callers != c.callers {
+			t.Errorf("of %d: %d and %d strangers, want %d and %d", c.limit, strangers, callers, c.strangers, c.callers)
 		}
 	}
 }

@@ -38,12 +38,8 @@ func (l *listener) Accept() (net.Conn, error) {
 			l.rest()
 			continue
 		}
-		tcp, ok := nc.(*net.TCPConn)
-		if !ok {
+		if nc = l.g.Enter(nc); nc != nil {
 			return nc, nil
-		}
-		if c := l.g.enter(tcp); c != nil {
-			return c, nil
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/internal/gate"
 )
@@ -25,9 +26,9 @@ const (
 	probeTime, answerTime, restTime = 10 * time.Second, time.Minute, 2 * time.Minute
 )
 
-// gates bound the connections to a node: of clients over all protocols, of probes, and of other
-// nodes. What one of them lets in takes nothing from the others.
-type gates struct{ clients, probes, peers *gate.Gate }
+// gates bound the connections to a node: of clients over all protocols, of probes, of other
+// nodes, and of their gossip. What one of them lets in takes nothing from the others.
+type gates struct{ clients, probes, peers, gossip *gate.Gate }
 
 func newGates(cfg *config.Config, log *slog.Logger) gates {
 	return gates{
@@ -42,12 +43,13 @@ func newGates(cfg *config.Config, log *slog.Logger) gates {
 		peers: gate.New(gate.Config{
 			Name: "peers", Logger: log, MaxConnections: maxPeers, MaxStrangers: maxCallers, MaxPerAddress: maxCallers, Own: true,
 		}),
+		gossip: membership.NewGate(log),
 	}
 }
 
 // figures are those of all gates, by name.
 func (g gates) figures() map[string]gate.Stats {
-	return map[string]gate.Stats{"clients": g.clients.Stats(), "probes": g.probes.Stats(), "peers": g.peers.Stats()}
+	return map[string]gate.Stats{"clients": g.clients.Stats(), "probes": g.probes.Stats(), "peers": g.peers.Stats(), "gossip": g.gossip.Stats()}
 }
 
 // listenPeers opens the listener for other nodes.
