@@ -27,7 +27,7 @@ const (
 	// maxOpenBytes is the size of a request that needs no login.
 	maxOpenBytes = 4 << 10
 	// maxHeaderBytes is the size of a call's headers.
-	maxHeaderBytes = 64 << 10
+	maxHeaderBytes = 32 << 10
 	// windowBytes of a call may come before it is read; it does not grow, but for the rest
 	// of a message whose reading has begun.
 	windowBytes = 256 << 10
