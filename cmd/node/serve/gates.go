@@ -21,6 +21,8 @@ const (
 	// maxPeers bounds all of these.
 	maxPeers = 4096
 
+	// probeBytes bounds the headers of a request of HTTP.
+	probeBytes = 16 << 10
 	// probeTime bounds the reading of what a client of HTTP asks, answerTime the writing of the answer,
 	// and restTime the time between two.
 	probeTime, answerTime, restTime = 10 * time.Second, time.Minute, 2 * time.Minute
@@ -63,5 +65,5 @@ func (n *node) listenPeers(ctx context.Context) (net.Listener, error) {
 
 // probed is a server of HTTP that waits for nobody for ever.
 func probed(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: probeTime, ReadTimeout: probeTime, WriteTimeout: answerTime, IdleTimeout: restTime}
+	return &http.Server{Handler: h, MaxHeaderBytes: probeBytes, ReadHeaderTimeout: probeTime, ReadTimeout: probeTime, WriteTimeout: answerTime, IdleTimeout: restTime}
 }
