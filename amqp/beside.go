@@ -20,6 +20,7 @@ const (
 
 // hand is what it takes to run frames; the reader has one, and each goroutine beside it.
 type hand struct {
+	now     time.Time // a moment ago: when frames were read, or taken
 	names   wire.Names
 	sender  *broker.Sender
 	publish broker.Publish // used again for every message
@@ -144,6 +145,7 @@ func (c *conn) runBeside(h *hand, f wire.Frame) error {
 	if err := c.await(c.life, c.hasRoomBeside); err != nil {
 		return err
 	}
+	h.now = time.Now()
 	return c.runFrame(h, c.channel(f.Channel), f)
 }
 

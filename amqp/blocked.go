@@ -72,14 +72,14 @@ func (c *conn) unblock() bool {
 }
 
 // awaitUnblocked is where a publish waits. It returns at once on a connection that ends.
-func (c *conn) awaitUnblocked() error {
+func (c *conn) awaitUnblocked(by *hand) error {
 	if a := c.s.b.Alarm(); a != nil {
 		c.block(a.Reason, "")
 	}
 	if !c.held.Load() {
 		return nil
 	}
-	return c.await(c.life, func() bool { return !c.held.Load() || c.endingLocked() })
+	return c.holdBack(by, func() bool { return !c.held.Load() || c.endingLocked() })
 }
 
 // watchBlocked has a connection let go on when it may.

@@ -123,6 +123,7 @@ func (ch *channel) quit(ctx context.Context) {
 	clear(ch.consumers)
 	ch.retired, ch.replies = nil, nil
 	ch.giveBack(open)
+	ch.forget()
 	ch.content = content{}
 	ch.tx = nil
 }

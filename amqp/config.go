@@ -52,6 +52,9 @@ type Config struct {
 	// PublishWindow bounds the messages of one connection that queues have not decided about;
 	// beyond it nothing is read from it. 0: 8192. Their bytes are bounded for each queue.
 	PublishWindow int
+	// Incoming bounds what messages hold that are not whole, of all listeners that have it; nil:
+	// the defaults of NewIncoming, for this one.
+	Incoming *Incoming
 	// WriteTimeout is how long a client may take nothing of what it is sent before its
 	// connection is cut; 0: 30 s.
 	WriteTimeout time.Duration
@@ -77,6 +80,11 @@ func (c *Config) Validate() error {
 	} {
 		if n.value < 0 {
 			errs = append(errs, fmt.Errorf("amqp: %s = %d: want 0 (default) or more", n.name, n.value))
+		}
+	}
+	if c.Broker != nil && c.Incoming != nil {
+		if least := int64(c.Broker.MaxBodyBytes()) + IncomingSlack; c.Incoming.connectionBytes() < least {
+			errs = append(errs, fmt.Errorf("amqp: Incoming allows a connection %d bytes: want at least %d, for the largest message", c.Incoming.connectionBytes(), least))
 		}
 	}
 	return errors.Join(errs...)

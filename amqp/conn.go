@@ -54,6 +54,8 @@ type conn struct {
 	chanMax   uint16
 	heartbeat time.Duration
 	client    client
+	lookAt    time.Time // for messages that have been under way for too long
+	looks     bool      // the socket's deadline is the time to do so
 
 	w           writer
 	working     sync.WaitGroup // what runs beside the reader
@@ -61,6 +63,10 @@ type conn struct {
 	held        atomic.Bool    // publishes wait: what blocking.on says
 
 	received, sent atomic.Uint64 // bytes
+	// unfinished counts the publishes that are being read, and bytes of their headers.
+	unfinished atomic.Int64
+	waited     atomic.Int64 // nanoseconds for which the reader was held back
+	asked      int64        // bytes of Incoming that it holds or waits for; guarded by that one's mu
 
 	mu       sync.Mutex
 	told     broker.ConnectionInfo // what operators are told of it that stays so; Name is empty until it is open

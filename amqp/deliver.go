@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
@@ -16,6 +17,7 @@ import (
 type consumer struct {
 	ch    *channel
 	tag   string
+	queue string
 	c     *broker.Consumer
 	noAck bool
 
@@ -73,48 +75,77 @@ func (ch *channel) consume(m *wire.BasicConsume) error {
 	if ch.consumers[tag] != nil {
 		return refuse(wire.NotAllowed, m.ID(), "attempt to reuse consumer tag '%s'", tag)
 	}
-	x := &consumer{ch: ch, tag: tag, noAck: m.NoAck}
-	open := ch.openConsumer
-	if m.Queue == broker.ReplyName {
-		open = ch.openReplies
-	}
 	if err := ch.c.awaitPublishes(ch.c.life, &ch.inFlight); err != nil {
 		return err
 	}
-	if err := open(m, x); err != nil {
+	x, err := ch.open(m, tag)
+	if err != nil {
 		return err
 	}
 	ch.consumers[tag] = x
 	c := ch.c
-	c.s.counters.consumers.Add(1)
 	c.mu.Lock()
 	if !m.NoWait {
 		c.out = wire.AppendMethod(c.out, ch.number, &wire.BasicConsumeOK{ConsumerTag: tag})
 	}
-	x.started, x.woken = true, true
+	x.started, x.woken, x.ended = true, true, false
 	c.wakened = append(c.wakened, x)
 	c.mu.Unlock()
 	signal(c.news)
 	return nil
 }
 
-// openConsumer registers a consumer with its queue.
-func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) error {
-	queue, err := ch.named(m.Queue, m.ID())
-	if err != nil {
-		return err
+// open returns the consumer that a client asks for: a new one, or the one that it had.
+func (ch *channel) open(m *wire.BasicConsume, tag string) (*consumer, error) {
+	x := &consumer{ch: ch, tag: tag, noAck: m.NoAck}
+	var err error
+	if m.Queue == broker.ReplyName {
+		err = ch.openReplies(m, x)
+	} else {
+		x, err = ch.openConsumer(m, x)
+	}
+	return x, err
+}
+
+// openConsumer registers a consumer with its queue. One that was cancelled under the same tag
+// and holds deliveries goes on in its place (CO-3).
+func (ch *channel) openConsumer(m *wire.BasicConsume, x *consumer) (*consumer, error) {
+	var err error
+	if x.queue, err = ch.named(m.Queue, m.ID()); err != nil {
+		return nil, err
 	}
 	o := broker.Consume{
-		VHost: ch.c.vhost, Queue: queue, Tag: x.tag, Arguments: m.Arguments, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive, Wake: x.wake,
+		VHost: ch.c.vhost, Queue: x.queue, Tag: x.tag, Arguments: m.Arguments, Prefetch: uint32(ch.prefetch), AutoAck: m.NoAck, Exclusive: m.Exclusive, Wake: x.wake,
 		Buffer: ch.c.buffer,
 	}
-	if err := ch.arguments(m, queue, &o); err != nil {
-		return err
+	if err := ch.arguments(m, x.queue, &o); err != nil {
+		return nil, err
+	}
+	for i, old := range ch.retired {
+		if old.tag != x.tag || old.queue != x.queue || m.NoAck {
+			continue
+		}
+		if goesOn, err := ch.goOn(old, o); err != nil {
+			return nil, faultOf(err, m.ID())
+		} else if goesOn {
+			ch.retired = slices.Delete(ch.retired, i, i+1)
+			return old, nil
+		}
 	}
 	if x.c, err = ch.c.s.b.Consume(ch.c.ctx, o); err != nil {
-		return faultOf(err, m.ID())
+		return nil, faultOf(err, m.ID())
 	}
-	return nil
+	ch.c.s.counters.consumers.Add(1)
+	return x, nil
+}
+
+// goOn has a consumer that was cancelled take deliveries again; what comes before consume-ok
+// waits for that.
+func (ch *channel) goOn(x *consumer, o broker.Consume) (bool, error) {
+	ch.c.mu.Lock()
+	x.started = false
+	ch.c.mu.Unlock()
+	return x.c.Again(ch.c.ctx, o)
 }
 
 // arguments reads those of a consumer (CO-1).

@@ -9,7 +9,7 @@ import (
 
 // handle runs one frame, or has it run beside.
 func (c *conn) handle(f wire.Frame) error {
-	if err := c.await(c.life, c.hasRoom); err != nil {
+	if err := c.holdBack(&c.hand, c.hasRoom); err != nil {
 		return err
 	}
 	if f.Channel == 0 {
@@ -102,7 +102,7 @@ func (ch *channel) handle(f wire.Frame) error {
 	}
 	switch id {
 	case wire.BasicPublishID:
-		if err := ch.c.awaitUnblocked(); err != nil || ch.c.isEnding() {
+		if err := ch.c.awaitUnblocked(ch.by); err != nil || ch.c.isEnding() {
 			return err
 		}
 		return ch.publish(f.Payload)

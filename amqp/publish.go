@@ -2,14 +2,12 @@ package amqp
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/message"
 )
-
-// keptBody is the largest buffer for bodies that a channel keeps, in bytes.
-const keptBody = 64 << 10
 
 // content is a publish that is being read.
 type content struct {
@@ -18,7 +16,12 @@ type content struct {
 	m        wire.BasicPublish
 	message  message.Message
 	size     uint64
-	buf      []byte
+	buf      []byte // of a body that comes in pieces
+
+	began  time.Time
+	waited int64  // of the connection, at its begin
+	loose  int64  // its part of the connection's unfinished
+	charge charge // what it holds of Incoming
 }
 
 // unexpected is the fault of a frame that is not what the content needs next.
@@ -40,7 +43,7 @@ func (ch *channel) publish(payload []byte) error {
 	if x.m.Immediate {
 		return refuse(wire.NotImplemented, wire.BasicPublishID, "immediate=true")
 	}
-	x.expected, x.header, x.buf = true, false, x.buf[:0]
+	ch.begin()
 	return nil
 }
 
@@ -60,7 +63,8 @@ func (ch *channel) header(payload []byte) error {
 	if size == 0 {
 		return ch.complete(nil)
 	}
-	return nil
+	_, err = ch.holdHeader(len(payload))
+	return err
 }
 
 func (ch *channel) body(payload []byte) error {
@@ -74,10 +78,11 @@ func (ch *channel) body(payload []byte) error {
 		return refuse(wire.FrameError, wire.BasicPublishID, "content body frame exceeds remaining content size").hardened()
 	case len(x.buf) == 0 && have == x.size:
 		return ch.complete(payload) // the usual case: nothing is copied
-	case len(x.buf) == 0:
-		x.buf = make([]byte, 0, min(x.size, 1<<20)) // more only as it comes
 	}
-	if x.buf = append(x.buf, payload...); have == x.size {
+	if held, err := ch.gather(payload); !held {
+		return err
+	}
+	if have == x.size {
 		return ch.complete(x.buf)
 	}
 	return nil
@@ -86,21 +91,14 @@ func (ch *channel) body(payload []byte) error {
 // complete publishes the message whose content is whole, or keeps it for tx.commit.
 func (ch *channel) complete(body []byte) error {
 	x := &ch.content
-	x.expected, x.header = false, false
-	err := ch.ownReplies(&x.message)
-	if err != nil {
+	defer ch.forget()
+	if err := ch.ownReplies(&x.message); err != nil {
 		return err
 	}
 	if ch.tx != nil {
-		err = ch.tx.publish(x, body)
-	} else {
-		err = ch.enqueue(&x.m, &x.message, body)
+		return ch.tx.publish(x, body)
 	}
-	if cap(x.buf) > keptBody {
-		x.buf = nil
-	}
-	x.buf = x.buf[:0]
-	return err
+	return ch.enqueue(&x.m, &x.message, body)
 }
 
 // enqueue hands a message to the broker.

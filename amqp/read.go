@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"time"
@@ -75,22 +76,52 @@ func (c *conn) fill(need int) error {
 		copy(c.in, c.in[c.from:c.to])
 	}
 	c.from, c.to = 0, left
+	c.hand.now = time.Now()
+	silent := c.hand.now.Add(2 * c.heartbeat) // too long
+	for {
+		if err := c.limitRead(silent); err != nil {
+			return err
+		}
+		n, err := c.nc.Read(c.in[c.to:])
+		c.to += n
+		c.received.Add(uint64(n)) //nolint:gosec // not negative
+		now := time.Now()
+		waits := c.heartbeat == 0 || now.Before(silent)
+		if c.hand.now = now; n > 0 {
+			return nil
+		}
+		switch {
+		case err == nil:
+			return io.ErrNoProgress
+		case c.looks && waits && errors.Is(err, os.ErrDeadlineExceeded): // or a fault beside, which limitRead tells
+		default:
+			return err
+		}
+	}
+}
+
+// limitRead sets when the socket gives up: at a time without a heartbeat, or to look after
+// messages that are under way.
+func (c *conn) limitRead(silent time.Time) error {
+	var at time.Time
+	set := c.looks || c.heartbeat > 0
 	if c.heartbeat > 0 {
-		if err := c.nc.SetReadDeadline(time.Now().Add(2 * c.heartbeat)); err != nil {
+		at = silent
+	}
+	c.looks = c.unfinished.Load() > 0
+	if c.looks {
+		set = true
+		if look := c.look(c.hand.now); at.IsZero() || look.Before(at) {
+			at = look
+		}
+	}
+	if set {
+		if err := c.nc.SetReadDeadline(at); err != nil {
 			return err
 		}
 	}
 	if c.interrupted.Load() { // before the deadline was set
 		return os.ErrDeadlineExceeded
 	}
-	n, err := c.nc.Read(c.in[c.to:])
-	c.to += n
-	c.received.Add(uint64(n)) //nolint:gosec // not negative
-	if n > 0 {
-		return nil
-	}
-	if err == nil {
-		err = io.ErrNoProgress
-	}
-	return err
+	return nil
 }

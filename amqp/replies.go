@@ -19,6 +19,7 @@ func (ch *channel) openReplies(m *wire.BasicConsume, x *consumer) error {
 	if err != nil {
 		return faultOf(err, m.ID())
 	}
+	ch.c.s.counters.consumers.Add(1)
 	x.c, x.address = c, address
 	ch.replies = x
 	return nil

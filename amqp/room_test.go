@@ -35,7 +35,7 @@ func TestQueuesWithoutRoom(t *testing.T) {
 		c.block("n1 has none", q)
 	}
 	free := make(chan error, 1)
-	go func() { free <- c.awaitUnblocked() }()
+	go func() { free <- c.awaitUnblocked(&c.hand) }()
 	for range 2 { // nothing, then half of it is there
 		<-asked
 		select {

@@ -28,6 +28,7 @@ type Server struct {
 	log *slog.Logger
 	b   *broker.Broker
 
+	incoming *Incoming
 	// room returns why a queue takes no messages for want of disk space.
 	room     func(vhost, queue string) error
 	counters counters
@@ -85,7 +86,12 @@ func New(c Config) *Server {
 	if c.Gate == nil {
 		c.Gate = gate.New(gate.Config{Name: "amqp", Logger: c.Logger})
 	}
-	return &Server{cfg: c, log: c.Logger, b: c.Broker, room: c.Broker.Room, stopping: make(chan struct{}), conns: make(map[*conn]struct{})}
+	if c.Incoming == nil {
+		c.Incoming = NewIncoming(IncomingLimits{ConnectionBytes: max(DefaultIncomingConnectionBytes, int64(c.Broker.MaxBodyBytes())+IncomingSlack)})
+	}
+	return &Server{
+		cfg: c, log: c.Logger, b: c.Broker, incoming: c.Incoming, room: c.Broker.Room, stopping: make(chan struct{}), conns: make(map[*conn]struct{}),
+	}
 }
 
 // Serve answers clients that connect to l until Shutdown; then it returns nil. It closes l.

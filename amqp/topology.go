@@ -27,7 +27,7 @@ func (ch *channel) exchangeMethod(m wire.Method) (handled bool, err error) {
 		return true, ch.answer(m.NoWait, &wire.ExchangeDeleteOK{})
 	case *wire.ExchangeBind:
 		b := broker.Binding{VHost: c.vhost, Source: m.Source, ToExchange: true, Destination: m.Destination, RoutingKey: m.RoutingKey, Arguments: m.Arguments}
-		if err := c.s.b.Bind(c.ctx, b); err != nil {
+		if _, err := c.s.b.Bind(c.ctx, b); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(m.NoWait, &wire.ExchangeBindOK{})
@@ -53,7 +53,7 @@ func (ch *channel) queueMethod(m wire.Method) (handled bool, err error) {
 			return true, err
 		}
 		b.Source, b.RoutingKey, b.Arguments = m.Exchange, ch.bindingKey(m.Queue, m.RoutingKey), m.Arguments
-		if err := c.s.b.Bind(c.ctx, b); err != nil {
+		if _, err := c.s.b.Bind(c.ctx, b); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(m.NoWait, &wire.QueueBindOK{})

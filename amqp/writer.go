@@ -201,13 +201,23 @@ func (w *writer) confirms(ch *channel) {
 // deliveries takes what a consumer has, as much as one turn may.
 func (w *writer) deliveries(x *consumer) {
 	c, ch := w.c, x.ch
+	c.mu.Lock()
+	started := x.started
+	c.mu.Unlock()
+	if !started { // it goes on after a cancel, and its consume-ok comes first
+		return
+	}
 	clear(w.batch)
 	batch, err := x.c.Take(w.batch[:0], takeMessages, takeBytes)
 	w.batch = batch
 	owed := len(batch) == 0 && err == nil && x.c.Owed()
 	c.mu.Lock()
 	if ch.gone || x.ended {
+		late := !ch.gone && !x.noAck
 		c.mu.Unlock()
+		if late {
+			x.returnLate(batch)
+		}
 		return
 	}
 	first := ch.delivered + 1
@@ -236,6 +246,21 @@ func (w *writer) deliveries(x *consumer) {
 		c.consumerEnded(x, err)
 	case len(x.c.TakeRevoked()) > 0:
 		c.consumerTimedOut(x)
+	}
+}
+
+// returnLate gives back what came for a consumer that its client has cancelled: nobody will
+// settle it, and it must not wait for the end of the channel.
+func (x *consumer) returnLate(batch []broker.Delivery) {
+	if len(batch) == 0 {
+		return
+	}
+	ids := make([]uint64, len(batch))
+	for i := range batch {
+		ids[i] = batch[i].ID
+	}
+	if _, err := x.c.Settle(&broker.Settlement{IDs: ids, Outcome: broker.Return}); err != nil {
+		x.ch.c.log.Debug("deliveries to a cancelled consumer could not be given back; they return with its channel", "error", err)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 )
@@ -112,6 +113,8 @@ type Broker struct {
 	leaders   leaders
 	alarms    alarms
 	reach     *reach
+	// unknownLines bounds what the log tells of unknown arguments.
+	unknownLines lograte.Lines
 }
 
 // New returns a broker that waits for its cluster. The Config must be valid.
@@ -135,6 +138,8 @@ func New(c Config) *Broker {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
 	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers()}
+	b.grants.budgets.lines.Burst, b.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
+	b.unknownLines.Burst, b.unknownLines.Every = UnknownArgumentLines, UnknownArgumentEvery
 	b.life, b.end = context.WithCancel(context.Background())
 	b.view = b.clusterView
 	b.open = b.clusterQueue

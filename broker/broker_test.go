@@ -27,7 +27,7 @@ func TestNotAttached(t *testing.T) {
 		"purge":   func() error { _, err := b.PurgeQueue(ctx, "/", "q"); return err },
 		"show":    func() error { _, err := b.GetQueue(ctx, "/", "q"); return err },
 		"list":    func() error { _, _, err := b.ListQueues(ctx, "/", 0, "", true); return err },
-		"bind":    func() error { return b.Bind(ctx, Binding{VHost: "/", Source: "x", Destination: "q"}) },
+		"bind":    func() error { _, err := b.Bind(ctx, Binding{VHost: "/", Source: "x", Destination: "q"}); return err },
 		"unbind":  func() error { return b.Unbind(ctx, Binding{VHost: "/", Source: "x", Destination: "q"}) },
 		"consume": func() error { _, err := b.Consume(ctx, Consume{VHost: "/", Queue: "q"}); return err },
 		"get":     func() error { _, err := b.Get(ctx, "/", "q", true); return err },

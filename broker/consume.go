@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -16,7 +17,7 @@ import (
 type Consume struct {
 	VHost, Queue string
 	Tag          string        // the client's name for it, which operators see
-	Arguments    message.Table // as the client gave them, for operators alone
+	Arguments    message.Table // as the client gave them: operators see them, and unknown ones count (C-9)
 	Prefetch     uint32        // bound of unsettled messages; 0: quorumq.MaxOutstanding (DEL-3)
 	AutoAck      bool
 	Priority     int32
@@ -91,6 +92,9 @@ func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := b.unknownArguments(ctx, b.view(), about, o.Arguments, policy.UnknownOfConsumer(o.Arguments), true); err != nil {
+		return nil, err
+	}
 	return b.consume(ctx, q, about, o)
 }
 
@@ -109,21 +113,7 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 		c.buffer = b.NewBuffer()
 	}
 	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
-	c.credit.told = c.credit.limit(0)
-	cc, err := q.Consume(ctx, cluster.ConsumerConfig{
-		Prefetch:   o.Prefetch,
-		Credit:     o.ExplicitCredit || c.credit.bounded,
-		Limit:      quorumq.MsgID(c.credit.told),
-		AutoAck:    o.AutoAck,
-		Priority:   o.Priority,
-		Exclusive:  o.Exclusive,
-		Deliver:    c.deliver,
-		Buffer:     c.buffer.b,
-		HasTimeout: o.HasTimeout, TimeoutMs: o.TimeoutMs,
-		Active:  c.setActive,
-		Revoked: c.revoke,
-		Ended:   c.end,
-	})
+	cc, err := q.Consume(ctx, c.settings(&o))
 	if err != nil {
 		c.letGo()
 		return nil, translate(err, about)

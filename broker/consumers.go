@@ -61,9 +61,12 @@ func (c *Consumer) hide() {
 // look returns what operators are told; false if the queue has ended it. Ids of connections
 // begin with prefix.
 func (c *Consumer) look(prefix string) (x ConsumerInfo, ok bool) {
-	x = c.origin.info
-	if c.origin.connection != nil {
-		if conn, _, ok := c.origin.connection.info(prefix); ok {
+	c.mu.Lock()
+	from := c.origin
+	c.mu.Unlock()
+	x = from.info
+	if from.connection != nil {
+		if conn, _, ok := from.connection.info(prefix); ok {
 			x.Connection, x.ConnectionName, x.Peer = conn.ID, conn.Name, conn.Peer
 		}
 	}

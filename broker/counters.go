@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // counters are this node's as gateway (ST-2).
 type counters struct {
-	published, confirmed, rejected, returned, unroutable, undecidable, invalid, loginsRefused, permissionTimeouts atomic.Uint64
+	published, confirmed, rejected, returned, unroutable, undecidable, invalid, loginsRefused, permissionTimeouts, unknownArguments atomic.Uint64
 }
 
 // Counters are a node's figures as gateway since its start (ST-2).
@@ -22,6 +22,7 @@ type Counters struct {
 	DeadLetterLost      uint64 // at-most-once copies that no target took (DL-10)
 	PolicyTimeouts      uint64 // matches of policies' patterns that were broken off (C-8)
 	PermissionTimeouts  uint64 // the same of permissions
+	UnknownArguments    uint64 // of declarations (C-9)
 	Alarms              uint64 // times that publishers were held back (PUB-10)
 }
 
@@ -33,6 +34,7 @@ func (b *Broker) Counters() Counters {
 		Published: c.published.Load(), Confirmed: c.confirmed.Load(), Rejected: c.rejected.Load(),
 		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(),
 		Undecidable: c.undecidable.Load(), Invalid: c.invalid.Load(), LoginsRefused: c.loginsRefused.Load(),
+		UnknownArguments:    c.unknownArguments.Load(),
 		LoginsUnseen:        b.logins.tries.unseenTries(),
 		DeadLetterConfirmed: confirmed, DeadLetterLost: lost, Alarms: b.alarms.raised.Load(),
 		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.permissionTimeouts.Load(),
@@ -46,6 +48,6 @@ func (b *Broker) NamedCounters() map[string]uint64 {
 		"published": c.Published, "confirmed": c.Confirmed, "rejected": c.Rejected,
 		"unroutable_returned": c.UnroutableReturned, "unroutable_dropped": c.UnroutableDropped, "undecidable": c.Undecidable, "invalid": c.Invalid,
 		"logins_refused": c.LoginsRefused, "logins_unseen": c.LoginsUnseen, "dead_letters_confirmed": c.DeadLetterConfirmed, "dead_letters_lost": c.DeadLetterLost,
-		"publishers_held": c.Alarms, "policy_pattern_timeouts": c.PolicyTimeouts, "permission_pattern_timeouts": c.PermissionTimeouts,
+		"unknown_arguments": c.UnknownArguments, "publishers_held": c.Alarms, "policy_pattern_timeouts": c.PolicyTimeouts, "permission_pattern_timeouts": c.PermissionTimeouts,
 	}
 }

@@ -105,6 +105,10 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 			return Declared{}, err
 		}
 	}
+	unknown, err := b.unknownArguments(ctx, c.View(), about, d.Arguments, policy.UnknownOfQueue(d.Arguments), rec == nil)
+	if err != nil {
+		return Declared{}, err
+	}
 	var e policy.Effective
 	switch {
 	case rec == nil:
@@ -123,7 +127,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		}
 		return Declared{}, err
 	}
-	out := Declared{Name: d.Name, UID: uint64(reply.UID), Created: reply.Created, Warnings: e.Warnings}
+	out := Declared{Name: d.Name, UID: uint64(reply.UID), Created: reply.Created, Warnings: append(unknown, e.Warnings...)}
 	if reply.Created {
 		if d.Exclusive {
 			connectionOf(ctx).owns(reply.UID)

@@ -366,6 +366,10 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		u.PasswordHash, u.Algorithm = hash, string(a)
 		command = &u
 	}
+	if early := m.c.View().Allows(command); early != nil { // a new cluster, or one that is being upgraded
+		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, early.Reason
+		return false, &about
+	}
 	reply, err := m.c.ProposeCatalog(ctx, command)
 	return reply.Created || sets, asState(translate(err, about))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
 )
 
 // Exchange describes an exchange.
@@ -20,39 +21,46 @@ type Exchange struct {
 	Arguments   message.Table
 }
 
+// DeclaredExchange tells of a declared exchange.
+type DeclaredExchange struct {
+	Created bool
+	// Warnings name arguments that are accepted and have no effect (C-9).
+	Warnings []string
+}
+
 // DeclareExchange makes an exchange unless an equivalent one exists (EX-5); passive only
-// asks whether one of the name does. It tells whether the exchange is new.
-func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) (created bool, err error) {
+// asks whether one of the name does.
+func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) (DeclaredExchange, error) {
 	c, err := b.attachedCluster()
 	if err != nil {
-		return false, err
+		return DeclaredExchange{}, err
 	}
 	if x.Name = catalog.StripName(x.Name); x.Name == "" {
-		return false, defaultExchangeRefused(x.VHost)
+		return DeclaredExchange{}, defaultExchangeRefused(x.VHost)
 	}
 	about := Error{VHost: x.VHost, Kind: "exchange", Name: x.Name}
 	_, exists := c.View().Exchange(x.VHost, x.Name)
 	if passive {
 		if err := b.permitAny(ctx, exchangeOf(x.VHost, x.Name)); err != nil {
-			return false, err
+			return DeclaredExchange{}, err
 		}
 		if !exists {
 			_, err := c.View().Route(x.VHost, x.Name, &catalog.Publication{}, nil)
-			return false, translate(err, about)
+			return DeclaredExchange{}, translate(err, about)
 		}
-		return false, nil
+		return DeclaredExchange{}, nil
 	}
 	if err := b.permit(ctx, exchangeOf(x.VHost, x.Name), configure); err != nil {
-		return false, err
+		return DeclaredExchange{}, err
 	}
 	if !exists {
-		if err := checkName(x.Name, about); err != nil {
-			return false, err
+		if err := b.permitNewExchange(ctx, &x, about); err != nil {
+			return DeclaredExchange{}, err
 		}
-		alternate, sends := (&catalog.Exchange{Arguments: x.Arguments}).AlternateExchange()
-		if err := b.permitNew(ctx, exchangeOf(x.VHost, x.Name), alternate, sends); err != nil {
-			return false, err
-		}
+	}
+	warnings, err := b.unknownArguments(ctx, c.View(), about, x.Arguments, policy.UnknownOfExchange(x.Arguments), !exists)
+	if err != nil {
+		return DeclaredExchange{}, err
 	}
 	asked := catalog.DeclareExchange{
 		VHost: x.VHost, Name: x.Name, Type: catalog.ExchangeType(x.Type), Durable: x.Durable,
@@ -60,7 +68,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	}
 	cmd, err := asked.Resolved()
 	if err != nil {
-		return false, translate(err, about)
+		return DeclaredExchange{}, translate(err, about)
 	}
 	reply, err := c.ProposeCatalog(ctx, &cmd)
 	if err != nil {
@@ -69,7 +77,17 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 			err = asState(err)
 		}
 	}
-	return reply.Created, err
+	return DeclaredExchange{Created: reply.Created, Warnings: warnings}, err
+}
+
+// permitNewExchange checks the name of an exchange that is to be made, and whether the caller may
+// make it.
+func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about Error) error {
+	if err := checkName(x.Name, about); err != nil {
+		return err
+	}
+	alternate, sends := (&catalog.Exchange{Arguments: x.Arguments}).AlternateExchange()
+	return b.permitNew(ctx, exchangeOf(x.VHost, x.Name), alternate, sends)
 }
 
 // DeleteExchange removes an exchange and its bindings; a missing one is fine. With
@@ -168,15 +186,36 @@ func (x *Binding) check() error {
 	return &about
 }
 
-// Bind adds a binding; an equal one is fine (EX-13).
-func (b *Broker) Bind(ctx context.Context, x Binding) error {
+// Bind adds a binding; an equal one is fine (EX-13). The warnings name arguments that are accepted
+// and have no effect (C-9).
+func (b *Broker) Bind(ctx context.Context, x Binding) (warnings []string, err error) {
 	if err := x.check(); err != nil {
-		return err
+		return nil, err
 	}
-	return b.proposeBinding(ctx, &x, &catalog.Bind{
+	err = b.proposeBinding(ctx, &x, &catalog.Bind{
 		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),
 		Destination: x.Destination, Key: x.RoutingKey, Arguments: x.Arguments,
+	}, func(v *catalog.View, about Error) error {
+		warnings, err = b.unknownOfBinding(ctx, v, &x, about)
+		return err
 	})
+	return warnings, err
+}
+
+// unknownOfBinding is unknownArguments for a binding: those of a headers exchange mean something.
+func (b *Broker) unknownOfBinding(ctx context.Context, v *catalog.View, x *Binding, about Error) ([]string, error) {
+	source, ok := v.Exchange(x.VHost, x.Source)
+	if !ok || source.Type != catalog.ExchangeHeaders {
+		return nil, nil
+	}
+	found := policy.UnknownOfBinding(x.Arguments)
+	isNew := len(found) > 0 && refusesUnknown(v, x.VHost)
+	if isNew {
+		for old := range v.BindingsBetween(x.VHost, x.Source, x.kind(), x.Destination, x.RoutingKey) {
+			isNew = isNew && !old.Arguments.EqualClass(x.Arguments)
+		}
+	}
+	return b.unknownArguments(ctx, v, about, x.Arguments, found, isNew)
 }
 
 // Unbind removes a binding; a missing one is fine (EX-13).
@@ -184,10 +223,12 @@ func (b *Broker) Unbind(ctx context.Context, x Binding) error {
 	return b.proposeBinding(ctx, &x, &catalog.Unbind{
 		VHost: x.VHost, Source: x.Source, DestinationKind: x.kind(),
 		Destination: x.Destination, Key: x.RoutingKey, Arguments: x.Arguments,
-	})
+	}, func(*catalog.View, Error) error { return nil })
 }
 
-func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Command) error {
+// proposeBinding proposes a command about a binding if the caller may change it and check has
+// nothing against it.
+func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Command, check func(*catalog.View, Error) error) error {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return err
@@ -200,8 +241,12 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 			return err
 		}
 	}
+	about := Error{VHost: x.VHost, Kind: "binding", Name: x.Source + " → " + x.Destination}
+	if err := check(c.View(), about); err != nil {
+		return err
+	}
 	_, err = c.ProposeCatalog(ctx, cmd)
-	return translate(err, Error{VHost: x.VHost, Kind: "binding", Name: x.Source + " → " + x.Destination})
+	return translate(err, about)
 }
 
 // ListBindings returns the bindings of a vhost, of all if it is empty, without the

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/internal/password"
 )
 
@@ -37,7 +38,7 @@ type logins struct {
 	slots   chan struct{}
 	waiting atomic.Int32
 	tries   tries
-	lines   refusedLines
+	lines   lograte.Lines // about those that are refused
 	// upgrades are hashes that take the place of weaker ones; see upgradeHashes.
 	upgrades chan upgrade
 
@@ -48,6 +49,7 @@ type logins struct {
 
 func newLogins() *logins {
 	l := &logins{
+		lines: lograte.Lines{Burst: RefusedLoginLines, Every: RefusedLoginEvery},
 		slots: make(chan struct{}, MaxHashes), verified: map[[sha256.Size]byte]*catalog.User{},
 		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan upgrade, maxUpgrades),
 	}

@@ -27,7 +27,7 @@ type NodeStatus struct {
 	Epoch         uint64
 	ClientAddress string
 	Version       string
-	Alive         bool   // by gossip
+	Alive         bool   // by gossip; with TLS between nodes, by a link
 	Connected     bool   // to this node
 	Refused       string // why this node refuses it; "": it does not
 	Replicas      int

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/pattern"
@@ -34,8 +35,10 @@ type grantKey struct{ user, vhost, exchange string }
 
 // grant is a permission with its patterns, by right; nil matches nothing.
 type grant struct {
+	user     string
 	record   any // the pointer from the view: another one is another permission
 	patterns [3]*pattern.Pattern
+	slow     [3]atomic.Pointer[slowPattern] // those of which a match was broken off
 }
 
 // grants keeps compiled permissions as long as they stay the same. The zero value is
@@ -43,6 +46,8 @@ type grant struct {
 type grants struct {
 	mu  sync.RWMutex
 	all map[grantKey]*grant
+
+	budgets slowBudgets
 }
 
 // of returns the compiled form of a record; texts are its patterns by right.
@@ -53,7 +58,7 @@ func (g *grants) of(key grantKey, record any, texts [3]string) *grant {
 	if x != nil && x.record == record {
 		return x
 	}
-	x = &grant{record: record}
+	x = &grant{user: key.user, record: record}
 	for i, text := range texts {
 		if text == "" {
 			continue // matches nothing (VH-6)
@@ -95,19 +100,6 @@ func (b *Broker) topicPermission(v *catalog.View, user, vhost, exchange string) 
 	}
 	expand := strings.NewReplacer("{username}", pattern.Escape(user), "{vhost}", pattern.Escape(vhost)).Replace
 	return b.grants.of(grantKey{user, vhost, exchange}, p, [3]string{write: expand(p.Write), read: expand(p.Read)})
-}
-
-func (b *Broker) matches(g *grant, r right, name string) bool {
-	p := g.patterns[r]
-	if p == nil {
-		return false
-	}
-	matched, err := p.Match(name)
-	if err != nil {
-		b.counters.permissionTimeouts.Add(1)
-		b.log.Warn("a permission's pattern takes too long", "error", err)
-	}
-	return matched
 }
 
 // thing is what a permission is asked for.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 )
 
@@ -26,33 +25,6 @@ type LoginTry struct {
 	User     string // as the client has named it; "": it has not
 }
 
-// refusedLines is how many lines may be written.
-type refusedLines struct {
-	mu      sync.Mutex
-	left    float64
-	at      time.Time // when left was counted; zero: never
-	skipped uint64    // since the last line
-}
-
-// take tells whether there is a line, and how many there were none for since the last one.
-func (r *refusedLines) take(now time.Time) (skipped uint64, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.at.IsZero() {
-		r.left = RefusedLoginLines
-	} else {
-		r.left = min(RefusedLoginLines, r.left+float64(now.Sub(r.at))/float64(RefusedLoginEvery))
-	}
-	r.at = now
-	if r.left < 1 {
-		r.skipped++
-		return 0, false
-	}
-	r.left--
-	skipped, r.skipped = r.skipped, 0
-	return skipped, true
-}
-
 // LoginRefused counts a login that a listener refuses because of err, and tells it in the log as
 // far as there is room. What is not the client's fault is neither.
 func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
@@ -63,7 +35,7 @@ func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	if e.Unauthenticated { // those refused unseen have a figure of their own
 		b.counters.loginsRefused.Add(1)
 	}
-	skipped, ok := b.logins.lines.take(time.Now())
+	skipped, ok := b.logins.lines.Take(time.Now())
 	if !ok {
 		return
 	}

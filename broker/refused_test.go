@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Refused logins are all counted, and told in so many lines, which say what was left out.
@@ -34,25 +33,5 @@ func TestRefusedLoginsAreTold(t *testing.T) {
 	b.LoginRefused(t.Context(), try, tooManyLogins())
 	if b.Counters().LoginsRefused != n || strings.Contains(log.String(), "starting") {
 		t.Errorf("what is not the client's doing counts: %s", log.String())
-	}
-}
-
-func TestRefusedLines(t *testing.T) {
-	var r refusedLines
-	now := time.Unix(1_000_000, 0)
-	took := 0
-	for range 2 * RefusedLoginLines {
-		if _, ok := r.take(now); ok {
-			took++
-		}
-	}
-	if took != RefusedLoginLines {
-		t.Errorf("%d lines at once, want %d", took, RefusedLoginLines)
-	}
-	if skipped, ok := r.take(now.Add(RefusedLoginEvery)); !ok || skipped != RefusedLoginLines {
-		t.Errorf("%v after %d", ok, skipped)
-	}
-	if skipped, ok := r.take(now.Add(24 * time.Hour)); !ok || skipped != 0 {
-		t.Errorf("%v after %d", ok, skipped)
 	}
 }

@@ -55,6 +55,10 @@ func samples() map[string]catalog.Command {
 			Protected: true, MergePolicies: true, DelayedPublish: true, ImportDeaths: true,
 			VHostLimits: catalog.VHostLimits{MaxConnections: 300, MaxQueues: catalog.Unlimited},
 		}},
+		"put-strict-vhost": &catalog.PutVHost{VHost: catalog.VHost{
+			Name: "v", DefaultQueueType: catalog.QueueQuorum, RefuseUnknown: true,
+			VHostLimits: catalog.VHostLimits{MaxConnections: catalog.Unlimited, MaxQueues: catalog.Unlimited},
+		}},
 		"delete-vhost": &catalog.DeleteVHost{Name: "v"},
 		"vhost-limits": &catalog.SetVHostLimits{VHost: "v", Limits: catalog.VHostLimits{MaxConnections: 300, MaxQueues: 0}},
 		"put-user": &catalog.PutUser{OnlyNew: true, User: catalog.User{
@@ -180,6 +184,18 @@ func replaced() *catalog.Catalog {
 	return c
 }
 
+// strict is a catalog of version 3 with a vhost that refuses unknown arguments, and one that does not.
+func strict() *catalog.Catalog {
+	c := catalog.New()
+	refusing := &catalog.PutVHost{VHost: catalog.VHost{Name: "strict", DefaultQueueType: catalog.QueueQuorum, RefuseUnknown: true}}
+	for i, cmd := range []catalog.Command{&catalog.RaiseVersion{Version: catalog.VersionUsers}, refusing} {
+		if r := c.Apply(uint64(i+1), 1000, cmd); r.Err != nil {
+			return nil
+		}
+	}
+	return c
+}
+
 // The forms of a version never change: these bytes are in logs and snapshots.
 func TestGoldenBytes(t *testing.T) {
 	datadriven.RunTest(t, "testdata/golden.txt", func(t *testing.T, d *datadriven.TestData) string {
@@ -194,6 +210,8 @@ func TestGoldenBytes(t *testing.T) {
 			return hex.Dump(dissolving().AppendSnapshot(nil))
 		case "snapshot-raised":
 			return hex.Dump(raised().AppendSnapshot(nil))
+		case "snapshot-strict":
+			return hex.Dump(strict().AppendSnapshot(nil))
 		case "snapshot-replaced":
 			return hex.Dump(replaced().AppendSnapshot(nil))
 		case "snapshot":
@@ -256,6 +274,7 @@ func TestDecodeCut(t *testing.T) {
 	cut("snapshot", raised().AppendSnapshot(nil), catalog.New().Restore)
 	cut("snapshot", replaced().AppendSnapshot(nil), catalog.New().Restore)
 	cut("snapshot", governed().AppendSnapshot(nil), catalog.New().Restore)
+	cut("snapshot", strict().AppendSnapshot(nil), catalog.New().Restore)
 }
 
 func TestDecodeNamesTheFault(t *testing.T) {
@@ -381,6 +400,7 @@ func FuzzDecodeCommand(f *testing.F) {
 func FuzzRestore(f *testing.F) {
 	f.Add(catalog.New().AppendSnapshot(nil))
 	f.Add(changing().AppendSnapshot(nil))
+	f.Add(strict().AppendSnapshot(nil))
 	f.Add(governed().AppendSnapshot(nil))
 	f.Add(dissolving().AppendSnapshot(nil))
 	f.Add(raised().AppendSnapshot(nil))

@@ -49,6 +49,7 @@ const (
 	kindNodeOut
 	kindReplaceNode
 	kindChangeUser
+	kindPutStrictVHost
 )
 
 // QueueType is the profile of a queue.

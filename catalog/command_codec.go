@@ -215,7 +215,9 @@ func (r *reader) command(kind commandKind) Command {
 	case kindForgetNode:
 		return &ForgetNode{ID: id.NodeID(r.string("id"))}
 	case kindPutVHost:
-		return &PutVHost{VHost: r.vhostRecord(), OnlyNew: r.bool("only new")}
+		return r.putVHost(false)
+	case kindPutStrictVHost:
+		return r.putVHost(true)
 	case kindDeleteVHost:
 		return &DeleteVHost{Name: r.string("vhost")}
 	case kindSetVHostLimits:

@@ -9,6 +9,12 @@ import (
 
 const argAlternateExchange = "alternate-exchange"
 
+// ExchangeArguments returns the names of the arguments of exchanges that the broker gives a meaning
+// to, whatever the type. Callers may change the slice.
+func ExchangeArguments() []string {
+	return []string{argAlternateExchange, argDelayedType, argHashHeader, argHashProperty}
+}
+
 // exchange is a record with what routing needs of its bindings. It is replaced, never
 // changed.
 type exchange struct {

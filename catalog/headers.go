@@ -6,7 +6,16 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-const argMatch = "x-match"
+// ArgMatch is the argument of a binding that says how headers are compared (EX-9).
+const ArgMatch = "x-match"
+
+// ComparesX tells whether a binding with these arguments compares headers whose names begin with
+// x- (EX-9).
+func ComparesX(args message.Table) bool {
+	v, _ := args.Get(ArgMatch)
+	mode, _ := v.AsString()
+	return strings.HasSuffix(mode, "-with-x")
+}
 
 // headerRule is a binding of a headers exchange, ready to be matched (EX-9).
 type headerRule struct {
@@ -21,13 +30,13 @@ type headerRule struct {
 func newHeaderRule(args message.Table, to target) *headerRule {
 	r := &headerRule{to: to}
 	mode := "all"
-	if v, ok := args.Get(argMatch); ok {
+	if v, ok := args.Get(ArgMatch); ok {
 		mode, _ = v.AsString()
 	}
 	r.any = strings.HasPrefix(mode, "any")
-	withX := strings.HasSuffix(mode, "-with-x")
+	withX := ComparesX(args)
 	for _, f := range args {
-		if f.Name != argMatch && (withX || !strings.HasPrefix(f.Name, "x-")) {
+		if f.Name != ArgMatch && (withX || !strings.HasPrefix(f.Name, "x-")) {
 			r.pairs = append(r.pairs, f)
 		}
 	}
@@ -36,7 +45,7 @@ func newHeaderRule(args message.Table, to target) *headerRule {
 
 // checkMatchArgument refuses a binding with a bad x-match.
 func checkMatchArgument(e Error, args message.Table) *Error {
-	v, ok := args.Get(argMatch)
+	v, ok := args.Get(ArgMatch)
 	if !ok {
 		return nil
 	}
@@ -47,7 +56,7 @@ func checkMatchArgument(e Error, args message.Table) *Error {
 			return nil
 		}
 	}
-	e.Arg, e.Value = argMatch, v.String()
+	e.Arg, e.Value = ArgMatch, v.String()
 	e.Reason = `want the string "all", "any", "all-with-x" or "any-with-x", have ` + v.Kind().String()
 	return &e
 }

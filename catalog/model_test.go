@@ -148,7 +148,7 @@ func (r chance) settings() catalog.Command {
 	switch r.IntN(14) {
 	case 0, 1:
 		return &catalog.PutVHost{OnlyNew: onlyNew, VHost: catalog.VHost{
-			Name: r.of("v1", "v2"), DefaultQueueType: catalog.QueueQuorum, Protected: r.IntN(4) == 0,
+			Name: r.of("v1", "v2"), DefaultQueueType: catalog.QueueQuorum, Protected: r.IntN(4) == 0, RefuseUnknown: r.IntN(4) == 0,
 			VHostLimits: catalog.VHostLimits{MaxConnections: limit, MaxQueues: limit},
 		}}
 	case 2:

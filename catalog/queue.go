@@ -31,23 +31,26 @@ func StripName(name string) string {
 	return strings.NewReplacer("\r", "", "\n", "").Replace(name)
 }
 
-// QueueArgumentKnown says whether the queue argument is one that the broker gives a
-// meaning to, and that takes part in equivalence. All others are stored and
-// ignored.
-func QueueArgumentKnown(name string) bool {
-	switch name {
-	case "x-dead-letter-backlog-limit", "x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops":
-		return true
-	case argQueueType, ArgOnDelete, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires", "x-expires-if-empty",
-		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-delivery-limit",
+// QueueArguments returns the names of the arguments of queues that the broker gives a meaning
+// to; those that begin with x-stream- are known too. Callers may change the slice.
+func QueueArguments() []string {
+	return []string{
+		argQueueType, ArgOnDelete, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires", "x-expires-if-empty",
+		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-dead-letter-backlog-limit",
+		"x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops", "x-delivery-limit",
 		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-delayed-retry-backoff", "x-delayed-retry-jitter",
 		"x-max-length-total", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
 		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",
 		"x-quorum-target-group-size", "x-queue-leader-locator", "x-max-in-memory-length", "x-max-in-memory-bytes",
-		argMaxPriority, argQueueMode, argQueueVersion, "x-max-age", "x-initial-cluster-size":
-		return true
+		argMaxPriority, argQueueMode, argQueueVersion, "x-max-age", "x-initial-cluster-size",
 	}
-	return strings.HasPrefix(name, "x-stream-")
+}
+
+// QueueArgumentKnown says whether the queue argument is one that the broker gives a
+// meaning to, and that takes part in equivalence. All others are stored and
+// ignored.
+func QueueArgumentKnown(name string) bool {
+	return strings.HasPrefix(name, "x-stream-") || slices.Contains(QueueArguments(), name)
 }
 
 func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {

@@ -350,6 +350,7 @@ func (f *fields) settings(verb, vhost string, word func(int) string) catalog.Com
 		return &catalog.PutVHost{OnlyNew: onlyNew, VHost: catalog.VHost{
 			Name: word(0), Description: f.text("description", ""), Tags: tags, Protected: f.bool("protected", false),
 			DefaultQueueType: catalog.QueueType(f.text("default_queue_type", "quorum")), VHostLimits: vhostLimits,
+			RefuseUnknown: f.bool("refuse_unknown", false),
 		}}
 	case "delete-vhost":
 		return &catalog.DeleteVHost{Name: word(0)}

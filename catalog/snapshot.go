@@ -49,7 +49,11 @@ func (v *View) AppendSnapshot(b []byte) []byte {
 	b = appendList(b, v.parameters, appendParameter)
 	b = binary.AppendUvarint(b, uint64(v.vhosts.len()))
 	v.vhosts.each(func(_ string, h vhost) bool {
-		b = h.appendSnapshot(appendVHost(b, h.rec))
+		b = appendVHost(b, h.rec)
+		if v.version >= VersionUsers {
+			b = appendBool(b, h.rec.RefuseUnknown)
+		}
+		b = h.appendSnapshot(b)
 		return true
 	})
 	return b
@@ -241,6 +245,9 @@ func (c *Catalog) Restore(b []byte) error {
 	lastName := ""
 	for range r.count("vhosts") {
 		rec := r.vhostRecord()
+		if r.machine >= VersionUsers {
+			rec.RefuseUnknown = r.bool("refuse unknown")
+		}
 		if r.err == nil && rec.Name <= lastName {
 			r.fail("vhost", errUnsorted)
 		}

@@ -17,7 +17,8 @@ const (
 	VersionFirst Version = 1
 	// VersionStores brings the finalised version itself and the identities of nodes' stores.
 	VersionStores Version = 2
-	// VersionUsers brings ChangeUser, and that an administrator is left (VH-10).
+	// VersionUsers brings ChangeUser, that an administrator is left (VH-10), and vhosts that refuse
+	// unknown arguments (C-9).
 	VersionUsers Version = 3
 
 	// NewestVersion is the newest that this build can read.
@@ -48,6 +49,10 @@ func Since(cmd Command) Version {
 	case *RegisterNode:
 		if c.Store != "" {
 			return VersionStores
+		}
+	case *PutVHost:
+		if c.RefuseUnknown {
+			return VersionUsers
 		}
 	case *LeaveCatalog, *NodeOut, *ReplaceNode:
 		return VersionStores

@@ -19,6 +19,7 @@ type VHost struct {
 	MergePolicies    bool // all matching policies count, not only the first
 	DelayedPublish   bool // the header x-delay holds a message back (DLY-1)
 	ImportDeaths     bool // death headers of publishers count
+	RefuseUnknown    bool // arguments that mean nothing are refused (C-9); from VersionUsers on
 	VHostLimits
 }
 
@@ -42,7 +43,13 @@ type SetVHostLimits struct {
 	Limits VHostLimits
 }
 
-func (*PutVHost) kind() commandKind       { return kindPutVHost }
+func (c *PutVHost) kind() commandKind {
+	if c.RefuseUnknown {
+		return kindPutStrictVHost
+	}
+	return kindPutVHost
+}
+
 func (*DeleteVHost) kind() commandKind    { return kindDeleteVHost }
 func (*SetVHostLimits) kind() commandKind { return kindSetVHostLimits }
 
@@ -219,6 +226,13 @@ func (r *reader) vhostRecord() VHost {
 		DelayedPublish: r.bool("delayed publish"), ImportDeaths: r.bool("import deaths"),
 		VHostLimits: r.vhostLimits(),
 	}
+}
+
+// putVHost reads a command of either kind; strict is that which refuses unknown arguments.
+func (r *reader) putVHost(strict bool) *PutVHost {
+	c := &PutVHost{VHost: r.vhostRecord(), OnlyNew: r.bool("only new")}
+	c.RefuseUnknown = strict
+	return c
 }
 
 func (r *reader) vhostLimits() VHostLimits {

@@ -20,9 +20,9 @@ type ClusterConfig struct {
 	Dir    string // holds a directory for each node; required
 	Nodes  int    // 0: 3
 	Name   string // "": chaos
-	// FirstClientPort, if set, is tried for the first node's clients, the next ones 100
-	// higher each, before free ports are looked for.
-	FirstClientPort int
+	// FirstClientPort and FirstAMQPPort, if set, are tried for the first node's clients, the next
+	// ones 100 higher each, before free ports are looked for.
+	FirstClientPort, FirstAMQPPort int
 	// Management, if set, is where the first node serves RabbitMQ's HTTP paths.
 	Management string
 	// Settings are lines that every node.yaml gets besides names and addresses.
@@ -97,15 +97,15 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 			out.Nodes = append(out.Nodes, n)
 			continue
 		}
-		preferred := 0
-		if c.FirstClientPort != 0 {
-			preferred = c.FirstClientPort + 100*i
-		}
-		for _, address := range []*string{&n.Client, &n.Peer, &n.Gossip, &n.HTTP, &n.AMQP} {
-			if *address, err = freeAddress(preferred, taken); err != nil {
+		preferred := map[*string]int{&n.Client: c.FirstClientPort, &n.AMQP: c.FirstAMQPPort}
+		for _, address := range []*string{&n.Client, &n.AMQP, &n.Peer, &n.Gossip, &n.HTTP} {
+			port := preferred[address]
+			if port != 0 {
+				port += 100 * i
+			}
+			if *address, err = freeAddress(port, taken); err != nil {
 				return nil, err
 			}
-			preferred = 0
 		}
 		out.Nodes = append(out.Nodes, n)
 	}

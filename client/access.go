@@ -17,6 +17,7 @@ type Vhost struct {
 	MergePolicies    bool   // all policies that match count
 	ImportDeaths     bool   // death headers of a published message count as its deaths (G-11)
 	DelayedPublish   bool   // the header x-delay of a message says for how many milliseconds it waits (DLY-1)
+	RefuseUnknown    bool   // what would be made with an unknown argument is refused, and not only told (C-9)
 	Limits           VhostLimits
 }
 
@@ -61,9 +62,14 @@ func (l VhostLimits) proto() *brokerv1.VhostLimits {
 // PutVhost makes a vhost, or replaces the settings of the one that exists, and tells
 // whether it is new. Limits count only for a new one.
 func (c *Client) PutVhost(ctx context.Context, h Vhost) (created bool, err error) {
+	unknown := brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_WARN
+	if h.RefuseUnknown {
+		unknown = brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE
+	}
 	r := &brokerv1.PutVhostRequest{Vhost: &brokerv1.Vhost{
 		Name: h.Name, Description: h.Description, Tags: h.Tags, DefaultQueueType: h.DefaultQueueType,
 		ProtectedFromDeletion: h.Protected, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, ImportDeaths: h.ImportDeaths, Limits: h.Limits.proto(),
+		UnknownArguments: unknown,
 	}}
 	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.PutVhostRequest) (*brokerv1.PutVhostResponse, error) {
 		return n.access.PutVhost(ctx, r)

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"iter"
+	"strconv"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
@@ -89,9 +90,18 @@ func (c *Client) DeclareQueue(ctx context.Context, q Queue) (*brokerv1.DeclareQu
 	if q.Transient {
 		r.Durable = new(bool)
 	}
-	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeclareQueueRequest) (*brokerv1.DeclareQueueResponse, error) {
+	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeclareQueueRequest) (*brokerv1.DeclareQueueResponse, error) {
 		return n.admin.DeclareQueue(ctx, r)
 	})
+	c.warn("queue", q.Name, out.GetWarnings())
+	return out, err
+}
+
+// warn tells what a node says of what it has taken.
+func (c *Client) warn(kind, name string, warnings []string) {
+	for _, w := range warnings {
+		c.cfg.OnWarning(kind + " " + strconv.Quote(name) + ": " + w)
+	}
 }
 
 // DeleteQueue removes a queue with its messages; a missing one is no error.
@@ -154,6 +164,7 @@ func (c *Client) DeclareExchange(ctx context.Context, x Exchange) (bool, error) 
 	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.DeclareExchangeRequest) (*brokerv1.DeclareExchangeResponse, error) {
 		return n.admin.DeclareExchange(ctx, r)
 	})
+	c.warn("exchange", x.Name, out.GetWarnings())
 	return out.GetCreated(), err
 }
 
@@ -183,9 +194,10 @@ func (c *Client) Bind(ctx context.Context, b Binding) error {
 	if err != nil {
 		return err
 	}
-	_, err = do(ctx, c, &brokerv1.BindRequest{Binding: p}, func(ctx context.Context, n *node, r *brokerv1.BindRequest) (*brokerv1.BindResponse, error) {
+	out, err := do(ctx, c, &brokerv1.BindRequest{Binding: p}, func(ctx context.Context, n *node, r *brokerv1.BindRequest) (*brokerv1.BindResponse, error) {
 		return n.admin.Bind(ctx, r)
 	})
+	c.warn("binding", b.Source+" → "+b.Destination, out.GetWarnings())
 	return err
 }
 

@@ -50,6 +50,9 @@ type Config struct {
 	MaxMessageBytes int
 	// DialOptions are handed to gRPC as they are.
 	DialOptions []grpc.DialOption
+	// OnWarning is told what nodes say of a declaration or binding that they have taken, such as an
+	// argument that is unknown and has no effect; it may be called concurrently. nil: Logger is.
+	OnWarning func(text string)
 	// Logger hears about lost and found nodes, and of connections that an operator closed;
 	// nil is silent.
 	Logger *slog.Logger
@@ -128,6 +131,10 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.OnWarning == nil {
+		log := c.Logger
+		c.OnWarning = func(text string) { log.Warn("a node warns", "warning", text) }
 	}
 	return c
 }

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -106,47 +105,6 @@ type Consumer struct {
 type flush struct {
 	upTo uint64
 	done chan error
-}
-
-// consumerTag is the tag of a session's only subscription.
-const consumerTag = 1
-
-// Consume registers a consumer with the queue's leader.
-func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
-	key := quorumq.ConsumerKey{SessionKey: q.newSession(), Tag: consumerTag}
-	c := &Consumer{
-		q: q, cfg: cfg, key: key, limit: cfg.Limit, credited: cfg.Limit,
-		book: session.NewConsumer(key, 0),
-	}
-	q.mu.Lock()
-	if err := cmp.Or(q.ended, q.leaves); err != nil {
-		q.mu.Unlock()
-		return nil, err
-	}
-	q.consumers[key.Session] = c
-	q.mu.Unlock()
-	r, _, err := q.do(ctx, &quorumq.Checkout{
-		Consumer: key, Prefetch: cfg.Prefetch, Credit: cfg.Credit, Limit: cfg.Limit,
-		AutoAck: cfg.AutoAck, Priority: cfg.Priority, Exclusive: cfg.Exclusive, HasTimeout: cfg.HasTimeout, TimeoutMs: cfg.TimeoutMs,
-	}, op{opens: c})
-	if err == nil && r.Code == quorumq.CodeDissolving {
-		err = fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, ErrDissolving)
-	}
-	if err == nil && r.Code == quorumq.CodeExclusive {
-		err = fmt.Errorf("queue %s: %w: another consumer is exclusive, or this one asks to be and is not alone", q.uid, ErrExclusive)
-	}
-	if err == nil && r.Code != quorumq.CodeOK {
-		err = fmt.Errorf("queue %s: %w: the queue refused the consumer (code %d)", q.uid, ErrConsumerGone, r.Code)
-	}
-	if err != nil {
-		c.Close() // it may be registered all the same
-		return nil, err
-	}
-	return c, nil
-}
-
-func (q *Queue) newSession() quorumq.SessionKey {
-	return quorumq.SessionKey{Node: q.g.c.cfg.Node, Epoch: q.g.c.epoch, Session: q.g.sessions.Add(1)}
 }
 
 // Decide takes the client's decision about the delivered messages r and returns how many

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/quorumq"
 )
 
 func (h *host) wakeReconcile() {
@@ -112,9 +113,20 @@ func (h *host) compare(v *catalog.View) {
 	}
 }
 
+// settingsDiffer tells whether a queue that sleeps is to have other settings than it has. Newer
+// rules are no reason to wake it: it gets them when it is led again.
+func (c *Cluster) settingsDiffer(v *catalog.View, r *catalog.QueueRecord, has quorumq.Config) bool {
+	want := c.queueConfig(v, r)
+	want.Rules = has.Rules
+	return want != has
+}
+
 // configurationChanged tells whether what is in force for queues may have changed although
-// their records have not: a vhost or a policy did.
+// their records have not: a vhost, a policy or the finalised version did.
 func configurationChanged(old, now *catalog.View) bool {
+	if old.Version() != now.Version() {
+		return true
+	}
 	for vhost := range now.VHosts() {
 		if was, _ := old.VHost(vhost.Name); was != vhost || old.PolicySet(vhost.Name) != now.PolicySet(vhost.Name) {
 			return true
@@ -134,7 +146,7 @@ func (h *host) reconfigure(v *catalog.View) {
 	h.mu.RLock()
 	var wake []id.QueueUID
 	for uid, a := range h.asleep {
-		if r, exists := v.QueueByUID(uid); exists && a.kept != nil && h.c.cfg.QueueConfig(v, r).Normal() != a.kept.Config {
+		if r, exists := v.QueueByUID(uid); exists && a.kept != nil && h.c.settingsDiffer(v, r, a.kept.Config) {
 			wake = append(wake, uid)
 		}
 	}

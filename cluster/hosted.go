@@ -35,6 +35,8 @@ type hosted struct {
 	full fullness
 	drop dropping
 
+	expiry expiry
+
 	running atomic.Bool // start was called
 	changed atomic.Bool // the watcher has it
 	known   id.NodeID   // leader of which the gateway was told; belongs to the watcher's goroutine
@@ -259,34 +261,6 @@ func (q *hosted) again(do func()) {
 // hostRetry is the wait before a host repeats a command of its own that found no room.
 const hostRetry = 100 * time.Millisecond
 
-// due returns when a time of the queue's comes, by the time of the cluster in milliseconds.
-func (q *hosted) due(at quorumq.Time) int64 {
-	return q.h.c.clock.nowMs() + until(int64(at), q.group.Now()).Milliseconds()
-}
-
-// rearm sets the timer again, if it is set: the time of the cluster was set.
-func (q *hosted) rearm() {
-	if at, _ := q.h.timers.at(q.uid); at != 0 && q.led.Load() != nil {
-		q.h.timers.again(q.uid, at, q.due(at))
-	}
-}
-
-// expire proposes Expire when a time of the queue's has come, off the apply path (TTL-6).
-func (q *hosted) expire(at quorumq.Time) {
-	if q.led.Load() == nil {
-		return
-	}
-	if quorumq.Time(q.group.Now()) < at { // its time goes slower than the cluster's
-		q.h.timers.again(q.uid, at, q.due(at))
-		return
-	}
-	q.propose(&quorumq.Expire{}, func(err error) {
-		if err != nil && q.led.Load() != nil {
-			q.h.timers.again(q.uid, at, q.h.c.clock.nowMs()+hostRetry.Milliseconds())
-		}
-	})
-}
-
 // heedRecord does what the queue's record asks for: when the queue begins to be led and when
 // the record, or a policy, changes. Workers only.
 func (q *hosted) heedRecord() {
@@ -306,46 +280,6 @@ func (q *hosted) dissolve() {
 	q.propose(&quorumq.Dissolve{}, func(err error) {
 		if err != nil {
 			q.again(func() { l.emptied = false; q.dissolve() })
-		}
-	})
-}
-
-// configure puts in force what the view says, if it is something else. Workers only.
-func (q *hosted) configure() {
-	l := q.led.Load()
-	if l == nil {
-		return
-	}
-	v := q.h.c.views.view.Load()
-	r, ok := v.QueueByUID(q.uid)
-	if !ok {
-		return
-	}
-	want := q.h.c.cfg.QueueConfig(v, r).Normal() // as the machine will have it
-	if l.asked != nil && *l.asked == want {
-		return
-	}
-	var have quorumq.Config
-	q.group.Read(func() { have = q.machine.queue.Overview().Config })
-	l.asked = &want
-	if cause := q.h.c.cfg.Degraded(v, r); cause != "" && cause != l.degraded { // DL-20
-		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.DegradedStrategy, Cause: cause})
-		l.degraded = cause
-	}
-	if have == want {
-		l.configured.Store(true)
-		return
-	}
-	configure := raftfsm.Command{Header: quorumq.AppendCommand(nil, &quorumq.Configure{Config: want})}
-	q.submit(configure, func(r quorumq.Reply, err error) {
-		if err != nil {
-			q.again(func() { l.asked = nil; q.configure() })
-			return
-		}
-		l.configured.Store(true)
-		if r.Count > 0 { // DL-27
-			q.h.c.log.Warn("the dead letters of a queue's backlog were dropped: at-least-once ended, x-dead-letter-on-switch is drop",
-				"queue", q.uid.String(), "messages", r.Count)
 		}
 	})
 }

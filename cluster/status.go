@@ -31,7 +31,11 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	add := func(n membership.Node) {
 		_, connected := c.mux.Connected(n.ID)
 		at[n.ID] = len(s.Nodes)
-		status := NodeStatus{Node: n, Connected: connected || n.ID == c.cfg.Node, Disk: c.disks.of(n.ID), Clock: clocks.of(n.ID)}
+		connected = connected || n.ID == c.cfg.Node
+		if c.cfg.TLS != nil && !connected {
+			n.Alive = false // whoever can gossip can name a node; its certificate says more
+		}
+		status := NodeStatus{Node: n, Connected: connected, Disk: c.disks.of(n.ID), Clock: clocks.of(n.ID)}
 		if k, knocks := c.knocks.of(n.ID, now); knocks && !status.Connected {
 			status.Refused = k.why
 		}

@@ -62,13 +62,13 @@ func TestCatalogLeaderRefusesWhatItCannotRead(t *testing.T) {
 	n.nodes["a"].declare(t, "orders", 3)
 }
 
-// finalised waits until nodes know a version.
-func (n *testNodes) finalised(want catalog.Version, ids ...id.NodeID) {
+// finalised waits until nodes know that the newest version is finalised.
+func (n *testNodes) finalised(ids ...id.NodeID) {
 	n.t.Helper()
 	for _, i := range ids {
 		poll(n.t, "node "+string(i)+" knows the finalised version", func() error {
-			if got := n.nodes[i].View().Version(); got != want {
-				return fmt.Errorf("it is %d, want %d", got, want)
+			if got := n.nodes[i].View().Version(); got != catalog.NewestVersion {
+				return fmt.Errorf("it is %d, want %d", got, catalog.NewestVersion)
 			}
 			return nil
 		})
@@ -81,7 +81,7 @@ func TestNewClusterFinalises(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
-	n.finalised(catalog.NewestVersion, "a", "b", "c")
+	n.finalised("a", "b", "c")
 	for _, node := range n.nodes {
 		poll(t, "the snapshot has it", func() error {
 			if node.catalog.group.Stats().SnapshotIndex == 0 {
@@ -124,7 +124,7 @@ func TestHeldBack(t *testing.T) {
 	}
 	n.start("c")
 	poll(t, "it is finalised", func() error { _, err := n.nodes["b"].Finalise(ctx); return err })
-	n.finalised(catalog.NewestVersion, "a", "b", "c")
+	n.finalised("a", "b", "c")
 }
 
 // inject puts commands past all checks into a group's log, as an older build would.
@@ -197,7 +197,7 @@ func TestUnreadableCatalogCommand(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
-	n.finalised(catalog.NewestVersion, "a", "b", "c")
+	n.finalised("a", "b", "c")
 	inject(t, n.nodes[n.nodes["a"].catalog.leader()].catalog.group, []byte{byte(catalog.NewestVersion) + 1, 1})
 	n.stopped(func(node *testNode) error { return node.catalog.group.Failed() })
 	for i, node := range n.nodes {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -167,6 +168,15 @@ func (e *entry) text(name, absent string) string {
 	s, is := v.(string)
 	if !is {
 		e.wrong(name, "a string", v)
+	}
+	return s
+}
+
+// oneOf reads one of some words; the first is that of an absent one.
+func (e *entry) oneOf(name string, words ...string) string {
+	s := e.text(name, words[0])
+	if !slices.Contains(words, s) {
+		e.fault(name, "is "+strconv.Quote(s)+"; want one of "+strings.Join(words, ", "))
 	}
 	return s
 }

@@ -28,6 +28,12 @@ type head struct {
 	Explanation     string `json:"explanation"`
 }
 
+// What becomes of arguments that mean nothing in a vhost (C-9).
+const (
+	unknownWarn   = "warn"
+	unknownRefuse = "refuse"
+)
+
 // The documents as they are written; names and their order are RabbitMQ's.
 type (
 	clusterDocument struct {
@@ -71,6 +77,7 @@ type (
 		MergePolicies    bool     `json:"merge_policies,omitempty"`
 		DelayedPublish   bool     `json:"delayed_publish,omitempty"`
 		ImportDeaths     bool     `json:"import_deaths,omitempty"`
+		UnknownArguments string   `json:"unknown_arguments,omitempty"` // unknownWarn if absent
 	}
 	jsonVHost struct {
 		Name             string   `json:"name"`
@@ -229,10 +236,14 @@ func set(limits map[string]int64) map[string]int64 {
 }
 
 func metadataOf(h *catalog.VHost) metadata {
-	return metadata{
+	m := metadata{
 		Description: h.Description, Tags: list(h.Tags), DefaultQueueType: string(h.DefaultQueueType), Protected: h.Protected,
 		Tracing: h.Tracing, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, ImportDeaths: h.ImportDeaths,
 	}
+	if h.RefuseUnknown {
+		m.UnknownArguments = unknownRefuse
+	}
+	return m
 }
 
 // limitsOf is an empty list without limits, as RabbitMQ writes it.

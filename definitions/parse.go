@@ -159,6 +159,7 @@ func (p *parser) vhostOf(e *entry) {
 		MergePolicies:    meta.boolean("merge_policies", false),
 		DelayedPublish:   meta.boolean("delayed_publish", false),
 		ImportDeaths:     meta.boolean("import_deaths", false),
+		RefuseUnknown:    meta.oneOf("unknown_arguments", unknownWarn, unknownRefuse) == unknownRefuse,
 		VHostLimits:      noLimits(),
 	}
 	if h.DefaultQueueType == "" || h.DefaultQueueType == "undefined" {

@@ -42,6 +42,8 @@ type Step struct {
 func Plan(d *Document, v *catalog.View, vet func(*Object) error) []Step {
 	p := planner{before: v, trial: catalog.From(v), vet: vet}
 	p.hold(v)
+	// What the finalised version does not allow yet is only late: who carries it out tries again.
+	p.trial.Apply(v.Index(), v.Now(), &catalog.RaiseVersion{Version: catalog.NewestVersion})
 	steps := make([]Step, len(d.Objects))
 	for i := range d.Objects {
 		s := &steps[i]

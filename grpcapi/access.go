@@ -44,13 +44,32 @@ func toLimit(n int64) *int64 {
 	return &n
 }
 
+// refusesUnknown reads what becomes of unknown arguments (C-9).
+func refusesUnknown(h *brokerv1.Vhost) (bool, error) {
+	switch h.GetUnknownArguments() {
+	case brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_UNSPECIFIED, brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_WARN:
+		return false, nil
+	case brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE:
+		return true, nil
+	default:
+		return false, &broker.Error{
+			Class: broker.PreconditionFailed, Kind: "vhost", Name: h.GetName(), Arg: "unknown_arguments",
+			Value: strconv.Itoa(int(h.GetUnknownArguments())), Reason: "want UNKNOWN_ARGUMENTS_WARN or UNKNOWN_ARGUMENTS_REFUSE",
+		}
+	}
+}
+
 // PutVhost makes or changes a vhost.
 func (s *accessServer) PutVhost(ctx context.Context, req *brokerv1.PutVhostRequest) (*brokerv1.PutVhostResponse, error) {
 	h := req.GetVhost()
+	refuse, err := refusesUnknown(h)
+	if err != nil {
+		return nil, err
+	}
 	created, err := s.b.PutVHost(ctx, broker.VHost{
 		Name: h.GetName(), Description: h.GetDescription(), Tags: h.GetTags(), Protected: h.GetProtectedFromDeletion(),
 		MergePolicies: h.GetMergePolicies(), DelayedPublish: h.GetDelayedPublish(), ImportDeaths: h.GetImportDeaths(), VHostLimits: fromVhostLimits(h.GetLimits()),
-		DefaultQueueType: broker.QueueType(h.GetDefaultQueueType()),
+		DefaultQueueType: broker.QueueType(h.GetDefaultQueueType()), RefuseUnknown: refuse,
 	})
 	if err != nil {
 		return nil, err
@@ -79,7 +98,11 @@ func (s *accessServer) ListVhosts(ctx context.Context, _ *brokerv1.ListVhostsReq
 		out.Vhosts[i] = &brokerv1.Vhost{
 			Name: h.Name, Description: h.Description, Tags: h.Tags, DefaultQueueType: string(h.DefaultQueueType),
 			ProtectedFromDeletion: h.Protected, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, ImportDeaths: h.ImportDeaths, Queues: uint64(h.Queues),
-			Limits: &brokerv1.VhostLimits{MaxConnections: toLimit(h.MaxConnections), MaxQueues: toLimit(h.MaxQueues)},
+			Limits:           &brokerv1.VhostLimits{MaxConnections: toLimit(h.MaxConnections), MaxQueues: toLimit(h.MaxQueues)},
+			UnknownArguments: brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_WARN,
+		}
+		if h.RefuseUnknown {
+			out.Vhosts[i].UnknownArguments = brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE
 		}
 	}
 	return out, nil

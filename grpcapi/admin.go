@@ -144,14 +144,14 @@ func (a *adminServer) DeclareExchange(ctx context.Context, req *brokerv1.Declare
 	if err != nil {
 		return nil, err
 	}
-	created, err := a.b.DeclareExchange(ctx, broker.Exchange{
+	d, err := a.b.DeclareExchange(ctx, broker.Exchange{
 		VHost: vhostOf(req.GetVhost()), Name: req.GetName(), Type: req.GetType(), Durable: durable(req.Durable),
 		AutoDelete: req.GetAutoDelete(), Internal: req.GetInternal(), Arguments: args,
 	}, req.GetPassive())
 	if err != nil {
 		return nil, err
 	}
-	return &brokerv1.DeclareExchangeResponse{Created: created}, nil
+	return &brokerv1.DeclareExchangeResponse{Created: d.Created, Warnings: d.Warnings}, nil
 }
 
 // DeleteExchange removes an exchange.
@@ -188,10 +188,11 @@ func (a *adminServer) Bind(ctx context.Context, req *brokerv1.BindRequest) (*bro
 	if err != nil {
 		return nil, err
 	}
-	if err := a.b.Bind(ctx, x); err != nil {
+	warnings, err := a.b.Bind(ctx, x)
+	if err != nil {
 		return nil, err
 	}
-	return &brokerv1.BindResponse{}, nil
+	return &brokerv1.BindResponse{Warnings: warnings}, nil
 }
 
 // Unbind takes a binding away.

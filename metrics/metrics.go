@@ -65,6 +65,7 @@ type Gateway struct {
 	Serves                                  bool          // its view of the catalog was confirmed
 	ViewAge                                 time.Duration // how old that may be; negative: nobody knows
 	LoginsRefused, LoginsUnseen, Alarms     uint64
+	UnknownArguments                        uint64 // of declarations
 	Buffered                                int64  // bytes of deliveries that clients do not take
 	Stopped                                 uint64 // times that a consumer waited for room for more
 	Receiving                               int64  // bytes of large messages that are being received
@@ -86,6 +87,10 @@ type Memory struct {
 type Listener struct {
 	Opened, Refused, Failed, Stalled, Blocked uint64
 	Connections, Channels, Consumers          int64
+	// Incoming are messages whose bodies have begun to come and are not whole: what they hold,
+	// how often connections waited for room, were closed for want of it, and how many came too late.
+	IncomingBytes, IncomingLimit                 int64
+	IncomingWaits, IncomingRefused, IncomingLate uint64
 }
 
 // Links are the figures of the links to the other nodes, and of what these are judged by.

@@ -76,8 +76,9 @@ func (a *arguments) fault(arg, value, reason string) {
 	a.faults = append(a.faults, &ArgumentError{Arg: arg, Value: value, Reason: reason})
 }
 
-func (a *arguments) otherType(arg, value string) {
-	a.faults = append(a.faults, &ArgumentError{Arg: arg, Value: value, Reason: "not for quorum queues; leave the argument out", OtherType: true})
+// otherType refuses an argument of queues of another type; remedy is what helps besides leaving it out.
+func (a *arguments) otherType(arg, value, remedy string) {
+	a.faults = append(a.faults, &ArgumentError{Arg: arg, Value: value, Reason: "not for quorum queues; leave the argument out" + remedy, OtherType: true})
 }
 
 func (a *arguments) wrongType(arg string, v message.Value, want string) {
@@ -210,7 +211,8 @@ func (a *arguments) order(e *Effective) {
 // notForType refuses arguments that the queue type cannot have (D-2).
 func (a *arguments) notForType(t catalog.QueueType) {
 	if n, ok := a.integer(argMaxPriority, 0, maxPriority); ok && t == catalog.QueueQuorum {
-		a.otherType(argMaxPriority, strconv.FormatInt(n, 10))
+		a.otherType(argMaxPriority, strconv.FormatInt(n, 10),
+			", for quorum queues have 32 priorities without it, or ask for a classic queue: x-queue-type classic, or a vhost with that as its default")
 	}
 	if t != catalog.QueueQuorum {
 		return
@@ -223,6 +225,6 @@ func (a *arguments) notForType(t catalog.QueueType) {
 				continue
 			}
 		}
-		a.otherType(f.Name, f.Value.String())
+		a.otherType(f.Name, f.Value.String(), "")
 	}
 }

@@ -33,13 +33,14 @@ func (q *Queue) applyPurge() {
 func (q *Queue) applyConfigure(c *Configure) {
 	old := q.config
 	q.config = c.Config.Normal()
+	q.config.Rules = max(q.config.Rules, old.Rules)
 	q.abandon(&old)
 	q.rearrange()
 	if q.config.MessageTTLMs != old.MessageTTLMs {
 		q.rebuildReadyExpiries()
 		q.rebuildBackExpiries()
 		q.rebuildDelayedExpiries()
-		q.expireDue(ExpireChunk)
+		q.expireDue()
 	}
 	q.setSingleActive(old.SingleActive)
 	q.consumed = q.config.AutoDelete && (q.consumed || q.subscribed())

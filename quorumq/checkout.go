@@ -132,6 +132,7 @@ func (q *Queue) applyGet(c *Get) {
 		q.reply.Code = CodeSingleActive
 		return
 	}
+	q.clearHead()
 	m := q.next()
 	if m != nil && !q.expired(m) {
 		con := q.register(n, ConsumerKey{SessionKey: c.Session})

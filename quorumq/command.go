@@ -165,11 +165,17 @@ type Get struct {
 }
 
 // Expire handles what is due: messages (TTL-6), those delayed (DR-3) and disconnected consumers (DC-1), at
-// most ExpireChunk messages; Effects.Timer tells when to come again (TTL-7).
+// most ExpireSlice messages; Effects.Timer tells when to come again (TTL-7).
 type Expire struct{}
 
-// ExpireChunk bounds the messages that one Expire handles (TTL-7).
-const ExpireChunk = 4096
+const (
+	// ExpireSlice bounds the due messages that all commands of one log entry handle together
+	// (TTL-7): whoever waits for a command waits no longer than that takes.
+	ExpireSlice = 1024
+	// ExpireChunk is that bound for each command by RulesFirst, and the bound of an entry with a
+	// Get, which expires what stands before the message that it is to find.
+	ExpireChunk = 4096
+)
 
 // Purge removes ready and delayed messages and the backlog.
 type Purge struct{}
@@ -220,13 +226,13 @@ type Extend struct {
 }
 
 // RetryDelayed makes delayed messages ready at once, those that are due first, at most
-// Limit of them if it is not 0, and at most ExpireChunk (DR-6). Reply.Count tells how many
+// Limit of them if it is not 0, and at most ExpireSlice (DR-6). Reply.Count tells how many
 // were, Reply.Left how many are still delayed.
 type RetryDelayed struct{ Limit uint64 }
 
 // Dissolve empties the queue for its deletion: what consumers hold returns, not failed,
 // sessions end, and from then on nothing is ready any more: what was, is delayed or comes is
-// discarded with reason queue_deleted, at most ExpireChunk messages a command, in the order in
+// discarded with reason queue_deleted, at most ExpireSlice messages an entry, in the order in
 // which it would have been delivered. Unless dead-lettering is off the discarded wait in the
 // backlog, whatever the strategy: the queue must not go before they have arrived.
 // When it has nothing more, Effects.Unused asks for its deletion. A repeat does nothing.

@@ -77,6 +77,7 @@ type Config struct {
 	// dropped for another, which is refused instead. 0: they do not go together.
 	BacklogLimit int64
 	OnSwitch     OnSwitch
+	Rules        Rules // never fall
 }
 
 // OnSwitch says what becomes of the dead letters in the backlog when at-least-once ends for a
@@ -142,6 +143,9 @@ func (c *Config) Validate() error {
 	if c.OnSwitch > SwitchDrop {
 		errs = append(errs, fmt.Errorf("quorumq: OnSwitch is %d, must be one of the ways", c.OnSwitch))
 	}
+	if c.Rules != RulesFirst && c.Rules != RulesThird {
+		errs = append(errs, fmt.Errorf("quorumq: Rules is %d, must be one of the Rules", c.Rules))
+	}
 	errs = append(errs, c.Retry.validate())
 	return errors.Join(errs...)
 }
@@ -178,5 +182,6 @@ func (c Config) Normal() Config {
 		c.OnSwitch = SwitchUnset
 	}
 	c.Retry = c.Retry.normal()
+	c.Rules = RulesOf(uint8(c.Rules))
 	return c
 }

@@ -54,12 +54,17 @@ func (d *Decoder) Decode(b []byte) (Command, error) {
 	}
 	r := &d.r
 	r.b, r.err = b, nil
-	if v := r.byte(); r.err == nil && v != commandVersion {
-		return nil, fmt.Errorf("%w: quorumq: command has version %d, this node knows %d", ErrNewer, v, commandVersion)
+	v := r.byte()
+	if r.err == nil && v != commandVersion && v != byte(NewestRules) {
+		return nil, fmt.Errorf("%w: quorumq: command has version %d, this node knows %d and %d", ErrNewer, v, commandVersion, NewestRules)
 	}
 	k := kind(r.byte())
 	c := d.fields(k)
-	if err := r.end(); err != nil {
+	err := r.end()
+	if err == nil && versionOf(c) != v {
+		err = errVersion
+	}
+	if err != nil {
 		return nil, fmt.Errorf("decode command of kind %d: %w", k, err)
 	}
 	return c, nil

@@ -69,7 +69,9 @@ func BenchmarkPublishWhileDue(b *testing.B) {
 			worst, commands := time.Duration(math.MaxInt64), 0
 			for range b.N {
 				b.StopTimer()
-				q := New(1024, DefaultConfig())
+				c := DefaultConfig()
+				c.Rules = NewestRules
+				q := New(1024, c)
 				fillLater(q, true, set)
 				e := &Enqueue{Enqueuer: EnqueuerKey{Node: "n2", Epoch: 1}, First: 1, Messages: benchMessages()[:1]}
 				e.Messages[0].TTLMs, e.Messages[0].Delay = Unlimited, Delay{}

@@ -13,8 +13,8 @@ func (q *Queue) applyDissolve() {
 // Dissolving tells whether the queue is being emptied for its deletion.
 func (q *Queue) Dissolving() bool { return q.dissolving }
 
-// dissolve discards up to limit messages.
-func (q *Queue) dissolve(limit int) {
+// dissolve discards up to limit messages and returns how many more it could have.
+func (q *Queue) dissolve(limit int) int {
 	for ; limit > 0 && q.readyLen() > 0; limit-- {
 		h := q.takeNext()
 		q.discard(&h, ReasonQueueDeleted)
@@ -22,10 +22,11 @@ func (q *Queue) dissolve(limit int) {
 	for ; limit > 0; limit-- {
 		h, ok := q.pullDelayed()
 		if !ok {
-			return
+			break
 		}
 		q.discard(&h, ReasonQueueDeleted)
 	}
+	return limit
 }
 
 // remains tells whether there is something left to dissolve.

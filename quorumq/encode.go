@@ -3,6 +3,14 @@ package quorumq
 // commandVersion is the first byte of a stored command; see docs/formats/command.md.
 const commandVersion = 1
 
+// versionOf returns the machine version that a member must know to carry out a command.
+func versionOf(c Command) byte {
+	if c, is := c.(*Configure); is && c.Config.Normal().Rules != RulesFirst {
+		return byte(c.Config.Normal().Rules)
+	}
+	return commandVersion
+}
+
 // Flags of a message in an Enqueue or Transfer.
 const (
 	flagTTL          = 1 << iota // a TTL follows
@@ -38,7 +46,7 @@ const (
 // AppendCommand appends the stored form of a command, without the bodies that belong to
 // it. A command that Decode would refuse (see there) must not be stored.
 func AppendCommand(b []byte, c Command) []byte {
-	b = append(b, commandVersion, byte(c.kind()))
+	b = append(b, versionOf(c), byte(c.kind()))
 	switch c := c.(type) {
 	case *Enqueue:
 		return putEnqueue(b, c)

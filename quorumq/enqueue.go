@@ -106,8 +106,14 @@ func (q *Queue) exceeds(messages, size uint64) bool {
 	n, bytes := q.counted()
 	c := &q.config
 	return c.MaxLength >= 0 && n+messages > uint64(c.MaxLength) ||
-		c.MaxLengthBytes >= 0 && bytes+size > uint64(c.MaxLengthBytes) ||
-		c.MaxLengthTotal >= 0 && n+uint64(q.unsettled)+messages > uint64(c.MaxLengthTotal)
+		c.MaxLengthBytes >= 0 && bytes+size > uint64(c.MaxLengthBytes) || q.exceedsTotal(messages)
+}
+
+// exceedsTotal tells whether so many more would exceed the limit of all messages (LEN-8).
+func (q *Queue) exceedsTotal(messages uint64) bool {
+	n, _ := q.counted()
+	limit := q.config.MaxLengthTotal
+	return limit >= 0 && n+uint64(q.unsettled)+messages > uint64(limit)
 }
 
 func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
@@ -132,7 +138,8 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 		q.discard(&h, ReasonQueueDeleted)
 		return
 	}
-	if !q.refuses() {
+	waited := nm.until(q.now) == 0 && q.waitedFor()
+	if !q.refuses() && !waited {
 		if limit := q.config.MaxLengthBytes; limit >= 0 && int64(m.size) > limit {
 			h := held{message: m} // LEN-2: it is its own victim
 			q.discard(&h, ReasonMaxLen)
@@ -146,21 +153,74 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 		q.ordNext++
 		q.pushReady(m)
 	}
+	q.granted = true
 	q.dropHead()
 	q.assign()
+	q.enforce()
+	q.granted = false
 }
 
-// dropHead removes ready messages while a limit is exceeded (LEN-3).
-func (q *Queue) dropHead() {
+// waitedFor tells whether a new message that is ready goes to a consumer at once, before any
+// limit looks at it (LEN-9). That of all messages counts those of consumers too (LEN-8).
+func (q *Queue) waitedFor() bool {
+	return q.config.Rules >= RulesThird && q.readyLen() == 0 && !q.exceedsTotal(1) && q.someoneWaits()
+}
+
+// limited tells whether the queue has a limit.
+func (q *Queue) limited() bool {
 	c := &q.config
-	if c.MaxLength < 0 && c.MaxLengthBytes < 0 && c.MaxLengthTotal < 0 {
+	return c.MaxLength >= 0 || c.MaxLengthBytes >= 0 || c.MaxLengthTotal >= 0
+}
+
+// dropHead removes ready messages while a limit is exceeded (LEN-3). Those of what is ready
+// wait for enforce: consumers come first (LEN-9).
+func (q *Queue) dropHead() {
+	if !q.limited() {
 		return
 	}
-	for !q.refuses() && q.exceeds(0, 0) {
-		h, ok := q.takeVictim()
-		if !ok {
-			return
-		}
+	if q.config.Rules < RulesThird {
+		q.dropWhile(func() bool { return q.exceeds(0, 0) })
+		return
+	}
+	q.dropWhile(func() bool { return q.exceedsTotal(0) })
+	q.overfull = true
+}
+
+// enforce removes what is above a limit once consumers have been served, as far as the slice
+// goes: the timer asks for the rest.
+func (q *Queue) enforce() {
+	if q.overfull {
+		q.overfull = false
+		q.dropWhile(func() bool { return q.exceeds(0, 0) })
+	}
+}
+
+// excess tells whether something is left that a limit removes.
+func (q *Queue) excess() bool {
+	return q.config.Rules >= RulesThird && q.limited() && !q.refuses() && q.exceeds(0, 0) && q.hasVictim()
+}
+
+// hasVictim tells whether there is a message that drop-head could take.
+func (q *Queue) hasVictim() bool { return q.readyLen()+q.delays.set.len() > 0 }
+
+func (q *Queue) dropWhile(exceeded func() bool) {
+	for !q.refuses() && exceeded() && q.hasVictim() && q.mayDrop() {
+		h, _ := q.takeVictim()
 		q.discard(&h, ReasonMaxLen)
 	}
+}
+
+// mayDrop tells whether one more victim may be taken: one for a message that comes, and a slice
+// for all else of the entry, as when a limit was lowered.
+func (q *Queue) mayDrop() bool {
+	switch {
+	case q.config.Rules < RulesThird:
+	case q.granted:
+		q.granted = false
+	case q.handled < ExpireSlice:
+		q.handled++
+	default:
+		return false
+	}
+	return true
 }

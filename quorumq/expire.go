@@ -162,19 +162,35 @@ func (q *Queue) nothingDue(t Time) bool {
 		(len(q.delays.expiring.heap) == 0 || q.delays.expiring.heap[0].at > t)
 }
 
-// expireDue handles up to limit messages whose time has come, wherever they stand, in the
-// order of their times: those that expire, in that of (expiry, enqueue ordinal) (TTL-5,
-// DL-11), and delayed ones that are to be ready (DR-3); who does both at once expires. It
-// also ends sessions of nodes that stayed unreachable for too long (DC-1).
-func (q *Queue) expireDue(limit int) {
+// expireDue handles messages whose time has come, wherever they stand, in the order of their
+// times, as many as the slice allows: those that expire, in that of (expiry, enqueue ordinal)
+// (TTL-5, DL-11), and delayed ones that are to be ready (DR-3); who does both at once expires.
+// It also ends sessions of nodes that stayed unreachable for too long (DC-1).
+func (q *Queue) expireDue() {
 	q.tidyExpiries()
 	q.timeOutNodes()
 	q.timeOutLeases()
-	for limit > 0 && !q.nothingDue(q.now) && q.handleFirst() {
-		limit--
+	limit := q.slice()
+	left := limit
+	for left > 0 && !q.nothingDue(q.now) && q.handleFirst() {
+		left--
 	}
 	if q.dissolving {
-		q.dissolve(limit)
+		left = q.dissolve(left)
+	}
+	q.handled += limit - left
+	q.overfull = q.overfull || q.excess() // the rest of an earlier slice
+}
+
+// clearHead expires what is due until the message that would be delivered next is not: a Get
+// is answered for good, and must not be told of an empty queue because a slice was used up.
+// What one entry handles stays below ExpireChunk.
+func (q *Queue) clearHead() {
+	if q.config.Rules < RulesThird {
+		return
+	}
+	for m := q.next(); m != nil && q.expired(m) && q.handled < ExpireChunk && q.handleFirst(); m = q.next() {
+		q.handled++
 	}
 }
 

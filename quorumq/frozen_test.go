@@ -40,7 +40,8 @@ func TestFrozenStateStays(t *testing.T) {
 			}
 		}
 		for i := range n {
-			cmd, meta := g.command(), g.meta()
+			cmd := g.command()
+			meta := g.meta(cmd)
 			want := comparable(other.Apply(meta, cmd))
 			if got := comparable(q.Apply(meta, cmd)); got != want {
 				t.Fatalf("seed %d: command %d: %T%+v\nnever frozen:\n%s\nfrozen:\n%s", seed, i, cmd, cmd, want, got)
@@ -78,7 +79,7 @@ func TestFrozenStateIsReadByAnotherGoroutine(t *testing.T) {
 	}()
 	for range 100 {
 		cmd := g.command()
-		q.Apply(g.meta(), cmd)
+		q.Apply(g.meta(cmd), cmd)
 		states <- q.Freeze()
 	}
 	close(states)

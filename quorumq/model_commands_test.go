@@ -86,11 +86,13 @@ func (q *model) store(m *mMessage, at Time, ms int64) {
 		q.discard(m, ReasonQueueDeleted)
 		return
 	}
-	if !q.refuses() && q.c.MaxLengthBytes >= 0 && int64(m.size) > q.c.MaxLengthBytes {
+	until := (Delay{At: at, Ms: ms}).until(q.now)
+	waited := q.c.Rules >= RulesThird && until == 0 && len(q.ready)+len(q.back) == 0 && !q.overTotal(1) && slices.ContainsFunc(q.line, q.canTake)
+	if !waited && !q.refuses() && q.c.MaxLengthBytes >= 0 && int64(m.size) > q.c.MaxLengthBytes {
 		q.discard(m, ReasonMaxLen)
 		return
 	}
-	switch until := (Delay{At: at, Ms: ms}).until(q.now); until {
+	switch until {
 	case 0:
 		q.ord++
 		q.ready = append(q.ready, m)
@@ -98,8 +100,11 @@ func (q *model) store(m *mMessage, at Time, ms int64) {
 		m.fresh, m.due = true, until
 		q.delayed = append(q.delayed, m)
 	}
+	q.granted = true
 	q.dropHead()
 	q.assign()
+	q.enforce()
+	q.granted = false
 }
 
 // move takes what stands at the places.
@@ -302,7 +307,7 @@ func (q *model) wake(c *mConsumer) {
 func (q *model) assign() {
 	for {
 		m := q.next()
-		if m == nil {
+		if m == nil || q.expired(m) {
 			return
 		}
 		var taker *mConsumer
@@ -365,7 +370,11 @@ func (q *model) get(c *Get) {
 		q.reply.Code = CodeSingleActive
 		return
 	}
-	if m := q.next(); m != nil {
+	for m := q.next(); q.c.Rules >= RulesThird && m != nil && q.expired(m) && q.handled < ExpireChunk; m = q.next() {
+		q.expireFirst()
+		q.handled++
+	}
+	if m := q.next(); m != nil && !q.expired(m) {
 		o := q.register(ConsumerKey{SessionKey: c.Session})
 		o.AutoAck, o.cancelled = c.AutoAck, false
 		d := q.give(o, q.takeNext())

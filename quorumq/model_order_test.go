@@ -146,21 +146,53 @@ func (q *model) refuses() bool {
 
 func (q *model) over(moreMessages, moreBytes int64) bool {
 	messages, size := q.counted()
-	total := messages
+	return q.c.MaxLength >= 0 && messages+moreMessages > q.c.MaxLength ||
+		q.c.MaxLengthBytes >= 0 && size+moreBytes > q.c.MaxLengthBytes || q.overTotal(moreMessages)
+}
+
+func (q *model) overTotal(more int64) bool {
+	total, _ := q.counted()
 	for _, c := range q.consumers {
 		total += int64(len(c.held))
 	}
-	return q.c.MaxLength >= 0 && messages+moreMessages > q.c.MaxLength ||
-		q.c.MaxLengthBytes >= 0 && size+moreBytes > q.c.MaxLengthBytes ||
-		q.c.MaxLengthTotal >= 0 && total+moreMessages > q.c.MaxLengthTotal
+	return q.c.MaxLengthTotal >= 0 && total+more > q.c.MaxLengthTotal
 }
 
 func (q *model) dropHead() {
-	for !q.refuses() && q.over(0, 0) {
-		m := q.victim()
-		if m == nil {
+	if q.c.Rules < RulesThird {
+		q.dropWhile(func() bool { return q.over(0, 0) })
+		return
+	}
+	q.dropWhile(func() bool { return q.overTotal(0) })
+	q.overfull = true
+}
+
+// enforce is for what is above a limit although consumers have been served.
+func (q *model) enforce() {
+	if q.overfull {
+		q.dropWhile(func() bool { return q.over(0, 0) })
+	}
+	q.overfull = false
+}
+
+func (q *model) excess() bool {
+	return q.c.Rules >= RulesThird && !q.refuses() && q.over(0, 0) && len(q.all()) > 0
+}
+
+func (q *model) dropWhile(over func() bool) {
+	for !q.refuses() && over() {
+		switch {
+		case len(q.all()) == 0:
+			return
+		case q.c.Rules < RulesThird:
+		case q.granted:
+			q.granted = false
+		case q.handled < ExpireSlice:
+			q.handled++
+		default:
 			return
 		}
+		m := q.victim()
 		q.remove(m)
 		q.discard(m, ReasonMaxLen)
 	}

@@ -14,6 +14,10 @@ type model struct {
 	c         Config
 	now       Time
 	timer     Time
+	index     uint64 // of the entry, which has handled so many due messages
+	handled   int
+	overfull  bool // limits are looked at after the assignment
+	granted   bool // a message that comes takes one other's place
 	used      Time
 	consumed  bool
 	dissolved bool // being emptied
@@ -99,6 +103,9 @@ func (q *model) apply(m Meta, c Command) (Reply, Effects) {
 	if q.used == 0 {
 		q.used = q.now
 	}
+	if q.index != m.Index {
+		q.index, q.handled = m.Index, 0
+	}
 	q.reply, q.e = Reply{}, Effects{}
 	before := q.live()
 	for _, r := range bodiesOf(m, c) {
@@ -107,6 +114,7 @@ func (q *model) apply(m Meta, c Command) (Reply, Effects) {
 	q.expire()
 	q.command(m, c)
 	q.assign()
+	q.enforce()
 	after := q.live()
 	for r := range before {
 		if !after[r] {
@@ -213,6 +221,7 @@ func (q *model) command(m Meta, c Command) {
 	case *Configure:
 		single, old := q.c.SingleActive, q.c
 		q.c = c.Config.Normal()
+		q.c.Rules = max(q.c.Rules, old.Rules)
 		q.abandon(old)
 		if !q.c.FairPriorities {
 			q.level, q.left = 0, 0
@@ -323,27 +332,38 @@ func (q *model) expire() {
 	q.closeSessions(false, func(k SessionKey) bool { return late[k] })
 
 	q.revoke()
-	for {
-		late, delayed := q.firstExpired(), q.firstDelayed()
-		switch {
-		case delayed != nil && delayed.due <= q.now && (late == nil || delayed.due < q.expiryOf(late)):
-			q.promote(delayed)
-		case late != nil:
-			q.remove(late)
-			q.discard(late, ReasonExpired)
-		default:
-			q.giveUp()
-			return
-		}
+	for q.mayHandle() && q.expireFirst() {
+		q.handled++
 	}
+	q.giveUp()
+	q.overfull = q.overfull || q.excess()
 }
 
-// giveUp discards what is left in a queue that is being emptied. There are no chunks.
+// mayHandle tells whether the entry has room for one more due message; by the first rules there
+// are no chunks here.
+func (q *model) mayHandle() bool { return q.c.Rules < RulesThird || q.handled < ExpireSlice }
+
+// expireFirst handles what is due first.
+func (q *model) expireFirst() bool {
+	late, delayed := q.firstExpired(), q.firstDelayed()
+	switch {
+	case delayed != nil && delayed.due <= q.now && (late == nil || delayed.due < q.expiryOf(late)):
+		q.promote(delayed)
+	case late != nil:
+		q.remove(late)
+		q.discard(late, ReasonExpired)
+	default:
+		return false
+	}
+	return true
+}
+
+// giveUp discards what is left in a queue that is being emptied.
 func (q *model) giveUp() {
-	for q.dissolved && len(q.ready)+len(q.back) > 0 {
+	for ; q.dissolved && q.mayHandle() && len(q.ready)+len(q.back) > 0; q.handled++ {
 		q.discard(q.takeNext(), ReasonQueueDeleted)
 	}
-	for q.dissolved && len(q.delayed) > 0 {
+	for ; q.dissolved && q.mayHandle() && len(q.delayed) > 0; q.handled++ {
 		m := q.firstDelayed()
 		q.remove(m)
 		q.discard(m, ReasonQueueDeleted)
@@ -444,6 +464,9 @@ func (q *model) setTimer() {
 		earlier(n.deadline)
 	}
 	earlier(q.looks)
+	if q.excess() {
+		earlier(q.now)
+	}
 	if q.dissolved && len(q.all()) > 0 {
 		earlier(q.now)
 	}

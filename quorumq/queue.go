@@ -45,6 +45,10 @@ type Queue struct {
 	more      bool // assignments are left for the next Apply
 	ranges    []MsgIDRange
 	moved     []assigned
+	entry     uint64 // whose commands are applied
+	handled   int    // due messages that they have handled
+	overfull  bool   // limits are looked at once consumers have been served (LEN-9)
+	granted   bool   // a message that comes may take one other's place beyond the slice
 	seen      message
 	closing   []*session
 	pools     pools
@@ -117,15 +121,17 @@ func (q *Queue) UID() id.QueueUID { return q.uid }
 // anything that input can cause; the Reply, the Effects and their slices are valid until
 // the next Apply.
 //
-// Every command first expires what is due at its time, at most ExpireChunk messages
-// (TTL-2, TTL-6), and last assigns what consumers have credit for, at most AssignChunk
+// Every command first expires what is due at its time, as far as ExpireSlice allows (TTL-2,
+// TTL-6, TTL-7), and last assigns what consumers have credit for, at most AssignChunk
 // messages; if more is left, Effects.Timer asks for an Expire at once.
 func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
 	q.begin(m)
-	q.expireDue(ExpireChunk)
+	q.expireDue()
 	q.reply = Reply{}
 	q.dispatch(m, c)
 	q.assign()
+	q.enforce()
+	q.more = q.more || q.excess()
 	q.reportUnused(c)
 	q.setTimer()
 	q.verify(m)
@@ -146,6 +152,7 @@ func (q *Queue) begin(m Meta) {
 	}
 	q.refused = q.refused[:0]
 	q.assignedN, q.more = 0, false
+	q.beginEntry(m.Index)
 }
 
 func (q *Queue) dispatch(m Meta, c Command) {

@@ -234,6 +234,7 @@ func configArgs(d *datadriven.TestData, c *Config) {
 			}
 		}
 	}
+	c.Rules = Rules(intArg(d, "rules", int64(c.Rules)))
 	c.BacklogLimit = intArg(d, "backlog-limit", 0)
 	c.OnSwitch = map[string]OnSwitch{"": SwitchUnset, "drain": SwitchDrain, "drop": SwitchDrop}[textArg(d, "on-switch", "")]
 	if d.HasArg("overflow") {

@@ -6,7 +6,7 @@ import (
 )
 
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 8
+const snapshotVersion = 9
 
 // Versions that are read too.
 const (
@@ -16,6 +16,7 @@ const (
 	snapshotWithoutDrops = 5 // does not count dead letters dropped at a switch
 	snapshotWithoutGets  = 6 // counts no Gets, nor time-outs, nor failed returns
 	snapshotWithoutEnd   = 7 // knows nothing of queues that are being emptied
+	snapshotFirstRules   = 8 // of a queue under RulesFirst, written still: older builds read it
 )
 
 // AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
@@ -24,7 +25,11 @@ func (q *Queue) AppendSnapshot(b []byte) []byte { return q.share().AppendSnapsho
 
 // putRest appends what is not shared with a frozen state: all but messages.
 func (q *Queue) putRest(b []byte) []byte {
-	b = append(b, snapshotVersion)
+	if q.config.Rules == RulesFirst {
+		b = append(b, snapshotFirstRules)
+	} else {
+		b = append(b, snapshotVersion)
+	}
 	b = putU(b, uint64(q.uid))
 	b = putConfig(b, q.config)
 	b = putU(putU(putU(b, uint64(q.now)), uint64(q.timer)), uint64(q.used))

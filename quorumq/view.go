@@ -14,6 +14,9 @@ func (q *Queue) HeldBytes() uint64 {
 // Now returns the newest time that the queue has seen; 0: it has had no command (C-6).
 func (q *Queue) Now() Time { return q.now }
 
+// Config returns what is in force.
+func (q *Queue) Config() Config { return q.config }
+
 // Overview returns the figures of ST-1. It looks at each returned message.
 func (q *Queue) Overview() Overview {
 	s := &q.stats

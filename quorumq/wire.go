@@ -24,6 +24,7 @@ var (
 	errNodeID    = fmt.Errorf("quorumq: node name is empty or longer than %d bytes", MaxNodeIDBytes)
 	errTrailing  = errors.New("quorumq: bytes follow the end")
 	errFlags     = errors.New("quorumq: unknown flags")
+	errVersion   = errors.New("quorumq: the version is not the one that brought what follows")
 	errUnit      = errors.New("quorumq: a unit of messages does not end")
 	errCount     = errors.New("quorumq: count exceeds the bytes that follow")
 	errZero      = errors.New("quorumq: number or tag 0 where numbering starts at 1")

@@ -5,10 +5,11 @@ const (
 	victimMode   = 3
 	flagFair     = 4
 	flagToPlace  = 8
-	flagMaxTotal = 16 // the limit follows
-	flagRetry    = 32 // what is delayed follows
-	flagBacklog  = 64 // what is said of the backlog follows, last
-	furtherModes = victimMode | flagFair | flagToPlace | flagMaxTotal | flagRetry | flagBacklog
+	flagMaxTotal = 16  // the limit follows
+	flagRetry    = 32  // what is delayed follows
+	flagBacklog  = 64  // what is said of the backlog follows
+	flagRules    = 128 // the rules follow, last
+	furtherModes = victimMode | flagFair | flagToPlace | flagMaxTotal | flagRetry | flagBacklog | flagRules
 )
 
 func moreModes(c Config) byte {
@@ -22,6 +23,7 @@ func moreModes(c Config) byte {
 		{c.MaxLengthTotal >= 0, flagMaxTotal},
 		{c.Retry.Type != RetryDisabled, flagRetry},
 		{c.BacklogLimit > 0 || c.OnSwitch != SwitchUnset, flagBacklog},
+		{c.Rules != RulesFirst, flagRules},
 	} {
 		if m.set {
 			b |= m.flag
@@ -40,6 +42,9 @@ func putMore(b []byte, c Config, modes byte) []byte {
 	}
 	if modes&flagBacklog != 0 {
 		b = putU(append(b, byte(c.OnSwitch)), uint64(c.BacklogLimit))
+	}
+	if modes&flagRules != 0 {
+		b = append(b, byte(c.Rules))
 	}
 	return b
 }
@@ -73,6 +78,10 @@ func (r *reader) more(c *Config) {
 	if modes&flagBacklog != 0 {
 		c.OnSwitch, c.BacklogLimit = OnSwitch(r.byte()), r.i()
 		r.check(c.BacklogLimit > 0 || c.OnSwitch != SwitchUnset, errZero)
+	}
+	if modes&flagRules != 0 {
+		c.Rules = Rules(r.byte())
+		r.check(c.Rules != RulesFirst, errZero)
 	}
 }
 

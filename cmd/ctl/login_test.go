@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
+	"errors"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,5 +78,71 @@ func TestRefusedLogin(t *testing.T) {
 		if code != exitRefused || !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "no node answers") {
 			t.Errorf("quoratectl %s: %d, %s, want %q", line, code, &errs, want)
 		}
+	}
+}
+
+// A secret on the command line is warned of, with what to use instead, and is not in the warning.
+func TestSecretsOnTheCommandLine(t *testing.T) {
+	t.Setenv(addressesEnv, "127.0.0.1:1")
+	for line, want := range map[string]string{
+		"whoami --user a --password hush":         "warning: every user of this host may see --password in the list of processes: use QUORATE_PASSWORD, or",
+		"whoami --token hush":                     "warning: every user of this host may see --token in the list of processes: use QUORATE_TOKEN, or",
+		"user put a --new-password hush":          "warning: every user of this host may see --new-password in the list of processes: use --password-stdin",
+		"user passwd a --new-password=hush":       "use --password-stdin",
+		"migrate rabbitmq http://a:hush@[::1]:1/": "warning: every user of this host may see the URL in the list of processes: use " + rabbitPasswordEnv,
+		"whoami --user a":                         "",
+		"migrate rabbitmq http://a@[::1]:1/":      "",
+		"user put a --no-password":                "",
+	} {
+		var out, errs bytes.Buffer
+		run(t.Context(), append(strings.Fields(line), "--timeout", "50ms"), &out, &errs)
+		if (want == "") == strings.Contains(errs.String(), "warning:") || !strings.Contains(errs.String(), want) || strings.Contains(errs.String(), "hush") {
+			t.Errorf("quoratectl %s: %s", line, &errs)
+		}
+		if strings.Contains(out.String(), "warning") {
+			t.Errorf("quoratectl %s writes the warning among its results: %s", line, &out)
+		}
+	}
+}
+
+// Who has not started a node is told at once, and not after --timeout.
+func TestTellsThatNobodyAnswers(t *testing.T) {
+	t.Setenv(contextsEnv, t.TempDir()+"/contexts.yaml")
+	s, root := newSession()
+	s.patience = 0
+	var out, errs bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	root.SetArgs([]string{"-a", "127.0.0.1:1", "--timeout", "300ms", "queue", "list"})
+	err := root.ExecuteContext(t.Context())
+	if away := (unreachableError{}); !errors.As(err, &away) || !strings.Contains(errs.String(), "no node answers at 127.0.0.1:1 yet; trying for ") {
+		t.Errorf("%v, %q on stderr", err, errs.String())
+	}
+}
+
+// Who forgets --tls is told so.
+func TestTellsOfTLS(t *testing.T) {
+	t.Setenv(contextsEnv, t.TempDir()+"/contexts.yaml")
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", certified.TLS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 1)) // shakes hands
+			_ = c.Close()
+		}
+	}()
+	var errs bytes.Buffer
+	code := run(t.Context(), []string{"-a", l.Addr().String(), "--timeout", "2s", "queue", "list"}, &bytes.Buffer{}, &errs)
+	if code != exitUnreachable || !strings.Contains(errs.String(), "give --tls or --tls-ca") {
+		t.Errorf("%d, %s", code, &errs)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -98,7 +99,12 @@ type session struct {
 	password     string
 	token        string
 	context      string
+	errs         io.Writer // where warnings go; nil: nowhere
+	// patience is for how long no node answers before the user is told that the command still tries.
+	patience time.Duration
 }
+
+const defaultPatience = time.Second
 
 func newRoot() *cobra.Command {
 	_, root := newSession()
@@ -106,7 +112,7 @@ func newRoot() *cobra.Command {
 }
 
 func newSession() (*session, *cobra.Command) {
-	s := &session{}
+	s := &session{patience: defaultPatience}
 	root := &cobra.Command{
 		Use: "quoratectl", Short: "Publish to, consume from and look after a Quorate cluster",
 		Version: quorate.About("quoratectl"), SilenceErrors: true, SilenceUsage: true,
@@ -114,7 +120,9 @@ func newSession() (*session, *cobra.Command) {
 			if cmd.HasSubCommands() {
 				return nil // it shows its help
 			}
+			s.errs = cmd.ErrOrStderr()
 			s.timeoutGiven = cmd.Flags().Changed("timeout")
+			warnOfSecrets(cmd)
 			return s.complete()
 		},
 	}
@@ -133,7 +141,7 @@ func newSession() (*session, *cobra.Command) {
 	f.StringVar(&s.tlsFiles.ServerName, "tls-server-name", "", "name in the nodes' certificates; default: the host of each address")
 	f.StringVar(&s.user, "user", "", "user to log in as ("+userEnv+"; default guest)")
 	f.StringVar(&s.password, "password", "", "its password; others may see it in the list of processes: better "+passwordEnv+" (default guest)")
-	f.StringVar(&s.token, "token", "", "a token instead of user and password ("+tokenEnv+")")
+	f.StringVar(&s.token, "token", "", "a token instead of user and password; others may see it in the list of processes: better "+tokenEnv)
 	f.StringVar(&s.context, "context", "", "a context of quoratectl context ("+contextEnv+"; default: the current one)")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
 		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s),
@@ -143,6 +151,23 @@ func newSession() (*session, *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	refuseUnknown(root)
 	return s, root
+}
+
+// warnOfSecrets warns of secrets on the command line, which all users of the host may see there.
+func warnOfSecrets(cmd *cobra.Command) {
+	for _, f := range [...]struct{ name, instead string }{
+		{"password", passwordEnv + ", or a context with --password-file"},
+		{"token", tokenEnv + ", or a context with --token-file"},
+		{"new-password", "--password-stdin"},
+	} {
+		if cmd.Flags().Changed(f.name) {
+			warnOfSecret(cmd, "--"+f.name, f.instead)
+		}
+	}
+}
+
+func warnOfSecret(cmd *cobra.Command, where, instead string) {
+	printf(cmd.ErrOrStderr(), "warning: every user of this host may see %s in the list of processes: use %s\n", where, instead)
 }
 
 // complete fills in what the command line left out.
@@ -227,26 +252,68 @@ func (s *session) dial(ctx context.Context) (*client.Client, error) {
 	cfg := client.Config{
 		Name:      "quoratectl",
 		Addresses: s.addresses, FixedAddresses: s.fixed, MaxMessageBytes: -1,
-		Username: s.user, Password: s.password, Token: s.token,
+		Username: s.user, Password: s.password, Token: s.token, OnWarning: s.warn,
 	}
-	if s.tls || s.tlsFiles != (client.TLS{}) {
+	if s.usesTLS() {
 		cfg.TLS = &s.tlsFiles
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, usageError{err}
 	}
+	answered := s.tellWaiting(ctx)
 	c, err := client.Dial(ctx, cfg)
+	answered()
 	if err != nil {
 		return nil, s.undialed(ctx, err)
 	}
 	return c, nil
 }
 
+func (s *session) usesTLS() bool { return s.tls || s.tlsFiles != (client.TLS{}) }
+
+// warn tells what a node says of what it has taken.
+func (s *session) warn(text string) {
+	if s.errs != nil {
+		printf(s.errs, "warning: %s\n", text)
+	}
+}
+
+// tellWaiting tells, while nobody answers, what the command waits for, until the function that it returns is called.
+func (s *session) tellWaiting(ctx context.Context) (answered func()) {
+	if s.errs == nil {
+		return func() {}
+	}
+	done := make(chan struct{})
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		select {
+		case <-time.After(s.patience):
+		case <-done:
+			return
+		}
+		left := ""
+		if until, bounded := ctx.Deadline(); bounded {
+			left = fmt.Sprintf(" for %v more (--timeout)", max(0, time.Until(until)).Round(time.Second))
+		}
+		printf(s.errs, "no node answers at %s yet; trying%s\n", strings.Join(s.addresses, ", "), left)
+	})
+	return func() {
+		close(done)
+		telling.Wait()
+	}
+}
+
+// noPreface is what gRPC says of a peer that ends the connection at its first bytes, as those do that want TLS.
+const noPreface = "error reading server preface"
+
 // undialed says why there is no client: a node that refuses a call has answered.
 func (s *session) undialed(ctx context.Context, err error) error {
 	at := strings.Join(s.addresses, ", ")
 	var answer *client.Error
 	switch {
+	case ctx.Err() != nil && !s.usesTLS() && strings.Contains(err.Error(), noPreface):
+		return unreachableError{fmt.Errorf("what answers at %s does not speak gRPC without TLS: give --tls or --tls-ca if the nodes have TLS, "+
+			"and the port of listen.client: %w", at, err)}
 	case ctx.Err() != nil:
 		return unreachableError{fmt.Errorf("no node answers at %s: %w", at, err)}
 	case !errors.As(err, &answer):

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,11 @@ func (s *session) rabbitDocument(cmd *cobra.Command, from, ca string) ([]byte, e
 	}
 	ctx, cancel := s.bound(cmd.Context())
 	defer cancel()
+	if u, err := url.Parse(from); err == nil && u.User != nil {
+		if _, given := u.User.Password(); given {
+			warnOfSecret(cmd, "the URL", rabbitPasswordEnv)
+		}
+	}
 	return fetchDefinitions(ctx, from, ca)
 }
 

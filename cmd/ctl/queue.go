@@ -43,9 +43,6 @@ func newQueueDeclare(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				for _, w := range r.GetWarnings() {
-					printf(cmd.ErrOrStderr(), "warning: %s\n", w)
-				}
 				row := []string{r.GetName(), fmt.Sprint(r.GetCreated()), fmt.Sprint(r.GetMessageCount()), fmt.Sprint(r.GetConsumerCount())}
 				err = s.printOne(cmd.OutOrStdout(), []string{"queue", "created", "ready", "consumers"}, row, r)
 				if q.Exclusive && err == nil {

@@ -64,3 +64,45 @@ func TestDeclareClassic(t *testing.T) {
 		return nil
 	})
 }
+
+// C-9: who misspells an argument is told, whatever is declared, and for programs beside the output.
+func TestUnknownArguments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a node: not in short mode")
+	}
+	c := testcluster.Start(t, 1)
+	ctl := func(want int, line string) (out, errs string) {
+		t.Helper()
+		var o, e shared
+		if got := run(t.Context(), append([]string{"-a", c.Addrs()[0]}, strings.Fields(line)...), &o, &e); got != want {
+			t.Errorf("quoratectl %s: %d, want %d\n%s%s", line, got, want, o.String(), e.String())
+		}
+		return o.String(), e.String()
+	}
+	const misspelt = "warning: queue \"q\": x-max-lngth is unknown and has no effect; did you mean x-max-length?\n"
+	if out, errs := ctl(0, "queue declare q -x x-max-lngth=5"); errs != misspelt || strings.Contains(out, "lngth") {
+		t.Errorf("%q on stderr, want %q\n%s", errs, misspelt, out)
+	}
+	if out, errs := ctl(0, "queue declare q -x x-max-lngth=5 -o json"); errs != misspelt || !strings.Contains(out, `"created": false`) {
+		t.Errorf("%q on stderr, want %q\n%s", errs, misspelt, out)
+	}
+	if _, errs := ctl(0, "exchange declare x fanout -x x-foo=5"); errs != "warning: exchange \"x\": x-foo is unknown and has no effect\n" {
+		t.Errorf("%q", errs)
+	}
+	if _, errs := ctl(0, "binding add amq.headers q -x x-mach=any -x kind=a"); !strings.Contains(errs, "did you mean x-match?") {
+		t.Errorf("%q", errs)
+	}
+	if _, errs := ctl(exitUsage, "vhost put strict --unknown-arguments ignore"); !strings.Contains(errs, `is "ignore": use warn or refuse`) {
+		t.Errorf("%q", errs)
+	}
+	testcluster.Poll(t, "a vhost that refuses, which needs the newest version", func() error {
+		var o, e shared
+		if code := run(t.Context(), []string{"-a", c.Addrs()[0], "vhost", "put", "strict", "--unknown-arguments", "refuse"}, &o, &e); code != 0 {
+			return fmt.Errorf("%d: %s", code, e.String())
+		}
+		return nil
+	})
+	if _, errs := ctl(exitRefused, "queue declare q --vhost strict -x x-max-lngth=5"); !strings.Contains(errs, "did you mean x-max-length?") {
+		t.Errorf("%q", errs)
+	}
+}

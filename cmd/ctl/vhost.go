@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -19,11 +20,15 @@ func newVhost(s *session) *cobra.Command {
 
 func newVhostPut(s *session) *cobra.Command {
 	var h client.Vhost
+	var unknown string
 	put := &cobra.Command{
 		Use: "put NAME", Short: "Make a vhost, or replace the settings of the one that exists", Args: exactArgs("NAME"),
 		Example: `  quoratectl vhost put orders --description "the shop" --tag prod --protected`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h.Name = args[0]
+			if unknown != unknownWarn && unknown != unknownRefuse {
+				return usageError{fmt.Errorf("--unknown-arguments is %q: use %s or %s", unknown, unknownWarn, unknownRefuse)}
+			}
+			h.Name, h.RefuseUnknown = args[0], unknown == unknownRefuse
 			return s.change(cmd, "created", func(ctx context.Context, c *client.Client) (bool, error) { return c.PutVhost(ctx, h) })
 		},
 	}
@@ -35,8 +40,15 @@ func newVhostPut(s *session) *cobra.Command {
 	f.BoolVar(&h.DelayedPublish, "delayed-publish", false, "the header x-delay of a message says for how many milliseconds it waits in its queues")
 	f.BoolVar(&h.ImportDeaths, "import-deaths", false, "headers such as x-death of a published message count as its deaths")
 	f.BoolVar(&h.MergePolicies, "merge-policies", false, "all policies that match count, not only the first")
+	f.StringVar(&unknown, "unknown-arguments", unknownWarn, "arguments that begin with x- and mean nothing, such as misspelt ones: warn, or refuse what would be made with one")
 	return put
 }
+
+// What becomes of unknown arguments.
+const (
+	unknownWarn   = "warn"
+	unknownRefuse = "refuse"
+)
 
 // change runs a call and prints the word with what the call tells.
 func (s *session) change(cmd *cobra.Command, word string, call func(context.Context, *client.Client) (bool, error)) error {
@@ -67,17 +79,25 @@ func newVhostList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				header := []string{"name", "queues", "default-type", "max-queues", "max-connections", "protected", "tags", "description"}
+				header := []string{"name", "queues", "default-type", "max-queues", "max-connections", "protected", "unknown-arguments", "tags", "description"}
 				return printList(s, cmd.OutOrStdout(), header, all, func(h *brokerv1.Vhost) []string {
 					l := h.GetLimits()
 					return []string{
 						h.GetName(), strconv.FormatUint(h.GetQueues(), 10), h.GetDefaultQueueType(), limitText(l.MaxQueues), limitText(l.MaxConnections), //nolint:protogetter // absent is not 0
-						strconv.FormatBool(h.GetProtectedFromDeletion()), strings.Join(h.GetTags(), ","), h.GetDescription(),
+						strconv.FormatBool(h.GetProtectedFromDeletion()), unknownText(h.GetUnknownArguments()), strings.Join(h.GetTags(), ","), h.GetDescription(),
 					}
 				})
 			})
 		},
 	}
+}
+
+// unknownText shows what becomes of unknown arguments.
+func unknownText(u brokerv1.UnknownArguments) string {
+	if u == brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE {
+		return unknownRefuse
+	}
+	return unknownWarn
 }
 
 // limitText shows a limit, "-" for none.

@@ -43,6 +43,9 @@ func newDrain() *cobra.Command {
 			if login.Username == "" {
 				login.Username = os.Getenv(userEnv)
 			}
+			if login.Password != "" {
+				_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "warning: every user of this host may see --password in the list of processes: use %s\n", passwordEnv)
+			}
 			if login.Username != "" && login.Password == "" {
 				login.Password = os.Getenv(passwordEnv)
 			}

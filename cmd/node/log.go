@@ -13,11 +13,10 @@ import (
 
 func terminal(f *os.File) bool { return isatty.IsTerminal(f.Fd()) }
 
-// newLogger returns the node's logger; the configuration is valid.
-func newLogger(cfg *config.Config, w io.Writer, tty bool) *slog.Logger {
-	level, err := cfg.Level()
-	if err != nil {
-		level = slog.LevelInfo
+// newLogger returns the node's logger, whose level can be changed; the configuration is valid.
+func newLogger(cfg *config.Config, level *slog.LevelVar, w io.Writer, tty bool) *slog.Logger {
+	if l, err := cfg.Level(); err == nil {
+		level.Set(l)
 	}
 	options := &slog.HandlerOptions{Level: level}
 	switch {

@@ -15,12 +15,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quorate/quorate"
 	"github.com/quorate/quorate/cmd/node/config"
@@ -56,8 +59,32 @@ func newCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.AddCommand(newNode(), newDrain(), newRecover(), newCerts(), newQuickstart())
+	root.SuggestionsMinimumDistance, root.DisableFlagsInUseLine = 2, true
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; try: %s --help", err, cmd.CommandPath())
+	})
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		hint := "try: quorate --help, or quorate --version"
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return fmt.Errorf("unknown command %q; %s", args[0], hint)
+	}
+	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	return root
+}
+
+// loadSettings reads the settings and checks the files that they name. All faults come back at once.
+func loadSettings(file string, flags *pflag.FlagSet) (*config.Config, error) {
+	cfg, err := config.Load(file, os.Environ(), flags)
+	if cfg != nil { // the settings could be read
+		err = errors.Join(err, cfg.CheckFiles())
+	}
+	return cfg, err
 }
 
 // newNode runs a node.
@@ -65,20 +92,26 @@ func newNode() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "node",
-		Short: "Run a node until SIGTERM, which drains it first",
+		Short: "Run a node until SIGTERM, which drains it first; SIGHUP has it read settings and certificates anew",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(file, os.Environ(), cmd.Flags())
-			if cfg != nil { // the settings could be read: tell all faults at once
-				err = errors.Join(err, cfg.CheckFiles())
-			}
+			anew := serve.Anew{Level: &slog.LevelVar{}, Load: func() (*config.Config, error) { return loadSettings(file, cmd.Flags()) }}
+			cfg, err := anew.Load()
 			if err != nil {
 				return err
 			}
+			hangup := make(chan os.Signal, 1)
+			signal.Notify(hangup, syscall.SIGHUP)
+			defer signal.Stop(hangup)
+			anew.Asked = hangup
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(gcPercent)
 			}
-			return serve.Run(cmd.Context(), cfg, quorate.Version(), newLogger(cfg, os.Stderr, terminal(os.Stderr)))
+			log := newLogger(cfg, anew.Level, os.Stderr, terminal(os.Stderr))
+			for _, f := range config.SecretFlags(cmd.Flags()) {
+				log.Warn("every user of this host may see a secret of a flag in the list of processes", "setting", f.Setting, "use", f.Instead)
+			}
+			return serve.Run(cmd.Context(), cfg, quorate.Version(), log, anew)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file with settings")

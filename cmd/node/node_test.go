@@ -16,7 +16,6 @@ import (
 
 	"github.com/quorate/quorate/chaos"
 	"github.com/quorate/quorate/client"
-	"github.com/quorate/quorate/cmd/node/quickstart"
 )
 
 // build returns the node's program, built from this tree.
@@ -236,13 +235,16 @@ func TestBadConfigurationEndsAtOnce(t *testing.T) {
 	}
 }
 
-// The quickstart in small: every step with its checks.
-func TestQuickstart(t *testing.T) {
-	var out bytes.Buffer
-	cfg := quickstart.Config{Binary: build(t), Dir: t.TempDir(), Out: &out, Messages: 5000, Rejected: 100, Expiring: 50, Poison: 3}
-	err := quickstart.Run(t.Context(), cfg)
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if err != nil || lines[len(lines)-1] != "quickstart: ok" {
-		t.Fatalf("%v\n%s", err, out.String())
+func TestMistypedCommandLine(t *testing.T) {
+	binary := build(t)
+	for line, want := range map[string]string{
+		"version":          `unknown command "version"; try: quorate --help, or quorate --version`,
+		"nod":              `unknown command "nod"; did you mean node?`,
+		"node --confg x":   "unknown flag: --confg; try: quorate node --help",
+		"quickstart --kep": "try: quorate quickstart --help",
+	} {
+		if said := fails(t, binary, strings.Fields(line)...); !strings.Contains(said, want) {
+			t.Errorf("quorate %s: %s, want %q", line, said, want)
+		}
 	}
 }

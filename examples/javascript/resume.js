@@ -3,8 +3,8 @@
 //
 //   npm install
 //   export QUORATE=127.0.0.1:7070,127.0.0.1:7170,127.0.0.1:7270
-//   node resume.js publish orders 10000
-//   node resume.js consume orders 10000
+//   node resume.js publish numbers 10000
+//   node resume.js consume numbers 10000
 
 const crypto = require('node:crypto');
 const path = require('node:path');

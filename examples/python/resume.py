@@ -4,8 +4,8 @@
     python3 -m grpc_tools.protoc -I ../../proto --python_out=. --grpc_python_out=. \\
         broker/v1/broker.proto broker/v1/admin.proto
     export QUORATE=127.0.0.1:7070,127.0.0.1:7170,127.0.0.1:7270
-    python3 resume.py publish orders 10000
-    python3 resume.py consume orders 10000
+    python3 resume.py publish numbers 10000
+    python3 resume.py consume numbers 10000
 """
 
 import base64

@@ -63,7 +63,7 @@ func Table() []Package {
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "internal/password", "internal/pattern",
+			"definitions", "internal/lograte", "internal/password", "internal/pattern",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate"}},
 		{
@@ -89,8 +89,9 @@ func Table() []Package {
 		{Path: "internal/cases/report"},
 		{Path: "internal/enginebench"},
 		{Path: "internal/fuzzall"},
-		{Path: "internal/gate"},
+		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
 		{Path: "internal/k8slike"},
+		{Path: "internal/lograte"},
 		{Path: "internal/nearest"},
 		{Path: "internal/password", ThirdParty: []string{"crypto"}},
 		{Path: "internal/pattern", ThirdParty: []string{"regexp2"}},

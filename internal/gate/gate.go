@@ -18,6 +18,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/quorate/quorate/internal/lograte"
 )
 
 // Defaults of Config.
@@ -109,7 +111,7 @@ func New(c Config) *Gate {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Gate{cfg: c, lines: lines{log: c.Logger.With("listeners", c.Name)}, from: map[netip.Prefix]*crowd{}}
+	return &Gate{cfg: c, lines: lines{log: c.Logger.With("listeners", c.Name), of: map[string]*lograte.Lines{}}, from: map[netip.Prefix]*crowd{}}
 }
 
 // Stats returns the gate's figures.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/quorate/quorate/internal/lograte"
 )
 
 // acceptRetry is how long Accept waits when the process can take no connection.
@@ -80,31 +82,31 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// linesEvery is the time between two lines of the log that say the same.
-const linesEvery = 5 * time.Second
+// Bounds of telling in the log why connections are turned away: strangers must not fill a disk by it.
+const (
+	// TurnedAwayLines is how many lines there are at once for each reason, and TurnedAwayEvery after what
+	// time there is one more. It says how many were left out.
+	TurnedAwayLines = 1
+	TurnedAwayEvery = 5 * time.Second
+)
 
-// lines are what is logged of strangers, who must not fill a disk by it. mu guards the maps.
+// lines are what is logged of strangers. mu guards the map.
 type lines struct {
 	log *slog.Logger
 	mu  sync.Mutex
-	at  map[string]time.Time
-	out map[string]int // left out since
+	of  map[string]*lograte.Lines // by reason
 }
 
-// tell logs why connections are turned away, unless that was just logged.
+// tell logs why connections are turned away, as far as there is a line.
 func (l *lines) tell(why string, attrs ...any) {
-	now := time.Now()
 	l.mu.Lock()
-	if l.at == nil {
-		l.at, l.out = map[string]time.Time{}, map[string]int{}
+	of := l.of[why]
+	if of == nil {
+		of = &lograte.Lines{Burst: TurnedAwayLines, Every: TurnedAwayEvery}
+		l.of[why] = of
 	}
-	if at, told := l.at[why]; told && now.Sub(at) < linesEvery {
-		l.out[why]++
-		l.mu.Unlock()
-		return
-	}
-	left := l.out[why]
-	l.at[why], l.out[why] = now, 0
 	l.mu.Unlock()
-	l.log.Warn("connections are turned away", append(attrs, "why", why, "left_out", left)...)
+	if left, ok := of.Take(time.Now()); ok {
+		l.log.Warn("connections are turned away", append(attrs, "why", why, "left_out", left)...)
+	}
 }

@@ -12,7 +12,7 @@ import (
 func (w *world) configureSome() {
 	g := w.someGroup()
 	c := g.ledger.config
-	aspect := w.rng.IntN(10)
+	aspect := w.rng.IntN(11)
 	w.change1(g, &c, aspect)
 	w.event("configure queue aspect", int64(g.uid), int64(aspect))
 	if err := c.Validate(); err != nil {
@@ -50,6 +50,8 @@ func (w *world) change1(g *group, c *quorumq.Config, aspect int) {
 		c.Retry = quorumq.Retry{Type: quorumq.RetryAll + quorumq.RetryType(r.IntN(3)), MinMs: 1 + r.Int64N(500), MaxMs: 500 + r.Int64N(1500)}
 	case 7:
 		c.Victim, c.FairPriorities, c.ReturnToPlace = quorumq.Victim(r.IntN(3)), r.IntN(2) == 0, r.IntN(2) == 0
+	case 9:
+		c.Rules = quorumq.NewestRules
 	case 8:
 		c.MaxLengthTotal = orUnlimited(r.Int64N(60))
 	default:
@@ -72,7 +74,9 @@ func (l *ledger) configured(c *quorumq.Configure) {
 			l.exempt[k] = len(held) > 0
 		}
 	}
+	rules := max(l.config.Rules, c.Config.Rules)
 	l.config = c.Config
+	l.config.Rules = rules
 	l.ttl[1] = c.Config.MessageTTLMs
 }
 

@@ -167,5 +167,8 @@ func drawQueue(r *rand.Rand, place int, cycle bool) quorumq.Config {
 	if r.IntN(6) == 0 {
 		c.ExpiresMs, c.ExpiresIfEmpty = 1+r.Int64N(3000), r.IntN(2) == 0
 	}
+	if r.IntN(3) > 0 {
+		c.Rules = quorumq.NewestRules
+	}
 	return c
 }

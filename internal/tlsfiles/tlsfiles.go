@@ -118,10 +118,7 @@ func (f *Files) look(w *watch) {
 	same := err == nil && text.equal(f.text)
 	f.mu.Unlock()
 	if !same && err == nil {
-		if err = f.take(text); err == nil {
-			certificate, _ := f.Current()
-			f.cfg.Logger.Info("new TLS files are in use", "setting", f.cfg.Setting, "not_after", certificate.Leaf.NotAfter)
-		}
+		err = f.takeNew(text)
 	}
 	switch {
 	case err == nil:
@@ -133,6 +130,30 @@ func (f *Files) look(w *watch) {
 	}
 	w.pending = text
 	f.warnOfEnd(w)
+}
+
+// Reload takes changed files at once. Files that cannot be used leave the material as it was.
+func (f *Files) Reload() error {
+	text, err := f.read()
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	same := text.equal(f.text)
+	f.mu.Unlock()
+	if same {
+		return nil
+	}
+	return f.takeNew(text)
+}
+
+func (f *Files) takeNew(text texts) error {
+	if err := f.take(text); err != nil {
+		return err
+	}
+	certificate, _ := f.Current()
+	f.cfg.Logger.Info("new TLS files are in use", "setting", f.cfg.Setting, "not_after", certificate.Leaf.NotAfter)
+	return nil
 }
 
 // warnOfEnd tells once that the certificate ends soon, and once that it ended.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/clock"
 )
 
@@ -55,13 +56,19 @@ type Config struct {
 		Management string `koanf:"management"`
 		Debug      string `koanf:"debug"`
 	} `koanf:"listen"`
+	HTTP struct {
+		TLS              bool   `koanf:"tls"`
+		MetricsTokenFile string `koanf:"metrics_token_file"`
+	} `koanf:"http"`
 	Advertise struct {
 		Host   string `koanf:"host"`
 		Gossip string `koanf:"gossip"`
 	} `koanf:"advertise"`
 	TLS struct {
-		Peer   TLSFiles `koanf:"peer"`
-		Client TLSFiles `koanf:"client"`
+		MinVersion   string   `koanf:"min_version"`
+		CipherSuites []string `koanf:"cipher_suites"`
+		Peer         TLSFiles `koanf:"peer"`
+		Client       TLSFiles `koanf:"client"`
 	} `koanf:"tls"`
 	Auth struct {
 		Mode                string   `koanf:"mode"`
@@ -91,6 +98,9 @@ type Config struct {
 		Connections               int `koanf:"connections"`
 		Unauthenticated           int `koanf:"unauthenticated"`
 		UnauthenticatedPerAddress int `koanf:"unauthenticated_per_address"`
+		// Incoming bytes are those of AMQP messages that are not whole, of all and for each connection.
+		IncomingBytes           int64 `koanf:"incoming_bytes"`
+		IncomingConnectionBytes int64 `koanf:"incoming_connection_bytes"`
 	} `koanf:"limits"`
 	Queue struct {
 		RelaxedTypeCheck bool `koanf:"relaxed_type_check"`
@@ -110,6 +120,8 @@ type Config struct {
 		// Connections is when those of a node that does not answer are taken for ended.
 		Connections time.Duration `koanf:"connections"`
 		Login       time.Duration `koanf:"login"`
+		// Incoming is from basic.publish to the end of the body.
+		Incoming time.Duration `koanf:"incoming"`
 	} `koanf:"timeouts"`
 }
 
@@ -178,6 +190,7 @@ func (c *Config) Validate() error {
 	errs = append(errs, c.validateAdmission()...)
 	errs = append(errs, c.validateAuth()...)
 	errs = append(errs, c.validateTLS()...)
+	errs = append(errs, c.validateCiphers()...)
 	errs = append(errs, c.validateNumbers()...)
 	return errors.Join(errs...)
 }
@@ -228,6 +241,13 @@ func (c *Config) validateNumbers() []error {
 	bounds("limits.connections", int64(c.Limits.Connections), 1, 1<<20, "connections")
 	bounds("limits.unauthenticated", int64(c.Limits.Unauthenticated), 1, 1<<20, "connections")
 	bounds("limits.unauthenticated_per_address", int64(c.Limits.UnauthenticatedPerAddress), 0, 1<<20, "connections")
+	if c.Limits.IncomingBytes != 0 { // 0: by the limit of memory
+		bounds("limits.incoming_bytes", c.Limits.IncomingBytes, 1<<20, 1<<40, "bytes")
+	}
+	if c.Limits.IncomingConnectionBytes != 0 {
+		bounds("limits.incoming_connection_bytes", c.Limits.IncomingConnectionBytes, int64(c.Limits.MaxMessageBytes)+amqp.IncomingSlack, 1<<40,
+			"bytes, room for a message of limits.max_message_bytes")
+	}
 	bounds("limits.memory_high", c.Limits.MemoryHigh, 0, 1<<50, "bytes")
 	bounds("limits.publish_window", int64(c.Limits.PublishWindow), 1, 1<<20, "messages")
 	durations := func(key string, value, low, high time.Duration) {
@@ -253,6 +273,7 @@ func (c *Config) validateNumbers() []error {
 	durations("timeouts.drain", c.Timeouts.Drain, time.Second, time.Hour)
 	durations("timeouts.connections", c.Timeouts.Connections, time.Second, time.Hour)
 	durations("timeouts.login", c.Timeouts.Login, time.Second, time.Hour)
+	durations("timeouts.incoming", c.Timeouts.Incoming, time.Second, 24*time.Hour)
 	durations("timeouts.disk_hang", c.Timeouts.DiskHang, 3*time.Second, time.Hour)
 	return errs
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/clock"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/internal/nearest"
@@ -47,8 +48,12 @@ func Keys() []Key {
 		{"listen.http", "0.0.0.0:7073", "health: /health/startup, /health/live, /health/ready; metrics: /metrics, /metrics/queues"},
 		{"listen.management", "", "parts of RabbitMQ's HTTP API, with the TLS of tls.client, for example 0.0.0.0:15672; empty: none"},
 		{"listen.debug", "", "Go's profiles at /debug/pprof/, without a login, for example 127.0.0.1:6060; empty: none"},
+		{"http.tls", false, "listen.http speaks TLS with the certificate of tls.client; it asks for none of its clients, so that probes and scrapers need no certificate"},
+		{"http.metrics_token_file", "", "file with a token of at least 16 characters that who asks listen.http for /metrics/queues, which tells names of queues, must show as `authorization: Bearer`; empty: nobody is asked"},
 		{"advertise.host", "", "host at which others reach this node; empty: the listener's, or the first IP address that is not loopback"},
 		{"advertise.gossip", "", "host at which others reach this node's gossip, best an IP address; empty: as advertise.host"},
+		{"tls.min_version", "1.2", "lowest version of TLS for clients, on all listeners: 1.2 or 1.3; nodes speak 1.3 with each other"},
+		{"tls.cipher_suites", []string{}, "cipher suites of TLS 1.2 for clients, by their names in Go, for example TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256; empty: those that Go holds to be good; those of TLS 1.3 are all good and cannot be chosen"},
 		{"tls.peer.cert", "", "PEM file with this node's certificate for other nodes; empty: no TLS between nodes"},
 		{"tls.peer.key", "", "PEM file with its key"},
 		{"tls.peer.ca", "", "PEM file with the authorities of all nodes' certificates"},
@@ -74,6 +79,8 @@ func Keys() []Key {
 		{"limits.connections", gate.DefaultMaxConnections, "connections of clients to this node, over all its ports for them; one more is closed at once"},
 		{"limits.unauthenticated", gate.DefaultMaxStrangers, "how many of these may not have logged in; the one that has been silent for the longest time gives way to the next"},
 		{"limits.unauthenticated_per_address", 0, "the same from one address, of IPv4 or a /64 of IPv6; 0: a quarter of limits.unauthenticated"},
+		{"limits.incoming_bytes", 0, "bytes that AMQP messages may hold whose bodies have begun to come and are not whole, on this node; beyond it connections wait; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
+		{"limits.incoming_connection_bytes", 0, "the same for each connection, which is closed beyond it; 0: 128 MiB, or half of limits.incoming_bytes if that is less, but room for the largest message"},
 		{"limits.memory_high", 0, "bytes of memory in use above which this node holds publishers back; 0: three quarters of GOMEMLIMIT, never if there is no limit"},
 		{"queue.relaxed_type_check", false, "a queue that exists may be declared again as quorum or classic, whichever it is; the same on every node"},
 		{"timeouts.confirm", 60 * time.Second, "a queue without a leader: a publish is given up after this; 0: never"},
@@ -84,6 +91,7 @@ func Keys() []Key {
 		{"timeouts.hibernate", time.Duration(0), "a queue without consumers that nobody uses for this long is closed on all its nodes until somebody asks for it; 0: never; the same on every node"},
 		{"timeouts.connections", 10 * time.Second, "clients' connections to a node that does not answer for this long are taken for ended, and their exclusive queues deleted"},
 		{"timeouts.login", gate.DefaultLoginTimeout, "a connection that has not logged in for this long is closed"},
+		{"timeouts.incoming", amqp.DefaultIncomingTimeout, "an AMQP message is not whole: its channel is closed after this, without the time for which the node holds its connection back"},
 		{"timeouts.drain", 60 * time.Second, "moving leadership away before the node stops"},
 		{"timeouts.disk_hang", 10 * time.Second, "a write to the disk does not come back: the process ends with code 75; its leaders are silent after 0.45 to 1.5 s"},
 	}

@@ -1,13 +1,52 @@
 package config
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
 )
+
+// leastToken is how long a token is at least, in bytes: it can be tried without a limit.
+const leastToken = 16
+
+// MetricsToken reads the token of http.metrics_token_file; "": none.
+func (c *Config) MetricsToken() (string, error) {
+	name := c.HTTP.MetricsTokenFile
+	if name == "" {
+		return "", nil
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("config: http.metrics_token_file: %w: name a file that user %d may read", err, os.Getuid())
+	}
+	token := strings.TrimSpace(string(text))
+	if len(token) < leastToken || strings.ContainsAny(token, " \t\r\n") {
+		return "", fmt.Errorf("config: http.metrics_token_file %s holds no token: write one line of at least %d characters without spaces, "+
+			"as by `head -c 24 /dev/urandom | base64`", name, leastToken)
+	}
+	return token, nil
+}
 
 // othersMay are the bits of a file's mode by which every user of the host may read or change it. Its
 // group is left to whoever has chosen it: in Kubernetes that is how a container reads a secret.
 const othersMay fs.FileMode = 0o006
+
+// SecretFlag is a setting with a secret that was given on the command line, which every user of the
+// host may see there.
+type SecretFlag struct{ Setting, Instead string }
+
+// SecretFlags returns those among the flags.
+func SecretFlags(flags *pflag.FlagSet) (given []SecretFlag) {
+	for _, name := range []string{"auth.default_password"} {
+		if k, err := find(name, "a flag"); err == nil && flags.Changed(name) {
+			given = append(given, SecretFlag{Setting: name, Instead: k.Name + "_file, or the variable " + k.Env()})
+		}
+	}
+	return given
+}
 
 // OpenSecret is a file with a secret that every user of the host may read or change.
 type OpenSecret struct {
@@ -22,6 +61,7 @@ func (c *Config) OpenSecrets() (open []OpenSecret) {
 		{Setting: "tls.client.key", File: c.TLS.Client.Key},
 		{Setting: "cluster.gossip_key_file", File: c.Cluster.GossipKeyFile},
 		{Setting: "auth.default_password_file", File: c.Auth.DefaultPasswordFile},
+		{Setting: "http.metrics_token_file", File: c.HTTP.MetricsTokenFile},
 	} {
 		info, err := os.Stat(f.File)
 		if f.File == "" || err != nil || info.Mode()&othersMay == 0 {

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 // Files with secrets that every user of the host may read or change are told, each by its setting.
@@ -33,5 +36,44 @@ func TestOpenSecrets(t *testing.T) {
 	c.TLS.Peer.Key, c.Auth.DefaultPasswordFile = filepath.Join(dir, "missing"), ""
 	if open := c.OpenSecrets(); len(open) != 0 {
 		t.Errorf("%v, want none", open)
+	}
+}
+
+// A token is a line of some length; what is wrong with its file is told, and not what is in it.
+func TestMetricsToken(t *testing.T) {
+	for text, want := range map[string]string{
+		"0123456789abcdef\n": "", "  0123456789abcdef": "", "0123456789abcde\n": "holds no token", "": "holds no token",
+		"0123456789abcdef 0123456789abcdef": "holds no token",
+	} {
+		var c Config
+		c.HTTP.MetricsTokenFile = write(t, text)
+		token, err := c.MetricsToken()
+		switch {
+		case want == "" && (err != nil || token != "0123456789abcdef"):
+			t.Errorf("%q: %q, %v", text, token, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "0123456789")):
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	var c Config
+	c.HTTP.MetricsTokenFile = filepath.Join(t.TempDir(), "missing")
+	if err := c.CheckFiles(); err == nil || !strings.Contains(err.Error(), "http.metrics_token_file") {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// A secret on the command line is told; one in the environment is not.
+func TestSecretFlags(t *testing.T) {
+	flags := pflag.NewFlagSet("node", pflag.ContinueOnError)
+	AddFlags(flags)
+	if given := SecretFlags(flags); given != nil {
+		t.Errorf("%v, and none was given", given)
+	}
+	if err := flags.Parse([]string{"--auth.default_password=hush", "--auth.default_user=a"}); err != nil {
+		t.Fatal(err)
+	}
+	want := SecretFlag{"auth.default_password", "auth.default_password_file, or the variable QUORATE_AUTH__DEFAULT_PASSWORD"}
+	if given := SecretFlags(flags); len(given) != 1 || given[0] != want {
+		t.Errorf("%v, want %v", given, want)
 	}
 }

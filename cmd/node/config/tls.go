@@ -120,13 +120,17 @@ func (c *Config) validateTLS() []error {
 			missing(l.setting+".ca", set, "name the file with the authorities of all nodes' certificates")
 		}
 	}
+	if c.HTTP.TLS && !c.TLS.Client.On() {
+		errs = append(errs, errors.New("config: http.tls is true without tls.client.cert: name a certificate, or set it to false"))
+	}
 	return errs
 }
 
 // CheckFiles returns all faults of the files that settings name.
 func (c *Config) CheckFiles() error {
-	var errs [3]error
+	var errs [4]error
 	_, errs[0] = c.GossipKey()
+	_, errs[3] = c.MetricsToken()
 	silent := slog.New(slog.DiscardHandler)
 	if len(c.validateTLS()) == 0 {
 		_, errs[1] = c.PeerTLS(silent)

@@ -31,6 +31,7 @@ func TestTLSSettings(t *testing.T) {
 		"QUORATE_TLS__CLIENT__CERT=a QUORATE_TLS__CLIENT__KEY=b QUORATE_TLS__CLIENT__CA=c QUORATE_TLS__CLIENT__AUTH=optional":                                     nil,
 		"QUORATE_TLS__CLIENT__CERT=a QUORATE_TLS__CLIENT__KEY=b QUORATE_TLS__CLIENT__CA=c QUORATE_TLS__CLIENT__AUTH=none QUORATE_TLS__CLIENT__LOGIN_FROM=san_dns": {`tls.client.login_from is san_dns, but tls.client.auth is none`},
 		"QUORATE_TLS__PEER__AUTH=optional": {`there is no setting "tls.peer.auth"`},
+		"QUORATE_HTTP__TLS=true":           {`http.tls is true without tls.client.cert`},
 		"QUORATE_TLS__PEER__CRT=a":         {`did you mean "tls.peer.cert"`},
 	} {
 		_, err := Load("", strings.Fields(settings+" QUORATE_NODE_ID=n1 QUORATE_CLUSTER__ADMISSION=open"), nil)

@@ -37,6 +37,7 @@ const (
 	stepTimeout  = 3 * time.Minute
 	stopTimeout  = 30 * time.Second
 	firstPort    = 7070
+	firstAMQP    = 5672
 	bodyBytes    = 1024
 )
 
@@ -147,7 +148,7 @@ func (s *show) start(ctx context.Context) (err error) {
 		return err
 	}
 	if s.cluster, err = chaos.NewCluster(chaos.ClusterConfig{
-		Binary: s.cfg.Binary, Dir: s.dir, Name: "quickstart", FirstClientPort: firstPort,
+		Binary: s.cfg.Binary, Dir: s.dir, Name: "quickstart", FirstClientPort: firstPort, FirstAMQPPort: firstAMQP,
 	}); err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (s *show) start(ctx context.Context) (err error) {
 	}
 	for _, n := range s.cluster.Nodes {
 		pid, _ := n.Running()
-		s.say("   node %s is process %d, clients connect to %s", n.ID, pid, n.Client)
+		s.say("   node %s is process %d, clients connect to %s, by AMQP to %s", n.ID, pid, n.Client, n.AMQP)
 	}
 	s.figure("cluster ready after", time.Since(begin).Round(time.Millisecond).String())
 	if s.client, err = client.Dial(ctx, client.Config{Addresses: s.cluster.Addresses()}); err != nil {
@@ -218,6 +219,7 @@ func (s *show) howTo() {
 	}
 	s.say("  bin/quoratectl cluster status\n  bin/quoratectl queue declare hello\n" +
 		"  bin/quoratectl publish hello \"a message\"\n  bin/quoratectl consume hello --count 1\n  bin/quoratectl queue show hello\n")
+	s.say("Programs for RabbitMQ connect to amqp://guest:guest@%s/\n", s.cluster.Nodes[0].AMQP)
 }
 
 // keep waits for the context to end and stops the nodes.

@@ -3,10 +3,7 @@ package serve
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/internal/gate"
@@ -21,7 +18,10 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 	if err != nil {
 		return err
 	}
-	c := amqp.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name}
+	c := amqp.Config{
+		Gate: n.gates.clients, Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name,
+		Incoming: n.incoming,
+	}
 	if secure != nil {
 		c.CertificateUser = certificateUser(n.cfg.TLS.Client.LoginFrom)
 	}
@@ -48,18 +48,12 @@ func (n *node) serveManagement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l = n.gates.clients.Listen(l)
+	var secure *tls.Config
+	if n.clientTLS != nil {
+		secure = n.forClients()
+	}
 	n.management = probed(management.New(management.Config{Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Logger: n.log}))
 	n.management.ConnContext = gate.Context
-	serve := n.management.Serve
-	if n.clientTLS != nil {
-		n.management.TLSConfig = n.forClients()
-		serve = func(l net.Listener) error { return n.management.ServeTLS(l, "", "") }
-	}
-	go func() {
-		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
-			n.failed <- fmt.Errorf("listen.management: %w", err)
-		}
-	}()
+	n.serveHTTP("listen.management", n.management, n.gates.clients.Listen(l), secure)
 	return nil
 }

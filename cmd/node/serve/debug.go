@@ -2,8 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/http/pprof"
 )
@@ -30,14 +28,9 @@ func (n *node) serveDebug(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.debug = &http.Server{Handler: profiles(), ReadHeaderTimeout: shutdownTimeout}
+	n.debug = &http.Server{Handler: profiles()}
 	n.log.Warn("profiles are served without a login; whoever reaches them sees parts of the memory and can slow the node down",
 		"address", address)
-	l = n.gates.probes.Listen(l)
-	go func() {
-		if err := n.debug.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			n.failed <- fmt.Errorf("listen.debug: %w", err)
-		}
-	}()
+	n.serveHTTP("listen.debug", n.debug, n.gates.probes.Listen(l), nil)
 	return nil
 }

@@ -9,8 +9,10 @@ import (
 	"runtime/metrics"
 	"time"
 
+	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/wal"
 )
@@ -24,11 +26,13 @@ const (
 	highPart = 3
 	// Parts of the limit for caches where none are set, and their usual sizes.
 	bodiesShare, tailShare = 8, 16
-	// receiveShare is the same for what is being received.
-	receiveShare  = 8
-	defaultBodies = 256 << 20
+	// receiveShare and incomingShare are those of what is being received.
+	receiveShare, incomingShare = 8, 8
+	defaultBodies               = 256 << 20
 	// Caches are not made smaller than that: raft reads back what it has just written.
 	leastBodies, leastTail = 1 << 20, 2 << 20
+	// leastIncoming is room for messages that are not whole on a node without much memory.
+	leastIncoming = 8 << 20
 	// growSteps is in how many steps caches come back.
 	growSteps = 16
 	// leastMemory is below what a node is too small to work: it takes some 60 MiB at rest, and
@@ -66,6 +70,24 @@ func planOf(limit, high, bodies, receive int64) memoryPlan {
 	return p
 }
 
+// incomingOf returns the bounds of AMQP messages that are not whole; a connection has room
+// for the largest message.
+func incomingOf(limit int64, set *config.Config) amqp.IncomingLimits {
+	l := amqp.IncomingLimits{
+		Bytes: set.Limits.IncomingBytes, ConnectionBytes: set.Limits.IncomingConnectionBytes, Timeout: set.Timeouts.Incoming,
+	}
+	if l.Bytes == 0 {
+		l.Bytes = amqp.DefaultIncomingBytes
+		if limit > 0 {
+			l.Bytes = max(leastIncoming, min(l.Bytes, limit/incomingShare))
+		}
+	}
+	if l.ConnectionBytes == 0 {
+		l.ConnectionBytes = max(min(amqp.DefaultIncomingConnectionBytes, l.Bytes/2), int64(set.Limits.MaxMessageBytes)+amqp.IncomingSlack)
+	}
+	return l
+}
+
 // planMemory sets the runtime's limit where only the container has one, and plans by it.
 func (n *node) planMemory() {
 	limit, from := debug.SetMemoryLimit(-1), "GOMEMLIMIT"
@@ -75,8 +97,21 @@ func (n *node) planMemory() {
 			debug.SetMemoryLimit(limit)
 		}
 	}
-	n.memory = planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes, n.cfg.Limits.ReceiveBytes)
-	p := &n.memory
+	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes, n.cfg.Limits.ReceiveBytes)
+	n.memory.Store(&p)
+	n.incoming = amqp.NewIncoming(incomingOf(limit, n.cfg))
+	n.logMemory(&p, from)
+}
+
+// replanMemory plans anew for settings that have changed.
+func (n *node) replanMemory() {
+	limit := n.memory.Load().limit
+	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes, n.cfg.Limits.ReceiveBytes)
+	n.memory.Store(&p)
+	n.incoming.Limit(incomingOf(limit, n.cfg))
+}
+
+func (n *node) logMemory(p *memoryPlan, from string) {
 	if p.high == 0 {
 		return
 	}
@@ -116,7 +151,7 @@ func memoryInUse() (n int64) {
 
 // memoryWatch gives caches up while memory is short, then holds publishers back.
 type memoryWatch struct {
-	plan    memoryPlan
+	plan    memoryPlan // that is followed
 	used    func() int64
 	collect func() // after it used is exact
 	limits  func(cluster.Caches)
@@ -126,12 +161,14 @@ type memoryWatch struct {
 }
 
 func (n *node) watchMemory() {
+	plan := *n.memory.Load()
 	w := memoryWatch{
-		plan: n.memory, used: memoryInUse, collect: runtime.GC, limits: n.part.LimitCaches, broker: n.broker, now: n.memory.caches,
+		plan: plan, used: memoryInUse, collect: runtime.GC, limits: n.part.LimitCaches, broker: n.broker, now: plan.caches,
 	}
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
 	for {
+		w.follow(*n.memory.Load())
 		w.look(time.Now())
 		select {
 		case <-tick.C:
@@ -141,10 +178,31 @@ func (n *node) watchMemory() {
 	}
 }
 
+// follow takes another plan. Caches that were given up for want of memory stay so.
+func (w *memoryWatch) follow(p memoryPlan) {
+	if p == w.plan {
+		return
+	}
+	whole := w.now == w.plan.caches
+	w.plan = p
+	to := cluster.Caches{Bodies: min(w.now.Bodies, p.caches.Bodies), Tail: min(w.now.Tail, p.caches.Tail)}
+	if whole || p.high == 0 {
+		to = p.caches
+	}
+	w.now = to
+	w.limits(to)
+	if p.high == 0 && w.broker.Alarm() != nil {
+		w.broker.EndAlarm()
+	}
+}
+
 // look compares what is in use with memory_high. From seven eighths on caches are halved,
 // above it they go as far as they can, and only if that does not help publishers are held
 // back, until a tenth less is in use. Below five eighths the caches come back step by step.
 func (w *memoryWatch) look(now time.Time) {
+	if w.plan.high == 0 {
+		return
+	}
 	used, high := w.used(), w.plan.high
 	raised := w.broker.Alarm() != nil
 	switch least := (cluster.Caches{Bodies: leastBodies, Tail: leastTail}); {

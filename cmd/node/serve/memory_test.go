@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cmd/node/config"
 )
 
 // heap is a node's memory: what it needs, and caches that fill their limits.
@@ -164,5 +165,68 @@ func TestContainerMemory(t *testing.T) {
 	}
 	if n := containerMemory("/"); n < 0 || n == math.MaxInt64 {
 		t.Errorf("here it is %d", n)
+	}
+}
+
+// Messages that are not whole have their share of the memory, and a connection has room for
+// the largest one, whatever the share is.
+func TestIncomingOf(t *testing.T) {
+	const mib = 1 << 20
+	for _, x := range []struct {
+		limit, node, connection int64 // settings
+		message                 int
+		wantNode, want          int64
+	}{
+		{0, 0, 0, 16 * mib, 256 * mib, 128 * mib},
+		{8192 * mib, 0, 0, 16 * mib, 256 * mib, 128 * mib},
+		{512 * mib, 0, 0, 16 * mib, 64 * mib, 32 * mib},
+		{200 * mib, 0, 0, 16 * mib, 25 * mib, 17 * mib},
+		{16 * mib, 0, 0, mib, 8 * mib, 4 * mib},
+		{512 * mib, 100 * mib, 0, 16 * mib, 100 * mib, 50 * mib},
+		{512 * mib, 0, 20 * mib, 16 * mib, 64 * mib, 20 * mib},
+	} {
+		var c config.Config
+		c.Limits.IncomingBytes, c.Limits.IncomingConnectionBytes, c.Limits.MaxMessageBytes = x.node, x.connection, x.message
+		if l := incomingOf(x.limit, &c); l.Bytes != x.wantNode || l.ConnectionBytes != x.want {
+			t.Errorf("%+v: %+v", x, l)
+		}
+	}
+}
+
+// Another plan is followed at once; caches that are given up come back as memory is there.
+func TestMemoryPlanChanges(t *testing.T) {
+	const mib = 1 << 20
+	b := broker.New(broker.Config{})
+	defer b.Close()
+	plan := planOf(0, 0, 0, 0)
+	h := &heap{caches: plan.caches, needs: 200 * mib}
+	w := memoryWatch{
+		plan: plan, broker: b, now: plan.caches, collect: h.collect, used: func() int64 { return h.used },
+		limits: func(c cluster.Caches) { h.caches = c },
+	}
+	now := time.Unix(1_800_000_000, 0)
+	look := func(p memoryPlan) {
+		now = now.Add(memoryEvery)
+		w.follow(p)
+		h.collect()
+		w.look(now)
+	}
+	look(plan)
+	if b.Alarm() != nil || h.caches != plan.caches {
+		t.Errorf("without a limit: %+v, %+v", b.Alarm(), h.caches)
+	}
+	smaller := planOf(0, 1<<40, 10*mib, 0)
+	if look(smaller); h.caches.Bodies != 10*mib {
+		t.Errorf("a smaller cache: %+v", h.caches)
+	}
+	tight := planOf(0, 100*mib, 0, 0)
+	if look(tight); b.Alarm() == nil || h.caches != (cluster.Caches{Bodies: leastBodies, Tail: leastTail}) {
+		t.Errorf("a lower limit: %+v, %+v", b.Alarm(), h.caches)
+	}
+	if look(planOf(0, 110*mib, 0, 0)); b.Alarm() == nil || h.caches.Bodies != leastBodies {
+		t.Errorf("a limit that is still below what is in use: %+v, %+v", b.Alarm(), h.caches)
+	}
+	if look(plan); b.Alarm() != nil || h.caches != plan.caches {
+		t.Errorf("no limit again: %+v, %+v", b.Alarm(), h.caches)
 	}
 }

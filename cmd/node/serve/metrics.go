@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
@@ -18,26 +17,28 @@ import (
 func (n *node) operations() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/health/", n.health.handler())
-	for path, part := range map[string]func(*metrics.Metrics) http.Handler{
-		"GET /metrics": (*metrics.Metrics).Node, "GET /metrics/queues": (*metrics.Metrics).Queues,
-	} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			m := n.metrics.Load()
-			if m == nil {
-				http.Error(w, "the node has not started yet", http.StatusServiceUnavailable)
-				return
-			}
-			part(m).ServeHTTP(w, r)
-		})
-	}
+	mux.HandleFunc("GET /metrics", n.shown((*metrics.Metrics).Node))
+	mux.HandleFunc("GET /metrics/queues", n.withToken(n.shown((*metrics.Metrics).Queues)))
 	return mux
+}
+
+// shown answers with a part of the metrics.
+func (n *node) shown(part func(*metrics.Metrics) http.Handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m := n.metrics.Load()
+		if m == nil {
+			http.Error(w, "the node has not started yet", http.StatusServiceUnavailable)
+			return
+		}
+		part(m).ServeHTTP(w, r)
+	}
 }
 
 // showMetrics lets metrics be scraped. All listeners are there.
 func (n *node) showMetrics() {
 	n.metrics.Store(metrics.New(metrics.Sources{
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
-		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: listeners(n.amqp).figures,
+		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures,
 		Memory: n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
 		LeadersSpread: n.part.LeadersSpread, Replaced: n.part.NodesReplaced, Refused: n.part.RefusedPeers,
 		CertificateEnds: n.certificateEnds, Gates: n.gates.figures,
@@ -73,7 +74,7 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
 		LoginsRefused: c.LoginsRefused, LoginsUnseen: c.LoginsUnseen, Alarms: c.Alarms, Alarm: n.broker.Alarm() != nil,
-		Buffered: buffered, Stopped: stopped,
+		UnknownArguments: c.UnknownArguments, Buffered: buffered, Stopped: stopped,
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
 		Waiting:             d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}
@@ -81,8 +82,9 @@ func (n *node) gatewayFigures() metrics.Gateway {
 
 func (n *node) memoryFigures() metrics.Memory {
 	kept, limit := n.part.Caches()
+	plan := n.memory.Load()
 	return metrics.Memory{
-		Used: memoryInUse(), Limit: n.memory.limit, High: n.memory.high,
+		Used: memoryInUse(), Limit: plan.limit, High: plan.high,
 		Bodies: kept.Bodies, BodiesLimit: limit.Bodies, Tail: kept.Tail, TailLimit: limit.Tail,
 	}
 }
@@ -139,11 +141,12 @@ func (n *node) certificateEnds() map[string]time.Time {
 	return ends
 }
 
-type listeners []*amqp.Server
-
-// figures adds those of all listeners up.
-func (ls listeners) figures() (sum metrics.Listener) {
-	for _, l := range ls {
+// listenerFigures adds those of all AMQP listeners up.
+func (n *node) listenerFigures() (sum metrics.Listener) {
+	in := n.incoming.Stats()
+	sum.IncomingBytes, sum.IncomingLimit = in.Bytes, in.Limit
+	sum.IncomingWaits, sum.IncomingRefused, sum.IncomingLate = in.Waits, in.Refused, in.Late
+	for _, l := range n.amqp {
 		s := l.Stats()
 		sum.Opened += s.Opened
 		sum.Refused += s.Refused

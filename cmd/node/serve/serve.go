@@ -4,6 +4,8 @@ package serve
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,24 +49,30 @@ type node struct {
 	part       *cluster.Cluster
 	api        *grpcapi.Server
 	amqp       []*amqp.Server
+	incoming   *amqp.Incoming
+	anew       Anew
 	management *http.Server                    // nil: none
 	debug      *http.Server                    // nil: none
 	metrics    atomic.Pointer[metrics.Metrics] // nil before the node has started
-	failed     chan error                      // a listener ended by itself, or nothing can be stored any more
+	// metricsToken is the hash of what /metrics/queues asks for; nil: nothing.
+	metricsToken atomic.Pointer[[sha256.Size]byte]
+	failed       chan error // a listener ended by itself, or nothing can be stored any more
 
 	gates gates
 
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
 	unwatch            chan struct{} // closed to end the watches
-	memory             memoryPlan
+	memory             atomic.Pointer[memoryPlan]
 }
 
 // Run runs a node until ctx ends, then drains and stops it. version is told to others. A node
-// whose member of the catalog is to be built anew begins anew in this process.
-func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger) error {
+// whose member of the catalog is to be built anew begins anew in this process. cfg is changed by
+// what is read anew.
+func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logger, anew Anew) error {
 	for again := uint64(0); ; again++ {
 		n := newNode(cfg, version, log)
+		n.anew = anew
 		err := n.live(ctx)
 		if !errors.Is(err, cluster.ErrCatalogFailed) || ctx.Err() != nil {
 			return err
@@ -82,16 +90,27 @@ func (n *node) live(ctx context.Context) error {
 	if err == nil {
 		n.log.Info("node is started", "node", n.cfg.NodeID, "cluster", n.cfg.Cluster.Name, "version", n.version,
 			"client", n.cfg.Listen.Client, "peer", n.cfg.Listen.Peer, "http", n.cfg.Listen.HTTP, "data_dir", n.cfg.DataDir)
-		select {
-		case <-ctx.Done():
-		case err = <-n.failed:
-		}
+		err = n.running(ctx)
 	} else if ctx.Err() != nil {
 		err = nil // asked to stop while starting
 	} else {
 		n.slowly(ctx, err)
 	}
 	return errors.Join(err, n.stop(err == nil))
+}
+
+// running returns when the node is to stop, with the error of one that failed.
+func (n *node) running(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-n.failed:
+			return err
+		case <-n.anew.Asked:
+			n.readAnew()
+		}
+	}
 }
 
 func newNode(cfg *config.Config, version string, log *slog.Logger) *node {
@@ -107,6 +126,9 @@ func (n *node) start(ctx context.Context, version string) error {
 	}
 	var err error
 	if n.clientTLS, err = n.cfg.ClientTLS(n.log); err != nil {
+		return err
+	}
+	if err := n.readMetricsToken(); err != nil {
 		return err
 	}
 	if err := errors.Join(n.serveHealth(ctx), n.serveDebug(ctx)); err != nil {
@@ -151,14 +173,13 @@ func (n *node) start(ctx context.Context, version string) error {
 	n.keepHostToken(b.HostToken)
 	n.broker.Attach(n.part)
 	n.health.started(n.broker.Ready, n.warning)
-	if n.memory.high > 0 {
-		n.watches.Go(n.watchMemory)
-	}
+	n.watches.Go(n.watchMemory)
 	n.watches.Go(n.watchProcessors)
 	return n.serveClients(ctx)
 }
 
 func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Config, error) {
+	caches := n.memory.Load().caches
 	c := cluster.Config{
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
 		Gossip: n.gates.gossip, Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
@@ -174,7 +195,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 		},
 		ManualFinalise: n.cfg.Cluster.Finalize == config.FinalizeManual,
 		HibernateAfter: n.cfg.Timeouts.Hibernate,
-		BodyCacheBytes: n.memory.caches.Bodies, TailBytes: n.memory.caches.Tail, PublishWindow: n.cfg.Limits.PublishWindow,
+		BodyCacheBytes: caches.Bodies, TailBytes: caches.Tail, PublishWindow: n.cfg.Limits.PublishWindow,
 		DiskLow: n.cfg.Storage.DiskLow, DiskFloor: n.cfg.Storage.DiskFloor, DiskHang: n.cfg.Timeouts.DiskHang,
 	}
 	if c.ConfirmTimeout == 0 {
@@ -218,14 +239,13 @@ func (n *node) serveHealth(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var secure *tls.Config
+	if n.cfg.HTTP.TLS {
+		secure = n.forAnybody()
+	}
 	n.http = probed(n.operations())
-	l = n.gates.probes.Listen(l)
 	go n.health.watchDisk()
-	go func() {
-		if err := n.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			n.failed <- fmt.Errorf("listen.http: %w", err)
-		}
-	}()
+	n.serveHTTP("listen.http", n.http, n.gates.probes.Listen(l), secure)
 	return nil
 }
 
@@ -234,7 +254,7 @@ func (n *node) serveClients(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := grpcapi.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, ReceiveBytes: n.memory.receive}
+	c := grpcapi.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, ReceiveBytes: n.memory.Load().receive}
 	if n.clientTLS != nil {
 		c.TLS = n.forClients()
 	}

@@ -8,13 +8,12 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/internal/tlsfiles"
 )
 
 // watchTLS takes new files while the node runs, and warns of secrets that everybody may read.
 func (n *node) watchTLS() {
-	for _, s := range n.cfg.OpenSecrets() {
-		n.log.Warn("every user of this host may read or change a secret: take that away, as by chmod o=", "setting", s.Setting, "file", s.File, "mode", s.Mode.String())
-	}
+	n.warnOfSecrets()
 	if n.peerTLS != nil {
 		n.watches.Go(func() { n.peerTLS.Watch(n.unwatch) })
 		if n.cfg.Cluster.GossipKeyFile == "" {
@@ -26,16 +25,41 @@ func (n *node) watchTLS() {
 	}
 }
 
-// forClients is the TLS of the clients' listener, with the material of the moment for
-// each connection.
-func (n *node) forClients() *tls.Config {
-	c := &tls.Config{
-		MinVersion: tls.VersionTLS12,
+// warnOfSecrets warns of secrets that everybody may read.
+func (n *node) warnOfSecrets() {
+	for _, s := range n.cfg.OpenSecrets() {
+		n.log.Warn("every user of this host may read or change a secret: take that away, as by chmod o=", "setting", s.Setting, "file", s.File, "mode", s.Mode.String())
+	}
+}
+
+// reloadTLS takes new files at once.
+func (n *node) reloadTLS() {
+	for _, f := range []*tlsfiles.Files{n.peerTLS, n.clientTLS} {
+		if f == nil {
+			continue
+		}
+		if err := f.Reload(); err != nil { // they were good a moment ago
+			n.log.Error("changed TLS files cannot be used, the old ones stay in force", "error", err)
+		}
+	}
+}
+
+// forAnybody is the TLS of listeners that ask for no certificate, with the node's own of the
+// moment for each connection.
+func (n *node) forAnybody() *tls.Config {
+	return &tls.Config{
+		MinVersion:   max(n.cfg.MinTLS(), tls.VersionTLS12),
+		CipherSuites: n.cfg.Ciphers(),
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			own, _ := n.clientTLS.Current()
 			return &own, nil
 		},
 	}
+}
+
+// forClients is the TLS of the clients' listeners.
+func (n *node) forClients() *tls.Config {
+	c := n.forAnybody()
 	switch n.cfg.ClientAuth() { // certificates are checked below, with the authorities of the moment
 	case config.ClientAuthNone:
 		return c

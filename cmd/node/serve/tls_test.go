@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,6 +83,47 @@ func TestClientAuth(t *testing.T) {
 			})
 			if want := slices.Contains(letIn, name); (err == nil) != want {
 				t.Errorf("tls.client.auth %q, certificate %s: %v, let in %v", auth, name, err, want)
+			}
+		}
+	}
+}
+
+// Clients speak the versions and suites of TLS that the settings name, over gRPC, AMQP and HTTP.
+func TestVersionsAndSuites(t *testing.T) {
+	ca, later := newCA(t), time.Now().Add(time.Hour)
+	server, _ := issue(t, ca, x509.ExtKeyUsageServerAuth, later)
+	const good, other = tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
+	n := nodeWith(t, server, ca, config.ClientAuthNone)
+	n.failed = make(chan error, 1)
+	trust := x509.NewCertPool()
+	trust.AppendCertsFromPEM(ca.Pair().Cert)
+	for _, x := range []struct {
+		version string
+		suites  []string
+		most    uint16
+		client  uint16 // its suite
+		letIn   bool
+	}{
+		{"", nil, tls.VersionTLS11, 0, false},
+		{"1.2", nil, tls.VersionTLS12, other, true},
+		{"1.3", nil, tls.VersionTLS12, other, false},
+		{"1.3", nil, tls.VersionTLS13, 0, true},
+		{"1.2", []string{tls.CipherSuiteName(good)}, tls.VersionTLS12, good, true},
+		{"1.2", []string{tls.CipherSuiteName(good)}, tls.VersionTLS12, other, false},
+		{"1.2", []string{tls.CipherSuiteName(good)}, tls.VersionTLS13, 0, true},
+	} {
+		n.cfg.TLS.MinVersion, n.cfg.TLS.CipherSuites = x.version, x.suites
+		client := &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: x.most, RootCAs: trust, ServerName: "localhost"}
+		if x.client != 0 {
+			client.CipherSuites = []uint16{x.client}
+		}
+		for name, secure := range map[string]*tls.Config{"clients": n.forClients(), "anybody": n.forAnybody()} {
+			if err := handshake(t, secure, client.Clone()); (err == nil) != x.letIn {
+				t.Errorf("%s, %+v: %v", name, x, err)
+			}
+			address := served(t, n, http.NotFoundHandler(), secure)
+			if status, text := ask(t, client.Clone(), "https://"+address+"/", ""); (status == http.StatusNotFound) != x.letIn {
+				t.Errorf("HTTP of %s, %+v: %d %s", name, x, status, text)
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -155,30 +156,60 @@ func TestDisruptionBudget(t *testing.T) {
 	})
 }
 
-// Clients and probes reach their ports from anywhere, ports between nodes are for
-// nodes alone.
+// Clients reach all ports that the Service offers from anywhere, ports between nodes are for
+// nodes alone, and metrics for the namespace that gathers them.
 func TestNetworkPolicy(t *testing.T) {
 	each(t, func(t *testing.T, o *objects) {
 		p := o.policy.Spec
 		if !selects(t, &p.PodSelector, o.set.Spec.Template.Labels) {
 			t.Errorf("podSelector %v does not select the pods", p.PodSelector)
 		}
-		open := map[string]bool{}
+		open := map[string]string{}
 		for _, rule := range p.Ingress {
 			for _, port := range rule.Ports {
-				open[port.Port.StrVal] = len(rule.From) == 0
-			}
-			for _, from := range rule.From {
-				if from.PodSelector == nil || !selects(t, from.PodSelector, o.set.Spec.Template.Labels) {
-					t.Errorf("rule for %v does not let nodes in", rule.Ports)
-				}
+				open[port.Port.StrVal+"/"+string(protocolOf(protocol(port.Protocol)))] = whom(t, o, rule.From)
 			}
 		}
-		want := map[string]bool{"grpc": true, "http": true, "peer": false, "gossip-tcp": false, "gossip-udp": false}
+		want := map[string]string{
+			"grpc/TCP": "all", "amqp/TCP": "all", "http/TCP": "monitoring",
+			"peer/TCP": "nodes", "gossip-tcp/TCP": "nodes", "gossip-udp/UDP": "nodes",
+		}
 		if !maps.Equal(open, want) {
-			t.Errorf("ports open to all = %v, want %v", open, want)
+			t.Errorf("ports are open to %v, want %v", open, want)
+		}
+		for _, port := range o.services["quorate"].Spec.Ports {
+			if open[port.TargetPort.StrVal+"/"+string(protocolOf(port.Protocol))] != "all" {
+				t.Errorf("the Service offers %s, which the policy does not let in", port.Name)
+			}
+		}
+		for _, port := range node(t, o).Ports {
+			if open[port.Name+"/"+string(protocolOf(port.Protocol))] == "" {
+				t.Errorf("the container has the port %s, which the policy does not name", port.Name)
+			}
 		}
 	})
+}
+
+// whom names those whom a rule lets in.
+func whom(t *testing.T, o *objects, from []networkingv1.NetworkPolicyPeer) string {
+	t.Helper()
+	switch {
+	case len(from) == 0:
+		return "all"
+	case len(from) > 1 || from[0].IPBlock != nil:
+	case from[0].NamespaceSelector == nil && selects(t, from[0].PodSelector, o.set.Spec.Template.Labels):
+		return "nodes"
+	case from[0].PodSelector == nil && selects(t, from[0].NamespaceSelector, map[string]string{corev1.LabelMetadataName: "monitoring"}):
+		return "monitoring"
+	}
+	return fmt.Sprint(from)
+}
+
+func protocol(p *corev1.Protocol) corev1.Protocol {
+	if p == nil {
+		return ""
+	}
+	return *p
 }
 
 // Probes ask the node's own pages, and a drain fits into the time to terminate.

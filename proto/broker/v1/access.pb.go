@@ -23,6 +23,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// UnknownArguments says what becomes of declarations with arguments that begin with x- and are
+// unknown.
+type UnknownArguments int32
+
+const (
+	// UNSPECIFIED means warn.
+	UnknownArguments_UNKNOWN_ARGUMENTS_UNSPECIFIED UnknownArguments = 0
+	// WARN accepts and tells them.
+	UnknownArguments_UNKNOWN_ARGUMENTS_WARN UnknownArguments = 1
+	// REFUSE refuses what would be made with one.
+	UnknownArguments_UNKNOWN_ARGUMENTS_REFUSE UnknownArguments = 2
+)
+
+// Enum value maps for UnknownArguments.
+var (
+	UnknownArguments_name = map[int32]string{
+		0: "UNKNOWN_ARGUMENTS_UNSPECIFIED",
+		1: "UNKNOWN_ARGUMENTS_WARN",
+		2: "UNKNOWN_ARGUMENTS_REFUSE",
+	}
+	UnknownArguments_value = map[string]int32{
+		"UNKNOWN_ARGUMENTS_UNSPECIFIED": 0,
+		"UNKNOWN_ARGUMENTS_WARN":        1,
+		"UNKNOWN_ARGUMENTS_REFUSE":      2,
+	}
+)
+
+func (x UnknownArguments) Enum() *UnknownArguments {
+	p := new(UnknownArguments)
+	*p = x
+	return p
+}
+
+func (x UnknownArguments) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (UnknownArguments) Descriptor() protoreflect.EnumDescriptor {
+	return file_broker_v1_access_proto_enumTypes[0].Descriptor()
+}
+
+func (UnknownArguments) Type() protoreflect.EnumType {
+	return &file_broker_v1_access_proto_enumTypes[0]
+}
+
+func (x UnknownArguments) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use UnknownArguments.Descriptor instead.
+func (UnknownArguments) EnumDescriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{0}
+}
+
 // WhoAmIRequest is empty.
 type WhoAmIRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -394,6 +448,8 @@ type Vhost struct {
 	// ImportDeaths: deaths that the headers x-death, x-first-death-… and x-last-death-… of a
 	// published message tell of count as the message's own.
 	ImportDeaths bool `protobuf:"varint,10,opt,name=import_deaths,json=importDeaths,proto3" json:"import_deaths,omitempty"`
+	// UnknownArguments: warn (also if unspecified) or refuse.
+	UnknownArguments UnknownArguments `protobuf:"varint,11,opt,name=unknown_arguments,json=unknownArguments,proto3,enum=quorate.broker.v1.UnknownArguments" json:"unknown_arguments,omitempty"`
 	// Limits; in a PutVhostRequest they count only for a new vhost.
 	Limits *VhostLimits `protobuf:"bytes,7,opt,name=limits,proto3" json:"limits,omitempty"`
 	// Queues that it holds; only in answers.
@@ -486,6 +542,13 @@ func (x *Vhost) GetImportDeaths() bool {
 		return x.ImportDeaths
 	}
 	return false
+}
+
+func (x *Vhost) GetUnknownArguments() UnknownArguments {
+	if x != nil {
+		return x.UnknownArguments
+	}
+	return UnknownArguments_UNKNOWN_ARGUMENTS_UNSPECIFIED
 }
 
 func (x *Vhost) GetLimits() *VhostLimits {
@@ -2366,7 +2429,7 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\n" +
 	"max_queues\x18\x02 \x01(\x03H\x01R\tmaxQueues\x88\x01\x01B\x12\n" +
 	"\x10_max_connectionsB\r\n" +
-	"\v_max_queues\"\xfc\x02\n" +
+	"\v_max_queues\"\xce\x03\n" +
 	"\x05Vhost\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
@@ -2376,7 +2439,8 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x0emerge_policies\x18\x06 \x01(\bR\rmergePolicies\x12'\n" +
 	"\x0fdelayed_publish\x18\t \x01(\bR\x0edelayedPublish\x12#\n" +
 	"\rimport_deaths\x18\n" +
-	" \x01(\bR\fimportDeaths\x126\n" +
+	" \x01(\bR\fimportDeaths\x12P\n" +
+	"\x11unknown_arguments\x18\v \x01(\x0e2#.quorate.broker.v1.UnknownArgumentsR\x10unknownArguments\x126\n" +
 	"\x06limits\x18\a \x01(\v2\x1e.quorate.broker.v1.VhostLimitsR\x06limits\x12\x16\n" +
 	"\x06queues\x18\b \x01(\x04R\x06queues\"A\n" +
 	"\x0fPutVhostRequest\x12.\n" +
@@ -2482,7 +2546,11 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\"d\n" +
 	"\x1cListTopicPermissionsResponse\x12D\n" +
-	"\vpermissions\x18\x01 \x03(\v2\".quorate.broker.v1.TopicPermissionR\vpermissions2\xe3\r\n" +
+	"\vpermissions\x18\x01 \x03(\v2\".quorate.broker.v1.TopicPermissionR\vpermissions*o\n" +
+	"\x10UnknownArguments\x12!\n" +
+	"\x1dUNKNOWN_ARGUMENTS_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16UNKNOWN_ARGUMENTS_WARN\x10\x01\x12\x1c\n" +
+	"\x18UNKNOWN_ARGUMENTS_REFUSE\x10\x022\xe3\r\n" +
 	"\x06Access\x12S\n" +
 	"\bPutVhost\x12\".quorate.broker.v1.PutVhostRequest\x1a#.quorate.broker.v1.PutVhostResponse\x12\\\n" +
 	"\vDeleteVhost\x12%.quorate.broker.v1.DeleteVhostRequest\x1a&.quorate.broker.v1.DeleteVhostResponse\x12Y\n" +
@@ -2518,108 +2586,111 @@ func file_broker_v1_access_proto_rawDescGZIP() []byte {
 	return file_broker_v1_access_proto_rawDescData
 }
 
+var file_broker_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_broker_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_broker_v1_access_proto_goTypes = []any{
-	(*WhoAmIRequest)(nil),                // 0: quorate.broker.v1.WhoAmIRequest
-	(*WhoAmIResponse)(nil),               // 1: quorate.broker.v1.WhoAmIResponse
-	(*MintTokenRequest)(nil),             // 2: quorate.broker.v1.MintTokenRequest
-	(*MintTokenResponse)(nil),            // 3: quorate.broker.v1.MintTokenResponse
-	(*RevokeTokenRequest)(nil),           // 4: quorate.broker.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),          // 5: quorate.broker.v1.RevokeTokenResponse
-	(*VhostLimits)(nil),                  // 6: quorate.broker.v1.VhostLimits
-	(*Vhost)(nil),                        // 7: quorate.broker.v1.Vhost
-	(*PutVhostRequest)(nil),              // 8: quorate.broker.v1.PutVhostRequest
-	(*PutVhostResponse)(nil),             // 9: quorate.broker.v1.PutVhostResponse
-	(*DeleteVhostRequest)(nil),           // 10: quorate.broker.v1.DeleteVhostRequest
-	(*DeleteVhostResponse)(nil),          // 11: quorate.broker.v1.DeleteVhostResponse
-	(*ListVhostsRequest)(nil),            // 12: quorate.broker.v1.ListVhostsRequest
-	(*ListVhostsResponse)(nil),           // 13: quorate.broker.v1.ListVhostsResponse
-	(*SetVhostLimitsRequest)(nil),        // 14: quorate.broker.v1.SetVhostLimitsRequest
-	(*SetVhostLimitsResponse)(nil),       // 15: quorate.broker.v1.SetVhostLimitsResponse
-	(*UserLimits)(nil),                   // 16: quorate.broker.v1.UserLimits
-	(*User)(nil),                         // 17: quorate.broker.v1.User
-	(*PutUserRequest)(nil),               // 18: quorate.broker.v1.PutUserRequest
-	(*PutUserResponse)(nil),              // 19: quorate.broker.v1.PutUserResponse
-	(*ChangeUserRequest)(nil),            // 20: quorate.broker.v1.ChangeUserRequest
-	(*UserTags)(nil),                     // 21: quorate.broker.v1.UserTags
-	(*UserPassword)(nil),                 // 22: quorate.broker.v1.UserPassword
-	(*ChangeUserResponse)(nil),           // 23: quorate.broker.v1.ChangeUserResponse
-	(*DeleteUserRequest)(nil),            // 24: quorate.broker.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),           // 25: quorate.broker.v1.DeleteUserResponse
-	(*ListUsersRequest)(nil),             // 26: quorate.broker.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),            // 27: quorate.broker.v1.ListUsersResponse
-	(*SetUserLimitsRequest)(nil),         // 28: quorate.broker.v1.SetUserLimitsRequest
-	(*SetUserLimitsResponse)(nil),        // 29: quorate.broker.v1.SetUserLimitsResponse
-	(*Permission)(nil),                   // 30: quorate.broker.v1.Permission
-	(*SetPermissionRequest)(nil),         // 31: quorate.broker.v1.SetPermissionRequest
-	(*SetPermissionResponse)(nil),        // 32: quorate.broker.v1.SetPermissionResponse
-	(*ClearPermissionRequest)(nil),       // 33: quorate.broker.v1.ClearPermissionRequest
-	(*ClearPermissionResponse)(nil),      // 34: quorate.broker.v1.ClearPermissionResponse
-	(*ListPermissionsRequest)(nil),       // 35: quorate.broker.v1.ListPermissionsRequest
-	(*ListPermissionsResponse)(nil),      // 36: quorate.broker.v1.ListPermissionsResponse
-	(*TopicPermission)(nil),              // 37: quorate.broker.v1.TopicPermission
-	(*SetTopicPermissionRequest)(nil),    // 38: quorate.broker.v1.SetTopicPermissionRequest
-	(*SetTopicPermissionResponse)(nil),   // 39: quorate.broker.v1.SetTopicPermissionResponse
-	(*ClearTopicPermissionRequest)(nil),  // 40: quorate.broker.v1.ClearTopicPermissionRequest
-	(*ClearTopicPermissionResponse)(nil), // 41: quorate.broker.v1.ClearTopicPermissionResponse
-	(*ListTopicPermissionsRequest)(nil),  // 42: quorate.broker.v1.ListTopicPermissionsRequest
-	(*ListTopicPermissionsResponse)(nil), // 43: quorate.broker.v1.ListTopicPermissionsResponse
+	(UnknownArguments)(0),                // 0: quorate.broker.v1.UnknownArguments
+	(*WhoAmIRequest)(nil),                // 1: quorate.broker.v1.WhoAmIRequest
+	(*WhoAmIResponse)(nil),               // 2: quorate.broker.v1.WhoAmIResponse
+	(*MintTokenRequest)(nil),             // 3: quorate.broker.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),            // 4: quorate.broker.v1.MintTokenResponse
+	(*RevokeTokenRequest)(nil),           // 5: quorate.broker.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),          // 6: quorate.broker.v1.RevokeTokenResponse
+	(*VhostLimits)(nil),                  // 7: quorate.broker.v1.VhostLimits
+	(*Vhost)(nil),                        // 8: quorate.broker.v1.Vhost
+	(*PutVhostRequest)(nil),              // 9: quorate.broker.v1.PutVhostRequest
+	(*PutVhostResponse)(nil),             // 10: quorate.broker.v1.PutVhostResponse
+	(*DeleteVhostRequest)(nil),           // 11: quorate.broker.v1.DeleteVhostRequest
+	(*DeleteVhostResponse)(nil),          // 12: quorate.broker.v1.DeleteVhostResponse
+	(*ListVhostsRequest)(nil),            // 13: quorate.broker.v1.ListVhostsRequest
+	(*ListVhostsResponse)(nil),           // 14: quorate.broker.v1.ListVhostsResponse
+	(*SetVhostLimitsRequest)(nil),        // 15: quorate.broker.v1.SetVhostLimitsRequest
+	(*SetVhostLimitsResponse)(nil),       // 16: quorate.broker.v1.SetVhostLimitsResponse
+	(*UserLimits)(nil),                   // 17: quorate.broker.v1.UserLimits
+	(*User)(nil),                         // 18: quorate.broker.v1.User
+	(*PutUserRequest)(nil),               // 19: quorate.broker.v1.PutUserRequest
+	(*PutUserResponse)(nil),              // 20: quorate.broker.v1.PutUserResponse
+	(*ChangeUserRequest)(nil),            // 21: quorate.broker.v1.ChangeUserRequest
+	(*UserTags)(nil),                     // 22: quorate.broker.v1.UserTags
+	(*UserPassword)(nil),                 // 23: quorate.broker.v1.UserPassword
+	(*ChangeUserResponse)(nil),           // 24: quorate.broker.v1.ChangeUserResponse
+	(*DeleteUserRequest)(nil),            // 25: quorate.broker.v1.DeleteUserRequest
+	(*DeleteUserResponse)(nil),           // 26: quorate.broker.v1.DeleteUserResponse
+	(*ListUsersRequest)(nil),             // 27: quorate.broker.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),            // 28: quorate.broker.v1.ListUsersResponse
+	(*SetUserLimitsRequest)(nil),         // 29: quorate.broker.v1.SetUserLimitsRequest
+	(*SetUserLimitsResponse)(nil),        // 30: quorate.broker.v1.SetUserLimitsResponse
+	(*Permission)(nil),                   // 31: quorate.broker.v1.Permission
+	(*SetPermissionRequest)(nil),         // 32: quorate.broker.v1.SetPermissionRequest
+	(*SetPermissionResponse)(nil),        // 33: quorate.broker.v1.SetPermissionResponse
+	(*ClearPermissionRequest)(nil),       // 34: quorate.broker.v1.ClearPermissionRequest
+	(*ClearPermissionResponse)(nil),      // 35: quorate.broker.v1.ClearPermissionResponse
+	(*ListPermissionsRequest)(nil),       // 36: quorate.broker.v1.ListPermissionsRequest
+	(*ListPermissionsResponse)(nil),      // 37: quorate.broker.v1.ListPermissionsResponse
+	(*TopicPermission)(nil),              // 38: quorate.broker.v1.TopicPermission
+	(*SetTopicPermissionRequest)(nil),    // 39: quorate.broker.v1.SetTopicPermissionRequest
+	(*SetTopicPermissionResponse)(nil),   // 40: quorate.broker.v1.SetTopicPermissionResponse
+	(*ClearTopicPermissionRequest)(nil),  // 41: quorate.broker.v1.ClearTopicPermissionRequest
+	(*ClearTopicPermissionResponse)(nil), // 42: quorate.broker.v1.ClearTopicPermissionResponse
+	(*ListTopicPermissionsRequest)(nil),  // 43: quorate.broker.v1.ListTopicPermissionsRequest
+	(*ListTopicPermissionsResponse)(nil), // 44: quorate.broker.v1.ListTopicPermissionsResponse
 }
 var file_broker_v1_access_proto_depIdxs = []int32{
-	6,  // 0: quorate.broker.v1.Vhost.limits:type_name -> quorate.broker.v1.VhostLimits
-	7,  // 1: quorate.broker.v1.PutVhostRequest.vhost:type_name -> quorate.broker.v1.Vhost
-	7,  // 2: quorate.broker.v1.ListVhostsResponse.vhosts:type_name -> quorate.broker.v1.Vhost
-	6,  // 3: quorate.broker.v1.SetVhostLimitsRequest.limits:type_name -> quorate.broker.v1.VhostLimits
-	16, // 4: quorate.broker.v1.User.limits:type_name -> quorate.broker.v1.UserLimits
-	21, // 5: quorate.broker.v1.ChangeUserRequest.tags:type_name -> quorate.broker.v1.UserTags
-	22, // 6: quorate.broker.v1.ChangeUserRequest.password:type_name -> quorate.broker.v1.UserPassword
-	17, // 7: quorate.broker.v1.ListUsersResponse.users:type_name -> quorate.broker.v1.User
-	16, // 8: quorate.broker.v1.SetUserLimitsRequest.limits:type_name -> quorate.broker.v1.UserLimits
-	30, // 9: quorate.broker.v1.SetPermissionRequest.permission:type_name -> quorate.broker.v1.Permission
-	30, // 10: quorate.broker.v1.ListPermissionsResponse.permissions:type_name -> quorate.broker.v1.Permission
-	37, // 11: quorate.broker.v1.SetTopicPermissionRequest.permission:type_name -> quorate.broker.v1.TopicPermission
-	37, // 12: quorate.broker.v1.ListTopicPermissionsResponse.permissions:type_name -> quorate.broker.v1.TopicPermission
-	8,  // 13: quorate.broker.v1.Access.PutVhost:input_type -> quorate.broker.v1.PutVhostRequest
-	10, // 14: quorate.broker.v1.Access.DeleteVhost:input_type -> quorate.broker.v1.DeleteVhostRequest
-	12, // 15: quorate.broker.v1.Access.ListVhosts:input_type -> quorate.broker.v1.ListVhostsRequest
-	14, // 16: quorate.broker.v1.Access.SetVhostLimits:input_type -> quorate.broker.v1.SetVhostLimitsRequest
-	18, // 17: quorate.broker.v1.Access.PutUser:input_type -> quorate.broker.v1.PutUserRequest
-	20, // 18: quorate.broker.v1.Access.ChangeUser:input_type -> quorate.broker.v1.ChangeUserRequest
-	24, // 19: quorate.broker.v1.Access.DeleteUser:input_type -> quorate.broker.v1.DeleteUserRequest
-	26, // 20: quorate.broker.v1.Access.ListUsers:input_type -> quorate.broker.v1.ListUsersRequest
-	28, // 21: quorate.broker.v1.Access.SetUserLimits:input_type -> quorate.broker.v1.SetUserLimitsRequest
-	31, // 22: quorate.broker.v1.Access.SetPermission:input_type -> quorate.broker.v1.SetPermissionRequest
-	33, // 23: quorate.broker.v1.Access.ClearPermission:input_type -> quorate.broker.v1.ClearPermissionRequest
-	35, // 24: quorate.broker.v1.Access.ListPermissions:input_type -> quorate.broker.v1.ListPermissionsRequest
-	38, // 25: quorate.broker.v1.Access.SetTopicPermission:input_type -> quorate.broker.v1.SetTopicPermissionRequest
-	40, // 26: quorate.broker.v1.Access.ClearTopicPermission:input_type -> quorate.broker.v1.ClearTopicPermissionRequest
-	42, // 27: quorate.broker.v1.Access.ListTopicPermissions:input_type -> quorate.broker.v1.ListTopicPermissionsRequest
-	0,  // 28: quorate.broker.v1.Access.WhoAmI:input_type -> quorate.broker.v1.WhoAmIRequest
-	2,  // 29: quorate.broker.v1.Access.MintToken:input_type -> quorate.broker.v1.MintTokenRequest
-	4,  // 30: quorate.broker.v1.Access.RevokeToken:input_type -> quorate.broker.v1.RevokeTokenRequest
-	9,  // 31: quorate.broker.v1.Access.PutVhost:output_type -> quorate.broker.v1.PutVhostResponse
-	11, // 32: quorate.broker.v1.Access.DeleteVhost:output_type -> quorate.broker.v1.DeleteVhostResponse
-	13, // 33: quorate.broker.v1.Access.ListVhosts:output_type -> quorate.broker.v1.ListVhostsResponse
-	15, // 34: quorate.broker.v1.Access.SetVhostLimits:output_type -> quorate.broker.v1.SetVhostLimitsResponse
-	19, // 35: quorate.broker.v1.Access.PutUser:output_type -> quorate.broker.v1.PutUserResponse
-	23, // 36: quorate.broker.v1.Access.ChangeUser:output_type -> quorate.broker.v1.ChangeUserResponse
-	25, // 37: quorate.broker.v1.Access.DeleteUser:output_type -> quorate.broker.v1.DeleteUserResponse
-	27, // 38: quorate.broker.v1.Access.ListUsers:output_type -> quorate.broker.v1.ListUsersResponse
-	29, // 39: quorate.broker.v1.Access.SetUserLimits:output_type -> quorate.broker.v1.SetUserLimitsResponse
-	32, // 40: quorate.broker.v1.Access.SetPermission:output_type -> quorate.broker.v1.SetPermissionResponse
-	34, // 41: quorate.broker.v1.Access.ClearPermission:output_type -> quorate.broker.v1.ClearPermissionResponse
-	36, // 42: quorate.broker.v1.Access.ListPermissions:output_type -> quorate.broker.v1.ListPermissionsResponse
-	39, // 43: quorate.broker.v1.Access.SetTopicPermission:output_type -> quorate.broker.v1.SetTopicPermissionResponse
-	41, // 44: quorate.broker.v1.Access.ClearTopicPermission:output_type -> quorate.broker.v1.ClearTopicPermissionResponse
-	43, // 45: quorate.broker.v1.Access.ListTopicPermissions:output_type -> quorate.broker.v1.ListTopicPermissionsResponse
-	1,  // 46: quorate.broker.v1.Access.WhoAmI:output_type -> quorate.broker.v1.WhoAmIResponse
-	3,  // 47: quorate.broker.v1.Access.MintToken:output_type -> quorate.broker.v1.MintTokenResponse
-	5,  // 48: quorate.broker.v1.Access.RevokeToken:output_type -> quorate.broker.v1.RevokeTokenResponse
-	31, // [31:49] is the sub-list for method output_type
-	13, // [13:31] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	0,  // 0: quorate.broker.v1.Vhost.unknown_arguments:type_name -> quorate.broker.v1.UnknownArguments
+	7,  // 1: quorate.broker.v1.Vhost.limits:type_name -> quorate.broker.v1.VhostLimits
+	8,  // 2: quorate.broker.v1.PutVhostRequest.vhost:type_name -> quorate.broker.v1.Vhost
+	8,  // 3: quorate.broker.v1.ListVhostsResponse.vhosts:type_name -> quorate.broker.v1.Vhost
+	7,  // 4: quorate.broker.v1.SetVhostLimitsRequest.limits:type_name -> quorate.broker.v1.VhostLimits
+	17, // 5: quorate.broker.v1.User.limits:type_name -> quorate.broker.v1.UserLimits
+	22, // 6: quorate.broker.v1.ChangeUserRequest.tags:type_name -> quorate.broker.v1.UserTags
+	23, // 7: quorate.broker.v1.ChangeUserRequest.password:type_name -> quorate.broker.v1.UserPassword
+	18, // 8: quorate.broker.v1.ListUsersResponse.users:type_name -> quorate.broker.v1.User
+	17, // 9: quorate.broker.v1.SetUserLimitsRequest.limits:type_name -> quorate.broker.v1.UserLimits
+	31, // 10: quorate.broker.v1.SetPermissionRequest.permission:type_name -> quorate.broker.v1.Permission
+	31, // 11: quorate.broker.v1.ListPermissionsResponse.permissions:type_name -> quorate.broker.v1.Permission
+	38, // 12: quorate.broker.v1.SetTopicPermissionRequest.permission:type_name -> quorate.broker.v1.TopicPermission
+	38, // 13: quorate.broker.v1.ListTopicPermissionsResponse.permissions:type_name -> quorate.broker.v1.TopicPermission
+	9,  // 14: quorate.broker.v1.Access.PutVhost:input_type -> quorate.broker.v1.PutVhostRequest
+	11, // 15: quorate.broker.v1.Access.DeleteVhost:input_type -> quorate.broker.v1.DeleteVhostRequest
+	13, // 16: quorate.broker.v1.Access.ListVhosts:input_type -> quorate.broker.v1.ListVhostsRequest
+	15, // 17: quorate.broker.v1.Access.SetVhostLimits:input_type -> quorate.broker.v1.SetVhostLimitsRequest
+	19, // 18: quorate.broker.v1.Access.PutUser:input_type -> quorate.broker.v1.PutUserRequest
+	21, // 19: quorate.broker.v1.Access.ChangeUser:input_type -> quorate.broker.v1.ChangeUserRequest
+	25, // 20: quorate.broker.v1.Access.DeleteUser:input_type -> quorate.broker.v1.DeleteUserRequest
+	27, // 21: quorate.broker.v1.Access.ListUsers:input_type -> quorate.broker.v1.ListUsersRequest
+	29, // 22: quorate.broker.v1.Access.SetUserLimits:input_type -> quorate.broker.v1.SetUserLimitsRequest
+	32, // 23: quorate.broker.v1.Access.SetPermission:input_type -> quorate.broker.v1.SetPermissionRequest
+	34, // 24: quorate.broker.v1.Access.ClearPermission:input_type -> quorate.broker.v1.ClearPermissionRequest
+	36, // 25: quorate.broker.v1.Access.ListPermissions:input_type -> quorate.broker.v1.ListPermissionsRequest
+	39, // 26: quorate.broker.v1.Access.SetTopicPermission:input_type -> quorate.broker.v1.SetTopicPermissionRequest
+	41, // 27: quorate.broker.v1.Access.ClearTopicPermission:input_type -> quorate.broker.v1.ClearTopicPermissionRequest
+	43, // 28: quorate.broker.v1.Access.ListTopicPermissions:input_type -> quorate.broker.v1.ListTopicPermissionsRequest
+	1,  // 29: quorate.broker.v1.Access.WhoAmI:input_type -> quorate.broker.v1.WhoAmIRequest
+	3,  // 30: quorate.broker.v1.Access.MintToken:input_type -> quorate.broker.v1.MintTokenRequest
+	5,  // 31: quorate.broker.v1.Access.RevokeToken:input_type -> quorate.broker.v1.RevokeTokenRequest
+	10, // 32: quorate.broker.v1.Access.PutVhost:output_type -> quorate.broker.v1.PutVhostResponse
+	12, // 33: quorate.broker.v1.Access.DeleteVhost:output_type -> quorate.broker.v1.DeleteVhostResponse
+	14, // 34: quorate.broker.v1.Access.ListVhosts:output_type -> quorate.broker.v1.ListVhostsResponse
+	16, // 35: quorate.broker.v1.Access.SetVhostLimits:output_type -> quorate.broker.v1.SetVhostLimitsResponse
+	20, // 36: quorate.broker.v1.Access.PutUser:output_type -> quorate.broker.v1.PutUserResponse
+	24, // 37: quorate.broker.v1.Access.ChangeUser:output_type -> quorate.broker.v1.ChangeUserResponse
+	26, // 38: quorate.broker.v1.Access.DeleteUser:output_type -> quorate.broker.v1.DeleteUserResponse
+	28, // 39: quorate.broker.v1.Access.ListUsers:output_type -> quorate.broker.v1.ListUsersResponse
+	30, // 40: quorate.broker.v1.Access.SetUserLimits:output_type -> quorate.broker.v1.SetUserLimitsResponse
+	33, // 41: quorate.broker.v1.Access.SetPermission:output_type -> quorate.broker.v1.SetPermissionResponse
+	35, // 42: quorate.broker.v1.Access.ClearPermission:output_type -> quorate.broker.v1.ClearPermissionResponse
+	37, // 43: quorate.broker.v1.Access.ListPermissions:output_type -> quorate.broker.v1.ListPermissionsResponse
+	40, // 44: quorate.broker.v1.Access.SetTopicPermission:output_type -> quorate.broker.v1.SetTopicPermissionResponse
+	42, // 45: quorate.broker.v1.Access.ClearTopicPermission:output_type -> quorate.broker.v1.ClearTopicPermissionResponse
+	44, // 46: quorate.broker.v1.Access.ListTopicPermissions:output_type -> quorate.broker.v1.ListTopicPermissionsResponse
+	2,  // 47: quorate.broker.v1.Access.WhoAmI:output_type -> quorate.broker.v1.WhoAmIResponse
+	4,  // 48: quorate.broker.v1.Access.MintToken:output_type -> quorate.broker.v1.MintTokenResponse
+	6,  // 49: quorate.broker.v1.Access.RevokeToken:output_type -> quorate.broker.v1.RevokeTokenResponse
+	32, // [32:50] is the sub-list for method output_type
+	14, // [14:32] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_access_proto_init() }
@@ -2634,13 +2705,14 @@ func file_broker_v1_access_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_access_proto_rawDesc), len(file_broker_v1_access_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_broker_v1_access_proto_goTypes,
 		DependencyIndexes: file_broker_v1_access_proto_depIdxs,
+		EnumInfos:         file_broker_v1_access_proto_enumTypes,
 		MessageInfos:      file_broker_v1_access_proto_msgTypes,
 	}.Build()
 	File_broker_v1_access_proto = out.File

@@ -1768,8 +1768,10 @@ func (x *DeclareExchangeRequest) GetPassive() bool {
 
 // DeclareExchangeResponse tells whether it is new.
 type DeclareExchangeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Created       bool                   `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Created bool                   `protobuf:"varint,1,opt,name=created,proto3" json:"created,omitempty"`
+	// Warnings name arguments that are accepted and have no effect.
+	Warnings      []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1809,6 +1811,13 @@ func (x *DeclareExchangeResponse) GetCreated() bool {
 		return x.Created
 	}
 	return false
+}
+
+func (x *DeclareExchangeResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 // DeleteExchangeRequest names the exchange.
@@ -2226,9 +2235,11 @@ func (x *BindRequest) GetBinding() *Binding {
 	return nil
 }
 
-// BindResponse is empty.
+// BindResponse holds what the caller should know.
 type BindResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Warnings name arguments that are accepted and have no effect.
+	Warnings      []string `protobuf:"bytes,1,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2261,6 +2272,13 @@ func (x *BindResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use BindResponse.ProtoReflect.Descriptor instead.
 func (*BindResponse) Descriptor() ([]byte, []int) {
 	return file_broker_v1_admin_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *BindResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 // UnbindRequest holds the binding.
@@ -2773,7 +2791,7 @@ type ClusterNode struct {
 	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	ClientAddress string                 `protobuf:"bytes,3,opt,name=client_address,json=clientAddress,proto3" json:"client_address,omitempty"`
 	Version       string                 `protobuf:"bytes,4,opt,name=version,proto3" json:"version,omitempty"`
-	// Alive by gossip.
+	// Alive by gossip; with TLS between nodes only while there is a link, which takes a certificate.
 	Alive bool `protobuf:"varint,5,opt,name=alive,proto3" json:"alive,omitempty"`
 	// Connected to the node that answers.
 	Connected bool   `protobuf:"varint,6,opt,name=connected,proto3" json:"connected,omitempty"`
@@ -4842,9 +4860,10 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"\targuments\x18\a \x01(\v2\x18.quorate.broker.v1.TableR\targuments\x12\x18\n" +
 	"\apassive\x18\b \x01(\bR\apassiveB\n" +
 	"\n" +
-	"\b_durable\"3\n" +
+	"\b_durable\"O\n" +
 	"\x17DeclareExchangeResponse\x12\x18\n" +
-	"\acreated\x18\x01 \x01(\bR\acreated\"^\n" +
+	"\acreated\x18\x01 \x01(\bR\acreated\x12\x1a\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"^\n" +
 	"\x15DeleteExchangeRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -4872,8 +4891,9 @@ const file_broker_v1_admin_proto_rawDesc = "" +
 	"routingKey\x126\n" +
 	"\targuments\x18\x06 \x01(\v2\x18.quorate.broker.v1.TableR\targuments\"C\n" +
 	"\vBindRequest\x124\n" +
-	"\abinding\x18\x01 \x01(\v2\x1a.quorate.broker.v1.BindingR\abinding\"\x0e\n" +
-	"\fBindResponse\"E\n" +
+	"\abinding\x18\x01 \x01(\v2\x1a.quorate.broker.v1.BindingR\abinding\"*\n" +
+	"\fBindResponse\x12\x1a\n" +
+	"\bwarnings\x18\x01 \x03(\tR\bwarnings\"E\n" +
 	"\rUnbindRequest\x124\n" +
 	"\abinding\x18\x01 \x01(\v2\x1a.quorate.broker.v1.BindingR\abinding\"\x10\n" +
 	"\x0eUnbindResponse\"+\n" +

@@ -1,0 +1,214 @@
+package amqp
+
+import (
+	"container/list"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Defaults of IncomingLimits.
+const (
+	DefaultIncomingBytes           = 256 << 20
+	DefaultIncomingConnectionBytes = 128 << 20
+	DefaultIncomingTimeout         = 2 * time.Minute
+	// IncomingSlack is what a connection's bound has at least beyond the largest body.
+	IncomingSlack = 1 << 20
+)
+
+// Incoming bounds the memory of messages whose bodies have begun to come and are not whole,
+// on all listeners of a node and for each connection. Bytes count as they come, not as they
+// are announced. All methods may be called concurrently.
+//
+// A connection that needs more than the node has left waits, and is not read meanwhile. The
+// one with the message that has been under way for the longest always gets what it asks for:
+// so some message can always go on to its end, whoever waits, and the node holds at most the
+// bound of one connection more than its own.
+type Incoming struct {
+	timeout atomic.Int64 // nanoseconds
+
+	mu      sync.Mutex // guards what follows, and conn.asked
+	limits  IncomingLimits
+	used    int64
+	begun   list.List // *charge, first begun first
+	waiting list.List // *claim, first come first
+
+	waits, refused, late atomic.Uint64
+}
+
+// IncomingStats are what messages under way hold now, and counts since the start.
+type IncomingStats struct {
+	Bytes, Limit int64
+	// Waits is how often a connection waited for room, Refused how many were closed at their
+	// own bound, Late how many channels because a message took too long.
+	Waits, Refused, Late uint64
+}
+
+// charge is what one content holds.
+type charge struct {
+	c     *conn
+	bytes int64         // guarded by Incoming's mu
+	at    *list.Element // in begun, guarded by it; nil: it holds nothing
+}
+
+// claim waits for bytes.
+type claim struct {
+	x       *charge
+	n       int64
+	at      *list.Element
+	granted atomic.Bool
+}
+
+// IncomingLimits are bounds; zero values are the defaults.
+type IncomingLimits struct {
+	// Bytes is for all messages of the node, ConnectionBytes for those of a connection. That
+	// must have room for the largest message, and IncomingSlack; 0: 256 MiB and 128 MiB.
+	Bytes, ConnectionBytes int64
+	// Timeout bounds the time from basic.publish to the last byte of the body, without that for
+	// which the connection is held back; 0: 2 min. Then the channel is closed.
+	Timeout time.Duration
+}
+
+// NewIncoming returns bounds for the listeners of a node.
+func NewIncoming(l IncomingLimits) *Incoming {
+	in := &Incoming{}
+	in.Limit(l)
+	return in
+}
+
+// Limit changes the bounds. What connections hold already they keep.
+func (in *Incoming) Limit(l IncomingLimits) {
+	setDefault(&l.Bytes, DefaultIncomingBytes)
+	setDefault(&l.ConnectionBytes, DefaultIncomingConnectionBytes)
+	setDefault(&l.Timeout, DefaultIncomingTimeout)
+	in.timeout.Store(int64(l.Timeout))
+	wake(in.change(l))
+}
+
+func (in *Incoming) change(l IncomingLimits) (free []*conn) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.limits = l
+	return in.serve()
+}
+
+// connectionBytes is the bound of a connection.
+func (in *Incoming) connectionBytes() int64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.limits.ConnectionBytes
+}
+
+// allowed is the time of a message.
+func (in *Incoming) allowed() time.Duration { return time.Duration(in.timeout.Load()) }
+
+// Stats returns the figures of the moment.
+func (in *Incoming) Stats() IncomingStats {
+	in.mu.Lock()
+	used, limit := in.used, in.limits.Bytes
+	in.mu.Unlock()
+	return IncomingStats{Bytes: used, Limit: limit, Waits: in.waits.Load(), Refused: in.refused.Load(), Late: in.late.Load()}
+}
+
+// scarce tells whether connections wait for room.
+func (in *Incoming) scarce() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.waiting.Len() > 0
+}
+
+// take gives n bytes to a content, or returns the claim by which it waits for them; over
+// tells that its connection may have no more.
+func (in *Incoming) take(x *charge, n int64) (wait *claim, over bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if x.c.asked+n > in.limits.ConnectionBytes {
+		in.refused.Add(1)
+		return nil, true
+	}
+	x.c.asked += n
+	wait = &claim{x: x, n: n}
+	if in.first() == x.c || in.waiting.Len() == 0 && in.fits(n) {
+		in.give(wait)
+		return nil, false
+	}
+	wait.at = in.waiting.PushBack(wait)
+	in.waits.Add(1)
+	return wait, false
+}
+
+func (in *Incoming) fits(n int64) bool { return in.begun.Len() == 0 || in.used+n <= in.limits.Bytes }
+
+// first is the connection that never waits; nil: no message is under way.
+func (in *Incoming) first() *conn {
+	if e := in.begun.Front(); e != nil {
+		if x, ok := e.Value.(*charge); ok {
+			return x.c
+		}
+	}
+	return nil
+}
+
+func (in *Incoming) give(w *claim) {
+	in.used += w.n
+	if w.x.bytes += w.n; w.x.at == nil {
+		w.x.at = in.begun.PushBack(w.x)
+	}
+	w.granted.Store(true)
+}
+
+// leave gives up a claim that is not waited for any more.
+func (in *Incoming) leave(w *claim) { wake(in.withdraw(w)) }
+
+func (in *Incoming) withdraw(w *claim) (free []*conn) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if w.granted.Load() {
+		return nil
+	}
+	in.waiting.Remove(w.at)
+	w.x.c.asked -= w.n
+	return in.serve()
+}
+
+// release gives back what a content holds.
+func (in *Incoming) release(x *charge) { wake(in.takeBack(x)) }
+
+func (in *Incoming) takeBack(x *charge) (free []*conn) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if x.at == nil {
+		return nil
+	}
+	in.begun.Remove(x.at)
+	in.used -= x.bytes
+	x.c.asked -= x.bytes
+	x.bytes, x.at = 0, nil
+	return in.serve()
+}
+
+// serve grants what there is room for in the order of the claims, and those of the first
+// connection. It returns the connections that may go on.
+func (in *Incoming) serve() (free []*conn) {
+	inTurn := true
+	var next *list.Element
+	for e := in.waiting.Front(); e != nil; e = next {
+		next = e.Next()
+		w, ok := e.Value.(*claim)
+		if inTurn = inTurn && in.fits(w.n); ok && (inTurn || in.first() == w.x.c) {
+			in.waiting.Remove(e)
+			in.give(w)
+			free = append(free, w.x.c)
+		}
+	}
+	return free
+}
+
+// wake has connections look whether they may go on.
+func wake(free []*conn) {
+	for _, c := range free {
+		c.mu.Lock()
+		c.changed.Broadcast()
+		c.mu.Unlock()
+	}
+}

@@ -1,0 +1,192 @@
+package amqp
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/message"
+)
+
+const (
+	// looseBytes is what content headers of one connection hold that Incoming does not count.
+	looseBytes = 64 << 10
+	// keptHeader is the largest header that a channel keeps, to write the next one over it.
+	keptHeader = 1 << 10
+	// fieldBytes is what a field of a table costs in memory, beside its bytes.
+	fieldBytes = 80
+	// looksPerTimeout is how often in the time of a message a connection looks for messages that
+	// have been under way for longer.
+	looksPerTimeout = 8
+)
+
+// begin starts a content.
+func (ch *channel) begin() {
+	x := &ch.content
+	x.expected, x.header = true, false
+	x.began, x.waited = ch.by.now, ch.c.waited.Load()
+	x.loose = 1
+	ch.c.unfinished.Add(x.loose)
+}
+
+// forget ends a content, and gives back what it holds.
+func (ch *channel) forget() {
+	x := &ch.content
+	x.expected, x.header = false, false
+	ch.c.unfinished.Add(-x.loose)
+	if x.loose > keptHeader {
+		x.message = message.Message{}
+	}
+	x.loose = 0
+	if x.charge.c != nil {
+		ch.c.s.incoming.release(&x.charge)
+		*x = content{}
+	}
+}
+
+// holdHeader counts the header of a content. Small ones, and those that are followed by their
+// bodies at once, are counted by their connection alone.
+func (ch *channel) holdHeader(size int) (held bool, err error) {
+	x := &ch.content
+	n := int64(size) + fieldBytes*countFields(x.message.Headers)
+	if ch.c.unfinished.Add(n) <= looseBytes {
+		x.loose += n
+		return true, nil
+	}
+	ch.c.unfinished.Add(-n)
+	return ch.hold(n)
+}
+
+func countFields(t message.Table) (n int64) {
+	for i := range t {
+		n += 1 + countNested(t[i].Value)
+	}
+	return n
+}
+
+func countNested(v message.Value) (n int64) {
+	if t, ok := v.AsTable(); ok {
+		return countFields(t)
+	}
+	a, _ := v.AsArray()
+	for _, x := range a {
+		n += 1 + countNested(x)
+	}
+	return n
+}
+
+// hold counts n more bytes of the content, and waits until there is room for them. It holds
+// nothing on a connection that ends meanwhile.
+func (ch *channel) hold(n int64) (held bool, err error) {
+	c, x := ch.c, &ch.content
+	x.charge.c = c
+	in := c.s.incoming
+	w, over := in.take(&x.charge, n)
+	if over {
+		return false, refuse(wire.ResourceError, wire.BasicPublishID,
+			"messages that are not whole hold more than the %d bytes of limits.incoming_connection_bytes: "+
+				"finish some before others begin, or use more connections", in.connectionBytes()).hardened()
+	}
+	if w == nil {
+		return true, nil
+	}
+	began := time.Now()
+	err = c.await(c.life, func() bool { return w.granted.Load() || c.endingLocked() })
+	in.leave(w)
+	d := time.Since(began)
+	x.began = x.began.Add(d)
+	if ch.by == &c.hand { // the other channels wait with it
+		x.waited += int64(d)
+		c.waited.Add(int64(d))
+	}
+	return w.granted.Load() && err == nil, err
+}
+
+// gather adds a piece to the body. There is room for what has come, and for as much again at
+// most, whatever the header announces.
+func (ch *channel) gather(piece []byte) (held bool, err error) {
+	x := &ch.content
+	if need := len(x.buf) + len(piece); need > cap(x.buf) {
+		room := min(max(need, 2*cap(x.buf)), int(x.size)) //nolint:gosec // at most the largest body
+		if held, err := ch.hold(int64(room - cap(x.buf))); !held {
+			return false, err
+		}
+		grown := make([]byte, len(x.buf), room)
+		copy(grown, x.buf)
+		x.buf = grown
+	}
+	x.buf = append(x.buf, piece...)
+	return true, nil
+}
+
+// holdBack waits until ok, which is asked under mu, for who runs frames. While the reader
+// waits the time of messages under way stands still, unless others need the room they take.
+func (c *conn) holdBack(by *hand, ok func() bool) error {
+	c.mu.Lock()
+	free := ok()
+	c.mu.Unlock()
+	if free {
+		return nil
+	}
+	if by != &c.hand {
+		return c.await(c.life, ok)
+	}
+	began := time.Now()
+	defer func() { c.waited.Add(int64(time.Since(began))) }()
+	for {
+		ctx, stop := context.WithTimeout(c.life, c.lookEvery())
+		err := c.await(ctx, ok)
+		stop()
+		if err == nil || c.life.Err() != nil {
+			return err
+		}
+		if c.s.incoming.scarce() {
+			c.endLate(func(x *content) time.Duration { return time.Since(x.began) })
+		}
+	}
+}
+
+func (c *conn) lookEvery() time.Duration { return max(1, c.s.incoming.allowed()/looksPerTimeout) }
+
+// look ends messages that have been under way for too long, now and then. It returns when to
+// look again.
+func (c *conn) look(now time.Time) time.Time {
+	if now.Before(c.lookAt) {
+		return c.lookAt
+	}
+	c.lookAt = now.Add(c.lookEvery())
+	waited := c.waited.Load()
+	c.endLate(func(x *content) time.Duration { return now.Sub(x.began) - time.Duration(waited-x.waited) })
+	return c.lookAt
+}
+
+// endLate closes the channels of messages whose age is beyond what is allowed. It is the
+// reader's, and leaves channels alone that are not.
+func (c *conn) endLate(age func(*content) time.Duration) {
+	most := c.s.incoming.allowed()
+	for _, ch := range c.readersChannels() {
+		if x := &ch.content; !x.expected || age(x) <= most {
+			continue
+		}
+		c.s.incoming.late.Add(1)
+		f := refuse(wire.ResourceError, wire.BasicPublishID,
+			"a message is not whole %v after its basic.publish (timeouts.incoming): send bodies without a pause, or smaller ones", most)
+		f.hard = false
+		ch.fail(f)
+	}
+}
+
+// readersChannels returns the channels that have no lane.
+func (c *conn) readersChannels() (own []*channel) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.endingLocked() {
+		return nil
+	}
+	for n, ch := range c.channels {
+		if c.beside.lanes[n] == nil {
+			own = append(own, ch)
+		}
+	}
+	return own
+}

@@ -1,0 +1,64 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/quorumq"
+)
+
+// settings are what the queue is to be told of a consumer. Its credit begins.
+func (c *Consumer) settings(o *Consume) cluster.ConsumerConfig {
+	c.credit.told = c.credit.limit(c.taken)
+	return cluster.ConsumerConfig{
+		Prefetch:   o.Prefetch,
+		Credit:     o.ExplicitCredit || c.credit.bounded,
+		Limit:      quorumq.MsgID(c.credit.told),
+		AutoAck:    o.AutoAck,
+		Priority:   o.Priority,
+		Exclusive:  o.Exclusive,
+		Deliver:    c.deliver,
+		Buffer:     c.buffer.b,
+		HasTimeout: o.HasTimeout, TimeoutMs: o.TimeoutMs,
+		Active:  c.setActive,
+		Revoked: c.revoke,
+		Ended:   c.end,
+	}
+}
+
+// Again has a consumer that was cancelled go on: what its client has not settled counts for the
+// prefetch (CO-3). It is false where that cannot be, since the consumer has ended, or is of
+// another queue than has the name now; then nothing has changed. Consume.Buffer and Wake stay as
+// they were.
+func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
+	q, about, err := c.b.queueToRead(ctx, o.VHost, o.Queue)
+	if err != nil {
+		return false, err
+	}
+	if q.UID() != c.c.Queue() || o.TimeoutMs < 0 {
+		return false, nil
+	}
+	settings, goesOn := c.begin(&o, c.b.originOf(ctx, about, &o))
+	if !goesOn {
+		return false, nil
+	}
+	if err := c.c.Again(ctx, settings); err != nil {
+		return false, translate(err, about)
+	}
+	c.show()
+	return true, nil
+}
+
+// begin takes the settings of a consumer that is to go on; false if it has ended.
+func (c *Consumer) begin(o *Consume, from origin) (cluster.ConsumerConfig, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.ended != nil {
+		return cluster.ConsumerConfig{}, false
+	}
+	average := c.credit.average
+	c.credit = newCreditBook(o, c.b.cfg.DeliveryBufferBytes)
+	c.credit.average = average
+	c.origin = from
+	return c.settings(o), true
+}

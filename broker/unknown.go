@@ -1,0 +1,82 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
+)
+
+// Bounds of telling unknown arguments in the log: programs declare what they need again and again.
+const (
+	// UnknownArgumentLines is how many lines there are at once, and UnknownArgumentEvery after what
+	// time there is one more. It says how many were left out.
+	UnknownArgumentLines = 20
+	UnknownArgumentEvery = 5 * time.Second
+)
+
+// unknownArguments counts the unknown arguments of a declaration, tells them in the log as far as
+// there is room, and returns a sentence about each (C-9). New is what would be made by it: the vhost
+// may refuse that. about names the thing.
+func (b *Broker) unknownArguments(
+	ctx context.Context, v *catalog.View, about Error, args message.Table, found []policy.Unknown, isNew bool,
+) (warnings []string, err error) {
+	if len(found) == 0 {
+		return nil, nil
+	}
+	refused := isNew && refusesUnknown(v, about.VHost)
+	for i := range found {
+		u := &found[i]
+		b.logUnknown(ctx, about, u, refused)
+		text := u.Name + " is unknown and has no effect"
+		if u.Advice != "" {
+			text += "; " + u.Advice
+		}
+		warnings = append(warnings, text)
+	}
+	if refused {
+		return nil, refusedUnknown(about, args, found)
+	}
+	return warnings, nil
+}
+
+func refusesUnknown(v *catalog.View, vhost string) bool {
+	h, ok := v.VHost(vhost)
+	return ok && h.RefuseUnknown
+}
+
+// refusedUnknown blames the first of them and names the others.
+func refusedUnknown(about Error, args message.Table, found []policy.Unknown) error {
+	first := &found[0]
+	about.Class, about.Arg, about.Received = PreconditionFailed, first.Name, argument(args, first.Name)
+	about.Value = about.Received.String()
+	about.Reason = "is unknown, and the vhost refuses unknown arguments; "
+	if first.Advice == "" {
+		about.Reason += "leave it out"
+	} else {
+		about.Reason += first.Advice
+	}
+	if len(found) > 1 {
+		var others []string
+		for i := range found[1:] {
+			others = append(others, found[i+1].Name)
+		}
+		about.Reason += " Also unknown: " + strings.Join(others, ", ")
+	}
+	return &about
+}
+
+func (b *Broker) logUnknown(ctx context.Context, about Error, u *policy.Unknown, refused bool) {
+	b.counters.unknownArguments.Add(1)
+	skipped, ok := b.unknownLines.Take(time.Now())
+	if !ok {
+		return
+	}
+	b.log.WarnContext(ctx, "an argument is unknown and has no effect", slog.String("kind", about.Kind), slog.String("vhost", about.VHost),
+		slog.String("name", about.Name), slog.String("argument", u.Name[:min(len(u.Name), message.MaxNameBytes)]),
+		slog.String("nearest", u.Nearest), slog.Bool("refused", refused), slog.Uint64("left_out", skipped))
+}

@@ -1,0 +1,51 @@
+package config
+
+import "reflect"
+
+// Live are the settings that a running node takes over; all others count from its next start on.
+func Live() []string {
+	return []string{
+		"log.level", "limits.body_cache_bytes", "limits.memory_high", "limits.incoming_bytes", "limits.incoming_connection_bytes",
+		"timeouts.incoming", "timeouts.drain", "http.metrics_token_file",
+	}
+}
+
+// Take makes those of next that are Live the settings of c. It returns the names of those that
+// have changed, and of others that differ.
+func (c *Config) Take(next *Config) (taken, restart []string) {
+	now, then := c.fields(), next.fields()
+	live := map[string]bool{}
+	for _, name := range Live() {
+		live[name] = true
+	}
+	for _, k := range Keys() {
+		have, want := now[k.Name], then[k.Name]
+		switch {
+		case reflect.DeepEqual(have.Interface(), want.Interface()):
+		case live[k.Name]:
+			have.Set(want)
+			taken = append(taken, k.Name)
+		default:
+			restart = append(restart, k.Name)
+		}
+	}
+	return taken, restart
+}
+
+// fields returns the fields by the names of their settings.
+func (c *Config) fields() map[string]reflect.Value {
+	all := map[string]reflect.Value{}
+	gather(all, "", reflect.ValueOf(c).Elem())
+	return all
+}
+
+func gather(all map[string]reflect.Value, prefix string, v reflect.Value) {
+	for i := range v.NumField() {
+		name := prefix + v.Type().Field(i).Tag.Get("koanf")
+		if f := v.Field(i); f.Kind() == reflect.Struct {
+			gather(all, name+".", f)
+		} else {
+			all[name] = f
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/quorate/quorate/cmd/node/quickstart"
+)
+
+// screen is what a program writes while others read it.
+type screen struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
+}
+
+// The quickstart in small: every step with its checks. Then what the README and the quickstart
+// itself tell newcomers to type next is typed.
+func TestQuickstart(t *testing.T) {
+	binary := build(t)
+	home := t.TempDir()
+	ctl := filepath.Join(home, "bin", "quoratectl")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", ctl, "../ctl").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var out screen
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- quickstart.Run(ctx, quickstart.Config{
+			Binary: binary, Dir: t.TempDir(), Out: &out, Messages: 5000, Rejected: 100, Expiring: 50, Poison: 3, Keep: true,
+		})
+	}()
+	for !strings.HasSuffix(out.String(), "quickstart: ok\n") {
+		select {
+		case err := <-ended:
+			t.Fatalf("%v\n%s", err, out.String())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	said := out.String()
+	where := regexp.MustCompile(`node n1 is process \d+, clients connect to (\S+), by AMQP to (\S+)`).FindStringSubmatch(said)
+	if where == nil {
+		t.Fatalf("it does not say where n1 is:\n%s", said)
+	}
+	for _, line := range append(typed(t, said), declaresOfPages(t)...) {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+		cmd.Dir, cmd.Env = home, append(os.Environ(), "QUORATE_ADDRESSES="+where[1], "QUORATE_CONTEXTS="+filepath.Join(home, "contexts"))
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", line, err, text)
+		}
+	}
+	conn, err := amqp091.Dial("amqp://guest:guest@" + where[2] + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// typed are the commands that the README and the quickstart tell one to type.
+func typed(t *testing.T, said string) (all []string) {
+	t.Helper()
+	readme := page(t, "README.md")
+	for _, text := range []string{said, readme} {
+		found := regexp.MustCompile(`(?m)^ *(bin/quoratectl .*)$`).FindAllStringSubmatch(text, -1)
+		if len(found) < 5 {
+			t.Errorf("%d commands in\n%s", len(found), text)
+		}
+		for _, f := range found {
+			all = append(all, f[1])
+		}
+	}
+	return all
+}
+
+// declaresOfPages declare the queues that the programs of docs/grpc.md would: the quickstart has
+// some of its own.
+func declaresOfPages(t *testing.T) (all []string) {
+	t.Helper()
+	for _, p := range []string{"docs/grpc.md", "examples/python/resume.py", "examples/javascript/resume.js"} {
+		found := regexp.MustCompile(`resume\.(?:js|py) publish (\S+)`).FindStringSubmatch(page(t, p))
+		if found == nil {
+			t.Fatalf("%s names no queue", p)
+		}
+		all = append(all, fmt.Sprintf("bin/quoratectl queue declare %s", found[1]))
+	}
+	return all
+}
+
+func page(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../..", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,104 @@
+package serve
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/quorate/quorate/internal/lograte"
+)
+
+// serveHTTP answers over l until the server is closed, with TLS if secure is set. key is the
+// listener's setting.
+func (n *node) serveHTTP(key string, s *http.Server, l net.Listener, secure *tls.Config) {
+	s.ReadHeaderTimeout = shutdownTimeout
+	s.ErrorLog = n.errorLog(key)
+	s.Protocols = &http.Protocols{} // HTTP/2 would want a say in tls.cipher_suites
+	s.Protocols.SetHTTP1(true)
+	s.TLSConfig = secure
+	serve := s.Serve
+	if secure != nil {
+		serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
+	}
+	go func() {
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+			n.failed <- fmt.Errorf("%s: %w", key, err)
+		}
+	}()
+}
+
+// Bounds of what HTTP servers tell in the log of their clients' faults.
+const (
+	// HTTPErrorLines is how many lines there are at once, and HTTPErrorEvery after what time there is
+	// one more. It says how many were left out.
+	HTTPErrorLines = 20
+	HTTPErrorEvery = 5 * time.Second
+	// maxHTTPError bounds such a line, maxHTTPPanic one about a fault of the node, in bytes.
+	maxHTTPError, maxHTTPPanic = 512, 8 << 10
+)
+
+// httpErrors has what an HTTP server says in the node's log.
+type httpErrors struct {
+	log      *slog.Logger
+	listener string
+	lines    lograte.Lines
+}
+
+// errorLog is the log of a listener's HTTP server.
+func (n *node) errorLog(listener string) *log.Logger {
+	return log.New(&httpErrors{
+		log: n.log, listener: listener, lines: lograte.Lines{Burst: HTTPErrorLines, Every: HTTPErrorEvery},
+	}, "", 0)
+}
+
+// Write takes one line, or a panic with its stack.
+func (h *httpErrors) Write(text []byte) (int, error) {
+	said := strings.TrimSpace(string(text))
+	skipped, ok := h.lines.Take(time.Now())
+	switch {
+	case strings.HasPrefix(said, "http: panic serving"): // the node's own fault, which is never left out
+		h.log.Error("an HTTP request failed", "listener", h.listener, "error", said[:min(len(said), maxHTTPPanic)])
+	case ok:
+		h.log.Info("an HTTP connection failed", "listener", h.listener, "error", said[:min(len(said), maxHTTPError)], "left_out", skipped)
+	}
+	return len(text), nil
+}
+
+// readMetricsToken takes the token of http.metrics_token_file.
+func (n *node) readMetricsToken() error {
+	token, err := n.cfg.MetricsToken()
+	if err != nil {
+		return err
+	}
+	if token == "" {
+		n.metricsToken.Store(nil)
+		return nil
+	}
+	sum := sha256.Sum256([]byte(token))
+	n.metricsToken.Store(&sum)
+	return nil
+}
+
+// withToken lets in who shows the token, or everybody if there is none.
+func (n *node) withToken(then http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if want := n.metricsToken.Load(); want != nil {
+			scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+			got := sha256.Sum256([]byte(token)) // equally long, whatever was sent
+			if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="Quorate"`)
+				http.Error(w, "this page tells names of queues: it wants the token of http.metrics_token_file, as authorization: Bearer", http.StatusUnauthorized)
+				return
+			}
+		}
+		then(w, r)
+	}
+}

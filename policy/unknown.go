@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/internal/nearest"
+	"github.com/quorate/quorate/message"
+)
+
+// MaxUnknown is how many unknown arguments of one table are told.
+const MaxUnknown = 16
+
+// namespace is what names of arguments begin with that are not the users' own.
+const namespace = "x-"
+
+// Unknown is an argument that has no effect although its name says that it should (C-9).
+type Unknown struct {
+	Name    string
+	Nearest string // the known name that may have been meant; "": none
+	Advice  string // what may help; "": nothing
+}
+
+// Of a queue, RabbitMQ's arguments of former versions are known: whoever migrates has them.
+func formerQueueArguments() []string {
+	return []string{"x-queue-master-locator", "x-ha-policy", "x-ha-policy-params"}
+}
+
+// UnknownOfQueue returns the unknown arguments of a queue's declaration, MaxUnknown at most.
+func UnknownOfQueue(args message.Table) []Unknown {
+	return unknown(args, catalog.QueueArguments(), func(name string) bool {
+		return strings.HasPrefix(name, "x-stream-") || slices.Contains(formerQueueArguments(), name)
+	})
+}
+
+// UnknownOfExchange is UnknownOfQueue for the declaration of an exchange.
+func UnknownOfExchange(args message.Table) []Unknown {
+	return unknown(args, catalog.ExchangeArguments(), nobody)
+}
+
+// UnknownOfConsumer is UnknownOfQueue for a consumer. What RabbitMQ reads of those of streams and
+// of mirrored queues is known.
+func UnknownOfConsumer(args message.Table) []Unknown {
+	return unknown(args, []string{"x-priority", "x-consumer-timeout"}, func(name string) bool {
+		return strings.HasPrefix(name, "x-stream-") || name == "x-cancel-on-ha-failover"
+	})
+}
+
+// UnknownOfBinding is UnknownOfQueue for a binding of a headers exchange. Where names that begin
+// with x- are compared with headers (EX-9), none is unknown.
+func UnknownOfBinding(args message.Table) []Unknown {
+	if catalog.ComparesX(args) {
+		return nil
+	}
+	out := unknown(args, []string{catalog.ArgMatch}, nobody)
+	for i := range out {
+		if out[i].Nearest == "" {
+			out[i].Advice = catalog.ArgMatch + ` "all-with-x" or "any-with-x" compares headers whose names begin with x-`
+		}
+	}
+	return out
+}
+
+func nobody(string) bool { return false }
+
+// unknown finds the names that begin with x- and are neither known nor foreign.
+func unknown(args message.Table, known []string, foreign func(string) bool) (out []Unknown) {
+	for _, f := range args {
+		switch {
+		case !strings.HasPrefix(f.Name, namespace), slices.Contains(known, f.Name), foreign(f.Name):
+			continue
+		case len(out) == MaxUnknown:
+			return out
+		}
+		u := Unknown{Name: f.Name}
+		if len(f.Name) <= message.MaxNameBytes { // a longer one is no typing error, and costs time
+			u.Nearest = nearest.Name(f.Name, known)
+		}
+		if u.Nearest != "" {
+			u.Advice = "did you mean " + u.Nearest + "?"
+		}
+		out = append(out, u)
+	}
+	return out
+}
