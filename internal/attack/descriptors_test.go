@@ -43,6 +43,9 @@ func TestNoDescriptors(t *testing.T) {
 	h := v.behave(largeBytes)
 	h.more(1)
 	was := v.limitDescriptors(3)
+	if _, hard := v.limits(); was != hard {
+		t.Errorf("the limit was %d, and may be %d: the node has not raised it", was, hard)
+	}
 	v.until("the log waits", func() error {
 		text, err := os.ReadFile(v.node.LogFile())
 		if err == nil && !strings.Contains(string(text), "the log waits for a file descriptor") {

@@ -190,18 +190,26 @@ func (v *victim) descriptors() int {
 // limitDescriptors sets the node's RLIMIT_NOFILE and returns what it was.
 func (v *victim) limitDescriptors(n uint64) (was uint64) {
 	v.Helper()
-	pid, _ := v.node.Running()
-	var old syscall.Rlimit
-	get := func(set *syscall.Rlimit) {
-		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_NOFILE,
-			uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(&old)), 0, 0); errno != 0 {
-			v.Fatal(errno)
-		}
-	}
-	get(nil)
-	was = old.Cur
-	get(&syscall.Rlimit{Cur: n, Max: old.Max})
+	was, hard := v.limits()
+	v.prlimit(&syscall.Rlimit{Cur: n, Max: hard})
 	return was
+}
+
+// limits returns the node's RLIMIT_NOFILE.
+func (v *victim) limits() (soft, hard uint64) {
+	v.Helper()
+	old := v.prlimit(nil)
+	return old.Cur, old.Max
+}
+
+func (v *victim) prlimit(set *syscall.Rlimit) (old syscall.Rlimit) {
+	v.Helper()
+	pid, _ := v.node.Running()
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_NOFILE,
+		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(&old)), 0, 0); errno != 0 {
+		v.Fatal(errno)
+	}
+	return old
 }
 
 // honest is a client that publishes all the time; everything must be confirmed.
