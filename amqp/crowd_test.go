@@ -23,9 +23,12 @@ func TestHalfOpen(t *testing.T) {
 	silent := dial(t, address)
 	silent.start()
 	silent.ended()
-	if x := s.Stats(); x.Refused != 1 {
-		t.Errorf("%+v", x)
-	}
+	testcluster.Poll(t, "it is counted", func() error {
+		if x := s.Stats(); x.Refused != 1 {
+			return errorOf(x)
+		}
+		return nil
+	})
 	_, slow := serve(t, c, amqp.Config{})
 	p := dial(t, slow)
 	p.login("guest")
