@@ -65,6 +65,7 @@ type conn struct {
 	received, sent atomic.Uint64 // bytes
 	// unfinished counts the publishes that are being read, and bytes of their headers.
 	unfinished atomic.Int64
+	txBytes    atomic.Int64 // that transactions hold
 	waited     atomic.Int64 // nanoseconds for which the reader was held back
 	asked      int64        // bytes of Incoming that it holds or waits for; guarded by that one's mu
 

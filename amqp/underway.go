@@ -79,7 +79,9 @@ func countNested(v message.Value) (n int64) {
 // nothing on a connection that ends meanwhile.
 func (ch *channel) hold(n int64) (held bool, err error) {
 	c, x := ch.c, &ch.content
-	x.charge.c = c
+	if x.charge.c == nil { // else others may see it
+		x.charge.c = c
+	}
 	in := c.s.incoming
 	w, over := in.take(&x.charge, n)
 	if over {
