@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"io"
@@ -41,8 +40,6 @@ type conn struct {
 	log  *slog.Logger
 	life context.Context // ends with the connection
 	stop context.CancelFunc
-
-	stranger *list.Element // guarded by the server's mu; nil: it has logged in
 
 	// Of the reader.
 	ctx       context.Context // of the broker's calls: life, with who makes them
@@ -146,7 +143,6 @@ func (c *conn) serve() error {
 		c.s.counters.refused.Add(1)
 		return err
 	}
-	c.s.known(c)
 	c.s.counters.opened.Add(1)
 	c.opened()
 	c.endIfGone() // since it was let in
@@ -185,7 +181,7 @@ func (c *conn) failed(err error) error {
 // finish tells the log how the connection ended, and the client if it was not told.
 func (c *conn) finish(err error) {
 	switch {
-	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF):
+	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF), c.owner == nil: // strangers must not fill a disk
 		c.log.Debug("a client went", "error", err)
 	default:
 		c.log.Info("a connection ended", "error", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/message"
 )
 
@@ -27,8 +28,10 @@ const (
 
 // handshake runs from the protocol header to connection.open-ok (AM-1, AM-2).
 func (c *conn) handshake() error {
-	if err := c.nc.SetReadDeadline(time.Now().Add(c.s.cfg.HandshakeTimeout)); err != nil {
-		return err
+	if within := c.s.cfg.Gate.LoginTimeout(); within > 0 {
+		if err := c.nc.SetReadDeadline(time.Now().Add(within)); err != nil {
+			return err
+		}
 	}
 	if err := c.protocolHeader(); err != nil {
 		return err
@@ -45,9 +48,13 @@ func (c *conn) handshake() error {
 		return err
 	}
 	c.client = clientOf(start)
-	if err := c.login(start); err != nil {
+	checked := gate.From(c.nc).Check()
+	err = c.login(start)
+	checked()
+	if err != nil {
 		return err
 	}
+	gate.From(c.nc).Admit()
 	if err := c.tune(); err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func (c *Cluster) boot() error {
 			PeerAddr: c.cfg.PeerAddr, ClientAddr: c.cfg.ClientAddr, Version: c.cfg.Version,
 		},
 		BindAddr: c.cfg.GossipAddr, Advertise: c.cfg.GossipHost,
-		Join: c.cfg.Join, Key: c.cfg.Key, Logger: c.log,
+		Join: c.cfg.Join, Key: c.cfg.Key, Gate: c.cfg.Gossip, Logger: c.log,
 		Waits: func() { c.starts(StartProgress{Phase: StartName}) },
 	})
 	if err != nil {

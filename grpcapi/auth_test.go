@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"net"
@@ -34,15 +35,12 @@ func TestRules(t *testing.T) {
 	}
 	testActs(t)
 	s.serves = func() error { return nil }
-	conn := &countedConn{c: s.b.Connect()}
-	ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: countedInfo{conn: conn}})
-	const unheard = "/quorate.broker.v1.Admin/Unheard"
-	_, leave, err := s.enter(ctx, unheard)
-	if err != nil {
-		t.Fatal(err)
+	ctx, conn := onConnection(t.Context(), s)
+	ctx, leave, err := s.admit(ctx, "/quorate.broker.v1.Admin/Unheard")
+	if err == nil {
+		err = s.permit(ctx, "/quorate.broker.v1.Admin/Unheard", nil)
+		leave()
 	}
-	err = s.authorize(ctx, unheard, nil)
-	leave()
 	if e, ok := errors.AsType[*broker.Error](err); !ok || e.Class != broker.NotAllowed {
 		t.Errorf("a method without rule: %v", err)
 	}
@@ -88,6 +86,12 @@ func TestNoActAllocatesNothing(t *testing.T) {
 	}
 }
 
+// onConnection returns a context of calls by a connection.
+func onConnection(ctx context.Context, s *Server) (context.Context, *countedConn) {
+	conn := &countedConn{c: s.b.Connect(), stranger: newStranger(nil)}
+	return peer.NewContext(ctx, &peer.Peer{AuthInfo: countedInfo{conn: conn}}), conn
+}
+
 // What is no credential is refused as such, whatever the method.
 func TestBadCredentials(t *testing.T) {
 	s := New(Config{Broker: broker.New(broker.Config{Authenticate: true})})
@@ -103,11 +107,11 @@ func TestBadCredentials(t *testing.T) {
 		{basic("a:" + strings.Repeat("b", maxCredentialBytes))},
 	} {
 		md := grpcmetadata.MD{"authorization": given}
-		ctx := grpcmetadata.NewIncomingContext(t.Context(), md)
-		if _, err := s.identified(ctx); status.Code(toStatus(err)) != codes.Unauthenticated {
+		ctx, _ := onConnection(grpcmetadata.NewIncomingContext(t.Context(), md), s)
+		if _, err := s.enterUser(ctx); status.Code(toStatus(err)) != codes.Unauthenticated {
 			t.Errorf("%.40q: %v", given, err)
 		}
-		if _, _, err := s.enter(ctx, "/grpc.health.v1.Health/Check"); err != nil {
+		if _, _, err := s.admit(ctx, "/grpc.health.v1.Health/Check"); err != nil {
 			t.Errorf("health: %v", err)
 		}
 	}

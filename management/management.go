@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
 )
 
 // silentHeader names the nodes, with commas, that did not answer: what their clients have is not
@@ -73,7 +74,9 @@ func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 		if a.Broker.Authenticates() {
 			user, password, _ := r.BasicAuth()
 			var err error
-			if who, err = a.Broker.Login(r.Context(), user, password, addressOf(r.RemoteAddr)); err != nil {
+			checked := gate.Of(r.Context()).Check()
+			who, err = a.Broker.Login(r.Context(), user, password, addressOf(r.RemoteAddr))
+			if checked(); err != nil {
 				a.Broker.LoginRefused(r.Context(), broker.LoginTry{From: originOf(r), User: user}, err)
 				if e, ok := errors.AsType[*broker.Error](err); ok && e.Unauthenticated {
 					w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
@@ -82,6 +85,7 @@ func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 				return
 			}
 		}
+		gate.Of(r.Context()).Admit()
 		r = r.WithContext(broker.WithIdentity(r.Context(), who))
 		if firstOf(r.Context(), who.User()) {
 			a.Broker.LoggedIn(r.Context(), originOf(r), "")
