@@ -25,7 +25,7 @@ func memory() int64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // far below
+	return int64(m.HeapAlloc + m.StackInuse) // far below
 }
 
 // until waits for a condition.

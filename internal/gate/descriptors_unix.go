@@ -22,7 +22,7 @@ func descriptorLimit() int {
 func descriptorOf(c *net.TCPConn) (number int) {
 	raw, err := c.SyscallConn()
 	if err == nil {
-		err = raw.Control(func(fd uintptr) { number = int(fd) }) //nolint:gosec // small
+		err = raw.Control(func(fd uintptr) { number = int(fd) }) // small
 	}
 	if err != nil {
 		return 0

@@ -184,7 +184,7 @@ func TestLate(t *testing.T) {
 func TestFrom(t *testing.T) {
 	d := open(t, Config{})
 	_, end := d.both("127.0.0.1")
-	if From(tls.Server(end, &tls.Config{})) != end || From(nil) != nil { //nolint:gosec // no handshake
+	if From(tls.Server(end, &tls.Config{})) != end || From(nil) != nil { // no handshake
 		t.Error("it is not found")
 	}
 	var none *Conn
