@@ -14,7 +14,7 @@ const firstFrameMax = 16 << 10
 // updateSecret has the connection go on with another secret (AM-11).
 func (c *conn) updateSecret(m *wire.ConnectionUpdateSecret) error {
 	if err := c.s.b.Renew(c.ctx, m.NewSecret, c.vhost, addressOf(c.nc)); err != nil {
-		c.s.b.LoginRefused(c.ctx, broker.LoginTry{Listener: "amqp", Address: c.nc.RemoteAddr().String(), User: c.user()}, err)
+		c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: c.user()}, err)
 		if e, ok := errors.AsType[*broker.Error](err); ok && (e.Class == broker.Unavailable || e.Class == broker.ResourceExhausted) {
 			return forced(err) // nobody has said that it is wrong
 		}

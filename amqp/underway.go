@@ -109,7 +109,7 @@ func (ch *channel) hold(n int64) (held bool, err error) {
 func (ch *channel) gather(piece []byte) (held bool, err error) {
 	x := &ch.content
 	if need := len(x.buf) + len(piece); need > cap(x.buf) {
-		room := min(max(need, 2*cap(x.buf)), int(x.size)) //nolint:gosec // at most the largest body
+		room := min(max(need, 2*cap(x.buf)), int(x.size)) // at most the largest body
 		if held, err := ch.hold(int64(room - cap(x.buf))); !held {
 			return false, err
 		}

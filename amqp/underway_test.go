@@ -131,7 +131,7 @@ func TestIncomingTakesTurns(t *testing.T) {
 		p.openChannels(channels)
 		parts := make([][][]byte, channels)
 		for i := range parts {
-			ch := uint16(i + 1) //nolint:gosec // few
+			ch := uint16(i + 1) // few
 			p.send(ch, &wire.ConfirmSelect{})
 			want[*wire.ConfirmSelectOK](p)
 			parts[i] = frames(ch, message.Message{Body: body})

@@ -113,23 +113,23 @@ func (t *tryOf) done(err error) error {
 }
 
 // identityOf is who logs in by what a backend has said.
-func (b *Broker) identityOf(id *access.Identity, by string, from netip.Addr) (*Identity, error) {
+func (b *Broker) identityOf(id *access.Identity, backend string, from netip.Addr) (*Identity, error) {
 	loopback := from.Unmap().IsLoopback()
-	if by == InternalUsers {
+	if backend == InternalUsers {
 		u, known := b.view().User(id.Name)
 		if !known { // any more
 			return nil, unauthenticated(access.WrongPassword)
 		}
-		return b.admitted(u, loopback)
+		return by(mechanismPassword)(b.admitted(u, loopback))
 	}
 	if err := b.onLoopback(id.Name, loopback); err != nil {
 		return nil, err
 	}
-	if access.CheckName(id.Name) != nil || strings.HasPrefix(id.Name, hostUserPrefix) || id.Rights == nil {
-		return nil, unauthenticated("backend " + by + " names a user that there cannot be here")
+	if access.CheckName(id.Name) != nil || id.Rights == nil || strings.HasPrefix(id.Name, hostUserPrefix) || strings.HasPrefix(id.Name, nodeUserPrefix) {
+		return nil, unauthenticated("backend " + backend + " names a user that there cannot be here")
 	}
 	who := stranger(id.Name, id.Tags...)
-	who.backend, who.rights, who.ends = by, id.Rights, id.Expires
+	who.backend, who.mechanism, who.rights, who.ends = backend, backend, id.Rights, id.Expires
 	if !id.Expires.IsZero() {
 		who.expireMs = id.Expires.UnixMilli()
 	}

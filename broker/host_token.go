@@ -27,5 +27,7 @@ func (b *Broker) loginHost(text string, loopback bool) *Identity {
 		name += string(node)
 	}
 	b.log.Warn("somebody has logged in by the token of this node's host", "user", name)
-	return stranger(name, TagAdministrator)
+	who := stranger(name, TagAdministrator)
+	who.mechanism = mechanismHost
+	return who
 }

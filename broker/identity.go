@@ -24,6 +24,8 @@ type Identity struct {
 	user     *catalog.User // nil: this process itself
 	byToken  bool
 	expireMs int64 // of the token
+	// mechanism is by what it was proved: one of the mechanisms, or a backend's name.
+	mechanism string
 
 	strange bool          // no user of the catalog stands behind it
 	rights  access.Rights // of a stranger; nil: what the catalog has under the name
@@ -36,6 +38,24 @@ func stranger(name string, tags ...string) *Identity {
 	return &Identity{strange: true, byToken: true, user: &catalog.User{
 		Name: name, Tags: tags, UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
 	}}
+}
+
+// The mechanisms of logging in, as the audit tells them.
+const (
+	mechanismPassword    = "password"
+	mechanismToken       = "token"
+	mechanismHost        = "administrator-token"
+	mechanismCertificate = "certificate"
+)
+
+// by notes the mechanism of a login.
+func by(mechanism string) func(*Identity, error) (*Identity, error) {
+	return func(who *Identity, err error) (*Identity, error) {
+		if who != nil {
+			who.mechanism = mechanism
+		}
+		return who, err
+	}
 }
 
 // User returns the name; "" is this process.

@@ -167,7 +167,7 @@ func (b *Broker) LoginCertificate(user string, from netip.Addr) (*Identity, erro
 	if !known {
 		return nil, b.Definite(b.life, unauthenticated("there is no user of the name in the certificate, "+quoted(user)))
 	}
-	return b.admitted(u, from.Unmap().IsLoopback())
+	return by(mechanismCertificate)(b.admitted(u, from.Unmap().IsLoopback()))
 }
 
 // verify checks a password against the user's hash. Unknown users, and those whose hash is of

@@ -113,7 +113,7 @@ func TestTokenScopes(t *testing.T) {
 func TestTokenNames(t *testing.T) {
 	c, i := startTokens(t)
 	ctx := testContext(t)
-	for _, name := range []string{"host:node-0", "", "a\tb"} {
+	for _, name := range []string{"host:node-0", "node:node-0", "", "a\tb"} {
 		err := loginError(ctx, t, c, byToken(tokenOf(i, name, "quorate.tag:administrator", time.Now().Add(time.Hour))))
 		var e *client.Error
 		if !errors.As(err, &e) || e.Code != codes.Unauthenticated {
@@ -188,8 +188,9 @@ func TestHugeTokenHeader(t *testing.T) {
 		"Basic " + base64.StdEncoding.EncodeToString([]byte("x:"+strings.Repeat("e", 17<<10))),
 	} {
 		cc, ctx := authorized(t, c, header)
-		if _, err := brokerv1.NewAccessClient(cc).WhoAmI(ctx, &brokerv1.WhoAmIRequest{}); status.Code(err) != codes.Unauthenticated {
-			t.Errorf("%d bytes: %v", len(header), err)
+		_, err := brokerv1.NewAccessClient(cc).WhoAmI(ctx, &brokerv1.WhoAmIRequest{})
+		if code := status.Code(err); code != codes.Unauthenticated && (code != codes.Internal || !strings.Contains(err.Error(), "header list size")) {
+			t.Errorf("%d bytes: %v", len(header), err) // what is above the bound of HTTP/2 is not even sent
 		}
 	}
 }
