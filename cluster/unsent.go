@@ -64,7 +64,7 @@ func (u *unsent) keep(has func(quorumq.ConsumerKey) bool) {
 	}
 }
 
-// closeUnsent ends the session of a process that is no more; what never left returns uncounted
+// closeUnsent ends the session of a process that is no more; what never left is no failure
 // (DEL-8). Nothing goes to its consumer from then on, or it might be delivered after all: so this
 // is proposed until it is done. Workers only.
 func (q *hosted) closeUnsent(l *Led, s quorumq.SessionKey, u quorumq.Unsent) {

@@ -91,7 +91,7 @@ func (q *Queue) applyCancel(c *Cancel) {
 	q.resign(con)
 	if c.Requeue {
 		con.held.own(q.gen)
-		q.takeBack(con, MsgIDRange{First: 1, Last: con.last}, endReturned, BodyRef{}, Delay{})
+		q.takeBack(con, MsgIDRange{First: 1, Last: con.last}, false, BodyRef{}, Delay{})
 		con.held.tidy()
 		q.dropHead()
 	}

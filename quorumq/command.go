@@ -194,13 +194,12 @@ type SeqRange struct{ First, Last Seq }
 // is answered with CodeUnknownConsumer; session numbers are not used again.
 type SessionClosed struct {
 	Session SessionKey
-	// Unsent returns uncounted: for leaders of queues that go by RulesThird.
+	// Unsent returns, not failed: for leaders of queues that go by RulesThird.
 	Unsent Unsent
 }
 
-// Unsent are deliveries to the consumer Tag of a session that never left the leader's node: a
-// return of them counts neither as an acquisition nor as a failure (DEL-8). What the consumer
-// does not hold is ignored.
+// Unsent are deliveries to the consumer Tag of a session that never left the leader's node: they
+// are no failures of the consumer (DEL-8). What it does not hold is ignored.
 type Unsent struct {
 	Tag    uint32
 	Ranges []MsgIDRange

@@ -61,7 +61,7 @@ func (q *Queue) timeOutLeases() {
 		}
 	}
 	if len(q.moved) > 0 {
-		q.giveBackMoved(endReturned)
+		q.giveBackMoved(false)
 	}
 }
 

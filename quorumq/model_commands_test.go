@@ -441,10 +441,10 @@ func (q *model) done(c *mConsumer) {
 }
 
 func (q *model) closeSessions(failed bool, which func(SessionKey) bool) {
-	q.endSessions(which, func(h mHeld) { q.giveBack(h.m, failed, Delay{}) })
+	q.endSessions(which, func(mHeld) bool { return failed })
 }
 
-// closeSession returns what never left in the place that it would have otherwise, but as it was.
+// closeSession fails what a session holds, but for what never left.
 func (q *model) closeSession(c *SessionClosed) {
 	never := make(map[*mMessage]bool)
 	for _, o := range q.consumers {
@@ -457,19 +457,10 @@ func (q *model) closeSession(c *SessionClosed) {
 			}
 		}
 	}
-	q.endSessions(func(k SessionKey) bool { return k == c.Session }, func(h mHeld) {
-		switch {
-		case !never[h.m]:
-			q.giveBack(h.m, true, Delay{})
-		case q.expired(h.m):
-			q.discard(h.m, ReasonExpired)
-		default:
-			q.putBack(h.m)
-		}
-	})
+	q.endSessions(func(k SessionKey) bool { return k == c.Session }, func(h mHeld) bool { return !never[h.m] })
 }
 
-func (q *model) endSessions(which func(SessionKey) bool, giveBack func(mHeld)) {
+func (q *model) endSessions(which func(SessionKey) bool, failed func(mHeld) bool) {
 	var held []mHeld
 	gone := func(c *mConsumer) bool { return which(c.Consumer.SessionKey) }
 	for _, c := range q.consumers {
@@ -489,7 +480,7 @@ func (q *model) endSessions(which func(SessionKey) bool, giveBack func(mHeld)) {
 	}
 	slices.SortFunc(held, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
 	for _, h := range held {
-		giveBack(h)
+		q.giveBack(h.m, failed(h), Delay{})
 	}
 	if q.active != nil && gone(q.active) {
 		q.active = nil

@@ -8,7 +8,7 @@ func (q *Queue) applySessionClosed(c *SessionClosed) {
 	}
 	if s := q.sessions[c.Session]; s != nil {
 		q.closing = append(q.closing[:0], s)
-		q.closeSessions(endFailed, q.closing, c.Unsent)
+		q.closeSessions(true, q.closing, c.Unsent)
 	}
 }
 
@@ -82,7 +82,7 @@ func (q *Queue) timeOutNodes() {
 			}
 		}
 	}
-	q.closeSessions(endReturned, late, Unsent{})
+	q.closeSessions(false, late, Unsent{})
 	for _, n := range q.nodes {
 		if n.suspected && n.deadline <= q.now {
 			n.suspected, n.deadline = false, 0

@@ -144,7 +144,7 @@ func (q *Queue) raise(n *node, epoch id.Epoch) {
 		q.suspects--
 	}
 	n.epoch, n.next, n.refused, n.closed = epoch, 1, nil, nil
-	q.closeSessions(endFailed, q.sessionsOf(func(o *node) bool { return o == n }), Unsent{})
+	q.closeSessions(true, q.sessionsOf(func(o *node) bool { return o == n }), Unsent{})
 }
 
 // trust ends a suspicion.
@@ -227,8 +227,8 @@ func (q *Queue) sessionsOf(which func(*node) bool) []*session {
 }
 
 // closeSessions ends sessions. Their messages go back in the order in which they were
-// delivered, over all of them (DEL-8, DL-11); what is unsent goes with them, uncounted.
-func (q *Queue) closeSessions(end ending, ss []*session, unsent Unsent) {
+// delivered, over all of them (DEL-8, DL-11); what is unsent goes with them, not failed.
+func (q *Queue) closeSessions(failed bool, ss []*session, unsent Unsent) {
 	if len(ss) == 0 {
 		return
 	}
@@ -258,21 +258,17 @@ func (q *Queue) closeSessions(end ending, ss []*session, unsent Unsent) {
 		q.order = slices.DeleteFunc(q.order, func(s *session) bool { return s.closed })
 	}
 	clear(q.closing)
-	q.giveBackMoved(end)
+	q.giveBackMoved(failed)
 }
 
 // giveBackMoved gives what was taken from consumers, into moved, back in the order in which
 // it was delivered, over all of them; the queue then has another order of consumers too.
-func (q *Queue) giveBackMoved(end ending) {
+func (q *Queue) giveBackMoved(failed bool) {
 	slices.SortFunc(q.moved, func(a, b leaving) int { return cmp.Compare(a.turn, b.turn) })
 	for i := range q.moved {
 		l := &q.moved[i]
 		q.unassign(&l.held)
-		if l.unsent {
-			q.giveBack(&l.held, endUnsent, Delay{})
-		} else {
-			q.giveBack(&l.held, end, Delay{})
-		}
+		q.giveBack(&l.held, failed && !l.unsent, Delay{})
 	}
 	q.moved = q.moved[:0]
 	q.elect()

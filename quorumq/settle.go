@@ -67,7 +67,7 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 	}
 	had := con.held.live
 	for _, r := range q.ascending(c.Ranges) {
-		q.takeBack(con, r, endOf(c.Failed), notes, c.Delay)
+		q.takeBack(con, r, c.Failed, notes, c.Delay)
 	}
 	q.tellHeld(con, had)
 	q.answerLate(con, c.Ranges)
@@ -76,12 +76,12 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 }
 
 // takeBack returns what a consumer holds of a range.
-func (q *Queue) takeBack(c *consumer, r MsgIDRange, end ending, notes BodyRef, d Delay) {
+func (q *Queue) takeBack(c *consumer, r MsgIDRange, failed bool, notes BodyRef, d Delay) {
 	w := &c.held
 	for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 		if a := &w.items[i]; !a.isRemoved() {
 			h := q.takeHeld(w, a, notes)
-			q.giveBack(&h, end, d)
+			q.giveBack(&h, failed, d)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 			if a := &w.items[i]; !a.isRemoved() {
 				h := q.takeHeld(w, a, notes)
-				h.count(endOf(c.Failed))
+				h.count(c.Failed)
 				q.discard(&h, ReasonRejected)
 			}
 		}
@@ -149,31 +149,10 @@ func (q *Queue) takeHeld(w *window, a *assigned, notes BodyRef) held {
 	return h
 }
 
-// ending is how a delivery ended that was not settled (DEL-8).
-type ending uint8
-
-// What an ending adds to the counts of its message: an acquisition; a failure as well; nothing,
-// as the message never left the leader's node.
-const (
-	endReturned ending = iota
-	endFailed
-	endUnsent
-)
-
-func endOf(failed bool) ending {
-	if failed {
-		return endFailed
-	}
-	return endReturned
-}
-
 // count adds what each way back but a settle adds (DEL-8).
-func (h *held) count(end ending) {
-	if end == endUnsent {
-		return
-	}
+func (h *held) count(failed bool) {
 	h.acquired++
-	if end == endFailed {
+	if failed {
 		h.failures++
 	}
 }
@@ -191,9 +170,8 @@ func (u *Unsent) has(c *consumer, m MsgID) bool {
 
 // giveBack puts a message that its consumer held into the returned list, unless it has
 // failed too often (DEL-9), its time is over (TTL-3), or it is to wait (DR-1, DR-4, DR-5).
-func (q *Queue) giveBack(h *held, end ending, d Delay) {
-	h.count(end)
-	failed := end == endFailed
+func (q *Queue) giveBack(h *held, failed bool, d Delay) {
+	h.count(failed)
 	switch limit := q.config.DeliveryLimit; {
 	case failed && limit >= 0 && int64(h.failures) > limit:
 		q.stats.limitHits++
@@ -209,7 +187,7 @@ func (q *Queue) giveBack(h *held, end ending, d Delay) {
 			q.stats.returnedFailed++
 		}
 		until := d.until(q.now)
-		if r := &q.config.Retry; until == 0 && end != endUnsent && r.applies(failed) {
+		if r := &q.config.Retry; until == 0 && r.applies(failed) {
 			until = after(q.now, r.wait(h.failures, h.seed()))
 		}
 		if until > q.now {

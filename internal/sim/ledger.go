@@ -84,7 +84,6 @@ type copied struct {
 	failures  uint32
 	due       quorumq.Time // not ready before; 0: it does not wait
 	rejected  bool         // discarded by a consumer
-	unsent    bool         // it was assigned and came back uncounted (DEL-8)
 	worn      bool         // it has failed too often (DEL-9)
 	lease     quorumq.Time // when its consumer has had it for too long; 0: never
 	refused   bool         // never in the queue: refused into its backlog (LEN-5)

@@ -372,7 +372,7 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 	}
 	l.last[d.Consumer] = d.MsgID
 	l.gifts[giftKey{d.Consumer, d.MsgID}] = &gift{copy: c, acquired: c.acquired, failures: c.failures, notes: c.notes}
-	if c.acquired == 0 && !c.unsent && c.meta.kind == published && !c.meta.delayed {
+	if c.acquired == 0 && c.meta.kind == published && !c.meta.delayed {
 		k := orderKey{c.meta.channel, c.meta.level}
 		if c.meta.seq <= l.deliveredUpTo[k] {
 			l.broke("PUB-6", "number %d of channel %d is first delivered after number %d", c.meta.seq, k.channel, l.deliveredUpTo[k])

@@ -21,8 +21,7 @@ func (l *ledger) unsent(k quorumq.ConsumerKey) quorumq.Unsent {
 	return u
 }
 
-// cameBack notes what a session held that never left: it is as if it had not been assigned
-// (DEL-8).
+// cameBack notes what a session held that never left: it did not fail (DEL-8).
 func (l *ledger) cameBack(c *quorumq.SessionClosed) {
 	k := quorumq.ConsumerKey{SessionKey: c.Session, Tag: c.Unsent.Tag}
 	for _, r := range c.Unsent.Ranges {
@@ -35,8 +34,7 @@ func (l *ledger) cameBack(c *quorumq.SessionClosed) {
 				l.broke("DEL-8", "consumer %v got number %d, which came back as unsent", k, m)
 			}
 			delete(l.held[k], m)
-			l.move(h, ready)
-			h.lease, h.unsent = 0, true
+			l.back(h, false)
 		}
 	}
 }
