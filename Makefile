@@ -104,6 +104,19 @@ lint: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml
 	cd conformance && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd examples/amqp && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 
+# The database is on the internet. VULNDB may name a mirror. Without one nothing is checked, which is a
+# failure of the target: .ci/run tells it as skipped.
+VULNDB ?= https://vuln.go.dev
+
+.PHONY: vuln
+vuln: $(BIN)/govulncheck ## known vulnerabilities in what the programs call; needs VULNDB
+	@mkdir -p dist
+	@if $(BIN)/govulncheck -db $(VULNDB) -tags $(TAGS) ./... >dist/vuln.log 2>&1; then cat dist/vuln.log; else \
+	  cat dist/vuln.log; \
+	  if grep -q 'fetching vulnerabilities' dist/vuln.log; then \
+	    echo "vuln: NOT CHECKED: the database of vulnerabilities at $(VULNDB) cannot be reached; run it where it can, or set VULNDB to a mirror"; fi; \
+	  exit 1; fi
+
 .PHONY: fmt
 fmt: $(BIN)/golangci-lint ## formats code and groups imports
 	$(BIN)/golangci-lint fmt ./...
@@ -195,12 +208,39 @@ $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	cd tools/golangci && $(GO) build -o $(BIN)/ tool
 	@touch $@
 
+$(BIN)/cyclonedx-gomod: tools/cyclonedx/go.mod tools/cyclonedx/go.sum
+	@mkdir -p $(BIN)
+	cd tools/cyclonedx && $(GO) build -o $(BIN)/ tool
+	@touch $@
+
+$(BIN)/govulncheck: tools/govulncheck/go.mod tools/govulncheck/go.sum
+	@mkdir -p $(BIN)
+	cd tools/govulncheck && $(GO) build -o $(BIN)/ tool
+	@touch $@
+
 ##@ Shipping
 
 .PHONY: image
 image: build ## dist/image.tar, an OCI image from scratch, without a daemon
 	@mkdir -p dist
 	$(GO) run ./deploy/image -binary $(BIN)/quorate -ctl $(BIN)/quoratectl -name $(IMAGE) -version $(VERSION) -out dist/image.tar
+
+# What each binary is made of, in dist/release: CycloneDX documents beside the binaries, their
+# checksums and their provenance. Nothing in it is of the time or the machine.
+RELEASE   := dist/release
+PLATFORMS ?= linux/amd64 linux/arm64
+
+.PHONY: release
+release: $(BIN)/cyclonedx-gomod ## dist/release: binaries of PLATFORMS, SBOMs, checksums, provenance; ARGS=-dirty to try it out
+	rm -rf $(RELEASE)
+	mkdir -p $(RELEASE)
+	set -e; for p in $(PLATFORMS); do for b in node:quorate ctl:quoratectl; do \
+	  out=$(RELEASE)/$${b#*:}-$${p%/*}-$${p#*/}; \
+	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GOBUILD) -buildvcs=false -o $$out ./cmd/$${b%:*}; \
+	  $(BIN)/cyclonedx-gomod bin -json -noserial -notimestamp -version $(VERSION) -output $$out.cdx.json $$out; \
+	done; done
+	$(GO) run ./deploy/release -dir $(RELEASE) -version $(VERSION) -commit "$$(git rev-parse HEAD)" \
+	  -flags "CGO_ENABLED=0 -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'" $(ARGS)
 
 .PHONY: clean
 clean: ## removes what was built here

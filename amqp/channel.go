@@ -109,6 +109,7 @@ func (ch *channel) quit(ctx context.Context) {
 	defer stop()
 	if ch.tx != nil {
 		ch.tx.rollback(ch)
+		ch.tx.end()
 	}
 	ch.c.mu.Lock()
 	ch.gone = true

@@ -10,19 +10,17 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
 )
 
 // Defaults of Config.
 const (
-	DefaultFrameMax         = 128 << 10
-	DefaultChannelMax       = 2047
-	DefaultHeartbeat        = 60 * time.Second
-	DefaultHandshakeTimeout = 10 * time.Second
-	DefaultMaxConnections   = 10_000
-	DefaultPublishWindow    = 8192
-	DefaultWriteTimeout     = 30 * time.Second
-	DefaultMaxStrangers     = 1000
-	DefaultServeTimeout     = 3 * time.Second
+	DefaultFrameMax      = 128 << 10
+	DefaultChannelMax    = 2047
+	DefaultHeartbeat     = 60 * time.Second
+	DefaultPublishWindow = 8192
+	DefaultWriteTimeout  = 30 * time.Second
+	DefaultServeTimeout  = 3 * time.Second
 )
 
 // Config describes a Server. Zero values are the defaults.
@@ -45,17 +43,12 @@ type Config struct {
 	// Heartbeat is offered as the interval of heartbeats; 0: 60 s. Clients may choose less, or
 	// none.
 	Heartbeat time.Duration
-	// HandshakeTimeout bounds the time from the first byte to connection.open; 0: 10 s.
-	HandshakeTimeout time.Duration
+	// Gate bounds the connections, and the time until connection.open, which is its LoginTimeout;
+	// nil: one with the defaults, for this server alone.
+	Gate *gate.Gate
 	// ServeTimeout bounds how long a new connection waits for a node that serves nobody yet,
 	// before it is closed; 0: 3 s. It must be below the time that clients allow for a handshake.
 	ServeTimeout time.Duration
-	// MaxConnections bounds the connections of this node, those that have not logged in
-	// included; 0: 10,000.
-	MaxConnections int
-	// MaxStrangers bounds those of them that have not logged in; the one that has tried for the
-	// longest time gives way to the next. 0: 1,000.
-	MaxStrangers int
 	// PublishWindow bounds the messages of one connection that queues have not decided about;
 	// beyond it nothing is read from it. 0: 8192. Their bytes are bounded for each queue.
 	PublishWindow int
@@ -81,10 +74,7 @@ func (c *Config) Validate() error {
 		value int64
 	}{
 		{"Heartbeat", int64(c.Heartbeat)},
-		{"HandshakeTimeout", int64(c.HandshakeTimeout)},
 		{"ServeTimeout", int64(c.ServeTimeout)},
-		{"MaxConnections", int64(c.MaxConnections)},
-		{"MaxStrangers", int64(c.MaxStrangers)},
 		{"PublishWindow", int64(c.PublishWindow)},
 		{"WriteTimeout", int64(c.WriteTimeout)},
 	} {

@@ -2,7 +2,6 @@ package amqp
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"io"
@@ -42,8 +41,6 @@ type conn struct {
 	life context.Context // ends with the connection
 	stop context.CancelFunc
 
-	stranger *list.Element // guarded by the server's mu; nil: it has logged in
-
 	// Of the reader.
 	ctx       context.Context // of the broker's calls: life, with who makes them
 	in        []byte
@@ -68,6 +65,7 @@ type conn struct {
 	received, sent atomic.Uint64 // bytes
 	// unfinished counts the publishes that are being read, and bytes of their headers.
 	unfinished atomic.Int64
+	txBytes    atomic.Int64 // that transactions hold
 	waited     atomic.Int64 // nanoseconds for which the reader was held back
 	asked      int64        // bytes of Incoming that it holds or waits for; guarded by that one's mu
 
@@ -145,7 +143,6 @@ func (c *conn) serve() error {
 		c.s.counters.refused.Add(1)
 		return err
 	}
-	c.s.known(c)
 	c.s.counters.opened.Add(1)
 	c.opened()
 	c.endIfGone() // since it was let in
@@ -184,7 +181,7 @@ func (c *conn) failed(err error) error {
 // finish tells the log how the connection ended, and the client if it was not told.
 func (c *conn) finish(err error) {
 	switch {
-	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF):
+	case errors.Is(err, errClosed), errors.Is(err, errAnswered), errors.Is(err, io.EOF), c.owner == nil: // strangers must not fill a disk
 		c.log.Debug("a client went", "error", err)
 	default:
 		c.log.Info("a connection ended", "error", err)
@@ -235,7 +232,7 @@ func (c *conn) opened() {
 		Name: c.nc.RemoteAddr().String() + " -> " + c.nc.LocalAddr().String(), Protocol: "AMQP 0-9-1", TLS: c.s.cfg.TLS != nil,
 		User: c.user(), VHost: c.vhost, Peer: c.nc.RemoteAddr().String(), Local: c.nc.LocalAddr().String(),
 		ClientName: c.client.name, Product: c.client.product, Mechanism: c.client.mechanism, Properties: c.client.properties,
-		FrameMax: c.frameMax, ChannelMax: uint32(c.chanMax), HeartbeatSeconds: uint32(c.heartbeat / time.Second), //nolint:gosec // of 16 bits
+		FrameMax: c.frameMax, ChannelMax: uint32(c.chanMax), HeartbeatSeconds: uint32(c.heartbeat / time.Second), // of 16 bits
 	}
 	c.mu.Unlock()
 	c.owner.Show(c.show, func(why broker.Closing) { c.force(cmp.Or(why.Reason, "closed by an operator")) })

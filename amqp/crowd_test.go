@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -18,13 +19,16 @@ func TestHalfOpen(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	s, address := serve(t, c, amqp.Config{HandshakeTimeout: 300 * time.Millisecond})
+	s, address := serve(t, c, amqp.Config{Gate: gate.New(gate.Config{LoginTimeout: 300 * time.Millisecond})})
 	silent := dial(t, address)
 	silent.start()
 	silent.ended()
-	if x := s.Stats(); x.Refused != 1 {
-		t.Errorf("%+v", x)
-	}
+	testcluster.Poll(t, "it is counted", func() error {
+		if x := s.Stats(); x.Refused != 1 {
+			return errorOf(x)
+		}
+		return nil
+	})
 	_, slow := serve(t, c, amqp.Config{})
 	p := dial(t, slow)
 	p.login("guest")

@@ -168,7 +168,7 @@ func (ch *channel) arguments(m *wire.BasicConsume, queue string, o *broker.Consu
 	if err != nil {
 		return err
 	}
-	o.Priority = int32(priority) //nolint:gosec // within its range
+	o.Priority = int32(priority) // within its range
 	o.TimeoutMs, o.HasTimeout, err = integer("x-consumer-timeout", 0, message.MaxExpirationMs)
 	return err
 }

@@ -164,10 +164,7 @@ func (ch *channel) method(m wire.Method) error {
 	case *wire.TxSelect, *wire.TxCommit, *wire.TxRollback:
 		return ch.transact(m)
 	}
-	if handled, err := ch.exchangeMethod(m); handled {
-		return err
-	}
-	if handled, err := ch.queueMethod(m); handled {
+	if handled, err := ch.topologyMethod(m); handled {
 		return err
 	}
 	return ch.basicMethod(m)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/message"
 )
 
@@ -27,8 +28,10 @@ const (
 
 // handshake runs from the protocol header to connection.open-ok (AM-1, AM-2).
 func (c *conn) handshake() error {
-	if err := c.nc.SetReadDeadline(time.Now().Add(c.s.cfg.HandshakeTimeout)); err != nil {
-		return err
+	if within := c.s.cfg.Gate.LoginTimeout(); within > 0 {
+		if err := c.nc.SetReadDeadline(time.Now().Add(within)); err != nil {
+			return err
+		}
 	}
 	if err := c.protocolHeader(); err != nil {
 		return err
@@ -45,9 +48,13 @@ func (c *conn) handshake() error {
 		return err
 	}
 	c.client = clientOf(start)
-	if err := c.login(start); err != nil {
+	checked := gate.From(c.nc).Check()
+	err = c.login(start)
+	checked()
+	if err != nil {
 		return err
 	}
+	gate.From(c.nc).Admit()
 	if err := c.tune(); err != nil {
 		return err
 	}
@@ -256,7 +263,7 @@ func (c *conn) loginExternal(m *wire.ConnectionStartOK) error {
 
 // refusedLogin tells a client that can be told, and closes others' connections.
 func (c *conn) refusedLogin(m *wire.ConnectionStartOK, user string, err error) error {
-	c.s.b.LoginRefused(c.ctx, broker.LoginTry{Listener: "amqp", Address: c.nc.RemoteAddr().String(), User: user}, err)
+	c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: user}, err)
 	if e, ok := errors.AsType[*broker.Error](err); ok && e.Class == broker.Unavailable {
 		return c.refuse(forced(err))
 	} else if ok && e.Class != broker.AccessRefused {
@@ -308,7 +315,7 @@ func amqplain(response string) (user, secret string, ok bool) {
 
 // tune agrees on limits: the lower one counts, 0 is none.
 func (c *conn) tune() error {
-	heartbeat := uint16(c.s.cfg.Heartbeat / time.Second) //nolint:gosec // at most what the flag allows
+	heartbeat := uint16(c.s.cfg.Heartbeat / time.Second) // at most what the flag allows
 	c.send(0, &wire.ConnectionTune{ChannelMax: c.s.cfg.ChannelMax, FrameMax: c.s.cfg.FrameMax, Heartbeat: heartbeat})
 	ok, err := expect[*wire.ConnectionTuneOK](c)
 	if err != nil {
@@ -332,12 +339,15 @@ func lower[N uint16 | uint32](client, server N) N {
 
 // enter opens a vhost.
 func (c *conn) enter(vhost string) error {
-	if err := c.s.b.EnterUser(c.ctx); err != nil {
-		return c.refuse(faultOf(err, wire.ConnectionOpenID))
+	_, err := c.s.b.EnterUser(c.ctx)
+	if err == nil {
+		err = c.s.b.OpenVHost(c.ctx, vhost)
 	}
-	if err := c.s.b.OpenVHost(c.ctx, vhost); err != nil {
+	if err != nil {
+		c.s.b.LoginRefused(c.ctx, broker.LoginTry{From: c.origin(), User: c.user()}, err)
 		return c.refuse(faultOf(err, wire.ConnectionOpenID))
 	}
 	c.vhost = vhost
+	c.s.b.LoggedIn(c.ctx, c.origin(), vhost)
 	return nil
 }

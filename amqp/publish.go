@@ -56,7 +56,7 @@ func (ch *channel) header(payload []byte) error {
 	if err != nil {
 		return faultOf(err, wire.BasicPublishID)
 	}
-	if most := uint64(ch.c.s.b.MaxBodyBytes()); size > most { //nolint:gosec // positive
+	if most := uint64(ch.c.s.b.MaxBodyBytes()); size > most { // positive
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID, "message size %d is larger than configured max size %d", size, most)
 	}
 	x.header, x.size = true, size
@@ -72,7 +72,7 @@ func (ch *channel) body(payload []byte) error {
 	if !x.header {
 		return x.unexpected()
 	}
-	have := uint64(len(x.buf) + len(payload)) //nolint:gosec // positive
+	have := uint64(len(x.buf) + len(payload)) // positive
 	switch {
 	case have > x.size:
 		return refuse(wire.FrameError, wire.BasicPublishID, "content body frame exceeds remaining content size").hardened()

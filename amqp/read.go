@@ -84,7 +84,7 @@ func (c *conn) fill(need int) error {
 		}
 		n, err := c.nc.Read(c.in[c.to:])
 		c.to += n
-		c.received.Add(uint64(n)) //nolint:gosec // not negative
+		c.received.Add(uint64(n)) // not negative
 		now := time.Now()
 		waits := c.heartbeat == 0 || now.Before(silent)
 		if c.hand.now = now; n > 0 {

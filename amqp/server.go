@@ -10,18 +10,16 @@
 package amqp
 
 import (
-	"container/list"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
 )
 
 // Server serves clients. All methods may be called concurrently.
@@ -41,13 +39,11 @@ type Server struct {
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
 	blocked map[*conn]struct{} // whose publishes are held back
-	// strangers have not logged in, the one that came first in front.
-	strangers list.List
 }
 
 type counters struct {
-	opened, refused, failed, stalled, blocked, crowdedOut atomic.Uint64
-	channels, consumers                                   atomic.Int64
+	opened, refused, failed, stalled, blocked atomic.Uint64
+	channels, consumers                       atomic.Int64
 }
 
 // Stats are counts since the start of the process, and what there is at the moment.
@@ -57,8 +53,6 @@ type Stats struct {
 	// Stalled were cut because they took nothing of what they were sent for the
 	// WriteTimeout; Blocked counts how often a connection's publishes were held back.
 	Stalled, Blocked uint64
-	// CrowdedOut had not logged in when too many others came.
-	CrowdedOut uint64
 	// Connections, Channels and Consumers are open now.
 	Connections, Channels, Consumers int64
 }
@@ -71,7 +65,7 @@ func (s *Server) Stats() Stats {
 	c := &s.counters
 	return Stats{
 		Opened: c.opened.Load(), Refused: c.refused.Load(), Failed: c.failed.Load(),
-		Stalled: c.stalled.Load(), Blocked: c.blocked.Load(), CrowdedOut: c.crowdedOut.Load(),
+		Stalled: c.stalled.Load(), Blocked: c.blocked.Load(),
 		Connections: int64(n), Channels: c.channels.Load(), Consumers: c.consumers.Load(),
 	}
 }
@@ -81,16 +75,16 @@ func New(c Config) *Server {
 	setDefault(&c.FrameMax, DefaultFrameMax)
 	setDefault(&c.ChannelMax, DefaultChannelMax)
 	setDefault(&c.Heartbeat, DefaultHeartbeat)
-	setDefault(&c.HandshakeTimeout, DefaultHandshakeTimeout)
 	setDefault(&c.ServeTimeout, DefaultServeTimeout)
-	setDefault(&c.MaxConnections, DefaultMaxConnections)
-	setDefault(&c.MaxStrangers, DefaultMaxStrangers)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
 	setDefault(&c.WriteTimeout, DefaultWriteTimeout)
 	setDefault(&c.Version, "unknown")
 	setDefault(&c.Cluster, "quorate")
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Gate == nil {
+		c.Gate = gate.New(gate.Config{Name: "amqp", Logger: c.Logger})
 	}
 	if c.Incoming == nil {
 		c.Incoming = NewIncoming(IncomingLimits{ConnectionBytes: max(DefaultIncomingConnectionBytes, int64(c.Broker.MaxBodyBytes())+IncomingSlack)})
@@ -100,11 +94,9 @@ func New(c Config) *Server {
 	}
 }
 
-// acceptRetry is how long Serve waits when the process has no room for another connection.
-const acceptRetry = 50 * time.Millisecond
-
 // Serve answers clients that connect to l until Shutdown; then it returns nil. It closes l.
 func (s *Server) Serve(l net.Listener) error {
+	l = s.cfg.Gate.Listen(l)
 	go func() {
 		<-s.stopping
 		_ = l.Close()
@@ -115,16 +107,10 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			s.running.Go(func() { s.serve(nc) })
-			continue
 		case s.isStopping():
 			return nil
-		case errors.Is(err, net.ErrClosed):
+		default:
 			return fmt.Errorf("amqp: %w", err)
-		}
-		s.log.Warn("a connection cannot be accepted", "error", err)
-		select {
-		case <-time.After(acceptRetry):
-		case <-s.stopping:
 		}
 	}
 }
@@ -165,8 +151,6 @@ func (s *Server) serve(nc net.Conn) {
 	}
 	c := newConn(s, nc)
 	if !s.add(c) {
-		s.counters.refused.Add(1)
-		s.log.Warn("too many connections", "limit", s.cfg.MaxConnections, "client", nc.RemoteAddr())
 		_ = nc.Close()
 		return
 	}

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"context"
 	"strings"
 
 	"github.com/quorate/quorate/amqp/wire"
@@ -8,7 +9,7 @@ import (
 )
 
 // exchangeMethod runs methods of class exchange.
-func (ch *channel) exchangeMethod(m wire.Method) (handled bool, err error) {
+func (ch *channel) exchangeMethod(ctx context.Context, m wire.Method) (handled bool, err error) {
 	c := ch.c
 	switch m := m.(type) {
 	case *wire.ExchangeDeclare:
@@ -16,24 +17,24 @@ func (ch *channel) exchangeMethod(m wire.Method) (handled bool, err error) {
 			VHost: c.vhost, Name: m.Exchange, Type: m.Type, Durable: m.Durable, AutoDelete: m.AutoDelete,
 			Internal: m.Internal, Arguments: m.Arguments,
 		}
-		if _, err := c.s.b.DeclareExchange(c.ctx, x, m.Passive); err != nil {
+		if _, err := c.s.b.DeclareExchange(ctx, x, m.Passive); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(m.NoWait, &wire.ExchangeDeclareOK{})
 	case *wire.ExchangeDelete:
-		if err := c.s.b.DeleteExchange(c.ctx, c.vhost, m.Exchange, m.IfUnused); err != nil {
+		if err := c.s.b.DeleteExchange(ctx, c.vhost, m.Exchange, m.IfUnused); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(m.NoWait, &wire.ExchangeDeleteOK{})
 	case *wire.ExchangeBind:
 		b := broker.Binding{VHost: c.vhost, Source: m.Source, ToExchange: true, Destination: m.Destination, RoutingKey: m.RoutingKey, Arguments: m.Arguments}
-		if _, err := c.s.b.Bind(c.ctx, b); err != nil {
+		if _, err := c.s.b.Bind(ctx, b); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(m.NoWait, &wire.ExchangeBindOK{})
 	case *wire.ExchangeUnbind:
 		b := broker.Binding{VHost: c.vhost, Source: m.Source, ToExchange: true, Destination: m.Destination, RoutingKey: m.RoutingKey, Arguments: m.Arguments}
-		if err := c.s.b.Unbind(c.ctx, b); err != nil {
+		if err := c.s.b.Unbind(ctx, b); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(m.NoWait, &wire.ExchangeUnbindOK{})
@@ -42,18 +43,18 @@ func (ch *channel) exchangeMethod(m wire.Method) (handled bool, err error) {
 }
 
 // queueMethod runs methods of class queue.
-func (ch *channel) queueMethod(m wire.Method) (handled bool, err error) {
+func (ch *channel) queueMethod(ctx context.Context, m wire.Method) (handled bool, err error) {
 	c := ch.c
 	switch m := m.(type) {
 	case *wire.QueueDeclare:
-		return true, ch.declare(m)
+		return true, ch.declare(ctx, m)
 	case *wire.QueueBind:
 		b, err := ch.binding(m.Queue, m.ID())
 		if err != nil {
 			return true, err
 		}
 		b.Source, b.RoutingKey, b.Arguments = m.Exchange, ch.bindingKey(m.Queue, m.RoutingKey), m.Arguments
-		if _, err := c.s.b.Bind(c.ctx, b); err != nil {
+		if _, err := c.s.b.Bind(ctx, b); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(m.NoWait, &wire.QueueBindOK{})
@@ -63,14 +64,14 @@ func (ch *channel) queueMethod(m wire.Method) (handled bool, err error) {
 			return true, err
 		}
 		b.Source, b.RoutingKey, b.Arguments = m.Exchange, ch.bindingKey(m.Queue, m.RoutingKey), m.Arguments
-		if err := c.s.b.Unbind(c.ctx, b); err != nil {
+		if err := c.s.b.Unbind(ctx, b); err != nil {
 			return true, faultOf(err, m.ID())
 		}
 		return true, ch.answer(false, &wire.QueueUnbindOK{})
 	case *wire.QueuePurge:
-		return true, ch.purge(m)
+		return true, ch.purge(ctx, m)
 	case *wire.QueueDelete:
-		return true, ch.delete(m)
+		return true, ch.delete(ctx, m)
 	}
 	return false, nil
 }
@@ -88,7 +89,7 @@ func (ch *channel) bindingKey(queue, key string) string {
 	return key
 }
 
-func (ch *channel) declare(m *wire.QueueDeclare) error {
+func (ch *channel) declare(ctx context.Context, m *wire.QueueDeclare) error {
 	c := ch.c
 	if strings.HasPrefix(m.Queue, broker.ReplyName) {
 		return ch.declareReplies(m)
@@ -103,7 +104,7 @@ func (ch *channel) declare(m *wire.QueueDeclare) error {
 	if err := ch.catchUp(m.ID()); err != nil {
 		return err
 	}
-	d, err := c.s.b.DeclareQueue(c.ctx, broker.DeclareQueue{
+	d, err := c.s.b.DeclareQueue(ctx, broker.DeclareQueue{
 		VHost: c.vhost, Name: m.Queue, Durable: m.Durable, Exclusive: m.Exclusive, AutoDelete: m.AutoDelete,
 		Arguments: m.Arguments, Passive: m.Passive,
 	})
@@ -116,7 +117,7 @@ func (ch *channel) declare(m *wire.QueueDeclare) error {
 	})
 }
 
-func (ch *channel) purge(m *wire.QueuePurge) error {
+func (ch *channel) purge(ctx context.Context, m *wire.QueuePurge) error {
 	name, err := ch.named(m.Queue, m.ID())
 	if err != nil {
 		return err
@@ -124,14 +125,14 @@ func (ch *channel) purge(m *wire.QueuePurge) error {
 	if err := ch.catchUp(m.ID()); err != nil {
 		return err
 	}
-	n, err := ch.c.s.b.PurgeQueue(ch.c.ctx, ch.c.vhost, name)
+	n, err := ch.c.s.b.PurgeQueue(ctx, ch.c.vhost, name)
 	if err != nil {
 		return faultOf(err, m.ID())
 	}
 	return ch.answer(m.NoWait, &wire.QueuePurgeOK{MessageCount: atMost32(n)})
 }
 
-func (ch *channel) delete(m *wire.QueueDelete) error {
+func (ch *channel) delete(ctx context.Context, m *wire.QueueDelete) error {
 	name, err := ch.named(m.Queue, m.ID())
 	if err != nil {
 		return err
@@ -139,7 +140,7 @@ func (ch *channel) delete(m *wire.QueueDelete) error {
 	if err := ch.catchUp(m.ID()); err != nil {
 		return err
 	}
-	d, err := ch.c.s.b.DeleteQueue(ch.c.ctx, ch.c.vhost, name, broker.Deletion{IfUnused: m.IfUnused, IfEmpty: m.IfEmpty})
+	d, err := ch.c.s.b.DeleteQueue(ctx, ch.c.vhost, name, broker.Deletion{IfUnused: m.IfUnused, IfEmpty: m.IfEmpty})
 	if err != nil {
 		return faultOf(err, m.ID())
 	}
@@ -147,4 +148,4 @@ func (ch *channel) delete(m *wire.QueueDelete) error {
 }
 
 // atMost32 fits a count into a field of 32 bits.
-func atMost32(n uint64) uint32 { return uint32(min(n, 1<<32-1)) } //nolint:gosec // bounded
+func atMost32(n uint64) uint32 { return uint32(min(n, 1<<32-1)) } // bounded

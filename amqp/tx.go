@@ -10,17 +10,30 @@ import (
 	"github.com/quorate/quorate/message"
 )
 
-// Bounds of what one channel keeps for tx.commit.
+// Bounds of what is kept for tx.commit: of one channel, and of all channels of a connection.
 const (
-	maxTxMessages = 10_000
-	maxTxBytes    = 64 << 20
+	maxTxMessages        = 10_000
+	maxTxBytes           = 64 << 20
+	maxConnectionTxBytes = 2 * maxTxBytes
+	// txMessageBytes is what a message costs of maxConnectionTxBytes beside its body.
+	txMessageBytes = 512
 )
 
 // transaction keeps publishes and settlements until tx.commit (PUB-9).
 type transaction struct {
+	c        *conn
 	messages []txMessage
-	bytes    int
+	bytes    int   // of bodies
+	held     int64 // of maxConnectionTxBytes
 	settles  []txSettle
+}
+
+func (c *conn) begin() *transaction { return &transaction{c: c} }
+
+// end gives back what the transaction holds, once.
+func (t *transaction) end() {
+	t.c.txBytes.Add(-t.held)
+	t.held = 0
 }
 
 type txMessage struct {
@@ -38,6 +51,11 @@ func (t *transaction) publish(x *content, body []byte) error {
 	if t.bytes += len(body); len(t.messages) == maxTxMessages || t.bytes > maxTxBytes {
 		return refuse(wire.PreconditionFailed, wire.BasicPublishID,
 			"a transaction of more than %d messages or %d bytes; commit more often", maxTxMessages, maxTxBytes)
+	}
+	n := int64(len(body)) + txMessageBytes
+	if t.held += n; t.c.txBytes.Add(n) > maxConnectionTxBytes {
+		return refuse(wire.PreconditionFailed, wire.BasicPublishID,
+			"the transactions of this connection hold more than %d bytes; commit more often, or use more connections", int64(maxConnectionTxBytes))
 	}
 	t.messages = append(t.messages, txMessage{x.m, x.message, slices.Clone(body)})
 	return nil
@@ -61,7 +79,7 @@ func (ch *channel) transact(m wire.Method) error {
 			return refuse(wire.PreconditionFailed, m.ID(), "cannot switch from confirm to tx mode")
 		}
 		if ch.tx == nil {
-			ch.tx = &transaction{}
+			ch.tx = ch.c.begin()
 		}
 		ch.send(&wire.TxSelectOK{})
 		return nil
@@ -70,7 +88,8 @@ func (ch *channel) transact(m wire.Method) error {
 		return refuse(wire.PreconditionFailed, m.ID(), "channel is not transactional")
 	}
 	t := ch.tx
-	ch.tx = &transaction{}
+	defer t.end()
+	ch.tx = ch.c.begin()
 	if _, rolls := m.(*wire.TxRollback); rolls {
 		t.rollback(ch)
 		ch.send(&wire.TxRollbackOK{})

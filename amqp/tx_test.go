@@ -1,15 +1,18 @@
 package amqp_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -222,4 +225,51 @@ func (p *peer) comesBack(queue, body string) {
 		}
 		return nil
 	})
+}
+
+// Transactions of all channels of a connection are bounded together; what is rolled back,
+// committed or closed gives its room back.
+func TestTransactionsOfAConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	const size, most = 16 << 20, 128 << 20
+	c := testcluster.StartWith(t, 1, broker.Config{MaxBodyBytes: size})
+	p := connect(t, c.AMQP(0))
+	p.openChannels(3)
+	body := bytes.Repeat([]byte("x"), size)
+	publish := func(ch uint16, n int) {
+		t.Helper()
+		for range n {
+			p.write(bytes.Join(frames(ch, message.Message{Body: body}), nil))
+		}
+	}
+	for ch := uint16(1); ch <= 3; ch++ {
+		p.send(ch, &wire.TxSelect{})
+		want[*wire.TxSelectOK](p)
+	}
+	publish(1, 3)
+	publish(2, 3)
+	p.send(2, &wire.TxRollback{})
+	want[*wire.TxRollbackOK](p)
+	publish(2, 2)
+	p.send(2, &wire.ChannelClose{ReplyCode: 200})
+	want[*wire.ChannelCloseOK](p)
+	publish(3, 3)
+	p.send(1, &wire.TxCommit{}) // to a queue that is not there
+	want[*wire.TxCommitOK](p)
+	p.send(2, &wire.ChannelOpen{})
+	want[*wire.ChannelOpenOK](p)
+	p.send(2, &wire.TxSelect{})
+	want[*wire.TxSelectOK](p)
+	publish(2, 3)
+	publish(1, most/size-6) // with 512 bytes for each message the last one is too much
+	if text := p.channelClosed(wire.PreconditionFailed, wire.BasicPublishID); !strings.Contains(text, "134217728") {
+		t.Fatal(text)
+	}
+	p.send(2, &wire.TxRollback{})
+	want[*wire.TxRollbackOK](p)
+	publish(3, 1)
+	p.send(3, &wire.TxRollback{})
+	want[*wire.TxRollbackOK](p)
 }

@@ -79,7 +79,9 @@ func countNested(v message.Value) (n int64) {
 // nothing on a connection that ends meanwhile.
 func (ch *channel) hold(n int64) (held bool, err error) {
 	c, x := ch.c, &ch.content
-	x.charge.c = c
+	if x.charge.c == nil { // else others may see it
+		x.charge.c = c
+	}
 	in := c.s.incoming
 	w, over := in.take(&x.charge, n)
 	if over {
@@ -107,7 +109,7 @@ func (ch *channel) hold(n int64) (held bool, err error) {
 func (ch *channel) gather(piece []byte) (held bool, err error) {
 	x := &ch.content
 	if need := len(x.buf) + len(piece); need > cap(x.buf) {
-		room := min(max(need, 2*cap(x.buf)), int(x.size)) //nolint:gosec // at most the largest body
+		room := min(max(need, 2*cap(x.buf)), int(x.size)) // at most the largest body
 		if held, err := ch.hold(int64(room - cap(x.buf))); !held {
 			return false, err
 		}

@@ -131,7 +131,7 @@ func TestIncomingTakesTurns(t *testing.T) {
 		p.openChannels(channels)
 		parts := make([][][]byte, channels)
 		for i := range parts {
-			ch := uint16(i + 1) //nolint:gosec // few
+			ch := uint16(i + 1) // few
 			p.send(ch, &wire.ConfirmSelect{})
 			want[*wire.ConfirmSelectOK](p)
 			parts[i] = frames(ch, message.Message{Body: body})
@@ -221,4 +221,61 @@ func TestMessageThatTakesTooLong(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A connection that is held back keeps the room of its messages only as long as nobody needs it:
+// then their time counts, though it is not read.
+func TestHeldBackMessageGivesWay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a cluster")
+	}
+	const size = 1 << 20
+	c := testcluster.StartWith(t, 1, broker.Config{MaxBodyBytes: size})
+	in := amqp.NewIncoming(amqp.IncomingLimits{Bytes: size / 2, ConnectionBytes: 2 * size, Timeout: time.Hour})
+	s, address := serve(t, c, amqp.Config{Incoming: in})
+	body := bytes.Repeat([]byte("x"), size)
+	other := connect(t, address)
+	other.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
+	want[*wire.QueueDeclareOK](other)
+	p := connect(t, address)
+	p.openChannels(2)
+	all := frames(1, message.Message{Body: body})
+	p.write(bytes.Join(all[:len(all)-1], nil))
+	rest := frames(1, message.Message{Body: body})
+	other.write(bytes.Join(rest[:2], nil)) // it has begun before the alarm
+	other.send(0, &wire.ConnectionUpdateSecret{})
+	want[*wire.ConnectionUpdateSecretOK](other)
+	p.send(0, &wire.ConnectionUpdateSecret{})
+	want[*wire.ConnectionUpdateSecretOK](p)
+	c.Broker(0).RaiseAlarm("for the test")
+	in.Limit(amqp.IncomingLimits{Bytes: size / 2, ConnectionBytes: 2 * size, Timeout: 100 * time.Millisecond})
+	p.write(wire.AppendMethod(nil, 2, &wire.BasicPublish{RoutingKey: "q"}))
+	want[*wire.ConnectionBlocked](p)
+	testcluster.Poll(t, "it is held back", func() error {
+		if x := s.Stats(); x.Blocked != 1 {
+			return errorOf(x)
+		}
+		return nil
+	})
+	if x := in.Stats(); x.Late != 0 || x.Waits != 0 {
+		t.Errorf("nobody needs its room, and it is %+v", x)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := other.nc.Write(bytes.Join(rest[2:], nil))
+		written <- err
+	}()
+	if text := p.channelClosed(wire.ResourceError, wire.BasicPublishID); !strings.Contains(text, "timeouts.incoming") {
+		t.Error(text)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	testcluster.Poll(t, "the other message is whole", func() error {
+		if x := in.Stats(); x.Bytes != 0 || x.Late == 0 {
+			return fmt.Errorf("%+v", x)
+		}
+		return nil
+	})
+	c.Broker(0).EndAlarm()
 }

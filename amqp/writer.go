@@ -91,7 +91,7 @@ func (w *writer) send() bool {
 			return false
 		}
 		n, err := c.nc.Write(b[:min(len(b), writePiece)])
-		c.sent.Add(uint64(n)) //nolint:gosec // not negative
+		c.sent.Add(uint64(n)) // not negative
 		if errors.Is(err, os.ErrDeadlineExceeded) && c.life.Err() == nil {
 			c.s.counters.stalled.Add(1)
 			c.log.Warn("a client takes nothing of what it is sent and is cut off", "timeout", c.s.cfg.WriteTimeout)
@@ -224,7 +224,7 @@ func (w *writer) deliveries(x *consumer) {
 	ch.delivered += uint64(len(batch))
 	if !x.noAck {
 		for i := range batch {
-			ch.unsettled.add(open{tag: first + uint64(i), x: x, id: batch[i].ID}) //nolint:gosec // positive
+			ch.unsettled.add(open{tag: first + uint64(i), x: x, id: batch[i].ID}) // positive
 		}
 	}
 	if len(batch) == 0 && x.cancelled != nil && !owed {
@@ -239,7 +239,7 @@ func (w *writer) deliveries(x *consumer) {
 	}
 	c.mu.Unlock()
 	for i := range batch {
-		w.deliver(x, first+uint64(i), &batch[i]) //nolint:gosec // positive
+		w.deliver(x, first+uint64(i), &batch[i]) // positive
 	}
 	switch {
 	case err != nil:

@@ -102,7 +102,10 @@ func (b *Broker) tryImport(ctx context.Context) (done bool, err error) {
 	if err := b.setDefinitions(ctx, importingName, mine); err != nil {
 		return false, err
 	}
-	if err := b.importHere(ctx, hash); err != nil {
+	err = b.byItself(ctx, Act{Operation: OpDefinitionsImport, Kind: "definitions", Name: hash}, func(ctx context.Context) error {
+		return b.importHere(ctx, hash)
+	})
+	if err != nil {
 		return false, err
 	}
 	return true, b.setDefinitions(ctx, importedName, hash)

@@ -109,6 +109,7 @@ type Broker struct {
 	publishes sync.Pool // *publishing
 	handles   handles
 	counters  counters
+	audit     *audit
 	buffers   cluster.BufferStats
 	leaders   leaders
 	alarms    alarms
@@ -137,7 +138,7 @@ func New(c Config) *Broker {
 	if c.DefaultUser == "" {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
-	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers()}
+	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers(), audit: newAudit()}
 	b.grants.budgets.lines.Burst, b.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
 	b.unknownLines.Burst, b.unknownLines.Every = UnknownArgumentLines, UnknownArgumentEvery
 	b.life, b.end = context.WithCancel(context.Background())
@@ -162,6 +163,7 @@ func (b *Broker) Attach(c *cluster.Cluster) {
 	b.running.Go(func() { b.endConnections(b.life, c) })
 	b.running.Go(func() { b.watchReach(b.life, c) })
 	b.running.Go(func() { b.upgradeHashes(b.life) })
+	b.running.Go(func() { b.tellJoined(b.life, c) })
 	b.running.Go(func() {
 		if b.cfg.Definitions.Document != nil {
 			b.importAtStart(b.life)

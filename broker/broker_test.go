@@ -44,18 +44,21 @@ func TestNotAttached(t *testing.T) {
 		"operations":      func() error { _, _, err := b.Operations(ctx, false); return err },
 		"operation":       func() error { _, err := b.AwaitOperation(ctx, "a.1.1", 0); return err },
 		"cancel":          func() error { _, err := b.CancelOperation(ctx, "a.1.1"); return err },
-		"grow":            func() error { _, _, err := b.Grow(Grow{Node: "a"}); return err },
-		"shrink":          func() error { _, _, err := b.Shrink(Shrink{Node: "a"}); return err },
-		"rebalance":       func() error { _, err := b.Rebalance(QueueFilter{}); return err },
-		"change member":   func() error { _, _, err := b.ChangeMember(ChangeMember{VHost: "/", Queue: "q", To: "a"}); return err },
-		"forget":          func() error { _, _, err := b.Forget("a", false, false); return err },
-		"put vhost":       func() error { _, err := b.PutVHost(ctx, VHost{Name: "v"}); return err },
-		"put user":        func() error { _, err := b.PutUser(ctx, PutUser{Name: "u"}); return err },
-		"set permission":  func() error { _, err := b.SetPermission(ctx, Permission{User: "u", VHost: "/"}); return err },
-		"list vhosts":     func() error { _, err := b.ListVHosts(ctx); return err },
-		"list users":      func() error { _, err := b.ListUsers(); return err },
-		"serves":          b.Serves,
-		"definite":        func() error { return b.Definite(ctx, b.Serves()) },
+		"grow":            func() error { _, _, err := b.Grow(t.Context(), Grow{Node: "a"}); return err },
+		"shrink":          func() error { _, _, err := b.Shrink(t.Context(), Shrink{Node: "a"}); return err },
+		"rebalance":       func() error { _, err := b.Rebalance(t.Context(), QueueFilter{}); return err },
+		"change member": func() error {
+			_, _, err := b.ChangeMember(t.Context(), ChangeMember{VHost: "/", Queue: "q", To: "a"})
+			return err
+		},
+		"forget":         func() error { _, _, err := b.Forget(t.Context(), "a", false, false); return err },
+		"put vhost":      func() error { _, err := b.PutVHost(ctx, VHost{Name: "v"}); return err },
+		"put user":       func() error { _, err := b.PutUser(ctx, PutUser{Name: "u"}); return err },
+		"set permission": func() error { _, err := b.SetPermission(ctx, Permission{User: "u", VHost: "/"}); return err },
+		"list vhosts":    func() error { _, err := b.ListVHosts(ctx); return err },
+		"list users":     func() error { _, err := b.ListUsers(); return err },
+		"serves":         b.Serves,
+		"definite":       func() error { return b.Definite(ctx, b.Serves()) },
 	}
 	for name, call := range calls {
 		var e *Error

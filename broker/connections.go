@@ -220,6 +220,7 @@ func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
 		about.Class, about.Reason = NotFound, "does not exist any more"
 		return &about
 	}
-	b.log.Info("a connection is closed for an operator", "connection", name, "user", why.By, "reason", why.Reason)
+	actOf(ctx).note(Change{Field: "connection", Before: x.Name}, Change{Field: "user", Before: x.User},
+		Change{Field: "state", Before: x.State, After: ConnectionClosing}, Change{Field: "reason", After: why.Reason})
 	return nil
 }

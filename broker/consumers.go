@@ -73,7 +73,7 @@ func (c *Consumer) look(prefix string) (x ConsumerInfo, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	x.Activity = c.active.String()
-	x.Unsettled, x.Buffered = c.open.count(), uint64(len(c.arrived)-c.at) //nolint:gosec // not below 0
+	x.Unsettled, x.Buffered = c.open.count(), uint64(len(c.arrived)-c.at) // not below 0
 	return x, c.ended == nil
 }
 
@@ -84,7 +84,7 @@ func (a Activity) String() string { return [...]string{"shared", "active", "wait
 func (u *undecided) count() uint64 {
 	n := u.last - u.base
 	for _, w := range u.decided {
-		n -= uint64(bits.OnesCount64(w)) //nolint:gosec // 0 to 64
+		n -= uint64(bits.OnesCount64(w)) // 0 to 64
 	}
 	return n
 }

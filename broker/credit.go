@@ -65,7 +65,7 @@ func (b *creditBook) limit(taken uint64) uint64 {
 // deliveries.
 func (b *creditBook) resize() {
 	if b.average > 0 {
-		most := uint64(max(1, b.room/b.average)) //nolint:gosec // positive
+		most := uint64(max(1, b.room/b.average)) // positive
 		b.window = min(2*b.window, most, quorumq.MaxOutstanding)
 	}
 }

@@ -119,6 +119,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		rec.Type == catalog.QueueClassic && catalog.AsksForClassic(d.Arguments):
 		cmd.Type = rec.Type // what exists is only compared, not checked
 	}
+	before := c.View()
 	reply, err := c.DeclareQueue(ctx, cmd, b.groupSize(d.Arguments, e), e.LeaderLocator == policy.Balanced)
 	if err != nil {
 		err = aboutDeclaration(translate(err, about), d.Arguments, argumentsOf(c.View(), queueOf(d.VHost, d.Name)))
@@ -127,6 +128,9 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		}
 		return Declared{}, err
 	}
+	a := actOf(ctx)
+	a.named(d.Name)
+	a.committed(before, &cmd, reply)
 	out := Declared{Name: d.Name, UID: uint64(reply.UID), Created: reply.Created, Warnings: append(unknown, e.Warnings...)}
 	if reply.Created {
 		if d.Exclusive {

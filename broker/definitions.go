@@ -104,6 +104,7 @@ func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done
 		return run.summary, nil
 	}
 	err = run.all(ctx, v)
+	actOf(ctx).imported(&run.summary)
 	return run.summary, err
 }
 
@@ -260,7 +261,7 @@ func (m *importing) phase(ctx context.Context, v *catalog.View, steps []definiti
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			created, err := m.create(ctx, s)
+			created, err := m.audited(ctx, s)
 			out := m.b.planned(v, s)
 			if !created {
 				out.Outcome = ImportUnchanged // somebody else made it meanwhile
@@ -336,6 +337,22 @@ func (m *importing) flush() {
 	m.done = nil
 }
 
+// audited is create with a record of its own for what says who may do what; the rest is counted in
+// that of the import.
+func (m *importing) audited(ctx context.Context, s *definitions.Step) (created bool, err error) {
+	whole := actOf(ctx)
+	x, own := actOfObject(s)
+	if whole == nil || !own {
+		return m.create(withoutAct(ctx), s)
+	}
+	x.From, x.byItself = whole.from, whole.from.Protocol == protocolNode
+	err = m.b.Audited(ctx, x, func(ctx context.Context) (err error) {
+		created, err = m.create(ctx, s)
+		return err
+	})
+	return created, err
+}
+
 // create makes an object and tells whether it is new.
 func (m *importing) create(ctx context.Context, s *definitions.Step) (created bool, err error) {
 	about := Error{VHost: s.VHost, Kind: s.Kind.String(), Name: s.Name}
@@ -370,6 +387,6 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, early.Reason
 		return false, &about
 	}
-	reply, err := m.c.ProposeCatalog(ctx, command)
+	reply, err := m.b.commit(ctx, m.c, command)
 	return reply.Created || sets, asState(translate(err, about))
 }

@@ -70,7 +70,7 @@ func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) 
 	if err != nil {
 		return DeclaredExchange{}, translate(err, about)
 	}
-	reply, err := c.ProposeCatalog(ctx, &cmd)
+	reply, err := b.commit(ctx, c, &cmd)
 	if err != nil {
 		err = aboutDeclaration(translate(err, about), x.Arguments, argumentsOf(c.View(), exchangeOf(x.VHost, x.Name)))
 		if _, exists = c.View().Exchange(x.VHost, x.Name); exists {
@@ -110,7 +110,7 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 	if err := b.permit(ctx, exchangeOf(vhost, name), configure); err != nil {
 		return err
 	}
-	_, err = c.ProposeCatalog(ctx, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
+	_, err = b.commit(ctx, c, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
 	err = asState(translate(err, about))
 	if e, ok := errors.AsType[*Error](err); ok && e.Arg == "if_unused" {
 		e.Problem = ProblemInUse
@@ -162,6 +162,9 @@ type Binding struct {
 	Arguments     message.Table
 }
 
+// BindingName names a binding in errors and in the audit.
+func BindingName(source, destination string) string { return source + " → " + destination }
+
 func (x *Binding) kind() catalog.DestinationKind {
 	if x.ToExchange {
 		return catalog.ToExchange
@@ -171,7 +174,7 @@ func (x *Binding) kind() catalog.DestinationKind {
 
 func (x *Binding) check() error {
 	about := Error{
-		Class: PreconditionFailed, VHost: x.VHost, Kind: "binding", Name: x.Source + " → " + x.Destination,
+		Class: PreconditionFailed, VHost: x.VHost, Kind: "binding", Name: BindingName(x.Source, x.Destination),
 		Arg: "routing_key",
 	}
 	switch {
@@ -241,11 +244,11 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 			return err
 		}
 	}
-	about := Error{VHost: x.VHost, Kind: "binding", Name: x.Source + " → " + x.Destination}
+	about := Error{VHost: x.VHost, Kind: "binding", Name: BindingName(x.Source, x.Destination)}
 	if err := check(c.View(), about); err != nil {
 		return err
 	}
-	_, err = c.ProposeCatalog(ctx, cmd)
+	_, err = b.commit(ctx, c, cmd)
 	return translate(err, about)
 }
 

@@ -93,17 +93,24 @@ func (b *Broker) makeDefaultUser(ctx context.Context, known bool) error {
 		if err != nil {
 			return err
 		}
-		_, err = b.propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
-			Name: name, PasswordHash: hash, Algorithm: string(a), Tags: []string{TagAdministrator},
-			UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
-		}}, nil)
+		err = b.byItself(ctx, Act{Operation: OpUserPut, Kind: "user", Name: name}, func(ctx context.Context) error {
+			_, err := b.propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
+				Name: name, PasswordHash: hash, Algorithm: string(a), Tags: []string{TagAdministrator},
+				UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
+			}}, nil)
+			return err
+		})
 		if !existed(err) {
 			return err
 		}
 	}
-	_, err := b.propose(ctx, aboutPermission(DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
-		User: name, VHost: DefaultVHost, Configure: ".*", Write: ".*", Read: ".*",
-	}}, nil)
+	x := Act{Operation: OpPermissionSet, VHost: DefaultVHost, Kind: "permission", Name: name}
+	err := b.byItself(ctx, x, func(ctx context.Context) error {
+		_, err := b.propose(ctx, aboutPermission(DefaultVHost, name), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+			User: name, VHost: DefaultVHost, Configure: ".*", Write: ".*", Read: ".*",
+		}}, nil)
+		return err
+	})
 	if !existed(err) {
 		return err
 	}

@@ -30,7 +30,7 @@ func (b *Broker) loginHost(text string, loopback bool) *Identity {
 		name += string(node)
 	}
 	b.log.Warn("somebody has logged in by the token of this node's host", "user", name)
-	return &Identity{byToken: true, user: &catalog.User{
+	return &Identity{byToken: true, mechanism: mechanismHost, user: &catalog.User{
 		Name: name, Tags: []string{TagAdministrator}, UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
 	}}
 }

@@ -21,6 +21,26 @@ type Identity struct {
 	user     *catalog.User // nil: this process itself
 	byToken  bool
 	expireMs int64 // of the token
+	// mechanism is by what it was proved: one of the mechanisms.
+	mechanism string
+}
+
+// The mechanisms of logging in, as the audit tells them.
+const (
+	mechanismPassword    = "password"
+	mechanismToken       = "token"
+	mechanismHost        = "administrator-token"
+	mechanismCertificate = "certificate"
+)
+
+// by notes the mechanism of a login.
+func by(mechanism string) func(*Identity, error) (*Identity, error) {
+	return func(who *Identity, err error) (*Identity, error) {
+		if who != nil {
+			who.mechanism = mechanism
+		}
+		return who, err
+	}
 }
 
 // User returns the name; "" is this process.

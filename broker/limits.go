@@ -113,10 +113,10 @@ func (b *Broker) admit(ctx context.Context, k countOf) error {
 	return e
 }
 
-// enter counts a connection towards something, once.
-func (b *Broker) enter(ctx context.Context, c *Connection, k countOf) error {
+// enter counts a connection towards something, once, and tells whether it just did.
+func (b *Broker) enter(ctx context.Context, c *Connection, k countOf) (first bool, err error) {
 	if c == nil || k.name == "" {
-		return nil
+		return false, nil
 	}
 	known := func() bool {
 		c.mu.Lock()
@@ -124,32 +124,33 @@ func (b *Broker) enter(ctx context.Context, c *Connection, k countOf) error {
 		return c.counts[k]
 	}
 	if known() {
-		return nil
+		return false, nil
 	}
 	c.entering.Lock() // its calls do not stand in each other's way
 	defer c.entering.Unlock()
 	if known() {
-		return nil
+		return false, nil
 	}
 	if err := b.admit(ctx, k); err != nil {
-		return err
+		return false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended { // meanwhile
 		b.connections.add(k, -1)
-		return nil
+		return false, nil
 	}
 	c.counts[k] = true
-	return nil
+	return true, nil
 }
 
 // EnterUser counts the context's connection as one of the user that calls by it; it is
-// refused above the user's limit (VH-4). A connection counts once, until it ends.
-func (b *Broker) EnterUser(ctx context.Context) error {
+// refused above the user's limit (VH-4). A connection counts once, until it ends; first tells that
+// it does from now on.
+func (b *Broker) EnterUser(ctx context.Context) (first bool, err error) {
 	who, err := b.Who(ctx)
 	if err != nil || who == nil {
-		return err
+		return false, err
 	}
 	return b.enter(ctx, connectionOf(ctx), countOf{userConnections, who.User()})
 }
@@ -163,7 +164,8 @@ func (b *Broker) EnterVHost(ctx context.Context, vhost string) error {
 	if _, exists := v.VHost(vhost); !exists {
 		return nil
 	}
-	return b.enter(ctx, connectionOf(ctx), countOf{vhostConnections, vhost})
+	_, err := b.enter(ctx, connectionOf(ctx), countOf{vhostConnections, vhost})
+	return err
 }
 
 // OpenVHost tells whether the caller may use a vhost at all, as one that opens a connection

@@ -164,7 +164,7 @@ func (b *Broker) Login(ctx context.Context, user, secret string, from netip.Addr
 			return nil, b.Definite(ctx, err)
 		}
 	}
-	return b.admitted(u, from.Unmap().IsLoopback())
+	return by(mechanismPassword)(b.admitted(u, from.Unmap().IsLoopback()))
 }
 
 // tried is verify for as often as the address may.
@@ -203,7 +203,7 @@ func (b *Broker) LoginCertificate(user string, from netip.Addr) (*Identity, erro
 	if !known {
 		return nil, b.Definite(b.life, unauthenticated("there is no user of the name in the certificate, "+quoted(user)))
 	}
-	return b.admitted(u, from.Unmap().IsLoopback())
+	return by(mechanismCertificate)(b.admitted(u, from.Unmap().IsLoopback()))
 }
 
 // verify checks a password against the user's hash. Unknown users, and those whose hash is of

@@ -81,7 +81,7 @@ type Grow struct {
 }
 
 // Grow starts to make a node a member of queues, or plans it.
-func (b *Broker) Grow(g Grow) (Operation, Plan, error) {
+func (b *Broker) Grow(ctx context.Context, g Grow) (Operation, Plan, error) {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return Operation{}, Plan{}, err
@@ -102,7 +102,7 @@ func (b *Broker) Grow(g Grow) (Operation, Plan, error) {
 		}
 		return Operation{}, p, nil
 	}
-	op, err := b.start(c, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := b.start(ctx, c, kindGrow, fmt.Sprintf("node %q, %s", g.Node, g.Queues), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Grow(ctx, id.NodeID(g.Node), f, report)
 	})
 	return op, Plan{}, err
@@ -119,7 +119,7 @@ type Shrink struct {
 }
 
 // Shrink starts to take a node out of queues, or plans it.
-func (b *Broker) Shrink(s Shrink) (Operation, Plan, error) {
+func (b *Broker) Shrink(ctx context.Context, s Shrink) (Operation, Plan, error) {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return Operation{}, Plan{}, err
@@ -136,7 +136,7 @@ func (b *Broker) Shrink(s Shrink) (Operation, Plan, error) {
 	if s.DryRun {
 		return Operation{}, planLeave(c.View(), f, s.Node, s.KeepSize), nil
 	}
-	op, err := b.start(c, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := b.start(ctx, c, kindShrink, fmt.Sprintf("node %q, %s", s.Node, s.Queues), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Shrink(ctx, id.NodeID(s.Node), f, s.KeepSize, nodeIDs(s.Exclude), report)
 	})
 	return op, Plan{}, err
@@ -159,7 +159,7 @@ func planLeave(v *catalog.View, f cluster.QueueFilter, node string, replace bool
 }
 
 // Rebalance starts to spread members and leaders of queues evenly over the nodes.
-func (b *Broker) Rebalance(queues QueueFilter) (Operation, error) {
+func (b *Broker) Rebalance(ctx context.Context, queues QueueFilter) (Operation, error) {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return Operation{}, err
@@ -168,7 +168,7 @@ func (b *Broker) Rebalance(queues QueueFilter) (Operation, error) {
 	if err != nil {
 		return Operation{}, err
 	}
-	return b.start(c, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
+	return b.start(ctx, c, kindRebalance, queues.String(), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.Rebalance(ctx, f, report)
 	})
 }
@@ -182,7 +182,7 @@ type ChangeMember struct {
 }
 
 // ChangeMember starts to change a queue's members, or plans it.
-func (b *Broker) ChangeMember(m ChangeMember) (Operation, Plan, error) {
+func (b *Broker) ChangeMember(ctx context.Context, m ChangeMember) (Operation, Plan, error) {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return Operation{}, Plan{}, err
@@ -202,11 +202,11 @@ func (b *Broker) ChangeMember(m ChangeMember) (Operation, Plan, error) {
 	var op Operation
 	switch {
 	case from == "":
-		op, err = b.start(c, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = b.start(ctx, c, kindAdd, about+fmt.Sprintf("node %q", to), func(ctx context.Context, report func(operation.Progress)) error {
 			return c.AddMember(ctx, rec.UID, to, report)
 		})
 	case to == "":
-		op, err = b.start(c, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = b.start(ctx, c, kindRemove, about+fmt.Sprintf("node %q", from), func(ctx context.Context, report func(operation.Progress)) error {
 			return c.RemoveMember(ctx, rec.UID, from, report)
 		})
 	default:
@@ -214,7 +214,7 @@ func (b *Broker) ChangeMember(m ChangeMember) (Operation, Plan, error) {
 		if from == to {
 			kind, target = kindRebuild, fmt.Sprintf("node %q", from)
 		}
-		op, err = b.start(c, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
+		op, err = b.start(ctx, c, kind, about+target, func(ctx context.Context, report func(operation.Progress)) error {
 			return c.ReplaceMember(ctx, rec.UID, from, to, report)
 		})
 	}
@@ -260,7 +260,7 @@ func planChange(m ChangeMember) (p Plan) {
 
 // Forget starts to take a node out of the cluster for good, or plans it. With replace
 // other nodes take its place in queues first.
-func (b *Broker) Forget(node string, replace, dryRun bool) (Operation, Plan, error) {
+func (b *Broker) Forget(ctx context.Context, node string, replace, dryRun bool) (Operation, Plan, error) {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return Operation{}, Plan{}, err
@@ -273,7 +273,7 @@ func (b *Broker) Forget(node string, replace, dryRun bool) (Operation, Plan, err
 		p.add("node %q is forgotten; it comes back only with an empty data directory", node)
 		return Operation{}, p, nil
 	}
-	op, err := b.start(c, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := b.start(ctx, c, kindForget, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.ForgetNode(ctx, id.NodeID(node), replace, report)
 	})
 	return op, Plan{}, err
@@ -300,7 +300,7 @@ func (b *Broker) Replace(ctx context.Context, node string, acceptLoss, dryRun bo
 	if err := at.Err(acceptLoss); err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
-	op, err := b.start(c, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := b.start(ctx, c, kindLost, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.ReplaceNode(ctx, id.NodeID(node), acceptLoss, report)
 	})
 	return op, Plan{}, err
@@ -336,7 +336,7 @@ func planReplacement(at *cluster.Replacement) (p Plan) {
 
 // Remove starts to take a node that runs out of the cluster for good, or plans it: it drains,
 // other nodes, but none of exclude, take its place in queues, then it is forgotten.
-func (b *Broker) Remove(node string, exclude []string, dryRun bool) (Operation, Plan, error) {
+func (b *Broker) Remove(ctx context.Context, node string, exclude []string, dryRun bool) (Operation, Plan, error) {
 	c, err := b.attachedCluster()
 	if err != nil {
 		return Operation{}, Plan{}, err
@@ -356,7 +356,7 @@ func (b *Broker) Remove(node string, exclude []string, dryRun bool) (Operation, 
 	if err := at.Err(id.NodeID(node)); err != nil {
 		return Operation{}, Plan{}, refusedNode(node, err)
 	}
-	op, err := b.start(c, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := b.start(ctx, c, kindOut, fmt.Sprintf("node %q", node), func(ctx context.Context, report func(operation.Progress)) error {
 		return c.RemoveNode(ctx, id.NodeID(node), nodeIDs(exclude), report)
 	})
 	return op, Plan{}, err

@@ -135,7 +135,7 @@ func (b *Broker) startMoving(
 		err := m.run(ctx, func(operation.Progress) {})
 		return Operation{}, m.plan, translate(err, about)
 	}
-	op, err := b.start(c, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
+	op, err := b.start(ctx, c, kind, fmt.Sprintf("queue %q in vhost %q", j.Queue, j.VHost), func(ctx context.Context, report func(operation.Progress)) error {
 		return translate(m.run(ctx, report), about)
 	})
 	return op, Plan{}, err

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"github.com/quorate/quorate/cluster"
@@ -142,6 +143,9 @@ func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, he
 		name, _ := c.Name()
 		return 0, 0, nil, translate(err, Error{Kind: "cluster", Name: name})
 	}
+	if !dryRun && v.Newest != v.Finalised {
+		actOf(ctx).note(Change{Field: "version", Before: strconv.Itoa(int(v.Finalised)), After: strconv.Itoa(int(v.Newest))})
+	}
 	return int(v.Finalised), int(v.Newest), v.Held, nil
 }
 
@@ -162,7 +166,11 @@ func (b *Broker) TransferLeadership(ctx context.Context, vhost, queue, node stri
 		about.Reason = "is not a member of the queue; choose one of its members"
 		return &about
 	}
-	return translate(c.TransferLeadership(ctx, rec.UID, id.NodeID(node)), about)
+	err = c.TransferLeadership(ctx, rec.UID, id.NodeID(node))
+	if err == nil {
+		actOf(ctx).note(Change{Field: "leader", After: node})
+	}
+	return translate(err, about)
 }
 
 func isMember(members []id.NodeID, node string) bool {

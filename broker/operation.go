@@ -60,6 +60,9 @@ func (b *Broker) CancelOperation(ctx context.Context, text string) (Operation, e
 		return Operation{}, err
 	}
 	op, err := c.CancelOperation(ctx, x)
+	if err == nil {
+		actOf(ctx).note(Change{Field: "state", Before: string(op.State), After: string(OperationCancelled)})
+	}
 	return op, translate(err, Error{Kind: "operation", Name: text})
 }
 
@@ -91,6 +94,9 @@ func (b *Broker) StartDrain(ctx context.Context, node string, limit time.Duratio
 		}
 	}
 	op, err := c.StartDrain(ctx, id.NodeID(node), limit)
+	if err == nil {
+		actOf(ctx).started(&op)
+	}
 	return op, translate(err, Error{Kind: "node", Name: node})
 }
 
@@ -120,7 +126,7 @@ func (b *Broker) checkNode(c *cluster.Cluster, node string) error {
 }
 
 // start runs a job as an operation of this node.
-func (b *Broker) start(c *cluster.Cluster, kind operation.Kind, target string, job operation.Job) (Operation, error) {
+func (b *Broker) start(ctx context.Context, c *cluster.Cluster, kind operation.Kind, target string, job operation.Job) (Operation, error) {
 	op, err := c.StartOperation(kind, target, func(ctx context.Context, report func(operation.Progress)) error {
 		err := job(ctx, report)
 		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
@@ -128,5 +134,8 @@ func (b *Broker) start(c *cluster.Cluster, kind operation.Kind, target string, j
 		}
 		return err
 	})
+	if err == nil {
+		actOf(ctx).started(&op)
+	}
 	return op, translate(err, Error{Kind: "operation"})
 }

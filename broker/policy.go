@@ -46,7 +46,7 @@ func (b *Broker) PutPolicy(ctx context.Context, p Policy) (created bool, err err
 	if err := checkPolicy(&cmd.Policy, p.about()); err != nil {
 		return false, err
 	}
-	reply, err := c.ProposeCatalog(ctx, &cmd)
+	reply, err := b.commit(ctx, c, &cmd)
 	return reply.Created, translate(err, p.about())
 }
 
@@ -68,7 +68,7 @@ func (b *Broker) DeletePolicy(ctx context.Context, vhost, name string, operator 
 		return false, err
 	}
 	p := Policy{VHost: vhost, Name: name, Operator: operator}
-	reply, err := c.ProposeCatalog(ctx, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
+	reply, err := b.commit(ctx, c, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
 	return reply.Deleted, translate(err, p.about())
 }
 

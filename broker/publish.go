@@ -177,7 +177,7 @@ func newMessage(m *Publish, ttlMs int64) quorumq.NewMessage {
 // has the chance of the first try, so that it goes to the same queue, which knows it.
 func (m *Publish) chance() uint64 {
 	if m.Producer == nil {
-		return rand.Uint64()
+		return rand.Uint64() //nolint:gosec // spreads messages and hides nothing
 	}
 	const odd = 0x9e3779b97f4a7c15 // spreads consecutive numbers over all bits
 	h := binary.LittleEndian.Uint64(m.Producer[:8]) ^ m.ProducerSeq*odd

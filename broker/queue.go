@@ -104,6 +104,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		return Deleted{}, err
 	}
 	var gone Deleted
+	defer func() { actOf(ctx).lost(gone) }()
 	s, err := c.QueueStatus(ctx, rec.UID)
 	switch {
 	case err == nil:
@@ -117,10 +118,10 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		return Deleted{}, translate(err, about)
 	}
 	if how.Discard || rec.Dissolving == 0 && !b.Dissolves(c.View(), rec) {
-		_, err = c.ProposeCatalog(ctx, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
+		_, err = b.commit(ctx, c, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
 		return gone, translate(err, about)
 	}
-	if _, err = c.ProposeCatalog(ctx, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
+	if _, err = b.commit(ctx, c, &catalog.DissolveQueue{VHost: vhost, Name: name, UID: rec.UID}); err != nil {
 		return gone, translate(err, about)
 	}
 	gone.Dissolving = b.awaitDissolved(ctx, c, rec.UID)
@@ -171,6 +172,7 @@ func (b *Broker) RetryDelayed(ctx context.Context, vhost, name string, limit uin
 		return 0, err
 	}
 	n, err := q.RetryDelayed(ctx, limit)
+	actOf(ctx).counted("delayed_messages", n)
 	return n, translate(err, about)
 }
 
@@ -182,6 +184,7 @@ func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, er
 		return 0, err
 	}
 	n, err := q.Purge(ctx)
+	actOf(ctx).counted("messages", n)
 	if n > 0 {
 		b.leaders.retry(q.UID()) // DL-24: it has room
 	}

@@ -3,8 +3,9 @@ package broker
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
+
+	"github.com/quorate/quorate/cluster/event"
 )
 
 // Bounds of telling refused logins in the log: a program with an old password, or somebody who
@@ -14,22 +15,19 @@ const (
 	// there is one more. It says how many were left out.
 	RefusedLoginLines = 20
 	RefusedLoginEvery = 5 * time.Second
-	// maxLoggedUser bounds what is logged of a name that nobody has checked, in bytes.
-	maxLoggedUser = 255
 )
 
 // LoginTry is what a listener knows of a login.
 type LoginTry struct {
-	Listener string // "grpc", "amqp" or "http"
-	Address  string // of the client
-	User     string // as the client has named it; "": it has not
+	From Origin
+	User string // as the client has named it; "": it has not
 }
 
-// LoginRefused counts a login that a listener refuses because of err, and tells it in the log as
+// LoginRefused counts a login that a listener refuses because of err, and tells it in the audit as
 // far as there is room. What is not the client's fault is neither.
 func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || !e.Unauthenticated && e.Class != ResourceExhausted {
+	if !ok || !e.Unauthenticated && e.Class != ResourceExhausted && e.Class != NotAllowed {
 		return
 	}
 	if e.Unauthenticated { // those refused unseen have a figure of their own
@@ -39,6 +37,15 @@ func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
 	if !ok {
 		return
 	}
-	b.log.InfoContext(ctx, "login refused", slog.String("listener", try.Listener), slog.String("address", try.Address),
-		slog.String("user", try.User[:min(len(try.User), maxLoggedUser)]), slog.Any("error", err), slog.Uint64("left_out", skipped))
+	b.tellAct(ctx, &Act{Operation: OpLogin, VHost: e.VHost, Kind: "user", Name: try.User, From: try.From, told: true, leftOut: skipped}, nil, event.Refused, err)
+}
+
+// LoggedIn tells the audit that the context's identity uses a connection from now on, to a vhost if
+// that is known.
+func (b *Broker) LoggedIn(ctx context.Context, from Origin, vhost string) {
+	who, err := b.Who(ctx)
+	if err != nil || who == nil {
+		return
+	}
+	b.tellAct(ctx, &Act{Operation: OpLogin, VHost: vhost, Kind: "user", Name: who.User(), From: from}, nil, event.Done, nil)
 }

@@ -13,7 +13,7 @@ func TestRefusedLoginsAreTold(t *testing.T) {
 	var log bytes.Buffer
 	b := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	defer b.Close()
-	try := LoginTry{Listener: "amqp", Address: "192.0.2.1:5", User: "bad\x1b[2J" + strings.Repeat("x", 1000)}
+	try := LoginTry{From: Origin{Protocol: "amqp", Address: "192.0.2.1:5"}, User: "bad\x1b[2J" + strings.Repeat("x", 1000)}
 	const n = 3 * RefusedLoginLines
 	for range n {
 		b.LoginRefused(t.Context(), try, refusedLogin())
@@ -23,7 +23,7 @@ func TestRefusedLoginsAreTold(t *testing.T) {
 	}
 	text := log.String()
 	if lines := strings.Count(text, "\n"); lines < RefusedLoginLines || lines > RefusedLoginLines+2 || len(text) > 600*lines ||
-		!strings.Contains(text, "listener=amqp address=192.0.2.1:5 user=\"bad\\x1b[2Jx") {
+		!strings.Contains(text, "operation=login outcome=refused user=\"\" mechanism=\"\" protocol=amqp address=192.0.2.1:5 client=\"\" vhost=\"\" object=user name=\"bad\\x1b[2Jx") {
 		t.Errorf("%d lines:\n%s", lines, text)
 	}
 	log.Reset()

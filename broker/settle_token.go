@@ -150,7 +150,7 @@ func sealOf(body, key []byte) []byte {
 func encodeToken(t settleToken, key []byte) string {
 	b := []byte{tokenVersion}
 	for _, n := range [...]uint64{
-		uint64(t.Queue), uint64(t.Consumer.Epoch), t.Consumer.Session, uint64(t.Consumer.Tag), uint64(t.MsgID), uint64(t.atMs), //nolint:gosec // not below 0
+		uint64(t.Queue), uint64(t.Consumer.Epoch), t.Consumer.Session, uint64(t.Consumer.Tag), uint64(t.MsgID), uint64(t.atMs), // not below 0
 	} {
 		b = binary.AppendUvarint(b, n)
 	}
@@ -199,13 +199,13 @@ func (s sealedToken) open(key []byte) (t settleToken, err error) {
 		if size <= 0 || v > uint64(len(b)-size) {
 			return t, errToken
 		}
-		texts[i], b = string(b[size:size+int(v)]), b[size+int(v):] //nolint:gosec // within b
+		texts[i], b = string(b[size:size+int(v)]), b[size+int(v):] // within b
 	}
 	if len(b) > 0 {
 		return t, errToken
 	}
-	t.Queue, t.MsgID, t.atMs = id.QueueUID(n[0]), quorumq.MsgID(n[4]), int64(n[5])            //nolint:gosec // as encodeToken wrote it
-	t.Consumer.Epoch, t.Consumer.Session, t.Consumer.Tag = id.Epoch(n[1]), n[2], uint32(n[3]) //nolint:gosec // as encodeToken wrote it
+	t.Queue, t.MsgID, t.atMs = id.QueueUID(n[0]), quorumq.MsgID(n[4]), int64(n[5])            // as encodeToken wrote it
+	t.Consumer.Epoch, t.Consumer.Session, t.Consumer.Tag = id.Epoch(n[1]), n[2], uint32(n[3]) // as encodeToken wrote it
 	t.user, t.Consumer.Node = texts[0], id.NodeID(texts[1])
 	return t, nil
 }

@@ -128,7 +128,10 @@ func (b *Broker) matchesSlowly(g *grant, r right, name string, s *slowPattern) b
 		return a.matched
 	}
 	if !b.grants.budgets.take(g.user, now) {
-		b.tellSlow("a permission's pattern is not tried: too many matches of its user were broken off", "user", g.user, "pattern", g.patterns[r].String())
+		if skipped, ok := b.grants.budgets.lines.Take(now); ok {
+			b.log.Warn("a permission's pattern is not tried: too many matches of its user were broken off",
+				"user", g.user, "pattern", g.patterns[r].String(), "left_out", skipped)
+		}
 		return false
 	}
 	matched, err := g.patterns[r].Match(name)
@@ -144,13 +147,9 @@ func (b *Broker) matchesSlowly(g *grant, r right, name string, s *slowPattern) b
 // brokenOff notes that a match took too long; before is what was known of the name.
 func (b *Broker) brokenOff(g *grant, r right, name string, before slowAnswer, err error) {
 	b.counters.permissionTimeouts.Add(1)
-	wait := min(firstRetry<<min(before.tries, 10), mostRetry)
-	g.slow[r].Load().keep(name, slowAnswer{again: time.Now().Add(wait), tries: before.tries + 1})
-	b.tellSlow("a permission's pattern takes too long", "user", g.user, "error", err)
-}
-
-func (b *Broker) tellSlow(what string, args ...any) {
-	if skipped, ok := b.grants.budgets.lines.Take(time.Now()); ok {
-		b.log.Warn(what, append(args, "left_out", skipped)...)
+	now, wait := time.Now(), min(firstRetry<<min(before.tries, 10), mostRetry)
+	g.slow[r].Load().keep(name, slowAnswer{again: now.Add(wait), tries: before.tries + 1})
+	if skipped, ok := b.grants.budgets.lines.Take(now); ok {
+		b.log.Warn("a permission's pattern takes too long", "user", g.user, "error", err, "left_out", skipped)
 	}
 }

@@ -39,7 +39,7 @@ func TestSlowPermissions(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	tried, most := b.Counters().PermissionTimeouts, uint64(SlowMatches+2+took/SlowMatchEvery) //nolint:gosec // positive
+	tried, most := b.Counters().PermissionTimeouts, uint64(SlowMatches+2+took/SlowMatchEvery) // positive
 	if tried > most || tried < SlowMatches {
 		t.Errorf("%d matches were tried and broken off in %v, want at most %d", tried, took, most)
 	}

@@ -89,13 +89,18 @@ func (b *Broker) MintToken(ctx context.Context, lifetime time.Duration) (Token, 
 	id, secret := hex.EncodeToString(random[:tokenIDBytes]), base64.RawURLEncoding.EncodeToString(random[tokenIDBytes:])
 	sum := sha256.Sum256([]byte(secret))
 	rec := tokenRecord{User: who.User(), Sum: sum[:], Password: passwordSum(who.user), ExpireMs: now.Add(lifetime).UnixMilli()}
-	value, err := json.Marshal(rec)
+	value, err := json.Marshal(rec) //nolint:gosec // sums, no secrets
 	if err != nil {
 		return Token{}, translate(err, about)
 	}
 	_, err = b.propose(ctx, about, &catalog.PutParameter{Parameter: catalog.Parameter{
 		Component: tokenComponent, Name: id, Value: string(value),
 	}}, nil)
+	if err == nil {
+		a := actOf(ctx)
+		a.named(id)
+		a.note(Change{Field: "expires", After: time.UnixMilli(rec.ExpireMs).UTC().Format(time.RFC3339)})
+	}
 	return Token{Text: tokenPrefix + id + "_" + secret, ID: id, ExpireMs: rec.ExpireMs}, err
 }
 
@@ -153,6 +158,9 @@ func (b *Broker) RevokeToken(ctx context.Context, id string) (deleted bool, err 
 		}
 	}
 	reply, err := b.propose(ctx, Error{Kind: "token", Name: id}, &catalog.DeleteParameter{Component: tokenComponent, Name: id}, nil)
+	if reply.Deleted || reply.Repeated {
+		actOf(ctx).note(Change{Field: "of_user", Before: rec.User})
+	}
 	return reply.Deleted, err
 }
 
@@ -188,7 +196,7 @@ func (b *Broker) LoginToken(text string, loopback bool) (*Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	who.byToken, who.expireMs = true, rec.ExpireMs
+	who.byToken, who.expireMs, who.mechanism = true, rec.ExpireMs, mechanismToken
 	return who, nil
 }
 

@@ -9,7 +9,7 @@ import (
 func TestUndecidedCount(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
+		r := rand.New(rand.NewPCG(seed, 1)) // a test
 		var u undecided
 		open := map[uint64]bool{}
 		last := uint64(0)

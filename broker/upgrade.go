@@ -56,7 +56,10 @@ func (b *Broker) storeUpgrade(ctx context.Context, u *upgrade) error {
 	if v := b.view(); v == nil || v.Allows(cmd) != nil {
 		return nil // builds take part that know no such change
 	}
-	_, err := b.propose(ctx, aboutUser(name), cmd, nil)
+	err := b.byItself(ctx, Act{Operation: OpUserChange, Kind: "user", Name: name}, func(ctx context.Context) error {
+		_, err := b.propose(ctx, aboutUser(name), cmd, nil)
+		return err
+	})
 	switch now, ok := b.view().User(name); {
 	case ok && now.PasswordHash == u.hash: // by this node, or by another one that was faster
 		b.logins.remember(u.credential, now)

@@ -50,9 +50,12 @@ func (b *Broker) PutVHost(ctx context.Context, h VHost) (created bool, err error
 	if err != nil || who == nil || who.ofHost() {
 		return true, err
 	}
-	_, err = b.propose(ctx, aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
+	_, err = b.propose(withoutAct(ctx), aboutPermission(h.Name, who.User()), &catalog.SetPermission{OnlyNew: true, Permission: Permission{
 		User: who.User(), VHost: h.Name, Configure: ".*", Write: ".*", Read: ".*",
 	}}, nil)
+	if err == nil {
+		actOf(ctx).note(Change{Field: "permission." + who.User(), After: ".* .* .*"})
+	}
 	return true, err
 }
 
@@ -65,7 +68,7 @@ func (b *Broker) propose(ctx context.Context, about Error, cmd catalog.Command, 
 	if failed != nil {
 		return catalog.Reply{}, failed
 	}
-	reply, err := c.ProposeCatalog(ctx, cmd)
+	reply, err := b.commit(ctx, c, cmd)
 	return reply, translate(err, about)
 }
 

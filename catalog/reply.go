@@ -14,6 +14,9 @@ type Reply struct {
 	UID     id.QueueUID // of the queue declared, deleted or changed
 	Created bool        // the queue, exchange, binding or node is new
 	Deleted bool        // the queue, exchange, binding or node existed and is gone
+	// Repeated is set by who proposes and in no byte form: an attempt before the one that was
+	// answered may have taken effect, and Created and Deleted may be false for it.
+	Repeated bool
 }
 
 // ErrorCode is the class of a refusal (C-4).

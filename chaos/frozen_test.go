@@ -36,7 +36,7 @@ func freezable(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, command := range [][]string{{"mkfs.ext4", "-q", "-F", "-m", "0", image}, {"mount", "-o", "loop", image, dir}} {
-		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil { //nolint:gosec // constants
+		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil { // constants
 			t.Skipf("this needs ext4 on a loop device: %q: %v: %s", command, err, out)
 		}
 	}

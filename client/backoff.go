@@ -23,7 +23,7 @@ func (b *backoff) next() time.Duration {
 		bound = min(maxRetry, baseRetry<<min(b.tries, 10))
 	}
 	b.tries++
-	return rand.N(bound)
+	return rand.N(bound) //nolint:gosec // spreads tries
 }
 
 // wait waits for the next try; false if ctx ended first.

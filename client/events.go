@@ -10,7 +10,7 @@ import (
 // seen fails (ST-5). It goes on over another node when the one that it asks is lost. The
 // first call has no events: from then on nothing is missed without being told so.
 func (c *Client) WatchEvents(ctx context.Context, r *brokerv1.WatchEventsRequest, seen func([]*brokerv1.Event) error) error {
-	r = &brokerv1.WatchEventsRequest{Vhost: r.GetVhost(), Kinds: r.GetKinds(), Name: r.GetName(), Cursor: r.GetCursor(), History: r.GetHistory()}
+	r = &brokerv1.WatchEventsRequest{Vhost: r.GetVhost(), Kinds: r.GetKinds(), Name: r.GetName(), Cursor: r.GetCursor(), History: r.GetHistory(), User: r.GetUser(), Operation: r.GetOperation()}
 	var gone error // of seen
 	begun := false
 	for retry := (backoff{}); ; {
@@ -36,4 +36,13 @@ func (c *Client) WatchEvents(ctx context.Context, r *brokerv1.WatchEventsRequest
 			return err
 		}
 	}
+}
+
+// TailAudit returns the newest records of who changed what that nodes still have, as r chooses (AU-3);
+// WatchEvents goes on behind them with the kind audit and the cursor of the answer, which also names
+// nodes that could not be asked.
+func (c *Client) TailAudit(ctx context.Context, r *brokerv1.TailAuditRequest) (*brokerv1.TailAuditResponse, error) {
+	return do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.TailAuditRequest) (*brokerv1.TailAuditResponse, error) {
+		return n.events.TailAudit(ctx, r)
+	})
 }

@@ -161,7 +161,7 @@ type nodes struct {
 
 func newNodes(cfg Config, with credential) *nodes {
 	ns := &nodes{cfg: cfg, with: with, all: map[string]*node{}, order: slices.Clone(cfg.Addresses)}
-	ns.current = rand.IntN(len(ns.order)) // many clients spread over the nodes
+	ns.current = rand.IntN(len(ns.order)) //nolint:gosec // many clients spread over the nodes
 	return ns
 }
 

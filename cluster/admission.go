@@ -54,6 +54,7 @@ func TakesPart(stored, whole, admitted, promised bool) bool {
 func (g *catalogGroup) register() {
 	unknown := false // an attempt may have taken effect
 	for g.c.ctx.Err() == nil {
+		fresh := g.freshStore()
 		a, err := g.registerOnce(unknown)
 		unknown = unknown || a.repeated
 		if errors.Is(err, errNoAnswer) {
@@ -63,6 +64,9 @@ func (g *catalogGroup) register() {
 			g.refused.Store(nil)
 			g.registered.Store(a.Index)
 			g.c.host.wakeReconcile()
+			if a.Created || fresh && unknown { // a repeat may not tell
+				g.tellJoined()
+			}
 			err = g.begin(a)
 		}
 		switch {
@@ -74,6 +78,13 @@ func (g *catalogGroup) register() {
 		default:
 			_ = pause(g.c.ctx, refusedRetry) // its end ends the loop
 		}
+	}
+}
+
+func (g *catalogGroup) tellJoined() {
+	select {
+	case g.joined <- struct{}{}:
+	default:
 	}
 }
 

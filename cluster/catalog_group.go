@@ -25,6 +25,7 @@ type catalogGroup struct {
 
 	givenUp    atomic.Pointer[error]   // why the member is to be built anew; nil: it is not
 	members    chan struct{}           // of capacity 1: who is to be a member may have changed
+	joined     chan struct{}           // of capacity 1: the catalog knows this node now, and did not before
 	promise    atomic.Pointer[promise] // written by the founding loop after the disk has it
 	registered atomic.Uint64           // catalog index of this start's registration; 0: not yet
 	unlike     atomic.Pointer[error]   // nodes whose Expect is another, as last seen; nil: none
@@ -59,7 +60,7 @@ func openCatalog(c *Cluster) (*catalogGroup, error) {
 		return nil, err
 	}
 	g := &catalogGroup{
-		c: c, members: make(chan struct{}, 1), admission: admission{parts: make(chan struct{}, 1)},
+		c: c, members: make(chan struct{}, 1), joined: make(chan struct{}, 1), admission: admission{parts: make(chan struct{}, 1)},
 		assurance: newAssurance(c.cfg.CatalogStaleness, c.cfg.Clock),
 	}
 	g.promise.Store(&p)
@@ -158,7 +159,7 @@ func (g *catalogGroup) watch() {
 //
 // The command is repeated until it is answered: every catalog command states what shall
 // be, so that a repeat changes nothing. After a repeat Created and Deleted may be false
-// although this call did it.
+// although this call did it; Repeated says so.
 func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (catalog.Reply, error) {
 	if err := catalog.CheckCommand(cmd); err != nil {
 		return catalog.Reply{}, fmt.Errorf("cluster: catalog command: %w", err)
@@ -168,10 +169,11 @@ func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (cata
 	}
 	ctx, cancel := c.commandContext(ctx)
 	defer cancel()
-	r, _, err := c.catalog.propose(ctx, catalog.AppendCommand(nil, cmd))
+	r, repeated, err := c.catalog.propose(ctx, catalog.AppendCommand(nil, cmd))
 	if err != nil {
 		return catalog.Reply{}, err
 	}
+	r.Repeated = repeated
 	if r.Err != nil {
 		return r, r.Err
 	}
@@ -393,3 +395,6 @@ func (g *catalogGroup) admitted() error {
 	}
 	return nil
 }
+
+// Joined has one element once the catalog has taken this node that it did not know, or had given up.
+func (c *Cluster) Joined() <-chan struct{} { return c.catalog.joined }

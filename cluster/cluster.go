@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/gate"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal/vfs"
@@ -29,8 +30,10 @@ type Config struct {
 	ClientAddr string // host:port at which clients reach this node; told to others
 	GossipAddr string // host:port to bind gossip to
 	GossipHost string // host:port at which others reach it; "": GossipAddr
-	Join       []string
-	Key        []byte // secret for gossip and peers; empty: none
+	// Gossip bounds the connections for gossip; nil: by bounds of its own.
+	Gossip *gate.Gate
+	Join   []string
+	Key    []byte // secret for gossip and peers; empty: none
 	// TLS returns this node's certificate for peers and the authorities of all nodes'
 	// certificates, as transport.Config.TLS; nil: no TLS.
 	TLS     func() (own tls.Certificate, authorities *x509.CertPool)

@@ -58,7 +58,7 @@ func (s calls) ListConnections(context.Context, *nodev1.ListConnectionsRequest) 
 	for _, x := range s.c.ownConnections() {
 		out.Connections = append(out.Connections, &nodev1.ClientConnection{
 			Id: x.ID, Name: x.Name, Protocol: x.Protocol, Tls: x.TLS, User: x.User, Vhost: x.VHost, Peer: x.Peer,
-			Channels: uint32(x.Channels), State: x.State, ClientName: x.ClientName, Product: x.Product, SinceMs: x.SinceMs, //nolint:gosec // a few thousand
+			Channels: uint32(x.Channels), State: x.State, ClientName: x.ClientName, Product: x.Product, SinceMs: x.SinceMs, // a few thousand
 			Received: x.Received, Sent: x.Sent, Local: x.Local, Mechanism: x.Mechanism, FrameMax: x.FrameMax, ChannelMax: x.ChannelMax,
 			HeartbeatSeconds: x.HeartbeatSeconds, Properties: x.Properties,
 		})

@@ -143,7 +143,7 @@ func (d *disks) look(late time.Duration) (left time.Duration) {
 	if hangs := now.Hangs > 0; hangs != (was.Hangs > 0) {
 		d.hung(hangs, max(now.Hangs, was.Hangs))
 	}
-	if now.Hangs >= d.c.cfg.DiskHang && d.c.cfg.Failed != nil {
+	if d.hopeless(now.Hangs) && d.c.cfg.Failed != nil {
 		d.ended.Do(func() {
 			d.c.cfg.Failed(fmt.Errorf("%w: a write to %q has been under way for %s: this node ends, so that it is started anew; look at the disk",
 				ErrDiskHangs, now.Path, now.Hangs.Round(time.Millisecond)))
@@ -152,17 +152,32 @@ func (d *disks) look(late time.Duration) (left time.Duration) {
 	return left
 }
 
-// oldestWrite returns for how long the write has been under way that is nearest to being held
-// to hang, and how long it takes until then.
-func (d *disks) oldestWrite(late time.Duration) (age, left time.Duration) {
-	age, usual := d.c.shared.Stalled()
-	left = untilStall(age, usual, d.c.mux.Leniency(), late)
+// hopeless tells whether a write has hung for so long that the node ends. One that waits for a file
+// descriptor is not the disk's fault, and a start would not bring it sooner.
+func (d *disks) hopeless(age time.Duration) bool {
+	if d.c.shared.Short() {
+		age = d.oldestOwn()
+	}
+	return age >= d.c.cfg.DiskHang
+}
+
+// oldestOwn is the age of the oldest write to a log that a group has for itself.
+func (d *disks) oldestOwn() time.Duration {
 	own := d.c.catalog.group.WriteAge()
 	if d.c.cfg.QueueLog == QueueLogBolt {
 		for _, q := range d.c.host.all() {
 			own = max(own, q.group.WriteAge())
 		}
 	}
+	return own
+}
+
+// oldestWrite returns for how long the write has been under way that is nearest to being held
+// to hang, and how long it takes until then.
+func (d *disks) oldestWrite(late time.Duration) (age, left time.Duration) {
+	age, usual := d.c.shared.Stalled()
+	left = untilStall(age, usual, d.c.mux.Leniency(), late)
+	own := d.oldestOwn()
 	return max(age, own), min(left, untilStall(own, wal.MostStall, 0, late))
 }
 
@@ -192,7 +207,7 @@ func (d *disks) hung(hangs bool, age time.Duration) {
 	d.hangs.Store(hangs)
 	if hangs {
 		d.c.log.Error("a write to the disk hangs: this node's leaders are silent, so that other members are elected",
-			"path", d.c.cfg.DataDir, "for", age, "ends_after", d.c.cfg.DiskHang)
+			"path", d.c.cfg.DataDir, "for", age, "ends_after", d.c.cfg.DiskHang, "waits_for_descriptor", d.c.shared.Short())
 	} else {
 		d.c.log.Warn("the disk takes writes again", "path", d.c.cfg.DataDir, "hung_for", age)
 	}

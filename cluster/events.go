@@ -1,14 +1,11 @@
 package cluster
 
 import (
-	"context"
-	"sync"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
-	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
 const (
@@ -25,6 +22,7 @@ type happenings struct {
 	started func() int64 // when the node was, ms since the Unix epoch: older commands are read again, not new
 	catalog *event.Log
 	queues  *event.Log
+	audit   event.AuditLog
 	// entry has what the commands so far of a log entry have told: their events have one number,
 	// and are shown together. It belongs to the apply path.
 	entry []event.Event
@@ -171,188 +169,4 @@ func ofChange(c *catalog.SettleMemberChange, before *catalog.View) (event.Event,
 	case catalog.StepNone, catalog.StepCancelled:
 	}
 	return event.Event{}, false
-}
-
-// EventCursor is a place in the events of all nodes.
-type EventCursor struct {
-	Catalog uint64                      `json:"c"`
-	Nodes   map[id.NodeID]EventPosition `json:"n"`
-}
-
-// EventPosition is the last event of a life of a node.
-type EventPosition struct {
-	Epoch id.Epoch `json:"e"`
-	Seq   uint64   `json:"s"`
-}
-
-func (k *EventCursor) clone() EventCursor {
-	out := EventCursor{Catalog: k.Catalog, Nodes: make(map[id.NodeID]EventPosition, len(k.Nodes))}
-	for n, p := range k.Nodes {
-		out.Nodes[n] = p
-	}
-	return out
-}
-
-// eventsOf is what one source told; node is "" for the catalog.
-type eventsOf struct {
-	node   id.NodeID
-	at     EventPosition
-	events []event.Event
-}
-
-// WatchEvents calls told with events of all nodes, those of one node in order, until it
-// fails or ctx ends: those behind a cursor, or from now on if it is nil. The first call has
-// no events. While told runs nothing is read; what the nodes do not keep that long is told
-// as missed.
-func (c *Cluster) WatchEvents(ctx context.Context, from *EventCursor, told func([]event.Event, EventCursor) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
-	var sources sync.WaitGroup
-	defer sources.Wait()
-	defer cancel() // before the wait
-	at := c.beginEvents(ctx, from)
-	if err := told(nil, at.clone()); err != nil {
-		return err
-	}
-	news := make(chan eventsOf)
-	sources.Go(func() { c.readLog(ctx, c.events.catalog, "", at.Catalog, news) })
-	sources.Go(func() { c.readLog(ctx, c.events.queues, c.cfg.Node, at.Nodes[c.cfg.Node].Seq, news) })
-	asked := map[id.NodeID]bool{c.cfg.Node: true}
-	for {
-		changed := c.views.next()
-		for n := range c.View().Nodes() {
-			if asked[n.ID] {
-				continue
-			}
-			asked[n.ID] = true
-			pos, known := at.Nodes[n.ID]
-			sources.Go(func() { c.readPeer(ctx, n.ID, pos, known || from != nil, news) })
-		}
-		select {
-		case s := <-news:
-			if s.node == "" {
-				at.Catalog = s.at.Seq
-			} else {
-				at.Nodes[s.node] = s.at
-			}
-			if err := told(s.events, at.clone()); err != nil {
-				return err
-			}
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// beginEvents completes a cursor with where the logs stand.
-func (c *Cluster) beginEvents(ctx context.Context, from *EventCursor) EventCursor {
-	if from != nil {
-		at := from.clone()
-		if own := at.Nodes[c.cfg.Node]; own.Epoch != c.epoch {
-			at.Nodes[c.cfg.Node] = EventPosition{Epoch: c.epoch}
-		}
-		return at
-	}
-	at := EventCursor{Catalog: c.events.catalog.Last(), Nodes: map[id.NodeID]EventPosition{
-		c.cfg.Node: {Epoch: c.epoch, Seq: c.events.queues.Last()},
-	}}
-	short, cancel := context.WithTimeout(ctx, operationTimeout)
-	defer cancel()
-	// A node that does not answer is asked again when it does.
-	_ = c.askOthers(short, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
-		r, err := peer.AwaitEvents(ctx, &nodev1.AwaitEventsRequest{Now: true})
-		return func() error {
-			at.Nodes[n] = EventPosition{Epoch: id.Epoch(r.GetEpoch()), Seq: r.GetLast()}
-			return nil
-		}, err
-	}, func(id.NodeID) {})
-	return at
-}
-
-// readLog hands on what a log of this node gets.
-func (c *Cluster) readLog(ctx context.Context, l *event.Log, node id.NodeID, after uint64, news chan<- eventsOf) {
-	for {
-		found := l.Await(ctx, after, eventBatch)
-		if len(found) == 0 {
-			return // ctx has ended
-		}
-		after = found[len(found)-1].Seq
-		select {
-		case news <- eventsOf{node, EventPosition{c.epoch, after}, found}:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// readPeer hands on what another node tells. Without a known position it begins with what
-// happens from now on.
-func (c *Cluster) readPeer(ctx context.Context, n id.NodeID, at EventPosition, known bool, news chan<- eventsOf) {
-	for {
-		s, err := c.askEvents(ctx, n, at, known)
-		if err != nil {
-			select {
-			case <-time.After(eventRetry):
-				continue
-			case <-ctx.Done():
-				return
-			}
-		}
-		if known && len(s.events) == 0 && s.at == at {
-			continue
-		}
-		at, known = s.at, true
-		select {
-		case news <- s:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (c *Cluster) askEvents(ctx context.Context, n id.NodeID, at EventPosition, known bool) (eventsOf, error) {
-	s := eventsOf{node: n}
-	peer, err := c.mux.Client(n)
-	if err != nil {
-		return s, err
-	}
-	r, err := peer.AwaitEvents(ctx, &nodev1.AwaitEventsRequest{Epoch: uint64(at.Epoch), After: at.Seq, Now: !known})
-	if err != nil {
-		return s, err
-	}
-	s.at = EventPosition{id.Epoch(r.GetEpoch()), r.GetLast()}
-	for _, e := range r.GetEvents() {
-		s.events = append(s.events, event.Event{
-			Seq: e.GetSeq(), AtMs: e.GetAtMs(), Node: n, Kind: event.Kind(e.GetKind()), VHost: e.GetVhost(), Name: e.GetName(),
-			Cause: e.GetCause(), Detail: e.GetDetail(), Count: e.GetCount(),
-		})
-	}
-	return s, nil
-}
-
-// AwaitEvents returns events of the queues that this node leads.
-func (s calls) AwaitEvents(ctx context.Context, r *nodev1.AwaitEventsRequest) (*nodev1.AwaitEventsResponse, error) {
-	log := s.c.events.queues
-	out := &nodev1.AwaitEventsResponse{Epoch: uint64(s.c.epoch)}
-	if r.GetNow() {
-		out.Last = log.Last()
-		return out, nil
-	}
-	after := r.GetAfter()
-	if id.Epoch(r.GetEpoch()) != s.c.epoch {
-		after = 0
-	}
-	short, cancel := context.WithTimeout(ctx, awaitAtMost)
-	defer cancel()
-	defer context.AfterFunc(s.c.ctx, cancel)()
-	out.Last = after
-	for _, e := range log.Await(short, after, eventBatch) {
-		out.Last = e.Seq
-		out.Events = append(out.Events, &nodev1.Event{
-			Seq: e.Seq, AtMs: e.AtMs, Kind: string(e.Kind), Vhost: e.VHost, Name: e.Name, Cause: e.Cause, Detail: e.Detail, Count: e.Count,
-		})
-	}
-	return out, nil
 }

@@ -76,7 +76,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
 	c.clock = newNodeClock(c)
-	c.events = &happenings{c: c, started: c.clock.startedMs, catalog: event.NewLog(0), queues: event.NewLog(0)}
+	c.events = &happenings{c: c, started: c.clock.startedMs, catalog: event.NewLog(0), queues: event.NewLog(0), audit: event.NewAuditLog()}
 	c.disks = newDisks(c)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
@@ -132,7 +132,7 @@ func (c *Cluster) boot() error {
 			PeerAddr: c.cfg.PeerAddr, ClientAddr: c.cfg.ClientAddr, Version: c.cfg.Version,
 		},
 		BindAddr: c.cfg.GossipAddr, Advertise: c.cfg.GossipHost,
-		Join: c.cfg.Join, Key: c.cfg.Key, Logger: c.log,
+		Join: c.cfg.Join, Key: c.cfg.Key, Gate: c.cfg.Gossip, Logger: c.log,
 		Waits: func() { c.starts(StartProgress{Phase: StartName}) },
 	})
 	if err != nil {

@@ -59,7 +59,7 @@ func epochAt(now time.Time) id.Epoch {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	chance := binary.LittleEndian.Uint64(b[:]) & (1<<epochBits - 1)
-	return id.Epoch(uint64(now.UnixMilli())<<epochBits | chance) //nolint:gosec // times are of after 1970
+	return id.Epoch(uint64(now.UnixMilli())<<epochBits | chance) // times are of after 1970
 }
 
 // begin names the store of a new directory.

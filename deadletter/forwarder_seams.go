@@ -125,5 +125,5 @@ func (c Cause) String() string {
 	if c >= causes {
 		return "unknown"
 	}
-	return words[c]
+	return words[c] //nolint:gosec // below causes
 }

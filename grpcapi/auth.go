@@ -2,10 +2,8 @@ package grpcapi
 
 import (
 	"context"
-	"encoding/base64"
 	"net"
 	"net/netip"
-	"strings"
 
 	"google.golang.org/grpc"
 	grpcmetadata "google.golang.org/grpc/metadata"
@@ -18,20 +16,22 @@ import (
 // maxCredentialBytes bounds the header with a credential.
 const maxCredentialBytes = 8 << 10
 
-// isOpen tells that a method asks nobody to log in: those of health and reflection.
-func isOpen(method string) bool {
-	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
-}
-
 // login returns the context with the identity that the call's metadata proves.
 func (s *Server) login(ctx context.Context) (context.Context, error) {
 	if !s.b.Authenticates() {
+		connectionOf(ctx).stranger.admit()
 		return ctx, nil
 	}
 	address, from := caller(ctx)
+	conn := connectionOf(ctx)
+	done := conn.stranger.conn.Check()
 	who, user, err := s.identify(ctx, from)
+	if done(); err == nil {
+		conn.stranger.admit()
+	}
+	checked(ctx)
 	if err != nil {
-		s.b.LoginRefused(ctx, broker.LoginTry{Listener: "grpc", Address: address, User: user}, err)
+		s.b.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: address}, User: user}, err)
 		return ctx, err
 	}
 	return broker.WithIdentity(ctx, who), nil
@@ -51,27 +51,16 @@ func caller(ctx context.Context) (address string, from netip.Addr) {
 
 // identify returns who calls, and whom a caller with a password says to be.
 func (s *Server) identify(ctx context.Context, from netip.Addr) (who *broker.Identity, user string, err error) {
-	given := grpcmetadata.ValueFromIncomingContext(ctx, "authorization")
-	if len(given) == 0 {
-		return nil, "", notLoggedIn("nobody is logged in; send user and password, or a token, as authorization")
+	c, err := parseCredential(grpcmetadata.ValueFromIncomingContext(ctx, "authorization"))
+	if err != nil {
+		return nil, "", err
 	}
-	scheme, credential, _ := strings.Cut(given[0], " ")
-	switch {
-	case len(given) > 1 || len(given[0]) > maxCredentialBytes:
-		return nil, "", notLoggedIn("authorization is too long, or there are several")
-	case strings.EqualFold(scheme, "bearer"):
-		who, err = s.b.LoginToken(credential, from.Unmap().IsLoopback())
+	if c.bearer {
+		who, err = s.b.LoginToken(c.token, from.Unmap().IsLoopback())
 		return who, "", err
-	case strings.EqualFold(scheme, "basic"):
-		text, err := base64.StdEncoding.DecodeString(credential)
-		user, password, found := strings.Cut(string(text), ":")
-		if err != nil || !found {
-			return nil, "", notLoggedIn("authorization is not the base64 of user:password")
-		}
-		who, err = s.b.Login(ctx, user, password, from)
-		return who, user, err
 	}
-	return nil, "", notLoggedIn("authorization has neither the scheme Basic nor Bearer")
+	who, err = s.b.Login(ctx, c.user, c.password, from)
+	return who, c.user, err
 }
 
 func notLoggedIn(reason string) error {
@@ -81,8 +70,12 @@ func notLoggedIn(reason string) error {
 // loggedIn is a stream whose context has the identity.
 type loggedIn struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx      context.Context
+	receiver *receiver
 }
+
+// RecvMsg reads the next request.
+func (l *loggedIn) RecvMsg(m any) error { return l.receiver.next(l.ctx, m) }
 
 // Context returns the stream's context.
 func (l *loggedIn) Context() context.Context { return l.ctx }
@@ -154,7 +147,9 @@ func rules() map[string]rule {
 	add(name, administrator, "ExportDefinitions", "ImportDefinitions")
 	name = brokerv1.Messages_ServiceDesc.ServiceName
 	add(name, anybody, "Peek", "DeleteMessages", "MoveMessages", "RedriveMessages", "ExplainDeadLetter", "ExplainRouting")
-	add(brokerv1.Events_ServiceDesc.ServiceName, anybody, "WatchEvents")
+	name = brokerv1.Events_ServiceDesc.ServiceName
+	add(name, anybody, "WatchEvents")
+	add(name, administrator, "TailAudit")
 	name = brokerv1.Transactions_ServiceDesc.ServiceName
 	add(name, anybody, "SettleAndPublish")
 	name = brokerv1.Connections_ServiceDesc.ServiceName
@@ -164,33 +159,40 @@ func rules() map[string]rule {
 	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "ChangeUser", "DeleteUser", "ListUsers", "SetUserLimits",
 		"SetPermission", "ClearPermission", "ListPermissions", "SetTopicPermission", "ClearTopicPermission", "ListTopicPermissions")
 	add(name, anybody, "ListVhosts", "WhoAmI", "MintToken", "RevokeToken")
+	add("grpc.reflection.v1.ServerReflection", anybody, "ServerReflectionInfo")
+	add("grpc.reflection.v1alpha.ServerReflection", anybody, "ServerReflectionInfo")
 	return out
 }
 
-// admit is authorize for a call that must leave its connection when it ends, and may enter it.
-// Those that ask nobody to log in come and go as they like.
-func (s *Server) admit(ctx context.Context, method string, req any) (with context.Context, leave func(), err error) {
+// admit logs the caller in of a call that must leave its connection when it ends, and may enter it.
+// Nothing of the request is read before. Calls that ask nobody to log in come and go as they like.
+func (s *Server) admit(ctx context.Context, method string) (with context.Context, leave func(), err error) {
 	if isOpen(method) {
+		if conn := connectionOf(ctx); !conn.stranger.known() && len(grpcmetadata.ValueFromIncomingContext(ctx, "authorization")) > 0 {
+			_, _ = s.login(ctx) // it is answered in any case
+		}
 		return ctx, func() {}, nil
 	}
 	if !s.tells[method] {
 		if err := s.serves(); err != nil {
+			checked(ctx)
 			return ctx, nil, err
 		}
 	}
 	conn := connectionOf(ctx)
 	if err := conn.enter(); err != nil {
+		checked(ctx)
 		return ctx, nil, err
 	}
-	if with, err = s.authorize(ctx, method, req); err != nil {
+	if with, err = s.enterUser(ctx); err != nil {
 		conn.leave()
 		return ctx, nil, err
 	}
 	return with, conn.leave, nil
 }
 
-// authorize logs the caller in and asks for what the method needs. req is nil for streams.
-func (s *Server) authorize(ctx context.Context, method string, req any) (context.Context, error) {
+// enterUser logs the caller in, on its connection.
+func (s *Server) enterUser(ctx context.Context) (context.Context, error) {
 	ctx, err := s.login(ctx)
 	if err != nil {
 		return ctx, err
@@ -198,18 +200,30 @@ func (s *Server) authorize(ctx context.Context, method string, req any) (context
 	if ctx, err = withConnection(ctx); err != nil {
 		return ctx, err
 	}
-	if err := s.b.EnterUser(ctx); err != nil {
+	switch first, err := s.b.EnterUser(ctx); {
+	case err != nil:
+		s.b.LoginRefused(ctx, broker.LoginTry{From: originOf(ctx)}, err)
 		return ctx, err
+	case first:
+		s.b.LoggedIn(ctx, originOf(ctx), "")
+	}
+	return ctx, nil
+}
+
+// permit asks for what the method needs of who has logged in. req is nil for streams.
+func (s *Server) permit(ctx context.Context, method string, req any) error {
+	if isOpen(method) {
+		return nil
 	}
 	r, known := s.rules[method]
 	if !known {
-		return ctx, &broker.Error{Class: broker.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
+		return &broker.Error{Class: broker.NotAllowed, Kind: "method", Name: method, Reason: "nobody may call it"}
 	}
 	if err := r(ctx, s.b, req); err != nil {
-		return ctx, err
+		return err
 	}
 	if vhost := vhostOfRequest(req); vhost != "" {
-		return ctx, s.b.EnterVHost(ctx, vhost)
+		return s.b.EnterVHost(ctx, vhost)
 	}
-	return ctx, nil
+	return nil
 }

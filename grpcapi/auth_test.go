@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"net"
@@ -32,16 +33,63 @@ func TestRules(t *testing.T) {
 	for method := range left {
 		t.Errorf("there is a rule for %s, which is not served", method)
 	}
+	testActs(t)
 	s.serves = func() error { return nil }
-	conn := &countedConn{c: s.b.Connect()}
-	ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: countedInfo{conn: conn}})
-	_, _, err := s.admit(ctx, "/quorate.broker.v1.Admin/Unheard", nil)
+	ctx, conn := onConnection(t.Context(), s)
+	ctx, leave, err := s.admit(ctx, "/quorate.broker.v1.Admin/Unheard")
+	if err == nil {
+		err = s.permit(ctx, "/quorate.broker.v1.Admin/Unheard", nil)
+		leave()
+	}
 	if e, ok := errors.AsType[*broker.Error](err); !ok || e.Class != broker.NotAllowed {
 		t.Errorf("a method without rule: %v", err)
 	}
 	if conn.calls != 0 {
 		t.Errorf("%d calls have not left that were refused", conn.calls)
 	}
+}
+
+// testActs: the audit tells of every method that changes something, and no method that only reads.
+func testActs(t *testing.T) {
+	t.Helper()
+	quiet := map[string]bool{ // messages and settlements of clients are no changes that an operator looks for
+		"Publish": true, "PublishOne": true, "Consume": true, "Get": true, "Settle": true, "SettleAndPublish": true, "Connect": true,
+		"ClusterStatus": true, "WhoAmI": true, "ServerReflectionInfo": true, "Peek": true, "ExportDefinitions": true, "TailAudit": true,
+	}
+	told := acts()
+	for method := range rules() {
+		name := method[strings.LastIndex(method, "/")+1:]
+		reads := quiet[name]
+		for _, verb := range []string{"List", "Get", "Watch", "Explain"} {
+			reads = reads || strings.HasPrefix(name, verb)
+		}
+		if _, is := told[method]; is == reads {
+			t.Errorf("%s is told by the audit: %v, reads only: %v", method, is, reads)
+		}
+		delete(told, method)
+	}
+	for method := range told {
+		t.Errorf("there is an act for %s, which has no rule", method)
+	}
+}
+
+// What is no change costs the audit nothing.
+func TestNoActAllocatesNothing(t *testing.T) {
+	s := New(Config{Broker: broker.New(broker.Config{})})
+	ctx, req := t.Context(), &brokerv1.PublishOneRequest{}
+	if n := testing.AllocsPerRun(100, func() {
+		if _, changes := s.actOf(ctx, brokerv1.Broker_PublishOne_FullMethodName, req); changes {
+			t.Error("a publish is told by the audit")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// onConnection returns a context of calls by a connection.
+func onConnection(ctx context.Context, s *Server) (context.Context, *countedConn) {
+	conn := &countedConn{c: s.b.Connect(), stranger: newStranger(nil)}
+	return peer.NewContext(ctx, &peer.Peer{AuthInfo: countedInfo{conn: conn}}), conn
 }
 
 // What is no credential is refused as such, whatever the method.
@@ -59,13 +107,11 @@ func TestBadCredentials(t *testing.T) {
 		{basic("a:" + strings.Repeat("b", maxCredentialBytes))},
 	} {
 		md := grpcmetadata.MD{"authorization": given}
-		ctx := grpcmetadata.NewIncomingContext(t.Context(), md)
-		for method := range s.rules {
-			if _, err := s.authorize(ctx, method, &brokerv1.ListQueuesRequest{}); status.Code(toStatus(err)) != codes.Unauthenticated {
-				t.Errorf("%s with %.40q: %v", method, given, err)
-			}
+		ctx, _ := onConnection(grpcmetadata.NewIncomingContext(t.Context(), md), s)
+		if _, err := s.enterUser(ctx); status.Code(toStatus(err)) != codes.Unauthenticated {
+			t.Errorf("%.40q: %v", given, err)
 		}
-		if _, _, err := s.admit(ctx, "/grpc.health.v1.Health/Check", nil); err != nil {
+		if _, _, err := s.admit(ctx, "/grpc.health.v1.Health/Check"); err != nil {
 			t.Errorf("health: %v", err)
 		}
 	}

@@ -3,7 +3,6 @@ package grpcapi
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"net"
 	"strings"
 	"sync"
@@ -55,7 +54,12 @@ type countedInfo struct {
 // countedConn ends the broker's connection with the client's.
 type countedConn struct {
 	net.Conn
-	raw  net.Conn // below TLS
+	raw net.Conn // below TLS
+	tls bool
+
+	stranger *stranger
+	watches  atomic.Int32 // calls for health that run
+
 	once sync.Once
 	c    *broker.Connection
 	life context.Context // ends when streams shall end, for the cause that they tell
@@ -74,21 +78,20 @@ type countedConn struct {
 // Read counts what comes.
 func (x *countedConn) Read(b []byte) (int, error) {
 	n, err := x.Conn.Read(b)
-	x.received.Add(uint64(n)) //nolint:gosec // not negative
+	x.received.Add(uint64(n)) // not negative
 	return n, err
 }
 
 // Write counts what goes.
 func (x *countedConn) Write(b []byte) (int, error) {
 	n, err := x.Conn.Write(b)
-	x.sent.Add(uint64(n)) //nolint:gosec // not negative
+	x.sent.Add(uint64(n)) // not negative
 	return n, err
 }
 
 // show returns what operators are told.
 func (x *countedConn) show() broker.ConnectionInfo {
 	peer := x.RemoteAddr().String()
-	_, secure := x.Conn.(*tls.Conn)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	state := broker.ConnectionRunning
@@ -96,7 +99,7 @@ func (x *countedConn) show() broker.ConnectionInfo {
 		state = broker.ConnectionClosing
 	}
 	return broker.ConnectionInfo{
-		Name: x.title(), Protocol: "gRPC", TLS: secure, Peer: peer, Local: x.LocalAddr().String(), State: state, ClientName: x.name, Product: x.product,
+		Name: x.title(), Protocol: "gRPC", TLS: x.tls, Peer: peer, Local: x.LocalAddr().String(), State: state, ClientName: x.name, Product: x.product,
 		Received: x.received.Load(), Sent: x.sent.Load(),
 	}
 }
@@ -184,7 +187,11 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if err != nil {
 		return nil, nil, err
 	}
-	out := &countedConn{Conn: conn, raw: raw, c: x.b.Connect()}
+	if conn, err = awaitGreeting(conn); err != nil {
+		return nil, nil, err
+	}
+	_, secure := info.(credentials.TLSInfo)
+	out := &countedConn{Conn: conn, raw: raw, tls: secure, stranger: newStranger(raw), c: x.b.Connect()}
 	out.life, out.end = context.WithCancelCause(x.life)
 	out.c.Show(out.show, out.shut)
 	return out, countedInfo{AuthInfo: info, conn: out}, nil

@@ -23,7 +23,7 @@ func (s *connectionsServer) ListConnections(ctx context.Context, req *brokerv1.L
 		x := &all[i]
 		out.Connections[i] = &brokerv1.Connection{
 			Id: x.ID, Node: string(x.Node), Name: x.Name, Protocol: x.Protocol, Tls: x.TLS, User: valid(x.User), Vhost: valid(x.VHost),
-			PeerAddress: x.Peer, Channels: uint32(x.Channels), State: x.State, ClientName: valid(x.ClientName), //nolint:gosec // at most 65,535
+			PeerAddress: x.Peer, Channels: uint32(x.Channels), State: x.State, ClientName: valid(x.ClientName), // at most 65,535
 			Product: valid(x.Product), ConnectedAtMs: x.SinceMs, ReceivedBytes: x.Received, SentBytes: x.Sent,
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -106,30 +107,87 @@ func invalid(kind, arg, value, reason string) error {
 	return &broker.Error{Class: broker.PreconditionFailed, Kind: kind, Arg: arg, Value: value, Reason: reason}
 }
 
-func (s *Server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
-	defer s.recovered(ctx, info.FullMethod, &err)
-	ctx, leave, err := s.admit(ctx, info.FullMethod, req)
-	if err != nil {
-		return nil, toStatus(s.b.Definite(ctx, err))
+// unary has each call's caller logged in before its request is read, which may be as large as the
+// largest message.
+func (s *Server) unary(method string, of grpc.MethodHandler) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, _ func(any) error, _ grpc.UnaryServerInterceptor) (res any, err error) {
+		defer s.recovered(ctx, method, &err)
+		ctx, leave, err := s.admit(ctx, method)
+		if err != nil {
+			return nil, toStatus(s.b.Definite(ctx, err))
+		}
+		defer leave()
+		r, err := s.receiver(ctx, method, true)
+		if err != nil {
+			return nil, toStatus(err)
+		}
+		res, err = of(srv, ctx, func(m any) error { return r.next(ctx, m) }, s.received)
+		return res, toStatus(err)
 	}
-	defer leave()
-	res, err = next(ctx, req)
-	return res, toStatus(s.b.Definite(ctx, err))
+}
+
+// received carries a call out whose request was read, with a record in the audit if it is a change.
+func (s *Server) received(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
+	act, changes := s.actOf(ctx, info.FullMethod, req)
+	if !changes {
+		return s.answer(ctx, req, info.FullMethod, next)
+	}
+	err = s.b.Audited(ctx, act, func(ctx context.Context) error {
+		var err error
+		res, err = s.answer(ctx, req, info.FullMethod, next)
+		return err
+	})
+	return res, err
+}
+
+// answer carries a call out for whom it may be.
+func (s *Server) answer(ctx context.Context, req any, method string, next grpc.UnaryHandler) (res any, err error) {
+	if err = s.permit(ctx, method, req); err == nil {
+		res, err = next(ctx, req)
+	}
+	return res, s.b.Definite(ctx, err)
+}
+
+// guarded registers services at a server that logs callers in.
+type guarded struct{ s *Server }
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (g guarded) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	own := *desc
+	own.Methods = slices.Clone(desc.Methods)
+	for i := range own.Methods {
+		m := &own.Methods[i]
+		m.Handler = g.s.unary("/"+desc.ServiceName+"/"+m.MethodName, m.Handler)
+	}
+	g.s.grpc.RegisterService(&own, impl)
 }
 
 func (s *Server) stream(srv any, st grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) (err error) {
 	defer s.recovered(st.Context(), info.FullMethod, &err)
-	ctx, leave, err := s.admit(st.Context(), info.FullMethod, nil)
+	ctx, leave, err := s.admit(st.Context(), info.FullMethod)
 	if err != nil {
 		return toStatus(s.b.Definite(ctx, err))
 	}
 	defer leave()
-	if isOpen(info.FullMethod) { // those of health and reflection know nothing of the server's end
+	if strings.HasPrefix(info.FullMethod, "/grpc.") { // health and reflection know nothing of the server's end
 		var done func()
 		ctx, done = living(ctx)
 		defer done()
 	}
-	return toStatus(s.b.Definite(ctx, next(srv, &loggedIn{ServerStream: st, ctx: ctx})))
+	run := func(ctx context.Context) error {
+		err := s.permit(ctx, info.FullMethod, nil)
+		if err == nil {
+			var r *receiver
+			if r, err = s.receiver(ctx, info.FullMethod, !info.IsClientStream); err == nil {
+				err = next(srv, &loggedIn{ServerStream: st, ctx: ctx, receiver: r})
+			}
+		}
+		return s.b.Definite(ctx, err)
+	}
+	if act, changes := s.actOf(ctx, info.FullMethod, nil); changes {
+		return toStatus(s.b.Audited(ctx, act, run))
+	}
+	return toStatus(run(ctx))
 }
 
 // recovered turns a panic of one call into its INTERNAL error, with the stack in the log.

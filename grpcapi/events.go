@@ -20,14 +20,11 @@ func (s *eventsServer) WatchEvents(req *brokerv1.WatchEventsRequest, stream grpc
 	defer cancel()
 	err := s.b.WatchEvents(ctx, broker.WatchEvents{
 		VHost: req.GetVhost(), Kinds: req.GetKinds(), Name: req.GetName(), Cursor: req.GetCursor(), History: req.GetHistory(),
+		User: req.GetUser(), Operation: req.GetOperation(),
 	}, func(events []broker.Event, cursor string) error {
 		out := &brokerv1.WatchEventsResponse{Cursor: cursor}
 		for i := range events {
-			e := &events[i]
-			out.Events = append(out.Events, &brokerv1.Event{
-				Kind: string(e.Kind), AtMs: e.AtMs, Node: string(e.Node), Vhost: e.VHost, Name: e.Name,
-				Cause: e.Cause, Detail: e.Detail, Count: e.Count,
-			})
+			out.Events = append(out.Events, toEvent(&events[i]))
 		}
 		return stream.Send(out)
 	})
@@ -35,4 +32,37 @@ func (s *eventsServer) WatchEvents(req *brokerv1.WatchEventsRequest, stream grpc
 		return context.Cause(ctx)
 	}
 	return err
+}
+
+// TailAudit returns the newest audit records.
+func (s *eventsServer) TailAudit(ctx context.Context, req *brokerv1.TailAuditRequest) (*brokerv1.TailAuditResponse, error) {
+	w := broker.WatchEvents{VHost: req.GetVhost(), User: req.GetUser(), Operation: req.GetOperation()}
+	tail, err := s.b.TailAudit(ctx, w, int(min(req.GetLimit(), broker.MaxAuditTail)))
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.TailAuditResponse{Cursor: tail.Cursor, Silent: tail.Silent, Lost: tail.Lost}
+	for i := range tail.Events {
+		out.Events = append(out.Events, toEvent(&tail.Events[i]))
+	}
+	return out, nil
+}
+
+func toEvent(e *broker.Event) *brokerv1.Event {
+	out := &brokerv1.Event{
+		Kind: string(e.Kind), AtMs: e.AtMs, Node: string(e.Node), Vhost: e.VHost, Name: e.Name,
+		Cause: e.Cause, Detail: e.Detail, Count: e.Count,
+	}
+	a := e.Audit
+	if a == nil {
+		return out
+	}
+	out.Audit = &brokerv1.Audit{
+		User: a.User, Mechanism: a.Mechanism, Protocol: a.Protocol, Address: a.Address, Client: a.Client,
+		Operation: a.Operation, Object: a.Object, Outcome: a.Outcome,
+	}
+	for _, c := range a.Changes {
+		out.Audit.Changes = append(out.Audit.Changes, &brokerv1.AuditChange{Field: c.Field, Before: c.Before, After: c.After})
+	}
+	return out
 }

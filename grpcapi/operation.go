@@ -92,64 +92,64 @@ func (a *adminServer) Drain(ctx context.Context, req *brokerv1.DrainRequest) (*b
 }
 
 // GrowQueues makes a node a member of queues.
-func (a *adminServer) GrowQueues(_ context.Context, req *brokerv1.GrowQueuesRequest) (*brokerv1.StartOperationResponse, error) {
-	return started(a.b.Grow(broker.Grow{
+func (a *adminServer) GrowQueues(ctx context.Context, req *brokerv1.GrowQueuesRequest) (*brokerv1.StartOperationResponse, error) {
+	return started(a.b.Grow(ctx, broker.Grow{
 		Node: req.GetNode(), Queues: toFilter(req.GetQueues()), EvenOnly: req.GetEvenOnly(), DryRun: req.GetDryRun(),
 	}))
 }
 
 // ShrinkNode takes a node out of queues.
-func (a *adminServer) ShrinkNode(_ context.Context, req *brokerv1.ShrinkNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return started(a.b.Shrink(broker.Shrink{
+func (a *adminServer) ShrinkNode(ctx context.Context, req *brokerv1.ShrinkNodeRequest) (*brokerv1.StartOperationResponse, error) {
+	return started(a.b.Shrink(ctx, broker.Shrink{
 		Node: req.GetNode(), Queues: toFilter(req.GetQueues()), KeepSize: req.GetKeepSize(), Exclude: req.GetExclude(), DryRun: req.GetDryRun(),
 	}))
 }
 
 // RebalanceQueues spreads members and leaders over the nodes.
-func (a *adminServer) RebalanceQueues(_ context.Context, req *brokerv1.RebalanceQueuesRequest) (*brokerv1.StartOperationResponse, error) {
-	op, err := a.b.Rebalance(toFilter(req.GetQueues()))
+func (a *adminServer) RebalanceQueues(ctx context.Context, req *brokerv1.RebalanceQueuesRequest) (*brokerv1.StartOperationResponse, error) {
+	op, err := a.b.Rebalance(ctx, toFilter(req.GetQueues()))
 	return started(op, broker.Plan{}, err)
 }
 
 // AddMember makes a node a member of a queue.
-func (a *adminServer) AddMember(_ context.Context, req *brokerv1.AddMemberRequest) (*brokerv1.StartOperationResponse, error) {
+func (a *adminServer) AddMember(ctx context.Context, req *brokerv1.AddMemberRequest) (*brokerv1.StartOperationResponse, error) {
 	if req.GetNode() == "" {
 		return nil, noNode("node")
 	}
-	return started(a.b.ChangeMember(broker.ChangeMember{VHost: vhostOf(req.GetVhost()), Queue: req.GetQueue(), To: req.GetNode()}))
+	return started(a.b.ChangeMember(ctx, broker.ChangeMember{VHost: vhostOf(req.GetVhost()), Queue: req.GetQueue(), To: req.GetNode()}))
 }
 
 // RemoveMember takes a node out of a queue.
-func (a *adminServer) RemoveMember(_ context.Context, req *brokerv1.RemoveMemberRequest) (*brokerv1.StartOperationResponse, error) {
+func (a *adminServer) RemoveMember(ctx context.Context, req *brokerv1.RemoveMemberRequest) (*brokerv1.StartOperationResponse, error) {
 	if req.GetNode() == "" {
 		return nil, noNode("node")
 	}
-	return started(a.b.ChangeMember(broker.ChangeMember{
+	return started(a.b.ChangeMember(ctx, broker.ChangeMember{
 		VHost: vhostOf(req.GetVhost()), Queue: req.GetQueue(), From: req.GetNode(), DryRun: req.GetDryRun(),
 	}))
 }
 
 // ReplaceMember makes one node a member of a queue and takes another out.
-func (a *adminServer) ReplaceMember(_ context.Context, req *brokerv1.ReplaceMemberRequest) (*brokerv1.StartOperationResponse, error) {
+func (a *adminServer) ReplaceMember(ctx context.Context, req *brokerv1.ReplaceMemberRequest) (*brokerv1.StartOperationResponse, error) {
 	if req.GetFrom() == "" {
 		return nil, noNode("from")
 	}
 	if req.GetTo() == "" {
 		return nil, noNode("to")
 	}
-	return started(a.b.ChangeMember(broker.ChangeMember{
+	return started(a.b.ChangeMember(ctx, broker.ChangeMember{
 		VHost: vhostOf(req.GetVhost()), Queue: req.GetQueue(), From: req.GetFrom(), To: req.GetTo(), DryRun: req.GetDryRun(),
 	}))
 }
 
 // ForgetNode takes a node out of the cluster for good.
-func (a *adminServer) ForgetNode(_ context.Context, req *brokerv1.ForgetNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return started(a.b.Forget(req.GetNode(), req.GetReplace(), req.GetDryRun()))
+func (a *adminServer) ForgetNode(ctx context.Context, req *brokerv1.ForgetNodeRequest) (*brokerv1.StartOperationResponse, error) {
+	return started(a.b.Forget(ctx, req.GetNode(), req.GetReplace(), req.GetDryRun()))
 }
 
 // RemoveNode takes a node that runs out of the cluster for good.
-func (a *adminServer) RemoveNode(_ context.Context, req *brokerv1.RemoveNodeRequest) (*brokerv1.StartOperationResponse, error) {
-	return started(a.b.Remove(req.GetNode(), req.GetExclude(), req.GetDryRun()))
+func (a *adminServer) RemoveNode(ctx context.Context, req *brokerv1.RemoveNodeRequest) (*brokerv1.StartOperationResponse, error) {
+	return started(a.b.Remove(ctx, req.GetNode(), req.GetExclude(), req.GetDryRun()))
 }
 
 // ReplaceNode gives up what a node had stored.

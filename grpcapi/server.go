@@ -20,18 +20,22 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Defaults of Config.
 const (
 	DefaultMaxStreams        = 1000
+	DefaultReceiveBytes      = 256 << 20
 	DefaultPublishWindow     = 8192
 	DefaultDeliveryBatch     = 256
 	DefaultDeliveryBytes     = 1 << 20
@@ -58,9 +62,14 @@ type Config struct {
 	Logger *slog.Logger   // nil: nothing is logged
 	// TLS protects the clients' connections; nil: plain text.
 	TLS *tls.Config
-	// Reflection serves the descriptions of the APIs.
+	// Gate bounds the connections, and the time until one has logged in; nil: one with the
+	// defaults, for this server alone.
+	Gate *gate.Gate
+	// Reflection serves the descriptions of the APIs to those who have logged in.
 	Reflection bool
 
+	// ReceiveBytes bounds the bytes of large messages that are being received; more wait. 0: 256 MiB.
+	ReceiveBytes  int64
 	MaxStreams    uint32 // concurrent streams of one connection; 0: 1000
 	PublishWindow int    // messages of one Publish stream without a result; 0: 8192
 	// DeliveryBatch and DeliveryBytes bound one response of a Consume stream: deliveries,
@@ -81,6 +90,7 @@ func (c *Config) Validate() error {
 		name  string
 		value int64
 	}{
+		{"ReceiveBytes", c.ReceiveBytes},
 		{"PublishWindow", int64(c.PublishWindow)},
 		{"DeliveryBatch", int64(c.DeliveryBatch)},
 		{"DeliveryBytes", int64(c.DeliveryBytes)},
@@ -103,7 +113,11 @@ type Server struct {
 	health *health.Server
 	rules  map[string]rule // by method
 	tells  map[string]bool // the same
-	serves func() error    // the broker's
+	acts   map[string]actOf
+	serves func() error // the broker's
+
+	receiving *budget
+	codec     encoding.CodecV2
 
 	tags    atomic.Uint64   // for consumers that have no tag of their own
 	life    context.Context // ended by Shutdown: streams end, for its cause
@@ -114,6 +128,7 @@ type Server struct {
 // New returns a server that does not listen yet. The Config must be valid.
 func New(c Config) *Server {
 	setDefault(&c.MaxStreams, DefaultMaxStreams)
+	setDefault(&c.ReceiveBytes, DefaultReceiveBytes)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
 	setDefault(&c.DeliveryBatch, DefaultDeliveryBatch)
 	setDefault(&c.DeliveryBytes, DefaultDeliveryBytes)
@@ -122,7 +137,13 @@ func New(c Config) *Server {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(), rules: rules(), tells: tells(), serves: c.Broker.Serves}
+	if c.Gate == nil {
+		c.Gate = gate.New(gate.Config{Name: "grpc", Logger: c.Logger})
+	}
+	s := &Server{
+		receiving: newBudget(c.ReceiveBytes), codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
+		rules: rules(), tells: tells(), acts: acts(), serves: c.Broker.Serves,
+	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
 	creds := insecure.NewCredentials()
 	if c.TLS != nil {
@@ -137,25 +158,33 @@ func New(c Config) *Server {
 		grpc.WriteBufferSize(bufferBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: c.KeepaliveInterval, Timeout: c.KeepaliveTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: MinClientKeepalive, PermitWithoutStream: true}),
-		grpc.UnaryInterceptor(s.unary),
+		grpc.ConnectionTimeout(2*max(c.Gate.LoginTimeout(), time.Second)), // the gate's comes first
+		grpc.InTapHandle(s.early),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
+		grpc.InitialWindowSize(windowBytes),
+		grpc.InitialConnWindowSize(connWindowBytes),
 		grpc.StreamInterceptor(s.stream),
 	)
-	brokerv1.RegisterBrokerServer(s.grpc, &brokerServer{s: s})
-	brokerv1.RegisterAdminServer(s.grpc, &adminServer{b: c.Broker})
-	brokerv1.RegisterPoliciesServer(s.grpc, &policyServer{b: c.Broker})
-	brokerv1.RegisterDefinitionsServer(s.grpc, &definitionsServer{b: c.Broker})
-	brokerv1.RegisterMessagesServer(s.grpc, &messagesServer{b: c.Broker})
-	brokerv1.RegisterTransactionsServer(s.grpc, &transactionsServer{b: c.Broker})
-	brokerv1.RegisterEventsServer(s.grpc, &eventsServer{b: c.Broker})
-	brokerv1.RegisterConnectionsServer(s.grpc, &connectionsServer{b: c.Broker})
-	brokerv1.RegisterAccessServer(s.grpc, &accessServer{b: c.Broker})
-	healthv1.RegisterHealthServer(s.grpc, s.health)
+	to := guarded{s}
+	brokerv1.RegisterBrokerServer(to, &brokerServer{s: s})
+	brokerv1.RegisterAdminServer(to, &adminServer{b: c.Broker})
+	brokerv1.RegisterPoliciesServer(to, &policyServer{b: c.Broker})
+	brokerv1.RegisterDefinitionsServer(to, &definitionsServer{b: c.Broker})
+	brokerv1.RegisterMessagesServer(to, &messagesServer{b: c.Broker})
+	brokerv1.RegisterTransactionsServer(to, &transactionsServer{b: c.Broker})
+	brokerv1.RegisterEventsServer(to, &eventsServer{b: c.Broker})
+	brokerv1.RegisterConnectionsServer(to, &connectionsServer{b: c.Broker})
+	brokerv1.RegisterAccessServer(to, &accessServer{b: c.Broker})
+	healthv1.RegisterHealthServer(to, s.health)
 	if c.Reflection {
 		reflection.Register(s.grpc)
 	}
 	s.setHealth(false)
 	return s
 }
+
+// Receiving returns the bytes of large messages that are being received, and how many wait for room.
+func (s *Server) Receiving() (bytes int64, waiting int) { return s.receiving.figures() }
 
 func setDefault[T comparable](v *T, d T) {
 	var zero T
@@ -167,7 +196,7 @@ func setDefault[T comparable](v *T, d T) {
 // Serve answers clients that connect to l until Shutdown; then it returns nil.
 func (s *Server) Serve(l net.Listener) error {
 	s.stopped.Go(s.watchReadiness)
-	return s.grpc.Serve(l)
+	return s.grpc.Serve(s.cfg.Gate.Listen(l))
 }
 
 // Shutdown ends streams with UNAVAILABLE, lets calls finish until ctx ends, and closes

@@ -247,7 +247,7 @@ func TestHealthAndReflection(t *testing.T) {
 		}
 	}
 	for on, want := range map[bool]codes.Code{true: codes.OK, false: codes.Unimplemented} {
-		cc := serve(t, func(c *Config) { c.Reflection = on })
+		cc := serveWith(t, func(c *Config) { c.Reflection = on }, func(s *Server) { s.serves = func() error { return nil } })
 		s, err := reflectionv1.NewServerReflectionClient(cc).ServerReflectionInfo(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -263,11 +263,20 @@ func TestHealthAndReflection(t *testing.T) {
 	}
 }
 
+// noBytes is the end of a call that shows no messages.
+type noBytes struct {
+	rawStream
+	grpc.ServerTransportStream
+}
+
 // A panic of a call is that call's error, and the server goes on.
 func TestPanic(t *testing.T) {
 	s := New(Config{Broker: broker.New(broker.Config{})})
-	info := &grpc.UnaryServerInfo{FullMethod: brokerv1.Admin_ClusterStatus_FullMethodName}
-	_, err := s.unary(t.Context(), nil, info, func(context.Context, any) (any, error) { panic("oh") })
+	ctx, _ := onConnection(t.Context(), s)
+	panics := s.unary(brokerv1.Admin_ClusterStatus_FullMethodName, func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
+		panic("oh")
+	})
+	_, err := panics(nil, grpc.NewContextWithServerTransportStream(ctx, noBytes{}), nil, nil)
 	if status.Code(err) != codes.Internal {
 		t.Error(err)
 	}

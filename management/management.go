@@ -5,6 +5,7 @@ package management
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
 )
 
 // silentHeader names the nodes, with commas, that did not answer: what their clients have is not
@@ -38,26 +40,44 @@ func New(c Config) http.Handler {
 	a := api{c}
 	mux := http.NewServeMux()
 	// A node that serves nobody answers those that tell what there is on it (EX-16).
-	mux.HandleFunc("GET /api/whoami", a.as(broker.TagManagement, a.whoami))
-	mux.HandleFunc("GET /api/overview", a.as(broker.TagManagement, a.overview))
-	mux.HandleFunc("GET /api/connections", a.as(broker.TagManagement, a.list))
-	mux.HandleFunc("GET /api/connections/{$}", a.as(broker.TagManagement, a.list))
-	mux.HandleFunc("GET /api/connections/{name}", a.as(broker.TagManagement, a.get))
-	mux.HandleFunc("DELETE /api/connections/{name}", a.as(broker.TagAdministrator, a.serving(a.close)))
-	mux.HandleFunc("GET /api/consumers", a.as(broker.TagManagement, a.serving(a.consumers)))
-	mux.HandleFunc("GET /api/consumers/{vhost...}", a.as(broker.TagManagement, a.serving(a.consumers)))
+	mux.HandleFunc("GET /api/whoami", a.managed(a.whoami))
+	mux.HandleFunc("GET /api/overview", a.managed(a.overview))
+	mux.HandleFunc("GET /api/connections", a.managed(a.list))
+	mux.HandleFunc("GET /api/connections/{$}", a.managed(a.list))
+	mux.HandleFunc("GET /api/connections/{name}", a.managed(a.get))
+	mux.HandleFunc("DELETE /api/connections/{name}", a.login(a.close))
+	mux.HandleFunc("GET /api/consumers", a.managed(a.serving(a.consumers)))
+	mux.HandleFunc("GET /api/consumers/{vhost...}", a.managed(a.serving(a.consumers)))
 	return mux
 }
 
-// as lets in who logs in and has the tag.
-func (a api) as(tag string, then http.HandlerFunc) http.HandlerFunc {
+// managed lets in who logs in and has the tag management.
+func (a api) managed(then http.HandlerFunc) http.HandlerFunc {
+	return a.login(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.Broker.Require(r.Context(), broker.TagManagement); err != nil {
+			a.fail(w, err)
+			return
+		}
+		then(w, r)
+	})
+}
+
+// originOf is where a request comes from, for the audit.
+func originOf(r *http.Request) broker.Origin {
+	return broker.Origin{Protocol: "http", Address: r.RemoteAddr, Client: r.UserAgent()}
+}
+
+// login lets in who logs in.
+func (a api) login(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who := broker.Itself()
 		if a.Broker.Authenticates() {
 			user, password, _ := r.BasicAuth()
 			var err error
-			if who, err = a.Broker.Login(r.Context(), user, password, addressOf(r.RemoteAddr)); err != nil {
-				a.Broker.LoginRefused(r.Context(), broker.LoginTry{Listener: "http", Address: r.RemoteAddr, User: user}, err)
+			checked := gate.Of(r.Context()).Check()
+			who, err = a.Broker.Login(r.Context(), user, password, addressOf(r.RemoteAddr))
+			if checked(); err != nil {
+				a.Broker.LoginRefused(r.Context(), broker.LoginTry{From: originOf(r), User: user}, err)
 				if e, ok := errors.AsType[*broker.Error](err); ok && e.Unauthenticated {
 					w.Header().Set("WWW-Authenticate", `Basic realm="Quorate"`)
 				}
@@ -65,10 +85,10 @@ func (a api) as(tag string, then http.HandlerFunc) http.HandlerFunc {
 				return
 			}
 		}
+		gate.Of(r.Context()).Admit()
 		r = r.WithContext(broker.WithIdentity(r.Context(), who))
-		if err := a.Broker.Require(r.Context(), tag); err != nil {
-			a.fail(w, err)
-			return
+		if firstOf(r.Context(), who.User()) {
+			a.Broker.LoggedIn(r.Context(), originOf(r), "")
 		}
 		then(w, r)
 	}
@@ -191,7 +211,17 @@ func (a api) get(w http.ResponseWriter, r *http.Request) {
 
 func (a api) close(w http.ResponseWriter, r *http.Request) {
 	reason := cmp.Or(r.Header.Get("X-Reason"), "Closed via management API")
-	if err := a.Broker.EndConnection(r.Context(), name(r), reason); err != nil {
+	act := broker.Act{Operation: broker.OpConnectionClose, Kind: "connection", Name: name(r), From: originOf(r)}
+	err := a.Broker.Audited(r.Context(), act, func(ctx context.Context) error {
+		if err := a.Broker.Require(ctx, broker.TagAdministrator); err != nil {
+			return err
+		}
+		if err := a.Broker.Serves(); err != nil {
+			return err
+		}
+		return a.Broker.EndConnection(ctx, name(r), reason)
+	})
+	if err != nil {
 		a.fail(w, err)
 		return
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
 )
@@ -42,6 +43,7 @@ type Sources struct {
 	Refused                func() map[string]int         // peers that this node refuses now, by reason
 	Versions               func() (finalised, reads int) // of stored state: in the cluster, by this build
 	CertificateEnds        func() map[string]time.Time   // of the certificates in force, by listener; none without TLS
+	Gates                  func() map[string]gate.Stats  // of connections that come in, by name
 	Logger                 *slog.Logger
 }
 
@@ -66,10 +68,20 @@ type Gateway struct {
 	UnknownArguments                        uint64 // of declarations
 	Buffered                                int64  // bytes of deliveries that clients do not take
 	Stopped                                 uint64 // times that a consumer waited for room for more
+	Receiving                               int64  // bytes of large messages that are being received
+	ReceiveWaiting                          int    // such messages that wait for room
 	Alarm                                   bool
 	DeadLetterConfirmed                     uint64
 	Waiting, Retries, Lost                  map[string]uint64 // dead letters by cause (DL-26)
 	Blocked                                 int               // queues whose dead letters wait
+	Audit                                   []AuditCount
+}
+
+// AuditCount is how many audit records of an operation with an outcome there were (AU-1). There are
+// a few dozen operations.
+type AuditCount struct {
+	Operation, Outcome string
+	Count              uint64
 }
 
 // Memory are a node's figures of memory, in bytes; 0: there is no such limit.
@@ -113,6 +125,7 @@ type Metrics struct {
 	links    []row[*Links]
 	clock    []row[*Clock]
 	log      []row[*wal.Stats]
+	gates    []row[*gate.Stats]
 
 	totals totals
 }
@@ -120,8 +133,8 @@ type Metrics struct {
 // New returns the metrics of a node.
 func New(src Sources) *Metrics {
 	m := &Metrics{
-		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), listener: listenerRows(),
-		memory: memoryRows(), links: linkRows(), clock: clockRows(), log: logRows(),
+		src: src, descs: newDescs(), queue: queueRows(), gateway: append(gatewayRows(), receiveRows()...), listener: listenerRows(),
+		memory: memoryRows(), links: linkRows(), clock: clockRows(), log: logRows(), gates: gateRows(),
 	}
 	m.one, m.totals = ofOne(m.queue), newTotals(m.queue)
 	r := prometheus.NewRegistry()
@@ -199,6 +212,9 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	for cause, n := range g.Lost {
 		ch <- prometheus.MustNewConstMetric(c.m.descs.lost, prometheus.CounterValue, float64(n), cause)
 	}
+	for _, a := range g.Audit {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.audit, prometheus.CounterValue, float64(a.Count), a.Operation, a.Outcome)
+	}
 	l := src.Listener()
 	sendRows(ch, c.m.listener, &l)
 	memory := src.Memory()
@@ -223,6 +239,12 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for listener, end := range src.CertificateEnds() {
 		ch <- prometheus.MustNewConstMetric(c.m.descs.certificate, prometheus.GaugeValue, float64(end.Unix()), listener)
+	}
+	for name, s := range src.Gates() {
+		for i := range c.m.gates {
+			r := &c.m.gates[i]
+			ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(r.name, r.help, []string{"gate"}, nil), r.kind, r.value(&s), name)
+		}
 	}
 	open, hibernated := src.Members()
 	ch <- prometheus.MustNewConstMetric(c.m.descs.members, prometheus.GaugeValue, float64(open), "awake")

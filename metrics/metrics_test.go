@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/metrics"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -29,6 +30,7 @@ func (n *node) sources() metrics.Sources {
 			return metrics.Gateway{
 				Published: 7, Alarm: true, Blocked: 1,
 				Waiting: map[string]uint64{"full": 3}, Retries: map[string]uint64{"full": 4}, Lost: map[string]uint64{"no_exchange": 5},
+				Audit: []metrics.AuditCount{{Operation: "user.put", Outcome: "refused", Count: 6}},
 			}
 		},
 		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2} },
@@ -53,6 +55,11 @@ func (n *node) sources() metrics.Sources {
 		Versions:      func() (finalised, reads int) { return 1, 2 },
 		CertificateEnds: func() map[string]time.Time {
 			return map[string]time.Time{"client": time.Unix(2e9, 0), "peer": time.Unix(3e9, 0)}
+		},
+		Gates: func() map[string]gate.Stats {
+			return map[string]gate.Stats{"clients": {
+				Connections: 1, Strangers: 2, Admitted: 3, CrowdedOut: 4, Refused: 5, Scarce: 6, Late: 7,
+			}}
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -100,6 +107,7 @@ func TestNode(t *testing.T) {
 		`quorate_dead_letter_retries_total{cause="full"} 4`,
 		`quorate_dead_letter_copies_lost_total{cause="no_exchange"} 5`,
 		`quorate_queues_dead_letter_blocked 1`,
+		`quorate_audit_events_total{operation="user.put",outcome="refused"} 6`,
 		`rabbitmq_connections 2`,
 		`quorate_links_up 1`, `quorate_version_finalized 1`, `quorate_version_readable 2`,
 		`quorate_links_down 2`,
@@ -116,6 +124,10 @@ func TestNode(t *testing.T) {
 		`quorate_leaders_spread_total 7`, `quorate_nodes_replaced_total 2`, `quorate_peers_refused{reason="store"} 1`,
 		`quorate_tls_certificate_expiry_timestamp_seconds{listener="client"} 2e+09`,
 		`quorate_tls_certificate_expiry_timestamp_seconds{listener="peer"} 3e+09`,
+		`quorate_gate_connections{gate="clients"} 1`, `quorate_gate_unauthenticated{gate="clients"} 2`,
+		`quorate_gate_admitted_total{gate="clients"} 3`, `quorate_gate_crowded_out_total{gate="clients"} 4`,
+		`quorate_gate_refused_total{gate="clients"} 5`, `quorate_gate_descriptors_short_total{gate="clients"} 6`,
+		`quorate_gate_late_total{gate="clients"} 7`,
 	)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
 )
@@ -16,7 +17,7 @@ const (
 
 // descs describe what has labels of its own, or is not a row.
 type descs struct {
-	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate *prometheus.Desc
+	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate, audit *prometheus.Desc
 }
 
 func newDescs() descs {
@@ -26,6 +27,7 @@ func newDescs() descs {
 	return descs{
 		waiting:   desc("quorate_dead_letters_waiting", "Dead letters that cannot go on now, by cause.", "cause"),
 		retries:   desc("quorate_dead_letter_retries_total", "Attempts to forward dead letters that failed, by cause.", "cause"),
+		audit:     desc("quorate_audit_events_total", "Changes by users and operators that the audit has told (AU-1).", "operation", "outcome"),
 		lost:      desc("quorate_dead_letter_copies_lost_total", "Dead letters sent at most once that no target took, by cause.", "cause"),
 		offset:    desc("quorate_clock_offset_seconds", "Wall clock of a node, this one included, less the time of the cluster, by node.", "node"),
 		members:   desc("quorate_queue_members", "Members of queues on this node.", "state"),
@@ -319,6 +321,19 @@ func listenerRows() []row[*Listener] {
 	}
 }
 
+func receiveRows() []row[*Gateway] {
+	return []row[*Gateway]{
+		{
+			"quorate_receive_bytes", "", "Bytes of large messages that are being received over gRPC.", gauge, nil, false,
+			func(g *Gateway) float64 { return float64(g.Receiving) },
+		},
+		{
+			"quorate_receive_waiting", "", "Such messages that wait for room (limits.receive_bytes).", gauge, nil, false,
+			func(g *Gateway) float64 { return float64(g.ReceiveWaiting) },
+		},
+	}
+}
+
 func memoryRows() []row[*Memory] {
 	return []row[*Memory]{
 		{
@@ -428,6 +443,14 @@ func logRows() []row[*wal.Stats] {
 			func(s *wal.Stats) float64 { return float64(s.Appended) },
 		},
 		{
+			"quorate_log_waits_for_descriptor", "", "1 while the log waits for a file descriptor, and with it all writes.", gauge, nil, false,
+			func(s *wal.Stats) float64 { return truth(s.Short) },
+		},
+		{
+			"quorate_log_descriptor_waits_total", "", "Times that the log had to wait for a file descriptor.", counter, nil, false,
+			func(s *wal.Stats) float64 { return float64(s.Shortages) },
+		},
+		{
 			"quorate_disk_free_bytes", "rabbitmq_disk_space_available_bytes", "Free bytes of the file system of the data directory.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.FreeBytes) },
 		},
@@ -442,6 +465,40 @@ func logRows() []row[*wal.Stats] {
 		{
 			"quorate_disk_reserve_bytes", "", "Bytes put by for what frees space; 0 once they are given up.", gauge, nil, false,
 			func(s *wal.Stats) float64 { return float64(s.ReserveBytes) },
+		},
+	}
+}
+
+// gateRows are labelled with the gate.
+func gateRows() []row[*gate.Stats] {
+	return []row[*gate.Stats]{
+		{
+			"quorate_gate_connections", "", "Connections to this node.", gauge, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Connections) },
+		},
+		{
+			"quorate_gate_unauthenticated", "", "Those of them that have not logged in.", gauge, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Strangers) },
+		},
+		{
+			"quorate_gate_admitted_total", "", "Connections that logged in.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Admitted) },
+		},
+		{
+			"quorate_gate_crowded_out_total", "", "Connections that had not logged in and gave way to others.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.CrowdedOut) },
+		},
+		{
+			"quorate_gate_refused_total", "", "Connections closed at once, because there was no room.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Refused) },
+		},
+		{
+			"quorate_gate_descriptors_short_total", "", "Connections that came when file descriptors were short.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Scarce) },
+		},
+		{
+			"quorate_gate_late_total", "", "Connections closed because they did not log in in time.", counter, nil, false,
+			func(s *gate.Stats) float64 { return float64(s.Late) },
 		},
 	}
 }

@@ -78,7 +78,7 @@ func (k *snapshotSink) Write(p []byte) (int, error) {
 		k.to.mu.Unlock()
 		go func() {
 			err := k.receive(r)
-			r.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+			_ = r.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // it always can
 			k.done <- err
 		}()
 	}

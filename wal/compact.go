@@ -123,7 +123,7 @@ func (l *Log) freeDead() (bool, error) {
 	if err == nil {
 		// Before it is known that the files are gone, no record that keeps their records
 		// dead may go.
-		err = l.dir.SyncDir()
+		err = l.files.SyncDir()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

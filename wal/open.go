@@ -53,6 +53,7 @@ func Open(dir vfs.Dir, c Config) (*Log, error) {
 	}
 	l.checkMark()
 	l.checkSpace(0)
+	l.files = patient{dir, l}
 	l.workers.Go(l.write)
 	l.workers.Go(l.roll)
 	l.workers.Go(l.housekeep)

@@ -107,9 +107,9 @@ func (l *Log) create(s *segment) error {
 
 func (l *Log) begin(s *segment, name string) (f vfs.File, err error) {
 	if name == newName {
-		f, err = l.dir.Create(name)
+		f, err = l.files.Create(name)
 	} else {
-		f, err = l.dir.Open(name)
+		f, err = l.files.Open(name)
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (l *Log) begin(s *segment, name string) (f vfs.File, err error) {
 		func() error { _, err := f.WriteAt(header(s.seq, l.secret), 0); return err },
 		f.Sync,
 		func() error { return l.dir.Rename(name, segmentName(s.seq)) },
-		l.dir.SyncDir,
+		l.files.SyncDir,
 	)
 	if err == nil {
 		l.checkSpace(0)

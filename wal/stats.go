@@ -19,6 +19,8 @@ type Stats struct {
 	Carried      uint64 // of those, entries appended again to free segments
 	Lost         int    // groups that must not act any more
 	Pressure     Pressure
+	Short        bool   // it waits for a file descriptor
+	Shortages    uint64 // how often it had to, since Open
 }
 
 // Stats returns the log's figures.
@@ -27,6 +29,7 @@ func (l *Log) Stats() Stats {
 	defer l.mu.Unlock()
 	s := Stats{
 		Segments: len(l.segs), Spares: l.toReuse(), PendingBytes: l.pending, TailBytes: l.tail.bytes, TailLimit: l.tail.limit,
+		Short: l.short > 0, Shortages: l.shortages,
 		FreeBytes: l.room.Free, LowBytes: l.room.Low, FloorBytes: l.room.Floor, ReserveBytes: l.room.Reserve, Syncs: l.syncs, Appended: uint64(l.appended), Carried: l.carried, Pressure: l.room.Pressure,
 	}
 	for _, g := range l.groups {

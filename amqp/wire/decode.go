@@ -183,26 +183,26 @@ func (d *decoder) value(depth int) message.Value {
 	case 't':
 		return message.Bool(d.octet() != 0)
 	case 'b':
-		return message.Int8(int8(d.octet())) //nolint:gosec // the bits
+		return message.Int8(int8(d.octet())) // the bits
 	case 'B':
 		return message.Uint8(d.octet())
 	case 's', 'U':
-		return message.Int16(int16(d.short())) //nolint:gosec // the bits
+		return message.Int16(int16(d.short())) // the bits
 	case 'u':
 		return message.Uint16(d.short())
 	case 'I':
-		return message.Int32(int32(d.long())) //nolint:gosec // the bits
+		return message.Int32(int32(d.long())) // the bits
 	case 'i':
 		return message.Uint32(d.long())
 	case 'l', 'L':
-		return message.Int64(int64(d.longlong())) //nolint:gosec // the bits
+		return message.Int64(int64(d.longlong())) // the bits
 	case 'f':
 		return message.Float32(math.Float32frombits(d.long()))
 	case 'd':
 		return message.Float64(math.Float64frombits(d.longlong()))
 	case 'D':
 		scale := d.octet()
-		return message.Decimal(scale, int32(d.long())) //nolint:gosec // the bits
+		return message.Decimal(scale, int32(d.long())) // the bits
 	case 'S':
 		return message.String(d.longstr())
 	case 'x':

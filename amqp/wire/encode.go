@@ -31,7 +31,7 @@ func appendShortstr(b []byte, s string) []byte {
 }
 
 func appendLongstr(b []byte, s string) []byte {
-	b = binary.BigEndian.AppendUint32(b, uint32(len(s))) //nolint:gosec // strings are limited with their tables
+	b = binary.BigEndian.AppendUint32(b, uint32(len(s))) // strings are limited with their tables
 	return append(b, s...)
 }
 
@@ -52,7 +52,7 @@ func appendTable(b []byte, t message.Table) []byte {
 		b = appendShortstr(b, t[i].Name)
 		b = appendValue(b, t[i].Value)
 	}
-	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4)) //nolint:gosec // tables are limited
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4)) // tables are limited
 	return b
 }
 
@@ -69,12 +69,12 @@ func appendValue(b []byte, v message.Value) []byte {
 		message.KindUint32, message.KindInt64, message.KindUint64:
 		return appendInt(b, v)
 	case message.KindFloat32:
-		return appendLong(append(b, 'f'), uint32(v.FloatBits())) //nolint:gosec // its width
+		return appendLong(append(b, 'f'), uint32(v.FloatBits())) // its width
 	case message.KindFloat64:
 		return appendLonglong(append(b, 'd'), v.FloatBits())
 	case message.KindDecimal:
 		scale, unscaled, _ := v.AsDecimal()
-		return appendLong(append(b, 'D', scale), uint32(unscaled)) //nolint:gosec // the bits
+		return appendLong(append(b, 'D', scale), uint32(unscaled)) // the bits
 	case message.KindString:
 		s, _ := v.AsString()
 		return appendLongstr(append(b, 'S'), s)
@@ -99,7 +99,7 @@ func appendArray(b []byte, v message.Value) []byte {
 	for i := range a {
 		b = appendValue(b, a[i])
 	}
-	binary.BigEndian.PutUint32(b[at-4:], uint32(len(b)-at)) //nolint:gosec // arrays are limited
+	binary.BigEndian.PutUint32(b[at-4:], uint32(len(b)-at)) // arrays are limited
 	return b
 }
 
@@ -109,20 +109,20 @@ func appendInt(b []byte, v message.Value) []byte {
 		u, _ := v.AsUint()
 		return appendLongstr(append(b, 'S'), strconv.FormatUint(u, 10))
 	}
-	bits := uint64(n) //nolint:gosec // the bits; narrower ones are cut below
+	bits := uint64(n) // the bits; narrower ones are cut below
 	switch v.Kind() {
 	case message.KindInt8:
 		return append(b, 'b', byte(bits))
 	case message.KindUint8:
 		return append(b, 'B', byte(bits))
 	case message.KindInt16:
-		return appendShort(append(b, 's'), uint16(bits)) //nolint:gosec // its width
+		return appendShort(append(b, 's'), uint16(bits)) // its width
 	case message.KindUint16:
-		return appendShort(append(b, 'u'), uint16(bits)) //nolint:gosec // its width
+		return appendShort(append(b, 'u'), uint16(bits)) // its width
 	case message.KindInt32:
-		return appendLong(append(b, 'I'), uint32(bits)) //nolint:gosec // its width
+		return appendLong(append(b, 'I'), uint32(bits)) // its width
 	case message.KindUint32:
-		return appendLong(append(b, 'i'), uint32(bits)) //nolint:gosec // its width
+		return appendLong(append(b, 'i'), uint32(bits)) // its width
 	default:
 		return appendLonglong(append(b, 'l'), bits)
 	}

@@ -83,7 +83,7 @@ func ParseFrame(b []byte, frameMax uint32) (f Frame, n, need int, err error) {
 func AppendFrameHead(b []byte, t FrameType, channel uint16, size int) []byte {
 	b = append(b, byte(t))
 	b = binary.BigEndian.AppendUint16(b, channel)
-	return binary.BigEndian.AppendUint32(b, uint32(size)) //nolint:gosec // frames are limited by frame-max
+	return binary.BigEndian.AppendUint32(b, uint32(size)) // frames are limited by frame-max
 }
 
 // AppendFrameEnd appends the byte that ends each frame.
@@ -96,7 +96,7 @@ func AppendHeartbeat(b []byte) []byte {
 
 // sealFrame ends the frame that begins at an offset of b.
 func sealFrame(b []byte, at int) []byte {
-	binary.BigEndian.PutUint32(b[at+3:], uint32(len(b)-at-frameHead)) //nolint:gosec // frames are limited by frame-max
+	binary.BigEndian.PutUint32(b[at+3:], uint32(len(b)-at-frameHead)) // frames are limited by frame-max
 	return append(b, frameEnd)
 }
 

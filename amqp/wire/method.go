@@ -11,7 +11,7 @@ type MethodID uint32
 func (id MethodID) Class() uint16 { return uint16(id >> 16) }
 
 // Method returns the number within the class.
-func (id MethodID) Method() uint16 { return uint16(id & 0xFFFF) } //nolint:gosec // the lower half
+func (id MethodID) Method() uint16 { return uint16(id & 0xFFFF) } // the lower half
 
 // Method is one of the generated structs.
 type Method interface {

@@ -50,7 +50,7 @@ const (
 	Missed Kind = "missed"
 )
 
-// Kinds returns all kinds but Missed.
+// Kinds returns all kinds but Missed and Audit.
 func Kinds() []Kind {
 	return []Kind{
 		QueueCreated, QueueDeleting, QueueDeleted, QueueChanged, MemberAdded, MemberRemoved, ExchangeCreated, ExchangeDeleted, BindingCreated,
@@ -71,6 +71,8 @@ type Event struct {
 	Cause  string // why, where there is a reason
 	Detail string // such as the node that became leader or member
 	Count  uint64 // of Missed: events; of ConsumerTimeout: deliveries; of MessagesDropped: messages
+	// Audit is of the kind Audit; nil: of another.
+	Audit *Audited
 }
 
 // DefaultKeep is the number of events that a log keeps.

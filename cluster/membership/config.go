@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/quorate/quorate/internal/gate"
 )
 
 // Config describes this node. Zero values are the defaults.
@@ -21,9 +23,10 @@ type Config struct {
 	// AdvertiseWait is how long Start waits until a name in Advertise resolves to an
 	// address of this machine; 0: 15 s.
 	AdvertiseWait time.Duration
-	Waits         func()   // is called when that wait begins; nil: nobody is told
-	Join          []string // host:port or DNS names with port, which may have several addresses
-	Key           []byte   // 16, 24 or 32 bytes; empty: gossip is not encrypted
+	Waits         func()     // is called when that wait begins; nil: nobody is told
+	Join          []string   // host:port or DNS names with port, which may have several addresses
+	Key           []byte     // 16, 24 or 32 bytes; empty: gossip is not encrypted
+	Gate          *gate.Gate // of connections for gossip; nil: one with its own bounds
 	Logger        *slog.Logger
 	JoinEvery     time.Duration // retry of Join while peers are missing; 0: 1 s
 	ProbeEvery    time.Duration // of one other node in turn; 0: 2 s, twice memberlist's LAN default
@@ -78,6 +81,9 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Gate == nil {
+		c.Gate = NewGate(c.Logger)
 	}
 	if c.AdvertiseWait == 0 {
 		c.AdvertiseWait = 15 * time.Second

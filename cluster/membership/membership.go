@@ -9,6 +9,7 @@ package membership
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -86,7 +87,12 @@ func Start(c Config) (*Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.list, err = memberlist.Create(conf)
+	ports, err := listenGated(conf, c.Gate, conf.Logger)
+	if err == nil {
+		if m.list, err = memberlist.Create(conf); err != nil {
+			err = errors.Join(err, ports.Shutdown())
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("membership: listening for gossip at %s: %w: choose a free address, "+
 			"and set the advertised one if others reach this node by another", c.BindAddr, err)
@@ -104,6 +110,8 @@ const (
 	// suspicion is how long a node is suspected before it is held for dead, if probes are rare;
 	// else it is some of them.
 	suspicion = 4 * time.Second
+	// streamTimeout bounds a connection for gossip.
+	streamTimeout = 3 * time.Second
 )
 
 // listConfig turns the Config into memberlist's. LAN defaults but for: probes are
@@ -137,7 +145,7 @@ func (m *Membership) listConfig() (*memberlist.Config, error) {
 	c.ProbeTimeout = m.config.ProbeEvery * 3 / 5
 	c.GossipInterval = min(gossipEvery, m.config.ProbeEvery)
 	c.SuspicionMult = min(c.SuspicionMult, max(2, int(suspicion/m.config.ProbeEvery)))
-	c.TCPTimeout = 3 * time.Second
+	c.TCPTimeout = streamTimeout
 	c.DeadNodeReclaimTime = time.Nanosecond
 	c.Logger = log.New(newLogWriter(m.log, m.config.Cluster), "", 0)
 	d := delegate{m: m, meta: encodeMeta(m.config.Node)}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
@@ -40,7 +39,7 @@ func writeBeat(w io.Writer, m proto.Message) error {
 	if len(b)-beatHead > maxBeatBytes {
 		return fmt.Errorf("transport: a message of %d bytes between beats, %d is the limit", len(b)-beatHead, maxBeatBytes)
 	}
-	binary.BigEndian.PutUint16(b, uint16(len(b)-beatHead)) //nolint:gosec // limited above
+	binary.BigEndian.PutUint16(b, uint16(len(b)-beatHead)) // limited above
 	_, err = w.Write(b)
 	return err
 }
@@ -122,7 +121,7 @@ func (s *session) openBeats() (*beatLine, error) {
 }
 
 // acceptBeats serves a connection for beats that a peer opened.
-func (m *Mux) acceptBeats(conn net.Conn, info credentials.AuthInfo) {
+func (m *Mux) acceptBeats(conn net.Conn, info callerInfo) {
 	shut := func() { _ = conn.Close() } // whoever reads or writes learns of it
 	defer shut()
 	defer context.AfterFunc(m.ctx, shut)()
@@ -145,7 +144,7 @@ func (m *Mux) acceptBeats(conn net.Conn, info credentials.AuthInfo) {
 }
 
 // admitBeats is admit for a connection without calls.
-func (m *Mux) admitBeats(md metadata.MD, info credentials.AuthInfo) (Peer, error) {
+func (m *Mux) admitBeats(md metadata.MD, info callerInfo) (Peer, error) {
 	from, err := m.identity.check(md)
 	if err != nil {
 		return from, err
@@ -160,6 +159,7 @@ func (m *Mux) admitBeats(md metadata.MD, info credentials.AuthInfo) (Peer, error
 		return from, refusal{codes.InvalidArgument, fmt.Sprintf(
 			"of nodes %q and %q the first one opens the connection for beats", m.config.Node, from.Node)}
 	}
+	info.conn.Admit()
 	return from, m.noteEpoch(from)
 }
 

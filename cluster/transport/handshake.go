@@ -16,9 +16,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/gate"
 )
 
 // Metadata by which both ends of a connection name themselves: the opener on every
@@ -27,7 +30,7 @@ const (
 	mdCluster = "quorate-cluster"
 	mdNode    = "quorate-node"
 	mdEpoch   = "quorate-epoch"
-	mdToken   = "quorate-peer-token"
+	mdToken   = "quorate-peer-token" //nolint:gosec // the name of a header
 	mdLink    = "quorate-link"
 	mdProcess = "quorate-process" // optional
 	mdWanted  = "quorate-wanted"  // of a Link: the node that the opener means
@@ -271,15 +274,41 @@ func overErr(p Peer, seen id.Epoch) error {
 			"older copy, start it with an empty one", p.Epoch, p.Node, seen)}
 }
 
+// vet tells who calls, and whether this node may talk to it.
+func (m *Mux) vet(ctx context.Context, md metadata.MD) (Peer, error) {
+	p, err := m.identity.check(md)
+	if err == nil {
+		err = m.certified(ctx, p)
+	}
+	return p, err
+}
+
+// connOf returns the gate's connection of a call; nil if there is none.
+func connOf(ctx context.Context) *gate.Conn {
+	from, ok := grpcpeer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	caller, _ := from.AuthInfo.(callerInfo)
+	return caller.conn
+}
+
+// refuseEarly refuses the calls of strangers before anything of them is read but who they say they
+// are: a request may be as large as the largest frame.
+func (m *Mux) refuseEarly(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if connOf(ctx).Known() {
+		return ctx, nil // or nobody keeps strangers away
+	}
+	_, err := m.vet(ctx, info.Header)
+	return ctx, err
+}
+
 type peerKey struct{}
 
 // admit checks the caller of a call and notes its epoch.
 func (m *Mux) admit(ctx context.Context) (context.Context, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	p, err := m.identity.check(md)
-	if err == nil {
-		err = m.certified(ctx, p)
-	}
+	p, err := m.vet(ctx, md)
 	if err == nil {
 		err = m.noteEpoch(p)
 	}
@@ -287,6 +316,7 @@ func (m *Mux) admit(ctx context.Context) (context.Context, error) {
 		m.log.Debug("refused a caller", "error", err)
 		return nil, err
 	}
+	connOf(ctx).Admit()
 	return context.WithValue(ctx, peerKey{}, p), nil
 }
 

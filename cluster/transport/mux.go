@@ -46,6 +46,9 @@ type Mux struct {
 	closed bool
 }
 
+// maxHeaderBytes is the size of a call's metadata.
+const maxHeaderBytes = 64 << 10
+
 // New returns a Mux without peers.
 func New(c Config) (*Mux, error) {
 	if err := c.Validate(); err != nil {
@@ -67,6 +70,8 @@ func New(c Config) (*Mux, error) {
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.server = grpc.NewServer(
 		grpc.Creds(m.credentials()),
+		grpc.InTapHandle(m.refuseEarly),
+		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.UnaryInterceptor(m.admitUnary),
 		grpc.StreamInterceptor(m.admitStream),
 		grpc.MaxRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),

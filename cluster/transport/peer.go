@@ -138,7 +138,7 @@ func (p *peer) failed(err error, wait time.Duration, told *string) time.Duration
 func (p *peer) pause(wait time.Duration, forKick bool) {
 	var due <-chan time.Time
 	if !forKick {
-		t := time.NewTimer(wait*2/3 + rand.N(wait*2/3+1))
+		t := time.NewTimer(wait*2/3 + rand.N(wait*2/3+1)) //nolint:gosec // spreads tries
 		defer t.Stop()
 		due = t.C
 	}

@@ -17,6 +17,7 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/gate"
 )
 
 const (
@@ -45,7 +46,7 @@ const noTLS = "set tls.peer.cert, tls.peer.key and tls.peer.ca on all nodes of t
 func (m *Mux) dialTLS(to id.NodeID) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
-		InsecureSkipVerify:     true, // VerifyConnection does it, see above
+		InsecureSkipVerify:     true, //nolint:gosec // VerifyConnection does it, see above
 		SessionTicketsDisabled: true,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			own, _ := m.config.TLS()
@@ -95,7 +96,8 @@ func (m *Mux) certified(ctx context.Context, p Peer) error {
 		return nil
 	}
 	from, _ := grpcpeer.FromContext(ctx)
-	info, ok := from.AuthInfo.(credentials.TLSInfo)
+	caller, _ := from.AuthInfo.(callerInfo)
+	info, ok := caller.AuthInfo.(credentials.TLSInfo)
 	if !ok || len(info.State.PeerCertificates) == 0 {
 		return refusal{codes.Unauthenticated, fmt.Sprintf("node %q calls without a certificate: %s", p.Node, noTLS)}
 	}
@@ -199,6 +201,12 @@ func (m *Mux) credentials() credentials.TransportCredentials {
 	return acceptCredentials{insecure.NewCredentials(), m}
 }
 
+// callerInfo is what the handshake has found out, with the connection that no node has shown to be its own.
+type callerInfo struct {
+	credentials.AuthInfo
+	conn *gate.Conn // nil: it came through no gate
+}
+
 // Clone implements credentials.TransportCredentials.
 func (a acceptCredentials) Clone() credentials.TransportCredentials { return a }
 
@@ -212,9 +220,10 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 		case err != nil && n == 0:
 			return nil, nil, err
 		case string(head) == beatPreface:
-			return a.beats(raw, nil)
+			return a.beats(raw, callerInfo{conn: gate.From(raw)})
 		}
-		return a.TransportCredentials.ServerHandshake(&lookedAt{Conn: &headed{Conn: raw, head: head[:n]}, look: a.plain})
+		conn, info, err := a.TransportCredentials.ServerHandshake(&lookedAt{Conn: &headed{Conn: raw, head: head[:n]}, look: a.plain})
+		return conn, callerInfo{info, gate.From(raw)}, err
 	}
 	looked := &lookedAt{Conn: raw, keep: true}
 	looked.look = func(b []byte, err error) error {
@@ -228,9 +237,9 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 	looked.keep = false
 	if err == nil {
 		if s, is := info.(credentials.TLSInfo); is && s.State.NegotiatedProtocol == beatProtocol {
-			return a.beats(conn, info)
+			return a.beats(conn, callerInfo{info, gate.From(raw)})
 		}
-		return conn, info, nil
+		return conn, callerInfo{info, gate.From(raw)}, nil
 	}
 	a.m.strangers.refused(a.m, err)
 	linger(raw)
@@ -238,7 +247,7 @@ func (a acceptCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.
 }
 
 // beats takes a connection for beats away from gRPC.
-func (a acceptCredentials) beats(conn net.Conn, info credentials.AuthInfo) (net.Conn, credentials.AuthInfo, error) {
+func (a acceptCredentials) beats(conn net.Conn, info callerInfo) (net.Conn, credentials.AuthInfo, error) {
 	a.m.running.Go(func() { a.m.acceptBeats(conn, info) })
 	return nil, nil, credentials.ErrConnDispatched
 }

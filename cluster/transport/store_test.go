@@ -12,14 +12,14 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// gate refuses one store, once it is told which, and keeps whom it has judged.
-type gate struct {
+// storeGate refuses one store, once it is told which, and keeps whom it has judged.
+type storeGate struct {
 	mu     sync.Mutex
 	closed id.StoreID
 	seen   map[Peer]bool
 }
 
-func (g *gate) judge(p Peer) error {
+func (g *storeGate) judge(p Peer) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.seen == nil {
@@ -32,13 +32,13 @@ func (g *gate) judge(p Peer) error {
 	return nil
 }
 
-func (g *gate) close(s id.StoreID) {
+func (g *storeGate) close(s id.StoreID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.closed = s
 }
 
-func (g *gate) saw(p Peer) bool {
+func (g *storeGate) saw(p Peer) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.seen[p]
@@ -69,7 +69,7 @@ func (r *refusals) by(n id.NodeID) string {
 // (RE-9). One that is given up meanwhile loses its links in both directions, is told why, and is
 // let in again without a restart of anybody.
 func TestStoresInHandshakes(t *testing.T) {
-	var gate1, gate2 gate
+	var gate1, gate2 storeGate
 	var told refusals
 	conf1, conf2 := testConfig("n1", 1), testConfig("n2", 1)
 	conf1.Store, conf1.Fresh, conf1.Refused, conf1.Refuse = "s1", func() bool { return true }, told.told, gate1.judge
@@ -80,7 +80,7 @@ func TestStoresInHandshakes(t *testing.T) {
 	connected(t, a, b)
 	connected(t, b, a)
 	for _, c := range []struct {
-		at  *gate
+		at  *storeGate
 		has Peer
 	}{
 		{&gate1, Peer{Node: "n2", Epoch: 1, Store: "s2"}},
@@ -118,7 +118,7 @@ func TestStoresInHandshakes(t *testing.T) {
 
 // A node of a build that knows no stores shows none, and is judged as such.
 func TestNodeWithoutStore(t *testing.T) {
-	var g gate
+	var g storeGate
 	conf := testConfig("n1", 1)
 	conf.Store, conf.Refuse = "s1", g.judge
 	a, old := start(t, conf), start(t, testConfig("n2", 1))

@@ -61,6 +61,10 @@ func (s *session) printEvent(cmd *cobra.Command, e *brokerv1.Event) error {
 	if s.output != outputTable {
 		return s.encodeNext(cmd.OutOrStdout(), plain(e))
 	}
+	if e.GetAudit() != nil {
+		s.printAudit(cmd, e)
+		return nil
+	}
 	t := cmd.OutOrStdout()
 	at := time.UnixMilli(e.GetAtMs()).UTC().Format("2006-01-02T15:04:05.000Z")
 	printf(t, "%s %-22s %s", at, e.GetKind(), e.GetNode())

@@ -38,7 +38,7 @@ const (
 	addressesEnv   = "QUORATE_ADDRESSES"
 	userEnv        = "QUORATE_USER"
 	passwordEnv    = "QUORATE_PASSWORD"
-	tokenEnv       = "QUORATE_TOKEN"
+	tokenEnv       = "QUORATE_TOKEN" //nolint:gosec // the name of a variable
 )
 
 // The forms of output.
@@ -144,7 +144,7 @@ func newSession() (*session, *cobra.Command) {
 	f.StringVar(&s.token, "token", "", "a token instead of user and password; others may see it in the list of processes: better "+tokenEnv)
 	f.StringVar(&s.context, "context", "", "a context of quoratectl context ("+contextEnv+"; default: the current one)")
 	root.AddCommand(newPublish(s), newConsume(s), newGet(s), newQueue(s), newExchange(s), newBinding(s), newPolicy(s), newCluster(s),
-		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s),
+		newOperations(s), newNodes(s), newVhost(s), newUser(s), newPermission(s), newTopicPermission(s), newConnection(s), newConsumer(s), newWhoAmI(s), newToken(s), newDefinitions(s), newMigrate(s), newExplain(s), newEvents(s), newAudit(s),
 		newContext(s))
 	s.addCompletion(root)
 	root.InitDefaultCompletionCmd()

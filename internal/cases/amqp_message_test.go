@@ -33,7 +33,7 @@ func fieldOf(v any) any {
 	case int:
 		return int64(v)
 	case uint64:
-		return int64(v) //nolint:gosec // AMQP has no unsigned ones of 64 bits
+		return int64(v) // AMQP has no unsigned ones of 64 bits
 	}
 	return v
 }
@@ -90,7 +90,7 @@ func receivedOf(d *amqp.Delivery) client.Received {
 		r.Priority = client.Priority(d.Priority)
 	}
 	h := plainTableOf(d.Headers)
-	r.DeliveryCount, r.AcquiredCount = uint32(number(h["x-delivery-count"])), uint32(number(h["x-acquired-count"])) //nolint:gosec // counts
+	r.DeliveryCount, r.AcquiredCount = uint32(number(h["x-delivery-count"])), uint32(number(h["x-acquired-count"])) // counts
 	if all, ok := h["x-death"].([]any); ok {
 		for _, one := range all {
 			if t, ok := one.(client.Table); ok {
@@ -103,7 +103,7 @@ func receivedOf(d *amqp.Delivery) client.Received {
 }
 
 func deathOf(t client.Table) client.Death {
-	d := client.Death{Count: uint64(number(t["count"]))} //nolint:gosec // a count
+	d := client.Death{Count: uint64(number(t["count"]))} // a count
 	d.Queue, _ = t["queue"].(string)
 	d.Reason, _ = t["reason"].(string)
 	d.Exchange, _ = t["exchange"].(string)

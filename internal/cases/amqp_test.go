@@ -94,7 +94,7 @@ func (p protocol) DeclareQueue(ctx context.Context, q client.Queue) (*brokerv1.D
 			declare = ch.QueueDeclarePassive
 		}
 		got, err := declare(q.Name, !q.Transient, q.AutoDelete, q.Exclusive, false, tableOf(q.Arguments))
-		r.Name, r.MessageCount, r.ConsumerCount = got.Name, uint64(got.Messages), uint32(got.Consumers) //nolint:gosec // counts
+		r.Name, r.MessageCount, r.ConsumerCount = got.Name, uint64(got.Messages), uint32(got.Consumers) // counts
 		return err
 	})
 	return &r, err
@@ -151,7 +151,7 @@ func (p protocol) DeleteQueue(ctx context.Context, r *brokerv1.DeleteQueueReques
 	var out brokerv1.DeleteQueueResponse
 	err := p.amqp.do(r.GetVhost(), func(ch *amqp.Channel) error {
 		n, err := ch.QueueDelete(r.GetName(), r.GetIfUnused(), r.GetIfEmpty(), false)
-		out.Ready = uint64(n) //nolint:gosec // a count
+		out.Ready = uint64(n) // a count
 		return err
 	})
 	return &out, err
@@ -163,7 +163,7 @@ func (p protocol) PurgeQueue(ctx context.Context, vhost, name string) (n uint64,
 	}
 	err = p.amqp.do(vhost, func(ch *amqp.Channel) error {
 		purged, err := ch.QueuePurge(name, false)
-		n = uint64(purged) //nolint:gosec // a count
+		n = uint64(purged) // a count
 		return err
 	})
 	return n, err

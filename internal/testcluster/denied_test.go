@@ -77,6 +77,7 @@ func denials() map[string]denial {
 		"Connections/ListConsumers":   tag(&brokerv1.ListConsumersRequest{}),
 		"Connections/CloseConnection": tag(&brokerv1.CloseConnectionRequest{Connection: "nix"}),
 
+		"Events/TailAudit":   tag(&brokerv1.TailAuditRequest{}),
 		"Events/WatchEvents": {&brokerv1.WatchEventsRequest{Vhost: "/"}, ok, access},
 
 		"Transactions/SettleAndPublish": {&brokerv1.SettleAndPublishRequest{SettleToken: "nix"}, locked, locked}, // as Settle

@@ -291,7 +291,9 @@ func (c *Cluster) launch(i int) {
 		}
 	}
 	cfg := c.broker
-	cfg.Logger, cfg.Authenticate = log, true
+	if cfg.Authenticate = true; cfg.Logger == nil {
+		cfg.Logger = log
+	}
 	n.broker = broker.New(cfg)
 	var clock cluster.Clock
 	if c.clocks != nil {

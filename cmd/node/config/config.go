@@ -92,6 +92,12 @@ type Config struct {
 		MemoryHigh      int64 `koanf:"memory_high"`
 		// DeliveryBufferBytes is for each AMQP connection or consume stream.
 		DeliveryBufferBytes int64 `koanf:"delivery_buffer_bytes"`
+		// ReceiveBytes of large messages may be on their way in.
+		ReceiveBytes int64 `koanf:"receive_bytes"`
+		// Connections of clients, and those of them that have not logged in.
+		Connections               int `koanf:"connections"`
+		Unauthenticated           int `koanf:"unauthenticated"`
+		UnauthenticatedPerAddress int `koanf:"unauthenticated_per_address"`
 		// Incoming bytes are those of AMQP messages that are not whole, of all and for each connection.
 		IncomingBytes           int64 `koanf:"incoming_bytes"`
 		IncomingConnectionBytes int64 `koanf:"incoming_connection_bytes"`
@@ -113,6 +119,7 @@ type Config struct {
 		ClockSkew time.Duration `koanf:"clock_skew"`
 		// Connections is when those of a node that does not answer are taken for ended.
 		Connections time.Duration `koanf:"connections"`
+		Login       time.Duration `koanf:"login"`
 		// Incoming is from basic.publish to the end of the body.
 		Incoming time.Duration `koanf:"incoming"`
 	} `koanf:"timeouts"`
@@ -230,6 +237,10 @@ func (c *Config) validateNumbers() []error {
 		bounds("limits.body_cache_bytes", c.Limits.BodyCacheBytes, 1<<20, 1<<40, "bytes")
 	}
 	bounds("limits.delivery_buffer_bytes", c.Limits.DeliveryBufferBytes, 64<<10, 1<<40, "bytes")
+	bounds("limits.receive_bytes", c.Limits.ReceiveBytes, 0, 1<<40, "bytes")
+	bounds("limits.connections", int64(c.Limits.Connections), 1, 1<<20, "connections")
+	bounds("limits.unauthenticated", int64(c.Limits.Unauthenticated), 1, 1<<20, "connections")
+	bounds("limits.unauthenticated_per_address", int64(c.Limits.UnauthenticatedPerAddress), 0, 1<<20, "connections")
 	if c.Limits.IncomingBytes != 0 { // 0: by the limit of memory
 		bounds("limits.incoming_bytes", c.Limits.IncomingBytes, 1<<20, 1<<40, "bytes")
 	}
@@ -261,6 +272,7 @@ func (c *Config) validateNumbers() []error {
 	}
 	durations("timeouts.drain", c.Timeouts.Drain, time.Second, time.Hour)
 	durations("timeouts.connections", c.Timeouts.Connections, time.Second, time.Hour)
+	durations("timeouts.login", c.Timeouts.Login, time.Second, time.Hour)
 	durations("timeouts.incoming", c.Timeouts.Incoming, time.Second, 24*time.Hour)
 	durations("timeouts.disk_hang", c.Timeouts.DiskHang, 3*time.Second, time.Hour)
 	return errs

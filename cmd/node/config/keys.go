@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/clock"
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/internal/nearest"
 )
 
@@ -74,6 +75,10 @@ func Keys() []Key {
 		{"limits.body_cache_bytes", 0, "recent message bodies kept in memory, fewer while memory is short; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
 		{"limits.delivery_buffer_bytes", 16 << 20, "bytes of deliveries that may wait on this node for one AMQP connection, or one consume stream of gRPC, to take them"},
+		{"limits.receive_bytes", 0, "bytes of large messages that this node receives over gRPC at the same time, half of it for a user, a quarter for a connection; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
+		{"limits.connections", gate.DefaultMaxConnections, "connections of clients to this node, over all its ports for them; one more is closed at once"},
+		{"limits.unauthenticated", gate.DefaultMaxStrangers, "how many of these may not have logged in; the one that has been silent for the longest time gives way to the next"},
+		{"limits.unauthenticated_per_address", 0, "the same from one address, of IPv4 or a /64 of IPv6; 0: a quarter of limits.unauthenticated"},
 		{"limits.incoming_bytes", 0, "bytes that AMQP messages may hold whose bodies have begun to come and are not whole, on this node; beyond it connections wait; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.incoming_connection_bytes", 0, "the same for each connection, which is closed beyond it; 0: 128 MiB, or half of limits.incoming_bytes if that is less, but room for the largest message"},
 		{"limits.memory_high", 0, "bytes of memory in use above which this node holds publishers back; 0: three quarters of GOMEMLIMIT, never if there is no limit"},
@@ -85,6 +90,7 @@ func Keys() []Key {
 		{"timeouts.clock_skew", clock.DefaultLimit, "nothing expires earlier than by this, whatever wall clocks show; they agree while they differ by no more than half of it; the same on every node"},
 		{"timeouts.hibernate", time.Duration(0), "a queue without consumers that nobody uses for this long is closed on all its nodes until somebody asks for it; 0: never; the same on every node"},
 		{"timeouts.connections", 10 * time.Second, "clients' connections to a node that does not answer for this long are taken for ended, and their exclusive queues deleted"},
+		{"timeouts.login", gate.DefaultLoginTimeout, "a connection that has not logged in for this long is closed"},
 		{"timeouts.incoming", amqp.DefaultIncomingTimeout, "an AMQP message is not whole: its channel is closed after this, without the time for which the node holds its connection back"},
 		{"timeouts.drain", 60 * time.Second, "moving leadership away before the node stops"},
 		{"timeouts.disk_hang", 10 * time.Second, "a write to the disk does not come back: the process ends with code 75; its leaders are silent after 0.45 to 1.5 s"},

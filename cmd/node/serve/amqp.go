@@ -4,9 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net/http"
+	"net"
 
 	"github.com/quorate/quorate/amqp"
+	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/management"
 )
 
@@ -19,7 +20,7 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 		return err
 	}
 	c := amqp.Config{
-		Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name,
+		Gate: n.gates.clients, Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name,
 		Incoming: n.incoming,
 	}
 	if secure != nil {
@@ -52,9 +53,10 @@ func (n *node) serveManagement(ctx context.Context) error {
 	if n.clientTLS != nil {
 		secure = n.forClients()
 	}
-	n.management = &http.Server{Handler: management.New(management.Config{
-		Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Logger: n.log,
-	})}
-	n.serveHTTP("listen.management", n.management, l, secure)
+	n.management = probed(management.New(management.Config{Broker: n.broker, Node: n.cfg.NodeID, Version: n.version, Logger: n.log}))
+	n.management.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return management.ConnContext(gate.Context(ctx, c), c)
+	}
+	n.serveHTTP("listen.management", n.management, n.gates.clients.Listen(l), secure)
 	return nil
 }

@@ -28,9 +28,9 @@ func (n *node) serveDebug(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.debug = &http.Server{Handler: profiles()}
+	n.debug = &http.Server{Handler: profiles()} //nolint:gosec // serveHTTP sets the timeouts
 	n.log.Warn("profiles are served without a login; whoever reaches them sees parts of the memory and can slow the node down",
 		"address", address)
-	n.serveHTTP("listen.debug", n.debug, l, nil)
+	n.serveHTTP("listen.debug", n.debug, n.gates.probes.Listen(l), nil)
 	return nil
 }

@@ -94,7 +94,7 @@ func (n *node) listenAgain(ctx context.Context) (l net.Listener, err error) {
 		if err := rest(ctx, roomEvery); err != nil {
 			return nil, err
 		}
-		if l, err = listen(ctx, "listen.peer", n.cfg.Listen.Peer); !errors.Is(err, syscall.EADDRINUSE) {
+		if l, err = n.listenPeers(ctx); !errors.Is(err, syscall.EADDRINUSE) {
 			return l, err
 		}
 		n.log.Warn("the port for peers is in use since the last attempt to start; it is tried again", "error", err)

@@ -68,8 +68,7 @@ func (h *health) watchDisk() {
 	for {
 		err := writeSynced(h.file)
 		h.mu.Lock()
-		// A disk that is full answers; to start the node anew would not make room.
-		if h.fault = err; err == nil || errors.Is(err, syscall.ENOSPC) {
+		if h.fault = err; err == nil || answered(err) {
 			h.written = time.Now()
 		}
 		h.mu.Unlock()
@@ -79,6 +78,12 @@ func (h *health) watchDisk() {
 			return
 		}
 	}
+}
+
+// answered tells whether a write failed for what a start of the node would not mend: a disk that is
+// full answers, and one was not even asked for want of a file descriptor.
+func answered(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 func writeSynced(name string) error {

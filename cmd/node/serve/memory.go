@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -24,8 +26,9 @@ const (
 	highPart = 3
 	// Parts of the limit for caches where none are set, and their usual sizes.
 	bodiesShare, tailShare = 8, 16
-	incomingShare          = 8
-	defaultBodies          = 256 << 20
+	// receiveShare and incomingShare are those of what is being received.
+	receiveShare, incomingShare = 8, 8
+	defaultBodies               = 256 << 20
 	// Caches are not made smaller than that: raft reads back what it has just written.
 	leastBodies, leastTail = 1 << 20, 2 << 20
 	// leastIncoming is room for messages that are not whole on a node without much memory.
@@ -39,14 +42,15 @@ const (
 
 // memoryPlan is how much memory the node may use, and for what, in bytes.
 type memoryPlan struct {
-	limit  int64          // of the Go runtime; 0: none
-	high   int64          // publishers are held back above it; 0: never
-	caches cluster.Caches // at most
+	limit   int64          // of the Go runtime; 0: none
+	high    int64          // publishers are held back above it; 0: never
+	caches  cluster.Caches // at most
+	receive int64          // large messages on their way in
 }
 
 // planOf returns the plan for a limit and settings, of which 0 means the default.
-func planOf(limit, high, bodies int64) memoryPlan {
-	p := memoryPlan{limit: limit, high: high, caches: cluster.Caches{Bodies: bodies, Tail: wal.DefaultTailBytes}}
+func planOf(limit, high, bodies, receive int64) memoryPlan {
+	p := memoryPlan{limit: limit, high: high, receive: cmp.Or(receive, grpcapi.DefaultReceiveBytes), caches: cluster.Caches{Bodies: bodies, Tail: wal.DefaultTailBytes}}
 	if bodies == 0 {
 		p.caches.Bodies = defaultBodies
 	}
@@ -55,6 +59,9 @@ func planOf(limit, high, bodies int64) memoryPlan {
 	}
 	if high == 0 {
 		p.high = limit / 4 * highPart
+	}
+	if receive == 0 {
+		p.receive = min(p.receive, limit/receiveShare)
 	}
 	if bodies == 0 {
 		p.caches.Bodies = min(p.caches.Bodies, max(leastBodies, limit/bodiesShare))
@@ -90,7 +97,7 @@ func (n *node) planMemory() {
 			debug.SetMemoryLimit(limit)
 		}
 	}
-	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
+	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes, n.cfg.Limits.ReceiveBytes)
 	n.memory.Store(&p)
 	n.incoming = amqp.NewIncoming(incomingOf(limit, n.cfg))
 	n.logMemory(&p, from)
@@ -99,7 +106,7 @@ func (n *node) planMemory() {
 // replanMemory plans anew for settings that have changed.
 func (n *node) replanMemory() {
 	limit := n.memory.Load().limit
-	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
+	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes, n.cfg.Limits.ReceiveBytes)
 	n.memory.Store(&p)
 	n.incoming.Limit(incomingOf(limit, n.cfg))
 }

@@ -41,8 +41,8 @@ func (n *node) showMetrics() {
 		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures,
 		Memory: n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
 		LeadersSpread: n.part.LeadersSpread, Replaced: n.part.NodesReplaced, Refused: n.part.RefusedPeers,
-		CertificateEnds: n.certificateEnds,
-		Versions:        func() (finalised, reads int) { return int(n.part.View().Version()), int(catalog.NewestVersion) },
+		CertificateEnds: n.certificateEnds, Gates: n.gates.figures,
+		Versions: func() (finalised, reads int) { return int(n.part.View().Version()), int(catalog.NewestVersion) },
 	}))
 }
 
@@ -67,15 +67,27 @@ func (n *node) gatewayFigures() metrics.Gateway {
 	if !known {
 		age = -1
 	}
+	receiving, waiting := n.api.Receiving()
 	return metrics.Gateway{
+		Receiving: receiving, ReceiveWaiting: waiting,
 		Undecidable: c.Undecidable, Serves: n.part.Serves(), ViewAge: age,
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
 		LoginsRefused: c.LoginsRefused, LoginsUnseen: c.LoginsUnseen, Alarms: c.Alarms, Alarm: n.broker.Alarm() != nil,
 		UnknownArguments: c.UnknownArguments, Buffered: buffered, Stopped: stopped,
 		DeadLetterConfirmed: c.DeadLetterConfirmed,
+		Audit:               n.auditFigures(),
 		Waiting:             d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}
+}
+
+func (n *node) auditFigures() []metrics.AuditCount {
+	counts := n.broker.AuditCounts()
+	out := make([]metrics.AuditCount, len(counts))
+	for i, c := range counts {
+		out[i] = metrics.AuditCount(c)
+	}
+	return out
 }
 
 func (n *node) memoryFigures() metrics.Memory {

@@ -58,6 +58,8 @@ type node struct {
 	metricsToken atomic.Pointer[[sha256.Size]byte]
 	failed       chan error // a listener ended by itself, or nothing can be stored any more
 
+	gates gates
+
 	peerTLS, clientTLS *tlsfiles.Files // nil: no TLS
 	watches            sync.WaitGroup
 	unwatch            chan struct{} // closed to end the watches
@@ -112,7 +114,7 @@ func (n *node) running(ctx context.Context) error {
 }
 
 func newNode(cfg *config.Config, version string, log *slog.Logger) *node {
-	return &node{cfg: cfg, version: version, log: log, health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
+	return &node{cfg: cfg, version: version, log: log, gates: newGates(cfg, log), health: newHealth(cfg.DataDir), failed: make(chan error, 7), unwatch: make(chan struct{})}
 }
 
 func (n *node) start(ctx context.Context, version string) error {
@@ -180,7 +182,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	caches := n.memory.Load().caches
 	c := cluster.Config{
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
-		Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
+		Gossip: n.gates.gossip, Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
 		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: n.fail,
 		Starting:       n.health.starting,
 		ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
@@ -204,7 +206,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	c.PeerAddr, errs[1] = n.cfg.Reachable(n.cfg.Listen.Peer)
 	c.ClientAddr, errs[2] = n.cfg.Reachable(n.cfg.Listen.Client)
 	c.GossipHost, errs[3] = n.cfg.ReachableGossip()
-	c.Peers, errs[4] = listen(ctx, "listen.peer", n.cfg.Listen.Peer)
+	c.Peers, errs[4] = n.listenPeers(ctx)
 	if n.peerTLS, errs[5] = n.cfg.PeerTLS(n.log); n.peerTLS != nil {
 		c.TLS = n.peerTLS.Current
 	}
@@ -241,9 +243,9 @@ func (n *node) serveHealth(ctx context.Context) error {
 	if n.cfg.HTTP.TLS {
 		secure = n.forAnybody()
 	}
-	n.http = &http.Server{Handler: n.operations()}
+	n.http = probed(n.operations())
 	go n.health.watchDisk()
-	n.serveHTTP("listen.http", n.http, l, secure)
+	n.serveHTTP("listen.http", n.http, n.gates.probes.Listen(l), secure)
 	return nil
 }
 
@@ -252,7 +254,7 @@ func (n *node) serveClients(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := grpcapi.Config{Broker: n.broker, Logger: n.log, Reflection: true}
+	c := grpcapi.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, ReceiveBytes: n.memory.Load().receive}
 	if n.clientTLS != nil {
 		c.TLS = n.forClients()
 	}

@@ -27,7 +27,8 @@ const (
 type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Vhost string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
-	// Kinds such as queue_created, leader_changed or queue_full.
+	// Kinds such as queue_created, leader_changed or queue_full. The kind audit is told to those
+	// alone who name it, and is for administrators (AU-3).
 	Kinds []string `protobuf:"bytes,2,rep,name=kinds,proto3" json:"kinds,omitempty"`
 	// Name of the queue, exchange, policy or binding, with *, ? and [a-z].
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
@@ -35,7 +36,11 @@ type WatchEventsRequest struct {
 	Cursor string `protobuf:"bytes,4,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	// History begins with the events that the nodes still have, without a cursor; else the
 	// stream begins with what happens from now on.
-	History       bool `protobuf:"varint,5,opt,name=history,proto3" json:"history,omitempty"`
+	History bool `protobuf:"varint,5,opt,name=history,proto3" json:"history,omitempty"`
+	// User who did what audit records tell; "" for all.
+	User string `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
+	// Operation of audit records, such as user.put, with *, ? and [a-z].
+	Operation     string `protobuf:"bytes,7,opt,name=operation,proto3" json:"operation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -105,6 +110,20 @@ func (x *WatchEventsRequest) GetHistory() bool {
 	return false
 }
 
+func (x *WatchEventsRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *WatchEventsRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
 // WatchEventsResponse holds events. Those of one node are in order.
 type WatchEventsResponse struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -163,7 +182,7 @@ func (x *WatchEventsResponse) GetCursor() string {
 // Event is something that happened.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Kind is such as queue_created; "missed" stands for events that the nodes did not keep.
+	// Kind is such as queue_created, or audit; "missed" stands for events that the nodes did not keep.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// AtMs is milliseconds since the Unix epoch, by the clock of the node.
 	AtMs int64 `protobuf:"varint,2,opt,name=at_ms,json=atMs,proto3" json:"at_ms,omitempty"`
@@ -178,7 +197,9 @@ type Event struct {
 	Detail string `protobuf:"bytes,7,opt,name=detail,proto3" json:"detail,omitempty"`
 	// Count is of "missed" how many events at most, of consumer_timeout the deliveries, of
 	// messages_dropped the messages.
-	Count         uint64 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	Count uint64 `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	// Audit is what a record of the kind audit says besides.
+	Audit         *Audit `protobuf:"bytes,9,opt,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -269,20 +290,352 @@ func (x *Event) GetCount() uint64 {
 	return 0
 }
 
+func (x *Event) GetAudit() *Audit {
+	if x != nil {
+		return x.Audit
+	}
+	return nil
+}
+
+// Audit tells who changed what, or was refused it (AU-1). Vhost and name of the object are the
+// event's, and so is the cause of a refusal; its count is how many records like this one were left out
+// before it.
+type Audit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// User is empty where nobody has to log in, and "node:ID" of what a node does by itself.
+	User string `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// Mechanism by which the user logged in: password, token, administrator-token or certificate.
+	Mechanism string `protobuf:"bytes,2,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
+	// Protocol is grpc, amqp, http or node.
+	Protocol string `protobuf:"bytes,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	// Address of the client.
+	Address string `protobuf:"bytes,4,opt,name=address,proto3" json:"address,omitempty"`
+	// Client is what the client calls itself.
+	Client string `protobuf:"bytes,5,opt,name=client,proto3" json:"client,omitempty"`
+	// Operation is such as queue.declare or user.put.
+	Operation string `protobuf:"bytes,6,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Object is the kind of what changes, such as queue.
+	Object string `protobuf:"bytes,7,opt,name=object,proto3" json:"object,omitempty"`
+	// Outcome is done, refused, or unknown: it may have been done.
+	Outcome       string         `protobuf:"bytes,8,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Changes       []*AuditChange `protobuf:"bytes,9,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Audit) Reset() {
+	*x = Audit{}
+	mi := &file_broker_v1_events_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Audit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Audit) ProtoMessage() {}
+
+func (x *Audit) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_events_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Audit.ProtoReflect.Descriptor instead.
+func (*Audit) Descriptor() ([]byte, []int) {
+	return file_broker_v1_events_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Audit) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Audit) GetMechanism() string {
+	if x != nil {
+		return x.Mechanism
+	}
+	return ""
+}
+
+func (x *Audit) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *Audit) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Audit) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Audit) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *Audit) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *Audit) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *Audit) GetChanges() []*AuditChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// AuditChange is a field before and after; empty is none. Secrets are told as changed.
+type AuditChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	After         string                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditChange) Reset() {
+	*x = AuditChange{}
+	mi := &file_broker_v1_events_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditChange) ProtoMessage() {}
+
+func (x *AuditChange) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_events_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditChange.ProtoReflect.Descriptor instead.
+func (*AuditChange) Descriptor() ([]byte, []int) {
+	return file_broker_v1_events_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *AuditChange) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *AuditChange) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *AuditChange) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
+// TailAuditRequest chooses records; what is empty chooses all.
+type TailAuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Vhost string                 `protobuf:"bytes,1,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	User  string                 `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	// Operation such as user.put, with *, ? and [a-z].
+	Operation string `protobuf:"bytes,3,opt,name=operation,proto3" json:"operation,omitempty"`
+	// Limit of the records; 0: 100.
+	Limit         uint32 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TailAuditRequest) Reset() {
+	*x = TailAuditRequest{}
+	mi := &file_broker_v1_events_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TailAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TailAuditRequest) ProtoMessage() {}
+
+func (x *TailAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_events_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TailAuditRequest.ProtoReflect.Descriptor instead.
+func (*TailAuditRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_events_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *TailAuditRequest) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *TailAuditRequest) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *TailAuditRequest) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *TailAuditRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+// TailAuditResponse holds the newest records, the oldest first, by the clocks of the nodes.
+type TailAuditResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Events []*Event               `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	// Cursor goes on behind them, in WatchEvents.
+	Cursor string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	// Silent are the nodes that did not answer.
+	Silent []string `protobuf:"bytes,3,rep,name=silent,proto3" json:"silent,omitempty"`
+	// Lost is how many records the nodes that answered have had and do not keep any more.
+	Lost          uint64 `protobuf:"varint,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TailAuditResponse) Reset() {
+	*x = TailAuditResponse{}
+	mi := &file_broker_v1_events_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TailAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TailAuditResponse) ProtoMessage() {}
+
+func (x *TailAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_events_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TailAuditResponse.ProtoReflect.Descriptor instead.
+func (*TailAuditResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_events_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TailAuditResponse) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *TailAuditResponse) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
+}
+
+func (x *TailAuditResponse) GetSilent() []string {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
+func (x *TailAuditResponse) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
 var File_broker_v1_events_proto protoreflect.FileDescriptor
 
 const file_broker_v1_events_proto_rawDesc = "" +
 	"\n" +
-	"\x16broker/v1/events.proto\x12\x11quorate.broker.v1\"\x86\x01\n" +
+	"\x16broker/v1/events.proto\x12\x11quorate.broker.v1\"\xb8\x01\n" +
 	"\x12WatchEventsRequest\x12\x14\n" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05kinds\x18\x02 \x03(\tR\x05kinds\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
 	"\x06cursor\x18\x04 \x01(\tR\x06cursor\x12\x18\n" +
-	"\ahistory\x18\x05 \x01(\bR\ahistory\"_\n" +
+	"\ahistory\x18\x05 \x01(\bR\ahistory\x12\x12\n" +
+	"\x04user\x18\x06 \x01(\tR\x04user\x12\x1c\n" +
+	"\toperation\x18\a \x01(\tR\toperation\"_\n" +
 	"\x13WatchEventsResponse\x120\n" +
 	"\x06events\x18\x01 \x03(\v2\x18.quorate.broker.v1.EventR\x06events\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xb2\x01\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xe2\x01\n" +
 	"\x05Event\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x13\n" +
 	"\x05at_ms\x18\x02 \x01(\x03R\x04atMs\x12\x12\n" +
@@ -291,9 +644,35 @@ const file_broker_v1_events_proto_rawDesc = "" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x14\n" +
 	"\x05cause\x18\x06 \x01(\tR\x05cause\x12\x16\n" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12\x14\n" +
-	"\x05count\x18\b \x01(\x04R\x05count2h\n" +
+	"\x05count\x18\b \x01(\x04R\x05count\x12.\n" +
+	"\x05audit\x18\t \x01(\v2\x18.quorate.broker.v1.AuditR\x05audit\"\x91\x02\n" +
+	"\x05Audit\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x1c\n" +
+	"\tmechanism\x18\x02 \x01(\tR\tmechanism\x12\x1a\n" +
+	"\bprotocol\x18\x03 \x01(\tR\bprotocol\x12\x18\n" +
+	"\aaddress\x18\x04 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06client\x18\x05 \x01(\tR\x06client\x12\x1c\n" +
+	"\toperation\x18\x06 \x01(\tR\toperation\x12\x16\n" +
+	"\x06object\x18\a \x01(\tR\x06object\x12\x18\n" +
+	"\aoutcome\x18\b \x01(\tR\aoutcome\x128\n" +
+	"\achanges\x18\t \x03(\v2\x1e.quorate.broker.v1.AuditChangeR\achanges\"Q\n" +
+	"\vAuditChange\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"p\n" +
+	"\x10TailAuditRequest\x12\x14\n" +
+	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1c\n" +
+	"\toperation\x18\x03 \x01(\tR\toperation\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\"\x89\x01\n" +
+	"\x11TailAuditResponse\x120\n" +
+	"\x06events\x18\x01 \x03(\v2\x18.quorate.broker.v1.EventR\x06events\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x16\n" +
+	"\x06silent\x18\x03 \x03(\tR\x06silent\x12\x12\n" +
+	"\x04lost\x18\x04 \x01(\x04R\x04lost2\xc0\x01\n" +
 	"\x06Events\x12^\n" +
-	"\vWatchEvents\x12%.quorate.broker.v1.WatchEventsRequest\x1a&.quorate.broker.v1.WatchEventsResponse0\x01B5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
+	"\vWatchEvents\x12%.quorate.broker.v1.WatchEventsRequest\x1a&.quorate.broker.v1.WatchEventsResponse0\x01\x12V\n" +
+	"\tTailAudit\x12#.quorate.broker.v1.TailAuditRequest\x1a$.quorate.broker.v1.TailAuditResponseB5Z3github.com/quorate/quorate/proto/broker/v1;brokerv1b\x06proto3"
 
 var (
 	file_broker_v1_events_proto_rawDescOnce sync.Once
@@ -307,21 +686,30 @@ func file_broker_v1_events_proto_rawDescGZIP() []byte {
 	return file_broker_v1_events_proto_rawDescData
 }
 
-var file_broker_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_broker_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_broker_v1_events_proto_goTypes = []any{
 	(*WatchEventsRequest)(nil),  // 0: quorate.broker.v1.WatchEventsRequest
 	(*WatchEventsResponse)(nil), // 1: quorate.broker.v1.WatchEventsResponse
 	(*Event)(nil),               // 2: quorate.broker.v1.Event
+	(*Audit)(nil),               // 3: quorate.broker.v1.Audit
+	(*AuditChange)(nil),         // 4: quorate.broker.v1.AuditChange
+	(*TailAuditRequest)(nil),    // 5: quorate.broker.v1.TailAuditRequest
+	(*TailAuditResponse)(nil),   // 6: quorate.broker.v1.TailAuditResponse
 }
 var file_broker_v1_events_proto_depIdxs = []int32{
 	2, // 0: quorate.broker.v1.WatchEventsResponse.events:type_name -> quorate.broker.v1.Event
-	0, // 1: quorate.broker.v1.Events.WatchEvents:input_type -> quorate.broker.v1.WatchEventsRequest
-	1, // 2: quorate.broker.v1.Events.WatchEvents:output_type -> quorate.broker.v1.WatchEventsResponse
-	2, // [2:3] is the sub-list for method output_type
-	1, // [1:2] is the sub-list for method input_type
-	1, // [1:1] is the sub-list for extension type_name
-	1, // [1:1] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	3, // 1: quorate.broker.v1.Event.audit:type_name -> quorate.broker.v1.Audit
+	4, // 2: quorate.broker.v1.Audit.changes:type_name -> quorate.broker.v1.AuditChange
+	2, // 3: quorate.broker.v1.TailAuditResponse.events:type_name -> quorate.broker.v1.Event
+	0, // 4: quorate.broker.v1.Events.WatchEvents:input_type -> quorate.broker.v1.WatchEventsRequest
+	5, // 5: quorate.broker.v1.Events.TailAudit:input_type -> quorate.broker.v1.TailAuditRequest
+	1, // 6: quorate.broker.v1.Events.WatchEvents:output_type -> quorate.broker.v1.WatchEventsResponse
+	6, // 7: quorate.broker.v1.Events.TailAudit:output_type -> quorate.broker.v1.TailAuditResponse
+	6, // [6:8] is the sub-list for method output_type
+	4, // [4:6] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_events_proto_init() }
@@ -335,7 +723,7 @@ func file_broker_v1_events_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_events_proto_rawDesc), len(file_broker_v1_events_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	Events_WatchEvents_FullMethodName = "/quorate.broker.v1.Events/WatchEvents"
+	Events_TailAudit_FullMethodName   = "/quorate.broker.v1.Events/TailAudit"
 )
 
 // EventsClient is the client API for Events service.
@@ -34,6 +35,9 @@ type EventsClient interface {
 	// WatchEvents tells events of all nodes until the caller ends the stream. They are
 	// about what the caller sees (VH-12). Who reads too slowly is told how many events it missed.
 	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
+	// TailAudit returns the newest audit records that the nodes still have, for administrators
+	// (AU-3).
+	TailAudit(ctx context.Context, in *TailAuditRequest, opts ...grpc.CallOption) (*TailAuditResponse, error)
 }
 
 type eventsClient struct {
@@ -63,6 +67,16 @@ func (c *eventsClient) WatchEvents(ctx context.Context, in *WatchEventsRequest, 
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Events_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
 
+func (c *eventsClient) TailAudit(ctx context.Context, in *TailAuditRequest, opts ...grpc.CallOption) (*TailAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TailAuditResponse)
+	err := c.cc.Invoke(ctx, Events_TailAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // EventsServer is the server API for Events service.
 // All implementations must embed UnimplementedEventsServer
 // for forward compatibility.
@@ -73,6 +87,9 @@ type EventsServer interface {
 	// WatchEvents tells events of all nodes until the caller ends the stream. They are
 	// about what the caller sees (VH-12). Who reads too slowly is told how many events it missed.
 	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
+	// TailAudit returns the newest audit records that the nodes still have, for administrators
+	// (AU-3).
+	TailAudit(context.Context, *TailAuditRequest) (*TailAuditResponse, error)
 	mustEmbedUnimplementedEventsServer()
 }
 
@@ -85,6 +102,9 @@ type UnimplementedEventsServer struct{}
 
 func (UnimplementedEventsServer) WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
+}
+func (UnimplementedEventsServer) TailAudit(context.Context, *TailAuditRequest) (*TailAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TailAudit not implemented")
 }
 func (UnimplementedEventsServer) mustEmbedUnimplementedEventsServer() {}
 func (UnimplementedEventsServer) testEmbeddedByValue()                {}
@@ -118,13 +138,36 @@ func _Events_WatchEvents_Handler(srv interface{}, stream grpc.ServerStream) erro
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Events_WatchEventsServer = grpc.ServerStreamingServer[WatchEventsResponse]
 
+func _Events_TailAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TailAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(EventsServer).TailAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Events_TailAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(EventsServer).TailAudit(ctx, req.(*TailAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Events_ServiceDesc is the grpc.ServiceDesc for Events service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var Events_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "quorate.broker.v1.Events",
 	HandlerType: (*EventsServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "TailAudit",
+			Handler:    _Events_TailAudit_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "WatchEvents",

@@ -5526,6 +5526,327 @@ func (x *Event) GetCount() uint64 {
 	return 0
 }
 
+// AwaitAuditRequest says what is known.
+type AwaitAuditRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Epoch is the life of the receiver that after is of; of another life all is told.
+	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	After uint64 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`
+	// Now asks for the number of the newest record only.
+	Now bool `protobuf:"varint,3,opt,name=now,proto3" json:"now,omitempty"`
+	// List is which of the receiver's lists of records.
+	List uint32 `protobuf:"varint,4,opt,name=list,proto3" json:"list,omitempty"`
+	// Wait waits a while for the first record.
+	Wait          bool `protobuf:"varint,5,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitAuditRequest) Reset() {
+	*x = AwaitAuditRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitAuditRequest) ProtoMessage() {}
+
+func (x *AwaitAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitAuditRequest.ProtoReflect.Descriptor instead.
+func (*AwaitAuditRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *AwaitAuditRequest) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *AwaitAuditRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *AwaitAuditRequest) GetNow() bool {
+	if x != nil {
+		return x.Now
+	}
+	return false
+}
+
+func (x *AwaitAuditRequest) GetList() uint32 {
+	if x != nil {
+		return x.List
+	}
+	return 0
+}
+
+func (x *AwaitAuditRequest) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
+}
+
+// AwaitAuditResponse holds records, oldest first.
+type AwaitAuditResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Records       []*AuditRecord         `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
+	Last          uint64                 `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AwaitAuditResponse) Reset() {
+	*x = AwaitAuditResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AwaitAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AwaitAuditResponse) ProtoMessage() {}
+
+func (x *AwaitAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AwaitAuditResponse.ProtoReflect.Descriptor instead.
+func (*AwaitAuditResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *AwaitAuditResponse) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *AwaitAuditResponse) GetRecords() []*AuditRecord {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+func (x *AwaitAuditResponse) GetLast() uint64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+// AuditRecord tells who changed what, or was refused it.
+type AuditRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Event has number, time, vhost and name of the object, and why it was refused.
+	Event         *Event         `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
+	User          string         `protobuf:"bytes,2,opt,name=user,proto3" json:"user,omitempty"`
+	Mechanism     string         `protobuf:"bytes,3,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
+	Protocol      string         `protobuf:"bytes,4,opt,name=protocol,proto3" json:"protocol,omitempty"`
+	Address       string         `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
+	Client        string         `protobuf:"bytes,6,opt,name=client,proto3" json:"client,omitempty"`
+	Operation     string         `protobuf:"bytes,7,opt,name=operation,proto3" json:"operation,omitempty"`
+	Object        string         `protobuf:"bytes,8,opt,name=object,proto3" json:"object,omitempty"`
+	Outcome       string         `protobuf:"bytes,9,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Changes       []*AuditChange `protobuf:"bytes,10,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditRecord) Reset() {
+	*x = AuditRecord{}
+	mi := &file_node_v1_node_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditRecord) ProtoMessage() {}
+
+func (x *AuditRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
+func (*AuditRecord) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *AuditRecord) GetEvent() *Event {
+	if x != nil {
+		return x.Event
+	}
+	return nil
+}
+
+func (x *AuditRecord) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetMechanism() string {
+	if x != nil {
+		return x.Mechanism
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetProtocol() string {
+	if x != nil {
+		return x.Protocol
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetOperation() string {
+	if x != nil {
+		return x.Operation
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *AuditRecord) GetChanges() []*AuditChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// AuditChange is a field before and after.
+type AuditChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Field         string                 `protobuf:"bytes,1,opt,name=field,proto3" json:"field,omitempty"`
+	Before        string                 `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	After         string                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditChange) Reset() {
+	*x = AuditChange{}
+	mi := &file_node_v1_node_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditChange) ProtoMessage() {}
+
+func (x *AuditChange) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditChange.ProtoReflect.Descriptor instead.
+func (*AuditChange) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *AuditChange) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *AuditChange) GetBefore() string {
+	if x != nil {
+		return x.Before
+	}
+	return ""
+}
+
+func (x *AuditChange) GetAfter() string {
+	if x != nil {
+		return x.After
+	}
+	return ""
+}
+
 // AwaitOperationRequest names an operation and the version that is known.
 type AwaitOperationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5537,7 +5858,7 @@ type AwaitOperationRequest struct {
 
 func (x *AwaitOperationRequest) Reset() {
 	*x = AwaitOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5549,7 +5870,7 @@ func (x *AwaitOperationRequest) String() string {
 func (*AwaitOperationRequest) ProtoMessage() {}
 
 func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[69]
+	mi := &file_node_v1_node_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5562,7 +5883,7 @@ func (x *AwaitOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationRequest.ProtoReflect.Descriptor instead.
 func (*AwaitOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{69}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *AwaitOperationRequest) GetId() string {
@@ -5589,7 +5910,7 @@ type AwaitOperationResponse struct {
 
 func (x *AwaitOperationResponse) Reset() {
 	*x = AwaitOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5601,7 +5922,7 @@ func (x *AwaitOperationResponse) String() string {
 func (*AwaitOperationResponse) ProtoMessage() {}
 
 func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[70]
+	mi := &file_node_v1_node_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5614,7 +5935,7 @@ func (x *AwaitOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AwaitOperationResponse.ProtoReflect.Descriptor instead.
 func (*AwaitOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{70}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *AwaitOperationResponse) GetOperation() *Operation {
@@ -5634,7 +5955,7 @@ type CancelOperationRequest struct {
 
 func (x *CancelOperationRequest) Reset() {
 	*x = CancelOperationRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5646,7 +5967,7 @@ func (x *CancelOperationRequest) String() string {
 func (*CancelOperationRequest) ProtoMessage() {}
 
 func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[71]
+	mi := &file_node_v1_node_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5659,7 +5980,7 @@ func (x *CancelOperationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationRequest.ProtoReflect.Descriptor instead.
 func (*CancelOperationRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{71}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *CancelOperationRequest) GetId() string {
@@ -5679,7 +6000,7 @@ type CancelOperationResponse struct {
 
 func (x *CancelOperationResponse) Reset() {
 	*x = CancelOperationResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5691,7 +6012,7 @@ func (x *CancelOperationResponse) String() string {
 func (*CancelOperationResponse) ProtoMessage() {}
 
 func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[72]
+	mi := &file_node_v1_node_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5704,7 +6025,7 @@ func (x *CancelOperationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelOperationResponse.ProtoReflect.Descriptor instead.
 func (*CancelOperationResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{72}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *CancelOperationResponse) GetOperation() *Operation {
@@ -5725,7 +6046,7 @@ type UsageRequest struct {
 
 func (x *UsageRequest) Reset() {
 	*x = UsageRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5737,7 +6058,7 @@ func (x *UsageRequest) String() string {
 func (*UsageRequest) ProtoMessage() {}
 
 func (x *UsageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[73]
+	mi := &file_node_v1_node_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5750,7 +6071,7 @@ func (x *UsageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageRequest.ProtoReflect.Descriptor instead.
 func (*UsageRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{73}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *UsageRequest) GetUser() string {
@@ -5779,7 +6100,7 @@ type UsageResponse struct {
 
 func (x *UsageResponse) Reset() {
 	*x = UsageResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5791,7 +6112,7 @@ func (x *UsageResponse) String() string {
 func (*UsageResponse) ProtoMessage() {}
 
 func (x *UsageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[74]
+	mi := &file_node_v1_node_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5804,7 +6125,7 @@ func (x *UsageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageResponse.ProtoReflect.Descriptor instead.
 func (*UsageResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{74}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *UsageResponse) GetUserConnections() int64 {
@@ -5859,7 +6180,7 @@ type ClientConnection struct {
 
 func (x *ClientConnection) Reset() {
 	*x = ClientConnection{}
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5871,7 +6192,7 @@ func (x *ClientConnection) String() string {
 func (*ClientConnection) ProtoMessage() {}
 
 func (x *ClientConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[75]
+	mi := &file_node_v1_node_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5884,7 +6205,7 @@ func (x *ClientConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConnection.ProtoReflect.Descriptor instead.
 func (*ClientConnection) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{75}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ClientConnection) GetId() string {
@@ -6036,7 +6357,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6048,7 +6369,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[76]
+	mi := &file_node_v1_node_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6061,7 +6382,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{76}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
 }
 
 // ListConnectionsResponse has the oldest first.
@@ -6074,7 +6395,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6086,7 +6407,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[77]
+	mi := &file_node_v1_node_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6099,7 +6420,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{77}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*ClientConnection {
@@ -6122,7 +6443,7 @@ type EndConnectionRequest struct {
 
 func (x *EndConnectionRequest) Reset() {
 	*x = EndConnectionRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6134,7 +6455,7 @@ func (x *EndConnectionRequest) String() string {
 func (*EndConnectionRequest) ProtoMessage() {}
 
 func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[78]
+	mi := &file_node_v1_node_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6147,7 +6468,7 @@ func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionRequest.ProtoReflect.Descriptor instead.
 func (*EndConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{78}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *EndConnectionRequest) GetId() string {
@@ -6181,7 +6502,7 @@ type EndConnectionResponse struct {
 
 func (x *EndConnectionResponse) Reset() {
 	*x = EndConnectionResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6193,7 +6514,7 @@ func (x *EndConnectionResponse) String() string {
 func (*EndConnectionResponse) ProtoMessage() {}
 
 func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6206,7 +6527,7 @@ func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionResponse.ProtoReflect.Descriptor instead.
 func (*EndConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *EndConnectionResponse) GetEnded() bool {
@@ -6242,7 +6563,7 @@ type ClientConsumer struct {
 
 func (x *ClientConsumer) Reset() {
 	*x = ClientConsumer{}
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6254,7 +6575,7 @@ func (x *ClientConsumer) String() string {
 func (*ClientConsumer) ProtoMessage() {}
 
 func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6267,7 +6588,7 @@ func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConsumer.ProtoReflect.Descriptor instead.
 func (*ClientConsumer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ClientConsumer) GetVhost() string {
@@ -6393,7 +6714,7 @@ type ListConsumersRequest struct {
 
 func (x *ListConsumersRequest) Reset() {
 	*x = ListConsumersRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6405,7 +6726,7 @@ func (x *ListConsumersRequest) String() string {
 func (*ListConsumersRequest) ProtoMessage() {}
 
 func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6418,7 +6739,7 @@ func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListConsumersRequest) GetVhost() string {
@@ -6445,7 +6766,7 @@ type ListConsumersResponse struct {
 
 func (x *ListConsumersResponse) Reset() {
 	*x = ListConsumersResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6457,7 +6778,7 @@ func (x *ListConsumersResponse) String() string {
 func (*ListConsumersResponse) ProtoMessage() {}
 
 func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6470,7 +6791,7 @@ func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *ListConsumersResponse) GetConsumers() []*ClientConsumer {
@@ -6946,7 +7267,33 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x04name\x18\x05 \x01(\tR\x04name\x12\x14\n" +
 	"\x05cause\x18\x06 \x01(\tR\x05cause\x12\x16\n" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12\x14\n" +
-	"\x05count\x18\b \x01(\x04R\x05count\"=\n" +
+	"\x05count\x18\b \x01(\x04R\x05count\"y\n" +
+	"\x11AwaitAuditRequest\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x10\n" +
+	"\x03now\x18\x03 \x01(\bR\x03now\x12\x12\n" +
+	"\x04list\x18\x04 \x01(\rR\x04list\x12\x12\n" +
+	"\x04wait\x18\x05 \x01(\bR\x04wait\"v\n" +
+	"\x12AwaitAuditResponse\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x126\n" +
+	"\arecords\x18\x02 \x03(\v2\x1c.quorate.node.v1.AuditRecordR\arecords\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\x04R\x04last\"\xc3\x02\n" +
+	"\vAuditRecord\x12,\n" +
+	"\x05event\x18\x01 \x01(\v2\x16.quorate.node.v1.EventR\x05event\x12\x12\n" +
+	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1c\n" +
+	"\tmechanism\x18\x03 \x01(\tR\tmechanism\x12\x1a\n" +
+	"\bprotocol\x18\x04 \x01(\tR\bprotocol\x12\x18\n" +
+	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x16\n" +
+	"\x06client\x18\x06 \x01(\tR\x06client\x12\x1c\n" +
+	"\toperation\x18\a \x01(\tR\toperation\x12\x16\n" +
+	"\x06object\x18\b \x01(\tR\x06object\x12\x18\n" +
+	"\aoutcome\x18\t \x01(\tR\aoutcome\x126\n" +
+	"\achanges\x18\n" +
+	" \x03(\v2\x1c.quorate.node.v1.AuditChangeR\achanges\"Q\n" +
+	"\vAuditChange\x12\x14\n" +
+	"\x05field\x18\x01 \x01(\tR\x05field\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\tR\x06before\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\tR\x05after\"=\n" +
 	"\x15AwaitOperationRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\"R\n" +
@@ -7022,7 +7369,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\"V\n" +
 	"\x15ListConsumersResponse\x12=\n" +
-	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\xc6\x0f\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\x9d\x10\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12P\n" +
@@ -7041,7 +7388,9 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x0eListOperations\x12&.quorate.node.v1.ListOperationsRequest\x1a'.quorate.node.v1.ListOperationsResponse\x12a\n" +
 	"\x0eAwaitOperation\x12&.quorate.node.v1.AwaitOperationRequest\x1a'.quorate.node.v1.AwaitOperationResponse\x12d\n" +
 	"\x0fCancelOperation\x12'.quorate.node.v1.CancelOperationRequest\x1a(.quorate.node.v1.CancelOperationResponse\x12X\n" +
-	"\vAwaitEvents\x12#.quorate.node.v1.AwaitEventsRequest\x1a$.quorate.node.v1.AwaitEventsResponse\x12O\n" +
+	"\vAwaitEvents\x12#.quorate.node.v1.AwaitEventsRequest\x1a$.quorate.node.v1.AwaitEventsResponse\x12U\n" +
+	"\n" +
+	"AwaitAudit\x12\".quorate.node.v1.AwaitAuditRequest\x1a#.quorate.node.v1.AwaitAuditResponse\x12O\n" +
 	"\bTellDisk\x12 .quorate.node.v1.TellDiskRequest\x1a!.quorate.node.v1.TellDiskResponse\x12F\n" +
 	"\x05Usage\x12\x1d.quorate.node.v1.UsageRequest\x1a\x1e.quorate.node.v1.UsageResponse\x12d\n" +
 	"\x0fListConnections\x12'.quorate.node.v1.ListConnectionsRequest\x1a(.quorate.node.v1.ListConnectionsResponse\x12^\n" +
@@ -7061,7 +7410,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 88)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
 var file_node_v1_node_proto_goTypes = []any{
 	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
 	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
@@ -7135,25 +7484,29 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*AwaitEventsRequest)(nil),         // 69: quorate.node.v1.AwaitEventsRequest
 	(*AwaitEventsResponse)(nil),        // 70: quorate.node.v1.AwaitEventsResponse
 	(*Event)(nil),                      // 71: quorate.node.v1.Event
-	(*AwaitOperationRequest)(nil),      // 72: quorate.node.v1.AwaitOperationRequest
-	(*AwaitOperationResponse)(nil),     // 73: quorate.node.v1.AwaitOperationResponse
-	(*CancelOperationRequest)(nil),     // 74: quorate.node.v1.CancelOperationRequest
-	(*CancelOperationResponse)(nil),    // 75: quorate.node.v1.CancelOperationResponse
-	(*UsageRequest)(nil),               // 76: quorate.node.v1.UsageRequest
-	(*UsageResponse)(nil),              // 77: quorate.node.v1.UsageResponse
-	(*ClientConnection)(nil),           // 78: quorate.node.v1.ClientConnection
-	(*ListConnectionsRequest)(nil),     // 79: quorate.node.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),    // 80: quorate.node.v1.ListConnectionsResponse
-	(*EndConnectionRequest)(nil),       // 81: quorate.node.v1.EndConnectionRequest
-	(*EndConnectionResponse)(nil),      // 82: quorate.node.v1.EndConnectionResponse
-	(*ClientConsumer)(nil),             // 83: quorate.node.v1.ClientConsumer
-	(*ListConsumersRequest)(nil),       // 84: quorate.node.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),      // 85: quorate.node.v1.ListConsumersResponse
-	nil,                                // 86: quorate.node.v1.BeatHello.IdentityEntry
-	nil,                                // 87: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 88: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 89: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 90: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*AwaitAuditRequest)(nil),          // 72: quorate.node.v1.AwaitAuditRequest
+	(*AwaitAuditResponse)(nil),         // 73: quorate.node.v1.AwaitAuditResponse
+	(*AuditRecord)(nil),                // 74: quorate.node.v1.AuditRecord
+	(*AuditChange)(nil),                // 75: quorate.node.v1.AuditChange
+	(*AwaitOperationRequest)(nil),      // 76: quorate.node.v1.AwaitOperationRequest
+	(*AwaitOperationResponse)(nil),     // 77: quorate.node.v1.AwaitOperationResponse
+	(*CancelOperationRequest)(nil),     // 78: quorate.node.v1.CancelOperationRequest
+	(*CancelOperationResponse)(nil),    // 79: quorate.node.v1.CancelOperationResponse
+	(*UsageRequest)(nil),               // 80: quorate.node.v1.UsageRequest
+	(*UsageResponse)(nil),              // 81: quorate.node.v1.UsageResponse
+	(*ClientConnection)(nil),           // 82: quorate.node.v1.ClientConnection
+	(*ListConnectionsRequest)(nil),     // 83: quorate.node.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),    // 84: quorate.node.v1.ListConnectionsResponse
+	(*EndConnectionRequest)(nil),       // 85: quorate.node.v1.EndConnectionRequest
+	(*EndConnectionResponse)(nil),      // 86: quorate.node.v1.EndConnectionResponse
+	(*ClientConsumer)(nil),             // 87: quorate.node.v1.ClientConsumer
+	(*ListConsumersRequest)(nil),       // 88: quorate.node.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),      // 89: quorate.node.v1.ListConsumersResponse
+	nil,                                // 90: quorate.node.v1.BeatHello.IdentityEntry
+	nil,                                // 91: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 92: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 93: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 94: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	5,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -7168,7 +7521,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	6,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
 	7,  // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
 	0,  // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	86, // 12: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
+	90, // 12: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
 	13, // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	15, // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	17, // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -7199,15 +7552,15 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	43, // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	40, // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
 	53, // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	87, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	88, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	89, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	91, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	92, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	93, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
 	46, // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	53, // 47: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
 	49, // 48: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
 	63, // 49: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
 	50, // 50: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	90, // 51: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	94, // 51: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
 	2,  // 52: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
 	50, // 53: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
 	57, // 54: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
@@ -7216,59 +7569,64 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	66, // 57: quorate.node.v1.DrainResponse.operation:type_name -> quorate.node.v1.Operation
 	66, // 58: quorate.node.v1.ListOperationsResponse.operations:type_name -> quorate.node.v1.Operation
 	71, // 59: quorate.node.v1.AwaitEventsResponse.events:type_name -> quorate.node.v1.Event
-	66, // 60: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	66, // 61: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	78, // 62: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
-	83, // 63: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
-	3,  // 64: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	21, // 65: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	24, // 66: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
-	33, // 67: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	35, // 68: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	37, // 69: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	44, // 70: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	39, // 71: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	47, // 72: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	59, // 73: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	56, // 74: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	54, // 75: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	64, // 76: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	67, // 77: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	72, // 78: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	74, // 79: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	69, // 80: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	51, // 81: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	76, // 82: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	79, // 83: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	81, // 84: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	84, // 85: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	4,  // 86: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23, // 87: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25, // 88: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34, // 89: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36, // 90: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38, // 91: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	45, // 92: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	42, // 93: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	48, // 94: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	61, // 95: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	58, // 96: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	55, // 97: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	65, // 98: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	68, // 99: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	73, // 100: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	75, // 101: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	70, // 102: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	52, // 103: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	77, // 104: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	80, // 105: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	82, // 106: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	85, // 107: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	86, // [86:108] is the sub-list for method output_type
-	64, // [64:86] is the sub-list for method input_type
-	64, // [64:64] is the sub-list for extension type_name
-	64, // [64:64] is the sub-list for extension extendee
-	0,  // [0:64] is the sub-list for field type_name
+	74, // 60: quorate.node.v1.AwaitAuditResponse.records:type_name -> quorate.node.v1.AuditRecord
+	71, // 61: quorate.node.v1.AuditRecord.event:type_name -> quorate.node.v1.Event
+	75, // 62: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
+	66, // 63: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	66, // 64: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
+	82, // 65: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
+	87, // 66: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
+	3,  // 67: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21, // 68: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24, // 69: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33, // 70: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35, // 71: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37, // 72: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	44, // 73: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	39, // 74: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	47, // 75: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	59, // 76: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	56, // 77: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	54, // 78: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	64, // 79: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	67, // 80: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	76, // 81: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	78, // 82: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	69, // 83: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	72, // 84: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	51, // 85: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	80, // 86: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	83, // 87: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	85, // 88: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	88, // 89: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	4,  // 90: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23, // 91: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25, // 92: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34, // 93: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36, // 94: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38, // 95: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	45, // 96: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	42, // 97: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	48, // 98: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	61, // 99: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	58, // 100: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	55, // 101: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	65, // 102: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	68, // 103: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	77, // 104: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	79, // 105: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	70, // 106: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	73, // 107: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	52, // 108: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	81, // 109: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	84, // 110: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	86, // 111: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	89, // 112: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	90, // [90:113] is the sub-list for method output_type
+	67, // [67:90] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -7306,7 +7664,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   88,
+			NumMessages:   92,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,7 @@ const (
 	Node_AwaitOperation_FullMethodName     = "/quorate.node.v1.Node/AwaitOperation"
 	Node_CancelOperation_FullMethodName    = "/quorate.node.v1.Node/CancelOperation"
 	Node_AwaitEvents_FullMethodName        = "/quorate.node.v1.Node/AwaitEvents"
+	Node_AwaitAudit_FullMethodName         = "/quorate.node.v1.Node/AwaitAudit"
 	Node_TellDisk_FullMethodName           = "/quorate.node.v1.Node/TellDisk"
 	Node_Usage_FullMethodName              = "/quorate.node.v1.Node/Usage"
 	Node_ListConnections_FullMethodName    = "/quorate.node.v1.Node/ListConnections"
@@ -95,6 +96,8 @@ type NodeClient interface {
 	CancelOperation(ctx context.Context, in *CancelOperationRequest, opts ...grpc.CallOption) (*CancelOperationResponse, error)
 	// AwaitEvents returns events of the queues that the receiver leads, or after a while none.
 	AwaitEvents(ctx context.Context, in *AwaitEventsRequest, opts ...grpc.CallOption) (*AwaitEventsResponse, error)
+	// AwaitAudit returns audit records of the receiver, or after a while none.
+	AwaitAudit(ctx context.Context, in *AwaitAuditRequest, opts ...grpc.CallOption) (*AwaitAuditResponse, error)
 	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
 	// comes up, and now and then.
 	TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error)
@@ -295,6 +298,16 @@ func (c *nodeClient) AwaitEvents(ctx context.Context, in *AwaitEventsRequest, op
 	return out, nil
 }
 
+func (c *nodeClient) AwaitAudit(ctx context.Context, in *AwaitAuditRequest, opts ...grpc.CallOption) (*AwaitAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AwaitAuditResponse)
+	err := c.cc.Invoke(ctx, Node_AwaitAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TellDiskResponse)
@@ -394,6 +407,8 @@ type NodeServer interface {
 	CancelOperation(context.Context, *CancelOperationRequest) (*CancelOperationResponse, error)
 	// AwaitEvents returns events of the queues that the receiver leads, or after a while none.
 	AwaitEvents(context.Context, *AwaitEventsRequest) (*AwaitEventsResponse, error)
+	// AwaitAudit returns audit records of the receiver, or after a while none.
+	AwaitAudit(context.Context, *AwaitAuditRequest) (*AwaitAuditResponse, error)
 	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
 	// comes up, and now and then.
 	TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error)
@@ -465,6 +480,9 @@ func (UnimplementedNodeServer) CancelOperation(context.Context, *CancelOperation
 }
 func (UnimplementedNodeServer) AwaitEvents(context.Context, *AwaitEventsRequest) (*AwaitEventsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method AwaitEvents not implemented")
+}
+func (UnimplementedNodeServer) AwaitAudit(context.Context, *AwaitAuditRequest) (*AwaitAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AwaitAudit not implemented")
 }
 func (UnimplementedNodeServer) TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method TellDisk not implemented")
@@ -775,6 +793,24 @@ func _Node_AwaitEvents_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_AwaitAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AwaitAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).AwaitAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_AwaitAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).AwaitAudit(ctx, req.(*AwaitAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_TellDisk_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TellDiskRequest)
 	if err := dec(in); err != nil {
@@ -927,6 +963,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "AwaitEvents",
 			Handler:    _Node_AwaitEvents_Handler,
+		},
+		{
+			MethodName: "AwaitAudit",
+			Handler:    _Node_AwaitAudit_Handler,
 		},
 		{
 			MethodName: "TellDisk",

@@ -1,0 +1,76 @@
+package amqp
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/quorate/quorate/amqp/wire"
+	"github.com/quorate/quorate/broker"
+)
+
+// origin is where the client is, for the audit.
+func (c *conn) origin() broker.Origin {
+	return broker.Origin{Protocol: "amqp", Address: c.nc.RemoteAddr().String(), Client: cmp.Or(c.client.name, c.client.product)}
+}
+
+// topologyMethod runs methods of the classes exchange and queue, and has the audit tell of those that
+// change something.
+func (ch *channel) topologyMethod(m wire.Method) (handled bool, err error) {
+	if class := m.ID().Class(); class != wire.ExchangeDeclareID.Class() && class != wire.QueueDeclareID.Class() {
+		return false, nil
+	}
+	return ch.audited(m)
+}
+
+func (ch *channel) audited(m wire.Method) (handled bool, err error) {
+	run := func(ctx context.Context) error {
+		if handled, err = ch.exchangeMethod(ctx, m); !handled {
+			handled, err = ch.queueMethod(ctx, m)
+		}
+		return err
+	}
+	act, changes := ch.actOf(m)
+	if !changes {
+		_ = run(ch.c.ctx) // it is err
+		return handled, err
+	}
+	_ = ch.c.s.b.Audited(ch.c.ctx, act, func(ctx context.Context) error { return cause(run(ctx)) })
+	return handled, err
+}
+
+// cause is the broker's error that a fault was made of, if it was of one.
+func cause(err error) error {
+	if f, is := err.(*fault); is && f.cause != nil { //nolint:errorlint // faults are returned bare
+		return f.cause
+	}
+	return err
+}
+
+// actOf says what a method is about to change; false: nothing.
+func (ch *channel) actOf(m wire.Method) (broker.Act, bool) {
+	act := func(op broker.AuditOperation, kind, name string) broker.Act {
+		return broker.Act{Operation: op, VHost: ch.c.vhost, Kind: kind, Name: name, From: ch.c.origin()}
+	}
+	last := func(name string) string { return cmp.Or(name, ch.lastQueue) }
+	switch m := m.(type) {
+	case *wire.QueueDeclare:
+		return act(broker.OpQueueDeclare, "queue", m.Queue), !m.Passive
+	case *wire.QueueDelete:
+		return act(broker.OpQueueDelete, "queue", last(m.Queue)), true
+	case *wire.QueuePurge:
+		return act(broker.OpQueuePurge, "queue", last(m.Queue)), true
+	case *wire.QueueBind:
+		return act(broker.OpBindingCreate, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
+	case *wire.QueueUnbind:
+		return act(broker.OpBindingDelete, "binding", broker.BindingName(m.Exchange, last(m.Queue))), true
+	case *wire.ExchangeDeclare:
+		return act(broker.OpExchangeDeclare, "exchange", m.Exchange), !m.Passive
+	case *wire.ExchangeDelete:
+		return act(broker.OpExchangeDelete, "exchange", m.Exchange), true
+	case *wire.ExchangeBind:
+		return act(broker.OpBindingCreate, "binding", broker.BindingName(m.Source, m.Destination)), true
+	case *wire.ExchangeUnbind:
+		return act(broker.OpBindingDelete, "binding", broker.BindingName(m.Source, m.Destination)), true
+	}
+	return broker.Act{}, false
+}

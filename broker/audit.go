@@ -1,0 +1,314 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/lograte"
+)
+
+// Bounds of the audit (AU-4).
+const (
+	// AuditKeep is how many records a node keeps at least of what clients do, and as many of
+	// administration.
+	AuditKeep = event.AuditKeep
+	// AuditUseLines is how many lines of the log about what clients do there are at once, and
+	// AuditUseEvery after what time there is one more. It says how many were left out. Lines about
+	// administration are never left out.
+	AuditUseLines = 200
+	AuditUseEvery = 100 * time.Millisecond
+	// AuditNameBytes bounds a name in a record, AuditValueBytes what a field is or was,
+	// AuditChangesBytes all fields of a record together, and AuditReasonBytes why it was refused.
+	AuditNameBytes    = 255
+	AuditValueBytes   = 256
+	AuditChangesBytes = 1024
+	AuditReasonBytes  = 512
+	// auditClientBytes bounds what a client calls itself.
+	auditClientBytes = 128
+)
+
+// Origin is where a call comes from.
+type Origin struct {
+	Protocol string // "grpc", "amqp", "http"; protocolNode: a node does it by itself
+	Address  string // of the client
+	Client   string // what it calls itself
+}
+
+// protocolNode is the Protocol of what a node does by itself.
+const protocolNode = "node"
+
+// Act is what a caller is about to change.
+type Act struct {
+	Operation  AuditOperation
+	VHost      string
+	Kind, Name string // of the object, such as "queue"
+	From       Origin
+	byItself   bool   // nobody called
+	told       bool   // its lines are bounded already
+	leftOut    uint64 // acts like this one that were not told
+}
+
+// Change is a field of an object before and after.
+type Change = event.Change
+
+// act notes what comes of an Act while it is carried out; nil notes nothing. Its methods may be
+// called concurrently.
+type act struct {
+	from Origin
+
+	mu      sync.Mutex
+	name    string // the object's, if it got it meanwhile
+	changed bool
+	changes []Change
+}
+
+type actKey struct{}
+
+// actOf returns what notes what comes of a call.
+func actOf(ctx context.Context) *act {
+	a, _ := ctx.Value(actKey{}).(*act)
+	return a
+}
+
+// note tells that the act has changed something.
+func (a *act) note(changes ...Change) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changed = true
+	a.changes = append(a.changes, changes...)
+}
+
+// named tells the name that an object got.
+func (a *act) named(name string) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.name = name
+}
+
+// Audited has do carry out what x tells, which comes from the context's identity, and leaves one
+// record of it: as done if it has changed something, or as refused (AU-1, AU-2). It returns do's
+// error. Everything that changes something for a caller goes through here.
+func (b *Broker) Audited(ctx context.Context, x Act, do func(context.Context) error) error {
+	a := &act{from: x.From, name: x.Name}
+	err := do(context.WithValue(ctx, actKey{}, a))
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	x.Name = a.name
+	if err == nil && !a.changed || x.byItself && !a.changed {
+		return err
+	}
+	b.tellAct(ctx, &x, a.changes, outcomeOf(a.changed, err), err)
+	return err
+}
+
+// byItself is Audited for what this node does by itself, and tells what was done alone.
+func (b *Broker) byItself(ctx context.Context, x Act, do func(context.Context) error) error {
+	x.byItself, x.From = true, Origin{Protocol: protocolNode}
+	return b.Audited(ctx, x, do)
+}
+
+// outcomeOf says what an error means for what was asked for.
+func outcomeOf(changed bool, err error) string {
+	e, known := errors.AsType[*Error](err)
+	switch {
+	case err == nil, changed:
+		return event.Done
+	case errors.Is(err, cluster.ErrUnknownOutcome), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		known && e.Class == Internal:
+		return event.Unknown
+	}
+	return event.Refused
+}
+
+// tellAct keeps, counts and logs one record.
+func (b *Broker) tellAct(ctx context.Context, x *Act, changes []Change, outcome string, err error) {
+	e := Event{Kind: event.Audit, VHost: bounded(x.VHost, AuditNameBytes), Name: bounded(x.Name, AuditNameBytes), Count: x.leftOut}
+	a := &event.Audited{
+		Protocol: x.From.Protocol, Address: bounded(x.From.Address, AuditNameBytes), Client: bounded(x.From.Client, auditClientBytes),
+		Operation: string(x.Operation), Object: x.Kind, Outcome: outcome, Changes: boundedChanges(changes),
+	}
+	if err != nil {
+		e.Cause = bounded(err.Error(), AuditReasonBytes)
+	}
+	list := b.audit.count(x.Operation, outcome)
+	switch who, _ := b.Who(ctx); {
+	case x.byItself:
+		a.User = nodeUserPrefix + b.self()
+	case who != nil:
+		a.User, a.Mechanism = bounded(who.User(), AuditNameBytes), who.mechanism
+		switch {
+		case who.ofHost():
+			list = event.AuditOfAdministration
+		case outcome == event.Refused && !is(who.user, TagAdministrator): // anybody may be refused often
+			list = event.AuditOfUse
+		}
+	}
+	e.Audit = a
+	if c := b.cluster.Load(); c != nil {
+		c.Audit(list, e)
+	}
+	if list == event.AuditOfUse && !x.told {
+		var ok bool
+		if e.Count, ok = b.audit.lines.Take(time.Now()); !ok {
+			return
+		}
+	}
+	b.logAudit(ctx, &e)
+}
+
+func (b *Broker) logAudit(ctx context.Context, e *Event) {
+	a := e.Audit
+	level := slog.LevelInfo
+	if a.Mechanism == mechanismHost {
+		level = slog.LevelWarn
+	}
+	b.log.LogAttrs(ctx, level, "audit", slog.String("operation", a.Operation), slog.String("outcome", a.Outcome),
+		slog.String("user", a.User), slog.String("mechanism", a.Mechanism), slog.String("protocol", a.Protocol),
+		slog.String("address", a.Address), slog.String("client", a.Client), slog.String("vhost", e.VHost),
+		slog.String("object", a.Object), slog.String("name", e.Name), slog.String("changes", changesText(a.Changes)),
+		slog.String("reason", e.Cause), slog.Uint64("left_out", e.Count))
+}
+
+// bounded is text of so many bytes at most, which nodes can tell one another.
+func bounded(s string, most int) string {
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ToValidUTF8(s, "\ufffd")
+}
+
+// self is this node's id; "": it is not known yet.
+func (b *Broker) self() string {
+	if c := b.cluster.Load(); c != nil {
+		node, _ := c.Self()
+		return string(node)
+	}
+	return ""
+}
+
+// nodeUserPrefix begins the User of what a node did by itself; a user's name has no colon.
+const nodeUserPrefix = "node:"
+
+// audit counts records, and bounds lines about them.
+type audit struct {
+	counts map[AuditOperation]*auditCount // never changes
+	lines  lograte.Lines
+}
+
+// auditCount is by outcome.
+type auditCount struct {
+	list                   event.AuditList
+	done, refused, unknown atomic.Uint64
+}
+
+func newAudit() *audit {
+	a := &audit{counts: map[AuditOperation]*auditCount{}, lines: lograte.Lines{Burst: AuditUseLines, Every: AuditUseEvery}}
+	for _, op := range administration() {
+		a.counts[op] = &auditCount{list: event.AuditOfAdministration}
+	}
+	for _, op := range use() {
+		a.counts[op] = &auditCount{list: event.AuditOfUse}
+	}
+	return a
+}
+
+// count counts a record, and tells which list it belongs to.
+func (a *audit) count(op AuditOperation, outcome string) event.AuditList {
+	c := a.counts[op]
+	switch outcome {
+	case event.Done:
+		c.done.Add(1)
+	case event.Refused:
+		c.refused.Add(1)
+	default:
+		c.unknown.Add(1)
+	}
+	return c.list
+}
+
+// AuditCount is how many records of an operation with an outcome there were.
+type AuditCount struct {
+	Operation, Outcome string
+	Count              uint64
+}
+
+// AuditCounts returns the figures since the node's start, those that are not 0.
+func (b *Broker) AuditCounts() (out []AuditCount) {
+	for op, c := range b.audit.counts {
+		for outcome, n := range map[string]uint64{event.Done: c.done.Load(), event.Refused: c.refused.Load(), event.Unknown: c.unknown.Load()} {
+			if n > 0 {
+				out = append(out, AuditCount{string(op), outcome, n})
+			}
+		}
+	}
+	return out
+}
+
+// commit has the catalog carry out a command, and notes for the audit what it has changed.
+func (b *Broker) commit(ctx context.Context, c *cluster.Cluster, cmd catalog.Command) (catalog.Reply, error) {
+	before := c.View()
+	r, err := c.ProposeCatalog(ctx, cmd)
+	if err == nil {
+		actOf(ctx).committed(before, cmd, r)
+	}
+	return r, err
+}
+
+// committed notes what a command has changed, whose outcome is r.
+func (a *act) committed(before *catalog.View, cmd catalog.Command, r catalog.Reply) {
+	if a == nil {
+		return
+	}
+	if changes, changed := changesOf(before, cmd, r); changed {
+		a.note(changes...)
+	}
+}
+
+// tellJoined leaves a record once the cluster has taken this node.
+func (b *Broker) tellJoined(ctx context.Context, c *cluster.Cluster) {
+	for {
+		select {
+		case <-c.Joined():
+		case <-ctx.Done():
+			return
+		}
+		node, _ := c.Self()
+		_ = b.byItself(ctx, Act{Operation: OpNodeJoin, Kind: "node", Name: string(node)}, func(ctx context.Context) error {
+			n, err := awaitNode(ctx, c, node)
+			if err == nil {
+				actOf(ctx).note(Change{Field: "address", After: n.Address}, Change{Field: "client_address", After: n.ClientAddress})
+			}
+			return err
+		})
+	}
+}
+
+// awaitNode waits until this node's view shows a node.
+func awaitNode(ctx context.Context, c *cluster.Cluster, node id.NodeID) (*catalog.Node, error) {
+	for {
+		changed := c.ViewChanged()
+		if n, known := c.View().Node(node); known {
+			return n, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

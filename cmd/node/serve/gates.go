@@ -1,0 +1,69 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/internal/gate"
+)
+
+const (
+	// maxProbes bounds the connections to listen.http and listen.debug, which ask nobody to log in, and
+	// maxProbesPerAddress those of one address.
+	maxProbes, maxProbesPerAddress = 256, 128
+	// maxCallers bounds the connections to listen.peer that no node has shown to be its own.
+	maxCallers = 256
+	// maxPeers bounds all of these.
+	maxPeers = 4096
+
+	// probeBytes bounds the headers of a request of HTTP.
+	probeBytes = 16 << 10
+	// probeTime bounds the reading of what a client of HTTP asks, answerTime the writing of the answer,
+	// and restTime the time between two.
+	probeTime, answerTime, restTime = 10 * time.Second, time.Minute, 2 * time.Minute
+)
+
+// gates bound the connections to a node: of clients over all protocols, of probes, of other
+// nodes, and of their gossip. What one of them lets in takes nothing from the others.
+type gates struct{ clients, probes, peers, gossip *gate.Gate }
+
+func newGates(cfg *config.Config, log *slog.Logger) gates {
+	return gates{
+		clients: gate.New(gate.Config{
+			Name: "clients", Logger: log, MaxConnections: cfg.Limits.Connections, MaxStrangers: cfg.Limits.Unauthenticated,
+			MaxPerAddress: cfg.Limits.UnauthenticatedPerAddress, LoginTimeout: cfg.Timeouts.Login,
+		}),
+		probes: gate.New(gate.Config{
+			Name: "probes", Logger: log, MaxConnections: maxProbes, MaxStrangers: maxProbes, MaxPerAddress: maxProbesPerAddress,
+			LoginTimeout: -1, Own: true,
+		}),
+		peers: gate.New(gate.Config{
+			Name: "peers", Logger: log, MaxConnections: maxPeers, MaxStrangers: maxCallers, MaxPerAddress: maxCallers, Own: true,
+		}),
+		gossip: membership.NewGate(log),
+	}
+}
+
+// figures are those of all gates, by name.
+func (g gates) figures() map[string]gate.Stats {
+	return map[string]gate.Stats{"clients": g.clients.Stats(), "probes": g.probes.Stats(), "peers": g.peers.Stats(), "gossip": g.gossip.Stats()}
+}
+
+// listenPeers opens the listener for other nodes.
+func (n *node) listenPeers(ctx context.Context) (net.Listener, error) {
+	l, err := listen(ctx, "listen.peer", n.cfg.Listen.Peer)
+	if err != nil {
+		return nil, err
+	}
+	return n.gates.peers.Listen(l), nil
+}
+
+// probed is a server of HTTP that waits for nobody for ever.
+func probed(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, MaxHeaderBytes: probeBytes, ReadHeaderTimeout: probeTime, ReadTimeout: probeTime, WriteTimeout: answerTime, IdleTimeout: restTime}
+}

@@ -1,0 +1,71 @@
+// Command release describes binaries that were built for a release: SHA256SUMS for all files of a
+// directory, and provenance.intoto.json, an in-toto statement with a SLSA provenance that says of
+// which commit, with which Go and with which flags its binaries were built. Nothing in it is of the
+// time or the machine, so that whoever builds the commit again gets the same bytes. It is not signed.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Names of the files that it writes.
+const (
+	sumsFile       = "SHA256SUMS"
+	provenanceFile = "provenance.intoto.json"
+)
+
+func main() {
+	dir := flag.String("dir", "", "directory with the files of the release")
+	version := flag.String("version", "", "version of the release; one that ends in -dirty has changes that are not committed")
+	commit := flag.String("commit", "", "commit that the binaries were built of")
+	flags := flag.String("flags", "", "flags of go build; the binaries do not tell those of the linker")
+	dirty := flag.Bool("dirty", false, "allow binaries of a tree with changes that are not committed, to try it out")
+	flag.Parse()
+	if err := release(*dir, source{*version, *commit, strings.TrimSpace(*flags)}, *dirty); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// source is what the binaries were built of.
+type source struct{ version, commit, flags string }
+
+func (s *source) modified() bool { return strings.HasSuffix(s.version, "-dirty") }
+
+func release(dir string, of source, dirty bool) error {
+	switch {
+	case dir == "" || of.version == "" || of.commit == "":
+		return fmt.Errorf("-dir is %q, -version %q and -commit %q: give all of them; the commit is git's", dir, of.version, of.commit)
+	case of.modified() && !dirty:
+		return fmt.Errorf("version %s has changes that are not committed: commit them, or try it out with -dirty", of.version)
+	}
+	files, err := filesOf(dir)
+	if err != nil {
+		return err
+	}
+	var built []binary
+	for _, f := range files {
+		b, is, err := readBinary(filepath.Join(dir, f.name), f)
+		if err != nil {
+			return err
+		}
+		if is {
+			built = append(built, b)
+		}
+	}
+	text, err := statement(built, &of)
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, provenanceFile), text, 0o644); err != nil {
+		return err
+	}
+	if files, err = filesOf(dir); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, sumsFile), sums(files), 0o644)
+}

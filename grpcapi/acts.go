@@ -1,0 +1,208 @@
+package grpcapi
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/broker"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// protocol is this listener's name in the audit.
+const protocol = "grpc"
+
+// actOf says what a request is about to change; false: nothing. req is nil for streams.
+type actOf func(req any) (broker.Act, bool)
+
+// actOf says what a call is about to change, and from where it comes.
+func (s *Server) actOf(ctx context.Context, method string, req any) (broker.Act, bool) {
+	f := s.acts[method]
+	if f == nil {
+		return broker.Act{}, false
+	}
+	act, changes := f(req)
+	if changes {
+		act.From = originOf(ctx)
+	}
+	return act, changes
+}
+
+// originOf returns where a call comes from.
+func originOf(ctx context.Context) broker.Origin {
+	address, _ := caller(ctx)
+	conn := connectionOf(ctx)
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	client := conn.name
+	if client == "" {
+		client = conn.product
+	}
+	return broker.Origin{Protocol: protocol, Address: address, Client: client}
+}
+
+// object names what a request is about.
+type object struct{ vhost, kind, name string }
+
+// of makes an actOf; object returns what a request is about, and whether it only asks.
+func of[R any](op broker.AuditOperation, about func(r R) (x object, asks bool)) actOf {
+	return func(req any) (broker.Act, bool) {
+		r, _ := req.(R) // nil of a stream: its getters return zero
+		x, asks := about(r)
+		return broker.Act{Operation: op, VHost: x.vhost, Kind: x.kind, Name: x.name}, !asks
+	}
+}
+
+// acts has every method that changes something.
+func acts() map[string]actOf {
+	out := map[string]actOf{
+		brokerv1.Definitions_ImportDefinitions_FullMethodName: of(broker.OpDefinitionsImport, func(*brokerv1.ImportDefinitionsRequest) (object, bool) {
+			return object{kind: "definitions"}, false
+		}),
+		brokerv1.Connections_CloseConnection_FullMethodName: of(broker.OpConnectionClose, func(r *brokerv1.CloseConnectionRequest) (object, bool) {
+			return object{kind: "connection", name: r.GetConnection()}, false
+		}),
+	}
+	for _, more := range []map[string]actOf{topologyActs(), messageActs(), accessActs(), policyActs(), nodeActs(), memberActs()} {
+		for method, f := range more {
+			out[method] = f
+		}
+	}
+	return out
+}
+
+func topologyActs() map[string]actOf {
+	return map[string]actOf{
+		brokerv1.Admin_DeclareQueue_FullMethodName: of(broker.OpQueueDeclare, func(r *brokerv1.DeclareQueueRequest) (object, bool) {
+			return object{vhostOf(r.GetVhost()), "queue", r.GetName()}, r.GetPassive()
+		}),
+		brokerv1.Admin_DeleteQueue_FullMethodName: of(broker.OpQueueDelete, func(r *brokerv1.DeleteQueueRequest) (object, bool) {
+			return object{vhostOf(r.GetVhost()), "queue", r.GetName()}, false
+		}),
+		brokerv1.Admin_PurgeQueue_FullMethodName: of(broker.OpQueuePurge, func(r *brokerv1.PurgeQueueRequest) (object, bool) {
+			return object{vhostOf(r.GetVhost()), "queue", r.GetName()}, false
+		}),
+		brokerv1.Admin_RetryDelayed_FullMethodName: of(broker.OpQueueRetry, func(r *brokerv1.RetryDelayedRequest) (object, bool) {
+			return object{vhostOf(r.GetVhost()), "queue", r.GetName()}, false
+		}),
+		brokerv1.Admin_DeclareExchange_FullMethodName: of(broker.OpExchangeDeclare, func(r *brokerv1.DeclareExchangeRequest) (object, bool) {
+			return object{vhostOf(r.GetVhost()), "exchange", r.GetName()}, r.GetPassive()
+		}),
+		brokerv1.Admin_DeleteExchange_FullMethodName: of(broker.OpExchangeDelete, func(r *brokerv1.DeleteExchangeRequest) (object, bool) {
+			return object{vhostOf(r.GetVhost()), "exchange", r.GetName()}, false
+		}),
+		brokerv1.Admin_Bind_FullMethodName: of(broker.OpBindingCreate, func(r *brokerv1.BindRequest) (object, bool) {
+			return binding(r.GetBinding()), false
+		}),
+		brokerv1.Admin_Unbind_FullMethodName: of(broker.OpBindingDelete, func(r *brokerv1.UnbindRequest) (object, bool) {
+			return binding(r.GetBinding()), false
+		}),
+	}
+}
+
+func binding(b *brokerv1.Binding) object {
+	return object{vhostOf(b.GetVhost()), "binding", broker.BindingName(b.GetSource(), b.GetDestination())}
+}
+
+func messageActs() map[string]actOf {
+	job := func(j *brokerv1.MessageJob) (object, bool) {
+		return object{vhostOf(j.GetVhost()), "queue", j.GetQueue()}, j.GetDryRun()
+	}
+	return map[string]actOf{
+		brokerv1.Messages_DeleteMessages_FullMethodName: of(broker.OpMessagesDelete, func(r *brokerv1.DeleteMessagesRequest) (object, bool) {
+			return job(r.GetJob())
+		}),
+		brokerv1.Messages_MoveMessages_FullMethodName: of(broker.OpMessagesMove, func(r *brokerv1.MoveMessagesRequest) (object, bool) {
+			return job(r.GetJob())
+		}),
+		brokerv1.Messages_RedriveMessages_FullMethodName: of(broker.OpMessagesRedrive, func(r *brokerv1.RedriveMessagesRequest) (object, bool) {
+			return job(r.GetJob())
+		}),
+	}
+}
+
+func accessActs() map[string]actOf {
+	vhost := func(name string) (object, bool) { return object{name, "vhost", name}, false }
+	user := func(name string) (object, bool) { return object{kind: "user", name: name}, false }
+	token := func(id string) (object, bool) { return object{kind: "token", name: id}, false }
+	permission := func(vhost, kind, user string) (object, bool) { return object{vhostOf(vhost), kind, user}, false }
+	const topic = "topic permission"
+	return map[string]actOf{
+		brokerv1.Access_PutVhost_FullMethodName:       of(broker.OpVHostPut, func(r *brokerv1.PutVhostRequest) (object, bool) { return vhost(r.GetVhost().GetName()) }),
+		brokerv1.Access_DeleteVhost_FullMethodName:    of(broker.OpVHostDelete, func(r *brokerv1.DeleteVhostRequest) (object, bool) { return vhost(r.GetName()) }),
+		brokerv1.Access_SetVhostLimits_FullMethodName: of(broker.OpVHostLimits, func(r *brokerv1.SetVhostLimitsRequest) (object, bool) { return vhost(r.GetName()) }),
+		brokerv1.Access_PutUser_FullMethodName:        of(broker.OpUserPut, func(r *brokerv1.PutUserRequest) (object, bool) { return user(r.GetName()) }),
+		brokerv1.Access_ChangeUser_FullMethodName:     of(broker.OpUserChange, func(r *brokerv1.ChangeUserRequest) (object, bool) { return user(r.GetName()) }),
+		brokerv1.Access_DeleteUser_FullMethodName:     of(broker.OpUserDelete, func(r *brokerv1.DeleteUserRequest) (object, bool) { return user(r.GetName()) }),
+		brokerv1.Access_SetUserLimits_FullMethodName:  of(broker.OpUserLimits, func(r *brokerv1.SetUserLimitsRequest) (object, bool) { return user(r.GetName()) }),
+		brokerv1.Access_MintToken_FullMethodName:      of(broker.OpTokenMint, func(*brokerv1.MintTokenRequest) (object, bool) { return token("") }),
+		brokerv1.Access_RevokeToken_FullMethodName:    of(broker.OpTokenRevoke, func(r *brokerv1.RevokeTokenRequest) (object, bool) { return token(r.GetId()) }),
+		brokerv1.Access_SetPermission_FullMethodName: of(broker.OpPermissionSet, func(r *brokerv1.SetPermissionRequest) (object, bool) {
+			return permission(r.GetPermission().GetVhost(), "permission", r.GetPermission().GetUser())
+		}),
+		brokerv1.Access_ClearPermission_FullMethodName: of(broker.OpPermissionClear, func(r *brokerv1.ClearPermissionRequest) (object, bool) {
+			return permission(r.GetVhost(), "permission", r.GetUser())
+		}),
+		brokerv1.Access_SetTopicPermission_FullMethodName: of(broker.OpTopicPermissionSet, func(r *brokerv1.SetTopicPermissionRequest) (object, bool) {
+			return permission(r.GetPermission().GetVhost(), topic, r.GetPermission().GetUser())
+		}),
+		brokerv1.Access_ClearTopicPermission_FullMethodName: of(broker.OpTopicPermissionClear, func(r *brokerv1.ClearTopicPermissionRequest) (object, bool) {
+			return permission(r.GetVhost(), topic, r.GetUser())
+		}),
+	}
+}
+
+func policyActs() map[string]actOf {
+	policy := func(vhost, name string, operator bool) (object, bool) {
+		kind := "policy"
+		if operator {
+			kind = "operator policy"
+		}
+		return object{vhostOf(vhost), kind, name}, false
+	}
+	return map[string]actOf{
+		brokerv1.Policies_PutPolicy_FullMethodName: of(broker.OpPolicyPut, func(r *brokerv1.PutPolicyRequest) (object, bool) {
+			return policy(r.GetPolicy().GetVhost(), r.GetPolicy().GetName(), r.GetPolicy().GetOperator())
+		}),
+		brokerv1.Policies_DeletePolicy_FullMethodName: of(broker.OpPolicyDelete, func(r *brokerv1.DeletePolicyRequest) (object, bool) {
+			return policy(r.GetVhost(), r.GetName(), r.GetOperator())
+		}),
+	}
+}
+
+func nodeActs() map[string]actOf {
+	node := func(name string, asks bool) (object, bool) { return object{kind: "node", name: name}, asks }
+	return map[string]actOf{
+		brokerv1.Admin_Drain_FullMethodName:       of(broker.OpNodeDrain, func(r *brokerv1.DrainRequest) (object, bool) { return node(r.GetNode(), false) }),
+		brokerv1.Admin_ForgetNode_FullMethodName:  of(broker.OpNodeForget, func(r *brokerv1.ForgetNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_RemoveNode_FullMethodName:  of(broker.OpNodeRemove, func(r *brokerv1.RemoveNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_ReplaceNode_FullMethodName: of(broker.OpNodeReplace, func(r *brokerv1.ReplaceNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_GrowQueues_FullMethodName:  of(broker.OpQueuesGrow, func(r *brokerv1.GrowQueuesRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_ShrinkNode_FullMethodName:  of(broker.OpQueuesShrink, func(r *brokerv1.ShrinkNodeRequest) (object, bool) { return node(r.GetNode(), r.GetDryRun()) }),
+		brokerv1.Admin_FinalizeVersion_FullMethodName: of(broker.OpVersionFinalise, func(r *brokerv1.FinalizeVersionRequest) (object, bool) {
+			return object{kind: "cluster"}, r.GetDryRun()
+		}),
+	}
+}
+
+func memberActs() map[string]actOf {
+	queue := func(vhost, name string, asks bool) (object, bool) { return object{vhostOf(vhost), "queue", name}, asks }
+	return map[string]actOf{
+		brokerv1.Admin_AddMember_FullMethodName: of(broker.OpMemberAdd, func(r *brokerv1.AddMemberRequest) (object, bool) {
+			return queue(r.GetVhost(), r.GetQueue(), false)
+		}),
+		brokerv1.Admin_RemoveMember_FullMethodName: of(broker.OpMemberRemove, func(r *brokerv1.RemoveMemberRequest) (object, bool) {
+			return queue(r.GetVhost(), r.GetQueue(), r.GetDryRun())
+		}),
+		brokerv1.Admin_ReplaceMember_FullMethodName: of(broker.OpMemberReplace, func(r *brokerv1.ReplaceMemberRequest) (object, bool) {
+			return queue(r.GetVhost(), r.GetQueue(), r.GetDryRun())
+		}),
+		brokerv1.Admin_TransferLeadership_FullMethodName: of(broker.OpLeaderTransfer, func(r *brokerv1.TransferLeadershipRequest) (object, bool) {
+			return queue(r.GetVhost(), r.GetQueue(), false)
+		}),
+		brokerv1.Admin_RebalanceQueues_FullMethodName: of(broker.OpQueuesRebalance, func(r *brokerv1.RebalanceQueuesRequest) (object, bool) {
+			return object{r.GetQueues().GetVhost(), "queues", r.GetQueues().GetPattern()}, false
+		}),
+		brokerv1.Admin_CancelOperation_FullMethodName: of(broker.OpOperationCancel, func(r *brokerv1.CancelOperationRequest) (object, bool) {
+			return object{kind: "operation", name: r.GetId()}, false
+		}),
+	}
+}

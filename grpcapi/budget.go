@@ -1,0 +1,107 @@
+package grpcapi
+
+import (
+	"container/list"
+	"context"
+	"sync"
+)
+
+// Shares of the node's budget of bytes that are being received, for one user and one connection.
+const (
+	receiveUserShare = 2
+	receiveConnShare = 4
+)
+
+// budget bounds the bytes of messages that are being received, for the node, each user and each
+// connection: who asks for more waits, in order, and those whose own bound is reached hold up
+// nobody else. A message alone always has room. mu guards everything.
+type budget struct {
+	most int64 // of the node
+
+	mu    sync.Mutex
+	used  int64
+	users map[string]int64
+	conns map[*countedConn]int64
+	wait  list.List // of *asked
+}
+
+// asked is a message that waits for room.
+type asked struct {
+	conn  *countedConn
+	user  string
+	bytes int64
+	in    chan struct{} // closed when it has room
+}
+
+func newBudget(most int64) *budget {
+	return &budget{most: most, users: map[string]int64{}, conns: map[*countedConn]int64{}}
+}
+
+// acquire waits for room; release gives it back.
+func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, bytes int64) (release func(), err error) {
+	a := &asked{conn, user, bytes, make(chan struct{})}
+	b.mu.Lock()
+	at := b.wait.PushBack(a)
+	b.serve()
+	b.mu.Unlock()
+	select {
+	case <-a.in:
+		return func() { b.release(a) }, nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-a.in: // just now
+		b.giveBack(a)
+	default:
+		b.wait.Remove(at)
+		b.serve() // it may have been in the way
+	}
+	return nil, ctx.Err()
+}
+
+func (b *budget) release(a *asked) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.giveBack(a)
+}
+
+// giveBack takes a message out. The caller holds mu.
+func (b *budget) giveBack(a *asked) {
+	b.used -= a.bytes
+	if b.users[a.user] -= a.bytes; b.users[a.user] == 0 {
+		delete(b.users, a.user)
+	}
+	if b.conns[a.conn] -= a.bytes; b.conns[a.conn] == 0 {
+		delete(b.conns, a.conn)
+	}
+	b.serve()
+}
+
+// serve lets those in that have room, the one that waits for the longest time first. The caller holds mu.
+func (b *budget) serve() {
+	fits := func(used, bytes, most int64) bool { return used == 0 || used+bytes <= most }
+	for at := b.wait.Front(); at != nil; {
+		next := at.Next()
+		a, _ := at.Value.(*asked)
+		if !fits(b.used, a.bytes, b.most) {
+			return // smaller ones do not overtake it
+		}
+		if fits(b.users[a.user], a.bytes, b.most/receiveUserShare) && fits(b.conns[a.conn], a.bytes, b.most/receiveConnShare) {
+			b.used += a.bytes
+			b.users[a.user] += a.bytes
+			b.conns[a.conn] += a.bytes
+			b.wait.Remove(at)
+			close(a.in)
+		}
+		at = next
+	}
+}
+
+// figures returns the bytes that are being received, and the messages that wait for room.
+func (b *budget) figures() (bytes int64, waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used, b.wait.Len()
+}

@@ -1,0 +1,74 @@
+package grpcapi
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+)
+
+// One connection and one user have their shares, the oldest that waits is not overtaken by smaller
+// ones, and a message alone always has room.
+func TestBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(80) // 40 for a user, 20 for a connection
+		first, second, third := &countedConn{}, &countedConn{}, &countedConn{}
+		type ask struct {
+			release func()
+			err     error
+			done    bool
+		}
+		begin := func(ctx context.Context, conn *countedConn, user string, bytes int64) *ask {
+			a := &ask{}
+			go func() {
+				a.release, a.err = b.acquire(ctx, conn, user, bytes)
+				a.done = true
+			}()
+			synctest.Wait()
+			return a
+		}
+		is := func(what string, used int64, waiting int) {
+			t.Helper()
+			synctest.Wait()
+			if u, w := b.figures(); u != used || w != waiting {
+				t.Errorf("%s: %d bytes, %d wait; want %d, %d", what, u, w, used, waiting)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		large := begin(ctx, first, "u", 30)
+		is("a message alone", 30, 0)
+		more := begin(ctx, first, "u", 5)
+		is("its connection has more than its share", 30, 1)
+		other := begin(ctx, second, "u", 10)
+		is("another one of the user goes on", 40, 1)
+		full := begin(ctx, third, "u", 5)
+		is("until the user has its share", 40, 2)
+		stranger := begin(ctx, &countedConn{}, "v", 30)
+		is("another user goes on", 70, 2)
+		huge := begin(ctx, &countedConn{}, "w", 20)
+		small := begin(ctx, &countedConn{}, "x", 1)
+		is("smaller ones do not overtake", 70, 4)
+		large.release()
+		is("those that have room come in", 71, 0)
+		for _, a := range []*ask{more, other, full, stranger, huge, small} {
+			if a.err != nil || !a.done {
+				t.Fatalf("%+v", a)
+			}
+			a.release()
+		}
+		is("all have come", 0, 0)
+
+		one, way := begin(ctx, first, "u", 1000), begin(ctx, second, "v", 1)
+		is("one is larger than everything", 1000, 1)
+		cancel()
+		is("who waits goes", 1000, 0)
+		if !errors.Is(way.err, context.Canceled) {
+			t.Error(way.err)
+		}
+		one.release()
+		is("the end", 0, 0)
+		if len(b.users)+len(b.conns) > 0 {
+			t.Errorf("%v and %v are left", b.users, b.conns)
+		}
+	})
+}

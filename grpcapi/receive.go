@@ -1,0 +1,181 @@
+package grpcapi
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/broker"
+)
+
+// How slowly a message that takes room in the budget may come, before its connection is cut off.
+const (
+	receiveTime        = 30 * time.Second
+	receiveBytesPerSec = 64 << 10
+)
+
+// headBytes is the size of what stands before each message: whether it is compressed, and its length.
+const headBytes = 5
+
+// rawStream is gRPC's end of a call below messages. What is not read of it holds the client up by the flow control
+// of HTTP/2, so a message whose length is known can wait for room.
+type rawStream interface {
+	ReadMessageHeader(head []byte) error
+	Read(n int) (mem.BufferSlice, error)
+	RecvCompress() string
+}
+
+// receiver reads the messages of one call.
+type receiver struct {
+	s    *Server
+	conn *countedConn
+	raw  rawStream
+	user string
+	most int // bytes of a message
+	one  bool
+	head [headBytes]byte
+}
+
+// receiver returns what reads a call's messages; one: there is only one.
+func (s *Server) receiver(ctx context.Context, method string, one bool) (*receiver, error) {
+	raw, ok := grpc.ServerTransportStreamFromContext(ctx).(rawStream)
+	if !ok {
+		return nil, &broker.Error{Class: broker.Internal, Reason: "gRPC does not show the bytes of calls"}
+	}
+	r := &receiver{s: s, conn: connectionOf(ctx), raw: raw, most: s.b.MaxBodyBytes() + headRoomBytes, one: one}
+	if isOpen(method) {
+		r.most = maxOpenBytes
+	} else if who, err := s.b.Who(ctx); err == nil && who != nil {
+		r.user = who.User()
+	}
+	return r, nil
+}
+
+// next reads a message into m; io.EOF: there are no more.
+func (r *receiver) next(ctx context.Context, m any) error {
+	if err := r.raw.ReadMessageHeader(r.head[:]); err != nil {
+		if r.one && errors.Is(err, io.EOF) {
+			return status.Error(codes.Internal, "the call ended without a request")
+		}
+		return cutShort(err)
+	}
+	n := int(binary.BigEndian.Uint32(r.head[1:]))
+	if n > r.most {
+		return status.Errorf(codes.ResourceExhausted, "a message of %d bytes is larger than the limit of %d", n, r.most)
+	}
+	if n > windowBytes {
+		done, err := r.room(ctx, n)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
+	data, err := r.raw.Read(n)
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return cutShort(err)
+	}
+	if err := r.decode(r.head[0], data, m); err != nil {
+		return err
+	}
+	if r.one {
+		return r.end(r.head[:1])
+	}
+	return nil
+}
+
+// end waits for the end of a call that has one message.
+func (r *receiver) end(b []byte) error {
+	switch err := r.raw.ReadMessageHeader(b); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return cutShort(err)
+	}
+	return status.Error(codes.Internal, "the call has more than one request")
+}
+
+// room waits until a message may be read that is larger than what comes unasked. Until done is called
+// it is counted, and may not take for ever.
+func (r *receiver) room(ctx context.Context, n int) (done func(), err error) {
+	release, err := r.s.receiving.acquire(ctx, r.conn, r.user, int64(n))
+	if err != nil {
+		return nil, err
+	}
+	within := receiveTime + time.Duration(n)*time.Second/receiveBytesPerSec
+	late := time.AfterFunc(within, func() {
+		r.s.log.Warn("a connection is cut off whose message does not come", slog.String("client", r.conn.RemoteAddr().String()),
+			slog.String("user", r.user), slog.Int("bytes", n), slog.Duration("limit", within))
+		r.conn.cut()
+	})
+	return func() {
+		late.Stop()
+		release()
+	}, nil
+}
+
+// decode makes a message of its bytes, which it frees.
+func (r *receiver) decode(compressed byte, data mem.BufferSlice, m any) error {
+	defer func() { data.Free() }()
+	switch name := r.raw.RecvCompress(); {
+	case compressed == 0:
+	case name == "" || name == encoding.Identity || encoding.GetCompressor(name) == nil:
+		return status.Errorf(codes.Unimplemented, "a message is compressed by %q, which is not known here", name)
+	default:
+		plain, err := decompress(encoding.GetCompressor(name), data, r.most)
+		if err != nil {
+			return err
+		}
+		data.Free()
+		data = plain
+	}
+	if err := r.s.codec.Unmarshal(data, m); err != nil {
+		return status.Errorf(codes.Internal, "a message cannot be read: %v", err)
+	}
+	return nil
+}
+
+// decompress returns the bytes of a compressed message, at most so many.
+func decompress(c encoding.Compressor, data mem.BufferSlice, most int) (mem.BufferSlice, error) {
+	from := data.Reader()
+	defer func() { _ = from.Close() }()
+	in, err := c.Decompress(from)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "a message cannot be decompressed: %v", err)
+	}
+	plain, err := io.ReadAll(io.LimitReader(in, int64(most)+1))
+	switch {
+	case err != nil:
+		return nil, status.Errorf(codes.Internal, "a message cannot be decompressed: %v", err)
+	case len(plain) > most:
+		return nil, status.Errorf(codes.ResourceExhausted, "a decompressed message is larger than the limit of %d bytes", most)
+	}
+	return mem.BufferSlice{mem.SliceBuffer(plain)}, nil
+}
+
+// cutShort is the error of a call whose end came too early.
+func cutShort(err error) error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return io.EOF
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return status.Error(codes.Internal, "the call ended within a message")
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.FromContextError(err).Err()
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}

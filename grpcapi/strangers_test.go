@@ -1,0 +1,154 @@
+package grpcapi
+
+import (
+	"context"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	grpcmetadata "google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// memory is what the process has of heap and stacks in use.
+func memory() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse) // far below
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(what)
+		}
+	}
+}
+
+// What docs/security.md says that a connection costs which has not logged in.
+func TestStrangersCost(t *testing.T) {
+	for _, x := range []struct {
+		what, says string
+		most       int64
+	}{
+		{"nothing", "", 20 << 10},
+		{"half a greeting", preface[:10], 20 << 10},
+		{"how HTTP/2 begins", preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00", 128 << 10},
+	} {
+		g := gate.New(gate.Config{LoginTimeout: time.Hour, Own: true})
+		cc := serve(t, func(c *Config) {
+			c.Gate = g
+			c.Broker = broker.New(broker.Config{Authenticate: true})
+		})
+		const n = 200
+		all := make([]net.Conn, n)
+		before := memory()
+		for i := range all {
+			var err error
+			if all[i], err = new(net.Dialer).DialContext(t.Context(), "tcp", cc.Target()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err = all[i].Write([]byte(x.says)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		until(t, "they do not come in", func() bool { return g.Stats().Strangers == n })
+		if strings.HasPrefix(x.says, preface) {
+			for _, nc := range all { // gRPC has taken them in once it answers
+				if _, err := nc.Read(make([]byte, 9)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		each := (memory() - before) / n
+		t.Logf("who says %s costs %d bytes", x.what, each)
+		if each > x.most {
+			t.Errorf("who says %s costs %d bytes, want at most %d", x.what, each, x.most)
+		}
+		for _, nc := range all {
+			_ = nc.Close()
+		}
+		until(t, "they do not go", func() bool { return g.Stats().Connections == 0 })
+	}
+}
+
+// While the credentials of a call are being checked, a stranger's next one waits, and once they were
+// good all go on; health is answered before and after.
+func TestOneCheckAtATime(t *testing.T) {
+	s := New(Config{Broker: broker.New(broker.Config{Authenticate: true})})
+	ctx, conn := onConnection(t.Context(), s)
+	conn.life, conn.end = context.WithCancelCause(t.Context())
+	first, err := s.awaitCheck(ctx, conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := make(chan error, 1)
+	go func() {
+		_, err := s.awaitCheck(ctx, conn)
+		second <- err
+	}()
+	select {
+	case err := <-second:
+		t.Fatal("the second one does not wait: ", err)
+	default:
+	}
+	checked(first)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	third := make(chan error, 1)
+	go func() {
+		_, err := s.awaitCheck(ctx, conn)
+		third <- err
+	}()
+	conn.stranger.admit()
+	if err := <-third; err != nil {
+		t.Error(err)
+	}
+	conn.end(&broker.Error{Class: broker.ConnectionForced})
+	other := &countedConn{stranger: newStranger(nil), life: conn.life}
+	other.stranger.checks <- struct{}{}
+	if _, err := s.awaitCheck(ctx, other); status.Code(err) != codes.Unavailable {
+		t.Errorf("a connection that ends: %v", err)
+	}
+}
+
+// Calls that do not look like those of a user are refused whatever they carry, and only calls for
+// health with few bytes are answered.
+func TestStrangersCalls(t *testing.T) {
+	cc := serve(t, func(c *Config) { c.Broker = broker.New(broker.Config{Authenticate: true}) })
+	ctx := testContext(t)
+	large := strings.Repeat("x", maxOpenBytes)
+	if _, err := healthv1.NewHealthClient(cc).Check(ctx, &healthv1.HealthCheckRequest{Service: large}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a large request for health: %v", err)
+	}
+	for _, md := range []grpcmetadata.MD{nil, grpcmetadata.Pairs("authorization", "Digest x"), grpcmetadata.Pairs("authorization", "Basic x", "authorization", "Basic x")} {
+		_, err := brokerv1.NewBrokerClient(cc).PublishOne(grpcmetadata.NewOutgoingContext(ctx, md), &brokerv1.PublishOneRequest{
+			Message: &brokerv1.Message{Body: make([]byte, 1<<20)},
+		})
+		if status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%v: %v", md, err)
+		}
+	}
+	plain, err := grpc.NewClient(cc.Target(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = plain.Close() }()
+	if _, err := healthv1.NewHealthClient(plain).Check(ctx, &healthv1.HealthCheckRequest{}); err != nil {
+		t.Errorf("health: %v", err)
+	}
+}

@@ -1,0 +1,172 @@
+//go:build linux
+
+package attack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// dial opens a connection of its own.
+func (v *victim) dial() *grpc.ClientConn {
+	v.Helper()
+	cc, err := grpc.NewClient(v.node.Client, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallSendMsgSize(1<<30)))
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.Cleanup(func() { _ = cc.Close() })
+	return cc
+}
+
+// unfinished makes calls of PublishOne that send their message and never say that it was the last. It returns how many of them were
+// answered.
+func (v *victim) unfinished(calls, bytes int, authorization string) (answered *atomic.Int64) {
+	v.Helper()
+	ctx, cancel := context.WithCancel(v.Context())
+	v.Cleanup(cancel)
+	if authorization != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", authorization)
+	}
+	message := &brokerv1.PublishOneRequest{Message: &brokerv1.Message{RoutingKey: "honest", Body: make([]byte, bytes)}}
+	answered = &atomic.Int64{}
+	cc := v.dial()
+	for range calls {
+		go func() {
+			stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, brokerv1.Broker_PublishOne_FullMethodName)
+			if err == nil {
+				_ = stream.SendMsg(message) // it may be refused already
+				err = stream.RecvMsg(&brokerv1.PublishOneResponse{})
+			}
+			if status.Code(err) != codes.Canceled {
+				answered.Add(1)
+			}
+		}()
+	}
+	return answered
+}
+
+// What is sent without credentials, or with wrong ones, is not taken into memory.
+func TestRequestsOfStrangers(t *testing.T) {
+	v := attacked(t, bounds)
+	h := v.behave(1000)
+	h.more(10)
+	for name, authorization := range map[string]string{"none": "", "wrong": "Basic Z3Vlc3Q6d3Jvbmc=", "no token": "Bearer quorate_x"} {
+		v.forgetPeak()
+		before := v.peak()
+		const calls = 100
+		answered := v.unfinished(calls, 10<<20, authorization)
+		v.until("all are refused", func() error {
+			if n := answered.Load(); n < calls {
+				return fmt.Errorf("%d of %d", n, calls)
+			}
+			return nil
+		})
+		if grown := v.peak() - before; grown > noise {
+			t.Errorf("%s: %d calls took %d KiB", name, calls, grown>>10)
+		} else {
+			t.Logf("%s: memory grew by %d KiB", name, grown>>10)
+		}
+		h.more(10)
+	}
+	h.end()
+}
+
+// Large messages of who has logged in have a budget, at which they wait; small ones go on.
+func TestLargeMessagesWait(t *testing.T) {
+	const budget = 64 << 20
+	v := attacked(t, fmt.Sprintf("limits:\n  receive_bytes: %d\n", budget))
+	h := v.behave(1000)
+	h.more(10)
+	v.forgetPeak()
+	before := v.peak()
+	v.unfinished(60, 8<<20, "Basic Z3Vlc3Q6Z3Vlc3Q=")
+	v.until("some wait", func() error {
+		if v.figure("quorate_receive_waiting") == 0 {
+			return errors.New("none does")
+		}
+		return nil
+	})
+	h.more(50)
+	if n := v.figure("quorate_receive_bytes"); n > budget/4 { // of one connection
+		t.Errorf("%v bytes are being received", n)
+	}
+	if grown := v.peak() - before; grown > budget+noise {
+		t.Errorf("they took %d KiB", grown>>10)
+	} else {
+		t.Logf("memory grew by %d KiB", grown>>10)
+	}
+	h.end()
+}
+
+// Watches of health are few for each connection, and end with those that give way to others. One that asks for
+// health now and then is let be.
+func TestWatches(t *testing.T) {
+	v := attacked(t, bounds)
+	h := v.behave(1000)
+	probe := healthv1.NewHealthClient(v.dial())
+	check := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), soon)
+		defer cancel()
+		if r, err := probe.Check(ctx, &healthv1.HealthCheckRequest{}); err != nil || r.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+			t.Errorf("%v, %v", r, err)
+		}
+	}
+	v.until("the node serves", func() error { return v.node.Ready(t.Context()) })
+	v.until("the node says so", func() error {
+		r, err := probe.Check(t.Context(), &healthv1.HealthCheckRequest{})
+		if err == nil && r.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+			err = errors.New(r.GetStatus().String())
+		}
+		return err
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const conns, each = 20, 200
+	var watching, refused atomic.Int64
+	for range conns {
+		cc := healthv1.NewHealthClient(v.dial())
+		for range each {
+			go func() {
+				s, err := cc.Watch(ctx, &healthv1.HealthCheckRequest{})
+				if err == nil {
+					_, err = s.Recv()
+				}
+				switch {
+				case err == nil:
+					watching.Add(1)
+				case status.Code(err) == codes.ResourceExhausted:
+					refused.Add(1)
+				}
+			}()
+		}
+	}
+	v.until("the others are refused", func() error {
+		if w, r := watching.Load(), refused.Load(); w != conns*4 || w+r != conns*each {
+			return fmt.Errorf("%d watch, %d are refused", w, r)
+		}
+		return nil
+	})
+	silent := v.crowd() // it has to go, those before it not
+	silent.come(1, v.node.Client, nil)
+	silent.ended()
+	check()
+	if n := v.figure(`quorate_gate_late_total{gate="clients"}`); n != 1 {
+		t.Errorf("%v were closed, want the silent one alone", n)
+	}
+	h.more(10)
+	h.end()
+}

@@ -1,0 +1,42 @@
+package management
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// maxLogins bounds the users that a connection remembers; HTTP has no limit of logins by one.
+const maxLogins = 16
+
+// logins are the users that have logged in by a connection.
+type logins struct {
+	mu    sync.Mutex
+	users map[string]bool
+}
+
+type loginsKey struct{}
+
+// ConnContext remembers the logins of a connection, so that each is told once; for
+// http.Server.ConnContext.
+func ConnContext(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, loginsKey{}, &logins{users: map[string]bool{}})
+}
+
+// firstOf tells whether a user has not logged in before by the context's connection.
+func firstOf(ctx context.Context, user string) bool {
+	l, known := ctx.Value(loginsKey{}).(*logins)
+	if !known {
+		return true
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users[user] {
+		return false
+	}
+	if len(l.users) >= maxLogins {
+		clear(l.users)
+	}
+	l.users[user] = true
+	return true
+}

@@ -1,0 +1,84 @@
+package wal
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/quorate/quorate/wal/vfs"
+)
+
+// descriptorRetry is the time between two attempts to get a file descriptor.
+const descriptorRetry = 50 * time.Millisecond
+
+// patient is the directory of a log that is open. Where there is no file descriptor for what the
+// log has to do, it waits for one: nothing was written, so nothing is in doubt, and others give
+// theirs back.
+type patient struct {
+	vfs.Dir
+	l *Log
+}
+
+// Create implements vfs.Dir.
+func (p patient) Create(name string) (f vfs.File, err error) {
+	err = p.l.awaitDescriptor(func() error { f, err = p.Dir.Create(name); return err })
+	return f, err
+}
+
+// Open implements vfs.Dir.
+func (p patient) Open(name string) (f vfs.File, err error) {
+	err = p.l.awaitDescriptor(func() error { f, err = p.Dir.Open(name); return err })
+	return f, err
+}
+
+// SyncDir implements vfs.Dir.
+func (p patient) SyncDir() error { return p.l.awaitDescriptor(p.Dir.SyncDir) }
+
+// lacksDescriptor tells whether the process, or the system, has no file descriptor left.
+func lacksDescriptor(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// awaitDescriptor runs what needs a file descriptor until it gets one, the log fails, or Close
+// is called. mu must not be held.
+func (l *Log) awaitDescriptor(do func() error) error {
+	err := do()
+	if !lacksDescriptor(err) {
+		return err
+	}
+	l.waitsForDescriptor(1)
+	defer l.waitsForDescriptor(-1)
+	began := time.Now()
+	l.c.Logger.Error("the log waits for a file descriptor, and so do all writes of this node: raise the limit of open files, or close connections", "error", err)
+	next := time.NewTicker(descriptorRetry)
+	defer next.Stop()
+	for lacksDescriptor(err) && l.Failed() == nil {
+		select {
+		case <-l.stop:
+			return err
+		case <-next.C:
+			err = do()
+		}
+	}
+	if err == nil {
+		l.c.Logger.Warn("the log has got a file descriptor and goes on", "waited", time.Since(began))
+	}
+	return err
+}
+
+func (l *Log) waitsForDescriptor(change int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.short += change
+	if change > 0 {
+		l.shortages++
+	}
+}
+
+// Short tells whether the log waits for a file descriptor: a write that takes long then is no
+// sign of a disk that hangs.
+func (l *Log) Short() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.short > 0
+}

@@ -1,0 +1,88 @@
+package wal
+
+import (
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorate/quorate/wal/vfs"
+)
+
+// scarce is a directory in which nothing can be opened for want of a descriptor.
+type scarce struct {
+	*vfs.Mem
+	now *atomic.Bool
+}
+
+func (s scarce) fault(name string) error {
+	if s.now.Load() {
+		return &os.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+	}
+	return nil
+}
+
+func (s scarce) Create(name string) (vfs.File, error) {
+	if err := s.fault(name); err != nil {
+		return nil, err
+	}
+	return s.Mem.Create(name)
+}
+
+func (s scarce) Open(name string) (vfs.File, error) {
+	if err := s.fault(name); err != nil {
+		return nil, err
+	}
+	return s.Mem.Open(name)
+}
+
+func (s scarce) SyncDir() error {
+	if err := s.fault("."); err != nil {
+		return err
+	}
+	return s.Mem.SyncDir()
+}
+
+// A log that needs another file and gets no descriptor waits for one, tells so, and goes on.
+func TestDescriptorsRunOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := scarce{vfs.NewMem(), &atomic.Bool{}}
+		l, err := Open(d, testConfig())
+		ok(t, err)
+		g := groupOf(t, l, 1)
+		stored(t, g, entries(1, 1, 1, 100))
+		for range 3 {
+			d.now.Store(true)
+			last, err := g.LastIndex()
+			ok(t, err)
+			ok(t, g.StoreLogs(entries(last+1, 1, 40, 100))) // more than a segment
+			time.Sleep(time.Minute)
+			if err := l.Failed(); err != nil || !l.Short() {
+				t.Fatalf("short %v after a minute, failed: %v", l.Short(), err)
+			}
+			if age, _ := l.Stalled(); age < time.Second {
+				t.Errorf("a write waits for %v", age)
+			}
+			d.now.Store(false)
+			ok(t, g.Sync())
+			time.Sleep(time.Second)
+			if l.Short() {
+				t.Error("the log is short of nothing any more")
+			}
+		}
+		segments := l.Stats().Segments
+		if segments < 4 {
+			t.Errorf("%d segments", segments)
+		}
+		d.now.Store(true) // as a log is closed that lacks one
+		last, err := g.LastIndex()
+		ok(t, err)
+		ok(t, g.StoreLogs(entries(last+1, 1, 40, 100)))
+		time.Sleep(time.Second)
+		if err := l.Close(); err == nil {
+			t.Error("the log was closed without what it had to write")
+		}
+	})
+}
