@@ -59,7 +59,7 @@ func (q *hosted) Act(_ uint64, e quorumq.Effects) {
 
 // carryOut acts on effects, on a worker.
 func (q *hosted) carryOut(e *effects) {
-	q.deliver(e.deliver)
+	q.deliver(e.deliver, e.led)
 	for _, n := range e.notices {
 		if n.Kind == quorumq.NoticeRevoked { // CT-2
 			q.h.c.EmitQueue(q.uid, event.Event{
@@ -93,12 +93,14 @@ func (q *hosted) load(d quorumq.Delivery) (heldDelivery, error) {
 type outbox struct {
 	q     *hosted
 	to    transport.Peer
+	first *Led // as of deliver
 	ds    []heldDelivery
 	bytes int
 }
 
-// deliver brings deliveries to their gateways, in order for each.
-func (q *hosted) deliver(ds []quorumq.Delivery) {
+// deliver brings deliveries to their gateways, in order for each. What was never sent before is
+// noted if it does not leave: first is then the leadership in which it was assigned, else nil.
+func (q *hosted) deliver(ds []quorumq.Delivery, first *Led) {
 	var boxes []*outbox // few: one per gateway
 	for i := range ds {
 		d := &ds[i]
@@ -113,7 +115,7 @@ func (q *hosted) deliver(ds []quorumq.Delivery) {
 			}
 		}
 		if box == nil {
-			box = &outbox{q: q, to: to}
+			box = &outbox{q: q, to: to, first: first}
 			boxes = append(boxes, box)
 		}
 		h, err := q.load(*d)
@@ -145,12 +147,26 @@ func (b *outbox) flush() {
 	}
 	if b.to.Node == b.q.h.c.cfg.Node {
 		b.q.h.c.gateway.deliver(b.q.uid, b.ds)
-	} else if err := b.q.h.answer(b.to, deliveriesFrame(b.q.uid, b.ds)); errors.Is(err, transport.ErrLinkFull) {
-		for i := range b.ds {
-			b.q.lose(b.ds[i].Delivery)
-		}
+	} else {
+		b.send()
 	}
 	b.ds, b.bytes = nil, 0
+}
+
+func (b *outbox) send() {
+	q, l, ds := b.q, b.first, b.ds
+	var dropped func()
+	if l != nil {
+		dropped = func() { q.box.post(func() { l.unsent.add(ds) }) }
+	}
+	switch err := q.h.answer(b.to, deliveriesFrame(q.uid, ds), dropped); {
+	case errors.Is(err, transport.ErrLinkFull):
+		for i := range ds {
+			q.lose(ds[i].Delivery)
+		}
+	case errors.Is(err, transport.ErrLinkDown) && l != nil:
+		l.unsent.add(ds)
+	}
 }
 
 func deliveriesFrame(q id.QueueUID, ds []heldDelivery) *nodev1.Frame {
@@ -183,7 +199,7 @@ func (q *hosted) notify(n quorumq.Notice) {
 	err := q.h.answer(transport.Peer{Node: k.Node, Epoch: k.Epoch}, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{
 		Queue: uint64(q.uid), Epoch: uint64(k.Epoch), Session: k.Session, Tag: k.Tag, Kind: uint32(n.Kind),
 		First: uint64(n.Messages.First), Last: uint64(n.Messages.Last),
-	}}})
+	}}}, nil)
 	switch {
 	case errors.Is(err, transport.ErrLinkFull):
 		q.again(func() { q.notify(n) })
@@ -218,12 +234,16 @@ func (q *hosted) redeliver() {
 	from := q.lost.from
 	q.lost.from = nil
 	q.lost.mu.Unlock()
-	if q.led.Load() == nil {
+	l := q.led.Load()
+	if l == nil {
 		return // the next leader's Lead makes gateways resume
 	}
 	for c, first := range from {
+		if !l.unsent.forget(c) {
+			continue
+		}
 		var ds []quorumq.Delivery
 		q.group.Read(func() { ds = q.machine.queue.Assigned(nil, c, first-1) })
-		q.deliver(ds)
+		q.deliver(ds, nil)
 	}
 }

@@ -171,11 +171,11 @@ func TestLostDeliveries(t *testing.T) {
 	var full atomic.Bool
 	var frames atomic.Int64
 	through := a.host.answer
-	a.host.answer = func(p transport.Peer, f *nodev1.Frame) error {
+	a.host.answer = func(p transport.Peer, f *nodev1.Frame, unsent func()) error {
 		if full.Load() && f.GetDeliveries() != nil && frames.Add(1)%3 != 0 {
 			return fmt.Errorf("%w: made up", transport.ErrLinkFull)
 		}
-		return through(p, f)
+		return through(p, f, unsent)
 	}
 	q := a.declare(t, "q", 3)
 	c, in := n.nodes["b"].consume(t, q)

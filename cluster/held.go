@@ -69,12 +69,16 @@ func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 			q.back.remove(c)
 		}
 	}()
-	if q.led.Load() == nil {
+	l := q.led.Load()
+	if l == nil {
 		leader, _ := q.group.Leader()
 		if leader == q.h.c.cfg.Node {
 			leader = "" // its Lead command is on the way
 		}
 		return x, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
+	}
+	if !l.unsent.forget(c) {
+		return x, raftfsm.ErrBusy // its session ends
 	}
 	var ds []quorumq.Delivery
 	known := false

@@ -29,7 +29,7 @@ type host struct {
 
 	maxHeldBytes int // the limit of this name; smaller in tests
 	// answer sends on the link that a gateway opened, as transport.Mux does.
-	answer func(transport.Peer, *nodev1.Frame) error
+	answer func(p transport.Peer, f *nodev1.Frame, unsent func()) error
 
 	woken chan struct{} // of capacity 1: reconcile without a change of the view
 	mends chan struct{} // of capacity 1: a member has lost what it had stored
@@ -98,7 +98,7 @@ func newHost(c *Cluster) *host {
 	h.timers = newTimers(c.clock.nowMs, h.expire, h.rearm)
 	h.unused = newUnused()
 	h.watcher.wake = make(chan struct{}, 1)
-	h.answer = func(p transport.Peer, f *nodev1.Frame) error { return c.mux.Answer(p, f) }
+	h.answer = func(p transport.Peer, f *nodev1.Frame, unsent func()) error { return c.mux.Answer(p, f, unsent) }
 	return h
 }
 

@@ -175,7 +175,7 @@ func (q *hosted) Leading(leading bool, term uint64) {
 	if !leading {
 		return
 	}
-	l := &Led{queue: q, term: term, told: map[id.NodeID]presence{}}
+	l := &Led{queue: q, term: term, told: map[id.NodeID]presence{}, unsent: newUnsent()}
 	q.led.Store(l)
 	q.box.post(func() {
 		q.h.c.cfg.Leaders.Leading(l)
@@ -296,6 +296,7 @@ func (q *hosted) checkNodes() {
 		for s := range q.machine.queue.Sessions() {
 			sessions[s.Node] = append(sessions[s.Node], s)
 		}
+		l.unsent.keep(func(k quorumq.ConsumerKey) bool { _, there := q.machine.queue.LastMsgID(k); return there })
 	})
 	for n, keys := range sessions {
 		p := q.h.peers.presence(n)
@@ -312,10 +313,7 @@ func (q *hosted) checkNodes() {
 			continue
 		}
 		l.told[n] = p
-		q.tell(l, n, p)
-		if p.ended {
-			q.closeConsumers(l, n, keys)
-		}
+		q.tell(l, n, p, keys)
 		if p.up && !over {
 			// What the Lead command told, or the old leader, may have found no link.
 			q.greet(keys)
@@ -329,15 +327,23 @@ func (q *hosted) checkNodes() {
 	}
 }
 
-// tell proposes what is known of a node.
-func (q *hosted) tell(l *Led, n id.NodeID, p presence) {
+// tell proposes what is known of a node, and then ends its consumers if its process is no more: by
+// then it is known of all that they were assigned whether it left.
+func (q *hosted) tell(l *Led, n id.NodeID, p presence, sessions []quorumq.SessionKey) {
 	var c quorumq.Command = &quorumq.NodeDown{Node: n, Epoch: p.epoch}
 	if p.up {
 		c = &quorumq.NodeUp{Node: n, Epoch: p.epoch}
 	}
 	q.propose(c, func(err error) {
-		if err != nil {
+		switch {
+		case err != nil:
 			q.again(func() { delete(l.told, n); q.checkNodes() })
+		case p.ended:
+			q.box.post(func() {
+				if l.told[n] == p {
+					q.closeConsumers(l, n, sessions)
+				}
+			})
 		}
 	})
 }
@@ -345,10 +351,19 @@ func (q *hosted) tell(l *Led, n id.NodeID, p presence) {
 // closeConsumers ends the consumers of a process that is no more, as failed: nobody will answer
 // for what they hold (DC-1). What was got may still be settled on another node (DEL-5).
 func (q *hosted) closeConsumers(l *Led, n id.NodeID, sessions []quorumq.SessionKey) {
+	tells := false
 	q.group.Read(func() {
+		tells = q.machine.queue.Config().Rules >= quorumq.RulesThird
 		sessions = slices.DeleteFunc(slices.Clone(sessions), func(s quorumq.SessionKey) bool { return !q.machine.queue.Consumes(s) })
 	})
 	for _, s := range sessions {
+		if _, closing := l.unsent.closing[s]; closing {
+			continue
+		}
+		if u := l.unsent.of(s); tells && len(u.Ranges) > 0 {
+			q.closeUnsent(l, s, u)
+			continue
+		}
 		q.propose(&quorumq.SessionClosed{Session: s}, func(err error) {
 			if err != nil {
 				q.again(func() { delete(l.told, n); q.checkNodes() })

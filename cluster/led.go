@@ -26,6 +26,7 @@ type Led struct {
 	degraded string
 	emptied  bool                   // it was told to empty itself for its deletion
 	told     map[id.NodeID]presence // what the queue was told of nodes
+	unsent   unsent
 }
 
 // UID returns the queue's UID.

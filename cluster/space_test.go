@@ -151,11 +151,11 @@ func TestFullBuffer(t *testing.T) {
 func countDeliveries(n *testNode) *atomic.Int64 {
 	var frames atomic.Int64
 	through := n.host.answer
-	n.host.answer = func(p transport.Peer, f *nodev1.Frame) error {
+	n.host.answer = func(p transport.Peer, f *nodev1.Frame, unsent func()) error {
 		if f.GetDeliveries() != nil {
 			frames.Add(1)
 		}
-		return through(p, f)
+		return through(p, f, unsent)
 	}
 	return &frames
 }

@@ -192,7 +192,18 @@ type SeqRange struct{ First, Last Seq }
 // SessionClosed ends a session for good: its consumers go, their messages return as failed
 // deliveries or reach the delivery limit (DEL-8). A Checkout or Get of it that comes later
 // is answered with CodeUnknownConsumer; session numbers are not used again.
-type SessionClosed struct{ Session SessionKey }
+type SessionClosed struct {
+	Session SessionKey
+	// Unsent returns, not failed: for leaders of queues that go by RulesThird.
+	Unsent Unsent
+}
+
+// Unsent are deliveries to the consumer Tag of a session that never left the leader's node: they
+// are no failures of the consumer (DEL-8). What it does not hold is ignored.
+type Unsent struct {
+	Tag    uint32
+	Ranges []MsgIDRange
+}
 
 // NodeDown suspects the node's consumers: nothing is assigned to them; after
 // Config.DisconnectedTimeoutMs their sessions end and their messages return, not failed

@@ -59,7 +59,7 @@ func (d *Decoder) Decode(b []byte) (Command, error) {
 		return nil, fmt.Errorf("%w: quorumq: command has version %d, this node knows %d and %d", ErrNewer, v, commandVersion, NewestRules)
 	}
 	k := kind(r.byte())
-	c := d.fields(k)
+	c := d.fields(k, v)
 	err := r.end()
 	if err == nil && versionOf(c) != v {
 		err = errVersion
@@ -70,8 +70,8 @@ func (d *Decoder) Decode(b []byte) (Command, error) {
 	return c, nil
 }
 
-// fields takes what follows the kind.
-func (d *Decoder) fields(k kind) Command {
+// fields takes what follows the kind, in the form of a version.
+func (d *Decoder) fields(k kind, version byte) Command {
 	r := &d.r
 	switch k {
 	case kindEnqueue:
@@ -113,6 +113,9 @@ func (d *Decoder) fields(k kind) Command {
 		return &d.backlogSettle
 	case kindSessionClosed:
 		d.sessionClosed = SessionClosed{Session: r.session()}
+		if version >= byte(RulesThird) {
+			d.sessionClosed.Unsent = Unsent{Tag: r.u32(), Ranges: d.takeMsgIDRanges()}
+		}
 		return &d.sessionClosed
 	case kindNodeDown:
 		d.nodeDown = NodeDown{Node: r.node(), Epoch: id.Epoch(r.u())}

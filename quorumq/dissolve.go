@@ -6,7 +6,7 @@ func (q *Queue) applyDissolve() {
 	if q.dissolving {
 		return
 	}
-	q.closeSessions(false, q.sessionsOf(func(*node) bool { return true }))
+	q.closeSessions(false, q.sessionsOf(func(*node) bool { return true }), Unsent{})
 	q.dissolving = true
 }
 

@@ -5,8 +5,15 @@ const commandVersion = 1
 
 // versionOf returns the machine version that a member must know to carry out a command.
 func versionOf(c Command) byte {
-	if c, is := c.(*Configure); is && c.Config.Normal().Rules != RulesFirst {
-		return byte(c.Config.Normal().Rules)
+	switch c := c.(type) {
+	case *Configure:
+		if r := c.Config.Normal().Rules; r != RulesFirst {
+			return byte(r)
+		}
+	case *SessionClosed:
+		if len(c.Unsent.Ranges) > 0 {
+			return byte(RulesThird)
+		}
 	}
 	return commandVersion
 }
@@ -75,7 +82,11 @@ func AppendCommand(b []byte, c Command) []byte {
 		}
 		return b
 	case *SessionClosed:
-		return putSession(b, c.Session)
+		b = putSession(b, c.Session)
+		if len(c.Unsent.Ranges) > 0 {
+			b = putMsgIDRanges(putU(b, uint64(c.Unsent.Tag)), c.Unsent.Ranges)
+		}
+		return b
 	case *NodeDown:
 		return putU(putNode(b, c.Node), uint64(c.Epoch))
 	case *NodeUp:

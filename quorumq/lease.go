@@ -82,7 +82,7 @@ func (q *Queue) revoke(c *consumer) {
 			}
 			continue
 		}
-		q.moved = append(q.moved, *a)
+		q.moved = append(q.moved, leaving{assigned: *a})
 		q.tellRevoked(c, a.id, taken > 0)
 		if !c.cancelled {
 			c.late = append(c.late, a.id)

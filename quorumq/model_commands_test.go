@@ -441,6 +441,26 @@ func (q *model) done(c *mConsumer) {
 }
 
 func (q *model) closeSessions(failed bool, which func(SessionKey) bool) {
+	q.endSessions(which, func(mHeld) bool { return failed })
+}
+
+// closeSession fails what a session holds, but for what never left.
+func (q *model) closeSession(c *SessionClosed) {
+	never := make(map[*mMessage]bool)
+	for _, o := range q.consumers {
+		if o.Consumer.SessionKey != c.Session || o.Consumer.Tag != c.Unsent.Tag {
+			continue
+		}
+		for _, h := range o.held {
+			for _, r := range c.Unsent.Ranges {
+				never[h.m] = never[h.m] || r.First <= h.id && h.id <= r.Last
+			}
+		}
+	}
+	q.endSessions(func(k SessionKey) bool { return k == c.Session }, func(h mHeld) bool { return !never[h.m] })
+}
+
+func (q *model) endSessions(which func(SessionKey) bool, failed func(mHeld) bool) {
 	var held []mHeld
 	gone := func(c *mConsumer) bool { return which(c.Consumer.SessionKey) }
 	for _, c := range q.consumers {
@@ -460,7 +480,7 @@ func (q *model) closeSessions(failed bool, which func(SessionKey) bool) {
 	}
 	slices.SortFunc(held, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
 	for _, h := range held {
-		q.giveBack(h.m, failed, Delay{})
+		q.giveBack(h.m, failed(h), Delay{})
 	}
 	if q.active != nil && gone(q.active) {
 		q.active = nil

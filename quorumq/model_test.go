@@ -238,7 +238,7 @@ func (q *model) command(m Meta, c Command) {
 		if n, ok := q.member(c.Session.Node, c.Session.Epoch); ok {
 			n.closed = append(n.closed, c.Session.Session)
 		}
-		q.closeSessions(true, func(k SessionKey) bool { return k == c.Session })
+		q.closeSession(c)
 	case *NodeDown:
 		q.nodeDown(c)
 	case *NodeUp:

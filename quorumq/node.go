@@ -1,14 +1,14 @@
 package quorumq
 
-// applySessionClosed ends a session as a failure of its consumers (DEL-8), for good: it
-// is remembered also if its Checkout has not come yet.
+// applySessionClosed ends a session as a failure of its consumers (DEL-8), but for what never
+// left, for good: it is remembered also if its Checkout has not come yet.
 func (q *Queue) applySessionClosed(c *SessionClosed) {
 	if n, ok := q.member(c.Session.Node, c.Session.Epoch); ok {
 		n.close(c.Session.Session)
 	}
 	if s := q.sessions[c.Session]; s != nil {
 		q.closing = append(q.closing[:0], s)
-		q.closeSessions(true, q.closing)
+		q.closeSessions(true, q.closing, c.Unsent)
 	}
 }
 
@@ -82,7 +82,7 @@ func (q *Queue) timeOutNodes() {
 			}
 		}
 	}
-	q.closeSessions(false, late)
+	q.closeSessions(false, late, Unsent{})
 	for _, n := range q.nodes {
 		if n.suspected && n.deadline <= q.now {
 			n.suspected, n.deadline = false, 0

@@ -44,7 +44,7 @@ type Queue struct {
 	assignedN int  // assignments of this Apply
 	more      bool // assignments are left for the next Apply
 	ranges    []MsgIDRange
-	moved     []assigned
+	moved     []leaving
 	entry     uint64 // whose commands are applied
 	handled   int    // due messages that they have handled
 	overfull  bool   // limits are looked at once consumers have been served (LEN-9)

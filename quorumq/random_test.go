@@ -472,6 +472,20 @@ func (g *generator) move() Command {
 	return c
 }
 
+// unsent are some that a consumer of the session may hold, or none.
+func (g *generator) unsent(k SessionKey) (u Unsent) {
+	if g.one(2) {
+		return u
+	}
+	u.Tag = uint32(g.IntN(3))
+	last, _ := g.q.LastMsgID(ConsumerKey{SessionKey: k, Tag: u.Tag})
+	for range 1 + g.IntN(2) {
+		first := max(last, 8) - MsgID(g.IntN(8))
+		u.Ranges = append(u.Ranges, MsgIDRange{First: first, Last: first + MsgID(g.IntN(5))})
+	}
+	return u
+}
+
 func (g *generator) rare(p int) Command {
 	n, e := g.node()
 	switch p {
@@ -480,7 +494,7 @@ func (g *generator) rare(p int) Command {
 		if closed := &g.closed[k.Node[0]-'a']; k.Session == *closed {
 			*closed++
 		}
-		return &SessionClosed{Session: k}
+		return &SessionClosed{Session: k, Unsent: g.unsent(k)}
 	case 1:
 		return &NodeDown{Node: n, Epoch: e}
 	case 2, 3:

@@ -144,7 +144,7 @@ func (q *Queue) raise(n *node, epoch id.Epoch) {
 		q.suspects--
 	}
 	n.epoch, n.next, n.refused, n.closed = epoch, 1, nil, nil
-	q.closeSessions(true, q.sessionsOf(func(o *node) bool { return o == n }))
+	q.closeSessions(true, q.sessionsOf(func(o *node) bool { return o == n }), Unsent{})
 }
 
 // trust ends a suspicion.
@@ -227,8 +227,8 @@ func (q *Queue) sessionsOf(which func(*node) bool) []*session {
 }
 
 // closeSessions ends sessions. Their messages go back in the order in which they were
-// delivered, over all of them (DEL-8, DL-11).
-func (q *Queue) closeSessions(failed bool, ss []*session) {
+// delivered, over all of them (DEL-8, DL-11); what is unsent goes with them, not failed.
+func (q *Queue) closeSessions(failed bool, ss []*session, unsent Unsent) {
 	if len(ss) == 0 {
 		return
 	}
@@ -243,7 +243,7 @@ func (q *Queue) closeSessions(failed bool, ss []*session) {
 			q.setExclusive(c, false)
 			q.resign(c)
 			for a := range c.held.all() {
-				q.moved = append(q.moved, *a)
+				q.moved = append(q.moved, leaving{assigned: *a, unsent: unsent.has(c, a.id)})
 			}
 		}
 	}
@@ -264,11 +264,11 @@ func (q *Queue) closeSessions(failed bool, ss []*session) {
 // giveBackMoved gives what was taken from consumers, into moved, back in the order in which
 // it was delivered, over all of them; the queue then has another order of consumers too.
 func (q *Queue) giveBackMoved(failed bool) {
-	slices.SortFunc(q.moved, func(a, b assigned) int { return cmp.Compare(a.turn, b.turn) })
+	slices.SortFunc(q.moved, func(a, b leaving) int { return cmp.Compare(a.turn, b.turn) })
 	for i := range q.moved {
-		h := &q.moved[i].held
-		q.unassign(h)
-		q.giveBack(h, failed, Delay{})
+		l := &q.moved[i]
+		q.unassign(&l.held)
+		q.giveBack(&l.held, failed && !l.unsent, Delay{})
 	}
 	q.moved = q.moved[:0]
 	q.elect()

@@ -9,8 +9,9 @@ type Rules uint8
 const (
 	// RulesFirst are those of machine versions 1 and 2.
 	RulesFirst Rules = 0
-	// RulesThird bound what is taken off by the entry instead of by the command (TTL-7), and
-	// hand a message to a consumer that waits before a limit looks at it (LEN-9).
+	// RulesThird bound what is taken off by the entry instead of by the command (TTL-7), hand
+	// a message to a consumer that waits before a limit looks at it (LEN-9), and let a leader
+	// tell what never left it of what a lost consumer holds (DEL-8).
 	RulesThird Rules = 3
 
 	// NewestRules are the newest that this build knows.

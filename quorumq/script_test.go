@@ -181,7 +181,11 @@ func parseCommand(d *datadriven.TestData) Command {
 	case "backlog-settle":
 		return &BacklogSettle{Ranges: rangesArg[SeqRange, Seq](d)}
 	case "session-closed":
-		return &SessionClosed{Session: sessionArg(d, "session", "n1.1.1")}
+		c := &SessionClosed{Session: sessionArg(d, "session", "n1.1.1")}
+		if d.HasArg("ids") {
+			c.Unsent = Unsent{Tag: uint32(intArg(d, "unsent", 1)), Ranges: rangesArg[MsgIDRange, MsgID](d)}
+		}
+		return c
 	case "node-down":
 		n := sessionArg(d, "node", "n1.1.0")
 		return &NodeDown{Node: n.Node, Epoch: n.Epoch}

@@ -157,6 +157,17 @@ func (h *held) count(failed bool) {
 	}
 }
 
+// leaving is a message on its way from a consumer that has gone back to the queue.
+type leaving struct {
+	assigned
+	unsent bool
+}
+
+// has tells whether a message is one of them.
+func (u *Unsent) has(c *consumer, m MsgID) bool {
+	return c.key.Tag == u.Tag && slices.ContainsFunc(u.Ranges, func(r MsgIDRange) bool { return r.First <= m && m <= r.Last })
+}
+
 // giveBack puts a message that its consumer held into the returned list, unless it has
 // failed too often (DEL-9), its time is over (TTL-3), or it is to wait (DR-1, DR-4, DR-5).
 func (q *Queue) giveBack(h *held, failed bool, d Delay) {

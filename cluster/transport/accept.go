@@ -47,6 +47,8 @@ type acceptedLink struct {
 	traffic *traffic
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	open    bool          // nothing of the peer's link before it is on its way; belongs to accepted.mu
+	written chan struct{} // closed when nothing more is sent, and all that was dropped is told
 	done    chan struct{} // closed when nothing of the link will be handled any more
 }
 
@@ -69,6 +71,13 @@ func (a *accepted) add(l *acceptedLink) (old *acceptedLink) {
 	}
 	a.links[k] = l
 	return old
+}
+
+// begin lets frames be sent on a link.
+func (a *accepted) begin(l *acceptedLink) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l.open = true
 }
 
 func (a *accepted) remove(l *acceptedLink) {
@@ -143,7 +152,7 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 	}
 	l := &acceptedLink{
 		m: s.m, peer: from, reads: readsOf(md), class: class(first(md, mdLink)), stream: stream,
-		out: newSendQueue(&s.m.config), done: make(chan struct{}),
+		out: newSendQueue(&s.m.config), written: make(chan struct{}), done: make(chan struct{}),
 	}
 	switch l.class {
 	case classRaft, classQueue, classBeat:
@@ -169,6 +178,7 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 	if p := s.m.lookup(from.Node); p != nil && l.class == classQueue {
 		p.kickNow() // it lives: do not wait to connect to it
 	}
+	s.m.accepted.begin(l)
 	s.m.running.Go(l.read)
 	s.m.running.Go(l.write)
 	// Neither is waited for: a write may be stuck until this stream ends.
@@ -185,7 +195,9 @@ func (s service) Link(stream grpc.BidiStreamingServer[nodev1.LinkRequest, nodev1
 
 // write sends answers to the peer.
 func (l *acceptedLink) write() {
+	defer close(l.written)
 	l.cancel(l.out.drain(l.ctx.Done(), l.traffic, l.stream))
+	l.out.close()
 }
 
 // read handles what the peer sends, in order.
@@ -197,7 +209,10 @@ func (l *acceptedLink) read() {
 	case classQueue:
 		h := l.m.config.Handler
 		h.Inbound(l.peer, true)
-		defer h.Inbound(l.peer, false)
+		defer func() {
+			<-l.written // what never left is known; the stream ends, for l.ctx has
+			h.Inbound(l.peer, false)
+		}()
 		take = func(f *inFrame) {
 			if f.frame != nil {
 				h.HandleRequest(l.peer, f.frame, l.out.push)

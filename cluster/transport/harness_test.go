@@ -28,6 +28,7 @@ type recorder struct {
 	answers  []*nodev1.Frame
 	requests []*nodev1.Frame
 	request  func(from Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error)
+	answer   func() // before an answer is kept
 }
 
 func (r *recorder) note(format string, args ...any) {
@@ -47,6 +48,12 @@ func (r *recorder) HandleRequest(from Peer, f *nodev1.Frame, reply func(*nodev1.
 }
 
 func (r *recorder) HandleAnswer(_ Peer, f *nodev1.Frame) {
+	r.mu.Lock()
+	before := r.answer
+	r.mu.Unlock()
+	if before != nil {
+		before()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers = append(r.answers, f)

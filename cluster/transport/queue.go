@@ -84,13 +84,25 @@ func (q *sendQueue) bytes() int {
 	return q.waiting
 }
 
+// close drops what waits. With the lock held, so that whoever closes it again finds that all was
+// told.
 func (q *sendQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
+	notSent(q.frames)
 	q.frames, q.waiting = nil, 0
 	q.room.Broadcast()
 	q.signal()
+}
+
+// notSent tells that frames were dropped.
+func notSent(frames []outFrame) {
+	for i := range frames {
+		if f := frames[i].unsent; f != nil {
+			f()
+		}
+	}
 }
 
 func (q *sendQueue) signal() {
@@ -129,6 +141,7 @@ func (q *sendQueue) drain(done <-chan struct{}, count *traffic, stream messageSe
 			}
 			message.frames = frames[from:to]
 			if err := stream.SendMsg(&message); err != nil {
+				notSent(frames[to:])
 				return err
 			}
 			count.sent(to-from, bytes)

@@ -29,6 +29,7 @@ func TestOlderBuild(t *testing.T) {
 	connected(t, a, old)
 	connected(t, old, a)
 	connected(t, a, b)
+	connected(t, old, b)
 	b1, err := old.lookup("n1").session()
 	if err != nil {
 		t.Fatal(err)

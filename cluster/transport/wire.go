@@ -37,7 +37,8 @@ type outFrame struct {
 	frame  *nodev1.Frame
 	call   *appendCall
 	answer *appendAnswer
-	size   int // bytes of the frame
+	size   int    // bytes of the frame
+	unsent func() // if not nil: called once if no byte of the frame was given to the stream
 }
 
 // appendCall is a RaftCall with AppendEntries.

@@ -71,7 +71,7 @@ func (c *consumer) gone() {
 	c.w.event("gone session", int64(c.key.Session))
 	c.end.remove(c)
 	if c.w.cfg.Fault != FaultOpenSession {
-		c.end.closeSession(c.key.SessionKey)
+		c.end.closeSession(c.key)
 	}
 	c.lost()
 }
@@ -84,7 +84,7 @@ func (c *consumer) close() {
 	if c.w.rng.IntN(2) == 0 {
 		e.ops = append(e.ops, &op{header: quorumq.AppendCommand(nil, &quorumq.Cancel{Consumer: c.key, Requeue: true})})
 	}
-	e.closeSession(c.key.SessionKey)
+	e.closeSession(c.key)
 	c.lost()
 }
 

@@ -190,9 +190,10 @@ func (e *end) void() {
 	e.pub.Void(func(*token) bool { return w.rng.IntN(4) == 0 }, func(t *token, accepted bool) { t.done(accepted) })
 }
 
-// closeSession ends a client's session in the queue.
-func (e *end) closeSession(k quorumq.SessionKey) {
-	e.ops = append(e.ops, &op{header: quorumq.AppendCommand(nil, &quorumq.SessionClosed{Session: k})})
+// closeSession ends a client's session in the queue, which learns what the client never got.
+func (e *end) closeSession(k quorumq.ConsumerKey) {
+	closed := &quorumq.SessionClosed{Session: k.SessionKey, Unsent: e.g.ledger.unsent(k)}
+	e.ops = append(e.ops, &op{header: quorumq.AppendCommand(nil, closed)})
 }
 
 // delivered takes a delivery that came by itself.

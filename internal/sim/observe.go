@@ -119,6 +119,7 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		if c.Session.Epoch >= l.epochs[c.Session.Node] {
 			l.speaks(c.Session.Node, c.Session.Epoch)
 		}
+		l.cameBack(c)
 		l.endSessions(func(k quorumq.SessionKey) bool { return k == c.Session }, true)
 	case *quorumq.NodeUp:
 		l.raised(c.Node, c.Epoch)

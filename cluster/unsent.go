@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/quorumq"
+)
+
+// unsent is what certainly never left this node of what a queue has assigned to consumers of
+// others, in one leadership: deliveries that found no link, or waited for one that broke. Whatever
+// sends deliveries once more forgets the consumer first. It belongs to the worker that runs
+// the queue's mailbox.
+type unsent struct {
+	ids map[quorumq.ConsumerKey][]quorumq.MsgIDRange
+	// closing are sessions whose end is proposed together with what never left: nothing of it may
+	// leave any more.
+	closing map[quorumq.SessionKey]struct{}
+}
+
+func newUnsent() unsent {
+	return unsent{ids: map[quorumq.ConsumerKey][]quorumq.MsgIDRange{}, closing: map[quorumq.SessionKey]struct{}{}}
+}
+
+// add notes deliveries that never left, of their first attempt.
+func (u *unsent) add(ds []heldDelivery) {
+	for i := range ds {
+		k, m := ds[i].Consumer, ds[i].MsgID
+		rs := u.ids[k]
+		if n := len(rs); n > 0 && rs[n-1].Last+1 == m {
+			rs[n-1].Last = m
+			continue
+		}
+		u.ids[k] = append(rs, quorumq.MsgIDRange{First: m, Last: m})
+	}
+}
+
+// forget is called before deliveries are sent to a consumer once more; false if they must not be.
+func (u *unsent) forget(k quorumq.ConsumerKey) bool {
+	_, closing := u.closing[k.SessionKey]
+	if !closing {
+		delete(u.ids, k)
+	}
+	return !closing
+}
+
+// of returns what never left of what a session's consumer was assigned.
+func (u *unsent) of(s quorumq.SessionKey) quorumq.Unsent {
+	k := quorumq.ConsumerKey{SessionKey: s, Tag: consumerTag}
+	return quorumq.Unsent{Tag: k.Tag, Ranges: slices.Clone(u.ids[k])}
+}
+
+// closed forgets a session that has ended.
+func (u *unsent) closed(s quorumq.SessionKey) {
+	delete(u.closing, s)
+	delete(u.ids, quorumq.ConsumerKey{SessionKey: s, Tag: consumerTag})
+}
+
+// keep forgets consumers that the queue does not have any more.
+func (u *unsent) keep(has func(quorumq.ConsumerKey) bool) {
+	for k := range u.ids {
+		if !has(k) {
+			delete(u.ids, k)
+		}
+	}
+}
+
+// closeUnsent ends the session of a process that is no more; what never left is no failure
+// (DEL-8). Nothing goes to its consumer from then on, or it might be delivered after all: so this
+// is proposed until it is done. Workers only.
+func (q *hosted) closeUnsent(l *Led, s quorumq.SessionKey, u quorumq.Unsent) {
+	l.unsent.closing[s] = struct{}{}
+	q.propose(&quorumq.SessionClosed{Session: s, Unsent: u}, func(err error) {
+		if err != nil {
+			q.again(func() { q.closeUnsent(l, s, u) })
+			return
+		}
+		q.box.post(func() { l.unsent.closed(s) })
+	})
+}

@@ -1,0 +1,282 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// valve passes on what comes to its address, to the other one; what goes back waits while it is
+// shut.
+type valve struct {
+	address string
+	mu      sync.Mutex
+	opened  *sync.Cond
+	shut    bool
+	conns   []net.Conn // of those that came
+}
+
+func newValve(t *testing.T, address string) *valve {
+	t.Helper()
+	var listen net.ListenConfig
+	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	v := &valve{address: l.Addr().String()}
+	v.opened = sync.NewCond(&v.mu)
+	go func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			context.AfterFunc(t.Context(), func() { v.set(false); _ = in.Close() })
+			var d net.Dialer
+			out, err := d.DialContext(t.Context(), "tcp", address)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			v.mu.Lock()
+			v.conns = append(v.conns, in)
+			v.mu.Unlock()
+			go pass(out, in)
+			go pass(valved{in, v}, out)
+		}
+	}()
+	return v
+}
+
+func (v *valve) set(shut bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shut = shut
+	v.opened.Broadcast()
+}
+
+// cut breaks what is connected. What waits is lost.
+func (v *valve) cut() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range v.conns {
+		_ = c.Close()
+	}
+	v.conns = nil
+}
+
+type valved struct {
+	net.Conn
+	v *valve
+}
+
+func (c valved) Write(b []byte) (int, error) {
+	c.v.mu.Lock()
+	for c.v.shut {
+		c.v.opened.Wait()
+	}
+	c.v.mu.Unlock()
+	return c.Conn.Write(b)
+}
+
+// stuck is a queue that a leads, and a consumer of b that holds all of its messages: some are on
+// their way, and the rest waits for a link that does not move.
+type stuck struct {
+	*testNodes
+	valve *valve
+	uid   id.QueueUID
+	in    *testInbox
+}
+
+const stuckMessages = 100
+
+// newStuck makes one that goes by the rules of a cluster that leaves it to an operator to finalise
+// a version, or does not.
+func newStuck(t *testing.T, manual bool) *stuck {
+	t.Helper()
+	s := &stuck{}
+	s.testNodes = newTestNodes(t, func(c *Config) {
+		steady(c)
+		c.ManualFinalise = manual
+		if c.Node == "a" {
+			s.valve = newValve(t, c.PeerAddr)
+			c.PeerAddr = s.valve.address
+		}
+	})
+	s.start("a", "b", "c")
+	s.uid = s.nodes["a"].declare(t, "q", 3)
+	if manual {
+		s.ruled(s.uid, quorumq.RulesFirst)
+	} else {
+		s.ruled(s.uid, quorumq.NewestRules)
+	}
+	_, s.in = s.nodes["b"].consume(t, s.uid)
+	s.valve.set(true)
+	pad := strings.Repeat("x", 256<<10) // more than sockets hold
+	for i := range stuckMessages {
+		s.nodes["a"].publish(t, s.uid, fmt.Sprint(i, " ", pad), quorumq.Unlimited)
+	}
+	if o, err := s.nodes["a"].QueueStatus(testContext(t), s.uid); err != nil || o.Overview.Unsettled != stuckMessages {
+		t.Fatalf("%d are assigned: %v", o.Overview.Unsettled, err)
+	}
+	return s
+}
+
+// end ends the process of b, which says nothing before, and returns what a consumer of a then gets.
+func (s *stuck) end(t *testing.T) []Delivery {
+	t.Helper()
+	s.nodes["b"].gateway.close()
+	s.stop("b")
+	return s.rest(t)
+}
+
+func (s *stuck) rest(t *testing.T) []Delivery {
+	t.Helper()
+	_, in := s.nodes["a"].consume(t, s.uid)
+	poll(t, "all have come back", func() error {
+		if got := len(in.bodies()); got != stuckMessages {
+			return fmt.Errorf("%d of %d", got, stuckMessages)
+		}
+		return nil
+	})
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for i, d := range in.ds {
+		if number, _, _ := strings.Cut(string(d.Message), " "); number != fmt.Sprint(i) {
+			t.Errorf("message %s came as number %d", number, i)
+		}
+		if d.AcquiredCount != 1 {
+			t.Errorf("message %d: assigned %d times before", i, d.AcquiredCount)
+		}
+	}
+	return in.ds
+}
+
+// DEL-8: of what a consumer held whose process has ended, that is no failure which never left for
+// its node; all that may have been delivered is. It comes back in order, and as assigned before:
+// who gets it may have had later ones (PUB-6).
+func TestUnsentReturns(t *testing.T) {
+	t.Parallel()
+	s := newStuck(t, false)
+	ds := s.end(t)
+	counted := 0
+	for counted < len(ds) && ds[counted].DeliveryCount == 1 {
+		counted++
+	}
+	for i, d := range ds[counted:] {
+		if d.DeliveryCount != 0 {
+			t.Errorf("message %d failed %d times, %d of those before it did not", counted+i, d.DeliveryCount, i)
+		}
+	}
+	if got := len(s.in.bodies()); counted == 0 || counted == len(ds) || got > counted {
+		t.Errorf("%d of %d failed, %d were delivered", counted, len(ds), got)
+	}
+	t.Logf("%d failed, %d did not", counted, len(ds)-counted)
+}
+
+// DEL-8: what did not leave before the link broke is delivered once it is there again, and counts
+// from then on.
+func TestUnsentIsSentLater(t *testing.T) {
+	t.Parallel()
+	s := newStuck(t, false)
+	s.valve.cut()
+	s.valve.set(false)
+	poll(t, "b gets the rest", func() error {
+		if got := len(s.in.bodies()); got != stuckMessages {
+			return fmt.Errorf("%d of %d", got, stuckMessages)
+		}
+		return nil
+	})
+	for i, d := range s.end(t) {
+		if d.DeliveryCount != 1 {
+			t.Errorf("message %d: %d", i, d.DeliveryCount)
+		}
+	}
+}
+
+// DEL-8: until a version is finalised that knows of it, all counts.
+func TestUnsentBefore(t *testing.T) {
+	t.Parallel()
+	s := newStuck(t, true)
+	for i, d := range s.end(t) {
+		if d.DeliveryCount != 1 {
+			t.Errorf("message %d: %d", i, d.DeliveryCount)
+		}
+	}
+}
+
+// DEL-8: what found no link never left. While its session ends, its gateway gets none of it.
+func TestNoLinkReturns(t *testing.T) {
+	t.Parallel()
+	n := newTestNodes(t, steady)
+	n.start("a", "b", "c")
+	a := n.nodes["a"]
+	var down atomic.Bool
+	through := a.host.answer
+	a.host.answer = func(p transport.Peer, f *nodev1.Frame, unsent func()) error {
+		if down.Load() && f.GetDeliveries() != nil {
+			return fmt.Errorf("%w: made up", transport.ErrLinkDown)
+		}
+		return through(p, f, unsent)
+	}
+	uid := a.declare(t, "q", 3)
+	n.ruled(uid, quorumq.NewestRules)
+	gone, in := n.nodes["b"].consume(t, uid)
+	a.publish(t, uid, "left", quorumq.Unlimited)
+	in.await(t, "left")
+	down.Store(true)
+	a.publish(t, uid, "stayed", quorumq.Unlimited)
+
+	q, l := a.host.queue(uid), a.leaders.get(uid)
+	held := func() error {
+		answer := make(chan error, 1)
+		a.host.held(uid, gone.key, 2, noRoomLimit, func(_ holding, err error) { answer <- err })
+		return <-answer
+	}
+	turn := func(do func()) {
+		done := make(chan struct{})
+		q.box.post(func() { do(); close(done) })
+		<-done
+	}
+	poll(t, "it is known that it did not leave", func() error {
+		var u quorumq.Unsent
+		turn(func() { u = l.unsent.of(gone.key.SessionKey) })
+		if len(u.Ranges) != 1 || u.Ranges[0] != (quorumq.MsgIDRange{First: 2, Last: 2}) {
+			return fmt.Errorf("%+v", u)
+		}
+		return nil
+	})
+	turn(func() { l.unsent.closing[gone.key.SessionKey] = struct{}{} })
+	if err := held(); !errors.Is(err, raftfsm.ErrBusy) {
+		t.Errorf("while its session ends it gets an answer: %v", err)
+	}
+	turn(func() { q.closeUnsent(l, gone.key.SessionKey, l.unsent.of(gone.key.SessionKey)) })
+	poll(t, "the session has ended", func() error {
+		if err := held(); !errors.Is(err, ErrConsumerGone) {
+			return fmt.Errorf("%w: %w", errWaiting, err)
+		}
+		return nil
+	})
+	_, rest := a.consume(t, uid)
+	rest.await(t, "left", "stayed")
+	rest.mu.Lock()
+	defer rest.mu.Unlock()
+	if d := rest.ds[0]; d.DeliveryCount != 1 || d.AcquiredCount != 1 {
+		t.Errorf("%+v", d)
+	}
+	if d := rest.ds[1]; d.DeliveryCount != 0 || d.AcquiredCount != 1 {
+		t.Errorf("%+v", d)
+	}
+}
