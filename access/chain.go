@@ -13,6 +13,8 @@ import (
 type remembers interface {
 	// Remembered returns the answer to the credentials, if it is known.
 	Remembered(c Credentials) (id *Identity, err error, known bool)
+	// Vouched tells whether they were right a while ago.
+	Vouched(c Credentials) bool
 }
 
 // Counts are the answers of a backend since the start.
@@ -69,7 +71,7 @@ func (c *Chain) ask(
 			continue
 		}
 		id, err, known := m.remembered(cred)
-		if !known && !admitted {
+		if !known && !admitted && !m.vouched(cred) {
 			if err := admit(); err != nil {
 				return nil, "", err
 			}
@@ -112,6 +114,11 @@ func (m *member) remembered(cred Credentials) (id *Identity, err error, known bo
 		return r.Remembered(cred)
 	}
 	return nil, nil, false
+}
+
+func (m *member) vouched(cred Credentials) bool {
+	r, ok := m.Backend.(remembers)
+	return ok && r.Vouched(cred)
 }
 
 // order returns the backends that the credentials are for, those first that can tell them by

@@ -143,6 +143,55 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// ID-3: who was right a while ago takes no try from those who guess, and is asked about once for all who
+// come at the same time.
+func TestVouched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &slow{backend: backend{name: "b", knows: map[string]any{"right": &access.Identity{Name: "x"}}}}
+		chain := access.NewChain(access.Guard(b, time.Second, 0))
+		tries := 0
+		login := func(secret string) error {
+			_, _, err := chain.Authenticate(t.Context(), access.Credentials{User: "x", Secret: secret, Now: time.Now()}, func() error {
+				tries++
+				return nil
+			})
+			return err
+		}
+		if err := login("right"); err != nil || tries != 1 {
+			t.Fatal(tries, err)
+		}
+		time.Sleep(time.Minute)
+		b.asked = nil
+		done := make(chan error, 50)
+		for range cap(done) {
+			go func() { done <- login("right") }()
+		}
+		for range cap(done) {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if tries != 1 || len(b.asked) != 1 {
+			t.Errorf("%d tries, asked %d times", tries, len(b.asked))
+		}
+		if err := login("wrong"); err == nil || tries != 2 {
+			t.Error(tries, err)
+		}
+		time.Sleep(time.Hour)
+		if err := login("right"); err != nil || tries != 3 {
+			t.Error(tries, err)
+		}
+	})
+}
+
+// slow takes a moment for each answer.
+type slow struct{ backend }
+
+func (s *slow) Authenticate(ctx context.Context, c access.Credentials) (*access.Identity, error) {
+	time.Sleep(100 * time.Millisecond)
+	return s.backend.Authenticate(ctx, c)
+}
+
 // A backend that does not answer cannot tell, and is not waited for for ever.
 func TestGuardTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -19,6 +19,9 @@ const (
 	DefaultTimeout = 5 * time.Second
 	// maxRemembered bounds the answers of a backend that are remembered; with one more all are forgotten.
 	maxRemembered = 10_000
+	// vouchedFor is how long after its last use an accepted answer says that who shows the same
+	// credentials does not guess them.
+	vouchedFor = 10 * time.Minute
 )
 
 // Guarded is a backend that answers in time, and whose answers are remembered for a while, by a keyed
@@ -30,6 +33,7 @@ type Guarded struct {
 
 	mu      sync.Mutex
 	answers map[[sha256.Size]byte]answer
+	asking  map[[sha256.Size]byte]*question
 }
 
 type answer struct {
@@ -38,13 +42,20 @@ type answer struct {
 	until time.Time
 }
 
+// question is what the backend is being asked; others with the same credentials wait for its answer.
+type question struct {
+	over chan struct{} // closed once id and err are set
+	id   *Identity
+	err  error
+}
+
 // Guard returns a backend whose answers are kept so long, but none longer than its identity
 // lasts, and none of what may pass; and that cannot tell what it cannot tell within a time. 0 is
 // 10 s and 5 s; to keep for less than 0 is not at all.
 func Guard(b Backend, keep, within time.Duration) *Guarded {
 	c := &Guarded{
 		Backend: b, keep: cmp.Or(keep, DefaultCache), within: cmp.Or(within, DefaultTimeout),
-		answers: map[[sha256.Size]byte]answer{},
+		answers: map[[sha256.Size]byte]answer{}, asking: map[[sha256.Size]byte]*question{},
 	}
 	_, _ = rand.Read(c.key[:]) // never fails
 	return c
@@ -72,8 +83,57 @@ func (c *Guarded) Remembered(cred Credentials) (id *Identity, err error, known b
 	return a.id, a.err, true
 }
 
-// Authenticate asks the backend.
+// Vouched tells whether the credentials were right a while ago: who shows them does not guess, and
+// many who show them at once are no attack.
+func (c *Guarded) Vouched(cred Credentials) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, known := c.answers[c.digest(cred)]
+	return known && a.err == nil && cred.Now.Before(a.until.Add(vouchedFor))
+}
+
+// Authenticate asks the backend, or waits for the answer to another call with the same credentials.
 func (c *Guarded) Authenticate(ctx context.Context, cred Credentials) (*Identity, error) {
+	d := c.digest(cred)
+	for {
+		q, mine := c.ask(d)
+		if mine {
+			defer c.told(d, q)
+			q.id, q.err = c.answered(ctx, cred, d)
+			return q.id, q.err
+		}
+		select {
+		case <-q.over:
+			if !errors.Is(q.err, context.Canceled) && !errors.Is(q.err, context.DeadlineExceeded) {
+				return q.id, q.err
+			} // who asked has gone away
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// ask returns the question that is being asked, or begins it.
+func (c *Guarded) ask(d [sha256.Size]byte) (q *question, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if q = c.asking[d]; q != nil {
+		return q, false
+	}
+	q = &question{over: make(chan struct{})}
+	c.asking[d] = q
+	return q, true
+}
+
+func (c *Guarded) told(d [sha256.Size]byte, q *question) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.asking, d)
+	close(q.over)
+}
+
+// answered asks the backend and remembers what it says.
+func (c *Guarded) answered(ctx context.Context, cred Credentials, d [sha256.Size]byte) (*Identity, error) {
 	id, err := c.bounded(ctx, cred)
 	until := cred.Now.Add(c.keep)
 	switch no, isNo := errors.AsType[*Refused](err); {
@@ -87,7 +147,7 @@ func (c *Guarded) Authenticate(ctx context.Context, cred Credentials) (*Identity
 	if len(c.answers) >= maxRemembered {
 		clear(c.answers)
 	}
-	c.answers[c.digest(cred)] = answer{id, err, until}
+	c.answers[d] = answer{id, err, until}
 	return id, err
 }
 

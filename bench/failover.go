@@ -92,7 +92,7 @@ func shutDown(dir string) error {
 		return err
 	}
 	how := uint32(noLogFlush)
-	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), fsShutdown, uintptr(unsafe.Pointer(&how))); e != 0 { //nolint:gosec // how the call is
+	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), fsShutdown, uintptr(unsafe.Pointer(&how))); e != 0 { // how the call is
 		err = fmt.Errorf("shutting the file system of %s down: %w", dir, e)
 	}
 	return errors.Join(err, f.Close())

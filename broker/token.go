@@ -157,7 +157,7 @@ func (b *Broker) RevokeToken(ctx context.Context, id string) (deleted bool, err 
 	if !ok {
 		return false, nil
 	}
-	if who != nil && rec.User != who.User() {
+	if who != nil && (who.backend != "" || rec.User != who.User()) { // tokens are of catalog users
 		if err := b.Require(ctx, TagAdministrator); err != nil {
 			return false, err
 		}

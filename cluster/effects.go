@@ -239,7 +239,7 @@ func (q *hosted) redeliver() {
 		return // the next leader's Lead makes gateways resume
 	}
 	for c, first := range from {
-		if !l.unsent.forget(c) {
+		if !l.unsent.forget(c, first) {
 			continue
 		}
 		var ds []quorumq.Delivery

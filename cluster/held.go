@@ -77,7 +77,7 @@ func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 		}
 		return x, &raftfsm.NotLeaderError{Group: q.uid.Group(), Leader: leader}
 	}
-	if !l.unsent.forget(c) {
+	if !l.unsent.forget(c, 0) {
 		return x, raftfsm.ErrBusy // its session ends
 	}
 	var ds []quorumq.Delivery

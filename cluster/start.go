@@ -323,6 +323,9 @@ func (c *Cluster) Close(ctx context.Context) error {
 // shutdown stops what runs, in the order in which each part can still use those below.
 func (c *Cluster) shutdown(ctx context.Context) error {
 	c.stop()
+	if c.shared != nil {
+		c.shared.Hurry()
+	}
 	var errs []error
 	if c.operations != nil {
 		c.operations.Close()

@@ -34,13 +34,24 @@ func (u *unsent) add(ds []heldDelivery) {
 	}
 }
 
-// forget is called before deliveries are sent to a consumer once more; false if they must not be.
-func (u *unsent) forget(k quorumq.ConsumerKey) bool {
-	_, closing := u.closing[k.SessionKey]
-	if !closing {
-		delete(u.ids, k)
+// forget is called before deliveries are sent to a consumer once more, those from a message on;
+// false if they must not be.
+func (u *unsent) forget(k quorumq.ConsumerKey, from quorumq.MsgID) bool {
+	if _, closing := u.closing[k.SessionKey]; closing {
+		return false
 	}
-	return !closing
+	kept := u.ids[k][:0]
+	for _, r := range u.ids[k] {
+		if r.First < from {
+			kept = append(kept, quorumq.MsgIDRange{First: r.First, Last: min(r.Last, from-1)})
+		}
+	}
+	if len(kept) == 0 {
+		delete(u.ids, k)
+	} else {
+		u.ids[k] = kept
+	}
+	return true
 }
 
 // of returns what never left of what a session's consumer was assigned.

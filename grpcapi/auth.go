@@ -167,6 +167,9 @@ func rules() map[string]rule {
 // admit logs the caller in of a call that must leave its connection when it ends, and may enter it.
 // Nothing of the request is read before. Calls that ask nobody to log in come and go as they like.
 func (s *Server) admit(ctx context.Context, method string) (with context.Context, leave func(), err error) {
+	if err := refusedEarly(ctx); err != nil {
+		return ctx, nil, err
+	}
 	if isOpen(method) {
 		if conn := connectionOf(ctx); !conn.stranger.known() && len(grpcmetadata.ValueFromIncomingContext(ctx, "authorization")) > 0 {
 			_, _ = s.login(ctx) // it is answered in any case

@@ -97,10 +97,28 @@ func (x *stranger) admit() {
 	})
 }
 
-// early refuses calls before a byte of their requests is taken in: those whose headers have no
-// credentials, or not the form of some. It runs on the connection's reader, so it does not check
-// them. While some of a stranger are being checked, nothing more is read from it.
+// early looks at calls before a byte of their requests is taken in, and has admit refuse those whose headers
+// have no credentials, or not the form of some. It does not refuse them itself: gRPC would keep each in memory
+// until the time that its caller has set. It runs on the connection's reader, so it does not check
+// credentials. While some of a stranger are being checked, nothing more is read from it.
 func (s *Server) early(ctx context.Context, info *tap.Info) (context.Context, error) {
+	with, err := s.look(ctx, info)
+	if err != nil {
+		return context.WithValue(ctx, refusedKey{}, err), nil
+	}
+	return with, nil
+}
+
+type refusedKey struct{}
+
+// refusedEarly returns why admit is to refuse a call; nil: it is not.
+func refusedEarly(ctx context.Context) error {
+	err, _ := ctx.Value(refusedKey{}).(error)
+	return err
+}
+
+// look is early, with the error.
+func (s *Server) look(ctx context.Context, info *tap.Info) (context.Context, error) {
 	conn := connectionOf(ctx)
 	if isOpen(info.FullMethodName) {
 		return ctx, s.countOpen(ctx, conn)
@@ -110,7 +128,7 @@ func (s *Server) early(ctx context.Context, info *tap.Info) (context.Context, er
 	}
 	if _, err := parseCredential(info.Header.Get("authorization")); err != nil {
 		s.b.LoginRefused(ctx, broker.LoginTry{From: broker.Origin{Protocol: protocol, Address: conn.RemoteAddr().String()}}, err)
-		return ctx, toStatus(err)
+		return ctx, err
 	}
 	return s.awaitCheck(ctx, conn)
 }
@@ -124,12 +142,12 @@ func (s *Server) awaitCheck(ctx context.Context, conn *countedConn) (context.Con
 	case <-conn.stranger.loggedIn:
 		return ctx, nil
 	case <-conn.life.Done():
-		return ctx, toStatus(context.Cause(conn.life))
+		return ctx, context.Cause(conn.life)
 	case <-within.C:
-		return ctx, toStatus(&broker.Error{
+		return ctx, &broker.Error{
 			Class: broker.ResourceExhausted, Kind: "login", RetryAfter: retryNow,
 			Reason: "the credentials of other calls by this connection are still being checked; try again",
-		})
+		}
 	}
 	done := sync.OnceFunc(func() { <-conn.stranger.checks })
 	context.AfterFunc(ctx, done) // it may end before it is looked at
@@ -153,10 +171,10 @@ func (s *Server) countOpen(ctx context.Context, conn *countedConn) error {
 	}
 	if conn.watches.Add(1) > most {
 		conn.watches.Add(-1)
-		return toStatus(&broker.Error{
+		return &broker.Error{
 			Class: broker.ResourceExhausted, Kind: "health",
 			Reason: "too many calls for health run on this connection; end some, or watch with one of them",
-		})
+		}
 	}
 	release := conn.stranger.conn.Hold()
 	context.AfterFunc(ctx, func() {

@@ -121,8 +121,30 @@ func TestOneCheckAtATime(t *testing.T) {
 	conn.end(&broker.Error{Class: broker.ConnectionForced})
 	other := &countedConn{stranger: newStranger(nil), life: conn.life}
 	other.stranger.checks <- struct{}{}
-	if _, err := s.awaitCheck(ctx, other); status.Code(err) != codes.Unavailable {
+	if _, err := s.awaitCheck(ctx, other); status.Code(toStatus(err)) != codes.Unavailable {
 		t.Errorf("a connection that ends: %v", err)
+	}
+}
+
+// Calls that were refused leave nothing behind, however long their callers would have waited.
+func TestRefusedCallsLeaveNothing(t *testing.T) {
+	cc := serve(t, func(c *Config) { c.Broker = broker.New(broker.Config{Authenticate: true}) })
+	long, cancel := context.WithTimeout(t.Context(), 100*24*time.Hour)
+	defer cancel()
+	call := func(n int) {
+		for range n {
+			_, err := brokerv1.NewBrokerClient(cc).PublishOne(long, &brokerv1.PublishOneRequest{})
+			if status.Code(err) != codes.Unauthenticated {
+				t.Fatal(err)
+			}
+		}
+	}
+	call(500) // what calls need once
+	const n = 5000
+	before := memory()
+	call(n)
+	if each := (memory() - before) / n; each > 100 {
+		t.Errorf("a refused call leaves %d bytes", each)
 	}
 }
 

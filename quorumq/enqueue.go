@@ -187,10 +187,13 @@ func (q *Queue) dropHead() {
 }
 
 // enforce removes what is above a limit once consumers have been served, as far as the slice
-// goes: the timer asks for the rest.
+// goes: the timer asks for the rest, also where more consumers wait than one command serves.
 func (q *Queue) enforce() {
-	if q.overfull {
-		q.overfull = false
+	if !q.overfull {
+		return
+	}
+	q.overfull = false
+	if !q.more {
 		q.dropWhile(func() bool { return q.exceeds(0, 0) })
 	}
 }

@@ -3,6 +3,8 @@ package quorumq
 import (
 	"slices"
 	"testing"
+
+	"github.com/quorate/quorate/id"
 )
 
 // dueQueue has so many messages that are due at 10, and one that never is behind them.
@@ -168,5 +170,43 @@ func TestLowerLimitGoesBySlices(t *testing.T) {
 	})
 	if r.Stored != 3*ExpireSlice || len(e.Copies) != 3*ExpireSlice || q.readyLen() != limit {
 		t.Errorf("stored %d, dropped %d, %d are left of %d", r.Stored, len(e.Copies), q.readyLen(), limit)
+	}
+}
+
+// TestMoreThanAChunkReturns shows that what returns goes to consumers that wait, before a limit drops
+// it, also where that takes more than one command (LEN-9).
+func TestMoreThanAChunkReturns(t *testing.T) {
+	const consumers, count = 3, 3 * MaxOutstanding
+	c := DefaultConfig()
+	c.Rules, c.DeadLetter, c.MaxLength = RulesThird, DeadLetterAtMostOnce, count
+	q := New(1024, c)
+	index := uint64(0)
+	var dropped, delivered int
+	apply := func(c Command) Time {
+		index++
+		_, e := q.Apply(Meta{Index: index, Now: 10}, c)
+		dropped, delivered = dropped+len(e.Copies), delivered+len(e.Deliver)
+		return e.Timer
+	}
+	apply(&Enqueue{
+		Enqueuer: EnqueuerKey{Node: "n3", Epoch: 1}, First: 1,
+		Messages: slices.Repeat([]NewMessage{{Size: 1, TTLMs: Unlimited, Priority: DefaultPriority}}, count),
+	})
+	for _, n := range []id.NodeID{"n1", "n2"} {
+		for i := range uint32(consumers) {
+			apply(&Checkout{Consumer: ConsumerKey{SessionKey: SessionKey{Node: n, Epoch: 1, Session: 1}, Tag: i + 1}})
+		}
+	}
+	for apply(&Expire{}) == 10 { // chunks of assignments that are left
+	}
+	c.MaxLength = 100
+	apply(&Configure{Config: c})
+	if delivered != count || dropped != 0 {
+		t.Fatalf("%d of %d are delivered, %d dropped", delivered, count, dropped)
+	}
+	for timer := apply(&NodeUp{Node: "n1", Epoch: 2}); timer == 10; timer = apply(&Expire{}) {
+	}
+	if delivered != 2*count || dropped != 0 {
+		t.Errorf("%d of %d that returned are delivered, %d dropped", delivered-count, count, dropped)
 	}
 }

@@ -57,6 +57,8 @@ type Log struct {
 
 	zeros   []byte        // the writer's
 	stop    chan struct{} // closed when the housekeeper is to end
+	hurry   chan struct{} // closed by Hurry
+	hurried sync.Once
 	kick    chan struct{} // wakes the housekeeper
 	opened  time.Time
 	idle    *time.Timer    // sets quiet

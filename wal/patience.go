@@ -39,8 +39,13 @@ func lacksDescriptor(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
+// Hurry ends all waits for file descriptors, now and later: what lacks one fails, and the log with
+// it. Who stops a node calls it first, for groups that stop wait for the log. It may be called concurrently
+// and more than once.
+func (l *Log) Hurry() { l.hurried.Do(func() { close(l.hurry) }) }
+
 // awaitDescriptor runs what needs a file descriptor until it gets one, the log fails, or Close
-// is called. mu must not be held.
+// or Hurry is called. mu must not be held.
 func (l *Log) awaitDescriptor(do func() error) error {
 	err := do()
 	if !lacksDescriptor(err) {
@@ -55,6 +60,8 @@ func (l *Log) awaitDescriptor(do func() error) error {
 	for lacksDescriptor(err) && l.Failed() == nil {
 		select {
 		case <-l.stop:
+			return err
+		case <-l.hurry:
 			return err
 		case <-next.C:
 			err = do()

@@ -45,6 +45,34 @@ func (s scarce) SyncDir() error {
 	return s.Mem.SyncDir()
 }
 
+// Who stops a node does not wait for file descriptors: groups that wait for the log are told that it
+// has failed.
+func TestHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := scarce{vfs.NewMem(), &atomic.Bool{}}
+		l, err := Open(d, testConfig())
+		ok(t, err)
+		g := groupOf(t, l, 1)
+		stored(t, g, entries(1, 1, 1, 100))
+		d.now.Store(true)
+		ok(t, g.StoreLogs(entries(2, 1, 40, 100))) // more than a segment
+		synced := make(chan error, 1)
+		go func() { synced <- g.Sync() }()
+		time.Sleep(time.Minute)
+		if len(synced) > 0 || !l.Short() {
+			t.Fatalf("short: %v; synced", l.Short())
+		}
+		l.Hurry()
+		l.Hurry()
+		if err := <-synced; !lacksDescriptor(err) {
+			t.Errorf("synced: %v", err)
+		}
+		if err := l.Close(); err == nil {
+			t.Error("the log was closed without what it had to write")
+		}
+	})
+}
+
 // A log that needs another file and gets no descriptor waits for one, tells so, and goes on.
 func TestDescriptorsRunOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

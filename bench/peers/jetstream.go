@@ -178,7 +178,7 @@ func (n *natsServers) session(ctx context.Context, i int) (session, error) {
 	return s, err
 }
 
-func stampOf(body []byte) int64 { return int64(binary.LittleEndian.Uint64(body)) } //nolint:gosec // the bits
+func stampOf(body []byte) int64 { return int64(binary.LittleEndian.Uint64(body)) } // the bits
 
 func (s *overNATS) lost() <-chan error { return s.ends }
 

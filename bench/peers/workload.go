@@ -226,7 +226,7 @@ func (p *sender) run(ctx context.Context) error {
 			return err
 		}
 		at := p.l.now()
-		binary.LittleEndian.PutUint64(body, uint64(at)) //nolint:gosec // the bits
+		binary.LittleEndian.PutUint64(body, uint64(at)) // the bits
 		p.l.sent.Add(1)
 		if err := p.to.publish(ctx, p.l.queues[p.next%len(p.l.queues)], body, at); err != nil {
 			return err

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
@@ -293,16 +292,6 @@ func connOf(ctx context.Context) *gate.Conn {
 	return caller.conn
 }
 
-// refuseEarly refuses the calls of strangers before anything of them is read but who they say they
-// are: a request may be as large as the largest frame.
-func (m *Mux) refuseEarly(ctx context.Context, info *tap.Info) (context.Context, error) {
-	if connOf(ctx).Known() {
-		return ctx, nil // or nobody keeps strangers away
-	}
-	_, err := m.vet(ctx, info.Header)
-	return ctx, err
-}
-
 type peerKey struct{}
 
 // admit checks the caller of a call and notes its epoch.
@@ -333,12 +322,30 @@ func (m *Mux) noteEpoch(p Peer) error {
 	return nil
 }
 
-func (m *Mux) admitUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	ctx, err := m.admit(ctx)
-	if err != nil {
-		return nil, err
+// admitting registers services whose callers are checked before anything of a request is read: it may be
+// as large as the largest frame. gRPC's tap does not do: what it refuses stays in memory until the time
+// that the caller has set for the call.
+type admitting struct{ m *Mux }
+
+// RegisterService implements grpc.ServiceRegistrar.
+func (a admitting) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	own := *desc
+	own.Methods = slices.Clone(desc.Methods)
+	for i := range own.Methods {
+		m := &own.Methods[i]
+		m.Handler = a.m.admitUnary(m.Handler)
 	}
-	return next(ctx, req)
+	a.m.server.RegisterService(&own, impl)
+}
+
+func (m *Mux) admitUnary(of grpc.MethodHandler) grpc.MethodHandler {
+	return func(srv any, ctx context.Context, read func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+		ctx, err := m.admit(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return of(srv, ctx, read, nil)
+	}
 }
 
 // admittedStream is a stream whose context names the peer.

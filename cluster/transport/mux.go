@@ -70,9 +70,7 @@ func New(c Config) (*Mux, error) {
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.server = grpc.NewServer(
 		grpc.Creds(m.credentials()),
-		grpc.InTapHandle(m.refuseEarly),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
-		grpc.UnaryInterceptor(m.admitUnary),
 		grpc.StreamInterceptor(m.admitStream),
 		grpc.MaxRecvMsgSize(c.MaxFrameBytes+frameOverheadBytes),
 		grpc.MaxSendMsgSize(c.MaxFrameBytes+frameOverheadBytes),
@@ -88,7 +86,7 @@ func New(c Config) (*Mux, error) {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: max(2*c.PingEvery, time.Second), Timeout: 3 * c.PingTimeout}),
 		grpc.WaitForHandlers(true),
 	)
-	nodev1.RegisterNodeServer(m.server, service{NodeServer: c.Calls, m: m})
+	nodev1.RegisterNodeServer(admitting{m}, service{NodeServer: c.Calls, m: m})
 	return m, nil
 }
 
