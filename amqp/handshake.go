@@ -26,12 +26,19 @@ const (
 	mechanismExternal = "EXTERNAL"
 )
 
+// limitHandshake sets until when the client may take for what comes next.
+func (c *conn) limitHandshake() error {
+	within := c.s.cfg.Gate.LoginTimeout()
+	if within <= 0 {
+		return nil
+	}
+	return c.nc.SetReadDeadline(time.Now().Add(within))
+}
+
 // handshake runs from the protocol header to connection.open-ok (AM-1, AM-2).
 func (c *conn) handshake() error {
-	if within := c.s.cfg.Gate.LoginTimeout(); within > 0 {
-		if err := c.nc.SetReadDeadline(time.Now().Add(within)); err != nil {
-			return err
-		}
+	if err := c.limitHandshake(); err != nil {
+		return err
 	}
 	if err := c.protocolHeader(); err != nil {
 		return err
@@ -55,6 +62,9 @@ func (c *conn) handshake() error {
 		return err
 	}
 	gate.From(c.nc).Admit()
+	if err := c.limitHandshake(); err != nil { // the look at its credentials may have taken as long
+		return err
+	}
 	if err := c.tune(); err != nil {
 		return err
 	}
