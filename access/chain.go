@@ -13,7 +13,11 @@ import (
 type remembers interface {
 	// Remembered returns the answer to the credentials, if it is known.
 	Remembered(c Credentials) (id *Identity, err error, known bool)
-	// Vouched tells whether they were right a while ago.
+}
+
+// vouches is a Backend that knows who does not guess.
+type vouches interface {
+	// Vouched tells whether the credentials were right a while ago.
 	Vouched(c Credentials) bool
 }
 
@@ -117,7 +121,7 @@ func (m *member) remembered(cred Credentials) (id *Identity, err error, known bo
 }
 
 func (m *member) vouched(cred Credentials) bool {
-	r, ok := m.Backend.(remembers)
+	r, ok := m.Backend.(vouches)
 	return ok && r.Vouched(cred)
 }
 
