@@ -56,7 +56,7 @@ type Cluster struct {
 	ctx      context.Context               // ends when Close begins
 	stop     context.CancelFunc
 	loops    sync.WaitGroup
-	// reconciler are the loops that must end before the groups are closed.
+	// reconciler are the loops that must end before the groups are closed, and before the catalog is given up.
 	reconciler sync.WaitGroup
 
 	closing  sync.Once
@@ -163,7 +163,7 @@ func (c *Cluster) boot() error {
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
 	c.disks.look(0) // before members are opened
-	c.loops.Go(c.keepMark)
+	c.reconciler.Go(c.keepMark)
 	c.loops.Go(func() { c.disks.watch(c.ctx) })
 	c.loops.Go(func() { c.disks.tell(c.ctx) })
 	c.loops.Go(func() { c.disks.evacuate(c.ctx) })

@@ -33,7 +33,9 @@ type gated struct {
 	*memberlist.NetTransport
 	streams chan net.Conn
 	once    sync.Once
-	closed  chan struct{}
+	closed  chan struct{} // nobody may read streams any more
+	over    chan struct{} // the ports are closed
+	err     error         // of closing them
 }
 
 // listenGated opens the ports for gossip. It sets the configuration's port, if that was 0, and its
@@ -58,13 +60,14 @@ func listenGated(c *memberlist.Config, g *gate.Gate, logger *log.Logger) (*gated
 		c.BindPort = inner.GetAutoBindPort()
 		c.AdvertisePort = c.BindPort
 	}
-	t := &gated{NetTransport: inner, streams: make(chan net.Conn), closed: make(chan struct{})}
+	t := &gated{NetTransport: inner, streams: make(chan net.Conn), closed: make(chan struct{}), over: make(chan struct{})}
 	c.Transport = t
 	go t.pass(g)
 	return t, nil
 }
 
-// pass lets connections in until Shutdown.
+// pass lets connections in until Shutdown, and takes the rest until the ports are closed: who
+// accepts waits until each is taken.
 func (t *gated) pass(g *gate.Gate) {
 	for {
 		select {
@@ -76,9 +79,8 @@ func (t *gated) pass(g *gate.Gate) {
 			case t.streams <- nc:
 			case <-t.closed:
 				_ = nc.Close() // nobody reads it any more
-				return
 			}
-		case <-t.closed:
+		case <-t.over:
 			return
 		}
 	}
@@ -89,6 +91,10 @@ func (t *gated) StreamCh() <-chan net.Conn { return t.streams }
 
 // Shutdown implements memberlist.Transport.
 func (t *gated) Shutdown() error {
-	t.once.Do(func() { close(t.closed) })
-	return t.NetTransport.Shutdown()
+	t.once.Do(func() {
+		close(t.closed)
+		t.err = t.NetTransport.Shutdown()
+		close(t.over)
+	})
+	return t.err
 }
