@@ -101,24 +101,39 @@ func (s calls) AwaitAudit(ctx context.Context, r *nodev1.AwaitAuditRequest) (*no
 	if r.GetList() == uint32(event.AuditOfAdministration) {
 		log = s.c.events.audit[event.AuditOfAdministration]
 	}
-	out := &nodev1.AwaitAuditResponse{Epoch: uint64(s.c.epoch)}
-	if r.GetNow() {
-		out.Last = log.Last()
-		return out, nil
-	}
-	after := r.GetAfter()
-	if id.Epoch(r.GetEpoch()) != s.c.epoch {
-		after = 0
-	}
-	out.Last = after
-	for _, e := range s.c.awaitLog(ctx, log, after, r.GetWait()) {
-		out.Last = e.Seq
+	found, last := s.c.readFor(ctx, log, r, r.GetWait())
+	out := &nodev1.AwaitAuditResponse{Epoch: uint64(s.c.epoch), Last: last}
+	for _, e := range found {
 		out.Records = append(out.Records, toRecord(&e))
 	}
 	return out, nil
 }
 
-// awaitLog reads a log for another node, and waits for the first event if it is to.
+// position is where another node stands in a log of this one.
+type position interface {
+	GetEpoch() uint64
+	GetAfter() uint64
+	GetNow() bool
+}
+
+// readFor reads a log for another node from where it stands, and waits for the first event if it
+// is to; last is where it stands then.
+func (c *Cluster) readFor(ctx context.Context, log *event.Log, from position, wait bool) (found []event.Event, last uint64) {
+	if from.GetNow() {
+		return nil, log.Last()
+	}
+	after := from.GetAfter()
+	if id.Epoch(from.GetEpoch()) != c.epoch {
+		after = 0
+	}
+	found = c.awaitLog(ctx, log, after, wait)
+	if len(found) == 0 {
+		return nil, after
+	}
+	return found, lastOf(found)
+}
+
+// awaitLog reads a log, and waits for the first event if it is to.
 func (c *Cluster) awaitLog(ctx context.Context, log *event.Log, after uint64, wait bool) []event.Event {
 	if !wait {
 		return log.Read(after, eventBatch)

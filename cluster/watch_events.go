@@ -250,19 +250,9 @@ func (c *Cluster) askEvents(ctx context.Context, n id.NodeID, at EventPosition, 
 
 // AwaitEvents returns events of the queues that this node leads.
 func (s calls) AwaitEvents(ctx context.Context, r *nodev1.AwaitEventsRequest) (*nodev1.AwaitEventsResponse, error) {
-	log := s.c.events.queues
-	out := &nodev1.AwaitEventsResponse{Epoch: uint64(s.c.epoch)}
-	if r.GetNow() {
-		out.Last = log.Last()
-		return out, nil
-	}
-	after := r.GetAfter()
-	if id.Epoch(r.GetEpoch()) != s.c.epoch {
-		after = 0
-	}
-	out.Last = after
-	for _, e := range s.c.awaitLog(ctx, log, after, true) {
-		out.Last = e.Seq
+	found, last := s.c.readFor(ctx, s.c.events.queues, r, true)
+	out := &nodev1.AwaitEventsResponse{Epoch: uint64(s.c.epoch), Last: last}
+	for _, e := range found {
 		out.Events = append(out.Events, toEvent(&e))
 	}
 	return out, nil
