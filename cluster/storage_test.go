@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -25,7 +26,7 @@ func TestQueueLogs(t *testing.T) {
 	n.nodes["c"].publish(t, first, "two", quorumq.Unlimited)
 	n.nodes["c"].publish(t, second, "three", quorumq.Unlimited)
 	for queue, isBolt := range map[string]bool{first.String(): true, second.String(): false} {
-		_, err := os.Stat(filepath.Join(n.dir, "a", queuesDir, queue, "log.db"))
+		_, err := os.Stat(filepath.Join(n.dir, "a", datadir.QueuesDir, queue, "log.db"))
 		if got := err == nil; got != isBolt || err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("queue %s has a file of its own: %v, %v", queue, got, err)
 		}
