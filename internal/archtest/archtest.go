@@ -41,7 +41,7 @@ func Table() []Package {
 			Path: "raftfsm", Imports: []string{"id", "clock", "wal"},
 			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
 		},
-		{Path: "cluster/membership", Imports: []string{"id", "internal/gate"}, ThirdParty: []string{"memberlist"}},
+		{Path: "cluster/gossip", Imports: []string{"id", "internal/gate"}, ThirdParty: []string{"memberlist"}},
 		{
 			Path: "cluster/transport", Imports: []string{"id", "clock", "proto/node/v1", "internal/phase", "internal/gate"},
 			ThirdParty: []string{"grpc", "protobuf", "raft"},
@@ -54,7 +54,7 @@ func Table() []Package {
 		{Path: "cluster/event", Imports: []string{"id"}},
 		{
 			Path: "cluster", Imports: []string{
-				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
+				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/gossip", "cluster/transport",
 				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
