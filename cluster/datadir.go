@@ -66,7 +66,7 @@ func openDataDir(path, cluster string, node id.NodeID) (*dataDir, error) {
 	if err := d.makeRoom(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
-	if err := errors.Join(d.own(), d.prepare()); err != nil {
+	if err := errors.Join(d.own(), d.prepare(), d.refuseBolt()); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	d.mark = d.readMark()
@@ -139,6 +139,22 @@ func (d *dataDir) prepare() error {
 		}
 	}
 	return syncDir(d.path)
+}
+
+// boltLog is the file in which a queue had its log with `storage.queue_log: bolt`, up to
+// version 0.9.
+const boltLog = "log.db"
+
+// refuseBolt refuses a directory with queues whose log this build cannot read: without it
+// their members would vote as if they had promised nothing.
+func (d *dataDir) refuseBolt() error {
+	files, err := filepath.Glob(filepath.Join(d.path, queuesDir, "q*", boltLog))
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	return fmt.Errorf("cluster: data directory %q has %d queues that began with `storage.queue_log: bolt`, the first in %q, and this version reads "+
+		"the node's one log alone: start version 0.9 on it with `storage.queue_log: shared`, and build each of them anew there: "+
+		"quoratectl queues replace-member QUEUE %s %s; then start this version", d.path, len(files), files[0], d.node, d.node)
 }
 
 // nextEpoch returns an epoch that this directory has never handed out, durably.

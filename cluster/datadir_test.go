@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,36 @@ func TestDataDirRefuses(t *testing.T) {
 	if err := again.close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A queue whose log is a bolt file of its own is one of version 0.9: this build does not read
+// it, and nothing of the directory is changed.
+func TestDataDirRefusesQueuesInBolt(t *testing.T) {
+	path := t.TempDir()
+	d, err := openDataDir(path, "c", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := d.queue(7)
+	if err := errors.Join(d.close(), os.Mkdir(queue, dirMode), os.WriteFile(filepath.Join(queue, boltLog), []byte("x"), fileMode)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first refusal has released the directory
+		d, err = openDataDir(path, "c", "n")
+		if err == nil {
+			_ = d.close()
+			t.Fatal("it was opened")
+		}
+		for _, part := range []string{path, "1 queues", filepath.Join(queue, boltLog), "version 0.9", "storage.queue_log: shared", "replace-member QUEUE n n"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("error %q lacks %q", err, part)
+			}
+		}
+	}
+	if err := os.RemoveAll(queue); err != nil {
+		t.Fatal(err)
+	}
+	openTestDir(t, path)
 }
 
 // Epochs rise at every start, also past a torn or lost copy; with both copies lost in
