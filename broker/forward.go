@@ -25,7 +25,7 @@ func (r forwardRouter) View() *catalog.View { return r.b.cluster.Load().View() }
 func (r forwardRouter) Changed() <-chan struct{} { return r.b.cluster.Load().ViewChanged() }
 
 func (r forwardRouter) Rule(q *catalog.QueueRecord) deadletter.Rule {
-	e := r.b.effective(r.View(), q)
+	e := r.b.policies.InForce(r.View(), q)
 	return deadletter.Rule{
 		Enabled: e.HasDeadLetterExchange, Exchange: e.DeadLetterExchange,
 		RoutingKey: e.DeadLetterRoutingKey, HasRoutingKey: e.HasDeadLetterRoutingKey,

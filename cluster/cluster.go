@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -178,7 +178,7 @@ type Status struct {
 
 // NodeStatus is one node as this one sees it.
 type NodeStatus struct {
-	membership.Node
+	gossip.Node
 	Connected bool
 	Refused   string       // why this node refuses it now; "": it does not
 	Replicas  int          // queue group members by the catalog

@@ -12,8 +12,8 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
-	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
@@ -34,7 +34,7 @@ type Cluster struct {
 	views    *views
 	mux      *transport.Mux
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
-	members  *membership.Membership
+	members  *gossip.Members
 	catalog  *catalogGroup
 	host     *host
 	gateway  *gateway
@@ -125,9 +125,9 @@ func (c *Cluster) boot() error {
 	if c.catalog, err = openCatalog(c); err != nil {
 		return err
 	}
-	c.members, err = membership.Start(membership.Config{
+	c.members, err = gossip.Start(gossip.Config{
 		Cluster: c.cfg.Name,
-		Node: membership.Node{
+		Node: gossip.Node{
 			ID: c.cfg.Node, Epoch: c.epoch, Store: c.dir.store.name,
 			PeerAddr: c.cfg.PeerAddr, ClientAddr: c.cfg.ClientAddr, Version: c.cfg.Version,
 		},
@@ -241,7 +241,7 @@ func (c *Cluster) setPeer(n id.NodeID, addr string) {
 
 // peerAddresses returns where a node may be that gossip met: the port is the one that it
 // advertises.
-func peerAddresses(g membership.Node) []string {
+func peerAddresses(g gossip.Node) []string {
 	ip, _, err := net.SplitHostPort(g.GossipAddr)
 	host, port, peerErr := net.SplitHostPort(g.PeerAddr)
 	met := net.JoinHostPort(ip, port)
@@ -255,7 +255,7 @@ func peerAddresses(g membership.Node) []string {
 	}
 }
 
-func (c *Cluster) gossip() []membership.Node { return c.members.Nodes() }
+func (c *Cluster) gossip() []gossip.Node { return c.members.Nodes() }
 
 // alive returns the nodes that gossip holds for alive, this one included, sorted.
 func (c *Cluster) alive() []id.NodeID {

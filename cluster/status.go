@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -28,7 +28,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	}
 	at, now := map[id.NodeID]int{}, time.Now()
 	clocks := c.clock.figures()
-	add := func(n membership.Node) {
+	add := func(n gossip.Node) {
 		_, connected := c.mux.Connected(n.ID)
 		at[n.ID] = len(s.Nodes)
 		connected = connected || n.ID == c.cfg.Node
@@ -48,7 +48,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	}
 	for n := range v.Nodes() {
 		if _, known := at[n.ID]; !known {
-			add(membership.Node{ID: n.ID, Epoch: n.Epoch, PeerAddr: n.Address, ClientAddr: n.ClientAddress})
+			add(gossip.Node{ID: n.ID, Epoch: n.Epoch, PeerAddr: n.Address, ClientAddr: n.ClientAddress})
 		}
 	}
 	for n, l := range c.host.loads.at(v) {

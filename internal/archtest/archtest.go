@@ -41,7 +41,7 @@ func Table() []Package {
 			Path: "raftfsm", Imports: []string{"id", "clock", "wal"},
 			ThirdParty: []string{"raft", "raft-boltdb", "bbolt", "hclog"},
 		},
-		{Path: "cluster/membership", Imports: []string{"id", "internal/gate"}, ThirdParty: []string{"memberlist"}},
+		{Path: "cluster/gossip", Imports: []string{"id", "internal/gate"}, ThirdParty: []string{"memberlist"}},
 		{
 			Path: "cluster/transport", Imports: []string{"id", "clock", "proto/node/v1", "internal/phase", "internal/gate"},
 			ThirdParty: []string{"grpc", "protobuf", "raft"},
@@ -54,7 +54,7 @@ func Table() []Package {
 		{Path: "cluster/event", Imports: []string{"id"}},
 		{
 			Path: "cluster", Imports: []string{
-				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
+				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/gossip", "cluster/transport",
 				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
@@ -62,7 +62,7 @@ func Table() []Package {
 		{Path: "access"},
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
-		{Path: "policy", Imports: []string{"id", "message", "catalog", "internal/nearest", "internal/pattern"}},
+		{Path: "policy", Imports: []string{"id", "message", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
@@ -105,7 +105,7 @@ func Table() []Package {
 		{Path: "internal/sim", Imports: []string{"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "deadletter"}},
 		{Path: "internal/storesim", Imports: []string{"id", "catalog"}},
 		{Path: "internal/stress"},
-		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "policy", "raftfsm", "wal"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/upgrade"},
 	}

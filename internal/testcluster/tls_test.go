@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/cluster"
-	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/testcluster"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
@@ -56,9 +56,9 @@ func TestGossipWithoutCertificate(t *testing.T) {
 	before, _ := status(down)
 	c.Kill(2)
 	for _, name := range []string{"stranger", down} {
-		m, err := membership.Start(membership.Config{
+		m, err := gossip.Start(gossip.Config{
 			Cluster: "test", BindAddr: "127.0.0.1:0", Join: []string{other.GossipAddr},
-			Node: membership.Node{
+			Node: gossip.Node{
 				ID: id.NodeID(name), Epoch: before.Epoch + 1, Store: before.Store, PeerAddr: "127.0.0.1:1", ClientAddr: "127.0.0.1:2", Version: "impostor",
 			},
 		})

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/quorate/quorate/cluster/membership"
+	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/internal/gate"
 )
@@ -45,7 +45,7 @@ func newGates(cfg *config.Config, log *slog.Logger) gates {
 		peers: gate.New(gate.Config{
 			Name: "peers", Logger: log, MaxConnections: maxPeers, MaxStrangers: maxCallers, MaxPerAddress: maxCallers, Own: true,
 		}),
-		gossip: membership.NewGate(log),
+		gossip: gossip.NewGate(log),
 	}
 }
 

@@ -1,10 +1,10 @@
-// Package membership finds the nodes of the cluster by gossip (memberlist) and tells who
+// Package gossip finds the nodes of the cluster by gossip (memberlist) and tells who
 // seems reachable. What it says are hints: Raft configurations and placement never follow
 // from gossip alone.
 //
 // A node is known by its id and its epoch. A newer epoch always wins, at whatever address
 // it shows up; news of an older one are dropped.
-package membership
+package gossip
 
 import (
 	"cmp"
@@ -41,8 +41,8 @@ type Event struct {
 	Node Node
 }
 
-// Membership is this node's view. All methods may be called concurrently.
-type Membership struct {
+// Members is this node's view. All methods may be called concurrently.
+type Members struct {
 	config Config
 	log    *slog.Logger
 	list   *memberlist.Memberlist
@@ -71,13 +71,13 @@ type known struct {
 }
 
 // Start begins to gossip and to join; it returns when this node listens.
-func Start(c Config) (*Membership, error) {
+func Start(c Config) (*Members, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	c = c.withDefaults()
 	c.Node.Alive = true
-	m := &Membership{
+	m := &Members{
 		config: c, log: c.Logger,
 		events: make(chan Event), wake: make(chan struct{}, 1),
 		nodes: map[id.NodeID]*known{c.Node.ID: {Node: c.Node}},
@@ -94,7 +94,7 @@ func Start(c Config) (*Membership, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("membership: listening for gossip at %s: %w: choose a free address, "+
+		return nil, fmt.Errorf("gossip: listening for gossip at %s: %w: choose a free address, "+
 			"and set the advertised one if others reach this node by another", c.BindAddr, err)
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -118,17 +118,17 @@ const (
 // less frequent, because links tell sooner which nodes are there, and a cluster at rest is
 // to be so; a dead node's name can be taken over at another address at once, because
 // epochs, not addresses, tell incarnations apart.
-func (m *Membership) listConfig() (*memberlist.Config, error) {
+func (m *Members) listConfig() (*memberlist.Config, error) {
 	c := memberlist.DefaultLANConfig()
 	var err error
 	if c.BindAddr, c.BindPort, err = resolveOne(m.config.BindAddr); err != nil {
-		return nil, fmt.Errorf("membership: address for gossip %q: %w", m.config.BindAddr, err)
+		return nil, fmt.Errorf("gossip: address for gossip %q: %w", m.config.BindAddr, err)
 	}
 	c.AdvertisePort = c.BindPort
 	if m.config.Advertise != "" {
 		ip, port, found, err := advertised(m.config.Advertise, c.BindAddr, m.config.AdvertiseWait, lookupIP, ownAddresses(c.BindAddr), m.waits())
 		if err != nil {
-			return nil, fmt.Errorf("membership: advertised address %q: %w", m.config.Advertise, err)
+			return nil, fmt.Errorf("gossip: advertised address %q: %w", m.config.Advertise, err)
 		}
 		if ip != "" {
 			c.AdvertiseAddr, c.AdvertisePort = ip, port
@@ -158,7 +158,7 @@ const waitTold = 3 * time.Second
 
 // waits returns what tells, at once and from then on now and then, that this node waits for
 // its advertised name.
-func (m *Membership) waits() func([]net.IP, error) {
+func (m *Members) waits() func([]net.IP, error) {
 	var began, told time.Time
 	return func(found []net.IP, err error) {
 		now := time.Now()
@@ -179,11 +179,11 @@ func (m *Membership) waits() func([]net.IP, error) {
 }
 
 // GossipAddr returns host:port at which others reach this node's gossip.
-func (m *Membership) GossipAddr() string { return m.list.LocalNode().Address() }
+func (m *Members) GossipAddr() string { return m.list.LocalNode().Address() }
 
 // Nodes returns all known nodes, this one included, ordered by id. Those that went stay
 // known, not alive.
-func (m *Membership) Nodes() []Node {
+func (m *Members) Nodes() []Node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	nodes := make([]Node, 0, len(m.nodes))
@@ -196,16 +196,16 @@ func (m *Membership) Nodes() []Node {
 
 // Events returns the channel of changes of other nodes: the newest state per node, none
 // lost. It is closed by Leave.
-func (m *Membership) Events() <-chan Event { return m.events }
+func (m *Members) Events() <-chan Event { return m.events }
 
 // Leave tells the others that this node goes on purpose, then stops. The first call
 // counts, others return the same.
-func (m *Membership) Leave(ctx context.Context) error {
+func (m *Members) Leave(ctx context.Context) error {
 	m.left.Do(func() { m.leftBy = m.stop(ctx, true) })
 	return m.leftBy
 }
 
-func (m *Membership) stop(ctx context.Context, tell bool) error {
+func (m *Members) stop(ctx context.Context, tell bool) error {
 	m.cancel()
 	var err error
 	if tell {
@@ -214,11 +214,11 @@ func (m *Membership) stop(ctx context.Context, tell bool) error {
 			wait = max(time.Until(end), time.Millisecond)
 		}
 		if err = m.list.Leave(wait); err != nil {
-			err = fmt.Errorf("membership: the others may take node %q for failed: %w", m.config.Node.ID, err)
+			err = fmt.Errorf("gossip: the others may take node %q for failed: %w", m.config.Node.ID, err)
 		}
 	}
 	if e := m.list.Shutdown(); e != nil && err == nil {
-		err = fmt.Errorf("membership: %w", e)
+		err = fmt.Errorf("gossip: %w", e)
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -230,6 +230,6 @@ func (m *Membership) stop(ctx context.Context, tell bool) error {
 	case <-ended:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("membership: joining did not end in time: %w", ctx.Err())
+		return fmt.Errorf("gossip: joining did not end in time: %w", ctx.Err())
 	}
 }

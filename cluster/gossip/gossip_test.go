@@ -1,4 +1,4 @@
-package membership
+package gossip
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func (l *lines) count(s string) int {
 }
 
 type member struct {
-	*Membership
+	*Members
 	logged *lines
 
 	mu    sync.Mutex
@@ -58,7 +58,7 @@ func start(t *testing.T, c Config) *member {
 	m := &member{logged: &lines{}, heard: map[id.NodeID][]Node{}}
 	c.Logger = slog.New(slog.NewTextHandler(m.logged, nil))
 	var err error
-	if m.Membership, err = Start(c); err != nil {
+	if m.Members, err = Start(c); err != nil {
 		t.Fatal(err)
 	}
 	var reader sync.WaitGroup
@@ -201,9 +201,9 @@ func TestRestart(t *testing.T) {
 			// It is a member for good, not only by its claim.
 			until(t, "gossip agrees on the address", func() bool {
 				for _, m := range ms[:2] {
-					m.Membership.mu.Lock()
+					m.Members.mu.Lock()
 					k := *m.nodes["n3"]
-					m.Membership.mu.Unlock()
+					m.Members.mu.Unlock()
 					if !k.claimed.IsZero() || k.GossipAddr != again.GossipAddr() || !k.Alive {
 						return false
 					}

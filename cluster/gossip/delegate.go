@@ -1,4 +1,4 @@
-package membership
+package gossip
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ const claimTime = 30 * time.Second
 // delegate is what memberlist calls, with its locks held: nothing here blocks or calls
 // back.
 type delegate struct {
-	m    *Membership
+	m    *Members
 	meta []byte
 }
 
@@ -87,7 +87,7 @@ func (d delegate) NotifyConflict(old, other *memberlist.Node) {
 }
 
 // twiceFirst tells whether this is the first time that two processes are seen as one node.
-func (m *Membership) twiceFirst(n id.NodeID) bool {
+func (m *Members) twiceFirst(n id.NodeID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.nodes[n]
@@ -99,7 +99,7 @@ func (m *Membership) twiceFirst(n id.NodeID) bool {
 }
 
 // seen takes news of another node.
-func (m *Membership) seen(n *memberlist.Node, alive, claim bool) {
+func (m *Members) seen(n *memberlist.Node, alive, claim bool) {
 	if n.Name == string(m.config.Node.ID) {
 		return
 	}
@@ -134,7 +134,7 @@ func (m *Membership) seen(n *memberlist.Node, alive, claim bool) {
 }
 
 // newsLocked marks a node's state as to be told. The caller holds mu.
-func (m *Membership) newsLocked(n id.NodeID) {
+func (m *Members) newsLocked(n id.NodeID) {
 	if !slices.Contains(m.told, n) {
 		m.told = append(m.told, n)
 	}
@@ -147,7 +147,7 @@ func (m *Membership) newsLocked(n id.NodeID) {
 }
 
 // tell hands out events, the oldest news first, each with the node's newest state.
-func (m *Membership) tell() {
+func (m *Members) tell() {
 	for {
 		var to chan<- Event
 		var e Event
@@ -171,7 +171,7 @@ func (m *Membership) tell() {
 }
 
 // claims tells whether a node is claimed to be at another address.
-func (m *Membership) claims() bool {
+func (m *Members) claims() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, k := range m.nodes {
@@ -183,7 +183,7 @@ func (m *Membership) claims() bool {
 }
 
 // expireClaims takes claims back that gossip did not confirm in time.
-func (m *Membership) expireClaims(now time.Time) {
+func (m *Members) expireClaims(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for n, k := range m.nodes {

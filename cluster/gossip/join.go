@@ -1,4 +1,4 @@
-package membership
+package gossip
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const (
 // those that were known. So a cluster that fell apart, or came up in parts, grows
 // together again. Its run goroutine owns it.
 type joiner struct {
-	m    *Membership
+	m    *Members
 	news chan struct{}   // of capacity 1: who is alive changed
 	told map[string]bool // reasons that were logged since nobody was missing
 }
@@ -156,7 +156,7 @@ func (j *joiner) explain(err error) {
 }
 
 // alone tells that no other node is alive.
-func (m *Membership) alone() bool {
+func (m *Members) alone() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for n, k := range m.nodes {

@@ -1,4 +1,4 @@
-package membership
+package gossip
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type Config struct {
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("membership: "+format, args...))
+		faults = append(faults, fmt.Errorf("gossip: "+format, args...))
 	}
 	if c.Cluster == "" || len(c.Cluster) > memberlist.LabelMaxSize {
 		fault("Cluster has %d bytes: give it a name of 1 to %d bytes, the same on all nodes", len(c.Cluster), memberlist.LabelMaxSize)
