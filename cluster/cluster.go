@@ -42,8 +42,6 @@ type Config struct {
 	Version string
 	Logger  *slog.Logger
 	Clock   Clock // this machine's clocks; nil: the operating system's
-	// QueueLog says where queue groups keep their log; "": QueueLogShared.
-	QueueLog QueueLog
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
 	// Failed is told that this node can keep nothing any more and should end: at once and

@@ -27,9 +27,8 @@ type RecoverConfig struct {
 	// Lost are the nodes that never come back.
 	Lost []id.NodeID
 	// Reports are what Recovery.Report was on the other nodes that are left.
-	Reports  []RecoveryReport
-	QueueLog QueueLog
-	Logger   *slog.Logger // nil: nothing is logged
+	Reports []RecoveryReport
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 // RecoveryReport is what a node has stored, for the recovery on another one.
@@ -111,7 +110,7 @@ func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
 	if slices.Contains(c.Lost, c.Node) {
 		return nil, fmt.Errorf("cluster: node %q is this one, and not lost", c.Node)
 	}
-	cfg := Config{Name: c.Name, Node: c.Node, DataDir: c.DataDir, QueueLog: c.QueueLog, Logger: c.Logger}.withDefaults()
+	cfg := Config{Name: c.Name, Node: c.Node, DataDir: c.DataDir, Logger: c.Logger}.withDefaults()
 	r := &Recovery{c: c, open: &Cluster{cfg: cfg, log: cfg.Logger}}
 	r.open.starts(StartProgress{Phase: StartLog})
 	if r.open.dir, err = datadir.Open(c.DataDir, c.Name, c.Node); err != nil {

@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 
 	"github.com/quorate/quorate/catalog"
@@ -13,18 +12,7 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// QueueLog says where the groups of queues keep their log, term and vote.
-type QueueLog string
-
-// The kinds of log. A group keeps the kind that it began with.
-const (
-	// QueueLogShared is the node's one log for all groups.
-	QueueLogShared QueueLog = "shared"
-	// QueueLogBolt is a bolt file per group: the reference to compare with.
-	QueueLogBolt QueueLog = "bolt"
-)
-
-// openShared opens the node's log. Where queues do not use it, it still watches the disk.
+// openShared opens the node's log, in which all queues are.
 func (c *Cluster) openShared() error {
 	path := c.dir.Log()
 	if err := c.dir.MakeLog(); err != nil {
@@ -69,16 +57,9 @@ func (c *Cluster) groupLost(g id.GroupID, err error) {
 	}
 }
 
-// openStorage opens a queue's log where it is, a new one as configured.
+// openStorage opens a queue's part of the node's log.
 func (h *host) openStorage(q id.QueueUID, dir string) (raftfsm.Storage, error) {
-	file := filepath.Join(dir, "log.db")
 	known := h.c.shared.Has(q.Group())
-	if !known && (h.c.cfg.QueueLog != QueueLogShared || datadir.Exists(file)) {
-		if err := h.c.dir.MakeQueue(q); err != nil {
-			return nil, err
-		}
-		return raftfsm.OpenBolt(file)
-	}
 	if err := h.c.shared.LostGroup(q.Group()); err != nil {
 		return nil, fmt.Errorf("its entries in the node's log are damaged: %w", err)
 	}

@@ -40,7 +40,7 @@ func (d *Dir) GiveUpCatalog(fault error) error {
 			"directory, or see docs/operations.md, \"Damaged files\": %w", sealed.ErrDamaged, fault)
 	}
 	d.catalogFound, d.catalogWhole = raftfsm.Extent{}, false
-	if Exists(filepath.Join(d.Catalog(), CatalogLog)) || HasSnapshot(d.Catalog()) { // else that was done before
+	if exists(filepath.Join(d.Catalog(), CatalogLog)) || HasSnapshot(d.Catalog()) { // else that was done before
 		aside := filepath.Join(d.path, LostCatalog)
 		err := errors.Join(os.RemoveAll(aside), os.Rename(d.Catalog(), aside), os.Mkdir(d.Catalog(), dirMode), sealed.SyncDir(d.path))
 		if err != nil {
@@ -64,7 +64,7 @@ func (d *Dir) GiveUpCatalog(fault error) error {
 // catalogStored reads how far the catalog's member on disk goes; nothing if there is none.
 func (d *Dir) catalogStored() (e raftfsm.Extent, err error) {
 	path := filepath.Join(d.Catalog(), CatalogLog)
-	if !Exists(path) {
+	if !exists(path) {
 		return e, nil
 	}
 	log, err := raftfsm.OpenBolt(path)

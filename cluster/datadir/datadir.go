@@ -75,7 +75,7 @@ func Open(path, cluster string, node id.NodeID) (*Dir, error) {
 	if err := d.makeRoom(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if err := errors.Join(d.own(), d.prepare()); err != nil {
+	if err := errors.Join(d.own(), d.prepare(), d.refuseBolt()); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	d.mark = d.readMark()
@@ -148,6 +148,22 @@ func (d *Dir) prepare() error {
 		}
 	}
 	return sealed.SyncDir(d.path)
+}
+
+// boltLog is the file in which a queue had its log with `storage.queue_log: bolt`, up to
+// version 0.9.
+const boltLog = "log.db"
+
+// refuseBolt refuses a directory with queues whose log this build cannot read: without it
+// their members would vote as if they had promised nothing.
+func (d *Dir) refuseBolt() error {
+	files, err := filepath.Glob(filepath.Join(d.path, QueuesDir, "q*", boltLog))
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	return fmt.Errorf("cluster: data directory %q has %d queues that began with `storage.queue_log: bolt`, the first in %q, and this version reads "+
+		"the node's one log alone: start version 0.9 on it with `storage.queue_log: shared`, and build each of them anew there: "+
+		"quoratectl queues replace-member QUEUE %s %s; then start this version", d.path, len(files), files[0], d.node, d.node)
 }
 
 // Mend repairs what is stored twice, and tells of it.

@@ -1,6 +1,7 @@
 package datadir
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,6 +53,36 @@ func TestDataDirRefuses(t *testing.T) {
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A queue whose log is a bolt file of its own is one of version 0.9: this build does not read
+// it, and nothing of the directory is changed.
+func TestDataDirRefusesQueuesInBolt(t *testing.T) {
+	path := t.TempDir()
+	d, err := Open(path, "c", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := d.Queue(7)
+	if err := errors.Join(d.Close(), os.Mkdir(queue, dirMode), os.WriteFile(filepath.Join(queue, boltLog), []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first refusal has released the directory
+		d, err = Open(path, "c", "n")
+		if err == nil {
+			_ = d.Close()
+			t.Fatal("it was opened")
+		}
+		for _, part := range []string{path, "1 queues", filepath.Join(queue, boltLog), "version 0.9", "storage.queue_log: shared", "replace-member QUEUE n n"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("error %q lacks %q", err, part)
+			}
+		}
+	}
+	if err := os.RemoveAll(queue); err != nil {
+		t.Fatal(err)
+	}
+	openTestDir(t, path)
 }
 
 // Epochs rise at every start, also past a torn or lost copy; with both copies lost in
@@ -166,7 +197,7 @@ func TestMakeDurably(t *testing.T) {
 		t.Errorf("%v, %v", s, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, fileMode); err != nil {
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := makeDurably(filepath.Join(file, "data")); err == nil {

@@ -35,7 +35,7 @@ func (d *Dir) Queues() ([]id.QueueUID, error) {
 
 // HasQueue tells whether something of a queue is stored.
 func (d *Dir) HasQueue(q id.QueueUID) bool {
-	return Exists(d.Queue(q))
+	return exists(d.Queue(q))
 }
 
 // RemoveQueue deletes what a queue has on disk. UIDs are never used again, so that it
@@ -94,8 +94,8 @@ func HasSnapshot(dir string) bool {
 	return err == nil && len(found) > 0
 }
 
-// Exists tells whether something is at a path.
-func Exists(path string) bool {
+// exists tells whether something is at a path.
+func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
