@@ -12,7 +12,7 @@ import (
 // Audit keeps a record of who changed what for those who watch (AU-1), and stamps it. It does not
 // wait, and may be called concurrently.
 func (c *Cluster) Audit(list event.AuditList, e event.Event) {
-	e.Kind, e.Node, e.AtMs = event.Audit, c.cfg.Node, c.clock.nowMs()
+	e.Kind, e.Node, e.AtMs = event.Audit, c.cfg.Node, c.clock.NowMs()
 	c.events.audit[list].Add(e)
 }
 

@@ -106,7 +106,7 @@ func (g *catalogGroup) open() error {
 		PushAfter: catalogPush,
 		Hangs:     c.disks.hangs.Load,
 		Scarce:    c.disks.low.Load,
-		Clock:     c.clock.moment,
+		Clock:     c.clock.Moment,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("cluster: opening the catalog group: %w", err), storage.Close())

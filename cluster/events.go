@@ -43,7 +43,7 @@ func (c *Cluster) EmitQueue(q id.QueueUID, e event.Event) {
 	if !ok {
 		return
 	}
-	e.VHost, e.Name, e.Node, e.AtMs = rec.VHost, rec.Name, c.cfg.Node, c.clock.nowMs()
+	e.VHost, e.Name, e.Node, e.AtMs = rec.VHost, rec.Name, c.cfg.Node, c.clock.NowMs()
 	c.events.queues.Add(e)
 	log := c.log.Info
 	switch e.Kind {
@@ -58,7 +58,7 @@ func (c *Cluster) EmitQueue(q id.QueueUID, e event.Event) {
 
 // emitNode tells of an event of this node itself. It does not wait.
 func (c *Cluster) emitNode(e event.Event) {
-	e.Node, e.AtMs = c.cfg.Node, c.clock.nowMs()
+	e.Node, e.AtMs = c.cfg.Node, c.clock.NowMs()
 	c.events.queues.Add(e)
 }
 
@@ -90,7 +90,7 @@ func (h *happenings) restored(from, to uint64) {
 	if h == nil || from == 0 || to <= from {
 		return
 	}
-	h.catalog.Add(event.Event{Seq: to, Kind: event.Missed, Node: h.c.cfg.Node, AtMs: h.c.clock.nowMs(), Count: to - from})
+	h.catalog.Add(event.Event{Seq: to, Kind: event.Missed, Node: h.c.cfg.Node, AtMs: h.c.clock.NowMs(), Count: to - from})
 }
 
 // eventOf says what a command has changed, if it is something that is told.

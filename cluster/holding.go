@@ -59,7 +59,7 @@ func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 	case g == nil:
 		// A node whose directory was lost must not vote in groups that it has forgotten: it
 		// opens none anew until the catalog has taken it.
-		if !held && (current || h.c.stored(r.UID)) {
+		if !held && (current || h.c.storage.HasQueue(r.UID)) {
 			return dutyOpen
 		}
 	case !current || q != nil && q.joined == g.ID:
@@ -121,7 +121,7 @@ func (h *host) drop(uid id.QueueUID) error {
 
 // strangers returns what is stored of queues of which this node holds no member.
 func (h *host) strangers(v *catalog.View) ([]id.QueueUID, error) {
-	stored, err := h.c.storedQueues()
+	stored, err := h.c.storage.Queues()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ func newHost(c *Cluster) *host {
 		queues:       map[id.QueueUID]*hosted{},
 		damaged:      map[id.QueueUID]error{},
 	}
-	h.timers = newTimers(c.clock.nowMs, h.expire, h.rearm)
+	h.timers = newTimers(c.clock.NowMs, h.expire, h.rearm)
 	h.unused = newUnused()
 	h.watcher.wake = make(chan struct{}, 1)
 	h.answer = func(p transport.Peer, f *nodev1.Frame, unsent func()) error { return c.mux.Answer(p, f, unsent) }

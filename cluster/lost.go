@@ -17,9 +17,6 @@ import (
 // serve until host.remove has wiped it and it joins its group again as a new member. So is
 // one whose state cannot be, as its machine came upon a broken invariant.
 
-// remedyRebuild tells an operator what to do about a member that is kept closed.
-const remedyRebuild = "restore them, or let this member be rebuilt from its peers"
-
 // isDamage tells whether an error says that a member has lost what it had stored, or has a
 // state that cannot be.
 func isDamage(err error) bool {

@@ -78,7 +78,7 @@ func (h *host) wake(uid id.QueueUID) bool {
 	v := h.c.View()
 	r, exists := v.QueueByUID(uid)
 	// A member that joins is opened by the reconcile loop, in the right order.
-	if !exists || !r.Holds(h.c.cfg.Node) || h.past(r) || joins(r, h.c.cfg.Node) != nil || !h.current(v) && !h.c.stored(uid) {
+	if !exists || !r.Holds(h.c.cfg.Node) || h.past(r) || joins(r, h.c.cfg.Node) != nil || !h.current(v) && !h.c.storage.HasQueue(uid) {
 		return false
 	}
 	h.mu.Lock()

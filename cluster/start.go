@@ -15,11 +15,12 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
-	"github.com/quorate/quorate/wal"
 )
 
 // Cluster is this node's part. All methods may be called concurrently.
@@ -29,8 +30,8 @@ type Cluster struct {
 	log   *slog.Logger
 
 	dir      *datadir.Dir
-	clock    *nodeClock
-	shared   *wal.Log // nil until it is open
+	clock    *nodeclock.Clock
+	storage  *storage.Storage // nil until it is open
 	disks    *disks
 	views    *views
 	mux      *transport.Mux
@@ -76,12 +77,12 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
-	c.clock = newNodeClock(c)
-	c.events = &happenings{c: c, started: c.clock.startedMs, catalog: event.NewLog(0), queues: event.NewLog(0), audit: event.NewAuditLog()}
+	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
+	c.clock = nodeclock.New(nodeclock.Config{Node: c.cfg.Node, Source: c.cfg.Clock, Skew: c.cfg.ClockSkew, Logger: c.log})
+	c.events = &happenings{c: c, started: c.clock.StartedMs, catalog: event.NewLog(0), queues: event.NewLog(0), audit: event.NewAuditLog()}
 	c.disks = newDisks(c)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
-	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
 	var err error
@@ -114,7 +115,7 @@ func (c *Cluster) boot() error {
 	c.dir.Mend(c.log)
 	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
 	c.loops.Go(c.tellStart)
-	if err := c.openShared(); err != nil {
+	if err := c.openStorage(); err != nil {
 		return err
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
@@ -150,7 +151,9 @@ func (c *Cluster) boot() error {
 	c.loops.Go(c.catalog.watch)
 	c.loops.Go(c.catalog.mend)
 	c.loops.Go(c.followGossip)
-	c.loops.Go(func() { c.clock.run(c.ctx) })
+	c.loops.Go(func() {
+		c.clock.Run(c.ctx, beatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.emitNode})
+	})
 	c.loops.Go(c.catalog.found)
 	c.loops.Go(c.catalog.register)
 	c.loops.Go(c.catalog.assure)
@@ -205,7 +208,7 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
-	return c.shared.Failed() // it may have come before
+	return c.storage.Failed() // it may have come before
 }
 
 // followGossip tells the links where peers are.
@@ -324,8 +327,8 @@ func (c *Cluster) Close(ctx context.Context) error {
 // shutdown stops what runs, in the order in which each part can still use those below.
 func (c *Cluster) shutdown(ctx context.Context) error {
 	c.stop()
-	if c.shared != nil {
-		c.shared.Hurry()
+	if c.storage != nil {
+		c.storage.Hurry()
 	}
 	var errs []error
 	if c.operations != nil {
@@ -349,8 +352,8 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	if c.mux != nil {
 		errs = append(errs, c.mux.Close(ctx))
 	}
-	if c.shared != nil {
-		errs = append(errs, c.shared.Close())
+	if c.storage != nil {
+		errs = append(errs, c.storage.Close())
 	}
 	c.loops.Wait()
 	if c.booted.Load() {
