@@ -177,7 +177,7 @@ func (g *catalogGroup) prove(limit time.Duration, attempt int) error {
 	if err != nil {
 		return fmt.Errorf("cluster: asking the catalog's leader how far the catalog is: %w", err)
 	}
-	if err := g.c.views.await(ctx, index); err != nil {
+	if err := g.c.views.Await(ctx, index); err != nil {
 		return fmt.Errorf("cluster: catalog view is catching up: at index %d of %d", g.c.View().Index(), index)
 	}
 	return nil

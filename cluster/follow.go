@@ -24,8 +24,8 @@ func (h *host) reconcile(stop <-chan struct{}) {
 	retry := time.NewTimer(reconcileRetry)
 	defer retry.Stop()
 	for {
-		changed := h.c.views.next()
-		failed := h.follow(h.c.views.view.Load())
+		changed := h.c.views.Next()
+		failed := h.follow(h.c.views.View())
 		again := retry.C
 		if retry.Reset(reconcileRetry); failed == nil {
 			again = nil

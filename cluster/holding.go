@@ -90,7 +90,7 @@ func (h *host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
 // mayFound tells whether a member without a log may write the group's first
 // configuration: only while the queue's members are those of its declaration.
 func (h *host) mayFound(uid id.QueueUID) bool {
-	r, ok := h.c.views.view.Load().QueueByUID(uid)
+	r, ok := h.c.views.View().QueueByUID(uid)
 	return ok && r.Changed == 0
 }
 

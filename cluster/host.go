@@ -84,8 +84,8 @@ func newHost(c *Cluster) *host {
 		mends:   make(chan struct{}, 1),
 
 		maxHeldBytes: maxHeldBytes,
-		seen:         c.views.view.Load(),
-		loads:        newLoads(c.views.view.Load()),
+		seen:         c.views.View(),
+		loads:        newLoads(c.views.View()),
 		todo:         map[id.QueueUID]struct{}{},
 		changing:     map[id.QueueUID]struct{}{},
 		asleep:       map[id.QueueUID]*asleep{},
@@ -188,7 +188,7 @@ func (h *host) leaderOf(q id.QueueUID) (id.NodeID, bool) {
 	leader, _ := m.group.Leader()
 	if leader == "" {
 		// One that joins has not heard of its leader yet, but others have.
-		r, ok := h.c.views.view.Load().QueueByUID(q)
+		r, ok := h.c.views.View().QueueByUID(q)
 		return "", !ok || joins(r, h.c.cfg.Node) == nil
 	}
 	return leader, true

@@ -273,7 +273,7 @@ func (q *hosted) heedRecord() {
 // is its own to do. Workers only.
 func (q *hosted) dissolve() {
 	l := q.led.Load()
-	r, ok := q.h.c.views.view.Load().QueueByUID(q.uid)
+	r, ok := q.h.c.views.View().QueueByUID(q.uid)
 	if l == nil || !ok || r.Dissolving == 0 || l.emptied {
 		return
 	}

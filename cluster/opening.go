@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 )
 
@@ -28,7 +29,7 @@ func (h *host) open(r *catalog.QueueRecord) error {
 		return nil
 	}
 	q, err := openHosted(h, r)
-	if isDamage(err) {
+	if storage.Damaged(err) {
 		h.keepClosed(r, err)
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
@@ -149,11 +150,11 @@ func (r *Recovery) read() error {
 	if r.Report.Groups[id.CatalogGroup], err = r.cat.Inspect(); err != nil {
 		return err
 	}
-	machine := &catalogMachine{catalog: catalog.New(), views: newViews(catalog.New().View())}
+	machine := metadata.NewReplay()
 	if err := raftfsm.Replay(r.cat, machine); err != nil {
 		return err
 	}
-	r.view = machine.catalog.View()
+	r.view = machine.View()
 	for q := range r.view.Queues() {
 		if !r.open.storage.HasQueue(q.UID) {
 			continue

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/storage"
@@ -33,7 +34,7 @@ type Cluster struct {
 	clock    *nodeclock.Clock
 	storage  *storage.Storage // nil until it is open
 	disks    *disks
-	views    *views
+	views    *metadata.Views
 	mux      *transport.Mux
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
 	members  *gossip.Members
@@ -48,7 +49,7 @@ type Cluster struct {
 	reach      *reach
 	spreading  spreading
 	operations *operation.Registry
-	events     *happenings
+	events     *event.Journal
 
 	spreadLeads atomic.Uint64 // queues that spreadLeaders has handed over
 
@@ -76,10 +77,12 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
+	c := &Cluster{cfg: cfg.withDefaults(), views: metadata.NewViews(catalog.New().View())}
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
 	c.clock = nodeclock.New(nodeclock.Config{Node: c.cfg.Node, Source: c.cfg.Clock, Skew: c.cfg.ClockSkew, Logger: c.log})
-	c.events = &happenings{c: c, started: c.clock.StartedMs, catalog: event.NewLog(0), queues: event.NewLog(0), audit: event.NewAuditLog()}
+	c.events = event.NewJournal(event.JournalConfig{
+		Node: c.cfg.Node, Logger: c.log, View: c.View, NowMs: c.clock.NowMs, StartedMs: c.clock.StartedMs,
+	})
 	c.disks = newDisks(c)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
@@ -152,7 +155,7 @@ func (c *Cluster) boot() error {
 	c.loops.Go(c.catalog.mend)
 	c.loops.Go(c.followGossip)
 	c.loops.Go(func() {
-		c.clock.Run(c.ctx, beatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.emitNode})
+		c.clock.Run(c.ctx, beatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.events.EmitNode})
 	})
 	c.loops.Go(c.catalog.found)
 	c.loops.Go(c.catalog.register)
@@ -294,10 +297,10 @@ func (c *Cluster) Ready() error {
 }
 
 // View returns the catalog as this node knows it.
-func (c *Cluster) View() *catalog.View { return c.views.view.Load() }
+func (c *Cluster) View() *catalog.View { return c.views.View() }
 
 // ViewChanged returns a channel that is closed at the view's next change.
-func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.next() }
+func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
 
 // Queue returns this node's end of a queue; ErrNoSuchQueue if the view has none.
 func (c *Cluster) Queue(q id.QueueUID) (*Queue, error) {
@@ -386,5 +389,5 @@ func ignoreStopped(err error) error {
 // AwaitView returns when this node's view shows everything up to the index, or with ctx's
 // error.
 func (c *Cluster) AwaitView(ctx context.Context, index uint64) error {
-	return c.views.await(ctx, index)
+	return c.views.Await(ctx, index)
 }

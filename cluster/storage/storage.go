@@ -115,3 +115,10 @@ func (s *Storage) DropQueue(q id.QueueUID) error {
 	}
 	return errors.Join(err, s.dir.RemoveQueue(q))
 }
+
+// Damaged tells whether an error says that a member has lost what it had stored, or has a
+// state that cannot be.
+func Damaged(err error) bool {
+	var corrupt *wal.CorruptError
+	return errors.Is(err, wal.ErrLost) || errors.As(err, &corrupt) || raftfsm.Damaged(err) || raftfsm.Broken(err)
+}

@@ -53,13 +53,14 @@ func Table() []Package {
 		{Path: "cluster/operation", Imports: []string{"id"}},
 		{Path: "cluster/datadir/sealed"},
 		{Path: "cluster/datadir", Imports: []string{"id", "cluster/datadir/sealed", "raftfsm", "wal", "wal/vfs"}},
-		{Path: "cluster/event", Imports: []string{"id"}},
+		{Path: "cluster/event", Imports: []string{"id", "catalog"}},
 		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event"}},
+		{Path: "cluster/metadata", Imports: []string{"id", "catalog", "raftfsm"}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "cluster/storage", "cluster/nodeclock",
+				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "cluster/storage", "cluster/nodeclock", "cluster/metadata",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
