@@ -63,7 +63,6 @@ func Table() []Package {
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
 		{Path: "policy", Imports: []string{"id", "message", "catalog", "internal/nearest", "internal/pattern"}},
-		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "internal/lograte", "internal/password", "internal/pattern",
