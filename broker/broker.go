@@ -5,7 +5,7 @@
 // A Broker is made before the cluster, which calls it back, and is completed by Attach:
 //
 //	b := broker.New(broker.Config{...})
-//	c, err := cluster.Start(ctx, cluster.Config{Leaders: b, QueueConfig: b.QueueConfig, ...})
+//	c, err := cluster.Start(ctx, cluster.Config{Connections: b.OwnConnections(), ...})
 //	b.Attach(c)
 //
 // Everything may be called at any time and concurrently; before Attach it answers
@@ -36,8 +36,8 @@ type Config struct {
 	MaxBodyBytes int
 	// DeliveryBufferBytes bounds the deliveries that a client does not take; 0: 16 MiB.
 	DeliveryBufferBytes int64
-	// GroupSize is how many members a queue gets that asks for no number; 0: 3.
-	GroupSize int
+	// Policies finds what is in force for a queue; nil: one of the broker's own.
+	Policies *policy.Book
 	// Authenticate asks who calls: what comes from nobody is refused.
 	Authenticate bool
 	// DefaultUser and DefaultPassword are made in a fresh cluster (VH-1); "": guest, guest.
@@ -64,9 +64,6 @@ type Config struct {
 // DefaultVHost is the vhost that exists from the start (VH-1).
 const DefaultVHost = catalog.DefaultVHost
 
-// DefaultGroupSize is the number of members of a queue that asks for none (Q-2 table).
-const DefaultGroupSize = 3
-
 // Validate returns all faults at once.
 func (c *Config) Validate() error {
 	var errs []error
@@ -75,9 +72,6 @@ func (c *Config) Validate() error {
 	}
 	if c.DeliveryBufferBytes < 0 {
 		errs = append(errs, fmt.Errorf("broker: DeliveryBufferBytes = %d: want 0 (default) or more", c.DeliveryBufferBytes))
-	}
-	if c.GroupSize < 0 || c.GroupSize > catalog.MaxMembers {
-		errs = append(errs, fmt.Errorf("broker: GroupSize = %d: want 0 (default) to %d", c.GroupSize, catalog.MaxMembers))
 	}
 	if c.ConnectionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("broker: ConnectionTimeout = %v: want 0 (default) or more", c.ConnectionTimeout))
@@ -95,7 +89,7 @@ type Broker struct {
 	leads   func(id.QueueUID) bool // whether this node leads a queue
 	// alternate returns an exchange's alternate exchange (EX-12).
 	alternate   func(*catalog.View, *catalog.Exchange) (string, bool)
-	policies    policy.Book
+	policies    *policy.Book
 	grants      grants
 	logins      *logins
 	chain       *access.Chain
@@ -126,8 +120,8 @@ func New(c Config) *Broker {
 	if c.DeliveryBufferBytes == 0 {
 		c.DeliveryBufferBytes = DefaultDeliveryBufferBytes
 	}
-	if c.GroupSize == 0 {
-		c.GroupSize = DefaultGroupSize
+	if c.Policies == nil {
+		c.Policies = new(policy.Book)
 	}
 	if c.ConnectionTimeout == 0 {
 		c.ConnectionTimeout = DefaultConnectionTimeout
@@ -138,7 +132,7 @@ func New(c Config) *Broker {
 	if c.DefaultUser == "" {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
-	b := &Broker{cfg: c, log: c.Logger, logins: newLogins(), connections: newConnections(), consumers: newConsumers(), audit: newAudit()}
+	b := &Broker{cfg: c, log: c.Logger, policies: c.Policies, logins: newLogins(), connections: newConnections(), consumers: newConsumers(), audit: newAudit()}
 	backends := []access.Backend{ownUsers{b}}
 	if c.Backends != nil {
 		backends = c.Backends(ownUsers{b})
@@ -151,9 +145,6 @@ func New(c Config) *Broker {
 	b.open = b.clusterQueue
 	b.leads = b.clusterLeads
 	b.publishes.New = func() any { return newPublishing(b) }
-	b.policies.Warn = func(vhost string, err error) {
-		b.log.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
-	}
 	b.alternate = b.policies.AlternateExchange
 	b.reach = newReach()
 	return b

@@ -11,7 +11,6 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/message"
-	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -107,52 +106,6 @@ func TestTranslate(t *testing.T) {
 	}
 	if translate(nil, about) != nil || !errors.Is(translate(context.Canceled, about), context.Canceled) {
 		t.Error("nil and the caller's context are not kept")
-	}
-}
-
-// Q-14, DL-20: arguments become the machine's configuration.
-func TestQueueConfig(t *testing.T) {
-	text := func(name, v string) message.Field { return message.Field{Name: name, Value: message.String(v)} }
-	number := func(name string, v int64) message.Field { return message.Field{Name: name, Value: message.Int64(v)} }
-	edit := func(f func(*quorumq.Config)) quorumq.Config {
-		c := quorumq.DefaultConfig()
-		c.ConsumerTimeoutMs = policy.DefaultConsumerTimeoutMs
-		f(&c)
-		return c
-	}
-	rows := []struct {
-		args message.Table
-		want quorumq.Config
-	}{
-		{nil, edit(func(*quorumq.Config) {})},
-		{message.Table{number("x-consumer-timeout", 0)}, quorumq.DefaultConfig()},
-		{
-			message.Table{number("x-consumer-timeout", 5), number("x-expires", 7)},
-			edit(func(c *quorumq.Config) { c.ConsumerTimeoutMs, c.ExpiresMs = 5, 7 }),
-		},
-		{
-			message.Table{number("x-max-length", 5), number("x-max-length-bytes", 6), number("x-message-ttl", 7), number("x-delivery-limit", -3)},
-			edit(func(c *quorumq.Config) { c.MaxLength, c.MaxLengthBytes, c.MessageTTLMs, c.DeliveryLimit = 5, 6, 7, -1 }),
-		},
-		{
-			message.Table{text("x-overflow", "reject-publish"), text("x-dead-letter-exchange", ""), text("x-dead-letter-strategy", "at-least-once")},
-			edit(func(c *quorumq.Config) {
-				c.Overflow, c.DeadLetter = quorumq.OverflowRejectPublish, quorumq.DeadLetterAtLeastOnce
-			}),
-		},
-		{
-			message.Table{text("x-dead-letter-exchange", "x"), text("x-dead-letter-strategy", "at-least-once")}, // degrades
-			edit(func(c *quorumq.Config) { c.DeadLetter = quorumq.DeadLetterAtMostOnce }),
-		},
-		{
-			message.Table{text("x-overflow", "reject-publish-dlx"), number("x-consumer-disconnected-timeout", 9)},
-			edit(func(c *quorumq.Config) { c.Overflow, c.DisconnectedTimeoutMs = quorumq.OverflowRejectPublishDLX, 9 }),
-		},
-	}
-	for _, row := range rows {
-		if got := New(Config{}).QueueConfig(catalog.New().View(), &catalog.QueueRecord{Arguments: row.args}); got != row.want {
-			t.Errorf("%v gives %+v, want %+v", row.args, got, row.want)
-		}
 	}
 }
 
@@ -380,7 +333,7 @@ func TestAutoAckWindow(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	c := Config{MaxBodyBytes: -1, GroupSize: 100}
+	c := Config{MaxBodyBytes: -1, DeliveryBufferBytes: -1}
 	err := c.Validate()
 	if n := len(faults(err)); n != 2 {
 		t.Errorf("%d faults: %v", n, err)

@@ -109,7 +109,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 	if err != nil {
 		return Declared{}, err
 	}
-	var e policy.Effective
+	e := policy.Default(kind)
 	switch {
 	case rec == nil:
 		if e, err = b.checkNew(ctx, &d, wanted, byDefault); err != nil {
@@ -120,7 +120,7 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		cmd.Type = rec.Type // what exists is only compared, not checked
 	}
 	before := c.View()
-	reply, err := c.DeclareQueue(ctx, cmd, b.groupSize(d.Arguments, e), e.LeaderLocator == policy.Balanced)
+	reply, err := c.DeclareQueue(ctx, cmd, e.GroupSize, e.LeaderLocator == policy.Balanced)
 	if err != nil {
 		err = aboutDeclaration(translate(err, about), d.Arguments, argumentsOf(c.View(), queueOf(d.VHost, d.Name)))
 		if _, exists := c.View().Queue(d.VHost, d.Name); exists {
@@ -185,26 +185,6 @@ const madeUpChars = 22
 // madeUpName is the name of a queue whose client leaves it to the broker.
 func madeUpName() string { return "amq.gen-" + rand.Text()[:madeUpChars] }
 
-// TargetSize returns how many members a queue should have if no operator has chosen
-// (RE-4); for cluster.Config.GroupSize.
-func (b *Broker) TargetSize(v *catalog.View, q *catalog.QueueRecord) int {
-	if !q.Durable {
-		return 1
-	}
-	e := b.effective(v, q)
-	if e.TargetGroupSize > 0 {
-		return e.TargetGroupSize
-	}
-	return b.groupSize(q.Arguments, e)
-}
-
-func (b *Broker) groupSize(args message.Table, e policy.Effective) int {
-	if _, asked := args.Get("x-quorum-initial-group-size"); asked && e.GroupSize > 0 {
-		return e.GroupSize
-	}
-	return b.cfg.GroupSize
-}
-
 // requestedType is the type that a redeclare means.
 func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.QueueType {
 	if v, ok := d.Arguments.Get("x-queue-type"); ok {
@@ -220,7 +200,7 @@ func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, a
 	if err != nil {
 		return Declared{}, err
 	}
-	if e := b.effective(c.View(), rec); e.ExpiresMs > 0 {
+	if e := b.policies.InForce(c.View(), rec); e.ExpiresMs > 0 {
 		q, err := c.Queue(rec.UID)
 		if err == nil {
 			err = q.Renew(ctx)

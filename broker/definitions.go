@@ -369,7 +369,7 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 		}
 		// Who imports is no client of the queues: their leaders are spread unless they say otherwise.
 		_, chosen := c.Arguments.Get("x-queue-leader-locator")
-		reply, err := m.c.DeclareQueue(ctx, *c, m.b.groupSize(c.Arguments, e), !chosen || e.LeaderLocator == policy.Balanced)
+		reply, err := m.c.DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.LeaderLocator == policy.Balanced)
 		return reply.Created, asState(translate(err, about))
 	case *catalog.PutUser:
 		if s.Password == "" {

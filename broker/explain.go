@@ -277,7 +277,7 @@ func reasonOf(word string) quorumq.Reason {
 // deadLetterSettings tells what is in force of dead-lettering, and where it comes from.
 func (b *Broker) deadLetterSettings(v *catalog.View, rec *catalog.QueueRecord) DeadLetterAnswer {
 	out := DeadLetterAnswer{Strategy: "disabled"}
-	e := b.effective(v, rec)
+	e := b.policies.InForce(v, rec)
 	if s, ok := e.EffectiveStrategy(); ok {
 		out.Strategy = string(s)
 	}

@@ -122,7 +122,7 @@ func (o *owners) remove(ctx context.Context, queues []*catalog.QueueRecord) {
 		work.Go(func() {
 			defer func() { <-slots }()
 			var remove catalog.Command = &catalog.DeleteQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
-			if q.Durable && o.b.Dissolves(o.seen, q) {
+			if q.Durable && o.b.policies.DrainsBeforeDelete(o.seen, q) {
 				remove = &catalog.DissolveQueue{VHost: q.VHost, Name: q.Name, UID: q.UID}
 			}
 			_, err := o.c.ProposeCatalog(ctx, remove)

@@ -74,13 +74,6 @@ const dissolveWait = 2 * time.Second
 
 const dissolvingReason = "is being deleted: its messages are dead-lettered first; declare it again when it is gone"
 
-// Dissolves tells whether what a queue holds is dead-lettered before it is deleted;
-// for cluster.Config.Dissolves.
-func (b *Broker) Dissolves(v *catalog.View, q *catalog.QueueRecord) bool {
-	e := b.effective(v, q)
-	return e.DeadLetterOnDelete && e.HasDeadLetterExchange
-}
-
 // DeleteQueue removes a queue; a missing one is fine. One that dead-letters its messages
 // first may take longer than the call.
 func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deletion) (Deleted, error) {
@@ -117,7 +110,7 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deleti
 		// Without a leader nobody knows; without conditions the queue goes all the same.
 		return Deleted{}, translate(err, about)
 	}
-	if how.Discard || rec.Dissolving == 0 && !b.Dissolves(c.View(), rec) {
+	if how.Discard || rec.Dissolving == 0 && !b.policies.DrainsBeforeDelete(c.View(), rec) {
 		_, err = b.commit(ctx, c, &catalog.DeleteQueue{VHost: vhost, Name: name, UID: rec.UID})
 		return gone, translate(err, about)
 	}

@@ -161,7 +161,7 @@ func (b *Broker) addFigures(ctx context.Context, c *cluster.Cluster, rec *catalo
 		q.Members = nodeNames(s.Members)
 	}
 	q.Stats = queueStats(&s.Overview, c.Now())
-	want := b.QueueConfig(c.View(), rec)
+	want := b.policies.QueueConfig(c.View(), rec)
 	want.Rules = s.Overview.Config.Rules // which are no settings
 	q.SettingsPending = want.Normal() != s.Overview.Config
 	q.Stats.DeadLetterConfirmed, q.Stats.LastDeadLetterError = s.Overview.Confirmed, s.BacklogTrouble

@@ -54,7 +54,7 @@ type Config struct {
 	Starting func(StartProgress)
 	// Policies finds what is in force for queues: the leader puts it into the queue's log
 	// whenever it differs; nil: one of this node's own.
-	Policies *policy.Book
+	Policies  *policy.Book
 	Reconcile ReconcileConfig
 	// Counters returns this node's figures as gateway since its start, by name; nil: none.
 	Counters func() map[string]uint64

@@ -25,7 +25,7 @@ func (q *hosted) configure() {
 	asked := want
 	l.asked = &asked
 	have := q.config()
-	want.Rules = max(want.Rules, have.Rules)                                     // a view may be behind
+	want.Rules = max(want.Rules, have.Rules)                                        // a view may be behind
 	if cause := q.h.c.policies.Degraded(v, r); cause != "" && cause != l.degraded { // DL-20
 		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.DegradedStrategy, Cause: cause})
 		l.degraded = cause

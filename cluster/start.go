@@ -43,8 +43,8 @@ type Cluster struct {
 	policies *policy.Book
 	// forwarders forward the dead letters of the queues that this node leads.
 	forwarders *forwarders
-	changes  *changer
-	liveness *liveness.Manager // lets groups elect leaders
+	changes    *changer
+	liveness   *liveness.Manager // lets groups elect leaders
 
 	knocks     knocks
 	replaced   atomic.Uint64 // nodes whose stores this one has given up

@@ -1,8 +1,9 @@
 // Package policy says what is in force for a queue: it checks the arguments of a declare
 // against the table of arguments and resolves them to one Effective value.
 //
-// The package only computes. In this version arguments are the only source; policies and
-// operator policies will be merged into the same Effective.
+// Arguments, policies and operator policies are merged into one Effective, from which follows what
+// the queue's machine is configured with and how many members it has. All is computed from a view of
+// the catalog; Book remembers what it found.
 package policy
 
 import (
@@ -57,7 +58,8 @@ const (
 	DefaultDeliveryLimit         int64 = 20
 	DefaultDisconnectedTimeoutMs int64 = 60_000
 	DefaultConsumerTimeoutMs     int64 = 1_800_000
-	DefaultGroupSize                   = 3
+	// DefaultGroupSize is the number of members of a queue that asks for none (Q-2 table).
+	DefaultGroupSize = 3
 	// MaxTimeMs is the highest x-message-ttl and x-expires, ten years in milliseconds.
 	MaxTimeMs int64 = 315_360_000_000
 )

@@ -52,9 +52,11 @@ func Table() []Package {
 		},
 		{Path: "cluster/operation", Imports: []string{"id"}},
 		{Path: "cluster/event", Imports: []string{"id"}},
+		{Path: "policy", Imports: []string{"id", "message", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
+		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{
 			Path: "cluster", Imports: []string{
-				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/gossip", "cluster/transport",
+				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport",
 				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
@@ -62,7 +64,6 @@ func Table() []Package {
 		{Path: "access"},
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
-		{Path: "policy", Imports: []string{"id", "message", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "internal/lograte", "internal/password", "internal/pattern",
@@ -104,7 +105,7 @@ func Table() []Package {
 		{Path: "internal/sim", Imports: []string{"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "deadletter"}},
 		{Path: "internal/storesim", Imports: []string{"id", "catalog"}},
 		{Path: "internal/stress"},
-		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "policy", "raftfsm", "wal"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/upgrade"},
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
+	"github.com/quorate/quorate/policy"
 )
 
 // Bounds of waiting.
@@ -294,6 +295,8 @@ func (c *Cluster) launch(i int) {
 	if cfg.Authenticate = true; cfg.Logger == nil {
 		cfg.Logger = log
 	}
+	policies := new(policy.Book)
+	cfg.Policies = policies
 	n.broker = broker.New(cfg)
 	var clock cluster.Clock
 	if c.clocks != nil {
@@ -304,7 +307,7 @@ func (c *Cluster) launch(i int) {
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
-		QueueConfig: n.broker.QueueConfig, Leaders: n.broker, Degraded: n.broker.Degraded, Dissolves: n.broker.Dissolves, Counters: n.broker.NamedCounters, GroupSize: n.broker.TargetSize, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
+		Policies: policies, Counters: n.broker.NamedCounters, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect,
 	})
 	if err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
 	"github.com/quorate/quorate/metrics"
+	"github.com/quorate/quorate/policy"
 )
 
 const (
@@ -154,7 +155,11 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
+	policies := &policy.Book{Warn: func(vhost string, err error) {
+		n.log.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
+	}}
 	b := broker.Config{
+		Policies:     policies,
 		Definitions:  broker.BootImport{Document: document, Always: !n.cfg.Definitions.SkipIfUnchanged},
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, DeliveryBufferBytes: n.cfg.Limits.DeliveryBufferBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
@@ -170,10 +175,8 @@ func (n *node) start(ctx context.Context, version string) error {
 	}
 	b.Backends = n.backends
 	n.broker = broker.New(b)
-	c.Leaders, c.QueueConfig, c.GroupSize, c.Usage = n.broker, n.broker.QueueConfig, n.broker.TargetSize, n.broker.Usage
+	c.Policies, c.Usage = policies, n.broker.Usage
 	c.Connections = n.broker.OwnConnections()
-	c.Degraded = n.broker.Degraded
-	c.Dissolves = n.broker.Dissolves
 	c.Counters = n.broker.NamedCounters
 	if err := n.join(ctx, c); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package broker
+package policy_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
 )
 
 // BenchmarkPolicyChange measures what a change of a policy costs a node that leads 10,000
@@ -31,8 +32,7 @@ func BenchmarkPolicyChange(b *testing.B) {
 					VHost: "/", Name: fmt.Sprintf("orders.%05d", i), Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n"}, Leader: "n",
 				})
 			}
-			x := New(Config{})
-			defer x.Close()
+			var x policy.Book
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
