@@ -57,18 +57,19 @@ func Table() []Package {
 		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event"}},
 		{Path: "cluster/metadata", Imports: []string{"id", "catalog", "raftfsm"}},
+		{Path: "policy", Imports: []string{"id", "message", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
+		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{
 			Path: "cluster", Imports: []string{
-				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "cluster/storage", "cluster/nodeclock", "cluster/metadata",
+				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
+				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
+				"cluster/storage", "cluster/nodeclock", "cluster/metadata",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
 		{Path: "access"},
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
-		{Path: "policy", Imports: []string{"id", "message", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
-		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock",
