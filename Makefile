@@ -35,13 +35,14 @@ check: ## build, vet and short tests: under a minute
 	$(GO) test -short -tags $(TAGS) $(PKG)
 
 .PHONY: build
-build: ## bin/quorate and bin/quoratectl, static
+build: ## bin/quorate, bin/quoratectl and bin/quickstart, static
 	$(GOBUILD) -o $(BIN)/quorate ./cmd/node
 	$(GOBUILD) -o $(BIN)/quoratectl ./cmd/ctl
+	$(GOBUILD) -o $(BIN)/quickstart ./cmd/quickstart
 
 .PHONY: quickstart
 quickstart: build ## three processes on loopback show the whole idea
-	$(BIN)/quorate quickstart $(ARGS)
+	$(BIN)/quickstart $(ARGS)
 
 # What .ci/run runs one by one, to run again what failed.
 TESTS := test-main test-plain test-k8s test-bench conformance-short cases cases-amqp

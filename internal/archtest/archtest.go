@@ -80,6 +80,10 @@ func Table() []Package {
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
 		{Path: "cmd/ctl/...", Imports: []string{".", "client", "proto/broker/v1"}, ThirdParty: []string{"any"}},
+		{
+			Path: "cmd/quickstart", Imports: []string{".", "id", "client", "cluster/transport", "chaos", "examples/recipes", "internal/authority"},
+			ThirdParty: []string{"any"},
+		},
 		{Path: "cmd/waldump", Imports: []string{".", "id", "message", "quorumq", "wal", "wal/vfs"}},
 		{Path: "chaos/...", Imports: []string{".", "client", "proto/broker/v1"}},
 		{Path: "deploy/image"},
