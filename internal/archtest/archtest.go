@@ -95,7 +95,6 @@ func Table() []Package {
 		{Path: "client/clienttest", Imports: []string{"client", "internal/testcluster"}},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
-		{Path: "internal/enginebench"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
 		{Path: "internal/issuer", ThirdParty: []string{"jwt"}},
