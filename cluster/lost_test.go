@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -18,7 +19,7 @@ import (
 // segments returns the files of a stopped node's log, oldest first.
 func (n *testNodes) segments(i id.NodeID) []string {
 	n.t.Helper()
-	found, err := filepath.Glob(filepath.Join(n.dir, string(i), walDir, "*.wal"))
+	found, err := filepath.Glob(filepath.Join(n.dir, string(i), datadir.LogDir, "*.wal"))
 	if err != nil || len(found) == 0 {
 		n.t.Fatalf("node %s has no segments: %v", i, err)
 	}
@@ -65,7 +66,7 @@ func TestLostMember(t *testing.T) {
 			}
 		}, "is gone"},
 		"bit flip in a snapshot": {func(n *testNodes, q id.QueueUID) {
-			found, err := filepath.Glob(filepath.Join(n.dir, "c", queuesDir, q.String(), snapshotsDir, "*.snapshot"))
+			found, err := filepath.Glob(filepath.Join(n.dir, "c", datadir.QueuesDir, q.String(), datadir.SnapshotsDir, "*.snapshot"))
 			if err != nil || len(found) != 1 {
 				n.t.Fatalf("snapshots %q, %v", found, err)
 			}

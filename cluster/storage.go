@@ -3,12 +3,10 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
@@ -16,11 +14,8 @@ import (
 
 // openShared opens the node's log, in which all queues are.
 func (c *Cluster) openShared() error {
-	path := filepath.Join(c.dir.path, walDir)
-	if err := os.MkdirAll(path, dirMode); err != nil {
-		return fmt.Errorf("cluster: making the log's directory: %w", err)
-	}
-	if err := syncDir(c.dir.path); err != nil {
+	path := c.dir.Log()
+	if err := c.dir.MakeLog(); err != nil {
 		return err
 	}
 	dir, err := c.cfg.LogDir(path)
@@ -29,7 +24,7 @@ func (c *Cluster) openShared() error {
 	}
 	c.shared, err = wal.Open(dir, wal.Config{
 		Logger: c.log, OnFailure: c.logFailed, OnLost: c.groupLost,
-		Mark:      c.dir.mark.log,
+		Mark:      c.dir.Mark().Log,
 		TailBytes: c.cfg.TailBytes, LowBytes: c.cfg.DiskLow, FloorBytes: c.cfg.DiskFloor, OnPressure: func(wal.Pressure) { c.disks.lookSoon() },
 		OnOpen: func(done, total int) {
 			c.starts(StartProgress{Phase: StartLog, Done: uint64(done), Total: uint64(total), Unit: unitSegments})
@@ -68,9 +63,9 @@ func (h *host) openStorage(q id.QueueUID, dir string) (raftfsm.Storage, error) {
 	if err := h.c.shared.LostGroup(q.Group()); err != nil {
 		return nil, fmt.Errorf("its entries in the node's log are damaged: %w", err)
 	}
-	if !known && hasSnapshot(dir) {
+	if !known && datadir.HasSnapshot(dir) {
 		return nil, fmt.Errorf("%w: it has a snapshot, but nothing in the log %s: segments are gone: %s",
-			wal.ErrLost, filepath.Join(h.c.dir.path, walDir), remedyRebuild)
+			wal.ErrLost, h.c.dir.Log(), remedyRebuild)
 	}
 	if gap := h.c.shared.Gap(); !known && gap != nil {
 		return nil, fmt.Errorf("it has nothing in the node's log, and what it had may have been in what is damaged: %w", gap)
@@ -97,23 +92,14 @@ func (h *host) endGap(v *catalog.View) error {
 	return nil
 }
 
-// makeDir makes the directory of a queue that has files. Those in the shared log have
-// none before their first snapshot.
-func (h *host) makeDir(dir string) error {
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return fmt.Errorf("making a queue's directory: %w", err)
-	}
-	return syncDir(filepath.Dir(dir))
-}
-
 // stored tells whether this node has something of a queue on disk.
 func (c *Cluster) stored(q id.QueueUID) bool {
-	return c.shared.Has(q.Group()) || c.dir.hasQueue(q)
+	return c.shared.Has(q.Group()) || c.dir.HasQueue(q)
 }
 
 // storedQueues returns the queues of which this node has something on disk.
 func (c *Cluster) storedQueues() ([]id.QueueUID, error) {
-	uids, err := c.dir.queues()
+	uids, err := c.dir.Queues()
 	if err != nil {
 		return nil, err
 	}
@@ -122,11 +108,6 @@ func (c *Cluster) storedQueues() ([]id.QueueUID, error) {
 	}
 	slices.Sort(uids)
 	return slices.Compact(uids), nil
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // dropStorage deletes what a queue's group has in the log.

@@ -51,10 +51,12 @@ func Table() []Package {
 			ThirdParty: []string{"raft"},
 		},
 		{Path: "cluster/operation", Imports: []string{"id"}},
+		{Path: "cluster/datadir/sealed"},
+		{Path: "cluster/datadir", Imports: []string{"id", "cluster/datadir/sealed", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/event", Imports: []string{"id"}},
 		{
 			Path: "cluster", Imports: []string{
-				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/gossip", "cluster/transport",
+				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
 				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
