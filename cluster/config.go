@@ -8,7 +8,6 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/clock"
-	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
 	"github.com/quorate/quorate/wal/vfs"
 )
@@ -155,31 +154,8 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.QueueConfig == nil {
-		c.QueueConfig = func(*catalog.View, *catalog.QueueRecord) quorumq.Config { return quorumq.DefaultConfig() }
-	}
-	if c.Degraded == nil {
-		c.Degraded = func(*catalog.View, *catalog.QueueRecord) string { return "" }
-	}
 	if c.Counters == nil {
 		c.Counters = func() map[string]uint64 { return nil }
 	}
-	if c.Dissolves == nil {
-		c.Dissolves = func(*catalog.View, *catalog.QueueRecord) bool { return false }
-	}
-	if c.Leaders == nil {
-		c.Leaders = noLeaders{}
-	}
 	return c
 }
-
-// noLeaders is for nodes on which nobody wants to know.
-type noLeaders struct{}
-
-func (noLeaders) Leading(*Led)                     {}
-func (noLeaders) Ceased(*Led)                      {}
-func (noLeaders) Backlog(*Led)                     {}
-func (noLeaders) Copies(*Led, []quorumq.Discarded) {}
-
-func (noLeaders) Purging(_ *Led, then func(uint64, func())) { then(0, func() {}) }
-func (noLeaders) DeadLetters(*Led) DeadLetters              { return DeadLetters{} }

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -77,3 +78,13 @@ func (c *Cluster) LimitCaches(to Caches) {
 	c.host.bodies.Limit(to.Bodies)
 	c.shared.LimitTail(to.Tail)
 }
+
+// DeadLetterFigures returns the figures of the dead letters of all queues that this node leads, with
+// those of terms that are over.
+func (c *Cluster) DeadLetterFigures() DeadLetterFigures { return c.forwarders.totals() }
+
+// LetterRouter tells where dead letters go by this node's view.
+func (c *Cluster) LetterRouter() deadletter.Router { return letterRouter{c.views, c.policies} }
+
+// RetryDeadLetters tells the forwarders of this node that a queue may take letters again (DL-24).
+func (c *Cluster) RetryDeadLetters(target id.QueueUID) { c.forwarders.retry(target) }

@@ -74,7 +74,7 @@ func (h *host) compare(v *catalog.View) {
 			wanted--
 		}
 		if is == nil {
-			if h.c.cfg.Dissolves(h.seen, was) {
+			if h.c.policies.DrainsBeforeDelete(h.seen, was) {
 				h.c.gateway.queueDissolves(was.UID) // it may have begun and ended since
 			}
 			h.c.gateway.queueGone(was.UID)

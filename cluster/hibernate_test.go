@@ -297,13 +297,6 @@ func TestPolicyChanges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := newTestNodes(t, func(config *Config) {
 				config.HibernateAfter = c.rest
-				config.QueueConfig = func(v *catalog.View, _ *catalog.QueueRecord) quorumq.Config {
-					have := quorumq.DefaultConfig()
-					if _, set := v.Policy("/", "short", false); set {
-						have.MaxLength = 3
-					}
-					return have
-				}
 			})
 			n.start("a", "b", "c")
 			q := n.nodes["a"].declare(t, "q", 3)
@@ -334,17 +327,10 @@ func TestPolicyThatChangesNothingWakesNobody(t *testing.T) {
 	n := newTestNodes(t, func(config *Config) {
 		config.HibernateAfter = 50 * time.Millisecond
 		config.SuspectAfter = 10 * time.Second // the loss of a leader's node wakes it too
-		config.QueueConfig = func(v *catalog.View, q *catalog.QueueRecord) quorumq.Config {
-			have := quorumq.DefaultConfig()
-			have.DeliveryLimit = -5
-			if _, set := v.Policy("/", "short", false); set && q.Name == "other" {
-				have.MaxLength = 3
-			}
-			return have
-		}
 	})
 	n.start("a", "b", "c")
-	q, other := n.nodes["a"].declare(t, "q", 3), n.nodes["a"].declare(t, "other", 3)
+	limit := number("x-delivery-limit", -5)
+	q, other := n.nodes["a"].declare(t, "q", 3, limit), n.nodes["a"].declare(t, "other", 3, limit)
 	n.sleeps(q)
 	n.sleeps(other)
 	figures := func(q id.QueueUID) (s QueueStatus) {

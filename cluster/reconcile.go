@@ -129,12 +129,12 @@ func (c *Cluster) look(now time.Time, unseen map[id.NodeID]time.Time) (nodes str
 	return b.String(), lost
 }
 
-// wanted returns how many members a queue should have; 0: as many as it has.
+// wanted returns how many members a queue should have.
 func (c *Cluster) wanted(r *catalog.QueueRecord) int {
-	if r.Size > 0 || c.cfg.GroupSize == nil {
+	if r.Size > 0 {
 		return r.Size
 	}
-	return c.cfg.GroupSize(c.View(), r)
+	return c.policies.GroupSize(c.View(), r)
 }
 
 // complete carries plans out until nothing is left to be done now. It tells whether

@@ -17,10 +17,9 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// quick lets members move soon after nodes come and go, toward groups of three.
+// quick lets members move soon after nodes come and go.
 func quick(c *Config) {
 	c.Reconcile.Delay = 100 * time.Millisecond
-	c.GroupSize = func(*catalog.View, *catalog.QueueRecord) int { return 3 }
 }
 
 // RE-1, RE-4: queues that were declared while there were two nodes get a third member when

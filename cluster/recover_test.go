@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -45,9 +44,6 @@ func TestRecoverFromLostMajority(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) {
 		c.Reconcile.Delay = 50 * time.Millisecond
-		c.GroupSize = func(_ *catalog.View, r *catalog.QueueRecord) int {
-			return map[bool]int{true: 3, false: 1}[r.Name == "q"]
-		}
 	})
 	n.start("a", "b", "c")
 	q := n.nodes["a"].declare(t, "q", 3)

@@ -17,7 +17,9 @@ import (
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
 )
@@ -39,8 +41,11 @@ type Cluster struct {
 	catalog  *catalogGroup
 	host     *host
 	gateway  *gateway
-	changes  *changer
-	liveness *liveness.Manager // lets groups elect leaders
+	policies *policy.Book
+	// forwarders forward the dead letters of the queues that this node leads.
+	forwarders *forwarders
+	changes    *changer
+	liveness   *liveness.Manager // lets groups elect leaders
 
 	knocks     knocks
 	replaced   atomic.Uint64 // nodes whose stores this one has given up
@@ -66,8 +71,7 @@ type Cluster struct {
 
 // Start joins the cluster, or founds it with Config.Expect others, and recovers what the
 // data directory holds. It returns when the node serves its peers; Ready tells when it
-// can serve clients. Leaders and QueueConfig may be called before Start returns. ctx
-// bounds Start alone.
+// can serve clients. ctx bounds Start alone.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -82,6 +86,11 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
+	if c.policies = c.cfg.Policies; c.policies == nil {
+		c.policies = &policy.Book{Warn: func(vhost string, err error) {
+			c.log.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
+		}}
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
 	var err error
@@ -119,6 +128,7 @@ func (c *Cluster) boot() error {
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
 	c.host, c.gateway, c.changes = newHost(c), newGateway(c), newChanger(c)
+	c.forwarders = newForwarders(deadletter.Config{Logger: c.cfg.Logger}, letterRouter{c.views, c.policies}, letterSender{c.Queue}, c.EmitQueue)
 	c.host.readNotes()
 	if err := c.connect(); err != nil {
 		return err
@@ -323,6 +333,9 @@ func (c *Cluster) Close(ctx context.Context) error {
 
 // shutdown stops what runs, in the order in which each part can still use those below.
 func (c *Cluster) shutdown(ctx context.Context) error {
+	if c.forwarders != nil {
+		c.forwarders.close()
+	}
 	c.stop()
 	if c.shared != nil {
 		c.shared.Hurry()

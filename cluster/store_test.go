@@ -119,7 +119,7 @@ func TestLostDisk(t *testing.T) {
 	})
 	n.nodes["b"].changesNothing(t)
 	n.idle("c", q)
-	if b := n.nodes["b"]; b.leaders.get(q) != nil {
+	if b := n.nodes["b"]; b.leading(q) != nil {
 		t.Error("b leads the queue without a")
 	}
 	n.launch("a")
@@ -405,7 +405,7 @@ func TestShortLog(t *testing.T) {
 				return nil
 			})
 			n.ready("b", "c")
-			if b := n.nodes["b"]; b.leaders.get(q) != nil {
+			if b := n.nodes["b"]; b.leading(q) != nil {
 				t.Error("b leads with c's vote")
 			}
 			n.launch("a")

@@ -307,8 +307,7 @@ func (c *Cluster) launch(i int) {
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
-		QueueConfig: policies.QueueConfig, Degraded: policies.Degraded, Dissolves: policies.DrainsBeforeDelete, GroupSize: policies.GroupSize,
-		Leaders: n.broker, Counters: n.broker.NamedCounters, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
+		Policies: policies, Counters: n.broker.NamedCounters, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect,
 	})
 	if err != nil {

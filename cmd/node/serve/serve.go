@@ -175,8 +175,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	}
 	b.Backends = n.backends
 	n.broker = broker.New(b)
-	c.QueueConfig, c.Degraded, c.Dissolves, c.GroupSize = policies.QueueConfig, policies.Degraded, policies.DrainsBeforeDelete, policies.GroupSize
-	c.Leaders, c.Usage = n.broker, n.broker.Usage
+	c.Policies, c.Usage = policies, n.broker.Usage
 	c.Connections = n.broker.OwnConnections()
 	c.Counters = n.broker.NamedCounters
 	if err := n.join(ctx, c); err != nil {
