@@ -86,6 +86,10 @@ func Table() []Package {
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
 		{Path: "cmd/ctl/...", Imports: []string{".", "client", "proto/broker/v1"}, ThirdParty: []string{"any"}},
+		{
+			Path: "cmd/quickstart", Imports: []string{".", "id", "client", "cluster/transport", "chaos", "examples/recipes", "internal/authority"},
+			ThirdParty: []string{"any"},
+		},
 		{Path: "cmd/waldump", Imports: []string{".", "id", "message", "quorumq", "wal", "wal/vfs"}},
 		{Path: "chaos/...", Imports: []string{".", "client", "proto/broker/v1"}},
 		{Path: "deploy/image"},
@@ -97,7 +101,6 @@ func Table() []Package {
 		{Path: "client/clienttest", Imports: []string{"client", "internal/testcluster"}},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
-		{Path: "internal/enginebench"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
 		{Path: "internal/issuer", ThirdParty: []string{"jwt"}},
