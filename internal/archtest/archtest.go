@@ -59,6 +59,7 @@ func Table() []Package {
 		{Path: "cluster/metadata", Imports: []string{"id", "catalog", "raftfsm"}},
 		{Path: "policy", Imports: []string{"id", "message", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
+		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "raftfsm", "wal"}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
