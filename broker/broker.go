@@ -1,12 +1,11 @@
 // Package broker holds the use cases of a message broker, neutral of any protocol:
-// declare, publish, consume, get, settle, administer, and the dead-letter forwarders of
-// the queues that this node leads. Listeners translate; they see only this package and
+// declare, publish, consume, get, settle, administer. Listeners translate; they see only this package and
 // package message.
 //
 // A Broker is made before the cluster, which calls it back, and is completed by Attach:
 //
 //	b := broker.New(broker.Config{...})
-//	c, err := cluster.Start(ctx, cluster.Config{Leaders: b, QueueConfig: policies.QueueConfig, ...})
+//	c, err := cluster.Start(ctx, cluster.Config{Connections: b.OwnConnections(), ...})
 //	b.Attach(c)
 //
 // Everything may be called at any time and concurrently; before Attach it answers
@@ -25,7 +24,6 @@ import (
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
-	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/message"
@@ -60,8 +58,6 @@ type Config struct {
 	// RelaxedTypeCheck takes the types quorum and classic for equal when a queue is declared
 	// again.
 	RelaxedTypeCheck bool
-	// DeadLetter bounds the forwarders.
-	DeadLetter deadletter.Config
 	Logger     *slog.Logger // nil: nothing is logged
 }
 
@@ -80,7 +76,7 @@ func (c *Config) Validate() error {
 	if c.ConnectionTimeout < 0 {
 		errs = append(errs, fmt.Errorf("broker: ConnectionTimeout = %v: want 0 (default) or more", c.ConnectionTimeout))
 	}
-	return errors.Join(append(errs, c.Definitions.validate(), c.DeadLetter.Validate())...)
+	return errors.Join(append(errs, c.Definitions.validate())...)
 }
 
 // Broker is one node's broker. All methods may be called concurrently.
@@ -110,7 +106,6 @@ type Broker struct {
 	counters  counters
 	audit     *audit
 	buffers   cluster.BufferStats
-	leaders   leaders
 	alarms    alarms
 	reach     *reach
 	// unknownLines bounds what the log tells of unknown arguments.
@@ -151,15 +146,13 @@ func New(c Config) *Broker {
 	b.leads = b.clusterLeads
 	b.publishes.New = func() any { return newPublishing(b) }
 	b.alternate = b.policies.AlternateExchange
-	b.leaders.led = make(map[id.QueueUID]*leading)
 	b.reach = newReach()
 	return b
 }
 
-// Attach completes the broker with the cluster whose Leaders it is.
+// Attach completes the broker with the cluster.
 func (b *Broker) Attach(c *cluster.Cluster) {
 	b.cluster.Store(c)
-	b.leaders.attached(b)
 	b.running.Go(func() { b.endOwned(b.life, c) })
 	b.running.Go(func() { b.endConnections(b.life, c) })
 	b.running.Go(func() { b.watchReach(b.life, c) })
@@ -175,11 +168,10 @@ func (b *Broker) Attach(c *cluster.Cluster) {
 	})
 }
 
-// Close ends the forwarders; consumers and publishes end with the cluster.
+// Close ends what runs here; consumers and publishes end with the cluster.
 func (b *Broker) Close() {
 	b.end()
 	b.running.Wait()
-	b.leaders.close()
 }
 
 // Ready returns nil when this node can serve clients, else what is missing.

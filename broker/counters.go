@@ -1,6 +1,10 @@
 package broker
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/quorate/quorate/cluster"
+)
 
 // counters are this node's as gateway (ST-2).
 type counters struct {
@@ -29,14 +33,17 @@ type Counters struct {
 // Counters returns the figures.
 func (b *Broker) Counters() Counters {
 	c := &b.counters
-	confirmed, lost := b.leaders.totals()
+	var letters cluster.DeadLetterFigures
+	if part := b.cluster.Load(); part != nil {
+		letters = part.DeadLetterFigures()
+	}
 	return Counters{
 		Published: c.published.Load(), Confirmed: c.confirmed.Load(), Rejected: c.rejected.Load(),
 		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(),
 		Undecidable: c.undecidable.Load(), Invalid: c.invalid.Load(), LoginsRefused: c.loginsRefused.Load(),
 		UnknownArguments:    c.unknownArguments.Load(),
 		LoginsUnseen:        b.logins.tries.unseenTries(),
-		DeadLetterConfirmed: confirmed, DeadLetterLost: lost, Alarms: b.alarms.raised.Load(),
+		DeadLetterConfirmed: letters.Confirmed, DeadLetterLost: letters.Lost.Sum(), Alarms: b.alarms.raised.Load(),
 		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.permissionTimeouts.Load(),
 	}
 }

@@ -3,7 +3,6 @@ package broker
 import (
 	"iter"
 
-	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -43,24 +42,10 @@ type DeadLetterCauses struct {
 // DeadLetterCauses returns the figures of all queues that this node leads, with those of
 // terms that are over.
 func (b *Broker) DeadLetterCauses() DeadLetterCauses {
-	l := &b.leaders
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var waiting deadletter.Causes
-	retries, lost, blocked := l.pastRetries, l.pastLost, 0
-	for _, x := range l.led {
-		if x.forwarder != nil {
-			s := x.forwarder.Stats()
-			waiting.Add(&s.Waiting)
-			retries.Add(&s.Retries)
-			if s.LastError != "" {
-				blocked++
-			}
-		}
-		if x.copier != nil {
-			s := x.copier.Stats()
-			lost.Add(&s.Lost)
-		}
+	c := b.cluster.Load()
+	if c == nil {
+		return DeadLetterCauses{}
 	}
-	return DeadLetterCauses{Waiting: waiting.ByWord(), Retries: retries.ByWord(), Lost: lost.ByWord(), Blocked: blocked}
+	f := c.DeadLetterFigures()
+	return DeadLetterCauses{Waiting: f.Waiting.ByWord(), Retries: f.Retries.ByWord(), Lost: f.Lost.ByWord(), Blocked: f.Blocked}
 }

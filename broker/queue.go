@@ -178,8 +178,8 @@ func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, er
 	}
 	n, err := q.Purge(ctx)
 	actOf(ctx).counted("messages", n)
-	if n > 0 {
-		b.leaders.retry(q.UID()) // DL-24: it has room
+	if c := b.cluster.Load(); c != nil && n > 0 {
+		c.RetryDeadLetters(q.UID()) // DL-24: it has room
 	}
 	return n, translate(err, about)
 }

@@ -41,7 +41,7 @@ func (s calls) ProposeCatalog(ctx context.Context, r *nodev1.ProposeCatalogReque
 
 // AwaitCatalog waits for this node's view.
 func (s calls) AwaitCatalog(ctx context.Context, r *nodev1.AwaitCatalogRequest) (*nodev1.AwaitCatalogResponse, error) {
-	if err := s.c.views.await(ctx, r.GetIndex()); err != nil {
+	if err := s.c.views.Await(ctx, r.GetIndex()); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
 	return &nodev1.AwaitCatalogResponse{}, nil
@@ -70,7 +70,7 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does
 	}
 	if l := q.led.Load(); l != nil {
-		d := s.c.cfg.Leaders.DeadLetters(l)
+		d := s.c.forwarders.figures(l)
 		out.BacklogTrouble, out.Waiting, out.Retries, out.Lost = d.BacklogTrouble, d.Waiting, d.Retries, d.Lost
 	}
 	return withOverview(out, &o)
@@ -139,7 +139,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 	// a catalog is of a cluster that is founded, whatever it has lost.
 	out.Founded, out.Expect = c.catalog.founded() || c.catalog.taken.Load(), uint32(c.cfg.Expect)
 	p := c.catalog.promise.Load()
-	out.Founder, out.FoundingRound, out.Founding = string(p.founder), p.round, nodeNames(p.members)
+	out.Founder, out.FoundingRound, out.Founding = string(p.Founder), p.Round, nodeNames(p.Members)
 	for uid, err := range c.host.losses() {
 		out.Lost = append(out.Lost, &nodev1.LostMember{Queue: uint64(uid), Reason: err.Error()})
 	}

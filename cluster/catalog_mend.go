@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 )
 
 // A member of the catalog group that has failed shows no change any more. If it is damaged or
 // its machine has come upon a broken invariant, and the others go on, the node begins anew
-// without what the member has stored: as one whose catalog was lost (mark.go).
+// without what the member has stored: as one whose catalog was lost (datadir.Dir.CheckCatalog).
 
 // ErrCatalogFailed says that this node's member of the catalog group has failed, and the others go on;
 // the node is to begin anew, which builds the member anew.
@@ -33,7 +34,7 @@ func (g *catalogGroup) mend() {
 		}
 	}
 	err := g.group.Failed()
-	if !isDamage(err) {
+	if !storage.Damaged(err) {
 		return // the disk has failed, or a newer build wrote what is there: neither goes away
 	}
 	for !g.othersGoOn() {
@@ -64,8 +65,8 @@ func (g *catalogGroup) othersGoOn() bool {
 // giveUp sets what the member has stored aside if it is to be built anew. The group is closed.
 func (g *catalogGroup) giveUp() error {
 	err := g.givenUp.Load()
-	if err == nil || !g.c.dir.store.admitted {
+	if err == nil || !g.c.dir.Store().Admitted {
 		return nil
 	}
-	return g.c.dir.giveUpCatalog(*err)
+	return g.c.dir.GiveUpCatalog(*err)
 }

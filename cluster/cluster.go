@@ -12,9 +12,12 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
+	"github.com/quorate/quorate/policy"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal/vfs"
@@ -40,9 +43,7 @@ type Config struct {
 	Expect  int // nodes that found the cluster together; 0: 3
 	Version string
 	Logger  *slog.Logger
-	Clock   Clock // this machine's clocks; nil: the operating system's
-	// QueueLog says where queue groups keep their log; "": QueueLogShared.
-	QueueLog QueueLog
+	Clock   nodeclock.Source // this machine's clocks; nil: the operating system's
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
 	// Failed is told that this node can keep nothing any more and should end: at once and
@@ -51,18 +52,9 @@ type Config struct {
 	// Starting is told how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress tells.
 	Starting func(StartProgress)
-	// QueueConfig tells what is in force for a queue; the leader puts it into the queue's
-	// log whenever it differs. It must be a pure function of its arguments.
-	QueueConfig func(v *catalog.View, q *catalog.QueueRecord) quorumq.Config
-	// Degraded says why the dead-lettering of a queue is weaker than its settings ask for, ""
-	// if it is not (DL-20); nil: nobody knows. It must be a pure function of its arguments.
-	Degraded func(v *catalog.View, q *catalog.QueueRecord) string
-	// Dissolves tells whether the messages of a queue that is to be deleted are dead-lettered
-	// first. nil: never.
-	Dissolves func(v *catalog.View, q *catalog.QueueRecord) bool
-	// GroupSize tells how many members a queue should have, if no operator has chosen
-	// (RE-4); nil: as many as it has. It must be a pure function of its argument.
-	GroupSize func(v *catalog.View, q *catalog.QueueRecord) int
+	// Policies finds what is in force for queues: the leader puts it into the queue's log
+	// whenever it differs; nil: one of this node's own.
+	Policies  *policy.Book
 	Reconcile ReconcileConfig
 	// Counters returns this node's figures as gateway since its start, by name; nil: none.
 	Counters func() map[string]uint64
@@ -73,8 +65,6 @@ type Config struct {
 	ManualFinalise bool
 	// Connections are those of this node's clients; nil: none.
 	Connections Connections
-	// Leaders is told about the queues that this node leads.
-	Leaders Leaders
 
 	ConfirmTimeout time.Duration // PUB-5; 0: 60 s, negative: never
 	CommandTimeout time.Duration // other commands without a leader; 0: 5 s (RE-5)
@@ -102,28 +92,6 @@ type Config struct {
 	// DiskHang is how long a write may take before the node ends; 0: 10 s. After 450 ms to
 	// 1.5 s its leaders are silent, so that others take over.
 	DiskHang time.Duration
-}
-
-// Leaders is told about the queues that this node leads by their Lead command. Calls for
-// one queue come in order; they must not block.
-type Leaders interface {
-	// Leading hands over a queue that this node began to lead.
-	Leading(q *Led)
-	// Ceased takes it back.
-	Ceased(q *Led)
-	// Backlog tells that the queue's backlog has news.
-	Backlog(q *Led)
-	// Copies hands over at-most-once dead letters, in order (DL-11). The slice is the
-	// receiver's.
-	Copies(q *Led, d []quorumq.Discarded)
-	// Purging is told before a purge of the queue is proposed: then is called once when nothing
-	// of the backlog leaves for its targets any more, with the number of letters in it that some
-	// target has or may have, and release once the purge was answered. It may be called at any time
-	// after Leading, and calls then from any goroutine, or at once.
-	Purging(q *Led, then func(arrived uint64, release func()))
-	// DeadLetters tells what has come of the queue's dead letters in this term. It may be
-	// called at any time between Leading and Ceased.
-	DeadLetters(q *Led) DeadLetters
 }
 
 // Errors that callers decide on. Each is wrapped with the queue and what to do.
@@ -160,7 +128,7 @@ var (
 	ErrDiskFailed = errors.New("cluster: the disk has failed")
 	// ErrDamaged: something that this node has stored is not what was written, and it can
 	// neither do without it nor get it from elsewhere.
-	ErrDamaged = errors.New("cluster: stored data is damaged")
+	ErrDamaged = sealed.ErrDamaged
 	// ErrHeldBack: nodes keep a newer version from being finalised.
 	ErrHeldBack = errors.New("cluster: not all nodes can read it")
 	// ErrClosed: this node is stopping.
@@ -182,11 +150,11 @@ type Status struct {
 type NodeStatus struct {
 	gossip.Node
 	Connected bool
-	Refused   string       // why this node refuses it now; "": it does not
-	Replicas  int          // queue group members by the catalog
-	Leaders   int          // of them led, as far as this node knows
-	Disk      *Disk        // as the node has told it; nil: it has not
-	Clock     *ClockStatus // as this node has measured it; nil: it has not, or not lately
+	Refused   string            // why this node refuses it now; "": it does not
+	Replicas  int               // queue group members by the catalog
+	Leaders   int               // of them led, as far as this node knows
+	Disk      *Disk             // as the node has told it; nil: it has not
+	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
 }
 
 // QueueStatus is one queue's state.

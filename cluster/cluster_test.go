@@ -9,12 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -31,56 +31,17 @@ type testNodes struct {
 
 type testNode struct {
 	*Cluster
-	leaders *recorder
-	config  Config
+	config Config
 }
 
-// recorder is a Leaders that remembers.
-type recorder struct {
-	mu      sync.Mutex
-	led     map[id.QueueUID]*Led
-	ceased  int
-	backlog int
-	copies  []quorumq.Discarded
-}
-
-func (r *recorder) Leading(l *Led) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.led[l.UID()] = l
-}
-
-func (r *recorder) Ceased(l *Led) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ceased++
-	if r.led[l.UID()] == l {
-		delete(r.led, l.UID())
+// leading returns the queue's term if this node leads it, nil otherwise.
+func (n *testNode) leading(q id.QueueUID) *Led {
+	n.forwarders.mu.Lock()
+	defer n.forwarders.mu.Unlock()
+	if x := n.forwarders.led[q]; x != nil {
+		return x.q
 	}
-}
-
-func (r *recorder) Backlog(*Led) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.backlog++
-}
-
-func (r *recorder) Purging(_ *Led, then func(uint64, func())) { then(0, func() {}) }
-
-func (r *recorder) Copies(_ *Led, d []quorumq.Discarded) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.copies = append(r.copies, d...)
-}
-
-func (r *recorder) DeadLetters(*Led) DeadLetters {
-	return DeadLetters{BacklogTrouble: "as recorded", Waiting: map[string]uint64{"full": 2}}
-}
-
-func (r *recorder) get(q id.QueueUID) *Led {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.led[q]
+	return nil
 }
 
 func newTestNodes(t testing.TB, edit func(*Config)) *testNodes {
@@ -105,14 +66,12 @@ func (n *testNodes) launch(ids ...id.NodeID) {
 	n.t.Helper()
 	for _, i := range ids {
 		c := n.config(i)
-		r := &recorder{led: map[id.QueueUID]*Led{}}
-		c.Leaders = r
 		started, err := Start(context.Background(), c)
 		if err != nil {
 			n.t.Fatal(err)
 		}
 		n.join = append(n.join, started.members.GossipAddr())
-		n.nodes[i] = &testNode{Cluster: started, leaders: r, config: c}
+		n.nodes[i] = &testNode{Cluster: started, config: c}
 		n.t.Cleanup(func() { n.close(started) })
 	}
 }
@@ -142,7 +101,7 @@ func (n *testNodes) close(c *Cluster) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := c.Close(ctx); err != nil && !errors.Is(err, c.shared.Failed()) {
+	if err := c.Close(ctx); err != nil && !errors.Is(err, c.storage.Failed()) {
 		n.t.Errorf("closing node %s: %v", c.cfg.Node, err)
 	}
 }
@@ -183,15 +142,29 @@ func testContext(t testing.TB) context.Context {
 	return ctx
 }
 
-func (n *testNode) declare(t testing.TB, name string, size int) id.QueueUID {
+func (n *testNode) declare(t testing.TB, name string, size int, arguments ...message.Field) id.QueueUID {
 	t.Helper()
+	arguments = append(arguments, number("x-quorum-initial-group-size", int64(size)))
 	r, err := n.DeclareQueue(testContext(t), catalog.DeclareQueue{
-		VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true,
+		VHost: "/", Name: name, Type: catalog.QueueQuorum, Durable: true, Arguments: arguments,
 	}, size, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r.UID
+}
+
+// number and text are arguments of queues.
+func number(name string, n int64) message.Field {
+	return message.Field{Name: name, Value: message.Int64(n)}
+}
+func text(name, s string) message.Field { return message.Field{Name: name, Value: message.String(s)} }
+
+// atLeastOnce are arguments of a queue whose dead letters wait: there is no such exchange.
+func atLeastOnce() []message.Field {
+	return []message.Field{
+		text("x-dead-letter-exchange", "nowhere"), text("x-dead-letter-strategy", "at-least-once"), text("x-overflow", "reject-publish"),
+	}
 }
 
 // queue returns the node's end of a queue as soon as its view shows it (EX-15).
@@ -211,7 +184,7 @@ func (n *testNodes) do(q id.QueueUID, c quorumq.Command, bodies ...[]byte) {
 	poll(n.t, fmt.Sprintf("%T is applied", c), func() error {
 		err := errors.New("no node leads the queue")
 		for _, node := range n.nodes {
-			if node.leaders.get(q) == nil {
+			if node.leading(q) == nil {
 				continue
 			}
 			done := make(chan struct{})
@@ -230,7 +203,7 @@ func (n *testNodes) leader(q id.QueueUID) *testNode {
 	var leader *testNode
 	poll(n.t, "the queue has a leader", func() error {
 		for _, node := range n.nodes {
-			if node.leaders.get(q) != nil {
+			if node.leading(q) != nil {
 				leader = node
 				return nil
 			}

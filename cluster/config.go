@@ -8,7 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/clock"
-	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/wal"
 	"github.com/quorate/quorate/wal/vfs"
 )
@@ -58,9 +58,6 @@ func (c Config) Validate() error {
 	need(c.GossipAddr == "", "GossipAddr", "say at which host:port to gossip")
 	if len(c.Node) > catalog.MaxNodeIDBytes {
 		faults = append(faults, fmt.Errorf("cluster: Node is %d bytes long, the limit is %d", len(c.Node), catalog.MaxNodeIDBytes))
-	}
-	if l := c.QueueLog; l != "" && l != QueueLogShared && l != QueueLogBolt {
-		faults = append(faults, fmt.Errorf("cluster: QueueLog is %q: use %q or %q", l, QueueLogShared, QueueLogBolt))
 	}
 	for _, t := range []struct{ field, text string }{{"Name", c.Name}, {"Node", string(c.Node)}} {
 		if hasBreak(t.text) {
@@ -149,43 +146,17 @@ func (c Config) withDefaults() Config {
 	if c.LogDir == nil {
 		c.LogDir = vfs.OS
 	}
-	if c.QueueLog == "" {
-		c.QueueLog = QueueLogShared
-	}
 	if c.ClockSkew == 0 {
 		c.ClockSkew = clock.DefaultLimit
 	}
 	if c.Clock == nil {
-		c.Clock = newMachineClock()
+		c.Clock = nodeclock.Machine()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.QueueConfig == nil {
-		c.QueueConfig = func(*catalog.View, *catalog.QueueRecord) quorumq.Config { return quorumq.DefaultConfig() }
-	}
-	if c.Degraded == nil {
-		c.Degraded = func(*catalog.View, *catalog.QueueRecord) string { return "" }
-	}
 	if c.Counters == nil {
 		c.Counters = func() map[string]uint64 { return nil }
 	}
-	if c.Dissolves == nil {
-		c.Dissolves = func(*catalog.View, *catalog.QueueRecord) bool { return false }
-	}
-	if c.Leaders == nil {
-		c.Leaders = noLeaders{}
-	}
 	return c
 }
-
-// noLeaders is for nodes on which nobody wants to know.
-type noLeaders struct{}
-
-func (noLeaders) Leading(*Led)                     {}
-func (noLeaders) Ceased(*Led)                      {}
-func (noLeaders) Backlog(*Led)                     {}
-func (noLeaders) Copies(*Led, []quorumq.Discarded) {}
-
-func (noLeaders) Purging(_ *Led, then func(uint64, func())) { then(0, func() {}) }
-func (noLeaders) DeadLetters(*Led) DeadLetters              { return DeadLetters{} }

@@ -13,7 +13,7 @@ func (q *hosted) configure() {
 	if l == nil {
 		return
 	}
-	v := q.h.c.views.view.Load()
+	v := q.h.c.views.View()
 	r, ok := v.QueueByUID(q.uid)
 	if !ok {
 		return
@@ -25,8 +25,8 @@ func (q *hosted) configure() {
 	asked := want
 	l.asked = &asked
 	have := q.config()
-	want.Rules = max(want.Rules, have.Rules)                                   // a view may be behind
-	if cause := q.h.c.cfg.Degraded(v, r); cause != "" && cause != l.degraded { // DL-20
+	want.Rules = max(want.Rules, have.Rules)                                        // a view may be behind
+	if cause := q.h.c.policies.Degraded(v, r); cause != "" && cause != l.degraded { // DL-20
 		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.DegradedStrategy, Cause: cause})
 		l.degraded = cause
 	}
@@ -57,7 +57,7 @@ func (q *hosted) config() (c quorumq.Config) {
 // queueConfig is what a queue's machine is to have in force by a view, in the form in which it
 // keeps it: settings, and the rules of the finalised version (ADR 0016).
 func (c *Cluster) queueConfig(v *catalog.View, r *catalog.QueueRecord) quorumq.Config {
-	want := c.cfg.QueueConfig(v, r).Normal()
+	want := c.policies.QueueConfig(v, r).Normal()
 	want.Rules = quorumq.RulesOf(uint8(v.Version()))
 	return want
 }

@@ -69,10 +69,10 @@ func (q *hosted) carryOut(e *effects) {
 		q.notify(n)
 	}
 	if len(e.copies) > 0 {
-		q.h.c.cfg.Leaders.Copies(e.led, e.copies)
+		q.h.c.forwarders.copies(e.led, e.copies)
 	}
 	if e.backlog {
-		q.h.c.cfg.Leaders.Backlog(e.led)
+		q.h.c.forwarders.backlog(e.led)
 	}
 }
 

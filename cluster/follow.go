@@ -24,8 +24,8 @@ func (h *host) reconcile(stop <-chan struct{}) {
 	retry := time.NewTimer(reconcileRetry)
 	defer retry.Stop()
 	for {
-		changed := h.c.views.next()
-		failed := h.follow(h.c.views.view.Load())
+		changed := h.c.views.Next()
+		failed := h.follow(h.c.views.View())
 		again := retry.C
 		if retry.Reset(reconcileRetry); failed == nil {
 			again = nil
@@ -74,7 +74,7 @@ func (h *host) compare(v *catalog.View) {
 			wanted--
 		}
 		if is == nil {
-			if h.c.cfg.Dissolves(h.seen, was) {
+			if h.c.policies.DrainsBeforeDelete(h.seen, was) {
 				h.c.gateway.queueDissolves(was.UID) // it may have begun and ended since
 			}
 			h.c.gateway.queueGone(was.UID)
@@ -254,5 +254,5 @@ func (h *host) remove(uid id.QueueUID) error {
 	if q != nil {
 		err = q.close()
 	}
-	return errors.Join(err, h.dropStorage(uid), h.c.dir.removeQueue(uid))
+	return errors.Join(err, h.c.storage.DropQueue(uid))
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -186,15 +185,9 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 // After a session was timed out the queue numbers new consumers from above its ids; their
 // clients see numbers from 1, credit and decisions fit (DC-1).
 func TestConsumerAfterTimedOutSession(t *testing.T) {
-	n := newTestNodes(t, func(c *Config) {
-		c.QueueConfig = func(*catalog.View, *catalog.QueueRecord) quorumq.Config {
-			cfg := quorumq.DefaultConfig()
-			cfg.DisconnectedTimeoutMs = 1
-			return cfg
-		}
-	})
+	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
-	uid := n.nodes["a"].declare(t, "impatient", 3)
+	uid := n.nodes["a"].declare(t, "impatient", 3, number("x-consumer-disconnected-timeout", 1))
 	for i := range 7 {
 		n.nodes["a"].publish(t, uid, fmt.Sprint(i), quorumq.Unlimited)
 	}
@@ -250,15 +243,9 @@ func (i *testInbox) ids(want ...quorumq.MsgID) error {
 // A consumer that the queue timed out learns of it, and its session is closed for good:
 // nothing stays assigned to it (DC-1, CO-3).
 func TestTimedOutConsumerEnds(t *testing.T) {
-	n := newTestNodes(t, func(c *Config) {
-		c.QueueConfig = func(*catalog.View, *catalog.QueueRecord) quorumq.Config {
-			cfg := quorumq.DefaultConfig()
-			cfg.DisconnectedTimeoutMs = 1
-			return cfg
-		}
-	})
+	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
-	uid := n.nodes["a"].declare(t, "short", 3)
+	uid := n.nodes["a"].declare(t, "short", 3, number("x-consumer-disconnected-timeout", 1))
 	n.nodes["a"].publish(t, uid, "one", quorumq.Unlimited)
 	end := n.nodes["b"].queue(t, uid)
 	ended := make(chan error, 1)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -162,7 +163,7 @@ func TestHibernateAndLoseNodes(t *testing.T) {
 func (n *testNode) note(t testing.TB) {
 	t.Helper()
 	poll(t, "the node has written its first notes", func() error {
-		_, err := readSealedCopy(n.dir.path, asleepFile, 0)
+		_, err := sealed.ReadCopy(n.dir.Path(), asleepFile, 0)
 		return err
 	})
 	n.host.mu.Lock()
@@ -233,7 +234,7 @@ func TestNotes(t *testing.T) {
 	n.sleeps(q)
 	n.nodes["c"].note(t)
 	c := n.nodes["c"].Cluster
-	term, last, ok := c.shared.Ends(q.Group())
+	term, last, ok := c.storage.Ends(q.Group())
 	if !ok || last == 0 {
 		t.Fatalf("the log ends in term %d at %d, %v", term, last, ok)
 	}
@@ -248,7 +249,7 @@ func TestNotes(t *testing.T) {
 		{"not read", `{"term":"x"}`, false},
 		{"status not read", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a","status":"/w=="}`, term, last), false},
 	} {
-		if err := writeSealed(c.dir.path, asleepFile, 0, record{{fmt.Sprint(uint64(q)), x.value}}); err != nil {
+		if err := sealed.Write(c.dir.Path(), asleepFile, 0, sealed.Record{}.With(fmt.Sprint(uint64(q)), x.value)); err != nil {
 			t.Fatal(err)
 		}
 		h := newHost(c)
@@ -278,7 +279,7 @@ func TestHibernateAndDelete(t *testing.T) {
 	}
 	poll(t, "nothing is left", func() error {
 		for i, node := range n.nodes {
-			if node.host.sleeper(q) != nil || node.host.queue(q) != nil || node.stored(q) {
+			if node.host.sleeper(q) != nil || node.host.queue(q) != nil || node.storage.HasQueue(q) {
 				return errors.New("something is left on node " + string(i))
 			}
 		}
@@ -296,13 +297,6 @@ func TestPolicyChanges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := newTestNodes(t, func(config *Config) {
 				config.HibernateAfter = c.rest
-				config.QueueConfig = func(v *catalog.View, _ *catalog.QueueRecord) quorumq.Config {
-					have := quorumq.DefaultConfig()
-					if _, set := v.Policy("/", "short", false); set {
-						have.MaxLength = 3
-					}
-					return have
-				}
 			})
 			n.start("a", "b", "c")
 			q := n.nodes["a"].declare(t, "q", 3)
@@ -333,17 +327,10 @@ func TestPolicyThatChangesNothingWakesNobody(t *testing.T) {
 	n := newTestNodes(t, func(config *Config) {
 		config.HibernateAfter = 50 * time.Millisecond
 		config.SuspectAfter = 10 * time.Second // the loss of a leader's node wakes it too
-		config.QueueConfig = func(v *catalog.View, q *catalog.QueueRecord) quorumq.Config {
-			have := quorumq.DefaultConfig()
-			have.DeliveryLimit = -5
-			if _, set := v.Policy("/", "short", false); set && q.Name == "other" {
-				have.MaxLength = 3
-			}
-			return have
-		}
 	})
 	n.start("a", "b", "c")
-	q, other := n.nodes["a"].declare(t, "q", 3), n.nodes["a"].declare(t, "other", 3)
+	limit := number("x-delivery-limit", -5)
+	q, other := n.nodes["a"].declare(t, "q", 3, limit), n.nodes["a"].declare(t, "other", 3, limit)
 	n.sleeps(q)
 	n.sleeps(other)
 	figures := func(q id.QueueUID) (s QueueStatus) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -87,28 +88,13 @@ func (n *testNodes) overview(q id.QueueUID) quorumq.Overview {
 // One cluster for what leaves it as it was.
 func TestHost(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, func(c *Config) {
-		steady(c)
-		c.QueueConfig = func(_ *catalog.View, q *catalog.QueueRecord) quorumq.Config {
-			cfg := quorumq.DefaultConfig()
-			if strings.HasPrefix(q.Name, "bounded") {
-				cfg.MaxLength, cfg.Overflow = 1, quorumq.OverflowRejectPublish
-			}
-			if strings.HasPrefix(q.Name, "lossy") {
-				cfg.DeadLetter, cfg.Overflow = quorumq.DeadLetterAtMostOnce, quorumq.OverflowDropHead
-			}
-			if strings.HasPrefix(q.Name, "safe") {
-				cfg.DeadLetter, cfg.Overflow = quorumq.DeadLetterAtLeastOnce, quorumq.OverflowRejectPublish
-			}
-			return cfg
-		}
-	})
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	t.Run("deliver", func(t *testing.T) { testDeliver(t, n) })
 	t.Run("transfer leadership", func(t *testing.T) { testTransfer(t, n) })
 	t.Run("expire", func(t *testing.T) { testExpire(t, n) })
 	t.Run("configuration", func(t *testing.T) { testConfiguration(t, n) })
-	t.Run("dead letters", func(t *testing.T) { testLeaders(t, n) })
+	t.Run("dead letters", func(t *testing.T) { testDeadLetters(t, n) })
 	t.Run("get", func(t *testing.T) { testGet(t, n) })
 	t.Run("delete", func(t *testing.T) { testDelete(t, n) })
 	t.Run("redeclare", func(t *testing.T) { testRedeclare(t, n) })
@@ -154,7 +140,7 @@ func testTransfer(t *testing.T, n *testNodes) {
 			t.Fatal(err)
 		}
 		poll(t, "the leader changed", func() error {
-			if l := n.nodes[to].leaders.get(q); l == nil {
+			if l := n.nodes[to].leading(q); l == nil {
 				return errWaiting
 			}
 			return nil
@@ -186,7 +172,7 @@ func testExpire(t *testing.T, n *testNodes) {
 
 // a declared queue has its configuration in force.
 func testConfiguration(t *testing.T, n *testNodes) {
-	q := n.nodes["b"].declare(t, "bounded", 3)
+	q := n.nodes["b"].declare(t, "bounded", 3, number("x-max-length", 1), text("x-overflow", "reject-publish"))
 	if o := n.overview(q); o.Config.MaxLength != 1 {
 		t.Errorf("%+v", o.Config)
 	}
@@ -202,23 +188,31 @@ func testConfiguration(t *testing.T, n *testNodes) {
 	}
 }
 
-// The leader's node hands dead letters to Leaders: copies at most once, the backlog for
-// at least once.
-func testLeaders(t *testing.T, n *testNodes) {
+// The leader's node forwards dead letters: copies at most once, the backlog at least once.
+func testDeadLetters(t *testing.T, n *testNodes) {
 	a := n.nodes["a"]
-	lossy := a.declare(t, "lossy", 3)
-	a.publish(t, lossy, "x", 1)
-	poll(t, "a copy is handed over", func() error {
-		a.leaders.mu.Lock()
-		defer a.leaders.mu.Unlock()
-		if len(a.leaders.copies) != 1 || a.leaders.copies[0].Reason != quorumq.ReasonExpired {
-			return fmt.Errorf("%+v", a.leaders.copies)
+	grave := a.declare(t, "grave", 3)
+	lossy := a.declare(t, "lossy", 3, text("x-dead-letter-exchange", ""), text("x-dead-letter-routing-key", "grave"))
+	dies := string(message.Append(nil, &message.Message{RoutingKeys: []string{"lossy"}, Body: []byte("x")}))
+	a.publish(t, lossy, dies, 1)
+	poll(t, "a copy has arrived", func() error {
+		if o := n.overview(grave); o.Ready != 1 {
+			return fmt.Errorf("%+v", o)
 		}
 		return nil
 	})
-	safe := a.declare(t, "safe", 3)
+	unrouted := a.declare(t, "unrouted", 3, text("x-dead-letter-exchange", "nowhere"))
+	a.publish(t, unrouted, dies, 1)
+	poll(t, "a copy without a target is counted as lost", func() error {
+		s, err := n.nodes["b"].QueueStatus(testContext(t), unrouted)
+		if err != nil || s.Lost["no_exchange"] != 1 {
+			return fmt.Errorf("%+v, %w", s.DeadLetters, err)
+		}
+		return nil
+	})
+	safe := a.declare(t, "safe", 3, atLeastOnce()...)
 	a.publish(t, safe, "kept", 1)
-	led := a.leaders.get(safe)
+	led := a.leading(safe)
 	var ds []quorumq.Discarded
 	poll(t, "the backlog has the message", func() error {
 		var err error
@@ -242,7 +236,7 @@ func testLeaders(t *testing.T, n *testNodes) {
 		t.Fatal(err)
 	}
 	poll(t, "a ceased", func() error {
-		if a.leaders.get(safe) != nil {
+		if a.leading(safe) != nil {
 			return errWaiting
 		}
 		return nil
@@ -286,7 +280,7 @@ func testDelete(t *testing.T, n *testNodes) {
 	}
 	for i, node := range n.nodes {
 		poll(t, fmt.Sprintf("node %s has no trace of the queue", i), func() error {
-			if _, err := os.Stat(node.dir.queue(q)); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(node.dir.Queue(q)); !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("its directory: %w", err)
 			}
 			if node.host.queue(q) != nil {

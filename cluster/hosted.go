@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
@@ -58,17 +59,17 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
 	q.box.workers, q.box.act = h.workers, q.carryOut
-	dir := h.c.dir.queue(r.UID)
+	dir := h.c.dir.Queue(r.UID)
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }
 	var err error
 	if q.joined, err = h.prepare(r); err != nil {
 		return nil, err
 	}
-	storage, err := h.openStorage(r.UID, dir)
+	storage, err := h.c.storage.Queue(r.UID)
 	if err != nil {
 		return nil, fault(err)
 	}
-	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(dir, snapshotsDir), storage)
+	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(dir, datadir.SnapshotsDir), storage)
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}
@@ -89,7 +90,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 		BodyCache: h.bodies,
 		Hangs:     h.c.disks.hangs.Load,
 		Scarce:    h.c.disks.low.Load,
-		Clock:     h.c.clock.moment,
+		Clock:     h.c.clock.Moment,
 	})
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
@@ -178,7 +179,7 @@ func (q *hosted) Leading(leading bool, term uint64) {
 	l := &Led{queue: q, term: term, told: map[id.NodeID]presence{}, unsent: newUnsent()}
 	q.led.Store(l)
 	q.box.post(func() {
-		q.h.c.cfg.Leaders.Leading(l)
+		q.h.c.forwarders.leading(l)
 		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.c.cfg.Node)})
 		q.h.c.changes.wake()
 		q.heedRecord()
@@ -194,7 +195,7 @@ func (q *hosted) cease() {
 	}
 	l.ceased.Store(true)
 	q.h.timers.drop(q.uid)
-	q.box.post(func() { q.h.c.cfg.Leaders.Ceased(l) })
+	q.box.post(func() { q.h.c.forwarders.ceased(l) })
 }
 
 // spoke is told on the apply path that a session's node has spoken. If that node is not
@@ -239,7 +240,7 @@ func (q *hosted) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 		q.group.Submit(c, done) // which tells who leads
 		return
 	}
-	q.h.c.cfg.Leaders.Purging(l, func(arrived uint64, release func()) {
+	q.h.c.forwarders.purging(l, func(arrived uint64, release func()) {
 		q.group.Submit(c, func(r quorumq.Reply, err error) {
 			release()
 			r.Count -= min(r.Count, arrived)
@@ -272,7 +273,7 @@ func (q *hosted) heedRecord() {
 // is its own to do. Workers only.
 func (q *hosted) dissolve() {
 	l := q.led.Load()
-	r, ok := q.h.c.views.view.Load().QueueByUID(q.uid)
+	r, ok := q.h.c.views.View().QueueByUID(q.uid)
 	if l == nil || !ok || r.Dissolving == 0 || l.emptied {
 		return
 	}

@@ -54,7 +54,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	poll(t, "files of the deleted queue are gone", func() error {
-		if _, err := os.Stat(n.nodes["a"].dir.queue(queues[4])); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(n.nodes["a"].dir.Queue(queues[4])); !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("its directory: %w", err)
 		}
 		return nil
@@ -125,7 +125,7 @@ func TestJoinDrainLeave(t *testing.T) {
 	n.stop("d")
 	poll(t, "the queue suspects d", func() error {
 		for _, node := range n.nodes {
-			l := node.leaders.get(q)
+			l := node.leading(q)
 			if l == nil {
 				continue
 			}
@@ -160,7 +160,7 @@ func TestWithoutMajority(t *testing.T) {
 	a.cfg.CommandTimeout = 500 * time.Millisecond // nobody reads it meanwhile
 	poll(t, "a knows of no leader", func() error {
 		_, link := a.mux.Connected("b")
-		if _, other := a.mux.Connected("c"); link || other || a.leaders.get(q) != nil || a.catalog.leader() != "" {
+		if _, other := a.mux.Connected("c"); link || other || a.leading(q) != nil || a.catalog.leader() != "" {
 			return errWaiting
 		}
 		return nil

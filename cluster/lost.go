@@ -1,37 +1,19 @@
 package cluster
 
 import (
-	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/raftfsm"
-	"github.com/quorate/quorate/wal"
 )
 
 // A member whose stored bytes are damaged or gone may have voted, or answered for
 // entries, that it no longer knows of. It is kept closed: it does not vote and does not
 // serve until host.remove has wiped it and it joins its group again as a new member. So is
 // one whose state cannot be, as its machine came upon a broken invariant.
-
-const (
-	// snapshotsDir is where a member keeps its snapshots, in the queue's directory.
-	snapshotsDir = "snapshots"
-	// remedyRebuild tells an operator what to do about a member that is kept closed.
-	remedyRebuild = "restore them, or let this member be rebuilt from its peers"
-)
-
-// isDamage tells whether an error says that a member has lost what it had stored, or has a
-// state that cannot be.
-func isDamage(err error) bool {
-	var corrupt *wal.CorruptError
-	return errors.Is(err, wal.ErrLost) || errors.As(err, &corrupt) || raftfsm.Damaged(err) || raftfsm.Broken(err)
-}
 
 // mending paces the rebuilding of a member: what stops it may come with the log, and stop it
 // each time.
@@ -77,7 +59,7 @@ func (h *host) losses() map[id.QueueUID]error {
 	defer h.mu.RUnlock()
 	lost := maps.Clone(h.damaged)
 	for uid, q := range h.queues {
-		if err := q.group.Failed(); err != nil && isDamage(err) {
+		if err := q.group.Failed(); err != nil && storage.Damaged(err) {
 			lost[uid] = err
 		}
 	}
@@ -88,9 +70,3 @@ func (h *host) losses() map[id.QueueUID]error {
 // has wiped it, which must come after the catalog has taken the member out: else an empty
 // one would be opened in its place, and vote. It may be called concurrently.
 func (h *host) lostMembers() []id.QueueUID { return slices.Sorted(maps.Keys(h.losses())) }
-
-// hasSnapshot tells whether a member's directory has a snapshot.
-func hasSnapshot(dir string) bool {
-	found, err := os.ReadDir(filepath.Join(dir, snapshotsDir))
-	return err == nil && len(found) > 0
-}

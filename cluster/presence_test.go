@@ -7,7 +7,6 @@ import (
 	"net"
 	"testing"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -16,15 +15,9 @@ import (
 // timeout, as no failure.
 func TestNodeGone(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, func(c *Config) {
-		c.QueueConfig = func(*catalog.View, *catalog.QueueRecord) quorumq.Config {
-			cfg := quorumq.DefaultConfig()
-			cfg.DisconnectedTimeoutMs = 300
-			return cfg
-		}
-	})
+	n := newTestNodes(t, nil)
 	n.start("a", "b", "c")
-	q := n.nodes["a"].declare(t, "q", 3)
+	q := n.nodes["a"].declare(t, "q", 3, number("x-consumer-disconnected-timeout", 300))
 	_, gone := n.nodes["c"].consume(t, q)
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	gone.await(t, "held")
@@ -165,7 +158,7 @@ func TestSuspicion(t *testing.T) {
 	}
 	told := func(want presence, atLeast uint64) {
 		t.Helper()
-		l := a.leaders.get(q)
+		l := a.leading(q)
 		m := a.host.queue(q)
 		poll(t, fmt.Sprintf("the queue is told %+v", want), func() error {
 			var got presence

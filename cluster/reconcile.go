@@ -129,12 +129,12 @@ func (c *Cluster) look(now time.Time, unseen map[id.NodeID]time.Time) (nodes str
 	return b.String(), lost
 }
 
-// wanted returns how many members a queue should have; 0: as many as it has.
+// wanted returns how many members a queue should have.
 func (c *Cluster) wanted(r *catalog.QueueRecord) int {
-	if r.Size > 0 || c.cfg.GroupSize == nil {
+	if r.Size > 0 {
 		return r.Size
 	}
-	return c.cfg.GroupSize(c.View(), r)
+	return c.policies.GroupSize(c.View(), r)
 }
 
 // complete carries plans out until nothing is left to be done now. It tells whether
@@ -204,7 +204,7 @@ func (c *Cluster) repairOne(r *catalog.QueueRecord, m *mending) {
 	var ask catalog.Command
 	g := joins(r, c.cfg.Node)
 	switch {
-	case g != nil && !g.Cancelled && c.dir.joined(r.UID) == g.ID:
+	case g != nil && !g.Cancelled && c.dir.Joined(r.UID) == g.ID:
 		ask = &catalog.CancelMemberChange{UID: r.UID, Change: g.ID}
 	case r.Change == nil && slices.Contains(r.Members, c.cfg.Node) && len(r.Members) > 1 && m.due(time.Now()):
 		ask = &catalog.BeginMemberChange{UID: r.UID, Join: c.cfg.Node, Leave: c.cfg.Node}

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
-// quick lets members move soon after nodes come and go, toward groups of three.
+// quick lets members move soon after nodes come and go.
 func quick(c *Config) {
 	c.Reconcile.Delay = 100 * time.Millisecond
-	c.GroupSize = func(*catalog.View, *catalog.QueueRecord) int { return 3 }
 }
 
 // RE-1, RE-4: queues that were declared while there were two nodes get a third member when
@@ -178,7 +178,7 @@ func TestForgottenMember(t *testing.T) {
 	n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
 	for _, at := range []id.NodeID{other, joiner} {
 		n.stop(at)
-		for _, part := range []string{walDir, queuesDir} {
+		for _, part := range []string{datadir.LogDir, datadir.QueuesDir} {
 			if err := os.RemoveAll(filepath.Join(n.dir, string(at), part)); err != nil {
 				t.Fatal(err)
 			}
@@ -241,7 +241,7 @@ func TestChangeWaits(t *testing.T) {
 	// It comes back, and deletes what it has.
 	n.start(others[1])
 	poll(t, "nothing is left", func() error {
-		if n.nodes[others[1]].dir.hasQueue(q) {
+		if n.nodes[others[1]].dir.HasQueue(q) {
 			return errWaiting
 		}
 		return nil

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
@@ -26,9 +29,8 @@ type RecoverConfig struct {
 	// Lost are the nodes that never come back.
 	Lost []id.NodeID
 	// Reports are what Recovery.Report was on the other nodes that are left.
-	Reports  []RecoveryReport
-	QueueLog QueueLog
-	Logger   *slog.Logger // nil: nothing is logged
+	Reports []RecoveryReport
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 // RecoveryReport is what a node has stored, for the recovery on another one.
@@ -104,20 +106,32 @@ func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if _, err := os.Stat(filepath.Join(c.DataDir, catalogDir)); err != nil {
+	if _, err := os.Stat(filepath.Join(c.DataDir, datadir.CatalogDir)); err != nil {
 		return nil, fmt.Errorf("cluster: data directory %q holds no node: %w: name that of a node that is left", c.DataDir, err)
 	}
 	if slices.Contains(c.Lost, c.Node) {
 		return nil, fmt.Errorf("cluster: node %q is this one, and not lost", c.Node)
 	}
-	cfg := Config{Name: c.Name, Node: c.Node, DataDir: c.DataDir, QueueLog: c.QueueLog, Logger: c.Logger}.withDefaults()
+	cfg := Config{Name: c.Name, Node: c.Node, DataDir: c.DataDir, Logger: c.Logger}.withDefaults()
 	r := &Recovery{c: c, open: &Cluster{cfg: cfg, log: cfg.Logger}}
 	r.open.starts(StartProgress{Phase: StartLog})
-	if r.open.dir, err = openDataDir(c.DataDir, c.Name, c.Node); err != nil {
+	if r.open.dir, err = datadir.Open(c.DataDir, c.Name, c.Node); err != nil {
 		return nil, err
 	}
-	r.open.host = &host{c: r.open}
-	if err := errors.Join(r.open.openShared(), r.read()); err != nil {
+	r.open.storage, err = storage.Open(storage.Config{
+		Dir: r.open.dir, Logger: c.Logger, TailBytes: cfg.TailBytes,
+		Failed: func(err error) {
+			c.Logger.Error("the node's log failed: its groups stop; look at the disk, then restart the node", "error", err)
+		},
+		Lost: func(g id.GroupID, err error) {
+			c.Logger.Error("a queue's entries on this node are damaged", "queue", id.QueueUID(g).String(), "error", err)
+		},
+		Pressed: func() {}, Opening: func(int, int) {},
+	})
+	if err == nil {
+		err = r.read()
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
@@ -126,23 +140,23 @@ func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
 // read fills the report and the plan.
 func (r *Recovery) read() error {
 	r.Report = RecoveryReport{Cluster: r.c.Name, Node: r.c.Node, Groups: map[id.GroupID]raftfsm.Stored{}}
-	log, err := raftfsm.OpenBolt(filepath.Join(r.open.dir.catalog(), catalogLog))
+	log, err := raftfsm.OpenBolt(filepath.Join(r.open.dir.Catalog(), datadir.CatalogLog))
 	if err != nil {
 		return fmt.Errorf("cluster: opening the catalog's log: %w", err)
 	}
-	if r.cat, err = raftfsm.OpenResting(id.CatalogGroup, filepath.Join(r.open.dir.catalog(), snapshotsDir), log); err != nil {
+	if r.cat, err = raftfsm.OpenResting(id.CatalogGroup, filepath.Join(r.open.dir.Catalog(), datadir.SnapshotsDir), log); err != nil {
 		return err
 	}
 	if r.Report.Groups[id.CatalogGroup], err = r.cat.Inspect(); err != nil {
 		return err
 	}
-	machine := &catalogMachine{catalog: catalog.New(), views: newViews(catalog.New().View())}
+	machine := metadata.NewReplay()
 	if err := raftfsm.Replay(r.cat, machine); err != nil {
 		return err
 	}
-	r.view = machine.catalog.View()
+	r.view = machine.View()
 	for q := range r.view.Queues() {
-		if !r.open.stored(q.UID) {
+		if !r.open.storage.HasQueue(q.UID) {
 			continue
 		}
 		err := r.withQueue(q.UID, func(m *raftfsm.Resting) error {
@@ -167,12 +181,12 @@ func (r *Recovery) read() error {
 
 // withQueue opens this node's member of a queue for f.
 func (r *Recovery) withQueue(q id.QueueUID, f func(*raftfsm.Resting) error) error {
-	dir := r.open.dir.queue(q)
-	log, err := r.open.host.openStorage(q, dir)
+	dir := r.open.dir.Queue(q)
+	log, err := r.open.storage.Queue(q)
 	if err != nil {
 		return fmt.Errorf("cluster: reading the member of queue %s: %w", q, err)
 	}
-	m, err := raftfsm.OpenResting(q.Group(), filepath.Join(dir, snapshotsDir), log)
+	m, err := raftfsm.OpenResting(q.Group(), filepath.Join(dir, datadir.SnapshotsDir), log)
 	if err != nil {
 		return fmt.Errorf("cluster: reading the member of queue %s: %w", q, err)
 	}
@@ -233,7 +247,7 @@ func (r *Recovery) Run() error {
 		return errors.New("cluster: nothing is to be recovered on this node: every group keeps its majority, or goes on with the log of another node")
 	}
 	// From here on the lost nodes are refused, whatever the catalog says.
-	if err := r.open.dir.refuse(r.c.Lost); err != nil {
+	if err := r.open.dir.Refuse(r.c.Lost); err != nil {
 		return err
 	}
 	for i := range r.Groups[1:] {
@@ -302,8 +316,8 @@ func (r *Recovery) Close() error {
 	if r.cat != nil {
 		errs = append(errs, r.cat.Close())
 	}
-	if r.open.shared != nil {
-		errs = append(errs, r.open.shared.Close())
+	if r.open.storage != nil {
+		errs = append(errs, r.open.storage.Close())
 	}
-	return errors.Join(append(errs, r.open.dir.close())...)
+	return errors.Join(append(errs, r.open.dir.Close())...)
 }

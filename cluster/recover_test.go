@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -18,7 +17,7 @@ import (
 // openRecovery opens a stopped node for the recovery from the loss of others.
 func (n *testNodes) openRecovery(i id.NodeID, lost []id.NodeID, reports ...RecoveryReport) (*Recovery, error) {
 	n.t.Helper()
-	return OpenRecovery(RecoverConfig{Name: "test", Node: i, DataDir: filepath.Join(n.dir, string(i)), Lost: lost, Reports: reports, QueueLog: QueueLogShared})
+	return OpenRecovery(RecoverConfig{Name: "test", Node: i, DataDir: filepath.Join(n.dir, string(i)), Lost: lost, Reports: reports})
 }
 
 func (n *testNodes) remove(ids ...id.NodeID) {
@@ -45,9 +44,6 @@ func TestRecoverFromLostMajority(t *testing.T) {
 	t.Parallel()
 	n := newTestNodes(t, func(c *Config) {
 		c.Reconcile.Delay = 50 * time.Millisecond
-		c.GroupSize = func(_ *catalog.View, r *catalog.QueueRecord) int {
-			return map[bool]int{true: 3, false: 1}[r.Name == "q"]
-		}
 	})
 	n.start("a", "b", "c")
 	q := n.nodes["a"].declare(t, "q", 3)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 )
 
@@ -33,15 +32,7 @@ func (n *testNodes) votersAre(want ...id.NodeID) {
 // nothing that was confirmed is lost.
 func TestThreeFiveThreeFour(t *testing.T) {
 	t.Parallel()
-	n := newTestNodes(t, func(c *Config) {
-		steady(c)
-		c.GroupSize = func(_ *catalog.View, r *catalog.QueueRecord) int {
-			if r.Name == "alone" {
-				return 1
-			}
-			return 3
-		}
-	})
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
 	ctx, a := testContext(t), n.nodes["a"]
 	var queues []id.QueueUID

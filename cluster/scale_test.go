@@ -162,7 +162,7 @@ func (s *scale) leaders(nodes ...id.NodeID) {
 
 func (s *scale) led(q id.QueueUID, nodes []id.NodeID) bool {
 	for _, n := range nodes {
-		if s.nodes[n].leaders.get(q) != nil {
+		if s.nodes[n].leading(q) != nil {
 			return true
 		}
 	}

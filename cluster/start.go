@@ -11,14 +11,19 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/raftfsm"
-	"github.com/quorate/quorate/wal"
 )
 
 // Cluster is this node's part. All methods may be called concurrently.
@@ -27,26 +32,29 @@ type Cluster struct {
 	epoch id.Epoch
 	log   *slog.Logger
 
-	dir      *dataDir
-	clock    *nodeClock
-	shared   *wal.Log // nil until it is open
+	dir      *datadir.Dir
+	clock    *nodeclock.Clock
+	storage  *storage.Storage // nil until it is open
 	disks    *disks
-	views    *views
+	views    *metadata.Views
 	mux      *transport.Mux
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
 	members  *gossip.Members
 	catalog  *catalogGroup
 	host     *host
 	gateway  *gateway
-	changes  *changer
-	liveness *liveness.Manager // lets groups elect leaders
+	policies *policy.Book
+	// forwarders forward the dead letters of the queues that this node leads.
+	forwarders *forwarders
+	changes    *changer
+	liveness   *liveness.Manager // lets groups elect leaders
 
 	knocks     knocks
 	replaced   atomic.Uint64 // nodes whose stores this one has given up
 	reach      *reach
 	spreading  spreading
 	operations *operation.Registry
-	events     *happenings
+	events     *event.Journal
 
 	spreadLeads atomic.Uint64 // queues that spreadLeaders has handed over
 
@@ -65,8 +73,7 @@ type Cluster struct {
 
 // Start joins the cluster, or founds it with Config.Expect others, and recovers what the
 // data directory holds. It returns when the node serves its peers; Ready tells when it
-// can serve clients. Leaders and QueueConfig may be called before Start returns. ctx
-// bounds Start alone.
+// can serve clients. ctx bounds Start alone.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -74,17 +81,24 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
-	c.clock = newNodeClock(c)
-	c.events = &happenings{c: c, started: c.clock.startedMs, catalog: event.NewLog(0), queues: event.NewLog(0), audit: event.NewAuditLog()}
+	c := &Cluster{cfg: cfg.withDefaults(), views: metadata.NewViews(catalog.New().View())}
+	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
+	c.clock = nodeclock.New(nodeclock.Config{Node: c.cfg.Node, Source: c.cfg.Clock, Skew: c.cfg.ClockSkew, Logger: c.log})
+	c.events = event.NewJournal(event.JournalConfig{
+		Node: c.cfg.Node, Logger: c.log, View: c.View, NowMs: c.clock.NowMs, StartedMs: c.clock.StartedMs,
+	})
 	c.disks = newDisks(c)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
-	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
+	if c.policies = c.cfg.Policies; c.policies == nil {
+		c.policies = &policy.Book{Warn: func(vhost string, err error) {
+			c.log.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
+		}}
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
 	var err error
-	if c.dir, err = openDataDir(c.cfg.DataDir, c.cfg.Name, c.cfg.Node); err != nil {
+	if c.dir, err = datadir.Open(c.cfg.DataDir, c.cfg.Name, c.cfg.Node); err != nil {
 		c.stop()
 		return nil, err
 	}
@@ -99,7 +113,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 // stops those that run.
 func (c *Cluster) boot() error {
 	var err error
-	whole, fault, err := c.dir.checkCatalog()
+	whole, fault, err := c.dir.CheckCatalog()
 	if err != nil {
 		return err
 	}
@@ -107,17 +121,18 @@ func (c *Cluster) boot() error {
 		c.log.Error("this node's member of the catalog group has lost what it had stored: it does not take part until the group has been seen without it",
 			"error", fault)
 	}
-	if c.epoch, err = c.dir.nextEpoch(); err != nil {
+	if c.epoch, err = c.dir.NextEpoch(); err != nil {
 		return err
 	}
-	c.dir.mend(c.log)
+	c.dir.Mend(c.log)
 	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
 	c.loops.Go(c.tellStart)
-	if err := c.openShared(); err != nil {
+	if err := c.openStorage(); err != nil {
 		return err
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
 	c.host, c.gateway, c.changes = newHost(c), newGateway(c), newChanger(c)
+	c.forwarders = newForwarders(deadletter.Config{Logger: c.cfg.Logger}, letterRouter{c.views, c.policies}, letterSender{c.Queue}, c.EmitQueue)
 	c.host.readNotes()
 	if err := c.connect(); err != nil {
 		return err
@@ -128,7 +143,7 @@ func (c *Cluster) boot() error {
 	c.members, err = gossip.Start(gossip.Config{
 		Cluster: c.cfg.Name,
 		Node: gossip.Node{
-			ID: c.cfg.Node, Epoch: c.epoch, Store: c.dir.store.name,
+			ID: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name,
 			PeerAddr: c.cfg.PeerAddr, ClientAddr: c.cfg.ClientAddr, Version: c.cfg.Version,
 		},
 		BindAddr: c.cfg.GossipAddr, Advertise: c.cfg.GossipHost,
@@ -149,7 +164,9 @@ func (c *Cluster) boot() error {
 	c.loops.Go(c.catalog.watch)
 	c.loops.Go(c.catalog.mend)
 	c.loops.Go(c.followGossip)
-	c.loops.Go(func() { c.clock.run(c.ctx) })
+	c.loops.Go(func() {
+		c.clock.Run(c.ctx, beatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.events.EmitNode})
+	})
 	c.loops.Go(c.catalog.found)
 	c.loops.Go(c.catalog.register)
 	c.loops.Go(c.catalog.assure)
@@ -179,7 +196,7 @@ func (c *Cluster) boot() error {
 
 // connect prepares the links, and what is judged by them.
 func (c *Cluster) connect() error {
-	refused, err := c.dir.refused()
+	refused, err := c.dir.Refused()
 	if err != nil {
 		return err
 	}
@@ -191,7 +208,7 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.mux, err = transport.New(transport.Config{
-		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.store.name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
+		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
 		Beats: c.liveness, Clock: c.clock, BeatEvery: beatEvery, PingEvery: pingEvery,
 		Refuse: func(p transport.Peer) error { return c.refuses(p, refused) }, Refused: c.refusedBy, Ended: c.host.ended,
@@ -204,7 +221,7 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
-	return c.shared.Failed() // it may have come before
+	return c.storage.Failed() // it may have come before
 }
 
 // followGossip tells the links where peers are.
@@ -290,10 +307,10 @@ func (c *Cluster) Ready() error {
 }
 
 // View returns the catalog as this node knows it.
-func (c *Cluster) View() *catalog.View { return c.views.view.Load() }
+func (c *Cluster) View() *catalog.View { return c.views.View() }
 
 // ViewChanged returns a channel that is closed at the view's next change.
-func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.next() }
+func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
 
 // Queue returns this node's end of a queue; ErrNoSuchQueue if the view has none.
 func (c *Cluster) Queue(q id.QueueUID) (*Queue, error) {
@@ -322,9 +339,12 @@ func (c *Cluster) Close(ctx context.Context) error {
 
 // shutdown stops what runs, in the order in which each part can still use those below.
 func (c *Cluster) shutdown(ctx context.Context) error {
+	if c.forwarders != nil {
+		c.forwarders.close()
+	}
 	c.stop()
-	if c.shared != nil {
-		c.shared.Hurry()
+	if c.storage != nil {
+		c.storage.Hurry()
 	}
 	var errs []error
 	if c.operations != nil {
@@ -348,14 +368,14 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	if c.mux != nil {
 		errs = append(errs, c.mux.Close(ctx))
 	}
-	if c.shared != nil {
-		errs = append(errs, c.shared.Close())
+	if c.storage != nil {
+		errs = append(errs, c.storage.Close())
 	}
 	c.loops.Wait()
 	if c.booted.Load() {
 		errs = append(errs, c.writeMark())
 	}
-	errs = append(errs, c.dir.close())
+	errs = append(errs, c.dir.Close())
 	return errors.Join(errs...)
 }
 
@@ -382,5 +402,5 @@ func ignoreStopped(err error) error {
 // AwaitView returns when this node's view shows everything up to the index, or with ctx's
 // error.
 func (c *Cluster) AwaitView(ctx context.Context, index uint64) error {
-	return c.views.await(ctx, index)
+	return c.views.Await(ctx, index)
 }

@@ -239,7 +239,7 @@ func TestNoLinkReturns(t *testing.T) {
 	down.Store(true)
 	a.publish(t, uid, "stayed", quorumq.Unlimited)
 
-	q, l := a.host.queue(uid), a.leaders.get(uid)
+	q, l := a.host.queue(uid), a.leading(uid)
 	held := func() error {
 		answer := make(chan error, 1)
 		a.host.held(uid, gone.key, 2, noRoomLimit, func(_ holding, err error) { answer <- err })

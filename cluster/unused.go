@@ -84,7 +84,7 @@ func (h *host) deleteUnused(ctx context.Context, uid id.QueueUID) {
 	switch {
 	case r.Dissolving > 0:
 		text = "emptied queue deleted"
-	case h.c.cfg.Dissolves(h.c.View(), r):
+	case h.c.policies.DrainsBeforeDelete(h.c.View(), r):
 		remove, text = &catalog.DissolveQueue{VHost: r.VHost, Name: r.Name, UID: uid}, "unused queue is emptied for its deletion"
 	}
 	if _, err := h.c.ProposeCatalog(ctx, remove); err != nil {

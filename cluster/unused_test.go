@@ -4,19 +4,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/quorumq"
 )
 
 // the record of an unused queue says that it is to be emptied before the queue itself
 // knows. Until then the queue asks for its deletion again, with all its messages in it.
 func TestUnusedDissolvesBeforeItGoes(t *testing.T) {
-	n := newTestNodes(t, func(c *Config) {
-		steady(c)
-		c.Dissolves = func(*catalog.View, *catalog.QueueRecord) bool { return true }
-	})
+	n := newTestNodes(t, steady)
 	n.start("a", "b", "c")
-	uid := n.nodes["a"].declare(t, "orders", 1)
+	uid := n.nodes["a"].declare(t, "orders", 1, append(atLeastOnce(), text("x-on-delete", "dead-letter"))...)
 	leader := n.leader(uid)
 	held, free := make(chan struct{}), make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })

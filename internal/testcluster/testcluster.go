@@ -22,6 +22,7 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
@@ -298,7 +299,7 @@ func (c *Cluster) launch(i int) {
 	policies := new(policy.Book)
 	cfg.Policies = policies
 	n.broker = broker.New(cfg)
-	var clock cluster.Clock
+	var clock nodeclock.Source
 	if c.clocks != nil {
 		clock = c.clocks[i]
 	}
@@ -307,8 +308,7 @@ func (c *Cluster) launch(i int) {
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
-		QueueConfig: policies.QueueConfig, Degraded: policies.Degraded, Dissolves: policies.DrainsBeforeDelete, GroupSize: policies.GroupSize,
-		Leaders: n.broker, Counters: n.broker.NamedCounters, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
+		Policies: policies, Counters: n.broker.NamedCounters, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect,
 	})
 	if err != nil {

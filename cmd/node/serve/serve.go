@@ -175,8 +175,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	}
 	b.Backends = n.backends
 	n.broker = broker.New(b)
-	c.QueueConfig, c.Degraded, c.Dissolves, c.GroupSize = policies.QueueConfig, policies.Degraded, policies.DrainsBeforeDelete, policies.GroupSize
-	c.Leaders, c.Usage = n.broker, n.broker.Usage
+	c.Policies, c.Usage = policies, n.broker.Usage
 	c.Connections = n.broker.OwnConnections()
 	c.Counters = n.broker.NamedCounters
 	if err := n.join(ctx, c); err != nil {
@@ -195,7 +194,7 @@ func (n *node) clusterConfig(ctx context.Context, version string) (cluster.Confi
 	c := cluster.Config{
 		Name: n.cfg.Cluster.Name, Node: id.NodeID(n.cfg.NodeID), DataDir: n.cfg.DataDir, GossipAddr: n.cfg.Listen.Gossip,
 		Gossip: n.gates.gossip, Join: n.cfg.Cluster.Join, Expect: n.cfg.Cluster.Expect, Version: version, Logger: n.log,
-		QueueLog: cluster.QueueLog(n.cfg.Storage.QueueLog), Failed: n.fail,
+		Failed:         n.fail,
 		Starting:       n.health.starting,
 		ConfirmTimeout: n.cfg.Timeouts.Confirm, CommandTimeout: n.cfg.Timeouts.Command,
 		SuspectAfter: n.cfg.Timeouts.Suspect, CatalogStaleness: n.cfg.Timeouts.CatalogStaleness, ClockSkew: n.cfg.Timeouts.ClockSkew,
