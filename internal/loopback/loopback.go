@@ -25,12 +25,12 @@ const (
 	firstHandedIn = 1 // place in a block of the first port that is handed out
 )
 
-// ErrNone: this process can get no port; others have them all.
+// ErrNone is for a process that can get no port: others have them all.
 var ErrNone = errors.New("loopback: no port is left: end other processes that run nodes for tests")
 
 // claim is the block of this process. Ports are handed out in turn, so that one which was
 // given up is not soon given to another.
-var claim struct {
+var claim struct { //nolint:gochecknoglobals // the claim is the whole process's
 	sync.Mutex
 	listener net.Listener // at the block's first port; nil: there is no block yet
 	first    int
