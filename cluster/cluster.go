@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/nodeclock"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 	"github.com/quorate/quorate/policy"
@@ -118,7 +119,7 @@ var (
 	// ErrNotHeld: the consumer does not hold the message; it is settled, or back in the queue.
 	ErrNotHeld = errors.New("cluster: message is not held")
 	// ErrNodeUnreachable: another node was asked, and does not answer.
-	ErrNodeUnreachable = errors.New("cluster: node does not answer")
+	ErrNodeUnreachable = peer.ErrUnreachable
 	// ErrNoSpace: too many of the queue's members are on nodes whose disk is nearly full;
 	// the command has not, and will not, take effect. What makes room goes on.
 	ErrNoSpace = disk.ErrNoSpace
