@@ -21,8 +21,8 @@ const (
 	syncBytes    = 4096 // of each
 )
 
-// endToEnd measures a cluster with its data in memory, then two that are compared with it:
-// on disk with the node's shared log, and on disk with bolt.
+// endToEnd measures a cluster with its data in memory, then one on disk that is compared
+// with it.
 func endToEnd(ctx context.Context, o options) ([]Row, error) {
 	sync, err := syncTimes(os.TempDir())
 	if err != nil {
@@ -34,17 +34,16 @@ func endToEnd(ctx context.Context, o options) ([]Row, error) {
 	}
 	var inMemory []Row
 	for _, c := range []struct {
-		parent, label, log string
-		memory             bool
+		parent, label string
+		memory        bool
 	}{
-		{o.memory, "end to end, in memory", "shared", true},
-		{"", "end to end", "shared", false},
-		{"", "end to end, bolt", "bolt", false},
+		{o.memory, "end to end, in memory", true},
+		{"", "end to end", false},
 	} {
 		if c.memory && !isDirectory(c.parent) {
 			continue
 		}
-		measured, err := measureCluster(ctx, o, c.parent, c.label, c.log)
+		measured, err := measureCluster(ctx, o, c.parent, c.label)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.label, err)
 		}
@@ -86,9 +85,9 @@ func syncTimes(dir string) (h *hdrhistogram.Histogram, err error) {
 	return r.h, nil
 }
 
-// measureCluster starts a cluster with its data under a temporary directory in parent and
-// its queues in the named log, and measures each size of body. Rows come in the same order at every call.
-func measureCluster(ctx context.Context, o options, parent, label, log string) (rows []Row, err error) {
+// measureCluster starts a cluster with its data under a temporary directory in parent,
+// and measures each size of body. Rows come in the same order at every call.
+func measureCluster(ctx context.Context, o options, parent, label string) (rows []Row, err error) {
 	dir, err := os.MkdirTemp(parent, "quorate-bench-")
 	if err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func measureCluster(ctx context.Context, o options, parent, label, log string) (
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	cluster, err := chaos.NewCluster(chaos.ClusterConfig{
 		Binary: o.binary, Dir: filepath.Clean(dir), Name: "bench",
-		Settings: "log:\n  level: warn\nstorage:\n  queue_log: " + log + "\n",
+		Settings: "log:\n  level: warn\n",
 	})
 	if err != nil {
 		return nil, err

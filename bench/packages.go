@@ -69,7 +69,7 @@ func queueSuite() suite {
 }
 
 // groupSuite is a Raft group of three members in one process, with its log in memory and
-// in bolt.
+// in bolt, as the catalog's is.
 func groupSuite() suite {
 	s := suite{pkg: "./raftfsm", pattern: "^BenchmarkGroup$", benchTime: "1s"}
 	for _, load := range []struct{ bench, name string }{

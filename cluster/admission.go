@@ -107,7 +107,7 @@ func (g *catalogGroup) registerOnce(unknown bool) (a registrationAnswer, err err
 	version, known := g.asks(ctx)
 	cmd := g.registration(version)
 	a.stores = cmd.Store != ""
-	if !a.stores && known != 0 && g.freshStore() && (known < g.c.dir.store.first || known > g.c.epoch) {
+	if !a.stores && known != 0 && g.freshStore() && (known < g.c.dir.Store().First || known > g.c.epoch) {
 		return a, g.lostDirectory()
 	}
 	a.Reply, a.repeated, err = g.propose(ctx, catalog.AppendCommand(nil, cmd))
@@ -121,9 +121,9 @@ func (g *catalogGroup) registerOnce(unknown bool) (a registrationAnswer, err err
 	case a.Err != nil:
 		return a, fmt.Errorf("cluster: the catalog refuses this node: %w", a.Err)
 	case !a.stores && g.freshStore() && !g.part.Load() && !a.Created && !a.repeated && !unknown:
-		return a, errors.Join(g.lostDirectory(), g.c.dir.deny())
+		return a, errors.Join(g.lostDirectory(), g.c.dir.Deny())
 	}
-	if err := g.c.dir.admit(); err != nil {
+	if err := g.c.dir.Admit(); err != nil {
 		return a, err
 	}
 	g.taken.Store(true)
@@ -135,18 +135,18 @@ func (g *catalogGroup) freshStore() bool { return !g.taken.Load() }
 // lostDirectory is why a new directory is refused while the cluster knows no stores.
 func (g *catalogGroup) lostDirectory() error {
 	n := catalog.Node{ID: g.c.cfg.Node}
-	return fmt.Errorf("cluster: %s", n.CannotHave(g.c.dir.store.name, true, math.MaxUint64))
+	return fmt.Errorf("cluster: %s", n.CannotHave(g.c.dir.Store().Name, true, math.MaxUint64))
 }
 
 // registration is what this node says of itself in a cluster whose finalised version is so.
 func (g *catalogGroup) registration(version catalog.Version) *catalog.RegisterNode {
-	cfg, s := &g.c.cfg, &g.c.dir.store
+	cfg, s := &g.c.cfg, g.c.dir.Store()
 	cmd := &catalog.RegisterNode{ID: cfg.Node, Address: cfg.PeerAddr, ClientAddress: cfg.ClientAddr, Epoch: g.c.epoch}
 	if version < catalog.VersionStores {
 		return cmd
 	}
-	cmd.Store, cmd.Fresh, cmd.FirstEpoch, cmd.Empty = s.name, !s.admitted, s.first, !g.part.Load()
-	if s.denied {
+	cmd.Store, cmd.Fresh, cmd.FirstEpoch, cmd.Empty = s.Name, !s.Admitted, s.First, !g.part.Load()
+	if s.Denied {
 		cmd.FirstEpoch = math.MaxUint64 // no earlier registration was its own
 	}
 	return cmd
@@ -182,7 +182,7 @@ func (g *catalogGroup) begin(a registrationAnswer) error {
 	for !g.part.Load() {
 		if a.stores {
 			ctx, cancel := context.WithTimeout(g.c.ctx, registerAttempt)
-			cmd := &catalog.LeaveCatalog{ID: g.c.cfg.Node, Store: g.c.dir.store.name, Since: g.c.dir.store.began}
+			cmd := &catalog.LeaveCatalog{ID: g.c.cfg.Node, Store: g.c.dir.Store().Name, Since: g.c.dir.Store().Began}
 			answer, _, err := g.propose(ctx, catalog.AppendCommand(nil, cmd))
 			cancel()
 			if err == nil && answer.Err != nil {
@@ -191,7 +191,7 @@ func (g *catalogGroup) begin(a registrationAnswer) error {
 			r, out = answer, err == nil && answer.Deleted
 		}
 		if out {
-			if err := g.c.dir.beginCatalog(r.Index); err != nil {
+			if err := g.c.dir.BeginCatalog(r.Index); err != nil {
 				return err
 			}
 			g.c.log.Info("this node's member of the catalog group begins with nothing: a former one, if there was one, is out of it", "index", r.Index)
@@ -223,7 +223,7 @@ func (g *catalogGroup) watchRecord() {
 			seen, version = v.NodeSet(), v.Version()
 			r, known := v.Node(g.c.cfg.Node)
 			switch {
-			case !known || r.Vacant || r.Store != "" && r.Store != g.c.dir.store.name:
+			case !known || r.Vacant || r.Store != "" && r.Store != g.c.dir.Store().Name:
 				return // it is refused, and told why
 			case r.Store == "" && v.Version() >= catalog.VersionStores:
 				return

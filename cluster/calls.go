@@ -139,7 +139,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 	// a catalog is of a cluster that is founded, whatever it has lost.
 	out.Founded, out.Expect = c.catalog.founded() || c.catalog.taken.Load(), uint32(c.cfg.Expect)
 	p := c.catalog.promise.Load()
-	out.Founder, out.FoundingRound, out.Founding = string(p.founder), p.round, nodeNames(p.members)
+	out.Founder, out.FoundingRound, out.Founding = string(p.Founder), p.Round, nodeNames(p.Members)
 	for uid, err := range c.host.losses() {
 		out.Lost = append(out.Lost, &nodev1.LostMember{Queue: uint64(uid), Reason: err.Error()})
 	}

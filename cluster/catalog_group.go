@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/raftfsm"
@@ -23,12 +24,12 @@ type catalogGroup struct {
 
 	opened catalog.Version // the finalised version that the files had
 
-	givenUp    atomic.Pointer[error]   // why the member is to be built anew; nil: it is not
-	members    chan struct{}           // of capacity 1: who is to be a member may have changed
-	joined     chan struct{}           // of capacity 1: the catalog knows this node now, and did not before
-	promise    atomic.Pointer[promise] // written by the founding loop after the disk has it
-	registered atomic.Uint64           // catalog index of this start's registration; 0: not yet
-	unlike     atomic.Pointer[error]   // nodes whose Expect is another, as last seen; nil: none
+	givenUp    atomic.Pointer[error]           // why the member is to be built anew; nil: it is not
+	members    chan struct{}                   // of capacity 1: who is to be a member may have changed
+	joined     chan struct{}                   // of capacity 1: the catalog knows this node now, and did not before
+	promise    atomic.Pointer[datadir.Promise] // written by the founding loop after the disk has it
+	registered atomic.Uint64                   // catalog index of this start's registration; 0: not yet
+	unlike     atomic.Pointer[error]           // nodes whose Expect is another, as last seen; nil: none
 	// leaderless is since when ready has seen no leader, in nanoseconds of the monotonic
 	// clock; 0: it has one. ledOnce tells that it had one before.
 	leaderless atomic.Int64
@@ -55,7 +56,7 @@ const (
 )
 
 func openCatalog(c *Cluster) (*catalogGroup, error) {
-	p, err := c.dir.readPromise()
+	p, err := c.dir.Promise()
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +65,12 @@ func openCatalog(c *Cluster) (*catalogGroup, error) {
 		assurance: newAssurance(c.cfg.CatalogStaleness, c.cfg.Clock),
 	}
 	g.promise.Store(&p)
-	g.taken.Store(c.dir.store.admitted)
-	g.part.Store(TakesPart(c.dir.catalogFound.Last > 0, c.dir.catalogWhole, c.dir.store.admitted, p.founder != ""))
-	if err := g.open(); raftfsm.Damaged(err) && c.dir.store.admitted {
+	g.taken.Store(c.dir.Store().Admitted)
+	found, whole := c.dir.CatalogFound()
+	g.part.Store(TakesPart(found.Last > 0, whole, c.dir.Store().Admitted, p.Founder != ""))
+	if err := g.open(); raftfsm.Damaged(err) && c.dir.Store().Admitted {
 		c.log.Error("this node's member of the catalog group is damaged: it does not take part until the group has been seen without it", "error", err)
-		if err := c.dir.giveUpCatalog(err); err != nil {
+		if err := c.dir.GiveUpCatalog(err); err != nil {
 			return nil, err
 		}
 		g.part.Store(false)
@@ -84,11 +86,11 @@ func openCatalog(c *Cluster) (*catalogGroup, error) {
 // open opens what is stored.
 func (g *catalogGroup) open() error {
 	c := g.c
-	storage, err := raftfsm.OpenBolt(filepath.Join(c.dir.catalog(), catalogLog))
+	storage, err := raftfsm.OpenBolt(filepath.Join(c.dir.Catalog(), datadir.CatalogLog))
 	if err != nil {
 		return fmt.Errorf("cluster: opening the catalog's log: %w", err)
 	}
-	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(c.dir.catalog(), snapshotsDir), storage)
+	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(c.dir.Catalog(), datadir.SnapshotsDir), storage)
 	if err != nil {
 		return errors.Join(fmt.Errorf("cluster: opening the catalog's snapshots: %w", err), storage.Close())
 	}

@@ -10,7 +10,7 @@ import (
 
 // A member of the catalog group that has failed shows no change any more. If it is damaged or
 // its machine has come upon a broken invariant, and the others go on, the node begins anew
-// without what the member has stored: as one whose catalog was lost (mark.go).
+// without what the member has stored: as one whose catalog was lost (datadir.Dir.CheckCatalog).
 
 // ErrCatalogFailed says that this node's member of the catalog group has failed, and the others go on;
 // the node is to begin anew, which builds the member anew.
@@ -64,8 +64,8 @@ func (g *catalogGroup) othersGoOn() bool {
 // giveUp sets what the member has stored aside if it is to be built anew. The group is closed.
 func (g *catalogGroup) giveUp() error {
 	err := g.givenUp.Load()
-	if err == nil || !g.c.dir.store.admitted {
+	if err == nil || !g.c.dir.Store().Admitted {
 		return nil
 	}
-	return g.c.dir.giveUpCatalog(*err)
+	return g.c.dir.GiveUpCatalog(*err)
 }

@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -54,7 +57,7 @@ func TestFailedCatalogIsBuiltAnew(t *testing.T) {
 	q := n.nodes["a"].declare(t, "while it had failed", 2)
 	n.nodes["a"].publish(t, q, "x", quorumq.Unlimited)
 	n.stop("c")
-	if _, err := os.Stat(filepath.Join(n.dir, "c", lostCatalog, catalogLog)); err != nil {
+	if _, err := os.Stat(filepath.Join(n.dir, "c", datadir.LostCatalog, datadir.CatalogLog)); err != nil {
 		t.Errorf("what it had stored was not kept: %v", err)
 	}
 	n.start("c")
@@ -91,19 +94,22 @@ func TestDamagedCatalogOfOneNode(t *testing.T) {
 	n.start("a")
 	n.nodes["a"].declare(t, "q", 1)
 	poll(t, "the mark is written", func() error {
-		if n.nodes["a"].dir.readMark().voters != 1 {
-			return errWaiting
+		for copyNo := range sealed.Copies {
+			m, err := sealed.ReadCopy(filepath.Join(n.dir, "a"), "mark", copyNo)
+			if voters, _ := strconv.Atoi(m.Get("catalog-voters")); err == nil && voters == 1 {
+				return nil
+			}
 		}
-		return nil
+		return errWaiting
 	})
 	n.stop("a")
-	path := filepath.Join(n.dir, "a", catalogDir, catalogLog)
+	path := filepath.Join(n.dir, "a", datadir.CatalogDir, datadir.CatalogLog)
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before = bytes.ReplaceAll(before, []byte("CurrentTerm"), []byte("BurrentTerm")) // in pages of the past, too
-	if err := os.WriteFile(path, before, fileMode); err != nil {
+	if err := os.WriteFile(path, before, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

@@ -150,7 +150,7 @@ func (n *testNodes) has(q id.QueueUID, members ...id.NodeID) {
 			if m := node.host.queue(q); (m != nil) != slices.Contains(members, i) {
 				return fmt.Errorf("node %s: open %v", i, m != nil)
 			}
-			if !slices.Contains(members, i) && node.dir.hasQueue(q) {
+			if !slices.Contains(members, i) && node.dir.HasQueue(q) {
 				return fmt.Errorf("node %s: files are left", i)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
@@ -41,8 +42,6 @@ type Config struct {
 	Version string
 	Logger  *slog.Logger
 	Clock   Clock // this machine's clocks; nil: the operating system's
-	// QueueLog says where queue groups keep their log; "": QueueLogShared.
-	QueueLog QueueLog
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
 	// Failed is told that this node can keep nothing any more and should end: at once and
@@ -118,7 +117,7 @@ var (
 	ErrDiskFailed = errors.New("cluster: the disk has failed")
 	// ErrDamaged: something that this node has stored is not what was written, and it can
 	// neither do without it nor get it from elsewhere.
-	ErrDamaged = errors.New("cluster: stored data is damaged")
+	ErrDamaged = sealed.ErrDamaged
 	// ErrHeldBack: nodes keep a newer version from being finalised.
 	ErrHeldBack = errors.New("cluster: not all nodes can read it")
 	// ErrClosed: this node is stopping.

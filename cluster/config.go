@@ -58,9 +58,6 @@ func (c Config) Validate() error {
 	if len(c.Node) > catalog.MaxNodeIDBytes {
 		faults = append(faults, fmt.Errorf("cluster: Node is %d bytes long, the limit is %d", len(c.Node), catalog.MaxNodeIDBytes))
 	}
-	if l := c.QueueLog; l != "" && l != QueueLogShared && l != QueueLogBolt {
-		faults = append(faults, fmt.Errorf("cluster: QueueLog is %q: use %q or %q", l, QueueLogShared, QueueLogBolt))
-	}
 	for _, t := range []struct{ field, text string }{{"Name", c.Name}, {"Node", string(c.Node)}} {
 		if hasBreak(t.text) {
 			faults = append(faults, fmt.Errorf("cluster: %s %q has a control character", t.field, t.text))
@@ -147,9 +144,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LogDir == nil {
 		c.LogDir = vfs.OS
-	}
-	if c.QueueLog == "" {
-		c.QueueLog = QueueLogShared
 	}
 	if c.ClockSkew == 0 {
 		c.ClockSkew = clock.DefaultLimit

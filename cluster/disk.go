@@ -156,20 +156,9 @@ func (d *disks) look(late time.Duration) (left time.Duration) {
 // descriptor is not the disk's fault, and a start would not bring it sooner.
 func (d *disks) hopeless(age time.Duration) bool {
 	if d.c.shared.Short() {
-		age = d.oldestOwn()
+		age = d.c.catalog.group.WriteAge()
 	}
 	return age >= d.c.cfg.DiskHang
-}
-
-// oldestOwn is the age of the oldest write to a log that a group has for itself.
-func (d *disks) oldestOwn() time.Duration {
-	own := d.c.catalog.group.WriteAge()
-	if d.c.cfg.QueueLog == QueueLogBolt {
-		for _, q := range d.c.host.all() {
-			own = max(own, q.group.WriteAge())
-		}
-	}
-	return own
 }
 
 // oldestWrite returns for how long the write has been under way that is nearest to being held
@@ -177,7 +166,7 @@ func (d *disks) oldestOwn() time.Duration {
 func (d *disks) oldestWrite(late time.Duration) (age, left time.Duration) {
 	age, usual := d.c.shared.Stalled()
 	left = untilStall(age, usual, d.c.mux.Leniency(), late)
-	own := d.oldestOwn()
+	own := d.c.catalog.group.WriteAge()
 	return max(age, own), min(left, untilStall(own, wal.MostStall, 0, late))
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -50,7 +51,7 @@ func newDiskNodes(t *testing.T, edit func(*Config)) (*testNodes, *testDisks) {
 func (d *testDisks) of(n *testNodes, i id.NodeID) *vfs.Mem {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.mem[filepath.Join(n.dir, string(i), walDir)]
+	return d.mem[filepath.Join(n.dir, string(i), datadir.LogDir)]
 }
 
 // leave lets a node's disk have so many free bytes, and waits until all nodes know.
@@ -198,7 +199,7 @@ func TestDiskFloor(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll(t, "the deleted queue's files are gone from a", func() error {
-		if a.dir.hasQueue(gone) || a.shared.Has(gone.Group()) {
+		if a.dir.HasQueue(gone) || a.shared.Has(gone.Group()) {
 			return errWaiting
 		}
 		return nil

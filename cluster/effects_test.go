@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -232,7 +233,7 @@ func TestUndeclared(t *testing.T) {
 	next := id.FirstQueueUID
 	for _, i := range []id.NodeID{"b", "c"} {
 		// A file where the directory shall be.
-		if err := os.WriteFile(n.nodes[i].dir.queue(next), nil, 0o600); err != nil {
+		if err := os.WriteFile(n.nodes[i].dir.Queue(next), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,7 +248,7 @@ func TestUndeclared(t *testing.T) {
 	}
 	for i, node := range n.nodes {
 		poll(t, "files are gone", func() error {
-			left, err := filepath.Glob(filepath.Join(node.dir.path, queuesDir, "*"))
+			left, err := filepath.Glob(filepath.Join(node.dir.Path(), datadir.QueuesDir, "*"))
 			if err != nil || len(left) > 0 {
 				return fmt.Errorf("node %s has %q, %w", i, left, err)
 			}
@@ -268,7 +269,7 @@ func TestOpenAgain(t *testing.T) {
 	n.start("a", "b", "c")
 	for i, at := range []id.NodeID{"c", "a"} {
 		uid := id.FirstQueueUID + id.QueueUID(i)
-		path := n.nodes[at].dir.queue(uid)
+		path := n.nodes[at].dir.Queue(uid)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -254,5 +254,5 @@ func (h *host) remove(uid id.QueueUID) error {
 	if q != nil {
 		err = q.close()
 	}
-	return errors.Join(err, h.dropStorage(uid), h.c.dir.removeQueue(uid))
+	return errors.Join(err, h.dropStorage(uid), h.c.dir.RemoveQueue(uid))
 }

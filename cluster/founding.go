@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -48,12 +49,12 @@ func (g *catalogGroup) found() {
 func (g *catalogGroup) foundingStep() error {
 	self := g.c.cfg.Node
 	own := *g.promise.Load()
-	if own.founder != "" && own.founder != self {
-		s, err := g.ask(own.founder)
+	if own.Founder != "" && own.Founder != self {
+		s, err := g.ask(own.Founder)
 		if err != nil || s.GetFounded() || agrees(s, own) {
 			return nil //nolint:nilerr // an unreachable founder may have founded: wait for it
 		}
-		return g.promiseTo(promise{proposals: own.proposals})
+		return g.promiseTo(datadir.Promise{Proposals: own.Proposals})
 	}
 	seen, founded := g.look()
 	if founded || len(seen) < g.c.cfg.Expect {
@@ -71,41 +72,41 @@ func (g *catalogGroup) foundingStep() error {
 }
 
 // follow promises this node to the founder if the founder has chosen it.
-func (g *catalogGroup) follow(own promise, founder id.NodeID, s *nodev1.NodeStatusResponse) error {
-	p := promise{
-		founder: founder, round: s.GetFoundingRound(), members: nodeIDs(s.GetFounding()),
-		proposals: own.proposals,
+func (g *catalogGroup) follow(own datadir.Promise, founder id.NodeID, s *nodev1.NodeStatusResponse) error {
+	p := datadir.Promise{
+		Founder: founder, Round: s.GetFoundingRound(), Members: nodeIDs(s.GetFounding()),
+		Proposals: own.Proposals,
 	}
-	if s.GetFounder() == string(founder) && slices.Contains(p.members, g.c.cfg.Node) {
+	if s.GetFounder() == string(founder) && slices.Contains(p.Members, g.c.cfg.Node) {
 		return g.promiseTo(p)
 	}
-	if own.founder != "" {
-		return g.promiseTo(promise{proposals: own.proposals}) // it was this node's own; who promised to it is free
+	if own.Founder != "" {
+		return g.promiseTo(datadir.Promise{Proposals: own.Proposals}) // it was this node's own; who promised to it is free
 	}
 	return nil
 }
 
 // lead proposes a set, and founds when all of it have promised.
-func (g *catalogGroup) lead(own promise, ids []id.NodeID, seen map[id.NodeID]*nodev1.NodeStatusResponse) error {
-	p := promise{
-		founder: g.c.cfg.Node, round: own.round, members: ids[:g.c.cfg.Expect],
-		proposals: own.proposals,
+func (g *catalogGroup) lead(own datadir.Promise, ids []id.NodeID, seen map[id.NodeID]*nodev1.NodeStatusResponse) error {
+	p := datadir.Promise{
+		Founder: g.c.cfg.Node, Round: own.Round, Members: ids[:g.c.cfg.Expect],
+		Proposals: own.Proposals,
 	}
-	if !slices.Equal(own.members, p.members) {
-		p.proposals++
-		p.round = p.proposals
+	if !slices.Equal(own.Members, p.Members) {
+		p.Proposals++
+		p.Round = p.Proposals
 		// What others say counts only from the next look on: it must be said of this set.
 		return g.promiseTo(p)
 	}
-	for _, m := range p.members {
+	for _, m := range p.Members {
 		if m != g.c.cfg.Node && !agrees(seen[m], p) {
 			return nil
 		}
 	}
-	if err := g.group.Bootstrap(p.members); err != nil {
-		return fmt.Errorf("cluster: founding with nodes %q: %w", p.members, err)
+	if err := g.group.Bootstrap(p.Members); err != nil {
+		return fmt.Errorf("cluster: founding with nodes %q: %w", p.Members, err)
 	}
-	g.c.log.Info("cluster founded", "nodes", p.members)
+	g.c.log.Info("cluster founded", "nodes", p.Members)
 	// All of them are open, or they could not have promised: there is nothing to wait for.
 	ctx, cancel := context.WithTimeout(g.c.ctx, firstElection)
 	defer cancel()
@@ -115,14 +116,14 @@ func (g *catalogGroup) lead(own promise, ids []id.NodeID, seen map[id.NodeID]*no
 	return nil
 }
 
-func (g *catalogGroup) promiseTo(p promise) error {
-	if err := g.c.dir.writePromise(p); err != nil {
+func (g *catalogGroup) promiseTo(p datadir.Promise) error {
+	if err := g.c.dir.WritePromise(p); err != nil {
 		return err
 	}
 	g.promise.Store(&p)
 	switch {
 	case g.taken.Load():
-	case p.founder == "": // nobody has founded with the promise before
+	case p.Founder == "": // nobody has founded with the promise before
 		g.part.Store(false)
 	default:
 		g.takePart() // its founder counts on it from now on
@@ -187,8 +188,8 @@ func (g *catalogGroup) ask(n id.NodeID) (*nodev1.NodeStatusResponse, error) {
 	return peer.NodeStatus(ctx, &nodev1.NodeStatusRequest{})
 }
 
-func agrees(s *nodev1.NodeStatusResponse, p promise) bool {
-	return s.GetFounder() == string(p.founder) && s.GetFoundingRound() == p.round && slices.Equal(nodeIDs(s.GetFounding()), p.members)
+func agrees(s *nodev1.NodeStatusResponse, p datadir.Promise) bool {
+	return s.GetFounder() == string(p.Founder) && s.GetFoundingRound() == p.Round && slices.Equal(nodeIDs(s.GetFounding()), p.Members)
 }
 
 func nodeIDs(names []string) []id.NodeID {

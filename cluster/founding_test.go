@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -158,18 +159,18 @@ func TestPromises(t *testing.T) {
 		return &nodev1.NodeStatusResponse{Founder: founder, FoundingRound: round, Founding: members}
 	}
 	g := func() *catalogGroup {
-		c := &Cluster{cfg: Config{Node: "b", Expect: 2}.withDefaults(), dir: openTestDir(t, t.TempDir())}
+		c := &Cluster{cfg: Config{Node: "b", Expect: 2}.withDefaults(), dir: openTestDir(t)}
 		c.log = c.cfg.Logger
 		g := &catalogGroup{c: c}
-		g.promise.Store(&promise{})
+		g.promise.Store(&datadir.Promise{})
 		return g
 	}
 	t.Run("follows the founder that chose it", func(t *testing.T) {
 		g := g()
-		if err := g.follow(promise{}, "a", status("a", 4, "a", "b")); err != nil {
+		if err := g.follow(datadir.Promise{}, "a", status("a", 4, "a", "b")); err != nil {
 			t.Fatal(err)
 		}
-		if p := g.promise.Load(); p.founder != "a" || p.round != 4 || !slices.Equal(p.members, []id.NodeID{"a", "b"}) {
+		if p := g.promise.Load(); p.Founder != "a" || p.Round != 4 || !slices.Equal(p.Members, []id.NodeID{"a", "b"}) {
 			t.Errorf("promised %+v", p)
 		}
 		if !agrees(status("a", 4, "a", "b"), *g.promise.Load()) {
@@ -184,46 +185,56 @@ func TestPromises(t *testing.T) {
 	t.Run("does not follow who chose others", func(t *testing.T) {
 		g := g()
 		for _, s := range []*nodev1.NodeStatusResponse{status("a", 1, "a", "c"), status("", 0), status("c", 1, "b", "c")} {
-			if err := g.follow(promise{}, "a", s); err != nil {
+			if err := g.follow(datadir.Promise{}, "a", s); err != nil {
 				t.Fatal(err)
 			}
-			if p := g.promise.Load(); p.founder != "" {
+			if p := g.promise.Load(); p.Founder != "" {
 				t.Errorf("promised %+v on %v", p, s)
 			}
 		}
 	})
 	t.Run("withdraws its own set for a smaller founder, with rounds that rise", func(t *testing.T) {
 		g := g()
-		if err := g.lead(promise{}, []id.NodeID{"b", "c", "d"}, nil); err != nil {
+		if err := g.lead(datadir.Promise{}, []id.NodeID{"b", "c", "d"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		own := *g.promise.Load()
-		if own.founder != "b" || own.round != 1 || !slices.Equal(own.members, []id.NodeID{"b", "c"}) {
+		if own.Founder != "b" || own.Round != 1 || !slices.Equal(own.Members, []id.NodeID{"b", "c"}) {
 			t.Fatalf("proposed %+v", own)
 		}
 		if err := g.follow(own, "a", status("", 0)); err != nil {
 			t.Fatal(err)
 		}
-		if p := *g.promise.Load(); p.founder != "" || p.proposals != 1 {
+		if p := *g.promise.Load(); p.Founder != "" || p.Proposals != 1 {
 			t.Errorf("withdrew to %+v", p)
 		}
 		if err := g.lead(*g.promise.Load(), []id.NodeID{"b", "c"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		stored, err := g.c.dir.readPromise()
-		if err != nil || stored.round != 2 || !slices.Equal(stored.members, own.members) {
+		stored, err := g.c.dir.Promise()
+		if err != nil || stored.Round != 2 || !slices.Equal(stored.Members, own.Members) {
 			t.Errorf("proposed again %+v, %v", stored, err)
 		}
 	})
 	t.Run("does not found before all have promised", func(t *testing.T) {
 		g := g() // without a group: founding would fail the test
-		own := promise{founder: "b", round: 1, members: []id.NodeID{"b", "c"}, proposals: 1}
+		own := datadir.Promise{Founder: "b", Round: 1, Members: []id.NodeID{"b", "c"}, Proposals: 1}
 		for _, s := range []*nodev1.NodeStatusResponse{status("", 0), status("b", 2, "b", "c"), status("a", 1, "b", "c"), status("b", 1, "b", "d")} {
-			if err := g.lead(own, own.members, map[id.NodeID]*nodev1.NodeStatusResponse{"c": s}); err != nil {
+			if err := g.lead(own, own.Members, map[id.NodeID]*nodev1.NodeStatusResponse{"c": s}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	})
+}
+
+func openTestDir(t *testing.T) *datadir.Dir {
+	t.Helper()
+	d, err := datadir.Open(t.TempDir(), "c", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	return d
 }
 
 // Nobody waits for the silence of a leader that a new group cannot have: who founds it

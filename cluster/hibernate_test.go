@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -162,7 +163,7 @@ func TestHibernateAndLoseNodes(t *testing.T) {
 func (n *testNode) note(t testing.TB) {
 	t.Helper()
 	poll(t, "the node has written its first notes", func() error {
-		_, err := readSealedCopy(n.dir.path, asleepFile, 0)
+		_, err := sealed.ReadCopy(n.dir.Path(), asleepFile, 0)
 		return err
 	})
 	n.host.mu.Lock()
@@ -248,7 +249,7 @@ func TestNotes(t *testing.T) {
 		{"not read", `{"term":"x"}`, false},
 		{"status not read", fmt.Sprintf(`{"term":%d,"last":%d,"leader":"a","status":"/w=="}`, term, last), false},
 	} {
-		if err := writeSealed(c.dir.path, asleepFile, 0, record{{fmt.Sprint(uint64(q)), x.value}}); err != nil {
+		if err := sealed.Write(c.dir.Path(), asleepFile, 0, sealed.Record{}.With(fmt.Sprint(uint64(q)), x.value)); err != nil {
 			t.Fatal(err)
 		}
 		h := newHost(c)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
@@ -63,12 +63,12 @@ func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 			return dutyOpen
 		}
 	case !current || q != nil && q.joined == g.ID:
-	case g.Cancelled && h.c.dir.joined(r.UID) != g.ID:
+	case g.Cancelled && h.c.dir.Joined(r.UID) != g.ID:
 		// It is taken back, perhaps because the node's former store had begun to join, and may
 		// have got its vote (RE-9).
-	case !held && h.c.dir.joined(r.UID) == g.ID:
+	case !held && h.c.dir.Joined(r.UID) == g.ID:
 		return dutyOpen
-	case closed && h.c.dir.joined(r.UID) == g.ID:
+	case closed && h.c.dir.Joined(r.UID) == g.ID:
 		// Damaged before it has joined. Its leader gives the change up: it may have got its
 		// vote without this node's knowing.
 	default:
@@ -77,37 +77,12 @@ func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 	return dutyNone
 }
 
-// joinedFile names the change by which a member began to join its group. What is in the
-// queue's directory beside it is of that membership and of none before.
-const (
-	joinedFile  = "joined"
-	fieldChange = "change"
-)
-
-// joined returns the change that a member's directory is of, 0 if there is none.
-func (d *dataDir) joined(q id.QueueUID) uint64 {
-	r, err := readSealed(d.queue(q), joinedFile)
-	if err != nil {
-		return 0 // torn or not there: it has not begun
-	}
-	n, err := strconv.ParseUint(r.get(fieldChange), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
 // prepare returns the change of which a member is, and makes its directory as that of the
 // change by which it joins if it does.
 func (h *host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
-	joined = h.c.dir.joined(r.UID)
+	joined = h.c.dir.Joined(r.UID)
 	if g := joins(r, h.c.cfg.Node); g != nil && joined != g.ID {
-		dir := h.c.dir.queue(r.UID)
-		if err := h.makeDir(dir); err != nil {
-			return 0, err
-		}
-		joined = g.ID
-		err = writeSealedTwice(dir, joinedFile, record{{fieldChange, strconv.FormatUint(g.ID, 10)}})
+		joined, err = g.ID, h.c.dir.SetJoined(r.UID, g.ID)
 	}
 	return joined, err
 }
@@ -129,7 +104,7 @@ func (h *host) forgotten(r *catalog.QueueRecord, log raftfsm.Storage) error {
 	if err != nil || last > 0 {
 		return err
 	}
-	if hasSnapshot(h.c.dir.queue(r.UID)) {
+	if datadir.HasSnapshot(h.c.dir.Queue(r.UID)) {
 		return nil
 	}
 	return fmt.Errorf("it has no log, but it is not new, as the queue's members have changed: %w", wal.ErrLost)

@@ -280,7 +280,7 @@ func testDelete(t *testing.T, n *testNodes) {
 	}
 	for i, node := range n.nodes {
 		poll(t, fmt.Sprintf("node %s has no trace of the queue", i), func() error {
-			if _, err := os.Stat(node.dir.queue(q)); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(node.dir.Queue(q)); !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("its directory: %w", err)
 			}
 			if node.host.queue(q) != nil {

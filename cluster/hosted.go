@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
@@ -58,7 +59,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	q.ctx, q.stop = context.WithCancel(context.Background())
 	q.machine = newQueueMachine(r.UID, &h.decoders, q.spoke)
 	q.box.workers, q.box.act = h.workers, q.carryOut
-	dir := h.c.dir.queue(r.UID)
+	dir := h.c.dir.Queue(r.UID)
 	fault := func(err error) error { return fmt.Errorf("cluster: opening the group of queue %s: %w", r.UID, err) }
 	var err error
 	if q.joined, err = h.prepare(r); err != nil {
@@ -68,7 +69,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	if err != nil {
 		return nil, fault(err)
 	}
-	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(dir, snapshotsDir), storage)
+	snapshots, err := raftfsm.OpenSnapshots(filepath.Join(dir, datadir.SnapshotsDir), storage)
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
 	}

@@ -108,7 +108,7 @@ func (c *Cluster) refuses(p transport.Peer, lost []id.NodeID) error {
 
 // freshStore tells that no catalog has taken this node's store yet.
 func (c *Cluster) freshStore() bool {
-	return c.catalog == nil && !c.dir.store.admitted || c.catalog != nil && c.catalog.freshStore()
+	return c.catalog == nil && !c.dir.Store().Admitted || c.catalog != nil && c.catalog.freshStore()
 }
 
 // takesPart tells that this node's member of the catalog group does.

@@ -54,7 +54,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 	poll(t, "files of the deleted queue are gone", func() error {
-		if _, err := os.Stat(n.nodes["a"].dir.queue(queues[4])); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(n.nodes["a"].dir.Queue(queues[4])); !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("its directory: %w", err)
 		}
 		return nil

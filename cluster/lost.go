@@ -3,8 +3,6 @@ package cluster
 import (
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -19,12 +17,8 @@ import (
 // serve until host.remove has wiped it and it joins its group again as a new member. So is
 // one whose state cannot be, as its machine came upon a broken invariant.
 
-const (
-	// snapshotsDir is where a member keeps its snapshots, in the queue's directory.
-	snapshotsDir = "snapshots"
-	// remedyRebuild tells an operator what to do about a member that is kept closed.
-	remedyRebuild = "restore them, or let this member be rebuilt from its peers"
-)
+// remedyRebuild tells an operator what to do about a member that is kept closed.
+const remedyRebuild = "restore them, or let this member be rebuilt from its peers"
 
 // isDamage tells whether an error says that a member has lost what it had stored, or has a
 // state that cannot be.
@@ -88,9 +82,3 @@ func (h *host) losses() map[id.QueueUID]error {
 // has wiped it, which must come after the catalog has taken the member out: else an empty
 // one would be opened in its place, and vote. It may be called concurrently.
 func (h *host) lostMembers() []id.QueueUID { return slices.Sorted(maps.Keys(h.losses())) }
-
-// hasSnapshot tells whether a member's directory has a snapshot.
-func hasSnapshot(dir string) bool {
-	found, err := os.ReadDir(filepath.Join(dir, snapshotsDir))
-	return err == nil && len(found) > 0
-}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -18,7 +19,7 @@ import (
 // segments returns the files of a stopped node's log, oldest first.
 func (n *testNodes) segments(i id.NodeID) []string {
 	n.t.Helper()
-	found, err := filepath.Glob(filepath.Join(n.dir, string(i), walDir, "*.wal"))
+	found, err := filepath.Glob(filepath.Join(n.dir, string(i), datadir.LogDir, "*.wal"))
 	if err != nil || len(found) == 0 {
 		n.t.Fatalf("node %s has no segments: %v", i, err)
 	}
@@ -43,20 +44,19 @@ func flip(t testing.TB, path, text string) {
 	}
 }
 
-// A member that finds its log, its file or its snapshot damaged, or a part of the log
+// A member that finds its log or its snapshot damaged, or a part of the log
 // gone, is kept closed and reported; its node is ready and its other queues go on, and so
 // do the other members.
 func TestLostMember(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		log    QueueLog
 		damage func(n *testNodes, q id.QueueUID)
 		reason string
 	}{
-		"bit flip in the log": {QueueLogShared, func(n *testNodes, _ id.QueueUID) {
+		"bit flip in the log": {func(n *testNodes, _ id.QueueUID) {
 			flip(n.t, n.segments("c")[0], "kept by three")
 		}, "wrong checksum"},
-		"segment gone": {QueueLogShared, func(n *testNodes, q id.QueueUID) {
+		"segment gone": {func(n *testNodes, q id.QueueUID) {
 			n.start("c") // makes a second segment
 			n.nodes["a"].publish(n.t, q, "second", quorumq.Unlimited)
 			n.caughtUp(q, "c")
@@ -65,8 +65,8 @@ func TestLostMember(t *testing.T) {
 				n.t.Fatal(err)
 			}
 		}, "is gone"},
-		"bit flip in a snapshot": {QueueLogShared, func(n *testNodes, q id.QueueUID) {
-			found, err := filepath.Glob(filepath.Join(n.dir, "c", queuesDir, q.String(), snapshotsDir, "*.snapshot"))
+		"bit flip in a snapshot": {func(n *testNodes, q id.QueueUID) {
+			found, err := filepath.Glob(filepath.Join(n.dir, "c", datadir.QueuesDir, q.String(), datadir.SnapshotsDir, "*.snapshot"))
 			if err != nil || len(found) != 1 {
 				n.t.Fatalf("snapshots %q, %v", found, err)
 			}
@@ -79,29 +79,17 @@ func TestLostMember(t *testing.T) {
 				n.t.Fatal(err)
 			}
 		}, "checksum"},
-		"log gone under a snapshot": {QueueLogShared, func(n *testNodes, _ id.QueueUID) {
+		"log gone under a snapshot": {func(n *testNodes, _ id.QueueUID) {
 			for _, s := range n.segments("c") {
 				if err := os.Remove(s); err != nil {
 					n.t.Fatal(err)
 				}
 			}
 		}, "nothing in the log"},
-		"bolt file cut off": {QueueLogBolt, func(n *testNodes, q id.QueueUID) {
-			path := filepath.Join(n.dir, "c", queuesDir, q.String(), "log.db")
-			b, err := os.ReadFile(path)
-			if err != nil {
-				n.t.Fatal(err)
-			}
-			clear(b[:8192]) // both meta pages
-			if err := os.WriteFile(path, b, 0o600); err != nil {
-				n.t.Fatal(err)
-			}
-		}, "damaged"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := newTestNodes(t, func(cfg *Config) {
-				cfg.QueueLog = c.log
 				cfg.Reconcile.Disabled = true // else it would be built anew
 			})
 			n.start("a", "b", "c")

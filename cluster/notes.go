@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -49,7 +50,7 @@ func (h *host) writeNotes() {
 		sleepers[uid] = a
 	}
 	h.mu.Unlock()
-	r := make(record, 0, len(sleepers))
+	r := make(sealed.Record, 0, len(sleepers))
 	for uid, a := range sleepers {
 		n := note{Term: a.term, Last: a.last, Due: a.due, Leader: a.leader, Figures: a.kept}
 		var err error
@@ -61,9 +62,9 @@ func (h *host) writeNotes() {
 			h.c.log.Warn("a queue that hibernates is not noted", "queue", uid.String(), "error", err)
 			continue
 		}
-		r = append(r, field{strconv.FormatUint(uint64(uid), 10), string(line)})
+		r = r.With(strconv.FormatUint(uint64(uid), 10), string(line))
 	}
-	if err := writeSealed(h.c.dir.path, asleepFile, 0, r); err != nil {
+	if err := sealed.Write(h.c.dir.Path(), asleepFile, 0, r); err != nil {
 		h.c.log.Warn("queues that hibernate are not noted, and will be opened at the next start", "error", err)
 	}
 }
@@ -84,7 +85,7 @@ func (h *host) readNotes() {
 	if h.c.cfg.HibernateAfter <= 0 {
 		return
 	}
-	r, err := readSealedCopy(h.c.dir.path, asleepFile, 0)
+	r, err := sealed.ReadCopy(h.c.dir.Path(), asleepFile, 0)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
 			h.c.log.Warn("notes about queues that hibernate cannot be read: all are opened", "error", err)
@@ -105,17 +106,17 @@ func (h *host) readNotes() {
 	}
 }
 
-func readNote(f field) (id.QueueUID, *asleep, error) {
-	uid, err := strconv.ParseUint(f.key, 10, 64)
+func readNote(f sealed.Field) (id.QueueUID, *asleep, error) {
+	uid, err := strconv.ParseUint(f.Key, 10, 64)
 	var n note
-	err = errors.Join(err, json.Unmarshal([]byte(f.value), &n))
+	err = errors.Join(err, json.Unmarshal([]byte(f.Value), &n))
 	a := &asleep{leader: n.Leader, kept: n.Figures, term: n.Term, last: n.Last, due: n.Due}
 	if err == nil && len(n.Status) > 0 {
 		a.status = &nodev1.GroupStatus{}
 		err = proto.Unmarshal(n.Status, a.status)
 	}
 	if err != nil {
-		return 0, nil, fmt.Errorf("cluster: note %q of queue %q: %w", f.value, f.key, err)
+		return 0, nil, fmt.Errorf("cluster: note %q of queue %q: %w", f.Value, f.Key, err)
 	}
 	return id.QueueUID(uid), a, nil
 }

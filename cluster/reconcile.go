@@ -204,7 +204,7 @@ func (c *Cluster) repairOne(r *catalog.QueueRecord, m *mending) {
 	var ask catalog.Command
 	g := joins(r, c.cfg.Node)
 	switch {
-	case g != nil && !g.Cancelled && c.dir.joined(r.UID) == g.ID:
+	case g != nil && !g.Cancelled && c.dir.Joined(r.UID) == g.ID:
 		ask = &catalog.CancelMemberChange{UID: r.UID, Change: g.ID}
 	case r.Change == nil && slices.Contains(r.Members, c.cfg.Node) && len(r.Members) > 1 && m.due(time.Now()):
 		ask = &catalog.BeginMemberChange{UID: r.UID, Join: c.cfg.Node, Leave: c.cfg.Node}

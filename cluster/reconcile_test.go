@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -177,7 +178,7 @@ func TestForgottenMember(t *testing.T) {
 	n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
 	for _, at := range []id.NodeID{other, joiner} {
 		n.stop(at)
-		for _, part := range []string{walDir, queuesDir} {
+		for _, part := range []string{datadir.LogDir, datadir.QueuesDir} {
 			if err := os.RemoveAll(filepath.Join(n.dir, string(at), part)); err != nil {
 				t.Fatal(err)
 			}
@@ -240,7 +241,7 @@ func TestChangeWaits(t *testing.T) {
 	// It comes back, and deletes what it has.
 	n.start(others[1])
 	poll(t, "nothing is left", func() error {
-		if n.nodes[others[1]].dir.hasQueue(q) {
+		if n.nodes[others[1]].dir.HasQueue(q) {
 			return errWaiting
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
@@ -26,9 +27,8 @@ type RecoverConfig struct {
 	// Lost are the nodes that never come back.
 	Lost []id.NodeID
 	// Reports are what Recovery.Report was on the other nodes that are left.
-	Reports  []RecoveryReport
-	QueueLog QueueLog
-	Logger   *slog.Logger // nil: nothing is logged
+	Reports []RecoveryReport
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 // RecoveryReport is what a node has stored, for the recovery on another one.
@@ -104,16 +104,16 @@ func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if _, err := os.Stat(filepath.Join(c.DataDir, catalogDir)); err != nil {
+	if _, err := os.Stat(filepath.Join(c.DataDir, datadir.CatalogDir)); err != nil {
 		return nil, fmt.Errorf("cluster: data directory %q holds no node: %w: name that of a node that is left", c.DataDir, err)
 	}
 	if slices.Contains(c.Lost, c.Node) {
 		return nil, fmt.Errorf("cluster: node %q is this one, and not lost", c.Node)
 	}
-	cfg := Config{Name: c.Name, Node: c.Node, DataDir: c.DataDir, QueueLog: c.QueueLog, Logger: c.Logger}.withDefaults()
+	cfg := Config{Name: c.Name, Node: c.Node, DataDir: c.DataDir, Logger: c.Logger}.withDefaults()
 	r := &Recovery{c: c, open: &Cluster{cfg: cfg, log: cfg.Logger}}
 	r.open.starts(StartProgress{Phase: StartLog})
-	if r.open.dir, err = openDataDir(c.DataDir, c.Name, c.Node); err != nil {
+	if r.open.dir, err = datadir.Open(c.DataDir, c.Name, c.Node); err != nil {
 		return nil, err
 	}
 	r.open.host = &host{c: r.open}
@@ -126,11 +126,11 @@ func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
 // read fills the report and the plan.
 func (r *Recovery) read() error {
 	r.Report = RecoveryReport{Cluster: r.c.Name, Node: r.c.Node, Groups: map[id.GroupID]raftfsm.Stored{}}
-	log, err := raftfsm.OpenBolt(filepath.Join(r.open.dir.catalog(), catalogLog))
+	log, err := raftfsm.OpenBolt(filepath.Join(r.open.dir.Catalog(), datadir.CatalogLog))
 	if err != nil {
 		return fmt.Errorf("cluster: opening the catalog's log: %w", err)
 	}
-	if r.cat, err = raftfsm.OpenResting(id.CatalogGroup, filepath.Join(r.open.dir.catalog(), snapshotsDir), log); err != nil {
+	if r.cat, err = raftfsm.OpenResting(id.CatalogGroup, filepath.Join(r.open.dir.Catalog(), datadir.SnapshotsDir), log); err != nil {
 		return err
 	}
 	if r.Report.Groups[id.CatalogGroup], err = r.cat.Inspect(); err != nil {
@@ -167,12 +167,12 @@ func (r *Recovery) read() error {
 
 // withQueue opens this node's member of a queue for f.
 func (r *Recovery) withQueue(q id.QueueUID, f func(*raftfsm.Resting) error) error {
-	dir := r.open.dir.queue(q)
+	dir := r.open.dir.Queue(q)
 	log, err := r.open.host.openStorage(q, dir)
 	if err != nil {
 		return fmt.Errorf("cluster: reading the member of queue %s: %w", q, err)
 	}
-	m, err := raftfsm.OpenResting(q.Group(), filepath.Join(dir, snapshotsDir), log)
+	m, err := raftfsm.OpenResting(q.Group(), filepath.Join(dir, datadir.SnapshotsDir), log)
 	if err != nil {
 		return fmt.Errorf("cluster: reading the member of queue %s: %w", q, err)
 	}
@@ -233,7 +233,7 @@ func (r *Recovery) Run() error {
 		return errors.New("cluster: nothing is to be recovered on this node: every group keeps its majority, or goes on with the log of another node")
 	}
 	// From here on the lost nodes are refused, whatever the catalog says.
-	if err := r.open.dir.refuse(r.c.Lost); err != nil {
+	if err := r.open.dir.Refuse(r.c.Lost); err != nil {
 		return err
 	}
 	for i := range r.Groups[1:] {
@@ -305,5 +305,5 @@ func (r *Recovery) Close() error {
 	if r.open.shared != nil {
 		errs = append(errs, r.open.shared.Close())
 	}
-	return errors.Join(append(errs, r.open.dir.close())...)
+	return errors.Join(append(errs, r.open.dir.Close())...)
 }

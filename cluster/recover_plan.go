@@ -1,8 +1,6 @@
 package cluster
 
 import (
-	"errors"
-	"io/fs"
 	"maps"
 	"slices"
 
@@ -99,40 +97,4 @@ func (r *Recovery) decide(g RecoveredGroup) RecoveredGroup {
 // reported tells whether what a node has stored is known.
 func (r *Recovery) reported(n id.NodeID) bool {
 	return n == r.c.Node || slices.ContainsFunc(r.c.Reports, func(p RecoveryReport) bool { return p.Node == n })
-}
-
-const (
-	refusedFile = "refused"
-	fieldLost   = "lost"
-)
-
-// refused returns the nodes that this one never talks to again: they were given up in a
-// recovery, and could overwrite with their logs what was done since.
-func (d *dataDir) refused() ([]id.NodeID, error) {
-	rec, err := readSealed(d.path, refusedFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	var out []id.NodeID
-	for _, f := range rec {
-		if f.key == fieldLost {
-			out = append(out, id.NodeID(f.value))
-		}
-	}
-	return out, err
-}
-
-// refuse adds nodes to those.
-func (d *dataDir) refuse(nodes []id.NodeID) error {
-	all, err := d.refused()
-	if err != nil {
-		return err
-	}
-	all = append(all, nodes...)
-	slices.Sort(all)
-	var rec record
-	for _, n := range slices.Compact(all) {
-		rec = append(rec, field{fieldLost, string(n)})
-	}
-	return writeSealedTwice(d.path, refusedFile, rec)
 }

@@ -17,7 +17,7 @@ import (
 // openRecovery opens a stopped node for the recovery from the loss of others.
 func (n *testNodes) openRecovery(i id.NodeID, lost []id.NodeID, reports ...RecoveryReport) (*Recovery, error) {
 	n.t.Helper()
-	return OpenRecovery(RecoverConfig{Name: "test", Node: i, DataDir: filepath.Join(n.dir, string(i)), Lost: lost, Reports: reports, QueueLog: QueueLogShared})
+	return OpenRecovery(RecoverConfig{Name: "test", Node: i, DataDir: filepath.Join(n.dir, string(i)), Lost: lost, Reports: reports})
 }
 
 func (n *testNodes) remove(ids ...id.NodeID) {

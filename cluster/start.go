@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
@@ -30,7 +31,7 @@ type Cluster struct {
 	epoch id.Epoch
 	log   *slog.Logger
 
-	dir      *dataDir
+	dir      *datadir.Dir
 	clock    *nodeClock
 	shared   *wal.Log // nil until it is open
 	disks    *disks
@@ -93,7 +94,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
 	var err error
-	if c.dir, err = openDataDir(c.cfg.DataDir, c.cfg.Name, c.cfg.Node); err != nil {
+	if c.dir, err = datadir.Open(c.cfg.DataDir, c.cfg.Name, c.cfg.Node); err != nil {
 		c.stop()
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 // stops those that run.
 func (c *Cluster) boot() error {
 	var err error
-	whole, fault, err := c.dir.checkCatalog()
+	whole, fault, err := c.dir.CheckCatalog()
 	if err != nil {
 		return err
 	}
@@ -116,10 +117,10 @@ func (c *Cluster) boot() error {
 		c.log.Error("this node's member of the catalog group has lost what it had stored: it does not take part until the group has been seen without it",
 			"error", fault)
 	}
-	if c.epoch, err = c.dir.nextEpoch(); err != nil {
+	if c.epoch, err = c.dir.NextEpoch(); err != nil {
 		return err
 	}
-	c.dir.mend(c.log)
+	c.dir.Mend(c.log)
 	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
 	c.loops.Go(c.tellStart)
 	if err := c.openShared(); err != nil {
@@ -138,7 +139,7 @@ func (c *Cluster) boot() error {
 	c.members, err = gossip.Start(gossip.Config{
 		Cluster: c.cfg.Name,
 		Node: gossip.Node{
-			ID: c.cfg.Node, Epoch: c.epoch, Store: c.dir.store.name,
+			ID: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name,
 			PeerAddr: c.cfg.PeerAddr, ClientAddr: c.cfg.ClientAddr, Version: c.cfg.Version,
 		},
 		BindAddr: c.cfg.GossipAddr, Advertise: c.cfg.GossipHost,
@@ -189,7 +190,7 @@ func (c *Cluster) boot() error {
 
 // connect prepares the links, and what is judged by them.
 func (c *Cluster) connect() error {
-	refused, err := c.dir.refused()
+	refused, err := c.dir.Refused()
 	if err != nil {
 		return err
 	}
@@ -201,7 +202,7 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.mux, err = transport.New(transport.Config{
-		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.store.name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
+		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
 		Beats: c.liveness, Clock: c.clock, BeatEvery: beatEvery, PingEvery: pingEvery,
 		Refuse: func(p transport.Peer) error { return c.refuses(p, refused) }, Refused: c.refusedBy, Ended: c.host.ended,
@@ -374,7 +375,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	if c.booted.Load() {
 		errs = append(errs, c.writeMark())
 	}
-	errs = append(errs, c.dir.close())
+	errs = append(errs, c.dir.Close())
 	return errors.Join(errs...)
 }
 

@@ -3,35 +3,19 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
 )
 
-// QueueLog says where the groups of queues keep their log, term and vote.
-type QueueLog string
-
-// The kinds of log. A group keeps the kind that it began with.
-const (
-	// QueueLogShared is the node's one log for all groups.
-	QueueLogShared QueueLog = "shared"
-	// QueueLogBolt is a bolt file per group: the reference to compare with.
-	QueueLogBolt QueueLog = "bolt"
-)
-
-// openShared opens the node's log. Where queues do not use it, it still watches the disk.
+// openShared opens the node's log, in which all queues are.
 func (c *Cluster) openShared() error {
-	path := filepath.Join(c.dir.path, walDir)
-	if err := os.MkdirAll(path, dirMode); err != nil {
-		return fmt.Errorf("cluster: making the log's directory: %w", err)
-	}
-	if err := syncDir(c.dir.path); err != nil {
+	path := c.dir.Log()
+	if err := c.dir.MakeLog(); err != nil {
 		return err
 	}
 	dir, err := c.cfg.LogDir(path)
@@ -40,7 +24,7 @@ func (c *Cluster) openShared() error {
 	}
 	c.shared, err = wal.Open(dir, wal.Config{
 		Logger: c.log, OnFailure: c.logFailed, OnLost: c.groupLost,
-		Mark:      c.dir.mark.log,
+		Mark:      c.dir.Mark().Log,
 		TailBytes: c.cfg.TailBytes, LowBytes: c.cfg.DiskLow, FloorBytes: c.cfg.DiskFloor, OnPressure: func(wal.Pressure) { c.disks.lookSoon() },
 		OnOpen: func(done, total int) {
 			c.starts(StartProgress{Phase: StartLog, Done: uint64(done), Total: uint64(total), Unit: unitSegments})
@@ -73,22 +57,15 @@ func (c *Cluster) groupLost(g id.GroupID, err error) {
 	}
 }
 
-// openStorage opens a queue's log where it is, a new one as configured.
+// openStorage opens a queue's part of the node's log.
 func (h *host) openStorage(q id.QueueUID, dir string) (raftfsm.Storage, error) {
-	file := filepath.Join(dir, "log.db")
 	known := h.c.shared.Has(q.Group())
-	if !known && (h.c.cfg.QueueLog != QueueLogShared || exists(file)) {
-		if err := h.makeDir(dir); err != nil {
-			return nil, err
-		}
-		return raftfsm.OpenBolt(file)
-	}
 	if err := h.c.shared.LostGroup(q.Group()); err != nil {
 		return nil, fmt.Errorf("its entries in the node's log are damaged: %w", err)
 	}
-	if !known && hasSnapshot(dir) {
+	if !known && datadir.HasSnapshot(dir) {
 		return nil, fmt.Errorf("%w: it has a snapshot, but nothing in the log %s: segments are gone: %s",
-			wal.ErrLost, filepath.Join(h.c.dir.path, walDir), remedyRebuild)
+			wal.ErrLost, h.c.dir.Log(), remedyRebuild)
 	}
 	if gap := h.c.shared.Gap(); !known && gap != nil {
 		return nil, fmt.Errorf("it has nothing in the node's log, and what it had may have been in what is damaged: %w", gap)
@@ -115,23 +92,14 @@ func (h *host) endGap(v *catalog.View) error {
 	return nil
 }
 
-// makeDir makes the directory of a queue that has files. Those in the shared log have
-// none before their first snapshot.
-func (h *host) makeDir(dir string) error {
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return fmt.Errorf("making a queue's directory: %w", err)
-	}
-	return syncDir(filepath.Dir(dir))
-}
-
 // stored tells whether this node has something of a queue on disk.
 func (c *Cluster) stored(q id.QueueUID) bool {
-	return c.shared.Has(q.Group()) || c.dir.hasQueue(q)
+	return c.shared.Has(q.Group()) || c.dir.HasQueue(q)
 }
 
 // storedQueues returns the queues of which this node has something on disk.
 func (c *Cluster) storedQueues() ([]id.QueueUID, error) {
-	uids, err := c.dir.queues()
+	uids, err := c.dir.Queues()
 	if err != nil {
 		return nil, err
 	}
@@ -140,11 +108,6 @@ func (c *Cluster) storedQueues() ([]id.QueueUID, error) {
 	}
 	slices.Sort(uids)
 	return slices.Compact(uids), nil
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // dropStorage deletes what a queue's group has in the log.

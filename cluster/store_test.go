@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -24,7 +25,7 @@ func (n *testNodes) withStores(ids ...id.NodeID) {
 		for _, i := range ids {
 			for _, j := range ids {
 				r, known := n.nodes[i].View().Node(j)
-				if !known || r.Store != n.nodes[j].dir.store.name || r.Epoch != n.nodes[j].epoch {
+				if !known || r.Store != n.nodes[j].dir.Store().Name || r.Epoch != n.nodes[j].epoch {
 					return fmt.Errorf("node %s knows node %s as %+v", i, j, r)
 				}
 			}
@@ -103,7 +104,7 @@ func TestLostDisk(t *testing.T) {
 	for range 2 {
 		n.launch("c")
 		r, _ := n.nodes["a"].View().Node("c")
-		n.refused("c", "nodes replace c", string(r.Store), string(n.nodes["c"].dir.store.name))
+		n.refused("c", "nodes replace c", string(r.Store), string(n.nodes["c"].dir.Store().Name))
 		n.idle("c", q)
 		n.stop("c")
 	}
@@ -184,8 +185,8 @@ func TestReplaceNode(t *testing.T) {
 	}
 	n.launch("c")
 	n.refused("c", "nodes replace c") // by now it is just another store
-	if r, _ := n.nodes["a"].View().Node("c"); r.Former != n.nodes["c"].dir.store.name {
-		t.Errorf("node c is %+v, its old store %q", r, n.nodes["c"].dir.store.name)
+	if r, _ := n.nodes["a"].View().Node("c"); r.Former != n.nodes["c"].dir.Store().Name {
+		t.Errorf("node c is %+v, its old store %q", r, n.nodes["c"].dir.Store().Name)
 	}
 }
 
@@ -277,16 +278,18 @@ func TestLostCatalogLog(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(t *testing.T, dir string, n *testNodes){
 		"removed": func(t *testing.T, dir string, _ *testNodes) {
-			remove(t, filepath.Join(dir, catalogDir, catalogLog))
+			if err := os.Remove(filepath.Join(dir, datadir.CatalogDir, datadir.CatalogLog)); err != nil {
+				t.Fatal(err)
+			}
 		},
 		"directory removed": func(t *testing.T, dir string, _ *testNodes) {
-			if err := os.RemoveAll(filepath.Join(dir, catalogDir)); err != nil {
+			if err := os.RemoveAll(filepath.Join(dir, datadir.CatalogDir)); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"older copy": func(t *testing.T, dir string, n *testNodes) {
-			copyFile(t, filepath.Join(n.dir, "early"), filepath.Join(dir, catalogDir, catalogLog))
-			if err := os.RemoveAll(filepath.Join(dir, catalogDir, snapshotsDir)); err != nil {
+			copyFile(t, filepath.Join(n.dir, "early"), filepath.Join(dir, datadir.CatalogDir, datadir.CatalogLog))
+			if err := os.RemoveAll(filepath.Join(dir, datadir.CatalogDir, datadir.SnapshotsDir)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -297,7 +300,7 @@ func TestLostCatalogLog(t *testing.T) {
 			n.start("a", "b", "c")
 			n.withStores("a", "b", "c")
 			n.stop("c")
-			copyFile(t, filepath.Join(n.dir, "c", catalogDir, catalogLog), filepath.Join(n.dir, "early"))
+			copyFile(t, filepath.Join(n.dir, "c", datadir.CatalogDir, datadir.CatalogLog), filepath.Join(n.dir, "early"))
 			n.start("c")
 			q := n.nodes["a"].declare(t, "q", 3)
 			n.nodes["a"].publish(t, q, "kept", quorumq.Unlimited)
@@ -324,7 +327,7 @@ func TestLostCatalogLog(t *testing.T) {
 			}
 			n.launch("b")
 			n.ready("a", "b", "c")
-			if began := n.nodes["c"].dir.store.began; began == 0 {
+			if began := n.nodes["c"].dir.Store().Began; began == 0 {
 				t.Error("c has not begun anew")
 			}
 			_, in := n.nodes["c"].consume(t, q)
@@ -354,7 +357,7 @@ func TestShortLog(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(t *testing.T, n *testNodes, q id.QueueUID){
 		"removed": func(t *testing.T, n *testNodes, _ id.QueueUID) {
-			if err := os.RemoveAll(filepath.Join(n.dir, "c", walDir)); err != nil {
+			if err := os.RemoveAll(filepath.Join(n.dir, "c", datadir.LogDir)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -485,77 +488,6 @@ func (n *testNodes) missing(q id.QueueUID) id.NodeID {
 	}
 	n.t.Fatalf("all are members: %+v", r)
 	return ""
-}
-
-// RE-9: a directory from before stores had names gets one, durably, and is admitted if it has
-// state; one copy of the file that knows less never counts.
-func TestStoreOnDisk(t *testing.T) {
-	path := t.TempDir()
-	before := time.Now()
-	d := openTestDir(t, path)
-	first := d.store
-	if first.name == "" || first.admitted || first.first < epochAt(before.Add(-time.Minute)) {
-		t.Fatalf("a new directory has store %+v", first)
-	}
-	e, err := d.nextEpoch()
-	if err != nil || e != first.first {
-		t.Errorf("first epoch %d, %v; want %d", e, err, first.first)
-	}
-	if err := errors.Join(d.beginCatalog(77), d.deny(), d.close()); err != nil {
-		t.Fatal(err)
-	}
-	harm(t, sealedPath(path, nodeFile, 0), nil)
-	d = openTestDir(t, path)
-	want := store{name: first.name, first: first.first, admitted: true, began: 77, denied: true}
-	if d.store != want {
-		t.Errorf("store %+v, want %+v", d.store, want)
-	}
-	if r, err := readSealedCopy(path, nodeFile, 0); err != nil || r.get(fieldStore) != string(first.name) {
-		t.Errorf("the torn copy was not written again: %v, %v", r, err)
-	}
-	if err := d.close(); err != nil {
-		t.Fatal(err)
-	}
-	// As before stores had names, in both copies and in one.
-	for _, copies := range [][]int{{0, 1}, {1}} {
-		for _, copyNo := range copies {
-			if err := writeSealed(path, nodeFile, copyNo, record{{fieldCluster, "c"}, {fieldNode, "n"}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		named := d.store.name
-		d = openTestDir(t, path)
-		if d.store.name == "" || len(copies) == 1 && d.store.name != named || len(copies) == 2 && (d.store.admitted || d.store.name == named) {
-			t.Errorf("copies %v: store %+v after %q", copies, d.store, named)
-		}
-		if err := d.close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// A mark is the newest that is whole; a torn one leaves the one before.
-func TestMarkOnDisk(t *testing.T) {
-	d := openTestDir(t, t.TempDir())
-	if m := d.readMark(); m != (mark{}) {
-		t.Errorf("mark %+v in a new directory", m)
-	}
-	var last mark
-	for i := range uint64(5) {
-		last = mark{number: i + 1}
-		last.log.Log, last.log.Segment, last.log.Offset = 1<<63, uint32(i), 1<<31
-		last.catalog.Term, last.catalog.Last = i, i*100
-		if err := d.writeMark(last); err != nil {
-			t.Fatal(err)
-		}
-		if m := d.readMark(); m != last {
-			t.Errorf("mark %+v, want %+v", m, last)
-		}
-	}
-	harm(t, sealedPath(d.path, markFile, int(last.number%2)), seal(last.record())[:30])
-	if m := d.readMark(); m.number != last.number-1 {
-		t.Errorf("mark %+v beside a torn one", m)
-	}
 }
 
 // RE-9: who may act at a start.

@@ -15,8 +15,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/wal"
-	"github.com/quorate/quorate/wal/vfs"
 )
 
 // memory is a storage without a disk, to compare with.
@@ -168,45 +166,17 @@ func benchLeader(b *testing.B, open func(dir string) (Storage, error)) *Group[ui
 
 // synced is a group's part of a shared log that waits for the disk in StoreLogs, so that
 // raft's loop stands still meanwhile and a commit takes two syncs one after the other.
-type synced struct{ *wal.GroupLog }
+type synced struct{ Storage }
+
+// IsMonotonic implements raft.MonotonicLogStore.
+func (synced) IsMonotonic() bool { return true }
 
 func (s synced) StoreLogs(logs []*raft.Log) error {
-	if err := s.GroupLog.StoreLogs(logs); err != nil {
+	if err := s.Storage.StoreLogs(logs); err != nil {
 		return err
 	}
 	return s.Sync()
 }
-
-// openShared opens a log for each member, on the same disk.
-func openShared(b *testing.B, wait bool) func(string) (Storage, error) {
-	b.Helper()
-	return func(path string) (Storage, error) {
-		dir, err := vfs.OS(path)
-		if err != nil {
-			return nil, err
-		}
-		l, err := wal.Open(dir, wal.Config{})
-		if err != nil {
-			return nil, err
-		}
-		g, err := l.Group(testGroup)
-		if err != nil || !wait {
-			return logOfOne{g, l}, err
-		}
-		return logOfOne{synced{g}, l}, nil
-	}
-}
-
-// logOfOne closes the log with its only group.
-type logOfOne struct {
-	Storage
-	log *wal.Log
-}
-
-// IsMonotonic implements raft.MonotonicLogStore.
-func (logOfOne) IsMonotonic() bool { return true }
-
-func (s logOfOne) Close() error { return errors.Join(s.Storage.Close(), s.log.Close()) }
 
 // BenchmarkGroup keeps a number of commands of so many messages of 100 bytes in flight
 // on a group of three members in one process, each with its own log on the same disk.
@@ -217,8 +187,11 @@ func BenchmarkGroup(b *testing.B) {
 	}{
 		{"memory", func(string) (Storage, error) { return newMemory(), nil }},
 		{"bolt", OpenBolt},
-		{"shared", openShared(b, false)},
-		{"synced", openShared(b, true)},
+		{"shared", openLog},
+		{"synced", func(path string) (Storage, error) {
+			s, err := openLog(path)
+			return synced{s}, err
+		}},
 	}
 	for _, store := range stores {
 		for _, load := range []struct{ messages, window int }{{64, 64}, {1, 1024}, {1, 1}} {
@@ -296,12 +269,11 @@ func BenchmarkDecodeEntry(b *testing.B) {
 	}
 }
 
-// BenchmarkBody reads bodies one after another, from the cache and from the file.
+// BenchmarkBody reads bodies one after another, from the cache and from the log.
 func BenchmarkBody(b *testing.B) {
 	for _, cacheBytes := range []int64{64 << 20, 1} {
 		b.Run(fmt.Sprintf("cache=%d", cacheBytes), func(b *testing.B) {
-			path := filepath.Join(b.TempDir(), "raft.db")
-			s, err := OpenBolt(path)
+			s, err := openLog(b.TempDir())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -309,9 +281,6 @@ func BenchmarkBody(b *testing.B) {
 			data := appendEntry(nil, testGroup, entryHead{term: 1}, benchCommands(64))
 			if err := s.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: data}}); err != nil {
 				b.Fatal(err)
-			}
-			if bolt, ok := s.(*bolt); ok {
-				bolt.tail.truncate(0)
 			}
 			g := &Group[uint64, struct{}]{c: Config[uint64, struct{}]{Group: testGroup, Storage: s, BodyCache: NewBodyCache(cacheBytes)}}
 			b.ReportAllocs()

@@ -34,20 +34,18 @@ const (
 	keyVoteCand = "LastVoteCand"
 )
 
-// bolt keeps the log, the term and the vote in one bolt file, and bodies of entries that
-// the log has dropped in a second one beside it.
+// bolt keeps the log, the term and the vote of a group without bodies in one bolt file: the
+// catalog's, docs/adr/0027-bolt-for-the-catalog.md.
 //
-// A prefix that raft deletes only moves the first index; Retain takes away later what no
-// snapshot refers to. After a failed write nothing is written any more, until the file
-// is opened again: bolt may destroy a file that is used on after a failed fsync.
+// A prefix that raft deletes only moves the first index; Retain takes the entries away later.
+// After a failed write nothing is written any more, until the file is opened again: bolt
+// may destroy a file that is used on after a failed fsync.
 type bolt struct {
 	Synchronous
-	path     string
-	db       *raftboltdb.BoltStore
-	retained *retained
-	tail     tailCache
-	failed   atomic.Pointer[error]
-	retain   sync.Mutex // one Retain or StoreRetained at a time
+	path   string
+	db     *raftboltdb.BoltStore
+	failed atomic.Pointer[error]
+	retain sync.Mutex // one Retain at a time
 
 	mu       sync.RWMutex // guards what follows
 	first    uint64       // durable: entries below are not the log's
@@ -59,8 +57,8 @@ type bolt struct {
 	pending  uint64 // LastVoteTerm that waits for its LastVoteCand
 }
 
-// OpenBolt opens, or creates, a group's storage in one bolt file; the file path with the
-// suffix ".retained" is created beside it when bodies outlive the log.
+// OpenBolt opens, or creates, the storage of a group without bodies in one bolt file. An entry
+// goes when Retain says so: one whose bodies are to be kept beyond that is refused.
 func OpenBolt(path string) (Storage, error) { return openBolt(path, nil) }
 
 type openFile func(name string, flag int, mode os.FileMode) (*os.File, error)
@@ -98,10 +96,7 @@ func openBolt(path string, open openFile) (*bolt, error) {
 	if err != nil {
 		return nil, boltOpenError(path, err)
 	}
-	if s.retained, err = openRetained(path + ".retained"); err == nil {
-		err = s.load()
-	}
-	if err == nil {
+	if err = s.load(); err == nil {
 		err = s.readAll()
 	}
 	if err != nil {
@@ -228,9 +223,6 @@ func (s *bolt) GetLog(index uint64, out *raft.Log) error {
 	if !inside {
 		return raft.ErrLogNotFound
 	}
-	if s.tail.get(index, out) {
-		return nil
-	}
 	return s.read(index, out)
 }
 
@@ -250,15 +242,7 @@ func (s *bolt) read(index uint64, out *raft.Log) error {
 }
 
 // Entry implements Storage.
-func (s *bolt) Entry(index uint64, out *raft.Log) error {
-	// Retain copies an entry to the second file before it deletes it from the first.
-	for _, get := range []func(uint64, *raft.Log) error{s.retained.get, s.GetLog, s.read, s.retained.get} {
-		if err := get(index, out); !errors.Is(err, raft.ErrLogNotFound) {
-			return err
-		}
-	}
-	return raft.ErrLogNotFound
-}
+func (s *bolt) Entry(index uint64, out *raft.Log) error { return s.read(index, out) }
 
 // StoreLog implements raft.LogStore.
 func (s *bolt) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
@@ -277,7 +261,6 @@ func (s *bolt) StoreLogs(logs []*raft.Log) error {
 		if err := s.db.StoreLogs(sealEntries(logs)); err != nil {
 			return err
 		}
-		s.tail.add(logs)
 		s.mu.Lock()
 		s.last = logs[len(logs)-1].Index
 		if s.first == 0 {
@@ -337,9 +320,6 @@ func (s *bolt) DeleteRange(from, to uint64) error {
 			return nil
 		}
 		if from <= first {
-			if to >= last {
-				s.tail.truncate(first)
-			}
 			return s.setFirst(max(first, min(to, last)+1))
 		}
 		if to < last {
@@ -349,7 +329,6 @@ func (s *bolt) DeleteRange(from, to uint64) error {
 		s.mu.Lock()
 		s.last = from - 1
 		s.mu.Unlock()
-		s.tail.truncate(from)
 		return s.deleteEntries(from, last)
 	})
 }
@@ -370,10 +349,4 @@ func (s *bolt) deleteEntries(from, to uint64) error {
 }
 
 // Close implements Storage.
-func (s *bolt) Close() error {
-	var err error
-	if s.retained != nil {
-		err = s.retained.close()
-	}
-	return errors.Join(err, mapped(s.db.Close))
-}
+func (s *bolt) Close() error { return mapped(s.db.Close) }

@@ -2,42 +2,40 @@ package raftfsm
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/hashicorp/raft"
 )
 
-// StoreRetained implements Storage.
+// errNoBodies says that somebody wants bodies kept beyond the log. The catalog has none: its
+// snapshots hold all that there is.
+var errNoBodies = errors.New("bodies do not outlive their entries in a bolt file")
+
+// StoreRetained implements Storage: there is nothing that it could be asked to store.
 func (s *bolt) StoreRetained(entries []*raft.Log) error {
-	s.retain.Lock()
-	defer s.retain.Unlock()
-	return s.write("store entries of a snapshot", func() error { return s.retained.put(entries) })
+	if len(entries) > 0 {
+		return fmt.Errorf("raftfsm: %s: entry %d of a snapshot: %w", s.path, entries[0].Index, errNoBodies)
+	}
+	return nil
 }
 
-// DropRetained implements Storage.
-func (s *bolt) DropRetained(above uint64) error {
-	s.retain.Lock()
-	defer s.retain.Unlock()
-	return s.write("drop entries of a snapshot", func() error { return s.retained.drop(above) })
-}
+// DropRetained implements Storage: StoreRetained has stored nothing.
+func (s *bolt) DropRetained(uint64) error { return nil }
 
-// Retain implements Storage. Live entries of the dropped prefix move to the second file,
-// then the prefix goes. Every step may be repeated after a crash.
+// Retain implements Storage. It may be repeated after a crash.
 func (s *bolt) Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error {
+	for index := range live {
+		return fmt.Errorf("raftfsm: %s: entry %d is to be retained: %w", s.path, index, errNoBodies)
+	}
 	s.retain.Lock()
 	defer s.retain.Unlock()
 	return s.write("drop entries behind a snapshot", func() error {
 		s.mu.RLock()
 		end := min(s.first, min(upTo, ^uint64(0)-1)+1)
 		s.mu.RUnlock()
-		if err := s.retained.keep(upTo, live); err != nil {
-			return err
-		}
 		oldest, err := s.db.FirstIndex()
-		if err != nil || oldest == 0 || oldest >= end {
-			return err
-		}
-		if err := s.moveLive(live, oldest, end); err != nil {
+		if err != nil || oldest == 0 {
 			return err
 		}
 		for from := oldest; from < end; from += deleteChunk {
@@ -47,38 +45,6 @@ func (s *bolt) Retain(upTo uint64, live iter.Seq2[uint64, uint64]) error {
 		}
 		return nil
 	})
-}
-
-// moveLive copies the live entries in [oldest, end) to the second file, but for those that
-// a snapshot has brought there: the log's own may have been another leader's.
-func (s *bolt) moveLive(live iter.Seq2[uint64, uint64], oldest, end uint64) error {
-	var batch []*raft.Log
-	bytes := 0
-	for from, to := range live {
-		for index := max(from, oldest); index <= to && index < end; index++ {
-			l := new(raft.Log)
-			if err := s.retained.get(index, l); !errors.Is(err, raft.ErrLogNotFound) {
-				if err != nil {
-					return err
-				}
-				continue
-			}
-			if err := s.read(index, l); err != nil {
-				if errors.Is(err, raft.ErrLogNotFound) {
-					continue
-				}
-				return err
-			}
-			batch = append(batch, l)
-			if bytes += len(l.Data); bytes >= retainChunkBytes {
-				if err := s.retained.put(batch); err != nil {
-					return err
-				}
-				batch, bytes = batch[:0], 0
-			}
-		}
-	}
-	return s.retained.put(batch)
 }
 
 // Newest implements Storage.

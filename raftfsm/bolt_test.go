@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 func testLogs(from, to, term uint64) []*raft.Log {
@@ -91,14 +92,10 @@ func TestBoltDeletedPrefixStaysUntilRetain(t *testing.T) {
 		all = append(all, i)
 	}
 	f.holds(2401, 2500, all...)
-	live := []uint64{3, 700, 701, 1999, 2450}
-	f.ok(f.Retain(^uint64(0), singles(slices.Values(live))))
-	f.holds(2401, 2500, 3, 700, 701, 1999)
-	f.ok(f.DeleteRange(2401, 2450))
-	f.ok(f.Retain(^uint64(0), singles(slices.Values([]uint64{700, 1999, 2450}))))
-	f.holds(2451, 2500, 700, 1999, 2450)
-	f.ok(f.Retain(^uint64(0), singles(slices.Values([]uint64{}))))
-	f.holds(2451, 2500)
+	f.ok(f.Retain(1200, none))
+	f.holds(2401, 2500, all[1200:]...)
+	f.ok(f.Retain(^uint64(0), none))
+	f.holds(2401, 2500)
 }
 
 func TestBoltTruncatedSuffixIsGone(t *testing.T) {
@@ -121,43 +118,15 @@ func TestBoltTruncatedSuffixIsGone(t *testing.T) {
 func TestBoltBeginsAnewBehindASnapshot(t *testing.T) {
 	f := newBoltFixture(t)
 	f.ok(f.StoreLogs(testLogs(1, 5, 1)))
-	f.ok(f.StoreRetained(testLogs(60, 61, 1)))
 	f.ok(f.DeleteRange(1, 5))
-	f.holds(0, 0, 1, 2, 3, 4, 5, 60, 61)
+	f.holds(0, 0, 1, 2, 3, 4, 5)
 	f.ok(f.StoreLogs(testLogs(101, 102, 2)))
-	f.holds(101, 102, 1, 2, 3, 4, 5, 60, 61)
-	f.ok(f.Retain(60, singles(slices.Values([]uint64{4}))))
-	f.holds(101, 102, 4, 61)
-	f.ok(f.Retain(^uint64(0), singles(slices.Values([]uint64{61}))))
-	f.holds(101, 102, 61)
+	f.holds(101, 102, 1, 2, 3, 4, 5)
+	f.ok(f.Retain(60, none))
+	f.holds(101, 102)
 	// The same without the deletion, as after a crash in between.
 	f.ok(f.StoreLogs(testLogs(200, 201, 3)))
-	f.holds(200, 201, 61, 101, 102)
-	// One that breaks off.
-	f.ok(f.StoreRetained(testLogs(300, 301, 4)))
-	f.ok(f.DropRetained(201))
-	f.holds(200, 201, 61, 101, 102)
-}
-
-// What a snapshot has brought counts, not what the log has there.
-func TestBoltReadsWhatWasBrought(t *testing.T) {
-	f := newBoltFixture(t)
-	f.ok(f.StoreLogs(testLogs(1, 5, 1)))
-	f.ok(f.StoreRetained(testLogs(3, 4, 2)))
-	brought := func() {
-		t.Helper()
-		var l raft.Log
-		f.ok(f.Entry(3, &l))
-		if string(l.Data) != "entry 3 of term 2" {
-			t.Errorf("entry is %q", l.Data)
-		}
-	}
-	brought()
-	f.ok(f.DeleteRange(1, 5))
-	brought()
-	f.ok(f.Retain(4, singles(slices.Values([]uint64{3}))))
-	brought()
-	f.holds(0, 0, 3, 5)
+	f.holds(200, 201, 101, 102)
 }
 
 // Another leader may replace all that the log has behind a snapshot, and with fewer
@@ -168,7 +137,7 @@ func TestBoltReplacedFromTheFirstEntry(t *testing.T) {
 	f.ok(f.DeleteRange(1, 5))
 	f.ok(f.StoreLogs(testLogs(101, 110, 2)))
 	f.ok(f.DeleteRange(101, 110))
-	f.ok(f.Retain(5, singles(slices.Values([]uint64{}))))
+	f.ok(f.Retain(5, none))
 	f.ok(f.StoreLogs(testLogs(101, 103, 3)))
 	f.holds(101, 103)
 	var l raft.Log
@@ -267,7 +236,7 @@ func TestBoltStaysRefusingAfterAFailedWrite(t *testing.T) {
 	for name, err := range map[string]error{
 		"StoreLogs": s.StoreLogs(testLogs(4, 4, 1)), "DeleteRange": s.DeleteRange(1, 1),
 		"Set": s.Set([]byte("k"), nil), "SetUint64": s.SetUint64([]byte(keyTerm), 9),
-		"StoreRetained": s.StoreRetained(testLogs(1, 1, 1)), "Retain": s.Retain(^uint64(0), singles(slices.Values([]uint64{}))),
+		"Retain": s.Retain(^uint64(0), none),
 	} {
 		if err == nil || err.Error() != first.Error() {
 			t.Errorf("%s: %v", name, err)
@@ -299,31 +268,42 @@ func TestBoltDamagedFileIsExplained(t *testing.T) {
 	}
 }
 
-func TestTailCacheBounds(t *testing.T) {
-	var c tailCache
-	c.add(testLogs(1, tailCacheEntries+10, 1))
-	var l raft.Log
-	if c.get(10, &l) || !c.get(11, &l) || l.Index != 11 {
-		t.Errorf("entries beyond the bound: %+v", l)
+func TestBoltMissingEntryIsRefusedAtOpen(t *testing.T) {
+	f := newBoltFixture(t)
+	f.ok(f.StoreLogs(testLogs(1, 5, 1)))
+	f.ok(f.Close())
+	db, err := raftboltdb.NewBoltStore(f.path)
+	f.ok(err)
+	f.ok(errors.Join(db.DeleteRange(4, 4), db.Close()))
+	if _, err := OpenBolt(f.path); !errors.Is(err, errCorrupt) || !strings.Contains(err.Error(), "entry 4") {
+		t.Errorf("open: %v", err)
 	}
-	c.truncate(500)
-	if c.get(500, &l) || !c.get(499, &l) {
-		t.Error("truncated entries")
+	f.bolt = nil
+	f.ok(os.Remove(f.path))
+	f.reopen()
+}
+
+// Bodies that somebody needs beyond the log are refused, before anything is dropped.
+func TestBoltKeepsNoBodies(t *testing.T) {
+	f := newBoltFixture(t)
+	f.ok(f.StoreLogs(testLogs(1, 5, 1)))
+	f.ok(f.DeleteRange(1, 3))
+	if err := f.StoreRetained(testLogs(6, 6, 1)); !errors.Is(err, errNoBodies) {
+		t.Errorf("an entry of a snapshot: %v", err)
 	}
-	big := &raft.Log{Index: 500, Data: make([]byte, tailCacheBytes)}
-	c.add([]*raft.Log{big, {Index: 501, Data: []byte("x")}})
-	if c.get(500, &l) || !c.get(501, &l) || c.bytes != 1 {
-		t.Errorf("bytes beyond the bound: %d", c.bytes)
+	if err := f.Retain(3, singles(slices.Values([]uint64{2}))); !errors.Is(err, errNoBodies) {
+		t.Errorf("a live entry: %v", err)
 	}
-	c.add(testLogs(1000, 1000, 1))
-	if c.get(501, &l) || !c.get(1000, &l) {
-		t.Error("entries from before a gap")
-	}
+	f.ok(errors.Join(f.StoreRetained(nil), f.DropRetained(0)))
+	f.holds(4, 5, 1, 2, 3)
 }
 
 // metaTxid reads the transaction of a bolt meta page: page head 16 bytes, then magic,
 // version, page size, flags, root (16), freelist, high water mark and the transaction.
 func metaTxid(page []byte) uint64 { return binary.LittleEndian.Uint64(page[16+48:]) }
+
+// none yields nothing: no entry has bodies that are needed.
+func none(func(first, last uint64) bool) {}
 
 // singles yields indexes as ranges of one.
 func singles(indexes iter.Seq[uint64]) iter.Seq2[uint64, uint64] {

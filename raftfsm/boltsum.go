@@ -124,16 +124,6 @@ func checkStored(path string) error {
 	})
 }
 
-// checkRetained is checkStored for the file of entries that the log has dropped.
-func checkRetained(path string) error {
-	return checkBolt(path, func(bucket, key, value []byte) error {
-		if string(bucket) != retainedBucket || len(key) != numberBytes || len(value) < retainedHead {
-			return corruptf("%d bytes under a key of %d in bucket %q", len(value), len(key), bucket)
-		}
-		return nil
-	})
-}
-
 func checkConf(key string, value []byte, first *uint64) (err error) {
 	switch key {
 	case keyTerm:

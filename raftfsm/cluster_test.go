@@ -234,7 +234,7 @@ func (c *testCluster) tryOpen(m *member) error {
 		HeartbeatTimeout: testTimeout, ElectionTimeout: testTimeout,
 		Logger: slog.New(slog.NewTextHandler(c.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
-	s, err := OpenBolt(filepath.Join(m.dir, "raft.db"))
+	s, err := openLog(filepath.Join(m.dir, "log"))
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 func openResting(t *testing.T, dir string) *Resting {
 	t.Helper()
-	log, err := OpenBolt(filepath.Join(dir, "log.db"))
+	log, err := openLog(filepath.Join(dir, "log"))
 	if err != nil {
 		t.Fatal(err)
 	}

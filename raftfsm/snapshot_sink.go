@@ -12,6 +12,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
+// retainChunkBytes is how many bytes of a snapshot's bodies are stored at once.
+const retainChunkBytes = 8 << 20
+
 // snapshotSink takes a snapshot: from this member's machine by writeLocal, or from the
 // leader by Write.
 type snapshotSink struct {

@@ -209,12 +209,7 @@ func TestMemberRestoredBySnapshotHasTheBodies(t *testing.T) {
 // fixture is a durable snapshot of three entries, of which two are live.
 func snapshotFixture(t *testing.T) (*snapshots, Storage) {
 	t.Helper()
-	dir := t.TempDir()
-	storage, err := OpenBolt(filepath.Join(dir, "raft.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = storage.Close() })
+	dir, storage := t.TempDir(), testStorage(t)
 	s := openTestSnapshots(t, dir, storage)
 	var logs []*raft.Log
 	for i := uint64(1); i <= 3; i++ {
@@ -349,12 +344,7 @@ func (o iotestOneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(1, l
 
 func emptySnapshots(t *testing.T) (*snapshots, Storage) {
 	t.Helper()
-	dir := t.TempDir()
-	storage, err := OpenBolt(filepath.Join(dir, "raft.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = storage.Close() })
+	dir, storage := t.TempDir(), testStorage(t)
 	return openTestSnapshots(t, dir, storage), storage
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// Storage keeps one group's log, term and vote. It is the seam behind which a group's
-// log may be a bolt file of its own or a part of the node's shared log.
+// Storage keeps one group's log, term and vote. It is the seam behind which that of a queue is
+// a part of the node's shared log, and the catalog's a bolt file.
 //
 // Set and StoreRetained return only when what they wrote, and all that was written before,
 // survives a power cut. StoreLogs, DeleteRange, Retain and SetUint64 may return as soon as

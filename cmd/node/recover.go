@@ -60,7 +60,7 @@ func (f *recoverFlags) run(out io.Writer) error {
 		return err
 	}
 	rc := cluster.RecoverConfig{
-		Name: cfg.Cluster.Name, Node: id.NodeID(cfg.NodeID), DataDir: cfg.DataDir, QueueLog: cluster.QueueLog(cfg.Storage.QueueLog),
+		Name: cfg.Cluster.Name, Node: id.NodeID(cfg.NodeID), DataDir: cfg.DataDir,
 	}
 	for _, n := range f.lost {
 		rc.Lost = append(rc.Lost, id.NodeID(n))

@@ -23,9 +23,8 @@ type Config struct {
 	NodeID  string `koanf:"node_id"`
 	DataDir string `koanf:"data_dir"`
 	Storage struct {
-		QueueLog  string `koanf:"queue_log"`
-		DiskLow   int64  `koanf:"disk_low"`
-		DiskFloor int64  `koanf:"disk_floor"`
+		DiskLow   int64 `koanf:"disk_low"`
+		DiskFloor int64 `koanf:"disk_floor"`
 	} `koanf:"storage"`
 	Cluster struct {
 		Name          string   `koanf:"name"`
@@ -187,9 +186,6 @@ func (c *Config) Validate() error {
 	}
 	if _, err := c.Level(); err != nil {
 		fault("log.level", strconv.Quote(c.Log.Level), "use debug, info, warn or error")
-	}
-	if l := c.Storage.QueueLog; l != "shared" && l != "bolt" {
-		fault("storage.queue_log", strconv.Quote(l), "use shared or bolt")
 	}
 	if f := c.Log.Format; f != "auto" && f != "text" && f != "json" {
 		fault("log.format", strconv.Quote(f), "use auto, text or json")

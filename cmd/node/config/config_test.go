@@ -51,6 +51,10 @@ func TestFaults(t *testing.T) {
 			file: "listen:\n  clients: 1.2.3.4:5\n", env: []string{"QUORATE_NODEID=x"},
 			want: []string{`"listen.clients": did you mean "listen.client"`, `QUORATE_NODEID: there is no setting "nodeid": did you mean "node_id"`},
 		},
+		"settings of old": {
+			file: "storage:\n  queue_log: shared\n", env: []string{"QUORATE_STORAGE__QUEUE_LOG=bolt"},
+			want: []string{`node.yaml: there is no setting "storage.queue_log" any more`, `QUORATE_STORAGE__QUEUE_LOG: there is no setting "storage.queue_log" any more`, "take the line out"},
+		},
 		"all at once": {
 			file: "node_id: a b\ncluster:\n  expect: 0\n  join: [nobody]\nlisten:\n  http: x:99999\nlog:\n  level: loud\n  format: xml\nlimits:\n  max_message_bytes: 0\ntimeouts:\n  command: 1ms\n",
 			want: []string{"node_id", "cluster.expect is 0", `cluster.join[0] is "nobody"`, "listen.http", "log.level", "log.format", "limits.max_message_bytes", "timeouts.command"},

@@ -26,7 +26,6 @@ func Keys() []Key {
 	return []Key{
 		{"node_id", "", "name of this node, unique in the cluster and for good; empty: the host's name"},
 		{"data_dir", "/var/lib/quorate", "directory of all that this node stores; one process at a time"},
-		{"storage.queue_log", "shared", "where new queues keep their log: shared, the node's one log, or bolt, a file for each"},
 		{"storage.disk_low", 0, "free bytes of the data directory's disk below which the node hands its leaders over and counts as one that can take no messages; 0: 1 GiB, or a twentieth of the disk if that is less"},
 		{"storage.disk_floor", 0, "free bytes below which the node's members of queues stop until there is room again; 0: 256 MiB, or an eightieth of the disk if that is less"},
 		{"cluster.name", "quorate", "name of the cluster; nodes of another name are refused"},
@@ -143,6 +142,13 @@ func (k Key) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "__"))
 }
 
+// gone are settings that older versions had, and what became of them.
+func gone() map[string]string {
+	return map[string]string{
+		"storage.queue_log": "all queues keep their log in the node's one log since 0.10: take the line out, after docs/operations.md, \"Queues in bolt\", if it said bolt",
+	}
+}
+
 // find returns the key of this name, or an error that names the nearest one.
 func find(name, where string) (Key, error) {
 	all := Keys()
@@ -151,6 +157,9 @@ func find(name, where string) (Key, error) {
 		if known[i] = k.Name; k.Name == name {
 			return k, nil
 		}
+	}
+	if became, was := gone()[name]; was {
+		return Key{}, fmt.Errorf("config: %s: there is no setting %q any more: %s", where, name, became)
 	}
 	best := nearest.Name(name, known)
 	if best == "" {

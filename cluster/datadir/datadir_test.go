@@ -1,6 +1,7 @@
-package cluster
+package datadir
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,16 +9,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/id"
 )
 
-func openTestDir(t *testing.T, path string) *dataDir {
+func openTestDir(t *testing.T, path string) *Dir {
 	t.Helper()
-	d, err := openDataDir(path, "c", "n")
+	d, err := Open(path, "c", "n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = d.close() })
+	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
 
@@ -27,9 +29,9 @@ func TestDataDirRefuses(t *testing.T) {
 	d := openTestDir(t, path)
 	refuse := func(cluster string, node id.NodeID, parts ...string) {
 		t.Helper()
-		other, err := openDataDir(path, cluster, node)
+		other, err := Open(path, cluster, node)
 		if err == nil {
-			_ = other.close()
+			_ = other.Close()
 			t.Fatalf("opened as node %q of cluster %q", node, cluster)
 		}
 		for _, part := range append(parts, path) {
@@ -39,18 +41,48 @@ func TestDataDirRefuses(t *testing.T) {
 		}
 	}
 	refuse("c", "n", "in use by process "+strconv.Itoa(os.Getpid()), "directory of its own")
-	if err := d.close(); err != nil {
+	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	refuse("d", "n", `belongs to cluster "c"`, `"d"`)
 	refuse("c", "m", `belongs to node "n"`, `"m"`)
-	again, err := openDataDir(path, "c", "n")
+	again, err := Open(path, "c", "n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.close(); err != nil {
+	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A queue whose log is a bolt file of its own is one of version 0.9: this build does not read
+// it, and nothing of the directory is changed.
+func TestDataDirRefusesQueuesInBolt(t *testing.T) {
+	path := t.TempDir()
+	d, err := Open(path, "c", "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := d.Queue(7)
+	if err := errors.Join(d.Close(), os.Mkdir(queue, dirMode), os.WriteFile(filepath.Join(queue, boltLog), []byte("x"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the first refusal has released the directory
+		d, err = Open(path, "c", "n")
+		if err == nil {
+			_ = d.Close()
+			t.Fatal("it was opened")
+		}
+		for _, part := range []string{path, "1 queues", filepath.Join(queue, boltLog), "version 0.9", "storage.queue_log: shared", "replace-member QUEUE n n"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("error %q lacks %q", err, part)
+			}
+		}
+	}
+	if err := os.RemoveAll(queue); err != nil {
+		t.Fatal(err)
+	}
+	openTestDir(t, path)
 }
 
 // Epochs rise at every start, also past a torn or lost copy; with both copies lost in
@@ -73,14 +105,14 @@ func TestEpoch(t *testing.T) {
 			d := openTestDir(t, t.TempDir())
 			last := id.Epoch(0)
 			for range 5 {
-				e, err := d.nextEpoch()
+				e, err := d.NextEpoch()
 				if err != nil || e <= last {
 					t.Fatalf("epoch %d after %d: %v", e, last, err)
 				}
 				last = e
 			}
-			c.harm(t, d.path, sealedPath(d.path, epochFile, int(last%2)), sealedPath(d.path, epochFile, int(last+1)%2))
-			e, err := d.nextEpoch()
+			c.harm(t, d.path, sealed.Path(d.path, epochFile, int(last%2)), sealed.Path(d.path, epochFile, int(last+1)%2))
+			e, err := d.NextEpoch()
 			if (err != nil) != c.fails {
 				t.Fatalf("error %v", err)
 			}
@@ -111,50 +143,23 @@ func remove(t *testing.T, path string) {
 // A promise survives a start, and one torn copy.
 func TestPromiseOnDisk(t *testing.T) {
 	d := openTestDir(t, t.TempDir())
-	p, err := d.readPromise()
-	if err != nil || p.founder != "" {
+	p, err := d.Promise()
+	if err != nil || p.Founder != "" {
 		t.Fatalf("%+v, %v", p, err)
 	}
-	want := promise{founder: "a", round: 3, members: []id.NodeID{"a", "b", "c"}, proposals: 2}
-	if err := d.writePromise(want); err != nil {
+	want := Promise{Founder: "a", Round: 3, Members: []id.NodeID{"a", "b", "c"}, Proposals: 2}
+	if err := d.WritePromise(want); err != nil {
 		t.Fatal(err)
 	}
-	harm(t, sealedPath(d.path, promiseFile, 0), nil)
-	got, err := d.readPromise()
-	if err != nil || got.founder != want.founder || got.round != 3 || got.proposals != 2 || !slices.Equal(got.members, want.members) {
+	harm(t, sealed.Path(d.path, promiseFile, 0), nil)
+	got, err := d.Promise()
+	if err != nil || got.Founder != want.Founder || got.Round != 3 || got.Proposals != 2 || !slices.Equal(got.Members, want.Members) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	harm(t, sealedPath(d.path, promiseFile, 1), []byte("quorate 1\nfounder b\ncrc32c 00000000\n"))
-	if _, err := d.readPromise(); err == nil {
+	harm(t, sealed.Path(d.path, promiseFile, 1), []byte("quorate 1\nfounder b\ncrc32c 00000000\n"))
+	if _, err := d.Promise(); err == nil {
 		t.Error("two torn copies were read")
 	}
-}
-
-// The bytes of docs/formats/datadir.md.
-func TestSealed(t *testing.T) {
-	const golden = "quorate 1\nepoch 7\ncrc32c 8f8af2b9\n"
-	if got := string(seal(record{{"epoch", "7"}})); got != golden {
-		t.Errorf("sealed %q, want %q", got, golden)
-	}
-	for b, want := range map[string]string{
-		"": "no checksum", "quorate 1\nepoch 7\n": "no checksum", golden[:len(golden)-1]: "checksum is wrong",
-		"quorate 1\nepoch 8\ncrc32c 8f8af2b9\n": "checksum is wrong", "quorate 2\ncrc32c 00000000\n": `"quorate 2"`,
-	} {
-		if _, err := unseal([]byte(b)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("unsealing %q: %v", b, err)
-		}
-	}
-}
-
-func FuzzUnseal(f *testing.F) {
-	f.Add(seal(record{{"epoch", "7"}}))
-	f.Add([]byte("quorate 1\ncrc32c "))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := unseal(b)
-		if err == nil && string(seal(r)) != string(b) {
-			t.Errorf("%q is read but not written so", b)
-		}
-	})
 }
 
 // FuzzMark: what is read as a mark is one, and is written so that it is read again.
@@ -162,15 +167,14 @@ func FuzzMark(f *testing.F) {
 	f.Add("00000000000000000007", "1", "2", "3", "4", "5", "6")
 	f.Add("7", "18446744073709551616", "-1", "", "x", "0x1", "")
 	f.Fuzz(func(t *testing.T, number, log, segment, offset, term, last, voters string) {
-		m, err := parseMark(record{
-			{fieldNumber, number},
-			{fieldLog, log},
-			{fieldSeg, segment},
-			{fieldOffset, offset},
-			{fieldTerm, term},
-			{fieldLast, last},
-			{fieldVoters, voters},
-		})
+		m, err := parseMark(sealed.Record{}.
+			With(fieldNumber, number).
+			With(fieldLog, log).
+			With(fieldSeg, segment).
+			With(fieldOffset, offset).
+			With(fieldTerm, term).
+			With(fieldLast, last).
+			With(fieldVoters, voters))
 		if err != nil {
 			return
 		}
@@ -193,7 +197,7 @@ func TestMakeDurably(t *testing.T) {
 		t.Errorf("%v, %v", s, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, fileMode); err != nil {
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := makeDurably(filepath.Join(file, "data")); err == nil {

@@ -1,0 +1,56 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"syscall"
+
+	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/id"
+)
+
+// NextEpoch returns an epoch that this directory has never handed out, durably.
+//
+// The two copies are written in turn. If the newer is torn, the older is one behind, so
+// the next epoch skips one.
+func (d *Dir) NextEpoch() (id.Epoch, error) {
+	var newest uint64
+	var faults []error
+	missing := 0
+	for copyNo := range sealed.Copies {
+		r, err := sealed.ReadCopy(d.path, epochFile, copyNo)
+		if errors.Is(err, fs.ErrNotExist) {
+			missing++
+			continue
+		}
+		var n uint64
+		if err == nil {
+			n, err = strconv.ParseUint(r.Get(fieldEpoch), 10, 64)
+		}
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		newest = max(newest, n)
+	}
+	if newest == 0 && len(faults) > 0 {
+		return 0, fmt.Errorf("%w: no copy of file %q in %q is whole: restore one from a backup, or give up what the directory holds "+
+			"(docs/operations.md, \"Damaged files\"): %w", sealed.ErrDamaged, epochFile, d.path, errors.Join(faults...))
+	}
+	first := max(uint64(d.store.First), 1)
+	next := max(newest+1, first)
+	if len(faults) > 0 || missing == 1 && newest > first {
+		next++
+	}
+	r, copyNo := sealed.Record{}.With(fieldEpoch, strconv.FormatUint(next, 10)), int(next%sealed.Copies)
+	err := sealed.Write(d.path, epochFile, copyNo, r)
+	if errors.Is(err, syscall.ENOSPC) && len(faults) == 0 {
+		err = sealed.Overwrite(d.path, epochFile, copyNo, r) // the older one
+	}
+	if err == nil && len(faults) > 0 { // this one went where the whole copy was
+		err = sealed.Write(d.path, epochFile, 1-copyNo, sealed.Record{}.With(fieldEpoch, strconv.FormatUint(next-1, 10)))
+	}
+	return id.Epoch(next), err
+}

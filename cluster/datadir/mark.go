@@ -1,0 +1,103 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
+)
+
+// Mark is how far what this node has stored went when it was last looked at. It is kept beside
+// the logs, so that a start notices when they end before it: what is missing was acknowledged
+// (RE-9). Numbers rise from mark to mark.
+type Mark struct {
+	Log     wal.Mark
+	Catalog raftfsm.Extent // its term, and the last entry that is known to be committed
+	Voters  uint64         // of the catalog's group; 0: not known
+
+	number uint64
+}
+
+const (
+	markFile    = "mark"
+	fieldNumber = "number"
+	fieldLog    = "log"
+	fieldSeg    = "segment"
+	fieldOffset = "offset"
+	fieldTerm   = "catalog-term"
+	fieldLast   = "catalog-last"
+	fieldVoters = "catalog-voters"
+)
+
+// readMark returns the newest mark that is whole; the zero mark if there is none.
+func (d *Dir) readMark() (newest Mark) {
+	for copyNo := range sealed.Copies {
+		r, err := sealed.ReadCopy(d.path, markFile, copyNo)
+		if err != nil {
+			continue // torn by the crash, or not there yet: the other one, or none, says less
+		}
+		if m, err := parseMark(r); err == nil && m.number > newest.number {
+			newest = m
+		}
+	}
+	return newest
+}
+
+func parseMark(r sealed.Record) (m Mark, err error) {
+	read := func(key string, bits int) uint64 {
+		n, fault := strconv.ParseUint(r.Get(key), 10, bits)
+		err = errors.Join(err, fault)
+		return n
+	}
+	m.number = read(fieldNumber, 64)
+	m.Log = wal.Mark{Log: read(fieldLog, 64), Segment: uint32(read(fieldSeg, 32)), Offset: uint32(read(fieldOffset, 32))}
+	m.Catalog = raftfsm.Extent{Term: read(fieldTerm, 64), Last: read(fieldLast, 64)}
+	if r.Get(fieldVoters) != "" {
+		m.Voters = read(fieldVoters, 64)
+	}
+	return m, err
+}
+
+func (m Mark) record() sealed.Record {
+	// All marks have one length, so that a copy is written over where it stands.
+	text := func(n uint64) string { return fmt.Sprintf("%020d", n) }
+	return sealed.Record{}.
+		With(fieldNumber, text(m.number)).
+		With(fieldLog, text(m.Log.Log)).
+		With(fieldSeg, text(uint64(m.Log.Segment))).
+		With(fieldOffset, text(uint64(m.Log.Offset))).
+		With(fieldTerm, text(m.Catalog.Term)).
+		With(fieldLast, text(m.Catalog.Last)).
+		With(fieldVoters, text(m.Voters))
+}
+
+// Mark returns the newest mark.
+func (d *Dir) Mark() Mark { return d.mark }
+
+// SetMark writes a mark if it tells something new.
+func (d *Dir) SetMark(m Mark) error {
+	if m.number = d.mark.number; m == d.mark {
+		return nil
+	}
+	m.number++
+	if err := d.writeMark(m); err != nil {
+		return err
+	}
+	d.mark = m
+	return nil
+}
+
+// writeMark replaces the older copy. One that is there is written over, which takes one sync of
+// a block and no change of names: a torn one leaves the other, which says a little less.
+func (d *Dir) writeMark(m Mark) error {
+	copyNo := int(m.number % sealed.Copies)
+	err := sealed.Overwrite(d.path, markFile, copyNo, m.record())
+	if errors.Is(err, fs.ErrNotExist) {
+		return sealed.Write(d.path, markFile, copyNo, m.record())
+	}
+	return err
+}

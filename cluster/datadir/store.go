@@ -1,0 +1,155 @@
+package datadir
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/id"
+)
+
+// Store is what a data directory knows of itself (RE-9): docs/adr/0017-stores.md.
+type Store struct {
+	Name id.StoreID
+	// First is the epoch of its first start: no earlier store of the node had one that is as
+	// high. 0: it is of a build that counted from 1.
+	First id.Epoch
+	// Admitted tells that a catalog has taken the store as that of its node. Until then it is
+	// fresh: it has promised nothing to anybody.
+	Admitted bool
+	// Began is the index of the catalog from which on the store's member of the catalog group
+	// may have begun with nothing. Whoever finds it empty at a start asks for a newer one.
+	Began uint64
+	// Denied tells that the node was refused with it before the cluster knew stores, so that an
+	// earlier registration of the node was not its own.
+	Denied bool
+}
+
+const (
+	fieldStore    = "store"
+	fieldFirst    = "first"
+	fieldAdmitted = "admitted"
+	fieldBegan    = "began"
+	fieldDenied   = "denied"
+	yes           = "yes"
+)
+
+const (
+	storeBytes = 16
+	// epochBits are the bits of a first epoch below the milliseconds: taken by chance, and room
+	// for the starts of that store. Milliseconds go above them, so that epochs stay below 2^53,
+	// which every JSON reader takes, until 2039.
+	epochBits = 12
+)
+
+func newStoreID() id.StoreID {
+	var b [storeBytes]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return id.StoreID(hex.EncodeToString(b[:]))
+}
+
+// epochAt returns the first epoch of a store that begins at a time.
+func epochAt(now time.Time) id.Epoch {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	chance := binary.LittleEndian.Uint64(b[:]) & (1<<epochBits - 1)
+	return id.Epoch(uint64(now.UnixMilli())<<epochBits | chance) // times are of after 1970
+}
+
+// Store returns what the directory knows of itself.
+func (d *Dir) Store() Store { return d.store }
+
+// begin names the store of a new directory.
+func (d *Dir) begin() error {
+	d.store = Store{Name: newStoreID(), First: epochAt(time.Now())}
+	return d.writeStore()
+}
+
+func (d *Dir) writeStore() error {
+	s := d.store
+	r := sealed.Record{}.
+		With(fieldCluster, d.cluster).
+		With(fieldNode, string(d.node)).
+		With(fieldStore, string(s.Name)).
+		With(fieldFirst, strconv.FormatUint(uint64(s.First), 10))
+	if s.Admitted {
+		r = r.With(fieldAdmitted, yes).With(fieldBegan, strconv.FormatUint(s.Began, 10))
+	}
+	if s.Denied {
+		r = r.With(fieldDenied, yes)
+	}
+	return sealed.WriteTwice(d.path, nodeFile, r)
+}
+
+// readStore reads what the node's file says of the store. One without a name is older than
+// such names.
+func (d *Dir) readStore(r sealed.Record) (Store, error) {
+	s := Store{Name: id.StoreID(r.Get(fieldStore)), Admitted: r.Get(fieldAdmitted) == yes, Denied: r.Get(fieldDenied) == yes}
+	if s.Name == "" {
+		return s, nil
+	}
+	number := func(key string) (uint64, error) {
+		if key == fieldBegan && !s.Admitted {
+			return 0, nil
+		}
+		return strconv.ParseUint(r.Get(key), 10, 64)
+	}
+	first, err := number(fieldFirst)
+	began, err2 := number(fieldBegan)
+	if err := errors.Join(err, err2); err != nil {
+		return s, fmt.Errorf("cluster: file %q in %q: %w", nodeFile, d.path, err)
+	}
+	s.First, s.Began = id.Epoch(first), began
+	return s, nil
+}
+
+// settleStore names the store of a directory from before stores had names, and writes both
+// copies of the node's file again if they differ: the one that is read must never be the one
+// that knows less.
+func (d *Dir) settleStore() error {
+	a, errA := sealed.ReadCopy(d.path, nodeFile, 0)
+	b, errB := sealed.ReadCopy(d.path, nodeFile, 1)
+	same := errA == nil && errB == nil && slices.Equal(a, b)
+	if same && d.store.Name != "" {
+		return nil
+	}
+	if d.store.Name == "" {
+		state, err := d.catalogStored()
+		if err != nil {
+			return err
+		}
+		d.store = Store{Name: newStoreID(), Admitted: state.Last > 0}
+	}
+	return d.writeStore()
+}
+
+// Admit notes that a catalog has taken the store.
+func (d *Dir) Admit() error {
+	if d.store.Admitted {
+		return nil
+	}
+	d.store.Admitted = true
+	return d.writeStore()
+}
+
+// Deny notes that the node was refused with its store.
+func (d *Dir) Deny() error {
+	if d.store.Denied {
+		return nil
+	}
+	d.store.Denied = true
+	return d.writeStore()
+}
+
+// BeginCatalog notes from which index on the store's member of the catalog group may be
+// empty. It comes before the member takes part.
+func (d *Dir) BeginCatalog(index uint64) error {
+	d.store.Admitted, d.store.Began = true, index
+	return d.writeStore()
+}
