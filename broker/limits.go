@@ -82,7 +82,7 @@ func (b *Broker) EnterUser(ctx context.Context) (first bool, err error) {
 	if err != nil || who == nil {
 		return false, err
 	}
-	return b.enter(ctx, connectionOf(ctx), clients.Count{clients.UserConnections, who.User()})
+	return b.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.UserConnections, Name: who.User()})
 }
 
 // EnterVHost counts the context's connection as one of the vhost, if that exists (VH-4).
@@ -91,7 +91,7 @@ func (b *Broker) EnterVHost(ctx context.Context, vhost string) error {
 	if _, exists := v.VHost(vhost); !exists {
 		return nil
 	}
-	_, err := b.enter(ctx, connectionOf(ctx), clients.Count{clients.VHostConnections, vhost})
+	_, err := b.enter(ctx, connectionOf(ctx), clients.Count{Kind: clients.VHostConnections, Name: vhost})
 	return err
 }
 
@@ -128,7 +128,7 @@ func (b *Broker) OpenChannel(ctx context.Context) (closed func(), err error) {
 	if who == nil {
 		return func() {}, nil
 	}
-	k := clients.Count{clients.UserChannels, who.User()}
+	k := clients.Count{Kind: clients.UserChannels, Name: who.User()}
 	if err := b.admit(ctx, k); err != nil {
 		return nil, err
 	}

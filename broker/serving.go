@@ -3,24 +3,21 @@ package broker
 import (
 	"context"
 	"errors"
-
-	"github.com/quorate/quorate/cluster"
 )
 
 // Serves returns nil when this node may answer clients, else Unavailable with what it waits
 // for (EX-16): listeners ask before each call and connection, but for those that tell how the
 // node fares.
 func (b *Broker) Serves() error {
-	c := b.cluster
-	if c.Serves() && (b.founded.Load() || b.hasFirstUser(c)) {
+	if b.server.Serves() && (b.founded.Load() || b.hasFirstUser()) {
 		return nil
 	}
-	return errNotServing(hindrance(c))
+	return errNotServing(hindrance(b.server))
 }
 
 // hasFirstUser tells whether somebody could log in, if that is asked for (VH-1). It stays so.
-func (b *Broker) hasFirstUser(c *cluster.Cluster) bool {
-	if b.cfg.Authenticate && !founded(c.View()) {
+func (b *Broker) hasFirstUser() bool {
+	if b.cfg.Authenticate && !founded(b.view()) {
 		return false
 	}
 	b.founded.Store(true)

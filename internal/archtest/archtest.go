@@ -54,12 +54,13 @@ func Table() []Package {
 		{Path: "cluster/datadir/sealed"},
 		{Path: "cluster/datadir", Imports: []string{"id", "cluster/datadir/sealed", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/event", Imports: []string{"id"}},
+		{Path: "cluster/clients", Imports: []string{"id"}},
 		{Path: "policy", Imports: []string{"id", "message", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
+				"cluster/clients", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
@@ -67,7 +68,7 @@ func Table() []Package {
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
 		{Path: "broker", Imports: []string{
-			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
+			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "internal/lograte", "internal/password", "internal/pattern",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate"}},
@@ -107,7 +108,8 @@ func Table() []Package {
 		{Path: "internal/sim", Imports: []string{"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "deadletter"}},
 		{Path: "internal/storesim", Imports: []string{"id", "catalog"}},
 		{Path: "internal/stress"},
-		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "policy", "raftfsm", "wal"}},
+		{Path: "internal/testnode", Imports: []string{"cluster"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/upgrade"},
 	}

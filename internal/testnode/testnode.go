@@ -21,12 +21,30 @@ const (
 // Start starts a node that can serve clients, and closes it at the test's end.
 func Start(t testing.TB) *cluster.Cluster {
 	t.Helper()
+	c := start(t, 1)
+	for deadline := time.Now().Add(readyTimeout); c.Ready() != nil; time.Sleep(pollEvery) {
+		if time.Now().After(deadline) {
+			t.Fatal("the node is not ready: ", c.Ready())
+		}
+	}
+	return c
+}
+
+// Waiting starts a node that serves nobody, as it waits for another one to found the cluster with,
+// and closes it at the test's end.
+func Waiting(t testing.TB) *cluster.Cluster {
+	t.Helper()
+	return start(t, 2)
+}
+
+func start(t testing.TB, expect int) *cluster.Cluster {
+	t.Helper()
 	peers, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := cluster.Start(t.Context(), cluster.Config{
-		Name: "test", Node: "n", DataDir: t.TempDir(), Expect: 1, Version: "test",
+		Name: "test", Node: "n", DataDir: t.TempDir(), Expect: expect, Version: "test",
 		Peers: peers, PeerAddr: peers.Addr().String(), ClientAddr: "127.0.0.1:1", GossipAddr: "127.0.0.1:0",
 	})
 	if err != nil {
@@ -39,10 +57,5 @@ func Start(t testing.TB) *cluster.Cluster {
 			t.Error(err)
 		}
 	})
-	for deadline := time.Now().Add(readyTimeout); c.Ready() != nil; time.Sleep(pollEvery) {
-		if time.Now().After(deadline) {
-			t.Fatal("the node is not ready: ", c.Ready())
-		}
-	}
 	return c
 }
