@@ -35,13 +35,14 @@ check: ## build, vet and short tests: under a minute
 	$(GO) test -short -tags $(TAGS) $(PKG)
 
 .PHONY: build
-build: ## bin/quorate and bin/quoratectl, static
+build: ## bin/quorate, bin/quoratectl and bin/quickstart, static
 	$(GOBUILD) -o $(BIN)/quorate ./cmd/node
 	$(GOBUILD) -o $(BIN)/quoratectl ./cmd/ctl
+	$(GOBUILD) -o $(BIN)/quickstart ./cmd/quickstart
 
 .PHONY: quickstart
 quickstart: build ## three processes on loopback show the whole idea
-	$(BIN)/quorate quickstart $(ARGS)
+	$(BIN)/quickstart $(ARGS)
 
 # What .ci/run runs one by one, to run again what failed.
 TESTS := test-main test-plain test-k8s test-bench conformance-short cases cases-amqp
@@ -97,12 +98,18 @@ race: ## short tests with the race detector
 	$(GO) test -race -short -tags $(TAGS) $(TESTFLAGS) $(PKG)
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint ## golangci-lint with .golangci.yml
+lint: deadcode $(BIN)/golangci-lint ## golangci-lint with .golangci.yml, and deadcode
 	$(BIN)/golangci-lint run ./...
 	cd deploy/k8s/test && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd bench && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd conformance && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
 	cd examples/amqp && $(BIN)/golangci-lint run --config $(CURDIR)/.golangci.yml ./...
+
+# The public client may have what nothing here calls.
+.PHONY: deadcode
+deadcode: $(BIN)/deadcode ## functions of the main module that no program and no test reaches; there must be none
+	@$(BIN)/deadcode -test -tags $(TAGS) ./... >$(BIN)/deadcode.log
+	@! grep -v '^client/' $(BIN)/deadcode.log
 
 # The database is on the internet. VULNDB may name a mirror. Without one nothing is checked, which is a
 # failure of the target: .ci/run tells it as skipped.
@@ -206,6 +213,11 @@ $(BIN)/buf: tools/buf/go.mod tools/buf/go.sum
 $(BIN)/golangci-lint: tools/golangci/go.mod tools/golangci/go.sum
 	@mkdir -p $(BIN)
 	cd tools/golangci && $(GO) build -o $(BIN)/ tool
+	@touch $@
+
+$(BIN)/deadcode: tools/deadcode/go.mod tools/deadcode/go.sum
+	@mkdir -p $(BIN)
+	cd tools/deadcode && $(GO) build -o $(BIN)/ tool
 	@touch $@
 
 $(BIN)/cyclonedx-gomod: tools/cyclonedx/go.mod tools/cyclonedx/go.sum

@@ -90,6 +90,7 @@ type engineFigure struct {
 // it is failover, which runs processes.
 type engineSuite struct {
 	name, pkg, pattern string
+	in                 string // directory of the module that has the package; "": the main one
 	benchTime          string
 	env                []string // besides this process's own
 	quickEnv           []string // with -quick
@@ -102,12 +103,12 @@ func (s engineSuite) named() string { return s.name }
 const idleGroups, manyGroups = 1000, 10_000
 
 func engineSuites() []engineSuite {
-	const engine, groupsEnv = "./internal/enginebench", "QUORATE_SCALE_GROUPS="
+	const engine, here, groupsEnv = "./enginebench", "bench", "QUORATE_SCALE_GROUPS="
 	quick := []string{"-quick"}
 	few := []string{groupsEnv + "20"}
 	many := fmt.Sprintf("%d groups of 3", manyGroups)
 	return []engineSuite{
-		{name: "ratio", pkg: engine, pattern: "^BenchmarkStores$", args: quick, figures: []engineFigure{
+		{name: "ratio", pkg: engine, in: here, pattern: "^BenchmarkStores$", args: quick, figures: []engineFigure{
 			{"Stores/groups=1/batch=64", "shared/bolt", "1 group, 64 × 100 B: shared log ÷ bolt", "×", atLeast(2.5)},
 			{"Stores/groups=100/batch=1", "shared/bolt", "100 groups, 1 × 100 B: shared log ÷ bolt", "×", atLeast(6)},
 			{"Stores/groups=1000/batch=1", "shared/bolt", "1,000 groups, 1 × 100 B: shared log ÷ bolt", "×", atLeast(6)},
@@ -115,12 +116,12 @@ func engineSuites() []engineSuite {
 			{"Stores/groups=100/batch=1", "shared-msg/s", "100 groups, 1 × 100 B: shared log", "messages/s", goal{}},
 			{"Stores/groups=1000/batch=1", "shared-msg/s", "1,000 groups, 1 × 100 B: shared log", "messages/s", goal{}},
 		}},
-		{name: "cpu", pkg: engine, pattern: "^BenchmarkProcessor$", args: quick, figures: []engineFigure{
+		{name: "cpu", pkg: engine, in: here, pattern: "^BenchmarkProcessor$", args: quick, figures: []engineFigure{
 			{"Processor", "shared/memory", "CPU per entry of 64 × 100 B: shared log ÷ log in memory", "×", atMost(2.5)},
 			{"Processor", "ram-disk/memory", "CPU per entry of 64 × 100 B: shared log on a disk in memory ÷ log in memory", "×", goal{}},
 			{"Processor", "shared-µs/entry", "CPU per entry of 64 × 100 B, all members", "µs", goal{}},
 		}},
-		{name: "held", pkg: engine, pattern: "^BenchmarkHeld$", args: quick, figures: []engineFigure{
+		{name: "held", pkg: engine, in: here, pattern: "^BenchmarkHeld$", args: quick, figures: []engineFigure{
 			{"Held", "msg/s", "300,000 messages/s offered to one queue: held", "messages/s", atLeast(297_000)},
 			{"Held", "cores", "300,000 messages/s offered to one queue: CPU of all members and the load", "cores", atMost(0.6)},
 			{"Held", "load-cores", "300,000 messages/s offered to nobody: CPU of the load", "cores", goal{}},
@@ -277,7 +278,7 @@ func (s engineSuite) bench(ctx context.Context, o options) (results, error) {
 	}
 	var out bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = o.module, &out, os.Stderr, append(os.Environ(), env...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = filepath.Join(o.module, s.in), &out, os.Stderr, append(os.Environ(), env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopTimeout
 	if err := cmd.Run(); err != nil {

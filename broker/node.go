@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 )
 
@@ -51,7 +52,7 @@ type Clock struct {
 	Off    bool          // the offset is above the limit
 }
 
-func clockOf(c *cluster.ClockStatus) *Clock {
+func clockOf(c *nodeclock.Status) *Clock {
 	if c == nil {
 		return nil
 	}

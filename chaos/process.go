@@ -141,22 +141,6 @@ func (n *Node) Resume() error {
 	return err
 }
 
-// Abort ends the process by SIGQUIT, on which it writes the stacks of its goroutines to its
-// log, and waits until it is gone or ctx ends. A process that is paused goes on for that.
-func (n *Node) Abort(ctx context.Context) error {
-	exited, err := n.signal(syscall.SIGQUIT)
-	if err != nil {
-		return err
-	}
-	_ = n.Resume() // it may be gone
-	select {
-	case <-exited:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("chaos: node %s did not end on SIGQUIT: %w", n.ID, ctx.Err())
-	}
-}
-
 // Stop asks the process to drain and end; when ctx ends first it is killed, which is an
 // error.
 func (n *Node) Stop(ctx context.Context) error {

@@ -119,12 +119,7 @@ type Consumer struct {
 	Discard func(Message) bool
 	// See, if set, looks at every delivery before it is decided about.
 	See func(*client.Delivery) error
-
-	seen atomic.Uint64
 }
-
-// Seen returns how many deliveries there were so far.
-func (c *Consumer) Seen() uint64 { return c.seen.Load() }
 
 const (
 	flushEvery = 500 // decisions between two waits for their commit
@@ -178,7 +173,6 @@ func (c *Consumer) decide(d *client.Delivery) (Event, error) {
 	}
 	e := Event{Kind: Delivered, Publisher: m.Publisher, ID: m.ID, Queue: c.As, Acquired: d.AcquiredCount}
 	c.History.Add(e)
-	c.seen.Add(1)
 	if c.See != nil {
 		if err := c.See(d); err != nil {
 			return Event{}, err

@@ -217,7 +217,7 @@ func (g *catalogGroup) watchRecord() {
 	var seen catalog.NodeSet
 	var version catalog.Version
 	for {
-		changed := g.c.views.next()
+		changed := g.c.views.Next()
 		v := g.c.View()
 		if (v.NodeSet() != seen || v.Version() != version) && v.Index() >= g.registered.Load() {
 			seen, version = v.NodeSet(), v.Version()

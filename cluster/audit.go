@@ -12,8 +12,7 @@ import (
 // Audit keeps a record of who changed what for those who watch (AU-1), and stamps it. It does not
 // wait, and may be called concurrently.
 func (c *Cluster) Audit(list event.AuditList, e event.Event) {
-	e.Kind, e.Node, e.AtMs = event.Audit, c.cfg.Node, c.clock.nowMs()
-	c.events.audit[list].Add(e)
+	c.events.Record(list, e)
 }
 
 // auditKey names a list of a node in an EventCursor.
@@ -32,7 +31,7 @@ func (c *Cluster) AuditTail(ctx context.Context) (all []event.Event, at EventCur
 	}
 	at.Audit = map[string]EventPosition{}
 	for _, list := range event.AuditLists() {
-		l := c.events.audit[list]
+		l := c.events.Audit(list)
 		found := named(c.cfg.Node, l.Read(0, 2*event.AuditKeep))
 		all = append(all, found...)
 		at.Audit[auditKey(c.cfg.Node, list)] = EventPosition{c.epoch, lastOf(found)}
@@ -97,9 +96,9 @@ func named(n id.NodeID, events []event.Event) []event.Event {
 
 // AwaitAudit returns audit records of this node.
 func (s calls) AwaitAudit(ctx context.Context, r *nodev1.AwaitAuditRequest) (*nodev1.AwaitAuditResponse, error) {
-	log := s.c.events.audit[event.AuditOfUse]
+	log := s.c.events.Audit(event.AuditOfUse)
 	if r.GetList() == uint32(event.AuditOfAdministration) {
-		log = s.c.events.audit[event.AuditOfAdministration]
+		log = s.c.events.Audit(event.AuditOfAdministration)
 	}
 	found, last := s.c.readFor(ctx, log, r, r.GetWait())
 	out := &nodev1.AwaitAuditResponse{Epoch: uint64(s.c.epoch), Last: last}

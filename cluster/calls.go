@@ -41,7 +41,7 @@ func (s calls) ProposeCatalog(ctx context.Context, r *nodev1.ProposeCatalogReque
 
 // AwaitCatalog waits for this node's view.
 func (s calls) AwaitCatalog(ctx context.Context, r *nodev1.AwaitCatalogRequest) (*nodev1.AwaitCatalogResponse, error) {
-	if err := s.c.views.await(ctx, r.GetIndex()); err != nil {
+	if err := s.c.views.Await(ctx, r.GetIndex()); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
 	return &nodev1.AwaitCatalogResponse{}, nil

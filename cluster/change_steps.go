@@ -14,7 +14,7 @@ import (
 
 // changeMembers takes the next step of the change that goes on. nil: it was taken.
 func (q *hosted) changeMembers(ctx context.Context, s *changeState) error {
-	r, ok := q.h.c.views.view.Load().QueueByUID(q.uid)
+	r, ok := q.h.c.views.View().QueueByUID(q.uid)
 	if !ok || r.Change == nil || r.Change.ID != s.id {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (q *hosted) catchUp(ctx context.Context, s *changeState, g *catalog.MemberC
 		if q.led.Load() == nil {
 			return fmt.Errorf("%w: queue %s: leadership was lost", ErrUnavailable, q.uid)
 		}
-		if r, ok := q.h.c.views.view.Load().QueueByUID(q.uid); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
+		if r, ok := q.h.c.views.View().QueueByUID(q.uid); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
 			return errChangeOver
 		}
 	}

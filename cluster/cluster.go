@@ -14,6 +14,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -41,7 +42,7 @@ type Config struct {
 	Expect  int // nodes that found the cluster together; 0: 3
 	Version string
 	Logger  *slog.Logger
-	Clock   Clock // this machine's clocks; nil: the operating system's
+	Clock   nodeclock.Source // this machine's clocks; nil: the operating system's
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
 	// Failed is told that this node can keep nothing any more and should end: at once and
@@ -139,11 +140,11 @@ type Status struct {
 type NodeStatus struct {
 	gossip.Node
 	Connected bool
-	Refused   string       // why this node refuses it now; "": it does not
-	Replicas  int          // queue group members by the catalog
-	Leaders   int          // of them led, as far as this node knows
-	Disk      *Disk        // as the node has told it; nil: it has not
-	Clock     *ClockStatus // as this node has measured it; nil: it has not, or not lately
+	Refused   string            // why this node refuses it now; "": it does not
+	Replicas  int               // queue group members by the catalog
+	Leaders   int               // of them led, as far as this node knows
+	Disk      *Disk             // as the node has told it; nil: it has not
+	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
 }
 
 // QueueStatus is one queue's state.

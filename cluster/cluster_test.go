@@ -101,7 +101,7 @@ func (n *testNodes) close(c *Cluster) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := c.Close(ctx); err != nil && !errors.Is(err, c.shared.Failed()) {
+	if err := c.Close(ctx); err != nil && !errors.Is(err, c.storage.Failed()) {
 		n.t.Errorf("closing node %s: %v", c.cfg.Node, err)
 	}
 }

@@ -120,7 +120,7 @@ func (d *disks) watch(ctx context.Context) {
 // look takes in how this node's disk fares, without asking it. late is how long after it was
 // due it looks. It returns how long it takes until a write hangs; 0: one does.
 func (d *disks) look(late time.Duration) (left time.Duration) {
-	space := d.c.shared.Space()
+	space := d.c.storage.Space()
 	age, left := d.oldestWrite(late)
 	stopped := 0
 	if space.Pressure == wal.PressureFloor {
@@ -155,7 +155,7 @@ func (d *disks) look(late time.Duration) (left time.Duration) {
 // hopeless tells whether a write has hung for so long that the node ends. One that waits for a file
 // descriptor is not the disk's fault, and a start would not bring it sooner.
 func (d *disks) hopeless(age time.Duration) bool {
-	if d.c.shared.Short() {
+	if d.c.storage.Short() {
 		age = d.c.catalog.group.WriteAge()
 	}
 	return age >= d.c.cfg.DiskHang
@@ -164,7 +164,7 @@ func (d *disks) hopeless(age time.Duration) bool {
 // oldestWrite returns for how long the write has been under way that is nearest to being held
 // to hang, and how long it takes until then.
 func (d *disks) oldestWrite(late time.Duration) (age, left time.Duration) {
-	age, usual := d.c.shared.Stalled()
+	age, usual := d.c.storage.Stalled()
 	left = untilStall(age, usual, d.c.mux.Leniency(), late)
 	own := d.c.catalog.group.WriteAge()
 	return max(age, own), min(left, untilStall(own, wal.MostStall, 0, late))
@@ -196,7 +196,7 @@ func (d *disks) hung(hangs bool, age time.Duration) {
 	d.hangs.Store(hangs)
 	if hangs {
 		d.c.log.Error("a write to the disk hangs: this node's leaders are silent, so that other members are elected",
-			"path", d.c.cfg.DataDir, "for", age, "ends_after", d.c.cfg.DiskHang, "waits_for_descriptor", d.c.shared.Short())
+			"path", d.c.cfg.DataDir, "for", age, "ends_after", d.c.cfg.DiskHang, "waits_for_descriptor", d.c.storage.Short())
 	} else {
 		d.c.log.Warn("the disk takes writes again", "path", d.c.cfg.DataDir, "hung_for", age)
 	}
@@ -285,5 +285,5 @@ func (c *Cluster) Warning() string {
 			return fmt.Sprintf("%d members on this node have lost what they had stored and wait to be rebuilt", n)
 		}
 	}
-	return c.clock.warning()
+	return c.clock.Warning()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
@@ -206,7 +207,7 @@ func (h *host) heedDisk(v *catalog.View) error {
 	}
 	all := make([]*hosted, 0, len(h.queues))
 	for uid, q := range h.queues {
-		if err := q.group.Failed(); err != nil && isDamage(err) {
+		if err := q.group.Failed(); err != nil && storage.Damaged(err) {
 			h.damaged[uid] = err
 			nudge(h.mends)
 		}

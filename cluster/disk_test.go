@@ -199,7 +199,7 @@ func TestDiskFloor(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll(t, "the deleted queue's files are gone from a", func() error {
-		if a.dir.HasQueue(gone) || a.shared.Has(gone.Group()) {
+		if a.dir.HasQueue(gone) || a.storage.Has(gone.Group()) {
 			return errWaiting
 		}
 		return nil
@@ -208,7 +208,7 @@ func TestDiskFloor(t *testing.T) {
 	d.leave(n, "a", 2*testDiskLow, wal.PressureNone)
 	n.ready("a")
 	n.caughtUp(q, "a")
-	if err := a.shared.Failed(); err != nil {
+	if err := a.storage.Failed(); err != nil {
 		t.Fatal(err)
 	}
 	// What a has is whole: it can carry the queue without one that was always there.

@@ -58,10 +58,10 @@ func (c *Cluster) LinkStats() transport.Stats { return c.mux.Stats() }
 
 // LogStats returns the figures of the log that the queues share; false if each has its own.
 func (c *Cluster) LogStats() (wal.Stats, bool) {
-	if c.shared == nil {
+	if c.storage == nil {
 		return wal.Stats{}, false
 	}
-	return c.shared.Stats(), true
+	return c.storage.Stats(), true
 }
 
 // Caches is what is kept in memory to save reads, in bytes.
@@ -69,14 +69,14 @@ type Caches struct{ Bodies, Tail int64 }
 
 // Caches returns what is kept, and what may be.
 func (c *Cluster) Caches() (kept, limit Caches) {
-	s, l := c.host.bodies.Stats(), c.shared.Stats()
+	s, l := c.host.bodies.Stats(), c.storage.Stats()
 	return Caches{s.Bytes, l.TailBytes}, Caches{s.Limit, l.TailLimit}
 }
 
 // LimitCaches bounds what is kept from now on; what exceeds that is given up at once.
 func (c *Cluster) LimitCaches(to Caches) {
 	c.host.bodies.Limit(to.Bodies)
-	c.shared.LimitTail(to.Tail)
+	c.storage.LimitTail(to.Tail)
 }
 
 // DeadLetterFigures returns the figures of the dead letters of all queues that this node leads, with

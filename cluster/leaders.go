@@ -115,7 +115,7 @@ func (c *Cluster) easeLeaders(ctx context.Context, report func(Progress)) error 
 	p.Total = p.Done
 	report(p)
 	if p.Done > 0 {
-		c.events.queues.Add(event.Event{
+		c.events.Queues().Add(event.Event{
 			Kind: event.LeadersSpread, Node: c.cfg.Node, AtMs: time.Now().UnixMilli(), Detail: fmt.Sprintf("%d queues", p.Done),
 		})
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
@@ -116,8 +118,20 @@ func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
 	if r.open.dir, err = datadir.Open(c.DataDir, c.Name, c.Node); err != nil {
 		return nil, err
 	}
-	r.open.host = &host{c: r.open}
-	if err := errors.Join(r.open.openShared(), r.read()); err != nil {
+	r.open.storage, err = storage.Open(storage.Config{
+		Dir: r.open.dir, Logger: c.Logger, TailBytes: cfg.TailBytes,
+		Failed: func(err error) {
+			c.Logger.Error("the node's log failed: its groups stop; look at the disk, then restart the node", "error", err)
+		},
+		Lost: func(g id.GroupID, err error) {
+			c.Logger.Error("a queue's entries on this node are damaged", "queue", id.QueueUID(g).String(), "error", err)
+		},
+		Pressed: func() {}, Opening: func(int, int) {},
+	})
+	if err == nil {
+		err = r.read()
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
@@ -136,13 +150,13 @@ func (r *Recovery) read() error {
 	if r.Report.Groups[id.CatalogGroup], err = r.cat.Inspect(); err != nil {
 		return err
 	}
-	machine := &catalogMachine{catalog: catalog.New(), views: newViews(catalog.New().View())}
+	machine := metadata.NewReplay()
 	if err := raftfsm.Replay(r.cat, machine); err != nil {
 		return err
 	}
-	r.view = machine.catalog.View()
+	r.view = machine.View()
 	for q := range r.view.Queues() {
-		if !r.open.stored(q.UID) {
+		if !r.open.storage.HasQueue(q.UID) {
 			continue
 		}
 		err := r.withQueue(q.UID, func(m *raftfsm.Resting) error {
@@ -168,7 +182,7 @@ func (r *Recovery) read() error {
 // withQueue opens this node's member of a queue for f.
 func (r *Recovery) withQueue(q id.QueueUID, f func(*raftfsm.Resting) error) error {
 	dir := r.open.dir.Queue(q)
-	log, err := r.open.host.openStorage(q, dir)
+	log, err := r.open.storage.Queue(q)
 	if err != nil {
 		return fmt.Errorf("cluster: reading the member of queue %s: %w", q, err)
 	}
@@ -302,8 +316,8 @@ func (r *Recovery) Close() error {
 	if r.cat != nil {
 		errs = append(errs, r.cat.Close())
 	}
-	if r.open.shared != nil {
-		errs = append(errs, r.open.shared.Close())
+	if r.open.storage != nil {
+		errs = append(errs, r.open.storage.Close())
 	}
 	return errors.Join(append(errs, r.open.dir.Close())...)
 }

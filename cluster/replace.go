@@ -130,7 +130,7 @@ func (c *Cluster) ReplaceNode(ctx context.Context, n id.NodeID, acceptLoss bool,
 	}
 	c.replaced.Add(1)
 	c.log.Warn("what a node had stored is given up", "peer", string(n), "queues", p.Keep, "queues_lost", len(p.Alone))
-	c.events.queues.Add(event.Event{
+	c.events.Queues().Add(event.Event{
 		Kind: event.NodeReplaced, Node: n, AtMs: time.Now().UnixMilli(), Detail: fmt.Sprintf("%d queues, %d lost", p.Keep, len(p.Alone)),
 	})
 	return nil

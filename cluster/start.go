@@ -16,13 +16,15 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/raftfsm"
-	"github.com/quorate/quorate/wal"
 )
 
 // Cluster is this node's part. All methods may be called concurrently.
@@ -32,10 +34,10 @@ type Cluster struct {
 	log   *slog.Logger
 
 	dir      *datadir.Dir
-	clock    *nodeClock
-	shared   *wal.Log // nil until it is open
+	clock    *nodeclock.Clock
+	storage  *storage.Storage // nil until it is open
 	disks    *disks
-	views    *views
+	views    *metadata.Views
 	mux      *transport.Mux
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
 	members  *gossip.Members
@@ -54,7 +56,7 @@ type Cluster struct {
 	reach      *reach
 	spreading  spreading
 	operations *operation.Registry
-	events     *happenings
+	events     *event.Journal
 
 	spreadLeads atomic.Uint64 // queues that spreadLeaders has handed over
 
@@ -81,13 +83,15 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{cfg: cfg.withDefaults(), clients: clients.New(), views: newViews(catalog.New().View())}
-	c.clock = newNodeClock(c)
-	c.events = &happenings{c: c, started: c.clock.startedMs, catalog: event.NewLog(0), queues: event.NewLog(0), audit: event.NewAuditLog()}
+	c := &Cluster{cfg: cfg.withDefaults(), clients: clients.New(), views: metadata.NewViews(catalog.New().View())}
+	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
+	c.clock = nodeclock.New(nodeclock.Config{Node: c.cfg.Node, Source: c.cfg.Clock, Skew: c.cfg.ClockSkew, Logger: c.log})
+	c.events = event.NewJournal(event.JournalConfig{
+		Node: c.cfg.Node, Logger: c.log, View: c.View, NowMs: c.clock.NowMs, StartedMs: c.clock.StartedMs,
+	})
 	c.disks = newDisks(c)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
-	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
 	c.policies = &policy.Book{Warn: func(vhost string, err error) {
 		c.cfg.Logger.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
 	}}
@@ -123,7 +127,7 @@ func (c *Cluster) boot() error {
 	c.dir.Mend(c.log)
 	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
 	c.loops.Go(c.tellStart)
-	if err := c.openShared(); err != nil {
+	if err := c.openStorage(); err != nil {
 		return err
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
@@ -160,7 +164,9 @@ func (c *Cluster) boot() error {
 	c.loops.Go(c.catalog.watch)
 	c.loops.Go(c.catalog.mend)
 	c.loops.Go(c.followGossip)
-	c.loops.Go(func() { c.clock.run(c.ctx) })
+	c.loops.Go(func() {
+		c.clock.Run(c.ctx, beatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.events.EmitNode})
+	})
 	c.loops.Go(c.catalog.found)
 	c.loops.Go(c.catalog.register)
 	c.loops.Go(c.catalog.assure)
@@ -215,7 +221,7 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
-	return c.shared.Failed() // it may have come before
+	return c.storage.Failed() // it may have come before
 }
 
 // followGossip tells the links where peers are.
@@ -301,7 +307,7 @@ func (c *Cluster) Ready() error {
 }
 
 // View returns the catalog as this node knows it.
-func (c *Cluster) View() *catalog.View { return c.views.view.Load() }
+func (c *Cluster) View() *catalog.View { return c.views.View() }
 
 // Clients returns what this node's clients have open.
 func (c *Cluster) Clients() *clients.Registry { return c.clients }
@@ -310,7 +316,7 @@ func (c *Cluster) Clients() *clients.Registry { return c.clients }
 func (c *Cluster) Policies() *policy.Book { return c.policies }
 
 // ViewChanged returns a channel that is closed at the view's next change.
-func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.next() }
+func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
 
 // Queue returns this node's end of a queue; ErrNoSuchQueue if the view has none.
 func (c *Cluster) Queue(q id.QueueUID) (*Queue, error) {
@@ -343,8 +349,8 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 		c.forwarders.close()
 	}
 	c.stop()
-	if c.shared != nil {
-		c.shared.Hurry()
+	if c.storage != nil {
+		c.storage.Hurry()
 	}
 	var errs []error
 	if c.operations != nil {
@@ -368,8 +374,8 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	if c.mux != nil {
 		errs = append(errs, c.mux.Close(ctx))
 	}
-	if c.shared != nil {
-		errs = append(errs, c.shared.Close())
+	if c.storage != nil {
+		errs = append(errs, c.storage.Close())
 	}
 	c.loops.Wait()
 	if c.booted.Load() {
@@ -402,5 +408,5 @@ func ignoreStopped(err error) error {
 // AwaitView returns when this node's view shows everything up to the index, or with ctx's
 // error.
 func (c *Cluster) AwaitView(ctx context.Context, index uint64) error {
-	return c.views.await(ctx, index)
+	return c.views.Await(ctx, index)
 }

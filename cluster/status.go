@@ -27,7 +27,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		CatalogLeader: c.catalog.leader(), CatalogIndex: v.Index(), Finalised: v.Version(),
 	}
 	at, now := map[id.NodeID]int{}, time.Now()
-	clocks := c.clock.figures()
+	clocks := c.clock.Figures()
 	add := func(n gossip.Node) {
 		_, connected := c.mux.Connected(n.ID)
 		at[n.ID] = len(s.Nodes)
@@ -35,7 +35,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		if c.cfg.TLS != nil && !connected {
 			n.Alive = false // whoever can gossip can name a node; its certificate says more
 		}
-		status := NodeStatus{Node: n, Connected: connected, Disk: c.disks.of(n.ID), Clock: clocks.of(n.ID)}
+		status := NodeStatus{Node: n, Connected: connected, Disk: c.disks.of(n.ID), Clock: clocks.Of(n.ID)}
 		if k, knocks := c.knocks.of(n.ID, now); knocks && !status.Connected {
 			status.Refused = k.why
 		}

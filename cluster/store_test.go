@@ -63,7 +63,7 @@ func (n *testNodes) idle(i id.NodeID, q id.QueueUID) {
 	if node.takesPart() || node.catalog.founded() {
 		n.t.Errorf("node %s takes part in the catalog, which it has forgotten", i)
 	}
-	if node.host.queue(q) != nil || node.stored(q) {
+	if node.host.queue(q) != nil || node.storage.HasQueue(q) {
 		n.t.Errorf("node %s has opened queue %s, which it has forgotten", i, q)
 	}
 }

@@ -156,7 +156,7 @@ func (c *Cluster) raise(ctx context.Context, to catalog.Version) error {
 func (c *Cluster) raiseVersion() {
 	wait := raiseTick
 	for c.View().Version() < catalog.NewestVersion {
-		changed, viewed := c.catalog.group.Changed(), c.views.next()
+		changed, viewed := c.catalog.group.Changed(), c.views.Next()
 		if c.catalog.leader() == c.cfg.Node {
 			v, err := c.Versions(c.ctx)
 			if err == nil && len(v.Manual) == 0 && v.Common > v.Finalised {
@@ -188,7 +188,7 @@ func (c *Cluster) raiseVersion() {
 // this data directory.
 func (c *Cluster) followVersion() {
 	for known := c.catalog.opened; ; {
-		viewed := c.views.next()
+		viewed := c.views.Next()
 		if now := c.View().Version(); now > known {
 			known = now
 			c.mux.Recheck()

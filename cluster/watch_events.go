@@ -10,6 +10,13 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
+const (
+	// eventBatch bounds the events of one answer.
+	eventBatch = 256
+	// eventRetry is the wait before a node that did not answer is asked for events again.
+	eventRetry = time.Second
+)
+
 // EventCursor is a place in the events of all nodes.
 type EventCursor struct {
 	Catalog uint64                      `json:"c"`
@@ -67,7 +74,7 @@ func (c *Cluster) WatchEvents(ctx context.Context, from *EventCursor, w Watch, t
 	c.readOwn(ctx, &sources, w, &at, news)
 	asked := map[id.NodeID]bool{c.cfg.Node: true}
 	for {
-		changed := c.views.next()
+		changed := c.views.Next()
 		for n := range c.View().Nodes() {
 			if asked[n.ID] {
 				continue
@@ -106,13 +113,13 @@ func (c *Cluster) readOwn(ctx context.Context, sources *sync.WaitGroup, w Watch,
 		sources.Go(func() { c.readLog(ctx, l, s, after, news) })
 	}
 	if w.Events {
-		read(c.events.catalog, eventsOf{}, at.Catalog)
-		read(c.events.queues, eventsOf{node: c.cfg.Node}, at.Nodes[c.cfg.Node].Seq)
+		read(c.events.Catalog(), eventsOf{}, at.Catalog)
+		read(c.events.Queues(), eventsOf{node: c.cfg.Node}, at.Nodes[c.cfg.Node].Seq)
 	}
 	if w.Audit {
 		for _, list := range event.AuditLists() {
 			key := auditKey(c.cfg.Node, list)
-			read(c.events.audit[list], eventsOf{node: c.cfg.Node, key: key}, at.Audit[key].Seq)
+			read(c.events.Audit(list), eventsOf{node: c.cfg.Node, key: key}, at.Audit[key].Seq)
 		}
 	}
 }
@@ -148,8 +155,8 @@ func (c *Cluster) beginEvents(ctx context.Context, from *EventCursor, w Watch) E
 		}
 		return at
 	}
-	at := EventCursor{Catalog: c.events.catalog.Last(), Nodes: map[id.NodeID]EventPosition{
-		c.cfg.Node: {Epoch: c.epoch, Seq: c.events.queues.Last()},
+	at := EventCursor{Catalog: c.events.Catalog().Last(), Nodes: map[id.NodeID]EventPosition{
+		c.cfg.Node: {Epoch: c.epoch, Seq: c.events.Queues().Last()},
 	}, Audit: map[string]EventPosition{}}
 	short, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
@@ -172,7 +179,7 @@ func (c *Cluster) beginEvents(ctx context.Context, from *EventCursor, w Watch) E
 // beginAudit completes a cursor with where the lists of audit records stand.
 func (c *Cluster) beginAudit(ctx context.Context, at *EventCursor) {
 	for _, list := range event.AuditLists() {
-		at.Audit[auditKey(c.cfg.Node, list)] = EventPosition{Epoch: c.epoch, Seq: c.events.audit[list].Last()}
+		at.Audit[auditKey(c.cfg.Node, list)] = EventPosition{Epoch: c.epoch, Seq: c.events.Audit(list).Last()}
 		_ = c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
 			r, err := peer.AwaitAudit(ctx, &nodev1.AwaitAuditRequest{Now: true, List: uint32(list)})
 			return func() error {
@@ -250,7 +257,7 @@ func (c *Cluster) askEvents(ctx context.Context, n id.NodeID, at EventPosition, 
 
 // AwaitEvents returns events of the queues that this node leads.
 func (s calls) AwaitEvents(ctx context.Context, r *nodev1.AwaitEventsRequest) (*nodev1.AwaitEventsResponse, error) {
-	found, last := s.c.readFor(ctx, s.c.events.queues, r, true)
+	found, last := s.c.readFor(ctx, s.c.events.Queues(), r, true)
 	out := &nodev1.AwaitEventsResponse{Epoch: uint64(s.c.epoch), Last: last}
 	for _, e := range found {
 		out.Events = append(out.Events, toEvent(&e))

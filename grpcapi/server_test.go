@@ -127,8 +127,8 @@ func TestStarting(t *testing.T) {
 			_, err := a.DeclareExchange(ctx, &brokerv1.DeclareExchangeRequest{Name: "x"})
 			return err
 		},
-		"bind":    func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{}}); return err },
-		"drain":   func() error { _, err := a.Drain(ctx, &brokerv1.DrainRequest{}); return err },
+		"bind":      func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{}}); return err },
+		"drain":     func() error { _, err := a.Drain(ctx, &brokerv1.DrainRequest{}); return err },
 		"grow":      func() error { _, err := a.GrowQueues(ctx, &brokerv1.GrowQueuesRequest{}); return err },
 		"shrink":    func() error { _, err := a.ShrinkNode(ctx, &brokerv1.ShrinkNodeRequest{}); return err },
 		"rebalance": func() error { _, err := a.RebalanceQueues(ctx, &brokerv1.RebalanceQueuesRequest{}); return err },

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/quorate/quorate/chaos"
 )
@@ -51,13 +53,34 @@ func (q *quorate) testify(ctx context.Context, dir string) error {
 		}
 	}
 	for _, n := range q.cluster.Nodes {
-		if _, running := n.Running(); running {
-			errs = append(errs, n.Abort(ctx))
-		}
+		errs = append(errs, abort(ctx, n))
 		log, err := os.ReadFile(n.LogFile())
 		errs = append(errs, err, os.WriteFile(filepath.Join(dir, n.ID+".log"), log, 0o640))
 	}
 	return errors.Join(errs...)
+}
+
+// abort ends a node by SIGQUIT, on which it writes the stacks of its goroutines to its log, and waits
+// until it is gone. One that is paused goes on for that.
+func abort(ctx context.Context, n *chaos.Node) error {
+	pid, running := n.Running()
+	if !running {
+		return nil
+	}
+	if err := errors.Join(syscall.Kill(pid, syscall.SIGQUIT), syscall.Kill(pid, syscall.SIGCONT)); err != nil {
+		return err
+	}
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for running {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("node %s did not end on SIGQUIT: %w", n.ID, ctx.Err())
+		case <-look.C:
+			_, running = n.Running()
+		}
+	}
+	return nil
 }
 
 func (q *quorate) roots() []int {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -59,9 +58,7 @@ func hangUp(ctx context.Context, t *testing.T, n *chaos.Node, words ...string) s
 // what needs a restart, and stays as it was if anything is wrong.
 func TestHangUp(t *testing.T) {
 	binary, certs, dir := build(t), t.TempDir(), t.TempDir()
-	if err := makeCerts(&certsConfig{dir: certs, cluster: "chaos", nodes: []string{"n1"}}, time.Now(), &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
-	}
+	makeCerts(t, certs, "--node", "n1")
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: dir, Nodes: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -3,8 +3,6 @@
 //	quorate node --config node.yaml    run a node until SIGTERM, which drains it first
 //	quorate drain                      move leadership off the node on this host
 //	quorate recover                    go on although a majority is lost for good
-//	quorate certs                      make certificates for trying TLS out
-//	quorate quickstart                 three nodes on loopback show the whole idea
 //	quorate --version                  version, commit and Go version
 //
 // Settings come from flags, QUORATE_ variables, a YAML file and defaults, in this order;
@@ -58,7 +56,7 @@ func newCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newNode(), newDrain(), newRecover(), newCerts(), newQuickstart())
+	root.AddCommand(newNode(), newDrain(), newRecover())
 	root.SuggestionsMinimumDistance, root.DisableFlagsInUseLine = 2, true
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

@@ -238,10 +238,9 @@ func TestBadConfigurationEndsAtOnce(t *testing.T) {
 func TestMistypedCommandLine(t *testing.T) {
 	binary := build(t)
 	for line, want := range map[string]string{
-		"version":          `unknown command "version"; try: quorate --help, or quorate --version`,
-		"nod":              `unknown command "nod"; did you mean node?`,
-		"node --confg x":   "unknown flag: --confg; try: quorate node --help",
-		"quickstart --kep": "try: quorate quickstart --help",
+		"version":        `unknown command "version"; try: quorate --help, or quorate --version`,
+		"nod":            `unknown command "nod"; did you mean node?`,
+		"node --confg x": "unknown flag: --confg; try: quorate node --help",
 	} {
 		if said := fails(t, binary, strings.Fields(line)...); !strings.Contains(said, want) {
 			t.Errorf("quorate %s: %s, want %q", line, said, want)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -19,13 +18,19 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
+// makeCerts has certificates made as docs/security.md says.
+func makeCerts(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	args := append([]string{"run", "../quickstart", "certs", "--cluster", "chaos", "--dir", dir}, names...)
+	if out, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
 // secureCluster starts three processes with TLS at both listeners.
 func secureCluster(ctx context.Context, t *testing.T, binary, certs string) *chaos.Cluster {
 	t.Helper()
-	names := certsConfig{dir: certs, cluster: "chaos", nodes: []string{"n1", "n2", "n3"}, clients: []string{"op"}}
-	if err := makeCerts(&names, time.Now(), &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
-	}
+	makeCerts(t, certs, "--node", "n1,n2,n3", "--client", "op")
 	c, err := chaos.NewCluster(chaos.ClusterConfig{Binary: binary, Dir: t.TempDir(), Settings: "log:\n  format: json\n"})
 	if err != nil {
 		t.Fatal(err)
@@ -56,9 +61,7 @@ func replace(t *testing.T, certs, node string) {
 	if err := os.Rename(dir, dir+".old"); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeCerts(&certsConfig{dir: certs, cluster: "chaos", nodes: []string{node}}, time.Now(), &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
-	}
+	makeCerts(t, certs, "--node", node)
 }
 
 // shownAt returns the certificate that a node shows to clients.

@@ -53,14 +53,18 @@ func Table() []Package {
 		{Path: "cluster/operation", Imports: []string{"id"}},
 		{Path: "cluster/datadir/sealed"},
 		{Path: "cluster/datadir", Imports: []string{"id", "cluster/datadir/sealed", "raftfsm", "wal", "wal/vfs"}},
-		{Path: "cluster/event", Imports: []string{"id"}},
+		{Path: "cluster/event", Imports: []string{"id", "catalog"}},
 		{Path: "cluster/clients", Imports: []string{"id"}},
+		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
+		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event"}},
+		{Path: "cluster/metadata", Imports: []string{"id", "catalog", "raftfsm"}},
 		{Path: "policy", Imports: []string{"id", "message", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
 				"cluster/clients", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
+				"cluster/storage", "cluster/nodeclock", "cluster/metadata",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
@@ -69,7 +73,7 @@ func Table() []Package {
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "internal/lograte", "internal/password", "internal/pattern",
+			"definitions", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate"}},
 		{
@@ -83,6 +87,10 @@ func Table() []Package {
 		{Path: "proto/node/v1", ThirdParty: []string{"grpc", "protobuf"}},
 		{Path: "cmd/node/...", Imports: []string{"any"}, ThirdParty: []string{"any"}},
 		{Path: "cmd/ctl/...", Imports: []string{".", "client", "proto/broker/v1"}, ThirdParty: []string{"any"}},
+		{
+			Path: "cmd/quickstart", Imports: []string{".", "id", "client", "cluster/transport", "chaos", "examples/recipes", "internal/authority"},
+			ThirdParty: []string{"any"},
+		},
 		{Path: "cmd/waldump", Imports: []string{".", "id", "message", "quorumq", "wal", "wal/vfs"}},
 		{Path: "chaos/...", Imports: []string{".", "client", "proto/broker/v1"}},
 		{Path: "deploy/image"},
@@ -94,7 +102,6 @@ func Table() []Package {
 		{Path: "client/clienttest", Imports: []string{"client", "internal/testcluster"}},
 		{Path: "internal/cases", Imports: []string{"client", "chaos", "proto/broker/v1"}, ThirdParty: []string{"grpc"}},
 		{Path: "internal/cases/report"},
-		{Path: "internal/enginebench"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
 		{Path: "internal/issuer", ThirdParty: []string{"jwt"}},
@@ -109,7 +116,7 @@ func Table() []Package {
 		{Path: "internal/storesim", Imports: []string{"id", "catalog"}},
 		{Path: "internal/stress"},
 		{Path: "internal/testnode", Imports: []string{"cluster"}},
-		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal"}},
+		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "raftfsm", "wal", "cluster/nodeclock"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/upgrade"},
 	}

@@ -114,8 +114,6 @@ func (d *delivery) ReturnAfter(failed bool, delay time.Duration) error {
 	return d.decide(client.Decision{Kind: client.Return, Failed: failed, Delay: delay})
 }
 
-func (d *delivery) Decide(decision client.Decision) error { return d.decide(decision) }
-
 func (p protocol) Consume(ctx context.Context, cfg client.ConsumeConfig) (*consumer, error) {
 	if p.amqp == nil {
 		s, err := p.Client.Consume(ctx, cfg)

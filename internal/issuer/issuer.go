@@ -123,13 +123,6 @@ func (i *Issuer) Rotate(kid, algorithm string, alone bool) {
 	i.public = append(i.public[:len(i.public):len(i.public)], described)
 }
 
-// Publish adds to what is published.
-func (i *Issuer) Publish(key map[string]string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.public = append(i.public[:len(i.public):len(i.public)], key)
-}
-
 func (i *Issuer) generate(algorithm string) (crypto.Signer, map[string]string) {
 	i.t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString

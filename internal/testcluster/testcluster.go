@@ -22,6 +22,7 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
@@ -294,7 +295,7 @@ func (c *Cluster) launch(i int) {
 	if cfg.Authenticate = true; cfg.Logger == nil {
 		cfg.Logger = log
 	}
-	var clock cluster.Clock
+	var clock nodeclock.Source
 	if c.clocks != nil {
 		clock = c.clocks[i]
 	}

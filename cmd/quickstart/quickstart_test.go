@@ -14,8 +14,6 @@ import (
 	"time"
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
-
-	"github.com/quorate/quorate/cmd/node/quickstart"
 )
 
 // screen is what a program writes while others read it.
@@ -39,18 +37,23 @@ func (s *screen) String() string {
 // The quickstart in small: every step with its checks. Then what the README and the quickstart
 // itself tell newcomers to type next is typed.
 func TestQuickstart(t *testing.T) {
-	binary := build(t)
+	if testing.Short() {
+		t.Skip("starts real processes: not in short mode")
+	}
 	home := t.TempDir()
-	ctl := filepath.Join(home, "bin", "quoratectl")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", ctl, "../ctl").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	binary := filepath.Join(home, "bin", "quorate")
+	for program, dir := range map[string]string{"quorate": "../node", "quoratectl": "../ctl"} {
+		out, err := exec.CommandContext(t.Context(), "go", "build", "-tags", "invariants", "-o", filepath.Join(home, "bin", program), dir).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
 	var out screen
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- quickstart.Run(ctx, quickstart.Config{
+		ended <- runShow(ctx, showConfig{
 			Binary: binary, Dir: t.TempDir(), Out: &out, Messages: 5000, Rejected: 100, Expiring: 50, Poison: 3, Keep: true,
 		})
 	}()

@@ -1,7 +1,4 @@
-// Package quickstart shows the whole idea on one machine: three node processes, real
-// clients, dead letters, expiry, poison messages, recipes made of these, and the kill of a leader. It says what
-// happens in plain words, checks every promise it shows, and ends with a table of figures.
-package quickstart
+package main
 
 import (
 	"context"
@@ -18,8 +15,8 @@ import (
 	"github.com/quorate/quorate/examples/recipes"
 )
 
-// Config says how large the show is. Zero values are the defaults.
-type Config struct {
+// showConfig says how large the show is. Zero values are the defaults.
+type showConfig struct {
 	Binary string // the node's program; required
 	Dir    string // for the nodes; "": a new temporary one, removed when all went well
 	Keep   bool   // leave the cluster running until the context ends
@@ -41,7 +38,7 @@ const (
 	bodyBytes    = 1024
 )
 
-func (c Config) withDefaults() Config {
+func (c showConfig) withDefaults() showConfig {
 	for field, value := range map[*int]int{&c.Messages: 100_000, &c.Rejected: 1000, &c.Expiring: 500, &c.Poison: 20} {
 		if *field == 0 {
 			*field = value
@@ -52,7 +49,7 @@ func (c Config) withDefaults() Config {
 
 // show is one run; one goroutine walks through it.
 type show struct {
-	cfg     Config
+	cfg     showConfig
 	dir     string
 	cluster *chaos.Cluster
 	client  *client.Client
@@ -62,9 +59,9 @@ type show struct {
 // figure is a row of the closing table.
 type figure struct{ name, value string }
 
-// Run goes through all steps. The last line that it writes is "quickstart: ok", or what
+// runShow goes through all steps. The last line that it writes is "quickstart: ok", or what
 // failed, which it also returns.
-func Run(ctx context.Context, cfg Config) error {
+func runShow(ctx context.Context, cfg showConfig) error {
 	s := &show{cfg: cfg.withDefaults(), dir: cfg.Dir}
 	err := s.run(ctx)
 	if err != nil {
