@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
@@ -110,9 +111,9 @@ var (
 	ErrNodeUnreachable = errors.New("cluster: node does not answer")
 	// ErrNoSpace: too many of the queue's members are on nodes whose disk is nearly full;
 	// the command has not, and will not, take effect. What makes room goes on.
-	ErrNoSpace = errors.New("cluster: short of disk space")
+	ErrNoSpace = disk.ErrNoSpace
 	// ErrDiskHangs: a write to this node's disk does not come back.
-	ErrDiskHangs = errors.New("cluster: the disk hangs")
+	ErrDiskHangs = disk.ErrHangs
 	// ErrDiskFailed: a write to this node's log, or a sync of it, has failed; nothing is
 	// written any more until the node is started again.
 	ErrDiskFailed = errors.New("cluster: the disk has failed")
@@ -143,7 +144,7 @@ type NodeStatus struct {
 	Refused   string            // why this node refuses it now; "": it does not
 	Replicas  int               // queue group members by the catalog
 	Leaders   int               // of them led, as far as this node knows
-	Disk      *Disk             // as the node has told it; nil: it has not
+	Disk      *disk.State       // as the node has told it; nil: it has not
 	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
 }
 

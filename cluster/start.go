@@ -13,6 +13,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
@@ -36,7 +37,8 @@ type Cluster struct {
 	dir      *datadir.Dir
 	clock    *nodeclock.Clock
 	storage  *storage.Storage // nil until it is open
-	disks    *disks
+	disks    *disk.Board
+	rooms    *disk.Rooms
 	views    *metadata.Views
 	mux      *transport.Mux
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
@@ -89,7 +91,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c.events = event.NewJournal(event.JournalConfig{
 		Node: c.cfg.Node, Logger: c.log, View: c.View, NowMs: c.clock.NowMs, StartedMs: c.clock.StartedMs,
 	})
-	c.disks = newDisks(c)
+	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, maxWaitingBytes, c.log)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
 	c.policies = &policy.Book{Warn: func(vhost string, err error) {
@@ -179,12 +181,16 @@ func (c *Cluster) boot() error {
 		c.loops.Go(c.repair)
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
-	c.disks.look(0) // before members are opened
+	disks := &disk.Watch{
+		Board: c.disks, Log: c.storage, Links: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: beatEvery,
+		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
+	}
+	disks.Look() // before members are opened
 	c.reconciler.Go(c.keepMark)
-	c.loops.Go(func() { c.disks.watch(c.ctx) })
-	c.loops.Go(func() { c.disks.tell(c.ctx) })
-	c.loops.Go(func() { c.disks.evacuate(c.ctx) })
-	c.loops.Go(func() { c.disks.relieve(c.ctx) })
+	c.loops.Go(func() { disks.Run(c.ctx) })
+	c.loops.Go(func() { disks.Tell(c.ctx) })
+	c.loops.Go(func() { c.evacuate(c.ctx) })
+	c.loops.Go(func() { c.relieve(c.ctx) })
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.unused.run(c.ctx, c.host.deleteUnused) })
@@ -221,6 +227,7 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
+	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
 	return c.storage.Failed() // it may have come before
 }
 
@@ -300,7 +307,7 @@ func (c *Cluster) Ready() error {
 	if err := c.catalog.ready(); err != nil {
 		return err
 	}
-	if err := c.disks.ready(); err != nil {
+	if err := c.disks.Ready(); err != nil {
 		return err
 	}
 	return c.host.ready(c.catalog.registered.Load())
