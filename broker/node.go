@@ -87,10 +87,7 @@ type StartProgress = cluster.StartProgress
 
 // ClusterStatus returns the cluster's state. With details every node is asked how it is.
 func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return ClusterStatus{}, err
-	}
+	c := b.cluster
 	s, err := c.Status(ctx)
 	if err != nil {
 		return ClusterStatus{}, translate(err, Error{Kind: "cluster", Name: s.Name})
@@ -132,10 +129,7 @@ type HeldVersion = cluster.HeldVersion
 // the one before and the one now. With dryRun it changes nothing, and returns what holds it
 // back.
 func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, held []HeldVersion, err error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return 0, 0, nil, err
-	}
+	c := b.cluster
 	do := c.Finalise
 	if dryRun {
 		do = c.Versions
@@ -154,10 +148,7 @@ func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, he
 // TransferLeadership moves a queue's leadership to one of its members; an empty node
 // lets the leader choose.
 func (b *Broker) TransferLeadership(ctx context.Context, vhost, queue, node string) error {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
+	c := b.cluster
 	rec, err := lookUp(c.View(), vhost, queue)
 	if err != nil {
 		return err

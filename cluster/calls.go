@@ -145,7 +145,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 	}
 	at := c.StartProgress()
 	out.Start = &nodev1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
-	out.Disk, out.Counters = c.disks.Of(c.cfg.Node).Wire(), c.cfg.Counters()
+	out.Disk, out.Counters = c.disks.Of(c.cfg.Node).Wire(), c.counters()
 	if r.GetBrief() {
 		return out, nil
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
-	"github.com/quorate/quorate/policy"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal/vfs"
@@ -53,20 +52,11 @@ type Config struct {
 	Failed func(error)
 	// Starting is told how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress tells.
-	Starting func(StartProgress)
-	// Policies finds what is in force for queues: the leader puts it into the queue's log
-	// whenever it differs; nil: one of this node's own.
-	Policies  *policy.Book
+	Starting  func(StartProgress)
 	Reconcile ReconcileConfig
-	// Counters returns this node's figures as gateway since its start, by name; nil: none.
-	Counters func() map[string]uint64
-	// Usage tells what this node has of a user and of a vhost; nil: nothing.
-	Usage func(user, vhost string) Usage
 	// ManualFinalise leaves it to an operator to finalise a newer version (Cluster.Finalise);
 	// one node that does is enough.
 	ManualFinalise bool
-	// Connections are those of this node's clients; nil: none.
-	Connections Connections
 
 	ConfirmTimeout time.Duration // PUB-5; 0: 60 s, negative: never
 	CommandTimeout time.Duration // other commands without a leader; 0: 5 s (RE-5)

@@ -107,7 +107,7 @@ func (c *Cluster) NodeDetails(ctx context.Context) (map[id.NodeID]NodeDetails, e
 	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
 	out := map[id.NodeID]NodeDetails{c.cfg.Node: {
-		Draining: c.Draining(), Start: c.StartProgress(), Reads: catalog.NewestVersion, Counters: c.cfg.Counters(),
+		Draining: c.Draining(), Start: c.StartProgress(), Reads: catalog.NewestVersion, Counters: c.counters(),
 	}}
 	err := c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
 		r, err := node.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
@@ -46,6 +47,7 @@ type Cluster struct {
 	catalog  *catalogGroup
 	host     *host
 	gateway  *gateway
+	clients  *clients.Registry
 	policies *policy.Book
 	// forwarders forward the dead letters of the queues that this node leads.
 	forwarders *forwarders
@@ -87,7 +89,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{cfg: cfg.withDefaults(), views: metadata.NewViews(catalog.New().View())}
+	c := &Cluster{cfg: cfg.withDefaults(), clients: clients.New(), views: metadata.NewViews(catalog.New().View())}
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
 	c.clock = nodeclock.New(nodeclock.Config{Node: c.cfg.Node, Source: c.cfg.Clock, Skew: c.cfg.ClockSkew, Logger: c.log})
 	c.events = event.NewJournal(event.JournalConfig{
@@ -96,11 +98,9 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, maxWaitingBytes, c.log)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
-	if c.policies = c.cfg.Policies; c.policies == nil {
-		c.policies = &policy.Book{Warn: func(vhost string, err error) {
-			c.log.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
-		}}
-	}
+	c.policies = &policy.Book{Warn: func(vhost string, err error) {
+		c.cfg.Logger.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
+	}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
 	var err error
@@ -322,6 +322,12 @@ func (c *Cluster) Ready() error {
 
 // View returns the catalog as this node knows it.
 func (c *Cluster) View() *catalog.View { return c.views.View() }
+
+// Clients returns what this node's clients have open.
+func (c *Cluster) Clients() *clients.Registry { return c.clients }
+
+// Policies finds what is in force for queues, as this node does.
+func (c *Cluster) Policies() *policy.Book { return c.policies }
 
 // ViewChanged returns a channel that is closed at the view's next change.
 func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
