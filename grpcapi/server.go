@@ -150,7 +150,7 @@ func New(c Config) *Server {
 		creds = credentials.NewTLS(c.TLS)
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker, life: s.life}),
+		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker, life: s.life, within: c.KeepaliveTimeout}),
 		grpc.MaxConcurrentStreams(c.MaxStreams),
 		grpc.MaxRecvMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes),
 		grpc.MaxSendMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes+c.DeliveryBytes),
