@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -109,7 +110,7 @@ func (t *tryOf) done(err error) error {
 	}
 	if is {
 		return &Error{
-			Class: Unavailable, Kind: "login", RetryAfter: hashRetryAfter, cause: err,
+			Class: Unavailable, Kind: "login", RetryAfter: cmp.Or(unavailable.RetryAfter, hashRetryAfter), cause: err,
 			Reason: "this node cannot tell now who logs in: " + unavailable.Error() + "; try again",
 		}
 	}
