@@ -25,6 +25,7 @@ import (
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/metrics"
 )
 
@@ -82,7 +83,7 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 			return err
 		}
 		log.Warn("the node begins anew in its process", "node", cfg.NodeID, "times", again+1, "error", err)
-		if rest(ctx, againAfter(again)) != nil {
+		if wait.For(ctx, againAfter(again)) != nil {
 			return nil //nolint:nilerr // it was asked to stop
 		}
 	}
