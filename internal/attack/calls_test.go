@@ -19,6 +19,9 @@ import (
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
+// guest is the authorization of the user that a new cluster has.
+const guest = "Basic Z3Vlc3Q6Z3Vlc3Q="
+
 // dial opens a connection of its own.
 func (v *victim) dial() *grpc.ClientConn {
 	v.Helper()
@@ -32,11 +35,9 @@ func (v *victim) dial() *grpc.ClientConn {
 }
 
 // unfinished makes calls of PublishOne that send their message and never say that it was the last. It returns how many of them were
-// answered.
-func (v *victim) unfinished(calls, bytes int, authorization string) (answered *atomic.Int64) {
+// answered. The calls end with the context.
+func (v *victim) unfinished(ctx context.Context, calls, bytes int, authorization string) (answered *atomic.Int64) {
 	v.Helper()
-	ctx, cancel := context.WithCancel(v.Context())
-	v.Cleanup(cancel)
 	if authorization != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", authorization)
 	}
@@ -67,7 +68,7 @@ func TestRequestsOfStrangers(t *testing.T) {
 		v.forgetPeak()
 		before := v.peak()
 		const calls = 100
-		answered := v.unfinished(calls, 10<<20, authorization)
+		answered := v.unfinished(t.Context(), calls, 10<<20, authorization)
 		v.until("all are refused", func() error {
 			if n := answered.Load(); n < calls {
 				return fmt.Errorf("%d of %d", n, calls)
@@ -92,7 +93,7 @@ func TestLargeMessagesWait(t *testing.T) {
 	h.more(10)
 	v.forgetPeak()
 	before := v.peak()
-	v.unfinished(60, 8<<20, "Basic Z3Vlc3Q6Z3Vlc3Q=")
+	v.unfinished(t.Context(), 60, 8<<20, guest)
 	v.until("some wait", func() error {
 		if v.figure("quorate_receive_waiting") == 0 {
 			return errors.New("none does")
