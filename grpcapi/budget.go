@@ -3,13 +3,27 @@ package grpcapi
 import (
 	"container/list"
 	"context"
+	"fmt"
 	"sync"
+	"time"
+
+	"github.com/quorate/quorate/broker"
 )
 
 // Shares of the node's budget of bytes that are being received, for one user and one connection.
 const (
 	receiveUserShare = 2
 	receiveConnShare = 4
+)
+
+// How many messages may wait for room: each keeps windowBytes that have come, at most.
+const (
+	// waitingShare of the budget is what those of the node may keep; leastWaiting may wait in any case. A connection has
+	// receiveConnShare of them.
+	waitingShare = 4
+	leastWaiting = 64
+	// receiveRetry is when one that was refused may be sent again.
+	receiveRetry = time.Second
 )
 
 // budget bounds the bytes of messages that are being received, for the node, each user and each
@@ -22,7 +36,9 @@ type budget struct {
 	used  int64
 	users map[string]int64
 	conns map[*countedConn]int64
-	wait  list.List // of *asked
+	wait  list.List            // of *asked
+	waits map[*countedConn]int // that wait
+	sent  uint64               // away, for too many wait
 }
 
 // asked is a message that waits for room.
@@ -34,15 +50,22 @@ type asked struct {
 }
 
 func newBudget(most int64) *budget {
-	return &budget{most: most, users: map[string]int64{}, conns: map[*countedConn]int64{}}
+	return &budget{most: most, users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{}}
 }
 
-// acquire waits for room; release gives it back.
+// acquire waits for room; release gives it back. Where too many wait already the message is refused.
 func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, bytes int64) (release func(), err error) {
 	a := &asked{conn, user, bytes, make(chan struct{})}
 	b.mu.Lock()
 	at := b.wait.PushBack(a)
+	b.waits[conn]++
 	b.serve()
+	if over := b.tooMany(conn); over != nil && !a.isIn() {
+		b.drop(at)
+		b.sent++
+		b.mu.Unlock()
+		return nil, over
+	}
 	b.mu.Unlock()
 	select {
 	case <-a.in:
@@ -55,10 +78,44 @@ func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, by
 	case <-a.in: // just now
 		b.giveBack(a)
 	default:
-		b.wait.Remove(at)
+		b.drop(at)
 		b.serve() // it may have been in the way
 	}
 	return nil, ctx.Err()
+}
+
+func (a *asked) isIn() bool {
+	select {
+	case <-a.in:
+		return true
+	default:
+		return false
+	}
+}
+
+// drop takes a message out of those that wait. The caller holds mu.
+func (b *budget) drop(at *list.Element) {
+	a, _ := at.Value.(*asked)
+	b.wait.Remove(at)
+	if b.waits[a.conn]--; b.waits[a.conn] == 0 {
+		delete(b.waits, a.conn)
+	}
+}
+
+// tooMany tells whether more messages wait than may, of a connection or in all. The caller holds mu.
+func (b *budget) tooMany(conn *countedConn) error {
+	most := max(leastWaiting, b.most/waitingShare/windowBytes)
+	whose, waits := "this node", int64(b.wait.Len())
+	if n := int64(b.waits[conn]); n > most/receiveConnShare {
+		whose, waits, most = "this connection", n, most/receiveConnShare
+	}
+	if waits <= most {
+		return nil
+	}
+	return &broker.Error{
+		Class: broker.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
+		Reason: fmt.Sprintf("%d large messages of %s wait for room already; send fewer at the same time", most, whose),
+	}
 }
 
 func (b *budget) release(a *asked) {
@@ -92,7 +149,7 @@ func (b *budget) serve() {
 			b.used += a.bytes
 			b.users[a.user] += a.bytes
 			b.conns[a.conn] += a.bytes
-			b.wait.Remove(at)
+			b.drop(at)
 			close(a.in)
 		}
 		at = next

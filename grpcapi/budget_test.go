@@ -3,8 +3,11 @@ package grpcapi
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/quorate/quorate/broker"
 )
 
 // One connection and one user have their shares, the oldest that waits is not overtaken by smaller
@@ -70,5 +73,57 @@ func TestBudget(t *testing.T) {
 		if len(b.users)+len(b.conns) > 0 {
 			t.Errorf("%v and %v are left", b.users, b.conns)
 		}
+	})
+}
+
+// So many messages may wait and no more, of a connection and in all: what has come of each is kept.
+func TestFewWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(80)
+		ctx, cancel := context.WithCancel(t.Context())
+		hog, err := b.acquire(ctx, &countedConn{}, "hog", 80)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused atomic.Int64
+		ask := func(conn *countedConn, times int) {
+			for range times {
+				go func() {
+					release, err := b.acquire(ctx, conn, "u", 1)
+					if e, is := errors.AsType[*broker.Error](err); is && e.Class == broker.ResourceExhausted && e.RetryAfter > 0 {
+						refused.Add(1)
+					}
+					if err == nil {
+						release()
+					}
+				}()
+			}
+			synctest.Wait()
+		}
+		const each = leastWaiting / receiveConnShare
+		first := &countedConn{}
+		for i, step := range []struct {
+			conn           *countedConn
+			asks           int
+			waits, refused int
+		}{
+			{first, each, each, 0},
+			{first, 5, each, 5},
+			{&countedConn{}, each, 2 * each, 5},
+			{&countedConn{}, each + 1, 3 * each, 6},
+			{&countedConn{}, each, 4 * each, 6},
+			{&countedConn{}, 2, 4 * each, 8},
+		} {
+			ask(step.conn, step.asks)
+			if _, w := b.figures(); w != step.waits || int(refused.Load()) != step.refused {
+				t.Errorf("step %d: %d wait, %d are refused; want %d, %d", i, w, refused.Load(), step.waits, step.refused)
+			}
+		}
+		hog()
+		synctest.Wait()
+		if used, w := b.figures(); used != 0 || w != 0 || len(b.waits) != 0 {
+			t.Errorf("%d bytes, %d wait, of %d connections", used, w, len(b.waits))
+		}
+		cancel()
 	})
 }

@@ -33,7 +33,7 @@ const (
 func TestMain(m *testing.M) {
 	if to := strings.Fields(os.Getenv(steadyVariable)); len(to) > 0 {
 		if err := publishSteadily(to); err != nil {
-			_, _ = fmt.Println("fault", err)
+			_, _ = fmt.Fprintln(os.Stdout, "fault", err)
 			os.Exit(1)
 		}
 		return
