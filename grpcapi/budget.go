@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/incoming"
 )
 
 // Shares of the node's budget of bytes that are being received, for one user and one connection.
@@ -30,15 +32,16 @@ const (
 // connection: who asks for more waits, in order, and those whose own bound is reached hold up
 // nobody else. A message alone always has room. mu guards everything.
 type budget struct {
-	most int64 // of the node
+	node *incoming.Budget
 
 	mu    sync.Mutex
-	used  int64
+	used  int64 // of the node's
 	users map[string]int64
 	conns map[*countedConn]int64
 	wait  list.List            // of *asked
 	waits map[*countedConn]int // that wait
-	sent  uint64               // away, for too many wait
+
+	waited, refused, late atomic.Uint64
 }
 
 // asked is a message that waits for room.
@@ -49,8 +52,17 @@ type asked struct {
 	in    chan struct{} // closed when it has room
 }
 
-func newBudget(most int64) *budget {
-	return &budget{most: most, users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{}}
+func newBudget(node *incoming.Budget) *budget {
+	b := &budget{node: node, users: map[string]int64{}, conns: map[*countedConn]int64{}, waits: map[*countedConn]int{}}
+	node.WhenFreed(b.freed)
+	return b
+}
+
+// freed lets those in that have room.
+func (b *budget) freed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serve()
 }
 
 // acquire waits for room; release gives it back. Where too many wait already the message is refused.
@@ -60,9 +72,12 @@ func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, by
 	at := b.wait.PushBack(a)
 	b.waits[conn]++
 	b.serve()
+	if !a.isIn() {
+		b.waited.Add(1)
+	}
 	if over := b.tooMany(conn); over != nil && !a.isIn() {
 		b.drop(at)
-		b.sent++
+		b.refused.Add(1)
 		b.mu.Unlock()
 		return nil, over
 	}
@@ -73,14 +88,13 @@ func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, by
 	case <-ctx.Done():
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	select {
-	case <-a.in: // just now
+	if a.isIn() { // just now
 		b.giveBack(a)
-	default:
+	} else {
 		b.drop(at)
-		b.serve() // it may have been in the way
 	}
+	b.mu.Unlock()
+	b.node.Tell() // it may have been in the way
 	return nil, ctx.Err()
 }
 
@@ -104,7 +118,7 @@ func (b *budget) drop(at *list.Element) {
 
 // tooMany tells whether more messages wait than may, of a connection or in all. The caller holds mu.
 func (b *budget) tooMany(conn *countedConn) error {
-	most := max(leastWaiting, b.most/waitingShare/windowBytes)
+	most := max(leastWaiting, b.node.Bytes()/waitingShare/windowBytes)
 	whose, waits := "this node", int64(b.wait.Len())
 	if n := int64(b.waits[conn]); n > most/receiveConnShare {
 		whose, waits, most = "this connection", n, most/receiveConnShare
@@ -120,32 +134,36 @@ func (b *budget) tooMany(conn *countedConn) error {
 
 func (b *budget) release(a *asked) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.giveBack(a)
+	b.mu.Unlock()
+	b.node.Tell()
 }
 
 // giveBack takes a message out. The caller holds mu.
 func (b *budget) giveBack(a *asked) {
 	b.used -= a.bytes
+	b.node.GiveBack(a.bytes)
 	if b.users[a.user] -= a.bytes; b.users[a.user] == 0 {
 		delete(b.users, a.user)
 	}
 	if b.conns[a.conn] -= a.bytes; b.conns[a.conn] == 0 {
 		delete(b.conns, a.conn)
 	}
-	b.serve()
 }
 
 // serve lets those in that have room, the one that waits for the longest time first. The caller holds mu.
 func (b *budget) serve() {
 	fits := func(used, bytes, most int64) bool { return used == 0 || used+bytes <= most }
+	most := b.node.Bytes()
 	for at := b.wait.Front(); at != nil; {
 		next := at.Next()
 		a, _ := at.Value.(*asked)
-		if !fits(b.used, a.bytes, b.most) {
-			return // smaller ones do not overtake it
-		}
-		if fits(b.users[a.user], a.bytes, b.most/receiveUserShare) && fits(b.conns[a.conn], a.bytes, b.most/receiveConnShare) {
+		if fits(b.users[a.user], a.bytes, most/receiveUserShare) && fits(b.conns[a.conn], a.bytes, most/receiveConnShare) {
+			if b.used == 0 {
+				b.node.Add(a.bytes) // one of gRPC always has room
+			} else if !b.node.Take(a.bytes) {
+				return // smaller ones do not overtake it
+			}
 			b.used += a.bytes
 			b.users[a.user] += a.bytes
 			b.conns[a.conn] += a.bytes

@@ -8,13 +8,14 @@ import (
 	"testing/synctest"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/incoming"
 )
 
 // One connection and one user have their shares, the oldest that waits is not overtaken by smaller
 // ones, and a message alone always has room.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(80) // 40 for a user, 20 for a connection
+		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
 		first, second, third := &countedConn{}, &countedConn{}, &countedConn{}
 		type ask struct {
 			release func()
@@ -79,7 +80,7 @@ func TestBudget(t *testing.T) {
 // So many messages may wait and no more, of a connection and in all: what has come of each is kept.
 func TestFewWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(80)
+		b := newBudget(incoming.New(80))
 		ctx, cancel := context.WithCancel(t.Context())
 		hog, err := b.acquire(ctx, &countedConn{}, "hog", 80)
 		if err != nil {

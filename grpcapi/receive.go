@@ -117,6 +117,7 @@ func (r *receiver) room(ctx context.Context, n int) (done func(), err error) {
 	late := time.AfterFunc(within, func() {
 		r.s.log.Warn("a connection is cut off whose message does not come", slog.String("client", r.conn.RemoteAddr().String()),
 			slog.String("user", r.user), slog.Int("bytes", n), slog.Duration("limit", within))
+		r.s.receiving.late.Add(1)
 		r.conn.cut()
 	})
 	return func() {

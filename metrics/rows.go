@@ -303,40 +303,34 @@ func listenerRows() []row[*Listener] {
 			"quorate_amqp_connections_blocked_total", "", "Times that a connection's publishes were held back.", counter, nil, false,
 			func(l *Listener) float64 { return float64(l.Blocked) },
 		},
-		{
-			"quorate_amqp_incoming_bytes", "", "Bytes held by AMQP messages whose bodies are not whole yet.", gauge, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingBytes) },
-		},
-		{
-			"quorate_amqp_incoming_limit_bytes", "", "limits.incoming_bytes in force.", gauge, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingLimit) },
-		},
-		{
-			"quorate_amqp_incoming_waits_total", "", "Times that a connection was not read until there was room for its message.", counter, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingWaits) },
-		},
-		{
-			"quorate_amqp_incoming_refused_total", "", "AMQP connections closed at limits.incoming_connection_bytes.", counter, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingRefused) },
-		},
-		{
-			"quorate_amqp_incoming_late_total", "", "AMQP channels closed because a message was not whole after timeouts.incoming.", counter, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingLate) },
-		},
 	}
 }
 
-func receiveRows() []row[*Gateway] {
-	return []row[*Gateway]{
-		{
-			"quorate_receive_bytes", "", "Bytes of large messages that are being received over gRPC.", gauge, nil, false,
-			func(g *Gateway) float64 { return float64(g.Receiving) },
-		},
-		{
-			"quorate_receive_waiting", "", "Such messages that wait for room (limits.receive_bytes).", gauge, nil, false,
-			func(g *Gateway) float64 { return float64(g.ReceiveWaiting) },
-		},
+// incomingRows are those of messages that are not whole: of all, and by protocol.
+func incomingRows() []row[*Incoming] {
+	all := []row[*Incoming]{{
+		"quorate_incoming_limit_bytes", "", "limits.incoming_bytes in force, for all protocols together.", gauge, nil, false,
+		func(x *Incoming) float64 { return float64(x.Limit) },
+	}}
+	for _, protocol := range []string{"amqp", "grpc"} {
+		add := func(name, help string, kind prometheus.ValueType, value func(IncomingBy) float64) {
+			all = append(all, row[*Incoming]{
+				name, "", help, kind,
+				prometheus.Labels{"protocol": protocol},
+				false,
+				func(x *Incoming) float64 { return value(x.By[protocol]) },
+			})
+		}
+		add("quorate_incoming_bytes", "Bytes held by messages that are not whole yet, or over gRPC put by for them.", gauge,
+			func(x IncomingBy) float64 { return float64(x.Bytes) })
+		add("quorate_incoming_waiting", "AMQP connections, or messages over gRPC, that wait for room.", gauge,
+			func(x IncomingBy) float64 { return float64(x.Waiting) })
+		add("quorate_incoming_waits_total", "Times that one had to wait.", counter, func(x IncomingBy) float64 { return float64(x.Waits) })
+		add("quorate_incoming_refused_total", "AMQP connections closed at limits.incoming_connection_bytes, messages over gRPC refused because too many waited.",
+			counter, func(x IncomingBy) float64 { return float64(x.Refused) })
+		add("quorate_incoming_late_total", "Messages that were not whole in time.", counter, func(x IncomingBy) float64 { return float64(x.Late) })
 	}
+	return all
 }
 
 func memoryRows() []row[*Memory] {

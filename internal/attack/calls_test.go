@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -109,20 +110,20 @@ func TestRequestsOfStrangers(t *testing.T) {
 // Large messages of who has logged in have a budget, at which they wait; small ones go on.
 func TestLargeMessagesWait(t *testing.T) {
 	const budget = 64 << 20
-	v := attacked(t, fmt.Sprintf("limits:\n  receive_bytes: %d\n", budget))
+	v := attacked(t, fmt.Sprintf("limits:\n  incoming_bytes: %d\n", budget))
 	h := v.behave(1000)
 	h.more(10)
 	v.forgetPeak()
 	before := v.peak()
 	v.unfinished(t.Context(), 60, 8<<20, guest)
 	v.until("some wait", func() error {
-		if v.figure("quorate_receive_waiting") == 0 {
+		if v.figure(`quorate_incoming_waiting{protocol="grpc"}`) == 0 {
 			return errors.New("none does")
 		}
 		return nil
 	})
 	h.more(50)
-	if n := v.figure("quorate_receive_bytes"); n > budget/4 { // of one connection
+	if n := v.figure(`quorate_incoming_bytes{protocol="grpc"}`); n > budget/4 { // of one connection
 		t.Errorf("%v bytes are being received", n)
 	}
 	if grown := v.peak() - before; grown > budget+noise {
@@ -130,6 +131,57 @@ func TestLargeMessagesWait(t *testing.T) {
 	} else {
 		t.Logf("memory grew by %d KiB", grown>>10)
 	}
+	h.end()
+}
+
+// AMQP and gRPC share one budget: what a user leaves unfinished over the one has others wait over the other, and leaves one message its
+// way in any case. What is given back lets the others in.
+func TestBudgetOfAll(t *testing.T) {
+	const budget, large = 16 << 20, 4 << 20 // of a connection over gRPC
+	v := attacked(t, fmt.Sprintf("limits:\n  incoming_bytes: %d\n", budget))
+	h := v.behave(1000)
+	h.more(1)
+	for range 3 { // a third fourth is as much as there is
+		ch := v.amqpStuck(1<<30, large+large/2)
+		go func() {
+			_ = ch.PublishWithContext(t.Context(), "", "honest", false, false, amqp091.Publishing{Body: make([]byte, 2*large)})
+		}()
+	}
+	taken := func(protocol string) float64 {
+		return v.figure(fmt.Sprintf("quorate_incoming_bytes{protocol=%q}", protocol))
+	}
+	v.until("AMQP has taken it", func() error {
+		if n := taken("amqp"); n < budget-large {
+			return fmt.Errorf("%v bytes", n)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	v.unfinished(ctx, 1, large, guest)
+	v.until("one over gRPC has room", func() error {
+		if n := taken("grpc"); n < large {
+			return fmt.Errorf("%v bytes", n)
+		}
+		return nil
+	})
+	answered := v.unfinished(t.Context(), 1, large, guest)
+	v.until("the next one waits", func() error {
+		if n := v.figure(`quorate_incoming_waiting{protocol="grpc"}`); n != 1 {
+			return fmt.Errorf("%v wait", n)
+		}
+		return nil
+	})
+	cancel()
+	v.until("it has room when the first one is gone", func() error {
+		if n := v.figure(`quorate_incoming_waiting{protocol="grpc"}`); n != 0 {
+			return fmt.Errorf("%v wait", n)
+		}
+		return nil
+	})
+	if n := answered.Load(); n != 0 {
+		t.Errorf("%d were answered", n)
+	}
+	h.more(10)
 	h.end()
 }
 

@@ -213,7 +213,7 @@ func TestLittleMemory(t *testing.T) {
 			t.Fatal("the node has ended")
 		}
 	}
-	t.Logf("the node takes %d MiB at most, with %d MiB as limit of Go; %v waited for room", v.peak()>>20, goLimit>>20, v.figure("quorate_receive_waiting"))
+	t.Logf("the node takes %d MiB at most, with %d MiB as limit of Go; %v waited for room", v.peak()>>20, goLimit>>20, v.figure(`quorate_incoming_waiting{protocol="grpc"}`))
 	if g != nil {
 		t.Logf("control group of %d MiB: %s bytes at most; %s times it was full; %s", groupLimit>>20, g.figure(v, "memory.max_usage_in_bytes"),
 			g.figure(v, "memory.failcnt"), g.figure(v, "memory.oom_control"))

@@ -61,8 +61,17 @@ func TestSetProcessors(t *testing.T) {
 	most := runtime.GOMAXPROCS(0)
 	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
 	for _, c := range []struct{ want, beside, is int }{
-		{1, 0, 1}, {1, 0, 1}, {2, 0, min(2, most)}, {1 << 10, 0, most}, {1 << 11, 0, most}, {1, 0, 1}, {1, 2, 3}, {1 << 10, 2, most + 2}, {1 << 10, 2, most + 2},
-		{1 << 10, 1, most + 1}, {1, 0, 1},
+		{1, 0, 1},
+		{1, 0, 1},
+		{2, 0, min(2, most)},
+		{1 << 10, 0, most},
+		{1 << 11, 0, most},
+		{1, 0, 1},
+		{1, 2, 3},
+		{1 << 10, 2, most + 2},
+		{1 << 10, 2, most + 2},
+		{1 << 10, 1, most + 1},
+		{1, 0, 1},
 	} {
 		setProcessors(c.want, c.beside)
 		if is := runtime.GOMAXPROCS(0); is != c.is {

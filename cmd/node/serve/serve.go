@@ -24,6 +24,7 @@ import (
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/internal/tlsfiles"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/metrics"
@@ -43,20 +44,21 @@ const (
 
 // node is what runs; one goroutine starts and stops it.
 type node struct {
-	cfg        *config.Config
-	version    string
-	log        *slog.Logger
-	health     *health
-	http       *http.Server
-	broker     *broker.Broker
-	part       *cluster.Cluster
-	api        *grpcapi.Server
-	amqp       []*amqp.Server
-	incoming   *amqp.Incoming
-	anew       Anew
-	management *http.Server                    // nil: none
-	debug      *http.Server                    // nil: none
-	metrics    atomic.Pointer[metrics.Metrics] // nil before the node has started
+	cfg          *config.Config
+	version      string
+	log          *slog.Logger
+	health       *health
+	http         *http.Server
+	broker       *broker.Broker
+	part         *cluster.Cluster
+	api          *grpcapi.Server
+	amqp         []*amqp.Server
+	incoming     *incoming.Budget
+	incomingAMQP *amqp.Incoming
+	anew         Anew
+	management   *http.Server                    // nil: none
+	debug        *http.Server                    // nil: none
+	metrics      atomic.Pointer[metrics.Metrics] // nil before the node has started
 	// metricsToken is the hash of what /metrics/queues asks for; nil: nothing.
 	metricsToken atomic.Pointer[[sha256.Size]byte]
 	failed       chan error // a listener ended by itself, or nothing can be stored any more
@@ -263,7 +265,7 @@ func (n *node) serveClients(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := grpcapi.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, ReceiveBytes: n.memory.Load().receive}
+	c := grpcapi.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, Incoming: n.incoming}
 	if n.clientTLS != nil {
 		c.TLS = n.forClients()
 	}
