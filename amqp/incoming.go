@@ -118,12 +118,8 @@ func (in *Incoming) Stats() IncomingStats {
 	return IncomingStats{Bytes: used, Waiting: waiting, Waits: in.waits.Load(), Refused: in.refused.Load(), Late: in.late.Load()}
 }
 
-// scarce tells whether connections wait for room.
-func (in *Incoming) scarce() bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.waiting.Len() > 0
-}
+// scarce tells whether somebody waits for room, over AMQP or another protocol.
+func (in *Incoming) scarce() bool { return in.budget.Scarce() }
 
 // take gives n bytes to a content, or returns the claim by which it waits for them; over
 // tells that its connection may have no more.
@@ -141,6 +137,7 @@ func (in *Incoming) take(x *charge, n int64) (wait *claim, over bool) {
 		return nil, false
 	}
 	wait.at = in.waiting.PushBack(wait)
+	in.budget.Wait(1)
 	in.waits.Add(1)
 	return wait, false
 }
@@ -182,6 +179,7 @@ func (in *Incoming) withdraw(w *claim) (free []*conn) {
 		return nil
 	}
 	in.waiting.Remove(w.at)
+	in.budget.Wait(-1)
 	w.x.c.asked -= w.n
 	return in.serve()
 }
@@ -222,6 +220,7 @@ func (in *Incoming) serve() (free []*conn) {
 			inTurn = false
 		} else {
 			in.waiting.Remove(e)
+			in.budget.Wait(-1)
 			in.give(w)
 			free = append(free, w.x.c)
 		}

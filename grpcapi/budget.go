@@ -18,6 +18,12 @@ const (
 	receiveConnShare = 4
 )
 
+// What small messages have for themselves, beyond the budget when large ones fill it.
+const (
+	smallShare   = 16 // of the budget: one is small that takes no more
+	reserveShare = 8  // of the budget: what they take together
+)
+
 // How many messages may wait for room: each keeps windowBytes that have come, at most.
 const (
 	// waitingShare of the budget is what those of the node may keep; leastWaiting may wait in any case. A connection has
@@ -30,12 +36,13 @@ const (
 
 // budget bounds the bytes of messages that are being received, for the node, each user and each
 // connection: who asks for more waits, in order, and those whose own bound is reached hold up
-// nobody else. A message alone always has room. mu guards everything.
+// nobody else, nor do large ones hold up small ones. A message alone always has room. mu guards everything.
 type budget struct {
 	node *incoming.Budget
 
 	mu    sync.Mutex
 	used  int64 // of the node's
+	small int64 // of these, by messages that have room of the reserve
 	users map[string]int64
 	conns map[*countedConn]int64
 	wait  list.List            // of *asked
@@ -49,6 +56,7 @@ type asked struct {
 	conn  *countedConn
 	user  string
 	bytes int64
+	small bool          // it has room of the reserve
 	in    chan struct{} // closed when it has room
 }
 
@@ -67,9 +75,10 @@ func (b *budget) freed() {
 
 // acquire waits for room; release gives it back. Where too many wait already the message is refused.
 func (b *budget) acquire(ctx context.Context, conn *countedConn, user string, bytes int64) (release func(), err error) {
-	a := &asked{conn, user, bytes, make(chan struct{})}
+	a := &asked{conn: conn, user: user, bytes: bytes, in: make(chan struct{})}
 	b.mu.Lock()
 	at := b.wait.PushBack(a)
+	b.node.Wait(1)
 	b.waits[conn]++
 	b.serve()
 	if !a.isIn() {
@@ -111,6 +120,7 @@ func (a *asked) isIn() bool {
 func (b *budget) drop(at *list.Element) {
 	a, _ := at.Value.(*asked)
 	b.wait.Remove(at)
+	b.node.Wait(-1)
 	if b.waits[a.conn]--; b.waits[a.conn] == 0 {
 		delete(b.waits, a.conn)
 	}
@@ -142,6 +152,9 @@ func (b *budget) release(a *asked) {
 // giveBack takes a message out. The caller holds mu.
 func (b *budget) giveBack(a *asked) {
 	b.used -= a.bytes
+	if a.small {
+		b.small -= a.bytes
+	}
 	b.node.GiveBack(a.bytes)
 	if b.users[a.user] -= a.bytes; b.users[a.user] == 0 {
 		delete(b.users, a.user)
@@ -154,15 +167,23 @@ func (b *budget) giveBack(a *asked) {
 // serve lets those in that have room, the one that waits for the longest time first. The caller holds mu.
 func (b *budget) serve() {
 	fits := func(used, bytes, most int64) bool { return used == 0 || used+bytes <= most }
-	most := b.node.Bytes()
+	most, full := b.node.Bytes(), false
 	for at := b.wait.Front(); at != nil; {
 		next := at.Next()
 		a, _ := at.Value.(*asked)
 		if fits(b.users[a.user], a.bytes, most/receiveUserShare) && fits(b.conns[a.conn], a.bytes, most/receiveConnShare) {
-			if b.used == 0 {
+			full = full || b.used > 0 && !b.node.Take(a.bytes) // who comes later does not overtake it
+			switch {
+			case !full && b.used > 0: // it was taken
+			case !full:
 				b.node.Add(a.bytes) // one of gRPC always has room
-			} else if !b.node.Take(a.bytes) {
-				return // smaller ones do not overtake it
+			case a.bytes <= most/smallShare && b.small+a.bytes <= most/reserveShare:
+				b.node.Add(a.bytes)
+				b.small += a.bytes
+				a.small = true
+			default:
+				at = next
+				continue
 			}
 			b.used += a.bytes
 			b.users[a.user] += a.bytes

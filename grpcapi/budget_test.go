@@ -50,11 +50,18 @@ func TestBudget(t *testing.T) {
 		stranger := begin(ctx, &countedConn{}, "v", 30)
 		is("another user goes on", 70, 2)
 		huge := begin(ctx, &countedConn{}, "w", 20)
-		small := begin(ctx, &countedConn{}, "x", 1)
+		small := begin(ctx, &countedConn{}, "x", 6)
 		is("smaller ones do not overtake", 70, 4)
+		tiny, tinier := begin(ctx, &countedConn{}, "y", 5), begin(ctx, &countedConn{}, "y", 5)
+		is("but for small ones, which have a reserve", 80, 4)
+		late := begin(ctx, &countedConn{}, "z", 1)
+		is("until that is taken", 80, 5)
+		tiny.release()
+		is("it is small ones' again", 76, 4)
+		tinier.release()
 		large.release()
-		is("those that have room come in", 71, 0)
-		for _, a := range []*ask{more, other, full, stranger, huge, small} {
+		is("those that have room come in", 77, 0)
+		for _, a := range []*ask{more, other, full, stranger, huge, small, late} {
 			if a.err != nil || !a.done {
 				t.Fatalf("%+v", a)
 			}
@@ -62,7 +69,7 @@ func TestBudget(t *testing.T) {
 		}
 		is("all have come", 0, 0)
 
-		one, way := begin(ctx, first, "u", 1000), begin(ctx, second, "v", 1)
+		one, way := begin(ctx, first, "u", 1000), begin(ctx, second, "v", 10)
 		is("one is larger than everything", 1000, 1)
 		cancel()
 		is("who waits goes", 1000, 0)
@@ -90,7 +97,7 @@ func TestFewWait(t *testing.T) {
 		ask := func(conn *countedConn, times int) {
 			for range times {
 				go func() {
-					release, err := b.acquire(ctx, conn, "u", 1)
+					release, err := b.acquire(ctx, conn, "u", 6)
 					if e, is := errors.AsType[*broker.Error](err); is && e.Class == broker.ResourceExhausted && e.RetryAfter > 0 {
 						refused.Add(1)
 					}

@@ -56,6 +56,12 @@ func (encoded) Name() string { return "proto" }
 // answered. The calls end with the context.
 func (v *victim) unfinished(ctx context.Context, calls, bytes int, authorization string) (answered *atomic.Int64) {
 	v.Helper()
+	return v.unfinishedOn(ctx, v.dial(), calls, bytes, authorization)
+}
+
+// unfinishedOn is unfinished on a connection that there is.
+func (v *victim) unfinishedOn(ctx context.Context, cc *grpc.ClientConn, calls, bytes int, authorization string) (answered *atomic.Int64) {
+	v.Helper()
 	if authorization != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", authorization)
 	}
@@ -64,7 +70,6 @@ func (v *victim) unfinished(ctx context.Context, calls, bytes int, authorization
 		v.Fatal(err)
 	}
 	answered = &atomic.Int64{}
-	cc := v.dial()
 	for range calls {
 		go func() {
 			stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, brokerv1.Broker_PublishOne_FullMethodName,
@@ -131,6 +136,48 @@ func TestLargeMessagesWait(t *testing.T) {
 	} else {
 		t.Logf("memory grew by %d KiB", grown>>10)
 	}
+	h.end()
+}
+
+// A large message that does not come keeps others waiting for some seconds, not for minutes; then its call ends, and its connection
+// goes on. Small ones do not wait for it.
+func TestSlowMessage(t *testing.T) {
+	const budget, large = 4 << 20, 6 << 20
+	v := attacked(t, fmt.Sprintf("limits:\n  incoming_bytes: %d\n", budget))
+	h := v.behave(1000)
+	h.more(1)
+	cc := v.dial()
+	watch, err := healthv1.NewHealthClient(cc).Watch(t.Context(), &healthv1.HealthCheckRequest{Service: "no such"})
+	if err == nil {
+		_, err = watch.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := watch.Recv(); ended <- err }()
+	slow := v.unfinishedOn(t.Context(), cc, 1, large, guest)
+	v.until("it has the room", func() error {
+		if n := v.figure(`quorate_incoming_bytes{protocol="grpc"}`); n < large {
+			return fmt.Errorf("%v bytes", n)
+		}
+		return nil
+	})
+	next := v.behave(3 << 20) // it waits
+	next.more(1)
+	if n := slow.Load(); n != 1 {
+		t.Errorf("%d of the slow calls have ended", n)
+	}
+	if n := v.figure(`quorate_incoming_late_total{protocol="grpc"}`); n != 1 {
+		t.Errorf("%v were late", n)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the connection has ended with its call: %v", err)
+	default:
+	}
+	next.end()
+	h.more(10)
 	h.end()
 }
 

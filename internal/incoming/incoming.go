@@ -13,7 +13,7 @@ const DefaultBytes = 256 << 20
 // Budget is how many bytes of messages that are not whole a node may hold. All methods may be called concurrently, also
 // under locks of the callers; Tell and Limit are not, for they call those who wait.
 type Budget struct {
-	limit, used atomic.Int64
+	limit, used, waiting atomic.Int64
 
 	mu    sync.Mutex // guards what follows
 	freed []func()
@@ -59,6 +59,12 @@ func (b *Budget) GiveBack(n int64) { b.used.Add(-n) }
 
 // Used returns the bytes that are taken.
 func (b *Budget) Used() int64 { return b.used.Load() }
+
+// Wait notes that n more wait for room; a negative number, that fewer do.
+func (b *Budget) Wait(n int64) { b.waiting.Add(n) }
+
+// Scarce tells whether somebody waits for room.
+func (b *Budget) Scarce() bool { return b.waiting.Load() > 0 }
 
 // WhenFreed has f called after bytes were given back, by whoever did so; f looks whether somebody who waits has room. It
 // is called while the parts of a node are made.

@@ -24,6 +24,14 @@ func TestBudget(t *testing.T) {
 		t.Errorf("told %d times, %d bytes are taken", told, b.Used())
 	}
 	b.GiveBack(100)
+	for _, step := range []struct {
+		change int64
+		scarce bool
+	}{{0, false}, {2, true}, {-1, true}, {-1, false}} {
+		if b.Wait(step.change); b.Scarce() != step.scarce {
+			t.Errorf("after %+d: scarce is %v", step.change, b.Scarce())
+		}
+	}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
