@@ -382,6 +382,14 @@ type VhostLimits struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	MaxConnections *int64                 `protobuf:"varint,1,opt,name=max_connections,json=maxConnections,proto3,oneof" json:"max_connections,omitempty"`
 	MaxQueues      *int64                 `protobuf:"varint,2,opt,name=max_queues,json=maxQueues,proto3,oneof" json:"max_queues,omitempty"`
+	MaxChannels    *int64                 `protobuf:"varint,3,opt,name=max_channels,json=maxChannels,proto3,oneof" json:"max_channels,omitempty"`
+	MaxConsumers   *int64                 `protobuf:"varint,4,opt,name=max_consumers,json=maxConsumers,proto3,oneof" json:"max_consumers,omitempty"`
+	// MaxMessageRate is how many messages may be published in a second.
+	MaxMessageRate *int64 `protobuf:"varint,5,opt,name=max_message_rate,json=maxMessageRate,proto3,oneof" json:"max_message_rate,omitempty"`
+	// MaxByteRate is how many bytes of bodies may be published in a second.
+	MaxByteRate *int64 `protobuf:"varint,6,opt,name=max_byte_rate,json=maxByteRate,proto3,oneof" json:"max_byte_rate,omitempty"`
+	// MaxStoredBytes is how many bytes of bodies the queues may hold before publishers wait.
+	MaxStoredBytes *int64 `protobuf:"varint,7,opt,name=max_stored_bytes,json=maxStoredBytes,proto3,oneof" json:"max_stored_bytes,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -426,6 +434,41 @@ func (x *VhostLimits) GetMaxConnections() int64 {
 func (x *VhostLimits) GetMaxQueues() int64 {
 	if x != nil && x.MaxQueues != nil {
 		return *x.MaxQueues
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxChannels() int64 {
+	if x != nil && x.MaxChannels != nil {
+		return *x.MaxChannels
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxConsumers() int64 {
+	if x != nil && x.MaxConsumers != nil {
+		return *x.MaxConsumers
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxMessageRate() int64 {
+	if x != nil && x.MaxMessageRate != nil {
+		return *x.MaxMessageRate
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxByteRate() int64 {
+	if x != nil && x.MaxByteRate != nil {
+		return *x.MaxByteRate
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxStoredBytes() int64 {
+	if x != nil && x.MaxStoredBytes != nil {
+		return *x.MaxStoredBytes
 	}
 	return 0
 }
@@ -922,8 +965,13 @@ type UserLimits struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	MaxConnections *int64                 `protobuf:"varint,1,opt,name=max_connections,json=maxConnections,proto3,oneof" json:"max_connections,omitempty"`
 	MaxChannels    *int64                 `protobuf:"varint,2,opt,name=max_channels,json=maxChannels,proto3,oneof" json:"max_channels,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	MaxConsumers   *int64                 `protobuf:"varint,3,opt,name=max_consumers,json=maxConsumers,proto3,oneof" json:"max_consumers,omitempty"`
+	// MaxMessageRate is how many messages may be published in a second.
+	MaxMessageRate *int64 `protobuf:"varint,4,opt,name=max_message_rate,json=maxMessageRate,proto3,oneof" json:"max_message_rate,omitempty"`
+	// MaxByteRate is how many bytes of bodies may be published in a second.
+	MaxByteRate   *int64 `protobuf:"varint,5,opt,name=max_byte_rate,json=maxByteRate,proto3,oneof" json:"max_byte_rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UserLimits) Reset() {
@@ -966,6 +1014,27 @@ func (x *UserLimits) GetMaxConnections() int64 {
 func (x *UserLimits) GetMaxChannels() int64 {
 	if x != nil && x.MaxChannels != nil {
 		return *x.MaxChannels
+	}
+	return 0
+}
+
+func (x *UserLimits) GetMaxConsumers() int64 {
+	if x != nil && x.MaxConsumers != nil {
+		return *x.MaxConsumers
+	}
+	return 0
+}
+
+func (x *UserLimits) GetMaxMessageRate() int64 {
+	if x != nil && x.MaxMessageRate != nil {
+		return *x.MaxMessageRate
+	}
+	return 0
+}
+
+func (x *UserLimits) GetMaxByteRate() int64 {
+	if x != nil && x.MaxByteRate != nil {
+		return *x.MaxByteRate
 	}
 	return 0
 }
@@ -2423,13 +2492,23 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"/\n" +
 	"\x13RevokeTokenResponse\x12\x18\n" +
-	"\adeleted\x18\x01 \x01(\bR\adeleted\"\x82\x01\n" +
+	"\adeleted\x18\x01 \x01(\bR\adeleted\"\xba\x03\n" +
 	"\vVhostLimits\x12,\n" +
 	"\x0fmax_connections\x18\x01 \x01(\x03H\x00R\x0emaxConnections\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"max_queues\x18\x02 \x01(\x03H\x01R\tmaxQueues\x88\x01\x01B\x12\n" +
+	"max_queues\x18\x02 \x01(\x03H\x01R\tmaxQueues\x88\x01\x01\x12&\n" +
+	"\fmax_channels\x18\x03 \x01(\x03H\x02R\vmaxChannels\x88\x01\x01\x12(\n" +
+	"\rmax_consumers\x18\x04 \x01(\x03H\x03R\fmaxConsumers\x88\x01\x01\x12-\n" +
+	"\x10max_message_rate\x18\x05 \x01(\x03H\x04R\x0emaxMessageRate\x88\x01\x01\x12'\n" +
+	"\rmax_byte_rate\x18\x06 \x01(\x03H\x05R\vmaxByteRate\x88\x01\x01\x12-\n" +
+	"\x10max_stored_bytes\x18\a \x01(\x03H\x06R\x0emaxStoredBytes\x88\x01\x01B\x12\n" +
 	"\x10_max_connectionsB\r\n" +
-	"\v_max_queues\"\xce\x03\n" +
+	"\v_max_queuesB\x0f\n" +
+	"\r_max_channelsB\x10\n" +
+	"\x0e_max_consumersB\x13\n" +
+	"\x11_max_message_rateB\x10\n" +
+	"\x0e_max_byte_rateB\x13\n" +
+	"\x11_max_stored_bytes\"\xce\x03\n" +
 	"\x05Vhost\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
@@ -2457,13 +2536,19 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x15SetVhostLimitsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
 	"\x06limits\x18\x02 \x01(\v2\x1e.quorate.broker.v1.VhostLimitsR\x06limits\"\x18\n" +
-	"\x16SetVhostLimitsResponse\"\x87\x01\n" +
+	"\x16SetVhostLimitsResponse\"\xc2\x02\n" +
 	"\n" +
 	"UserLimits\x12,\n" +
 	"\x0fmax_connections\x18\x01 \x01(\x03H\x00R\x0emaxConnections\x88\x01\x01\x12&\n" +
-	"\fmax_channels\x18\x02 \x01(\x03H\x01R\vmaxChannels\x88\x01\x01B\x12\n" +
+	"\fmax_channels\x18\x02 \x01(\x03H\x01R\vmaxChannels\x88\x01\x01\x12(\n" +
+	"\rmax_consumers\x18\x03 \x01(\x03H\x02R\fmaxConsumers\x88\x01\x01\x12-\n" +
+	"\x10max_message_rate\x18\x04 \x01(\x03H\x03R\x0emaxMessageRate\x88\x01\x01\x12'\n" +
+	"\rmax_byte_rate\x18\x05 \x01(\x03H\x04R\vmaxByteRate\x88\x01\x01B\x12\n" +
 	"\x10_max_connectionsB\x0f\n" +
-	"\r_max_channels\"\x92\x01\n" +
+	"\r_max_channelsB\x10\n" +
+	"\x0e_max_consumersB\x13\n" +
+	"\x11_max_message_rateB\x10\n" +
+	"\x0e_max_byte_rate\"\x92\x01\n" +
 	"\x04User\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04tags\x18\x02 \x03(\tR\x04tags\x12+\n" +
