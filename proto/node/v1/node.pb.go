@@ -6252,10 +6252,12 @@ func (x *QuotaSubject) GetQueue() uint64 {
 	return 0
 }
 
-// QuotasRequest asks about subjects.
+// QuotasRequest asks about subjects, and tells the figures of the node that asks, in their order.
 type QuotasRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Subjects      []*QuotaSubject        `protobuf:"bytes,1,rep,name=subjects,proto3" json:"subjects,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Figures       []*QuotaFigures        `protobuf:"bytes,3,rep,name=figures,proto3" json:"figures,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6293,6 +6295,20 @@ func (*QuotasRequest) Descriptor() ([]byte, []int) {
 func (x *QuotasRequest) GetSubjects() []*QuotaSubject {
 	if x != nil {
 		return x.Subjects
+	}
+	return nil
+}
+
+func (x *QuotasRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *QuotasRequest) GetFigures() []*QuotaFigures {
+	if x != nil {
+		return x.Figures
 	}
 	return nil
 }
@@ -7575,9 +7591,11 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\fQuotaSubject\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
 	"\x05vhost\x18\x02 \x01(\tR\x05vhost\x12\x14\n" +
-	"\x05queue\x18\x03 \x01(\x04R\x05queue\"J\n" +
+	"\x05queue\x18\x03 \x01(\x04R\x05queue\"\x97\x01\n" +
 	"\rQuotasRequest\x129\n" +
-	"\bsubjects\x18\x01 \x03(\v2\x1d.quorate.node.v1.QuotaSubjectR\bsubjects\"c\n" +
+	"\bsubjects\x18\x01 \x03(\v2\x1d.quorate.node.v1.QuotaSubjectR\bsubjects\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x127\n" +
+	"\afigures\x18\x03 \x03(\v2\x1d.quorate.node.v1.QuotaFiguresR\afigures\"c\n" +
 	"\fQuotaFigures\x12\x1a\n" +
 	"\bmessages\x18\x01 \x01(\x01R\bmessages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x01R\x05bytes\x12!\n" +
@@ -7854,62 +7872,63 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	66, // 63: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
 	66, // 64: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
 	82, // 65: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
-	84, // 66: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
-	86, // 67: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
-	91, // 68: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
-	3,  // 69: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	21, // 70: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	24, // 71: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
-	33, // 72: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	35, // 73: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	37, // 74: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	44, // 75: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	39, // 76: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	47, // 77: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	59, // 78: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	56, // 79: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	54, // 80: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	64, // 81: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	67, // 82: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	76, // 83: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	78, // 84: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	69, // 85: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	72, // 86: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
-	51, // 87: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	80, // 88: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	83, // 89: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
-	87, // 90: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	89, // 91: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	92, // 92: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	4,  // 93: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23, // 94: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25, // 95: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34, // 96: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36, // 97: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38, // 98: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	45, // 99: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	42, // 100: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	48, // 101: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	61, // 102: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	58, // 103: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	55, // 104: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	65, // 105: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	68, // 106: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	77, // 107: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	79, // 108: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	70, // 109: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	73, // 110: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
-	52, // 111: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	81, // 112: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	85, // 113: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
-	88, // 114: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	90, // 115: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	93, // 116: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	93, // [93:117] is the sub-list for method output_type
-	69, // [69:93] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	84, // 66: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
+	84, // 67: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
+	86, // 68: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
+	91, // 69: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
+	3,  // 70: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21, // 71: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24, // 72: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33, // 73: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35, // 74: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37, // 75: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	44, // 76: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	39, // 77: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	47, // 78: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	59, // 79: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	56, // 80: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	54, // 81: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	64, // 82: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	67, // 83: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	76, // 84: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	78, // 85: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	69, // 86: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	72, // 87: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	51, // 88: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	80, // 89: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	83, // 90: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
+	87, // 91: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	89, // 92: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	92, // 93: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	4,  // 94: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23, // 95: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25, // 96: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34, // 97: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36, // 98: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38, // 99: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	45, // 100: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	42, // 101: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	48, // 102: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	61, // 103: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	58, // 104: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	55, // 105: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	65, // 106: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	68, // 107: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	77, // 108: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	79, // 109: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	70, // 110: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	73, // 111: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	52, // 112: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	81, // 113: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	85, // 114: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
+	88, // 115: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	90, // 116: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	93, // 117: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	94, // [94:118] is the sub-list for method output_type
+	70, // [70:94] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
