@@ -68,7 +68,9 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		age = -1
 	}
 	receiving, waiting := n.api.Receiving()
+	quotas, quotaWaiting := n.quotaFigures()
 	return metrics.Gateway{
+		Quotas: quotas, QuotaWaiting: quotaWaiting,
 		Receiving: receiving, ReceiveWaiting: waiting,
 		Undecidable: c.Undecidable, Serves: n.part.Serves(), ViewAge: age,
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
@@ -79,6 +81,15 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		Audit:               n.auditFigures(),
 		Waiting:             d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}
+}
+
+func (n *node) quotaFigures() ([]metrics.QuotaCount, int64) {
+	counts, waiting := n.broker.QuotaCounts()
+	out := make([]metrics.QuotaCount, len(counts))
+	for i, c := range counts {
+		out[i] = metrics.QuotaCount(c)
+	}
+	return out, waiting
 }
 
 func (n *node) auditFigures() []metrics.AuditCount {
