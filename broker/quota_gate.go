@@ -189,6 +189,7 @@ func (g *gate) figuresNow(now time.Duration, next bool) (f cluster.QuotaFigures,
 	defer g.mu.Unlock()
 	at := now.Seconds()
 	f.Messages, f.Bytes = g.meters[messageRate].Wants(at), g.meters[byteRate].Wants(at)
+	f.PublishedMessages, f.PublishedBytes = g.meters[messageRate].Rate(at), g.meters[byteRate].Rate(at)
 	active = g.used > 0 && now-g.used <= gateIdle || g.full
 	if next {
 		for i := range g.meters {

@@ -182,6 +182,23 @@ func (c *Client) SetUserLimits(ctx context.Context, name string, l UserLimits) e
 	return err
 }
 
+// LimitsOfVhost returns the limits of a vhost, "" for "/", with what is used of each.
+func (c *Client) LimitsOfVhost(ctx context.Context, name string) ([]*brokerv1.Limit, error) {
+	return c.limits(ctx, &brokerv1.ListLimitsRequest{Of: &brokerv1.ListLimitsRequest_Vhost{Vhost: name}})
+}
+
+// LimitsOfUser returns the limits of a user with what is used of each.
+func (c *Client) LimitsOfUser(ctx context.Context, name string) ([]*brokerv1.Limit, error) {
+	return c.limits(ctx, &brokerv1.ListLimitsRequest{Of: &brokerv1.ListLimitsRequest_User{User: name}})
+}
+
+func (c *Client) limits(ctx context.Context, r *brokerv1.ListLimitsRequest) ([]*brokerv1.Limit, error) {
+	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListLimitsRequest) (*brokerv1.ListLimitsResponse, error) {
+		return n.access.ListLimits(ctx, r)
+	})
+	return out.GetLimits(), err
+}
+
 // SetPermission sets what a user may do in a vhost, and tells whether it had no permission
 // there.
 func (c *Client) SetPermission(ctx context.Context, p Permission) (created bool, err error) {

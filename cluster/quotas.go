@@ -19,6 +19,8 @@ type QuotaFigures struct {
 	// held back.
 	Messages, Bytes float64
 	StoredBytes     uint64 // of the queues of a vhost that the node leads
+	// PublishedMessages and PublishedBytes are what they published in the last second.
+	PublishedMessages, PublishedBytes float64
 }
 
 // Quotas tells the other nodes this node's figures of subjects, and returns theirs. Those that do not
@@ -63,7 +65,10 @@ func (s calls) Quotas(_ context.Context, r *nodev1.QuotasRequest) (*nodev1.Quota
 func quotaFigures(all []*nodev1.QuotaFigures) []QuotaFigures {
 	out := make([]QuotaFigures, len(all))
 	for i, f := range all {
-		out[i] = QuotaFigures{Messages: f.GetMessages(), Bytes: f.GetBytes(), StoredBytes: f.GetStoredBytes()}
+		out[i] = QuotaFigures{
+			Messages: f.GetMessages(), Bytes: f.GetBytes(), StoredBytes: f.GetStoredBytes(),
+			PublishedMessages: f.GetPublishedMessages(), PublishedBytes: f.GetPublishedBytes(),
+		}
 	}
 	return out
 }
@@ -71,7 +76,10 @@ func quotaFigures(all []*nodev1.QuotaFigures) []QuotaFigures {
 func quotaFiguresToProto(all []QuotaFigures) []*nodev1.QuotaFigures {
 	out := make([]*nodev1.QuotaFigures, len(all))
 	for i, f := range all {
-		out[i] = &nodev1.QuotaFigures{Messages: f.Messages, Bytes: f.Bytes, StoredBytes: f.StoredBytes}
+		out[i] = &nodev1.QuotaFigures{
+			Messages: f.Messages, Bytes: f.Bytes, StoredBytes: f.StoredBytes,
+			PublishedMessages: f.PublishedMessages, PublishedBytes: f.PublishedBytes,
+		}
 	}
 	return out
 }

@@ -180,6 +180,28 @@ func (s *accessServer) DeleteUser(ctx context.Context, req *brokerv1.DeleteUserR
 	return &brokerv1.DeleteUserResponse{Deleted: deleted}, nil
 }
 
+// ListLimits tells how much of the limits of a vhost or a user is used.
+func (s *accessServer) ListLimits(ctx context.Context, req *brokerv1.ListLimitsRequest) (*brokerv1.ListLimitsResponse, error) {
+	var all []broker.LimitUsage
+	var err error
+	if user, ok := req.GetOf().(*brokerv1.ListLimitsRequest_User); ok {
+		all, err = s.b.UserUsage(ctx, user.User)
+	} else {
+		all, err = s.b.VHostUsage(ctx, vhostOf(req.GetVhost()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListLimitsResponse{Limits: make([]*brokerv1.Limit, len(all))}
+	for i, l := range all {
+		out.Limits[i] = &brokerv1.Limit{Name: l.Name, Limit: toLimit(l.Limit)}
+		if l.Measured {
+			out.Limits[i].Used = &l.Used
+		}
+	}
+	return out, nil
+}
+
 // ListUsers lists users by name.
 func (s *accessServer) ListUsers(context.Context, *brokerv1.ListUsersRequest) (*brokerv1.ListUsersResponse, error) {
 	list, err := s.b.ListUsers()

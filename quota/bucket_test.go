@@ -154,6 +154,9 @@ func TestMeter(t *testing.T) {
 	if m.Hold(); !math.IsInf(m.Wants(1.6), 1) {
 		t.Error("held back, and it wants no more")
 	}
+	if got := m.Rate(1.6); got != 100 {
+		t.Errorf("a rate of %v while held back", got)
+	}
 	m.Next(2)
 	m.Next(3)
 	if got := m.Wants(3); got != 0 {

@@ -47,11 +47,22 @@ func (m *Meter) Wants(now float64) float64 {
 	if m.held {
 		return math.Inf(1)
 	}
-	running := 0.0
-	if d := now - m.since; d > 0 {
-		running = m.units / max(d, minMeasured)
+	return max(m.wants, m.running(now))
+}
+
+// Rate returns how much was taken in a second lately.
+func (m *Meter) Rate(now float64) float64 {
+	if m.wants > 0 {
+		return m.wants
 	}
-	return max(m.wants, running)
+	return m.running(now)
+}
+
+func (m *Meter) running(now float64) float64 {
+	if d := now - m.since; d > 0 {
+		return m.units / max(d, minMeasured)
+	}
+	return 0
 }
 
 // minMeasured, in seconds, keeps a first message from being taken for a stream of them.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -98,4 +99,26 @@ func quotaText(of []limitFlag) string {
 		return "-"
 	}
 	return strings.Join(set, ",")
+}
+
+// newUsage shows the limits of a vhost or user with what is used of each.
+func newUsage(s *session, of string, list func(context.Context, *client.Client, string) ([]*brokerv1.Limit, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show the limits of a " + of + ", and what is used of each", Args: exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all, err := list(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+				return printList(s, cmd.OutOrStdout(), []string{"limit", "value", "used"}, all, func(l *brokerv1.Limit) []string {
+					used := "-"
+					if l.Used != nil { //nolint:protogetter // absent is not 0
+						used = strconv.FormatFloat(l.GetUsed(), 'f', 0, 64)
+					}
+					return []string{l.GetName(), limitText(l.Limit), used} //nolint:protogetter // absent is not 0
+				})
+			})
+		},
+	}
 }

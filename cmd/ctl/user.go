@@ -18,8 +18,10 @@ import (
 const maxPasswordBytes = 4 << 10
 
 func newUser(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Make, delete and list users"}
-	cmd.AddCommand(newUserPut(s), newUserPasswd(s), newUserTags(s), newUserDelete(s), newUserList(s), newUserLimits(s))
+	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Make, delete, bound and list users"}
+	cmd.AddCommand(newUserPut(s), newUserPasswd(s), newUserTags(s), newUserDelete(s), newUserList(s), newUserLimits(s), newUsage(s, "user", func(ctx context.Context, c *client.Client, name string) ([]*brokerv1.Limit, error) {
+		return c.LimitsOfUser(ctx, name)
+	}))
 	return cmd
 }
 

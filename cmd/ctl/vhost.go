@@ -13,8 +13,10 @@ import (
 )
 
 func newVhost(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "vhost", Aliases: []string{"vhosts"}, Short: "Make, delete and list vhosts"}
-	cmd.AddCommand(newVhostPut(s), newVhostDelete(s), newVhostList(s), newVhostLimits(s))
+	cmd := &cobra.Command{Use: "vhost", Aliases: []string{"vhosts"}, Short: "Make, delete, bound and list vhosts"}
+	cmd.AddCommand(newVhostPut(s), newVhostDelete(s), newVhostList(s), newVhostLimits(s), newUsage(s, "vhost", func(ctx context.Context, c *client.Client, name string) ([]*brokerv1.Limit, error) {
+		return c.LimitsOfVhost(ctx, name)
+	}))
 	return cmd
 }
 

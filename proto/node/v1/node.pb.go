@@ -6321,9 +6321,12 @@ type QuotaFigures struct {
 	Messages float64 `protobuf:"fixed64,1,opt,name=messages,proto3" json:"messages,omitempty"`
 	Bytes    float64 `protobuf:"fixed64,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// StoredBytes are held by the queues of a vhost that the node leads.
-	StoredBytes   uint64 `protobuf:"varint,3,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	StoredBytes uint64 `protobuf:"varint,3,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
+	// Published are messages and bytes that were published in the last second.
+	PublishedMessages float64 `protobuf:"fixed64,4,opt,name=published_messages,json=publishedMessages,proto3" json:"published_messages,omitempty"`
+	PublishedBytes    float64 `protobuf:"fixed64,5,opt,name=published_bytes,json=publishedBytes,proto3" json:"published_bytes,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *QuotaFigures) Reset() {
@@ -6373,6 +6376,20 @@ func (x *QuotaFigures) GetBytes() float64 {
 func (x *QuotaFigures) GetStoredBytes() uint64 {
 	if x != nil {
 		return x.StoredBytes
+	}
+	return 0
+}
+
+func (x *QuotaFigures) GetPublishedMessages() float64 {
+	if x != nil {
+		return x.PublishedMessages
+	}
+	return 0
+}
+
+func (x *QuotaFigures) GetPublishedBytes() float64 {
+	if x != nil {
+		return x.PublishedBytes
 	}
 	return 0
 }
@@ -7595,11 +7612,13 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\rQuotasRequest\x129\n" +
 	"\bsubjects\x18\x01 \x03(\v2\x1d.quorate.node.v1.QuotaSubjectR\bsubjects\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x127\n" +
-	"\afigures\x18\x03 \x03(\v2\x1d.quorate.node.v1.QuotaFiguresR\afigures\"c\n" +
+	"\afigures\x18\x03 \x03(\v2\x1d.quorate.node.v1.QuotaFiguresR\afigures\"\xbb\x01\n" +
 	"\fQuotaFigures\x12\x1a\n" +
 	"\bmessages\x18\x01 \x01(\x01R\bmessages\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x01R\x05bytes\x12!\n" +
-	"\fstored_bytes\x18\x03 \x01(\x04R\vstoredBytes\"I\n" +
+	"\fstored_bytes\x18\x03 \x01(\x04R\vstoredBytes\x12-\n" +
+	"\x12published_messages\x18\x04 \x01(\x01R\x11publishedMessages\x12'\n" +
+	"\x0fpublished_bytes\x18\x05 \x01(\x01R\x0epublishedBytes\"I\n" +
 	"\x0eQuotasResponse\x127\n" +
 	"\afigures\x18\x01 \x03(\v2\x1d.quorate.node.v1.QuotaFiguresR\afigures\"\x99\x04\n" +
 	"\x10ClientConnection\x12\x0e\n" +
