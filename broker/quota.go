@@ -191,15 +191,15 @@ func (q *quotas) tell(kind event.Kind, of cluster.QuotaSubject, limit string, n 
 	e := event.Event{Kind: kind, Cause: limit, Count: uint64(max(0, n))}
 	switch {
 	case of.User != "":
-		e.Name, e.Detail = of.User, "user"
+		e.Name, e.Detail = of.User, scopeName(scopeUser)
 	case of.VHost != "":
-		e.VHost, e.Name, e.Detail = of.VHost, of.VHost, "vhost"
+		e.VHost, e.Name, e.Detail = of.VHost, of.VHost, scopeName(scopeVHost)
 	default:
 		r, ok := c.View().QueueByUID(of.Queue)
 		if !ok {
 			return
 		}
-		e.VHost, e.Name, e.Detail = r.VHost, r.Name, "queue"
+		e.VHost, e.Name, e.Detail = r.VHost, r.Name, scopeName(scopeQueue)
 	}
 	c.EmitQuota(e)
 }

@@ -2,6 +2,7 @@ package testcluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -339,6 +340,19 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	}
 	if reason := told(true); !strings.Contains(reason, "max-stored-bytes") {
 		t.Errorf("blocked for %q", reason)
+	}
+
+	seen := errors.New("the event was seen")
+	err = cl.WatchEvents(ctx, &brokerv1.WatchEventsRequest{Kinds: []string{"quota_reached"}, History: true}, func(events []*brokerv1.Event) error {
+		for _, e := range events {
+			if e.GetVhost() == "full" && e.GetCause() == "max-stored-bytes" && e.GetDetail() == "vhost" {
+				return seen
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, seen) {
+		t.Errorf("watching for the event: %v", err)
 	}
 
 	// What dies goes on.
