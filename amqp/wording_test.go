@@ -201,8 +201,8 @@ func TestWordingsOfRefusals(t *testing.T) {
 	must(b.PutUser(ctx, broker.PutUser{Name: "u", Password: "u"}))
 	must(b.SetPermission(ctx, broker.Permission{User: "u", VHost: "/", Configure: "^mine", Write: "^(mine|amq[.]topic)", Read: "^(mine|amq[.]topic)"}))
 	must(b.SetTopicPermission(ctx, broker.TopicPermission{User: "u", VHost: "/", Exchange: "amq.topic", Write: "^mine", Read: "^mine"}))
-	must(b.PutVHost(ctx, broker.VHost{Name: "v"}))
-	must(b.PutVHost(ctx, broker.VHost{Name: "small"}))
+	must(b.PutVHost(ctx, broker.VHost{Name: "v", VHostLimits: broker.NoVHostLimits()}))
+	must(b.PutVHost(ctx, broker.VHost{Name: "small", VHostLimits: broker.NoVHostLimits()}))
 	must(false, b.SetVHostLimits(ctx, "small", vhostLimits("max-connections", 0)))
 	must(false, b.SetVHostLimits(ctx, "/", vhostLimits("max-queues", 1)))
 	mine := &wire.QueueDeclare{Queue: "mine", Durable: true}
@@ -246,12 +246,12 @@ func TestWordingsOfRefusals(t *testing.T) {
 // vhostLimits are none but one.
 func vhostLimits(name string, n int64) broker.VHostLimits {
 	l := broker.NoVHostLimits()
-	l.Set(name, n)
+	l.SetLimit(name, n)
 	return l
 }
 
 func userLimits(name string, n int64) broker.UserLimits {
 	l := broker.NoUserLimits()
-	l.Set(name, n)
+	l.SetLimit(name, n)
 	return l
 }

@@ -285,7 +285,7 @@ func userFields(u *catalog.User) []field {
 		{name: "tags", value: names(u.Tags)},
 		{name: "password", value: u.PasswordHash, secret: true},
 		{name: "hashing_algorithm", value: u.Algorithm},
-	}, limitFields(u.UserLimits.Named())...)
+	}, limitFields(u.NamedLimits())...)
 }
 
 func names(list []string) string {
@@ -327,5 +327,5 @@ func vhostFields(h *catalog.VHost) []field {
 		flag("tracing", h.Tracing, false), flag("protected_from_deletion", h.Protected, false), flag("merge_policies", h.MergePolicies, false),
 		flag("delayed_publish", h.DelayedPublish, false), flag("import_deaths", h.ImportDeaths, false),
 		{name: "unknown_arguments", value: onlyIf(h.RefuseUnknown, "refuse")},
-	}, limitFields(h.VHostLimits.Named())...)
+	}, limitFields(h.NamedLimits())...)
 }

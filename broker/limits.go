@@ -57,11 +57,11 @@ func (b *Broker) limit(v *catalog.View, k countOf) int64 {
 	switch scope {
 	case scopeUser:
 		if u, ok := v.User(k.name); ok {
-			all = u.UserLimits.Named()
+			all = u.NamedLimits()
 		}
 	case scopeVHost:
 		if h, ok := v.VHost(k.name); ok {
-			all = h.VHostLimits.Named()
+			all = h.NamedLimits()
 		}
 	default:
 		if r, ok := v.QueueByUID(k.queue); ok {

@@ -211,10 +211,8 @@ func (b *Broker) AwaitQuotas(ctx context.Context, m *Publish) error {
 		return err
 	}
 	p := newPublishing(b)
-	if _, err := p.prepare(ctx, m); err != nil {
-		return nil // Publish will tell
-	}
-	if v := b.view(); v != nil {
+	_, err := p.prepare(ctx, m)
+	if v := b.view(); err == nil && v != nil { // else Publish will tell
 		for _, uid := range p.uids {
 			if g := b.quotas.queue(v, uid); g != nil {
 				m.Sender.gates.note(g)

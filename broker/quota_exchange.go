@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -10,8 +9,6 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
 )
-
-var forever = math.Inf(1)
 
 const (
 	// exchangeEvery is the time between two rounds in which nodes tell each other what they publish.

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -163,7 +164,7 @@ func (g *gate) waiting(now time.Duration) (d time.Duration, which int, began boo
 		if wait == 0 {
 			continue
 		}
-		if own := g.meters[i].Wants(now.Seconds()); own < forever {
+		if own := g.meters[i].Wants(now.Seconds()); !math.IsInf(own, 1) {
 			g.q.wake() // another node may want less than its part
 		}
 		g.meters[i].Hold()

@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -29,14 +30,14 @@ func quotaBroker(t testing.TB) (*Broker, *catalog.Catalog, *Sender) {
 func limitUser(t testing.TB, c *catalog.Catalog, limit string, n int64) {
 	t.Helper()
 	l := NoUserLimits()
-	l.Set(limit, n)
+	l.SetLimit(limit, n)
 	apply(t, c, &catalog.SetUserLimits{User: "u", Limits: l})
 }
 
 func limitVHost(t testing.TB, c *catalog.Catalog, limit string, n int64) {
 	t.Helper()
 	l := NoVHostLimits()
-	l.Set(limit, n)
+	l.SetLimit(limit, n)
 	apply(t, c, &catalog.SetVHostLimits{VHost: "/", Limits: l})
 }
 
@@ -185,7 +186,7 @@ func TestPartsOfNodes(t *testing.T) {
 		lasts(t, "an even part of what is not known yet", sends(t, s, 105, 1), 2*time.Second)
 		exchange(30)
 		lasts(t, "beside one that wants little", sends(t, s, 140, 1), 2*time.Second)
-		exchange(forever)
+		exchange(math.Inf(1))
 		lasts(t, "beside one that wants all", sends(t, s, 100, 1), 2*time.Second)
 		<-time.After(2 * toldFor)
 		g := b.quotas.known(subject)

@@ -31,7 +31,7 @@ func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, er
 		about.Class, about.Reason = NotFound, "does not exist"
 		return nil, &about
 	}
-	return b.usages(ctx, v, cluster.QuotaSubject{VHost: vhost}, h.VHostLimits.Named())
+	return b.usages(ctx, v, cluster.QuotaSubject{VHost: vhost}, h.NamedLimits())
 }
 
 // UserUsage returns the limits of a user with what is used of each. Errors: NotFound.
@@ -49,7 +49,7 @@ func (b *Broker) UserUsage(ctx context.Context, user string) ([]LimitUsage, erro
 		about.Class, about.Reason = NotFound, "does not exist"
 		return nil, &about
 	}
-	return b.usages(ctx, v, cluster.QuotaSubject{User: user}, u.UserLimits.Named())
+	return b.usages(ctx, v, cluster.QuotaSubject{User: user}, u.NamedLimits())
 }
 
 func (b *Broker) usages(ctx context.Context, v *catalog.View, of cluster.QuotaSubject, limits []catalog.NamedLimit) ([]LimitUsage, error) {

@@ -45,21 +45,21 @@ type NamedLimit struct {
 	Value int64
 }
 
-// Named returns the limits in the order of their byte form.
-func (l VHostLimits) Named() []NamedLimit {
+// NamedLimits returns the limits in the order of their byte form.
+func (l VHostLimits) NamedLimits() []NamedLimit {
 	return named(l.each())
 }
 
-// Named returns the limits in the order of their byte form.
-func (l UserLimits) Named() []NamedLimit {
+// NamedLimits returns the limits in the order of their byte form.
+func (l UserLimits) NamedLimits() []NamedLimit {
 	return named(l.each())
 }
 
-// Set sets the limit of a name; false: there is no such limit.
-func (l *VHostLimits) Set(name string, n int64) bool { return set(l.each(), name, n) }
+// SetLimit sets the limit of a name; false: there is no such limit.
+func (l *VHostLimits) SetLimit(name string, n int64) bool { return set(l.each(), name, n) }
 
-// Set sets the limit of a name; false: there is no such limit.
-func (l *UserLimits) Set(name string, n int64) bool { return set(l.each(), name, n) }
+// SetLimit sets the limit of a name; false: there is no such limit.
+func (l *UserLimits) SetLimit(name string, n int64) bool { return set(l.each(), name, n) }
 
 // limit is one of a set of limits; the first firstLimits of a set are older than VersionUsers.
 type limit struct {
@@ -71,16 +71,23 @@ const firstLimits = 2
 
 func (l *VHostLimits) each() []limit {
 	return []limit{
-		{"max-connections", &l.MaxConnections}, {"max-queues", &l.MaxQueues},
-		{"max-channels", &l.MaxChannels}, {"max-consumers", &l.MaxConsumers},
-		{"max-message-rate", &l.MaxMessageRate}, {"max-byte-rate", &l.MaxByteRate}, {"max-stored-bytes", &l.MaxStoredBytes},
+		{"max-connections", &l.MaxConnections},
+		{"max-queues", &l.MaxQueues},
+		{"max-channels", &l.MaxChannels},
+		{"max-consumers", &l.MaxConsumers},
+		{"max-message-rate", &l.MaxMessageRate},
+		{"max-byte-rate", &l.MaxByteRate},
+		{"max-stored-bytes", &l.MaxStoredBytes},
 	}
 }
 
 func (l *UserLimits) each() []limit {
 	return []limit{
-		{"max-connections", &l.MaxConnections}, {"max-channels", &l.MaxChannels},
-		{"max-consumers", &l.MaxConsumers}, {"max-message-rate", &l.MaxMessageRate}, {"max-byte-rate", &l.MaxByteRate},
+		{"max-connections", &l.MaxConnections},
+		{"max-channels", &l.MaxChannels},
+		{"max-consumers", &l.MaxConsumers},
+		{"max-message-rate", &l.MaxMessageRate},
+		{"max-byte-rate", &l.MaxByteRate},
 	}
 }
 

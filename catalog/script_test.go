@@ -344,12 +344,12 @@ func (f *fields) settings(verb, vhost string, word func(int) string) catalog.Com
 		tags = strings.Split(list, ",")
 	}
 	var vhostLimits catalog.VHostLimits
-	for _, l := range vhostLimits.Named() {
-		vhostLimits.Set(l.Name, f.limit(l.Name))
+	for _, l := range vhostLimits.NamedLimits() {
+		vhostLimits.SetLimit(l.Name, f.limit(l.Name))
 	}
 	var userLimits catalog.UserLimits
-	for _, l := range userLimits.Named() {
-		userLimits.Set(l.Name, f.limit(l.Name))
+	for _, l := range userLimits.NamedLimits() {
+		userLimits.SetLimit(l.Name, f.limit(l.Name))
 	}
 	switch verb {
 	case "put-vhost":

@@ -194,7 +194,7 @@ func wholeDocument(v *catalog.View, h head) *clusterDocument {
 	for u := range v.Users() {
 		d.Users = append(d.Users, jsonUser{
 			Name: u.Name, PasswordHash: u.PasswordHash, Algorithm: u.Algorithm, Tags: list(u.Tags),
-			Limits: set(u.UserLimits.Named()),
+			Limits: set(u.NamedLimits()),
 		})
 	}
 	for rec := range v.VHosts() {
@@ -256,7 +256,7 @@ func limitsOf(h *catalog.VHost) any {
 }
 
 func vhostLimitsOf(h *catalog.VHost) map[string]int64 {
-	return set(h.VHostLimits.Named())
+	return set(h.NamedLimits())
 }
 
 // parametersOf are a vhost's parameters, operators' policies and limits among them; named

@@ -123,8 +123,8 @@ func (p *parser) user(e *entry) {
 		Name: e.need("name"), PasswordHash: e.text("password_hash", ""), Algorithm: e.text("hashing_algorithm", ""),
 		Tags: e.texts("tags"),
 	}
-	for _, l := range catalog.NoUserLimits().Named() {
-		u.Set(l.Name, limits.integer(l.Name, l.Value))
+	for _, l := range catalog.NoUserLimits().NamedLimits() {
+		u.SetLimit(l.Name, limits.integer(l.Name, l.Value))
 	}
 	if u.PasswordHash == "" {
 		u.Algorithm = ""
@@ -177,13 +177,13 @@ func (p *parser) limits(e *entry, vhost string, l catalog.VHostLimits) {
 // vhostLimits reads limits as an object, or as a list of objects with name and value.
 func vhostLimits(e *entry, name string) catalog.VHostLimits {
 	l := catalog.NoVHostLimits()
-	known := l.Named()
+	known := l.NamedLimits()
 	v, _ := e.get(name)
 	list, is := v.([]any)
 	if !is {
 		inner := e.within(name)
 		for _, x := range known {
-			l.Set(x.Name, inner.integer(x.Name, x.Value))
+			l.SetLimit(x.Name, inner.integer(x.Name, x.Value))
 		}
 		return l
 	}
@@ -195,7 +195,7 @@ func vhostLimits(e *entry, name string) catalog.VHostLimits {
 		}
 		name := inner.need("name")
 		if slices.ContainsFunc(known, func(x catalog.NamedLimit) bool { return x.Name == name }) {
-			l.Set(name, inner.integer("value", catalog.Unlimited))
+			l.SetLimit(name, inner.integer("value", catalog.Unlimited))
 		}
 	}
 	return l

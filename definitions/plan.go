@@ -173,12 +173,12 @@ func (p *planner) limitsDiffer(o *Object) string {
 	switch c := o.Command.(type) {
 	case *catalog.PutUser:
 		if u, ok := p.trial.View().User(c.Name); ok && u.UserLimits != c.UserLimits {
-			return limitsText(u.UserLimits.Named(), c.UserLimits.Named())
+			return limitsText(u.NamedLimits(), c.NamedLimits())
 		}
 	case *catalog.SetVHostLimits:
 		// Limits that nobody has set before the import are no difference.
 		if h, ok := p.before.VHost(c.VHost); ok && h.VHostLimits != c.Limits && h.VHostLimits != catalog.NoVHostLimits() {
-			return limitsText(h.VHostLimits.Named(), c.Limits.Named())
+			return limitsText(h.NamedLimits(), c.Limits.NamedLimits())
 		}
 	}
 	return ""

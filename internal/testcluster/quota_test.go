@@ -276,7 +276,8 @@ func TestQuotaOfStoredBytes(t *testing.T) {
 	c, cl := quotaCluster(t, []string{"u"}, []string{"full"})
 	ctx := testContext(t)
 	for _, q := range []client.Queue{
-		{Vhost: "full", Name: "dead"}, {Vhost: "/", Name: "elsewhere"},
+		{Vhost: "full", Name: "dead"},
+		{Vhost: "/", Name: "elsewhere"},
 		{Vhost: "full", Name: "q", Arguments: client.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}},
 	} {
 		if _, err := cl.DeclareQueue(ctx, q); err != nil {
