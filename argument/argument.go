@@ -24,6 +24,8 @@ const (
 	OnDelete      = "x-on-delete" // read from the queue's record, too
 	Overflow      = "x-overflow"
 	LeaderLocator = "x-queue-leader-locator"
+	MessageRate   = "x-max-message-rate" // looked for before a queue has a rate at all (VH-15)
+	ByteRate      = "x-max-byte-rate"
 
 	// DeadLetters is what the names of arguments about dead-lettering begin with.
 	DeadLetters = "x-dead-letter-"

@@ -23,6 +23,18 @@ const (
 	DefaultGroupSize = 3
 )
 
+// Quotas bound what clients do with a queue; quorumq.Unlimited is no bound (VH-15).
+type Quotas struct {
+	MaxMessageRate int64 // messages published into it per second
+	MaxByteRate    int64 // bytes of their bodies per second
+	MaxConsumers   int64
+}
+
+// NoQuotas are those of a queue that has none.
+func NoQuotas() Quotas {
+	return Quotas{MaxMessageRate: quorumq.Unlimited, MaxByteRate: quorumq.Unlimited, MaxConsumers: quorumq.Unlimited}
+}
+
 // Settings are what is in force for one queue.
 type Settings struct {
 	// Config is what the arguments say of the machine's configuration. What follows from several of
@@ -34,8 +46,9 @@ type Settings struct {
 	DeadLetterRoutingKey string // valid when HasDeadLetterRoutingKey
 	DeadLetterStrategy   Strategy
 	DeadLetterMaxHops    int64 // deaths of a message above which it goes nowhere (DL-43); 0: no limit
-	GroupSize            int   // members wanted at the declare; a smaller cluster gives all its nodes
-	TargetGroupSize      int   // members that the queue should have when there are nodes for them (RE-4); 0: GroupSize
+	Quotas               Quotas
+	GroupSize            int // members wanted at the declare; a smaller cluster gives all its nodes
+	TargetGroupSize      int // members that the queue should have when there are nodes for them (RE-4); 0: GroupSize
 
 	HasDeadLetterExchange   bool
 	HasDeadLetterRoutingKey bool
@@ -53,7 +66,7 @@ type Settings struct {
 // on both (DEL-1, DEL-9).
 func Default(classic bool) Settings {
 	s := Settings{
-		Config: quorumq.DefaultConfig(), Classic: classic, DeadLetterStrategy: AtMostOnce, GroupSize: DefaultGroupSize,
+		Config: quorumq.DefaultConfig(), Classic: classic, DeadLetterStrategy: AtMostOnce, GroupSize: DefaultGroupSize, Quotas: NoQuotas(),
 	}
 	s.ConsumerTimeoutMs = DefaultConsumerTimeoutMs
 	if classic {

@@ -47,6 +47,24 @@ var rows = [...]Row{ //nolint:gochecknoglobals // a constant in all but name
 		sets:     func(s *Settings, v Value) { s.MaxLengthTotal = v.Int },
 	},
 	{
+		Name: MessageRate, Key: "max-message-rate", Operators: true, Merging: Lowest,
+		Values: integer{0, math.MaxInt64, "messages per second; publishers wait"}, Default: noLimit, State: "in force (VH-15)",
+		RabbitMQ: "none: VH-15",
+		sets:     func(s *Settings, v Value) { s.Quotas.MaxMessageRate = v.Int },
+	},
+	{
+		Name: ByteRate, Key: "max-byte-rate", Operators: true, Merging: Lowest,
+		Values: integer{0, math.MaxInt64, "bytes of bodies per second; publishers wait"}, Default: noLimit, State: "in force (VH-15)",
+		RabbitMQ: "none: VH-15",
+		sets:     func(s *Settings, v Value) { s.Quotas.MaxByteRate = v.Int },
+	},
+	{
+		Name: "x-max-consumers", Key: "max-consumers", Operators: true, Merging: Lowest,
+		Values: integer{0, math.MaxInt64, "consumers"}, Default: noLimit, State: "in force (VH-4)",
+		RabbitMQ: "none: VH-4",
+		sets:     func(s *Settings, v Value) { s.Quotas.MaxConsumers = v.Int },
+	},
+	{
 		Name: Overflow, Key: "overflow", Operators: true, Merging: OperatorFirst,
 		Values:  oneOf{words: []string{"drop-head", "reject-publish", "reject-publish-dlx"}},
 		Default: "`drop-head`", State: "in force (LEN-3 to LEN-5)",

@@ -106,6 +106,7 @@ type Broker struct {
 	buffers   cluster.BufferStats
 	alarms    alarms
 	reach     *reach
+	quotas    *quotas
 	// unknownLines bounds what the log tells of unknown arguments.
 	unknownLines lograte.Lines
 }
@@ -150,6 +151,7 @@ func newBroker(c Config, r *clients.Registry, policies *policy.Book) *Broker {
 	b.publishes.New = func() any { return newPublishing(b) }
 	b.alternate = b.policies.AlternateExchange
 	b.reach = newReach()
+	b.quotas = newQuotas(b)
 	return b
 }
 
@@ -159,6 +161,7 @@ func (b *Broker) run() {
 	b.running.Go(func() { b.endOwned(b.life, c) })
 	b.running.Go(func() { b.endConnections(b.life, c) })
 	b.running.Go(func() { b.watchReach(b.life, c) })
+	b.running.Go(func() { b.quotas.exchange(b.life, c) })
 	b.running.Go(func() { b.upgradeHashes(b.life) })
 	b.running.Go(func() { b.tellJoined(b.life, c) })
 	b.running.Go(func() {

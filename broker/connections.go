@@ -20,6 +20,7 @@ type Closing = clients.Closing
 const (
 	ConnectionRunning = "running"
 	ConnectionBlocked = "blocked" // its publishes are held back
+	ConnectionFlow    = "flow"    // the same, by a rate (VH-14)
 	ConnectionClosing = "closing" // its client is told so, and has not gone yet
 )
 

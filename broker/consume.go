@@ -60,7 +60,8 @@ type Consumer struct {
 	ready      chan struct{} // holds a token when there is something to take, or the end
 	woken      func()        // if set, in place of ready
 
-	buffer *Buffer
+	buffer  *Buffer
+	uncount func() // takes it off what limits count (VH-4); nil: it was not counted
 
 	mu      sync.Mutex
 	arrived []cluster.Delivery // not yet taken
@@ -116,6 +117,12 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 	}
 	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
 	c.shown = &clients.Consumer{VHost: about.VHost, Queue: about.Name, Look: c.look}
+	uncount, err := b.openConsumer(ctx, about.VHost, q.UID())
+	if err != nil {
+		c.letGo()
+		return nil, err
+	}
+	c.uncount = uncount
 	cc, err := q.Consume(ctx, c.settings(&o))
 	if err != nil {
 		c.letGo()
@@ -156,7 +163,7 @@ func (c *Consumer) letGo() {
 	bytes := c.bytes
 	c.bytes, c.closed = 0, true
 	c.mu.Unlock()
-	c.b.clients.HideConsumer(c.shown)
+	c.hide()
 	c.buffer.b.Release(bytes)
 }
 
@@ -345,7 +352,7 @@ func (c *Consumer) Flush(ctx context.Context) error { return translate(c.c.Flush
 // Cancel ends delivery; what is unsettled stays the client's or, with requeue, returns
 // at once, not failed (CO-3).
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
-	c.b.clients.HideConsumer(c.shown)
+	c.hide()
 	return translate(c.c.Cancel(ctx, requeue), c.about)
 }
 

@@ -34,6 +34,14 @@ func (b *Broker) originOf(ctx context.Context, about Error, o *Consume) origin {
 	return x
 }
 
+// hide ends that operators see the consumer, and that it counts.
+func (c *Consumer) hide() {
+	c.b.clients.HideConsumer(c.shown)
+	if c.uncount != nil {
+		c.uncount()
+	}
+}
+
 // look returns what operators are told, and the consumer's connection; false if the queue has
 // ended it.
 func (c *Consumer) look() (x ConsumerInfo, from *clients.Connection, ok bool) {

@@ -3,35 +3,69 @@ package broker
 import (
 	"context"
 	"strconv"
+	"sync"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/id"
 )
 
-// limitOf returns how many there may be, with the name of the limit; Unlimited: any number.
-func limitOf(v *catalog.View, k clients.Count) (n int64, name string) {
-	switch k.Kind {
-	case clients.UserConnections, clients.UserChannels:
-		u, ok := v.User(k.Name)
-		switch {
-		case !ok:
-			return Unlimited, ""
-		case k.Kind == clients.UserChannels:
-			return u.MaxChannels, "max-channels"
-		}
-		return u.MaxConnections, "max-connections"
+// limitOf returns what a limit is of, and its name.
+func limitOf(k clients.CountKind) (scope int, limit string) {
+	switch k {
+	case clients.UserConnections:
+		return scopeUser, limitConnections
+	case clients.UserChannels:
+		return scopeUser, limitChannels
+	case clients.UserConsumers:
+		return scopeUser, limitConsumers
 	case clients.VHostConnections:
-		if h, ok := v.VHost(k.Name); ok {
-			return h.MaxConnections, "max-connections"
-		}
+		return scopeVHost, limitConnections
+	case clients.VHostChannels:
+		return scopeVHost, limitChannels
+	case clients.VHostConsumers:
+		return scopeVHost, limitConsumers
+	case clients.QueueConsumers, clients.CountKinds:
 	}
-	return Unlimited, ""
+	return scopeQueue, limitConsumers
 }
 
-func aboveLimit(k clients.Count, limit int64, name string) *Error {
-	e := &Error{Class: NotAllowed, Kind: "user", Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: ProblemLimit}
-	if k.Kind == clients.VHostConnections {
-		e.Kind, e.VHost = "vhost", k.Name
+// limit returns how many there may be; Unlimited: any number.
+func (b *Broker) limit(v *catalog.View, k clients.Count) int64 {
+	scope, name := limitOf(k.Kind)
+	var all []catalog.NamedLimit
+	switch scope {
+	case scopeUser:
+		if u, ok := v.User(k.Name); ok {
+			all = u.NamedLimits()
+		}
+	case scopeVHost:
+		if h, ok := v.VHost(k.Name); ok {
+			all = h.NamedLimits()
+		}
+	default:
+		if r, ok := v.QueueByUID(k.Queue); ok {
+			return b.policies.InForce(v, r).Quotas.MaxConsumers
+		}
+	}
+	for _, l := range all {
+		if l.Name == name {
+			return l.Value
+		}
+	}
+	return Unlimited
+}
+
+func aboveLimit(v *catalog.View, k clients.Count, limit int64) *Error {
+	scope, name := limitOf(k.Kind)
+	e := &Error{Class: NotAllowed, Kind: scopeName(scope), Name: k.Name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: ProblemLimit}
+	switch scope {
+	case scopeVHost:
+		e.VHost = k.Name
+	case scopeQueue:
+		if r, ok := v.QueueByUID(k.Queue); ok {
+			e.VHost, e.Name = r.VHost, r.Name
+		}
 	}
 	e.Reason = "so many are there already; end some, or have the limit raised"
 	return e
@@ -43,27 +77,35 @@ func aboveLimit(k clients.Count, limit int64, name string) *Error {
 func (b *Broker) admit(ctx context.Context, k clients.Count) error {
 	n := b.clients.Add(k, 1)
 	v := b.view()
-	limit, name := limitOf(v, k)
+	limit := b.limit(v, k)
 	if limit == Unlimited {
 		return nil
 	}
 	if n <= limit {
-		user, vhost := k.Name, ""
-		if k.Kind == clients.VHostConnections {
-			user, vhost = "", k.Name
-		}
-		there := b.cluster.UsageElsewhere(ctx, user, vhost)
-		n += [...]int64{there.UserConnections, there.UserChannels, there.VHostConnections}[k.Kind]
+		n += b.elsewhere(ctx, k)
 	}
 	if n <= limit {
 		return nil
 	}
 	b.clients.Add(k, -1)
-	e := aboveLimit(k, limit, name)
+	e := aboveLimit(v, k, limit)
+	b.quotas.refused(k, limit)
 	if who, err := b.Who(ctx); err == nil && who != nil {
 		e.User = who.User()
 	}
 	return e
+}
+
+// elsewhere returns how many there are on the other nodes.
+func (b *Broker) elsewhere(ctx context.Context, k clients.Count) int64 {
+	user, vhost := k.Name, ""
+	if scope, _ := limitOf(k.Kind); scope == scopeVHost {
+		user, vhost = "", k.Name
+	}
+	u := b.cluster.UsageElsewhere(ctx, user, vhost, k.Queue)
+	return [...]int64{
+		u.UserConnections, u.UserChannels, u.UserConsumers, u.VHostConnections, u.VHostChannels, u.VHostConsumers, u.QueueConsumers,
+	}[k.Kind]
 }
 
 // enter counts a connection towards something, once, and tells whether it just did.
@@ -128,9 +170,43 @@ func (b *Broker) OpenChannel(ctx context.Context) (closed func(), err error) {
 	if who == nil {
 		return func() {}, nil
 	}
-	k := clients.Count{Kind: clients.UserChannels, Name: who.User()}
-	if err := b.admit(ctx, k); err != nil {
+	return b.admitAll(ctx, []clients.Count{{Kind: clients.UserChannels, Name: who.User()}})
+}
+
+// OpenChannelIn counts one more channel of a vhost, if that exists, in the same way.
+func (b *Broker) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
+	if _, exists := b.view().VHost(vhost); exists {
+		return b.admitAll(ctx, []clients.Count{{Kind: clients.VHostChannels, Name: vhost}})
+	}
+	return func() {}, nil
+}
+
+// openConsumer counts one more consumer of the caller, of the vhost and of the queue, as OpenChannel does.
+func (b *Broker) openConsumer(ctx context.Context, vhost string, queue id.QueueUID) (closed func(), err error) {
+	who, err := b.Who(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return func() { b.clients.Add(k, -1) }, nil
+	all := []clients.Count{{Kind: clients.VHostConsumers, Name: vhost}, {Kind: clients.QueueConsumers, Queue: queue}}
+	if who != nil {
+		all = append(all, clients.Count{Kind: clients.UserConsumers, Name: who.User()})
+	}
+	return b.admitAll(ctx, all)
+}
+
+// admitAll counts one more of each, or of none. closed takes them back, once.
+func (b *Broker) admitAll(ctx context.Context, all []clients.Count) (closed func(), err error) {
+	for i, k := range all {
+		if err := b.admit(ctx, k); err != nil {
+			for _, k := range all[:i] {
+				b.clients.Add(k, -1)
+			}
+			return nil, err
+		}
+	}
+	return sync.OnceFunc(func() {
+		for _, k := range all {
+			b.clients.Add(k, -1)
+		}
+	}), nil
 }

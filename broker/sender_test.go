@@ -18,7 +18,7 @@ func loggedInBroker(t testing.TB, write string) (*Broker, *catalog.Catalog, cont
 	b := testBroker(t, func(string) enqueuer { return discarding{} }, "q")
 	b.cfg.Authenticate = true
 	c := testCatalog(t, "q")
-	apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited}}})
+	apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: catalog.NoUserLimits()}})
 	apply(t, c, &catalog.SetPermission{Permission: Permission{User: "u", VHost: "/", Write: write}})
 	b.view = c.View
 	u, _ := c.View().User("u")
@@ -186,7 +186,12 @@ func TestLoginsOfOneCredential(t *testing.T) {
 // Passwords in flight are bounded; who comes too many is told to come back.
 func TestTooManyLogins(t *testing.T) {
 	l := newLogins(new(atomic.Uint64))
-	for range MaxHashes {
+	for processors, want := range map[int]int{1: 1, 2: 1, 3: 2, 64: MaxHashes} {
+		if n := hashesAtOnce(processors); n != want {
+			t.Errorf("%d processors: %d hashes at a time, want %d", processors, n, want)
+		}
+	}
+	for range cap(l.slots) {
 		if _, err := l.enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}

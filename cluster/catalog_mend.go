@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // A member of the catalog group that has failed shows no change any more. If it is damaged or
@@ -38,7 +39,7 @@ func (g *catalogGroup) mend() {
 		return // the disk has failed, or a newer build wrote what is there: neither goes away
 	}
 	for !g.othersGoOn() {
-		if pause(g.c.ctx, mendEvery) != nil {
+		if wait.For(g.c.ctx, mendEvery) != nil {
 			return
 		}
 	}

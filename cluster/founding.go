@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -40,7 +41,7 @@ func (g *catalogGroup) found() {
 		if err := g.foundingStep(); err != nil {
 			g.c.log.Warn("founding the cluster", "error", err)
 		}
-		if pause(g.c.ctx, foundingTick) != nil {
+		if wait.For(g.c.ctx, foundingTick) != nil {
 			return
 		}
 	}

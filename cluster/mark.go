@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/phase"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -15,7 +16,7 @@ const markEvery = time.Second
 func (c *Cluster) keepMark() {
 	told := false
 	for {
-		if pause(c.ctx, phase.Wait(time.Now(), markEvery)) != nil {
+		if wait.For(c.ctx, phase.Wait(time.Now(), markEvery)) != nil {
 			return
 		}
 		if err := c.writeMark(); err != nil && !told {

@@ -48,6 +48,7 @@ type Cluster struct {
 	host     *host
 	gateway  *gateway
 	clients  *clients.Registry
+	stored   storedBytes
 	policies *policy.Book
 	// forwarders forward the dead letters of the queues that this node leads.
 	forwarders *forwarders

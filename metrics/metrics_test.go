@@ -30,8 +30,12 @@ func (n *node) sources() metrics.Sources {
 			return metrics.Gateway{
 				Published: 7, Alarm: true, Blocked: 1,
 				Waiting: map[string]uint64{"full": 3}, Retries: map[string]uint64{"full": 4}, Lost: map[string]uint64{"no_exchange": 5},
+				Quotas: []metrics.QuotaCount{{Scope: "user", Quota: "max-message-rate", Reached: 8, Held: 1500 * time.Millisecond}}, QuotaWaiting: 2,
 				Audit: []metrics.AuditCount{{Operation: "user.put", Outcome: "refused", Count: 6}},
 			}
+		},
+		Incoming: func() metrics.Incoming {
+			return metrics.Incoming{Limit: 70, By: map[string]metrics.IncomingBy{"amqp": {Bytes: 3}, "grpc": {Bytes: 4, Waiting: 5}}}
 		},
 		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2} },
 		Memory: func() metrics.Memory {

@@ -44,12 +44,17 @@ type Closing struct {
 }
 
 // Usage is what clients have open on one or more nodes (VH-4).
-type Usage struct{ UserConnections, UserChannels, VHostConnections int64 }
+type Usage struct {
+	UserConnections, UserChannels, UserConsumers    int64
+	VHostConnections, VHostChannels, VHostConsumers int64
+	QueueConsumers                                  int64
+}
 
 // Count is something that a limit bounds (VH-4).
 type Count struct {
-	Kind CountKind
-	Name string // of the user or vhost
+	Kind  CountKind
+	Name  string      // of the user or vhost
+	Queue id.QueueUID // of a queue, which has no name then
 }
 
 // CountKind says what is counted.
@@ -59,7 +64,12 @@ type CountKind uint8
 const (
 	UserConnections CountKind = iota
 	UserChannels
+	UserConsumers
 	VHostConnections
+	VHostChannels
+	VHostConsumers
+	QueueConsumers
+	CountKinds // how many there are
 )
 
 // Registry is what the clients of one node have open. All methods may be called concurrently.
@@ -72,6 +82,7 @@ type Registry struct {
 	shown uint64 // how many connections operators have seen, or could
 
 	consumers consumers
+	quotas    quotaGates
 	ended     chan struct{} // of capacity 1: a connection has ended
 }
 
@@ -79,7 +90,7 @@ type Registry struct {
 func New() *Registry {
 	return &Registry{
 		live: map[string]*Connection{}, count: map[Count]int64{}, ended: make(chan struct{}, 1),
-		consumers: consumers{live: map[*Consumer]struct{}{}},
+		consumers: consumers{live: map[*Consumer]struct{}{}}, quotas: quotaGates{of: map[QuotaSubject]QuotaGate{}},
 	}
 }
 
@@ -117,14 +128,15 @@ func (r *Registry) addLocked(k Count, n int64) int64 {
 	return r.count[k]
 }
 
-// Usage is what this node has of a user and of a vhost.
-func (r *Registry) Usage(user, vhost string) Usage {
+// Usage is what this node has of a user, of a vhost and of a queue.
+func (r *Registry) Usage(user, vhost string, queue id.QueueUID) Usage {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	of := func(k CountKind, name string) int64 { return r.count[Count{Kind: k, Name: name}] }
 	return Usage{
-		UserConnections:  r.count[Count{UserConnections, user}],
-		UserChannels:     r.count[Count{UserChannels, user}],
-		VHostConnections: r.count[Count{VHostConnections, vhost}],
+		UserConnections: of(UserConnections, user), UserChannels: of(UserChannels, user), UserConsumers: of(UserConsumers, user),
+		VHostConnections: of(VHostConnections, vhost), VHostChannels: of(VHostChannels, vhost), VHostConsumers: of(VHostConsumers, vhost),
+		QueueConsumers: r.count[Count{Kind: QueueConsumers, Queue: queue}],
 	}
 }
 

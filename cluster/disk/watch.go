@@ -20,6 +20,8 @@ type Log interface {
 	Stalled() (age, limit time.Duration)
 	// Short tells whether the log waits for a file descriptor.
 	Short() bool
+	// Hung returns for how long a write has been under way that waits for nothing but the disk.
+	Hung() time.Duration
 }
 
 // Links are the ways to other nodes.
@@ -114,7 +116,7 @@ func (w *Watch) look(late time.Duration) (left time.Duration) {
 	if hangs := now.Hangs > 0; hangs != (was.Hangs > 0) {
 		w.hung(hangs, max(now.Hangs, was.Hangs))
 	}
-	if w.hopeless(now.Hangs) && w.Failed != nil {
+	if now.Hangs > 0 && w.hopeless() && w.Failed != nil {
 		w.ended.Do(func() {
 			w.Failed(fmt.Errorf("%w: a write to %q has been under way for %s: this node ends, so that it is started anew; look at the disk",
 				ErrHangs, now.Path, now.Hangs.Round(time.Millisecond)))
@@ -123,13 +125,10 @@ func (w *Watch) look(late time.Duration) (left time.Duration) {
 	return left
 }
 
-// hopeless tells whether a write has hung for so long that the node ends. One that waits for a file
+// hopeless tells whether the disk has held up a write for so long that the node ends. To wait for a file
 // descriptor is not the disk's fault, and a start would not bring it sooner.
-func (w *Watch) hopeless(age time.Duration) bool {
-	if w.Log.Short() {
-		age = w.Groups.WriteAge()
-	}
-	return age >= w.Hang
+func (w *Watch) hopeless() bool {
+	return max(w.Log.Hung(), w.Groups.WriteAge()) >= w.Hang
 }
 
 // oldestWrite returns for how long the write has been under way that is nearest to being held

@@ -33,6 +33,7 @@ func Table() []Package {
 		{Path: "quorumq/session", Pure: true, Imports: []string{"id", "quorumq"}},
 		{Path: "argument", Pure: true, Imports: []string{"message", "quorumq"}},
 		{Path: "catalog", Pure: true, Imports: []string{"id", "message", "argument"}},
+		{Path: "quota", Pure: true},
 		{Path: "definitions", Pure: true, Imports: []string{"id", "message", "argument", "catalog"}},
 		{Path: "amqp/wire", Pure: true, Imports: []string{"message"}},
 		{Path: "cluster/placement", Pure: true, Imports: []string{"id"}},
@@ -67,7 +68,7 @@ func Table() []Package {
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/clients", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
+				"cluster/clients", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
 				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/peer",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
@@ -77,11 +78,11 @@ func Table() []Package {
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/disk", "cluster/peer",
+			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/disk", "cluster/peer",
 		}},
-		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate"}},
+		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming"}},
 		{
-			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1", "internal/gate"},
+			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1", "internal/gate", "internal/incoming"},
 			ThirdParty: []string{"grpc", "protobuf", "genproto"},
 		},
 		{Path: "management", Imports: []string{"id", "broker", "catalog", "message", "internal/gate"}},
@@ -108,6 +109,7 @@ func Table() []Package {
 		{Path: "internal/cases/report"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
+		{Path: "internal/incoming"},
 		{Path: "internal/issuer", ThirdParty: []string{"jwt"}},
 		{Path: "internal/k8slike"},
 		{Path: "internal/lograte"},
@@ -124,6 +126,7 @@ func Table() []Package {
 		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "internal/loopback", "raftfsm", "wal", "cluster/nodeclock"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/upgrade"},
+		{Path: "internal/wait"},
 	}
 }
 

@@ -55,6 +55,10 @@ func TestFaults(t *testing.T) {
 			file: "storage:\n  queue_log: shared\n", env: []string{"QUORATE_STORAGE__QUEUE_LOG=bolt"},
 			want: []string{`node.yaml: there is no setting "storage.queue_log" any more`, `QUORATE_STORAGE__QUEUE_LOG: there is no setting "storage.queue_log" any more`, "take the line out"},
 		},
+		"a name that was": {
+			file: "limits:\n  receive_bytes: 1\n", env: []string{"QUORATE_LIMITS__RECEIVE_BYTES=1"},
+			want: []string{`node.yaml: there is no setting "limits.receive_bytes" any more: use "limits.incoming_bytes" in its place`, "QUORATE_LIMITS__RECEIVE_BYTES: there is no"},
+		},
 		"all at once": {
 			file: "node_id: a b\ncluster:\n  expect: 0\n  join: [nobody]\nlisten:\n  http: x:99999\nlog:\n  level: loud\n  format: xml\nlimits:\n  max_message_bytes: 0\ntimeouts:\n  command: 1ms\n",
 			want: []string{"node_id", "cluster.expect is 0", `cluster.join[0] is "nobody"`, "listen.http", "log.level", "log.format", "limits.max_message_bytes", "timeouts.command"},

@@ -1,0 +1,66 @@
+package clients
+
+import (
+	"sync"
+
+	"github.com/quorate/quorate/id"
+)
+
+// QuotaSubject is what a quota bounds: a user, a vhost or a queue, the others being empty (VH-14, VH-15).
+type QuotaSubject struct {
+	User, VHost string
+	Queue       id.QueueUID
+}
+
+// QuotaFigures are those of a subject at one node.
+type QuotaFigures struct {
+	// Messages and Bytes are what the node's clients want to publish in a second, infinite if they are
+	// held back.
+	Messages, Bytes float64
+	StoredBytes     uint64 // of the queues of a vhost that the node leads
+	// PublishedMessages and PublishedBytes are what they published in the last second.
+	PublishedMessages, PublishedBytes float64
+}
+
+// QuotaGate is where publishers of a subject wait on this node. Its methods may be called from any
+// goroutine and must not block.
+type QuotaGate interface {
+	// Figures returns what this node's clients want; StoredBytes is 0.
+	Figures() QuotaFigures
+	// Learn takes what those of another node want.
+	Learn(from id.NodeID, f QuotaFigures)
+}
+
+// quotaGates are those of this node. mu guards the map.
+type quotaGates struct {
+	mu sync.Mutex
+	of map[QuotaSubject]QuotaGate
+}
+
+// OpenGate has other nodes hear of a gate, until CloseGate.
+func (r *Registry) OpenGate(of QuotaSubject, g QuotaGate) {
+	r.quotas.mu.Lock()
+	defer r.quotas.mu.Unlock()
+	r.quotas.of[of] = g
+}
+
+// CloseGate ends that.
+func (r *Registry) CloseGate(of QuotaSubject) {
+	r.quotas.mu.Lock()
+	defer r.quotas.mu.Unlock()
+	delete(r.quotas.of, of)
+}
+
+// Exchange gives a gate what another node wants, and returns what this one does: nothing if no
+// publisher of the subject is here.
+func (r *Registry) Exchange(of QuotaSubject, from id.NodeID, f QuotaFigures) QuotaFigures {
+	r.quotas.mu.Lock()
+	g := r.quotas.of[of]
+	r.quotas.mu.Unlock()
+	if g == nil {
+		return QuotaFigures{}
+	}
+	own := g.Figures()
+	g.Learn(from, f)
+	return own
+}
