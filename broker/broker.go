@@ -58,7 +58,7 @@ type Config struct {
 	// RelaxedTypeCheck takes the types quorum and classic for equal when a queue is declared
 	// again.
 	RelaxedTypeCheck bool
-	Logger     *slog.Logger // nil: nothing is logged
+	Logger           *slog.Logger // nil: nothing is logged
 }
 
 // DefaultVHost is the vhost that exists from the start (VH-1).

@@ -95,6 +95,7 @@ type publishing struct {
 	token   uint64
 	msg     message.Message
 	keys    []string
+	routing catalog.Publication
 	uids    []id.QueueUID
 	later   quorumq.Delay
 	targets []*publishTarget
@@ -234,10 +235,11 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	if h, known := v.VHost(m.VHost); known && h.ImportDeaths && message.ImportDeaths(&p.msg) { // G-11
 		headers = p.msg.Headers.Merged(message.DeathHeaders(&p.msg))
 	}
-	p.uids, err = v.Route(m.VHost, m.Exchange, &catalog.Publication{
+	p.routing = catalog.Publication{
 		Keys: p.msg.RoutingKeys, Headers: headers, Properties: &p.msg.Properties,
 		Chance: m.chance(), Local: p.b.leads, Alternate: p.b.alternate,
-	}, p.uids[:0])
+	}
+	p.uids, err = v.Route(m.VHost, m.Exchange, &p.routing, p.uids[:0])
 	return ttlMs, translate(err, aboutMessage(m))
 }
 
@@ -342,7 +344,7 @@ func (p *publishing) finish(r Result) {
 	r.Token = p.token
 	p.done = nil
 	clear(p.keys)
-	p.msg = message.Message{}
+	p.msg, p.routing = message.Message{}, catalog.Publication{}
 	p.b.publishes.Put(p)
 	done(r)
 }
