@@ -72,10 +72,7 @@ func refusedName(about Error) error {
 // DeclareQueue makes a queue unless an equivalent one exists. An exclusive one
 // belongs to the context's connection.
 func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Declared{}, err
-	}
+	c := b.cluster
 	d.Name = catalog.StripName(d.Name)
 	if d.Passive {
 		return b.declarePassive(ctx, c, &d)
@@ -102,9 +99,11 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		Arguments: d.Arguments, Type: kind,
 	}
 	if d.Exclusive {
-		if cmd.Owner, err = b.newOwner(ctx, about); err != nil {
+		owner, err := b.newOwner(ctx, about)
+		if err != nil {
 			return Declared{}, err
 		}
+		cmd.Owner = owner
 	}
 	unknown, err := b.unknownArguments(ctx, c.View(), about, d.Arguments, policy.UnknownOfQueue(d.Arguments), rec == nil)
 	if err != nil {

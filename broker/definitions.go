@@ -70,10 +70,7 @@ func (b *Broker) ExportDefinitions(vhost string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := b.attachedCluster()
-	if err != nil {
-		return nil, err
-	}
+	c := b.cluster
 	name, version := c.Name()
 	return definitions.Append(nil, v, vhost, definitions.Origin{Cluster: name, Version: version})
 }
@@ -83,10 +80,7 @@ func (b *Broker) ExportDefinitions(vhost string) ([]byte, error) {
 // Nothing is taken of a document with a fault of form. An error after the first batch says
 // why the import was given up; a repeat goes on where it was.
 func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done []Imported, total int)) (ImportSummary, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return ImportSummary{}, err
-	}
+	c := b.cluster
 	if _, err := b.viewOf(i.VHost); err != nil {
 		return ImportSummary{}, err
 	}

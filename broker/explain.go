@@ -181,7 +181,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	if err != nil {
 		return DeadLetterAnswer{}, err
 	}
-	c := b.cluster.Load()
+	c := b.cluster
 	v := c.View()
 	rec, err := lookUp(v, d.VHost, d.Queue)
 	if err != nil {

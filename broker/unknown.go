@@ -71,7 +71,7 @@ func refusedUnknown(about Error, args message.Table, found []policy.Unknown) err
 }
 
 func (b *Broker) logUnknown(ctx context.Context, about Error, u *policy.Unknown, refused bool) {
-	b.counters.unknownArguments.Add(1)
+	b.clients.Counters.UnknownArguments.Add(1)
 	skipped, ok := b.unknownLines.Take(time.Now())
 	if !ok {
 		return

@@ -155,8 +155,5 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.Counters == nil {
-		c.Counters = func() map[string]uint64 { return nil }
-	}
 	return c
 }

@@ -94,7 +94,7 @@ func (n *testNodes) recovers(t *testing.T, at *testNode, q id.QueueUID) {
 		return nil
 	})
 	for name, node := range n.nodes {
-		if p := node.disks.of(name).Pressure; p == wal.PressureFloor {
+		if p := node.disks.Of(name).Pressure; p == wal.PressureFloor {
 			t.Errorf("node %s is at %v", name, p)
 		}
 	}

@@ -99,7 +99,7 @@ func TestDiskMounted(t *testing.T) {
 		t.Helper()
 		for _, node := range n.nodes {
 			poll(t, fmt.Sprintf("the disk of %s is at %s", i, want), func() error {
-				if disk := node.disks.of(i); disk == nil || disk.Pressure != want {
+				if disk := node.disks.Of(i); disk == nil || disk.Pressure != want {
 					return fmt.Errorf("node %s knows %+v", node.cfg.Node, disk)
 				}
 				return nil

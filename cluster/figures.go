@@ -88,3 +88,12 @@ func (c *Cluster) LetterRouter() deadletter.Router { return letterRouter{c.views
 
 // RetryDeadLetters tells the forwarders of this node that a queue may take letters again (DL-24).
 func (c *Cluster) RetryDeadLetters(target id.QueueUID) { c.forwarders.retry(target) }
+
+// counters are this node's as gateway, and those of its dead letters, by the names under which nodes
+// tell them (ST-2).
+func (c *Cluster) counters() map[string]uint64 {
+	named, letters := c.clients.Counters.Named(), c.forwarders.totals()
+	named["dead_letters_confirmed"], named["dead_letters_lost"] = letters.Confirmed, letters.Lost.Sum()
+	named["policy_pattern_timeouts"] = c.policies.AllTimeouts()
+	return named
+}

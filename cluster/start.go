@@ -11,13 +11,16 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
@@ -35,7 +38,8 @@ type Cluster struct {
 	dir      *datadir.Dir
 	clock    *nodeclock.Clock
 	storage  *storage.Storage // nil until it is open
-	disks    *disks
+	disks    *disk.Board
+	rooms    *disk.Rooms
 	views    *metadata.Views
 	mux      *transport.Mux
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
@@ -43,6 +47,7 @@ type Cluster struct {
 	catalog  *catalogGroup
 	host     *host
 	gateway  *gateway
+	clients  *clients.Registry
 	policies *policy.Book
 	// forwarders forward the dead letters of the queues that this node leads.
 	forwarders *forwarders
@@ -54,6 +59,9 @@ type Cluster struct {
 	reach      *reach
 	spreading  spreading
 	operations *operation.Registry
+	peers      *peer.Peers
+	jobs       *peer.Operations
+	watched    *peer.Events
 	events     *event.Journal
 
 	spreadLeads atomic.Uint64 // queues that spreadLeaders has handed over
@@ -81,20 +89,18 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{cfg: cfg.withDefaults(), views: metadata.NewViews(catalog.New().View())}
+	c := &Cluster{cfg: cfg.withDefaults(), clients: clients.New(), views: metadata.NewViews(catalog.New().View())}
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
 	c.clock = nodeclock.New(nodeclock.Config{Node: c.cfg.Node, Source: c.cfg.Clock, Skew: c.cfg.ClockSkew, Logger: c.log})
 	c.events = event.NewJournal(event.JournalConfig{
 		Node: c.cfg.Node, Logger: c.log, View: c.View, NowMs: c.clock.NowMs, StartedMs: c.clock.StartedMs,
 	})
-	c.disks = newDisks(c)
+	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, maxWaitingBytes, c.log)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
-	if c.policies = c.cfg.Policies; c.policies == nil {
-		c.policies = &policy.Book{Warn: func(vhost string, err error) {
-			c.log.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
-		}}
-	}
+	c.policies = &policy.Book{Warn: func(vhost string, err error) {
+		c.cfg.Logger.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
+	}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
 	var err error
@@ -179,12 +185,16 @@ func (c *Cluster) boot() error {
 		c.loops.Go(c.repair)
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
-	c.disks.look(0) // before members are opened
+	disks := &disk.Watch{
+		Board: c.disks, Log: c.storage, Links: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: beatEvery,
+		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
+	}
+	disks.Look() // before members are opened
 	c.reconciler.Go(c.keepMark)
-	c.loops.Go(func() { c.disks.watch(c.ctx) })
-	c.loops.Go(func() { c.disks.tell(c.ctx) })
-	c.loops.Go(func() { c.disks.evacuate(c.ctx) })
-	c.loops.Go(func() { c.disks.relieve(c.ctx) })
+	c.loops.Go(func() { disks.Run(c.ctx) })
+	c.loops.Go(func() { disks.Tell(c.ctx) })
+	c.loops.Go(func() { c.evacuate(c.ctx) })
+	c.loops.Go(func() { c.relieve(c.ctx) })
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.unused.run(c.ctx, c.host.deleteUnused) })
@@ -221,6 +231,10 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
+	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
+	c.jobs = peer.NewOperations(c.peers, c.operations)
+	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
+	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
 	return c.storage.Failed() // it may have come before
 }
 
@@ -300,7 +314,7 @@ func (c *Cluster) Ready() error {
 	if err := c.catalog.ready(); err != nil {
 		return err
 	}
-	if err := c.disks.ready(); err != nil {
+	if err := c.disks.Ready(); err != nil {
 		return err
 	}
 	return c.host.ready(c.catalog.registered.Load())
@@ -308,6 +322,12 @@ func (c *Cluster) Ready() error {
 
 // View returns the catalog as this node knows it.
 func (c *Cluster) View() *catalog.View { return c.views.View() }
+
+// Clients returns what this node's clients have open.
+func (c *Cluster) Clients() *clients.Registry { return c.clients }
+
+// Policies finds what is in force for queues, as this node does.
+func (c *Cluster) Policies() *policy.Book { return c.policies }
 
 // ViewChanged returns a channel that is closed at the view's next change.
 func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }

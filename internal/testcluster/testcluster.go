@@ -27,7 +27,6 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
 	"github.com/quorate/quorate/internal/loopback"
-	"github.com/quorate/quorate/policy"
 )
 
 // Bounds of waiting.
@@ -272,9 +271,6 @@ func (c *Cluster) launch(i int) {
 	if cfg.Authenticate = true; cfg.Logger == nil {
 		cfg.Logger = log
 	}
-	policies := new(policy.Book)
-	cfg.Policies = policies
-	n.broker = broker.New(cfg)
 	var clock nodeclock.Source
 	if c.clocks != nil {
 		clock = c.clocks[i]
@@ -284,14 +280,13 @@ func (c *Cluster) launch(i int) {
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
-		Policies: policies, Counters: n.broker.NamedCounters, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect,
 	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	n.cluster = started
-	n.broker.Attach(started)
+	n.broker = broker.New(started, cfg)
 	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true})
 	n.amqpd = amqp.New(amqp.Config{Broker: n.broker, Logger: log, Version: "test", Cluster: clusterName})
 	n.served = make(chan error, 2)

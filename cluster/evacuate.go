@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
-	"github.com/quorate/quorate/wal"
 )
 
 const (
@@ -26,92 +24,17 @@ const (
 	relieveEvery = time.Second
 )
 
-// admit refuses what would make a queue grow, if too few of its members have room
-// (ErrNoSpace).
-func (d *disks) admit(uid id.QueueUID) error {
-	err := d.c.Room(uid)
-	if err != nil {
-		d.refused.Add(1)
-	}
-	return err
-}
-
-// Room returns ErrNoSpace with what is short if a queue takes no messages for want of it,
-// else nil.
-func (c *Cluster) Room(uid id.QueueUID) error {
-	d := c.disks
-	if !d.scarce.Load() {
-		return nil
-	}
-	q, ok := d.c.View().QueueByUID(uid)
-	if !ok || d.room(q.Members) {
-		return nil
-	}
-	return fmt.Errorf("%w: queue %q in vhost %q takes no messages: fewer than a majority of its members %q have room: %s",
-		ErrNoSpace, q.Name, q.VHost, q.Members, d.shortage())
-}
-
-// room tells whether a majority of members is there and has room, or no member is short
-// of it: then it is not for want of room if they are too few.
-func (d *disks) room(members []id.NodeID) bool {
-	good, scarce := 0, false
-	for _, m := range members {
-		if !d.fine(m) {
-			scarce = true
-			continue
-		}
-		if _, up := d.c.mux.Connected(m); up || m == d.c.cfg.Node {
-			good++
-		}
-	}
-	return !scarce || good > len(members)/2
-}
-
-// shortage names the nodes that are short of room and what to do; "" if none is.
-func (d *disks) shortage() string {
-	d.mu.Lock()
-	all := map[id.NodeID]Disk{d.c.cfg.Node: d.own}
-	v := d.c.View()
-	for n, p := range d.peers {
-		if _, member := v.Node(n); member {
-			all[n] = p.Disk
-		}
-	}
-	d.mu.Unlock()
-	var short []string
-	for n, disk := range all {
-		if disk.Pressure != wal.PressureNone {
-			short = append(short, disk.describe(n))
-		}
-	}
-	if len(short) == 0 {
-		return ""
-	}
-	slices.Sort(short)
-	return strings.Join(short, "; ") +
-		": free space there or make the volumes larger; consuming, settling, purging and deleting go on and make room"
-}
-
-// describe tells which limit is passed and by how much.
-func (disk *Disk) describe(n id.NodeID) string {
-	key, limit := "storage.disk_low", disk.Low
-	if disk.Pressure == wal.PressureFloor {
-		key, limit = "storage.disk_floor", disk.Floor
-	}
-	return fmt.Sprintf("node %q has %d bytes free on %s, and %s is %d; it recovers at %d", n, disk.Free, disk.Path, key, limit, limit+limit/4)
-}
-
 // evacuate hands leaders over while this node's disk is low, until ctx ends.
-func (d *disks) evacuate(ctx context.Context) {
+func (c *Cluster) evacuate(ctx context.Context) {
 	for {
 		var again <-chan time.Time
-		if !d.fine(d.c.cfg.Node) {
-			d.moveLeaders(ctx)
+		if !c.disks.Fine(c.cfg.Node) {
+			c.moveLeaders(ctx)
 			again = time.After(evacuateEvery)
 		}
 		select {
 		case <-again:
-		case <-d.moves:
+		case <-c.disks.Passes():
 		case <-ctx.Done():
 			return
 		}
@@ -121,7 +44,7 @@ func (d *disks) evacuate(ctx context.Context) {
 // relieve lets the groups of this node give back what they do not need of the log while the
 // disk is low, until ctx ends. Those that apply commands see to it themselves; the others
 // are looked at again and again.
-func (d *disks) relieve(ctx context.Context) {
+func (c *Cluster) relieve(ctx context.Context) {
 	next := time.NewTicker(relieveEvery)
 	defer next.Stop()
 	for {
@@ -130,32 +53,32 @@ func (d *disks) relieve(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !d.low.Load() || d.c.host == nil {
+		if !c.disks.Low() || c.host == nil {
 			continue
 		}
-		err := eachOf(d.c.host.all(), func(q *hosted) error {
-			if !d.low.Load() || ctx.Err() != nil {
+		err := eachOf(c.host.all(), func(q *hosted) error {
+			if !c.disks.Low() || ctx.Err() != nil {
 				return nil //nolint:nilerr // it is over
 			}
 			return q.group.Relieve()
 		})
-		if err == nil && d.low.Load() {
-			err = d.c.catalog.group.Relieve()
+		if err == nil && c.disks.Low() {
+			err = c.catalog.group.Relieve()
 		}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, raftfsm.ErrStopped) {
-			d.c.log.Warn("groups could not give back what they do not need of the log, trying again", "error", err)
+			c.log.Warn("groups could not give back what they do not need of the log, trying again", "error", err)
 		}
 	}
 }
 
 // moveLeaders hands what this node leads to members that are there and have room. What
 // has none stays: it still settles, purges and expires.
-func (d *disks) moveLeaders(ctx context.Context) {
+func (c *Cluster) moveLeaders(ctx context.Context) {
 	var moved atomic.Uint64
-	err := eachOf(d.c.ledGroups(), func(g ledGroup) error {
+	err := eachOf(c.ledGroups(), func(g ledGroup) error {
 		takers := slices.DeleteFunc(slices.Clone(g.members), func(n id.NodeID) bool {
-			_, up := d.c.mux.Connected(n)
-			return n == d.c.cfg.Node || !up || !d.fine(n)
+			_, up := c.mux.Connected(n)
+			return n == c.cfg.Node || !up || !c.disks.Fine(n)
 		})
 		if len(takers) == 0 {
 			return nil
@@ -170,11 +93,11 @@ func (d *disks) moveLeaders(ctx context.Context) {
 		return fmt.Errorf("%s: %w", g.name, err)
 	})
 	if n := moved.Load(); n > 0 {
-		d.moved.Add(n)
-		d.c.log.Warn("leaders were handed over because the disk is low", "leaders", n)
+		c.disks.Moved(n)
+		c.log.Warn("leaders were handed over because the disk is low", "leaders", n)
 	}
 	if err != nil && ctx.Err() == nil {
-		d.c.log.Warn("leaders could not be handed over, trying again", "error", err)
+		c.log.Warn("leaders could not be handed over, trying again", "error", err)
 	}
 }
 
@@ -182,7 +105,7 @@ func (d *disks) moveLeaders(ctx context.Context) {
 // finds no room would end the log. Their files stay, and when there is room they are
 // opened again. The reconcile loop calls it.
 func (h *host) heedDisk(v *catalog.View) error {
-	full := h.c.disks.full()
+	full := h.c.disks.Full()
 	h.mu.Lock()
 	was := h.full
 	h.mu.Unlock()
@@ -192,7 +115,7 @@ func (h *host) heedDisk(v *catalog.View) error {
 	if full {
 		ctx, cancel := context.WithTimeout(h.c.ctx, evacuateTimeout)
 		defer cancel()
-		h.c.disks.moveLeaders(ctx)
+		h.c.moveLeaders(ctx)
 	}
 	h.mu.Lock()
 	h.full = full
@@ -217,7 +140,7 @@ func (h *host) heedDisk(v *catalog.View) error {
 	h.mu.Unlock()
 	err := eachOf(all, (*hosted).close)
 	h.c.log.Error("members of queues are stopped until the disk has room", "members", len(all))
-	h.c.disks.lookSoon()
+	h.c.disks.LookSoon()
 	return err
 }
 
@@ -226,4 +149,27 @@ func (h *host) notOpen() int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	return max(0, h.wanted-len(h.queues)-len(h.damaged)-len(h.asleep))
+}
+
+// diskGroups are the groups of this node, to which its disk's trouble is told.
+type diskGroups struct{ c *Cluster }
+
+// WriteAge is of disk.Groups: the catalog has a log of its own.
+func (g diskGroups) WriteAge() time.Duration { return g.c.catalog.group.WriteAge() }
+
+// Stopped is of disk.Groups.
+func (g diskGroups) Stopped() int { return g.c.host.notOpen() }
+
+// FloorPassed is of disk.Groups.
+func (g diskGroups) FloorPassed() { g.c.host.wakeReconcile() }
+
+// HangsChanged is of disk.Groups.
+func (g diskGroups) HangsChanged(hangs bool) {
+	g.c.catalog.group.HangsChanged()
+	for _, q := range g.c.host.all() {
+		q.group.HangsChanged()
+	}
+	if hangs {
+		g.c.gateway.hostHangs()
+	}
 }
