@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -149,7 +150,7 @@ func (q *hosted) catchUp(ctx context.Context, s *changeState, g *catalog.MemberC
 			return err
 		}
 		if q.led.Load() == nil {
-			return fmt.Errorf("%w: queue %s: leadership was lost", ErrUnavailable, q.uid)
+			return fmt.Errorf("%w: queue %s: leadership was lost", traffic.ErrUnavailable, q.uid)
 		}
 		if r, ok := q.h.c.views.View().QueueByUID(q.uid); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
 			return errChangeOver

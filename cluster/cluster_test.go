@@ -188,7 +188,7 @@ func (n *testNodes) do(q id.QueueUID, c quorumq.Command, bodies ...[]byte) {
 				continue
 			}
 			done := make(chan struct{})
-			node.host.submit(q, raftfsm.Command{Header: quorumq.AppendCommand(nil, c), Bodies: bodies}, func(_ quorumq.Reply, e error) {
+			node.host.Submit(q, raftfsm.Command{Header: quorumq.AppendCommand(nil, c), Bodies: bodies}, func(_ quorumq.Reply, e error) {
 				err = e
 				close(done)
 			})

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/wal"
 )
@@ -81,7 +83,7 @@ func newDisks(c *Cluster) *disks {
 		c: c, looks: make(chan struct{}, 1), tells: make(chan struct{}, 1), moves: make(chan struct{}, 1),
 		own: Disk{Path: c.cfg.DataDir}, peers: map[id.NodeID]toldDisk{},
 	}
-	d.window.Store(maxWaitingBytes)
+	d.window.Store(gateway.MaxWaitingBytes)
 	return d
 }
 
@@ -205,7 +207,7 @@ func (d *disks) hung(hangs bool, age time.Duration) {
 		q.group.HangsChanged()
 	}
 	if hangs {
-		d.c.gateway.hostHangs()
+		d.c.gateway.HostHangs()
 	}
 	d.tellSoon()
 }
@@ -226,9 +228,9 @@ func (d *disks) count() {
 	}
 	d.scarce.Store(scarce)
 	d.low.Store(d.own.Pressure != wal.PressureNone)
-	window := int64(maxWaitingBytes)
+	window := int64(gateway.MaxWaitingBytes)
 	if low > 0 {
-		window = int64(min(maxWaitingBytes, low/windowShare))
+		window = int64(min(gateway.MaxWaitingBytes, low/windowShare))
 	}
 	d.window.Store(window)
 }
@@ -268,7 +270,7 @@ func (d *disks) ready() error {
 	if own.Pressure != wal.PressureFloor {
 		return nil
 	}
-	return fmt.Errorf("%w: %s: %d members are stopped until there is room", ErrNoSpace, own.describe(d.c.cfg.Node), own.Stopped)
+	return fmt.Errorf("%w: %s: %d members are stopped until there is room", traffic.ErrNoSpace, own.describe(d.c.cfg.Node), own.Stopped)
 }
 
 // Warning tells what an operator should look at although the node serves; "": nothing.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -44,8 +45,8 @@ func (n *testNode) fillUp(t *testing.T, q id.QueueUID) (confirmed uint64) {
 		}
 	}
 	under.Wait()
-	if !errors.Is(refused, ErrNoSpace) {
-		t.Fatalf("the queue refuses with %v, want %v", refused, ErrNoSpace)
+	if !errors.Is(refused, traffic.ErrNoSpace) {
+		t.Fatalf("the queue refuses with %v, want %v", refused, traffic.ErrNoSpace)
 	}
 	return confirmed
 }

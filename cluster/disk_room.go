@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
@@ -27,7 +28,7 @@ const (
 )
 
 // admit refuses what would make a queue grow, if too few of its members have room
-// (ErrNoSpace).
+// (traffic.ErrNoSpace).
 func (d *disks) admit(uid id.QueueUID) error {
 	err := d.c.Room(uid)
 	if err != nil {
@@ -36,7 +37,7 @@ func (d *disks) admit(uid id.QueueUID) error {
 	return err
 }
 
-// Room returns ErrNoSpace with what is short if a queue takes no messages for want of it,
+// Room returns traffic.ErrNoSpace with what is short if a queue takes no messages for want of it,
 // else nil.
 func (c *Cluster) Room(uid id.QueueUID) error {
 	d := c.disks
@@ -48,7 +49,7 @@ func (c *Cluster) Room(uid id.QueueUID) error {
 		return nil
 	}
 	return fmt.Errorf("%w: queue %q in vhost %q takes no messages: fewer than a majority of its members %q have room: %s",
-		ErrNoSpace, q.Name, q.VHost, q.Members, d.shortage())
+		traffic.ErrNoSpace, q.Name, q.VHost, q.Members, d.shortage())
 }
 
 // room tells whether a majority of members is there and has room, or no member is short

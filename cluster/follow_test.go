@@ -6,6 +6,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
 
@@ -41,7 +42,7 @@ func TestQueueThatCameAndWent(t *testing.T) {
 	_, kept := declare(3, "kept")
 	apply(4, &catalog.DeleteQueue{VHost: "/", Name: "short"})
 
-	if _, err := c.Queue(short); !errors.Is(err, ErrNoSuchQueue) {
+	if _, err := c.Queue(short); !errors.Is(err, traffic.ErrNoSuchQueue) {
 		t.Errorf("opened after it was deleted: %v", err)
 	}
 	for _, v := range []*catalog.View{followed, c.View()} {
@@ -52,7 +53,7 @@ func TestQueueThatCameAndWent(t *testing.T) {
 		gone bool
 	}{{ended, true}, {kept, false}} {
 		q.mu.Lock()
-		if gone := errors.Is(q.ended, ErrNoSuchQueue); gone != q.gone {
+		if gone := errors.Is(q.ended, traffic.ErrNoSuchQueue); gone != q.gone {
 			t.Errorf("queue %s: ended %v (%v), want %v", q.uid, gone, q.ended, q.gone)
 		}
 		q.mu.Unlock()

@@ -8,7 +8,9 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
@@ -250,11 +252,11 @@ func (r letterRouter) AlternateExchange(v *catalog.View, x *catalog.Exchange) (s
 
 // letterSender is deadletter.Sender: letters go to their targets as what clients publish does.
 type letterSender struct {
-	open func(id.QueueUID) (*Queue, error)
+	gateway *gateway.Gateway
 }
 
 func (s letterSender) Transfer(ctx context.Context, target id.QueueUID, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
-	q, err := s.open(target)
+	q, err := s.gateway.Queue(target)
 	if err != nil {
 		return quorumq.Reply{}, letterError(err)
 	}
@@ -263,7 +265,7 @@ func (s letterSender) Transfer(ctx context.Context, target id.QueueUID, t *quoru
 }
 
 func (s letterSender) Enqueue(ctx context.Context, target id.QueueUID, m quorumq.NewMessage, body []byte, done func(error)) error {
-	q, err := s.open(target)
+	q, err := s.gateway.Queue(target)
 	if err != nil {
 		return letterError(err)
 	}
@@ -273,11 +275,11 @@ func (s letterSender) Enqueue(ctx context.Context, target id.QueueUID, m quorumq
 // letterError makes the errors that the forwarder decides on.
 func letterError(err error) error {
 	switch {
-	case errors.Is(err, ErrNoSuchQueue):
+	case errors.Is(err, traffic.ErrNoSuchQueue):
 		return fmt.Errorf("%w: %w", deadletter.ErrNoTarget, err)
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, traffic.ErrRefused):
 		return fmt.Errorf("%w: %w", deadletter.ErrRefused, err)
-	case errors.Is(err, ErrUnknownOutcome):
+	case errors.Is(err, traffic.ErrUnknownOutcome):
 		return fmt.Errorf("%w: %w", deadletter.ErrDoubtful, err)
 	}
 	return err

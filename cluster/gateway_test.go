@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -258,7 +259,7 @@ func TestTimedOutConsumerEnds(t *testing.T) {
 	n.do(uid, &quorumq.NodeDown{Node: "b", Epoch: n.nodes["b"].epoch})
 	select {
 	case err := <-ended:
-		if !errors.Is(err, ErrConsumerGone) {
+		if !errors.Is(err, traffic.ErrConsumerGone) {
 			t.Errorf("it ended with %v", err)
 		}
 	case <-testContext(t).Done():
@@ -273,7 +274,7 @@ func TestTimedOutConsumerEnds(t *testing.T) {
 	late := quorumq.AppendCommand(nil, &quorumq.Checkout{Consumer: c.key})
 	poll(t, "a late registration is answered", func() error {
 		answered := make(chan error, 1)
-		n.leader(uid).host.submit(uid, raftfsm.Command{Header: late}, func(r quorumq.Reply, err error) {
+		n.leader(uid).host.Submit(uid, raftfsm.Command{Header: late}, func(r quorumq.Reply, err error) {
 			if err == nil && r.Code != quorumq.CodeUnknownConsumer {
 				t.Errorf("a late registration is answered with code %d", r.Code)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -183,7 +184,7 @@ func testConfiguration(t *testing.T, n *testNodes) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; !errors.Is(err, ErrRefused) {
+	if err := <-done; !errors.Is(err, traffic.ErrRefused) {
 		t.Errorf("above the limit: %v", err)
 	}
 }
@@ -241,10 +242,10 @@ func testDeadLetters(t *testing.T, n *testNodes) {
 		}
 		return nil
 	})
-	if _, _, err := led.Backlog(nil, 0, 10); !errors.Is(err, ErrUnavailable) {
+	if _, _, err := led.Backlog(nil, 0, 10); !errors.Is(err, traffic.ErrUnavailable) {
 		t.Errorf("backlog of an ended leadership: %v", err)
 	}
-	if err := led.SettleBacklog(testContext(t), nil); !errors.Is(err, ErrUnavailable) {
+	if err := led.SettleBacklog(testContext(t), nil); !errors.Is(err, traffic.ErrUnavailable) {
 		t.Errorf("settling after an ended leadership: %v", err)
 	}
 }
@@ -275,7 +276,7 @@ func testDelete(t *testing.T, n *testNodes) {
 	if err != nil || !r.Deleted {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if err := <-gone; !errors.Is(err, ErrNoSuchQueue) {
+	if err := <-gone; !errors.Is(err, traffic.ErrNoSuchQueue) {
 		t.Errorf("consumer ended with %v", err)
 	}
 	for i, node := range n.nodes {
@@ -287,13 +288,13 @@ func testDelete(t *testing.T, n *testNodes) {
 				return errWaiting
 			}
 			_, err := node.Queue(q)
-			if !errors.Is(err, ErrNoSuchQueue) {
+			if !errors.Is(err, traffic.ErrNoSuchQueue) {
 				return fmt.Errorf("%w", err)
 			}
 			return nil
 		})
 	}
-	if _, err := n.nodes["a"].QueueStatus(testContext(t), q); !errors.Is(err, ErrNoSuchQueue) {
+	if _, err := n.nodes["a"].QueueStatus(testContext(t), q); !errors.Is(err, traffic.ErrNoSuchQueue) {
 		t.Errorf("status: %v", err)
 	}
 }

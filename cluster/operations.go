@@ -107,7 +107,7 @@ func askEach(nodes []id.NodeID, ask func(id.NodeID) bool) []id.NodeID {
 }
 
 // AwaitOperation returns an operation of any node as soon as its version is above after.
-// Errors: operation.ErrUnknown, ErrUnavailable, or that of ctx.
+// Errors: operation.ErrUnknown, traffic.ErrUnavailable, or that of ctx.
 func (c *Cluster) AwaitOperation(ctx context.Context, x operation.ID, after uint64) (operation.Operation, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -131,7 +131,7 @@ func (c *Cluster) AwaitOperation(ctx context.Context, x operation.ID, after uint
 }
 
 // CancelOperation asks an operation of any node to end. Errors: operation.ErrUnknown,
-// operation.ErrEnded, ErrUnavailable, or that of ctx.
+// operation.ErrEnded, traffic.ErrUnavailable, or that of ctx.
 func (c *Cluster) CancelOperation(ctx context.Context, x operation.ID) (operation.Operation, error) {
 	if x.Node == c.cfg.Node {
 		return c.operations.Cancel(x)

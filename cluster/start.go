@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -14,12 +13,14 @@ import (
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
@@ -43,7 +44,7 @@ type Cluster struct {
 	members  *gossip.Members
 	catalog  *catalogGroup
 	host     *host
-	gateway  *gateway
+	gateway  *gateway.Gateway
 	clients  *clients.Registry
 	policies *policy.Book
 	// forwarders forward the dead letters of the queues that this node leads.
@@ -131,8 +132,12 @@ func (c *Cluster) boot() error {
 		return err
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
-	c.host, c.gateway, c.changes = newHost(c), newGateway(c), newChanger(c)
-	c.forwarders = newForwarders(deadletter.Config{Logger: c.cfg.Logger}, letterRouter{c.views, c.policies}, letterSender{c.Queue}, c.EmitQueue)
+	c.host, c.changes = newHost(c), newChanger(c)
+	c.gateway = gateway.New(gateway.Config{
+		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
+		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: queueLinks{c}, Disks: queueDisks{c.disks},
+	})
+	c.forwarders = newForwarders(deadletter.Config{Logger: c.cfg.Logger}, letterRouter{c.views, c.policies}, letterSender{c.gateway}, c.EmitQueue)
 	c.host.readNotes()
 	if err := c.connect(); err != nil {
 		return err
@@ -209,7 +214,7 @@ func (c *Cluster) connect() error {
 	}
 	c.mux, err = transport.New(transport.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
-		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
+		Handler: duplex{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
 		Beats: c.liveness, Clock: c.clock, BeatEvery: beatEvery, PingEvery: pingEvery,
 		Refuse: func(p transport.Peer) error { return c.refuses(p, refused) }, Refused: c.refusedBy, Ended: c.host.ended,
 		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.takesPart() },
@@ -290,7 +295,7 @@ func (c *Cluster) alive() []id.NodeID {
 func (c *Cluster) Ready() error {
 	switch {
 	case c.ctx.Err() != nil:
-		return ErrClosed
+		return traffic.ErrClosed
 	case c.draining.Load():
 		if err := c.catalog.refusal(); err != nil {
 			return err // it was taken out
@@ -318,23 +323,8 @@ func (c *Cluster) Policies() *policy.Book { return c.policies }
 // ViewChanged returns a channel that is closed at the view's next change.
 func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
 
-// Queue returns this node's end of a queue; ErrNoSuchQueue if the view has none.
-func (c *Cluster) Queue(q id.QueueUID) (*Queue, error) {
-	gone := fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, q)
-	if _, ok := c.View().QueueByUID(q); !ok {
-		return nil, gone
-	}
-	end := c.gateway.queue(q)
-	if end == nil {
-		return nil, fmt.Errorf("%w: queue %s", ErrClosed, q)
-	}
-	// Once more, for the host may have followed its deletion before the gateway had it.
-	if _, ok := c.View().QueueByUID(q); !ok {
-		c.gateway.queueGone(q)
-		return nil, gone
-	}
-	return end, nil
-}
+// Gateway returns this node's ends of queues.
+func (c *Cluster) Gateway() *gateway.Gateway { return c.gateway }
 
 // Close leaves gossip, stops the groups and releases the data directory. The first call
 // counts, others return the same.
@@ -357,7 +347,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 		c.operations.Close()
 	}
 	if c.gateway != nil {
-		c.gateway.close()
+		c.gateway.Close()
 	}
 	if c.members != nil {
 		c.leave(ctx)

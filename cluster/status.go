@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -61,7 +62,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 
 // Leads tells whether this node leads a queue, as far as its member knows.
 func (c *Cluster) Leads(q id.QueueUID) bool {
-	leader, _ := c.host.leaderOf(q)
+	leader, _ := c.host.LeaderOf(q)
 	return leader == c.cfg.Node
 }
 
@@ -142,11 +143,11 @@ func (c *Cluster) atLeader(ctx context.Context, q id.QueueUID, f func(id.NodeID)
 	for attempt := 0; ; attempt++ {
 		r, ok := c.View().QueueByUID(q)
 		if !ok {
-			return fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, q)
+			return fmt.Errorf("%w: queue %s is not in this node's view of the catalog", traffic.ErrNoSuchQueue, q)
 		}
 		to := hint
 		if to == "" {
-			to, _ = c.host.leaderOf(q)
+			to, _ = c.host.LeaderOf(q)
 		}
 		if to == "" {
 			to = r.Members[attempt%len(r.Members)]
@@ -163,13 +164,13 @@ func (c *Cluster) atLeader(ctx context.Context, q id.QueueUID, f func(id.NodeID)
 			continue
 		}
 		if c.ctx.Err() != nil {
-			return fmt.Errorf("%w: queue %q", ErrClosed, r.Name)
+			return fmt.Errorf("%w: queue %q", traffic.ErrClosed, r.Name)
 		}
 		if last == nil {
 			last = errors.New("none of its members has answered")
 		}
 		return fmt.Errorf("%w: queue %q (%s) in vhost %q: check that a majority of its members %q runs: %w",
-			ErrUnavailable, r.Name, q, r.VHost, r.Members, last)
+			traffic.ErrUnavailable, r.Name, q, r.VHost, r.Members, last)
 	}
 }
 

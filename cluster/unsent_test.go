@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -137,7 +138,7 @@ func newStuck(t *testing.T, manual bool) *stuck {
 // end ends the process of b, which says nothing before, and returns what a consumer of a then gets.
 func (s *stuck) end(t *testing.T) []Delivery {
 	t.Helper()
-	s.nodes["b"].gateway.close()
+	s.nodes["b"].gateway.Close()
 	s.stop("b")
 	return s.rest(t)
 }
@@ -242,7 +243,7 @@ func TestNoLinkReturns(t *testing.T) {
 	q, l := a.host.queue(uid), a.leading(uid)
 	held := func() error {
 		answer := make(chan error, 1)
-		a.host.held(uid, gone.key, 2, noRoomLimit, func(_ holding, err error) { answer <- err })
+		a.host.Held(uid, gone.key, 2, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answer <- err })
 		return <-answer
 	}
 	turn := func(do func()) {
@@ -264,7 +265,7 @@ func TestNoLinkReturns(t *testing.T) {
 	}
 	turn(func() { q.closeUnsent(l, gone.key.SessionKey, l.unsent.of(gone.key.SessionKey)) })
 	poll(t, "the session has ended", func() error {
-		if err := held(); !errors.Is(err, ErrConsumerGone) {
+		if err := held(); !errors.Is(err, traffic.ErrConsumerGone) {
 			return fmt.Errorf("%w: %w", errWaiting, err)
 		}
 		return nil

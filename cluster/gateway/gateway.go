@@ -1,14 +1,20 @@
-package cluster
+package gateway
 
 import (
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -16,13 +22,67 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// gateway is this node's end of every queue that its clients use: it finds the leader,
+// Config is what a Gateway is made of.
+type Config struct {
+	Node   id.NodeID
+	Epoch  id.Epoch
+	Logger *slog.Logger
+
+	ConfirmTimeout time.Duration // PUB-5; negative: never
+	CommandTimeout time.Duration // of other commands without a leader (RE-5)
+	PublishWindow  int           // unanswered messages per queue
+
+	Views   *metadata.Views
+	Members Members
+	Links   Links
+	Disks   Disks
+}
+
+// Members are this node's members of queues. Methods may be called concurrently and do not block;
+// done is called exactly once.
+type Members interface {
+	// Submit gives a command to the local member. done may be called on the apply path, and must
+	// not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy, raftfsm.ErrStopped,
+	// raftfsm.ErrUnknownOutcome, traffic.ErrNoSuchQueue.
+	Submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error))
+	// Hurry lets lazy commands of a queue wait no longer.
+	Hurry(q id.QueueUID)
+	// Load adds to the delivery of a Get what it delivers. Errors as of Submit, or of reading the
+	// body.
+	Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Delivery, error))
+	// Held reads what a consumer holds above an id, if the local member leads. With room, in
+	// bytes, the answer is cut, and nothing is delivered to the consumer until one is not.
+	Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, room int64, done func(traffic.Holding, error))
+	// LeaderOf returns the leader as the local member knows it, "" for none; false if there is no
+	// member that runs and takes part.
+	LeaderOf(q id.QueueUID) (id.NodeID, bool)
+	// Rouse wakes the local member if it hibernates.
+	Rouse(q id.QueueUID)
+}
+
+// Links lead to other nodes, as *transport.Mux does.
+type Links interface {
+	Send(to id.NodeID, f *nodev1.Frame) error
+	Connected(to id.NodeID) (id.Epoch, bool)
+}
+
+// Disks tell how disks fare. Methods may be called concurrently and do not block.
+type Disks interface {
+	// Admit returns traffic.ErrNoSpace if a queue takes no messages, and counts that.
+	Admit(q id.QueueUID) error
+	// Hangs tells whether a write to this node's disk does not come back.
+	Hangs() bool
+	// Window is how many bytes of bodies may wait for a queue's answers.
+	Window() int64
+}
+
+// Gateway is this node's end of every queue that its clients use: it finds the leader,
 // carries commands to it, here or on a peer, and brings answers and deliveries back.
 //
-// The maps belong to mu; each Queue looks after itself. No method blocks, deliver excepted,
+// The maps belong to mu; each Queue looks after itself. No method blocks, Deliver excepted,
 // and none calls a Queue while it holds mu.
-type gateway struct {
-	c *Cluster
+type Gateway struct {
+	cfg Config
 
 	sessions atomic.Uint64 // numbers the sessions of this epoch
 
@@ -40,14 +100,33 @@ type call struct {
 	flight flight
 }
 
-func newGateway(c *Cluster) *gateway {
-	return &gateway{
-		c: c, queues: map[id.QueueUID]*Queue{}, young: map[id.QueueUID]struct{}{}, calls: map[uint64]call{},
+// New returns a gateway without queues.
+func New(c Config) *Gateway {
+	return &Gateway{
+		cfg: c, queues: map[id.QueueUID]*Queue{}, young: map[id.QueueUID]struct{}{}, calls: map[uint64]call{},
 	}
 }
 
-// queue returns this node's end of a queue, nil after close.
-func (g *gateway) queue(uid id.QueueUID) *Queue {
+// Queue returns this node's end of a queue; traffic.ErrNoSuchQueue if the view has none.
+func (g *Gateway) Queue(q id.QueueUID) (*Queue, error) {
+	gone := fmt.Errorf("%w: queue %s is not in this node's view of the catalog", traffic.ErrNoSuchQueue, q)
+	if _, ok := g.cfg.Views.View().QueueByUID(q); !ok {
+		return nil, gone
+	}
+	end := g.open(q)
+	if end == nil {
+		return nil, fmt.Errorf("%w: queue %s", traffic.ErrClosed, q)
+	}
+	// Once more, for the host may have followed its deletion before the gateway had it.
+	if _, ok := g.cfg.Views.View().QueueByUID(q); !ok {
+		g.QueueGone(q)
+		return nil, gone
+	}
+	return end, nil
+}
+
+// open returns this node's end of a queue, nil after Close.
+func (g *Gateway) open(uid id.QueueUID) *Queue {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -62,16 +141,16 @@ func (g *gateway) queue(uid id.QueueUID) *Queue {
 	return q
 }
 
-// followed ends queues that came and went between two views that the host has followed:
+// Followed ends queues that came and went between two views that the host has followed:
 // no comparison of the two shows them. A queue that is in v is the comparisons' from then on.
-func (g *gateway) followed(v *catalog.View) {
+func (g *Gateway) Followed(v *catalog.View) {
 	g.mu.Lock()
-	young := keys(g.young)
+	young := slices.Collect(maps.Keys(g.young))
 	g.mu.Unlock()
-	newest := g.c.views.View() // not older than what any of them was found in
+	newest := g.cfg.Views.View() // not older than what any of them was found in
 	for _, uid := range young {
 		if _, there := newest.QueueByUID(uid); !there {
-			g.queueGone(uid)
+			g.QueueGone(uid)
 		} else if _, there = v.QueueByUID(uid); there {
 			g.mu.Lock()
 			delete(g.young, uid)
@@ -81,14 +160,14 @@ func (g *gateway) followed(v *catalog.View) {
 }
 
 // known returns the end of a queue if clients of this node use it.
-func (g *gateway) known(uid id.QueueUID) (*Queue, bool) {
+func (g *Gateway) known(uid id.QueueUID) (*Queue, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	q, ok := g.queues[uid]
 	return q, ok
 }
 
-func (g *gateway) all() []*Queue {
+func (g *Gateway) all() []*Queue {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	qs := make([]*Queue, 0, len(g.queues))
@@ -100,10 +179,10 @@ func (g *gateway) all() []*Queue {
 
 // send carries a command to the node that should lead; the answer reaches the flight's
 // queue as an event.
-func (g *gateway) send(to id.NodeID, f flight, c raftfsm.Command) {
+func (g *Gateway) send(to id.NodeID, f flight, c raftfsm.Command) {
 	q := f.queue
-	if to == g.c.cfg.Node {
-		g.c.host.submit(q.uid, c, func(r quorumq.Reply, err error) {
+	if to == g.cfg.Node {
+		g.cfg.Members.Submit(q.uid, c, func(r quorumq.Reply, err error) {
 			if err == nil && r.Delivery != nil {
 				g.load(f, r)
 				return
@@ -121,17 +200,17 @@ func (g *gateway) send(to id.NodeID, f flight, c raftfsm.Command) {
 
 // hurry asks the node that should lead to let lazy commands wait no longer. It may get lost:
 // then they wait their time.
-func (g *gateway) hurry(to id.NodeID, q id.QueueUID) {
-	if to == g.c.cfg.Node {
-		g.c.host.hurry(q)
+func (g *Gateway) hurry(to id.NodeID, q id.QueueUID) {
+	if to == g.cfg.Node {
+		g.cfg.Members.Hurry(q)
 		return
 	}
-	_ = g.c.mux.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
+	_ = g.cfg.Links.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
 }
 
 // load completes the answer to a Get of the local member.
-func (g *gateway) load(f flight, r quorumq.Reply) {
-	g.c.host.load(f.queue.uid, *r.Delivery, func(d heldDelivery, err error) {
+func (g *Gateway) load(f flight, r quorumq.Reply) {
+	g.cfg.Members.Load(f.queue.uid, *r.Delivery, func(d traffic.Delivery, err error) {
 		if err != nil {
 			// The message is assigned, and only its session's end brings it back.
 			err = fmt.Errorf("%w: %w", raftfsm.ErrUnknownOutcome, err)
@@ -141,14 +220,14 @@ func (g *gateway) load(f flight, r quorumq.Reply) {
 }
 
 // resume asks the leader for what a consumer holds above an id.
-// Room bounds the bytes of the answer; if it is not noRoomLimit, the leader sends nothing by
+// Room bounds the bytes of the answer; if it is not traffic.NoRoomLimit, the leader sends nothing by
 // itself until it has answered in full.
-func (g *gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after quorumq.MsgID, room int64) {
+func (g *Gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after quorumq.MsgID, room int64) {
 	q := f.queue
-	if to == g.c.cfg.Node {
-		g.c.host.held(q.uid, key, after, room, func(h holding, err error) {
-			a := answer{flight: f, held: h.ds, cut: h.cut, reply: quorumq.Reply{LastMsgID: h.last}, err: err}
-			if errors.Is(err, ErrConsumerGone) {
+	if to == g.cfg.Node {
+		g.cfg.Members.Held(q.uid, key, after, room, func(h traffic.Holding, err error) {
+			a := answer{flight: f, held: h.Deliveries, cut: h.Cut, reply: quorumq.Reply{LastMsgID: h.Last}, err: err}
+			if errors.Is(err, traffic.ErrConsumerGone) {
 				a.reply.Code, a.err = quorumq.CodeUnknownConsumer, nil
 			}
 			q.answered(a)
@@ -167,13 +246,13 @@ func (g *gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after 
 	})
 }
 
-func (g *gateway) call(to id.NodeID, f flight, frame func(request uint64) *nodev1.Frame) {
+func (g *Gateway) call(to id.NodeID, f flight, frame func(request uint64) *nodev1.Frame) {
 	g.mu.Lock()
 	g.last++
 	request := g.last
 	g.calls[request] = call{peer: to, flight: f}
 	g.mu.Unlock()
-	err := g.c.mux.Send(to, frame(request))
+	err := g.cfg.Links.Send(to, frame(request))
 	if err == nil {
 		return
 	}
@@ -189,7 +268,7 @@ func (g *gateway) call(to id.NodeID, f flight, frame func(request uint64) *nodev
 	f.queue.answered(answer{flight: f, err: err})
 }
 
-func (g *gateway) take(request uint64) (call, bool) {
+func (g *Gateway) take(request uint64) (call, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c, ok := g.calls[request]
@@ -197,38 +276,38 @@ func (g *gateway) take(request uint64) (call, bool) {
 	return c, ok
 }
 
-// handleAnswer takes what a peer that leads sent back.
-func (g *gateway) handleAnswer(from transport.Peer, f *nodev1.Frame) {
+// HandleAnswer takes what a peer that leads sent back.
+func (g *Gateway) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
 	switch k := f.GetKind().(type) {
 	case *nodev1.Frame_QueueReply:
 		if c, ok := g.take(k.QueueReply.GetRequest()); ok {
 			c.flight.queue.answered(g.answerOf(c.flight, k.QueueReply))
 		}
 	case *nodev1.Frame_Deliveries:
-		g.deliver(id.QueueUID(k.Deliveries.GetQueue()), g.heldOf(k.Deliveries.GetDeliveries()))
+		g.Deliver(id.QueueUID(k.Deliveries.GetQueue()), g.heldOf(k.Deliveries.GetDeliveries()))
 	case *nodev1.Frame_Notice:
 		n := k.Notice
-		g.notice(id.QueueUID(n.GetQueue()), quorumq.Notice{
+		g.Notice(id.QueueUID(n.GetQueue()), quorumq.Notice{
 			Consumer: g.key(n.GetEpoch(), n.GetSession(), n.GetTag()),
 			Kind:     quorumq.NoticeKind(n.GetKind()),
 			Messages: quorumq.MsgIDRange{First: quorumq.MsgID(n.GetFirst()), Last: quorumq.MsgID(n.GetLast())},
 		})
 	default:
-		g.c.cfg.Logger.Warn("peer sent an answer of an unknown kind", "peer", from.Node, "kind", fmt.Sprintf("%T", k))
+		g.cfg.Logger.Warn("peer sent an answer of an unknown kind", "peer", from.Node, "kind", fmt.Sprintf("%T", k))
 	}
 }
 
-func (g *gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
+func (g *Gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
 	return quorumq.ConsumerKey{
-		SessionKey: quorumq.SessionKey{Node: g.c.cfg.Node, Epoch: id.Epoch(epoch), Session: session},
+		SessionKey: quorumq.SessionKey{Node: g.cfg.Node, Epoch: id.Epoch(epoch), Session: session},
 		Tag:        tag,
 	}
 }
 
-func (g *gateway) heldOf(ds []*nodev1.Delivery) []heldDelivery {
-	out := make([]heldDelivery, len(ds))
+func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
+	out := make([]traffic.Delivery, len(ds))
 	for i, d := range ds {
-		out[i] = heldDelivery{
+		out[i] = traffic.Delivery{
 			Delivery: quorumq.Delivery{
 				Consumer:      g.key(d.GetEpoch(), d.GetSession(), d.GetTag()),
 				MsgID:         quorumq.MsgID(d.GetMsgId()),
@@ -242,7 +321,7 @@ func (g *gateway) heldOf(ds []*nodev1.Delivery) []heldDelivery {
 	return out
 }
 
-func (g *gateway) answerOf(f flight, r *nodev1.QueueReply) answer {
+func (g *Gateway) answerOf(f flight, r *nodev1.QueueReply) answer {
 	a := answer{flight: f, reply: quorumq.Reply{
 		Code:      quorumq.ReplyCode(r.GetCode()),
 		Next:      quorumq.Seq(r.GetNext()),
@@ -283,56 +362,56 @@ func errorOf(q id.QueueUID, e *nodev1.QueueError) error {
 // errRefusedForGood marks a command that no leader will ever take.
 var errRefusedForGood = errors.New("cluster: command refused")
 
-// deliver takes deliveries from the local leader or from a peer, in order. It waits while
+// Deliver takes deliveries from the local leader or from a peer, in order. It waits while
 // more than maxInboxBytes of the queue's have not been looked at.
-func (g *gateway) deliver(uid id.QueueUID, ds []heldDelivery) {
+func (g *Gateway) Deliver(uid id.QueueUID, ds []traffic.Delivery) {
 	if q, ok := g.known(uid); ok {
 		q.delivered(ds)
 	}
 }
 
-// notice takes a notice to one of this node's consumers.
-func (g *gateway) notice(uid id.QueueUID, n quorumq.Notice) {
+// Notice takes a notice to one of this node's consumers.
+func (g *Gateway) Notice(uid id.QueueUID, n quorumq.Notice) {
 	if q, ok := g.known(uid); ok {
 		q.noticed(n)
 	}
 }
 
-// leaderChanged tells what the local member of the group knows of its leader.
-func (g *gateway) leaderChanged(uid id.QueueUID, leader id.NodeID) {
+// LeaderChanged tells what the local member of the group knows of its leader.
+func (g *Gateway) LeaderChanged(uid id.QueueUID, leader id.NodeID) {
 	if q, ok := g.known(uid); ok {
 		q.led(leader)
 	}
 }
 
-// queueGone ends a queue that the catalog has no more.
-func (g *gateway) queueGone(uid id.QueueUID) {
+// QueueGone ends a queue that the catalog has no more.
+func (g *Gateway) QueueGone(uid id.QueueUID) {
 	g.mu.Lock()
 	q, ok := g.queues[uid]
 	delete(g.queues, uid)
 	delete(g.young, uid)
 	g.mu.Unlock()
 	if ok {
-		q.end(fmt.Errorf("%w: %s was deleted", ErrNoSuchQueue, uid))
+		q.end(fmt.Errorf("%w: %s was deleted", traffic.ErrNoSuchQueue, uid))
 	}
 }
 
-// queueDissolves ends the consumers of a queue that is being deleted. What was published
+// QueueDissolves ends the consumers of a queue that is being deleted. What was published
 // before still goes there and is dead-lettered.
-func (g *gateway) queueDissolves(uid id.QueueUID) {
+func (g *Gateway) QueueDissolves(uid id.QueueUID) {
 	if q, ok := g.known(uid); ok {
 		q.dissolves()
 	}
 }
 
-func (g *gateway) linkUp(transport.Peer) {
+func (g *Gateway) LinkUp(transport.Peer) {
 	for _, q := range g.all() {
 		q.wake()
 	}
 }
 
-// linkDown answers everything that is on its way to the peer: nobody knows what became of it.
-func (g *gateway) linkDown(p transport.Peer) {
+// LinkDown answers everything that is on its way to the peer: nobody knows what became of it.
+func (g *Gateway) LinkDown(p transport.Peer) {
 	g.mu.Lock()
 	var lost []flight
 	for request, c := range g.calls {
@@ -350,21 +429,21 @@ func (g *gateway) linkDown(p transport.Peer) {
 	}
 }
 
-// hostHangs sends on to others what was given to this node's own members: its disk hangs, so
+// HostHangs sends on to others what was given to this node's own members: its disk hangs, so
 // that others lead, or soon will.
-func (g *gateway) hostHangs() {
+func (g *Gateway) HostHangs() {
 	for _, q := range g.all() {
-		q.lostLink(g.c.cfg.Node)
+		q.lostLink(g.cfg.Node)
 	}
 }
 
-func (g *gateway) close() {
+func (g *Gateway) Close() {
 	g.mu.Lock()
 	g.closed = true
 	qs := g.queues
 	g.queues = map[id.QueueUID]*Queue{}
 	g.mu.Unlock()
 	for _, q := range qs {
-		q.end(fmt.Errorf("%w: queue %s", ErrClosed, q.uid))
+		q.end(fmt.Errorf("%w: queue %s", traffic.ErrClosed, q.uid))
 	}
 }
