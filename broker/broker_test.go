@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/traffic"
@@ -45,7 +46,7 @@ func TestTranslate(t *testing.T) {
 		{fmt.Errorf("%w: x", traffic.ErrNoSuchQueue), NotFound, `NOT_FOUND: queue "q" in vhost "/": does not exist; declare it first`},
 		{traffic.ErrUnavailable, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": no leader could be reached in time`},
 		{traffic.ErrUnknownOutcome, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": the leader was lost and the outcome is unknown`},
-		{fmt.Errorf("%w: node \"a\"", traffic.ErrNoSpace), ResourceExhausted, `RESOURCE_EXHAUSTED: queue "q" in vhost "/": cluster: short of disk space: node "a"`},
+		{fmt.Errorf("%w: node \"a\"", disk.ErrNoSpace), ResourceExhausted, `RESOURCE_EXHAUSTED: queue "q" in vhost "/": cluster: short of disk space: node "a"`},
 		{traffic.ErrClosed, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},
 		{traffic.ErrExclusive, AccessRefused, `ACCESS_REFUSED: queue "q" in vhost "/": has consumers or an exclusive one`},
 		{traffic.ErrConsumerGone, PreconditionFailed, `PRECONDITION_FAILED: queue "q" in vhost "/": the consumer, or its hold`},

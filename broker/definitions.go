@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/definitions"
@@ -152,14 +153,14 @@ func (b *Broker) vet(o *definitions.Object) error {
 }
 
 // resolveImported checks a queue of a document, whose type is known.
-func resolveImported(c *catalog.DeclareQueue) (policy.Effective, error) {
+func resolveImported(c *catalog.DeclareQueue) (argument.Settings, error) {
 	about := Error{VHost: c.VHost, Kind: "queue", Name: c.Name}
 	if err := checkName(c.Name, about); err != nil {
-		return policy.Effective{}, err
+		return argument.Settings{}, err
 	}
 	args := c.Arguments
-	if _, named := args.Get("x-queue-type"); !named {
-		args = append(message.Table{{Name: "x-queue-type", Value: message.String(string(c.Type))}}, args...)
+	if _, named := args.Get(argument.QueueType); !named {
+		args = append(message.Table{{Name: argument.QueueType, Value: message.String(string(c.Type))}}, args...)
 	}
 	e, err := policy.ResolveDeclaration(policy.Declaration{
 		Name: c.Name, Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete, Arguments: args,
@@ -362,8 +363,8 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 			return false, err
 		}
 		// Who imports is no client of the queues: their leaders are spread unless they say otherwise.
-		_, chosen := c.Arguments.Get("x-queue-leader-locator")
-		reply, err := m.c.DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.LeaderLocator == policy.Balanced)
+		_, chosen := c.Arguments.Get(argument.LeaderLocator)
+		reply, err := m.c.DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
 		return reply.Created, asState(translate(err, about))
 	case *catalog.PutUser:
 		if s.Password == "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
@@ -147,7 +148,7 @@ func classify(err error, about Error) error {
 	case errors.Is(err, traffic.ErrNotHeld): // G-22
 		about.Class, about.State = PreconditionFailed, true
 		about.Reason = "the message is not held any more: an earlier try settled it, or it is back in the queue; drop what came of it, and get again"
-	case errors.Is(err, traffic.ErrNoSpace):
+	case errors.Is(err, disk.ErrNoSpace):
 		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), spaceRetryAfter
 	case errors.Is(err, traffic.ErrTooManyMoves):
 		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), retryAfter

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 )
@@ -71,7 +72,7 @@ type Disk struct {
 	Moved      uint64        // leaders handed over for want of room, since the node's start
 }
 
-func diskOf(d *cluster.Disk) *Disk {
+func diskOf(d *disk.State) *Disk {
 	if d == nil {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
@@ -321,7 +322,7 @@ func rejectionCause(err error) RejectionCause {
 		return CauseMaxLen
 	case errors.Is(err, traffic.ErrUnknownOutcome):
 		return CauseUnknown
-	case errors.Is(err, traffic.ErrNoSpace):
+	case errors.Is(err, disk.ErrNoSpace):
 		return CauseNoSpace
 	}
 	// All others were not, and will not be, stored: no leader, node stopping, or the

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
@@ -173,7 +174,7 @@ func TestPublishResults(t *testing.T) {
 		{"one is full", []error{nil, fmt.Errorf("%w: x", traffic.ErrRefused)}, nil, "2: 1 [{q1 1 }]"},
 		{"one has no leader", []error{traffic.ErrUnavailable, nil}, nil, "2: 1 [{q0 2 }]"},
 		{"one is unknown", []error{nil, traffic.ErrUnknownOutcome}, nil, "2: 1 [{q1 3 }]"},
-		{"one has no room", []error{nil, nil}, []error{nil, fmt.Errorf("%w: x", traffic.ErrNoSpace)}, "2: 1 [{q1 4 cluster: short of disk space: x}]"},
+		{"one has no room", []error{nil, nil}, []error{nil, fmt.Errorf("%w: x", disk.ErrNoSpace)}, "2: 1 [{q1 4 cluster: short of disk space: x}]"},
 		{"one is deleted", []error{nil, traffic.ErrNoSuchQueue}, nil, "1: 1 []"},
 		{"one cannot be handed over", []error{nil, nil}, []error{context.Canceled, nil}, "2: 1 [{q0 2 }]"},
 		{"none took it", []error{traffic.ErrRefused, traffic.ErrUnavailable}, nil, "2: 0 [{q0 1 } {q1 2 }]"},

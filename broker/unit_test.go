@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/traffic"
 )
@@ -14,7 +15,7 @@ import (
 // PUB-9: nothing is handed over before the commit, then each queue gets its share at once, in
 // the order of the publishes.
 func TestUnit(t *testing.T) {
-	ends := map[string]*answering{"a": {}, "b": {refuse: fmt.Errorf("%w: x", traffic.ErrNoSpace)}, "c": {err: traffic.ErrRefused}}
+	ends := map[string]*answering{"a": {}, "b": {refuse: fmt.Errorf("%w: x", disk.ErrNoSpace)}, "c": {err: traffic.ErrRefused}}
 	b := testBroker(t, func(name string) enqueuer { return ends[name] }, "a", "b", "c")
 	var u Unit
 	var results []string

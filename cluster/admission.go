@@ -287,3 +287,11 @@ func (g *catalogGroup) refusal() error {
 	n := slices.Min(slices.Collect(maps.Keys(g.shut)))
 	return fmt.Errorf("cluster: this node may not take part: node %q says: %s", n, g.shut[n])
 }
+
+// nudge wakes who waits on a channel of capacity 1.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -145,7 +145,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 	}
 	at := c.StartProgress()
 	out.Start = &nodev1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
-	out.Disk, out.Counters = c.disks.of(c.cfg.Node).wire(), c.counters()
+	out.Disk, out.Counters = c.disks.Of(c.cfg.Node).Wire(), c.counters()
 	if r.GetBrief() {
 		return out, nil
 	}
@@ -174,7 +174,7 @@ func (q *hosted) snapshot() []byte {
 // TellDisk takes the state of a peer's disk.
 func (s calls) TellDisk(ctx context.Context, r *nodev1.TellDiskRequest) (*nodev1.TellDiskResponse, error) {
 	if from, ok := transport.CallerOf(ctx); ok {
-		s.c.disks.hear(from.Node, from.Epoch, r)
+		s.c.disks.Hear(from.Node, from.Epoch, r)
 	}
 	return &nodev1.TellDiskResponse{}, nil
 }

@@ -106,8 +106,8 @@ func (g *catalogGroup) open() error {
 		Logger:    c.log,
 		Driven:    true,
 		PushAfter: catalogPush,
-		Hangs:     c.disks.hangs.Load,
-		Scarce:    c.disks.low.Load,
+		Hangs:     c.disks.Hangs,
+		Scarce:    c.disks.Low,
 		Clock:     c.clock.Moment,
 	})
 	if err != nil {
@@ -261,7 +261,7 @@ func (g *catalogGroup) unavailable(unknown bool, last error) error {
 // target returns the node to ask: the leader, else the connected nodes in turn. The member of
 // a node whose disk hangs may take itself for the leader after others have elected one.
 func (g *catalogGroup) target(attempt int) id.NodeID {
-	if leader := g.leader(); leader != "" && !g.c.disks.hangs.Load() {
+	if leader := g.leader(); leader != "" && !g.c.disks.Hangs() {
 		return leader
 	}
 	var near []id.NodeID

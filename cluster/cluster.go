@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
@@ -89,7 +90,7 @@ var (
 	// ErrNodeUnreachable: another node was asked, and does not answer.
 	ErrNodeUnreachable = errors.New("cluster: node does not answer")
 	// ErrDiskHangs: a write to this node's disk does not come back.
-	ErrDiskHangs = errors.New("cluster: the disk hangs")
+	ErrDiskHangs = disk.ErrHangs
 	// ErrDiskFailed: a write to this node's log, or a sync of it, has failed; nothing is
 	// written any more until the node is started again.
 	ErrDiskFailed = errors.New("cluster: the disk has failed")
@@ -118,7 +119,7 @@ type NodeStatus struct {
 	Refused   string            // why this node refuses it now; "": it does not
 	Replicas  int               // queue group members by the catalog
 	Leaders   int               // of them led, as far as this node knows
-	Disk      *Disk             // as the node has told it; nil: it has not
+	Disk      *disk.State       // as the node has told it; nil: it has not
 	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -168,11 +169,11 @@ func atLeastOnce() []message.Field {
 }
 
 // queue returns the node's end of a queue as soon as its view shows it (EX-15).
-func (n *testNode) queue(t testing.TB, uid id.QueueUID) *Queue {
+func (n *testNode) queue(t testing.TB, uid id.QueueUID) *gateway.Queue {
 	t.Helper()
-	var end *Queue
+	var end *gateway.Queue
 	poll(t, fmt.Sprintf("node %s sees queue %s", n.cfg.Node, uid), func() (err error) {
-		end, err = n.Queue(uid)
+		end, err = n.Gateway().Queue(uid)
 		return err
 	})
 	return end

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/placement"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
@@ -66,8 +67,8 @@ func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error 
 	}
 	var err error
 	d.Members, d.Leader, err = placement.Place(nodes, size, c.local(), locator)
-	if short := c.disks.shortage(); errors.Is(err, placement.ErrNoQuorum) && short != "" {
-		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", traffic.ErrNoSpace, d.Name, d.VHost, short)
+	if short := c.rooms.Shortage(); errors.Is(err, placement.ErrNoQuorum) && short != "" {
+		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", disk.ErrNoSpace, d.Name, d.VHost, short)
 	}
 	if errors.Is(err, placement.ErrNoQuorum) {
 		err = fmt.Errorf("%w: %w", traffic.ErrUnavailable, err)
@@ -83,8 +84,8 @@ func (c *Cluster) placeHere(d *catalog.DeclareQueue) error {
 	if n, registered := c.View().Node(c.cfg.Node); !registered || n.Epoch != c.epoch {
 		return fmt.Errorf("%w: queue %q cannot be placed: this node is not registered in the catalog yet", traffic.ErrUnavailable, d.Name)
 	}
-	if !c.disks.fine(c.cfg.Node) {
-		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", traffic.ErrNoSpace, d.Name, d.VHost, c.disks.shortage())
+	if !c.disks.Fine(c.cfg.Node) {
+		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", disk.ErrNoSpace, d.Name, d.VHost, c.rooms.Shortage())
 	}
 	d.Members, d.Leader, d.Home = []id.NodeID{c.cfg.Node}, c.cfg.Node, c.epoch
 	return nil
@@ -122,7 +123,7 @@ func (c *Cluster) candidates() []placement.Candidate {
 		l := loads[n.ID]
 		nodes = append(nodes, placement.Candidate{
 			// A node whose disk is nearly full comes last, as one that is down.
-			Node: n.ID, Alive: (up || n.ID == c.cfg.Node) && c.disks.fine(n.ID), Replicas: l.replicas, Leaders: l.leaders,
+			Node: n.ID, Alive: (up || n.ID == c.cfg.Node) && c.disks.Fine(n.ID), Replicas: l.replicas, Leaders: l.leaders,
 		})
 	}
 	return nodes

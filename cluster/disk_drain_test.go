@@ -9,7 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -45,8 +46,8 @@ func (n *testNode) fillUp(t *testing.T, q id.QueueUID) (confirmed uint64) {
 		}
 	}
 	under.Wait()
-	if !errors.Is(refused, traffic.ErrNoSpace) {
-		t.Fatalf("the queue refuses with %v, want %v", refused, traffic.ErrNoSpace)
+	if !errors.Is(refused, disk.ErrNoSpace) {
+		t.Fatalf("the queue refuses with %v, want %v", refused, disk.ErrNoSpace)
 	}
 	return confirmed
 }
@@ -54,9 +55,9 @@ func (n *testNode) fillUp(t *testing.T, q id.QueueUID) (confirmed uint64) {
 // drain consumes and acknowledges until no message is ready.
 func (n *testNodes) drain(at *testNode, q id.QueueUID) {
 	n.t.Helper()
-	taken := make(chan []Delivery, 1000)
-	c, err := at.queue(n.t, q).Consume(testContext(n.t), ConsumerConfig{
-		Prefetch: 20, Deliver: func(ds []Delivery) { taken <- ds }, Ended: func(error) {},
+	taken := make(chan []gateway.Delivery, 1000)
+	c, err := at.queue(n.t, q).Consume(testContext(n.t), gateway.ConsumerConfig{
+		Prefetch: 20, Deliver: func(ds []gateway.Delivery) { taken <- ds }, Ended: func(error) {},
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -67,7 +68,7 @@ func (n *testNodes) drain(at *testNode, q id.QueueUID) {
 		for {
 			select {
 			case ds := <-taken:
-				c.Decide(quorumq.MsgIDRange{First: ds[0].MsgID, Last: ds[len(ds)-1].MsgID}, Decision{Kind: Ack})
+				c.Decide(quorumq.MsgIDRange{First: ds[0].MsgID, Last: ds[len(ds)-1].MsgID}, gateway.Decision{Kind: gateway.Ack})
 			case <-done:
 				return
 			}
@@ -95,7 +96,7 @@ func (n *testNodes) recovers(t *testing.T, at *testNode, q id.QueueUID) {
 		return nil
 	})
 	for name, node := range n.nodes {
-		if p := node.disks.of(name).Pressure; p == wal.PressureFloor {
+		if p := node.disks.Of(name).Pressure; p == wal.PressureFloor {
 			t.Errorf("node %s is at %v", name, p)
 		}
 	}
@@ -114,7 +115,7 @@ func TestFullDiskIsDrained(t *testing.T) {
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.nodes["a"].publish(t, q, "old", quorumq.Unlimited)
 	held := &testInbox{}
-	slow := ConsumerConfig{Prefetch: 1, Deliver: held.take, Ended: func(error) {}}
+	slow := gateway.ConsumerConfig{Prefetch: 1, Deliver: held.take, Ended: func(error) {}}
 	if _, err := n.nodes["a"].queue(t, q).Consume(testContext(t), slow); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/wal"
 )
@@ -100,7 +100,7 @@ func TestDiskMounted(t *testing.T) {
 		t.Helper()
 		for _, node := range n.nodes {
 			poll(t, fmt.Sprintf("the disk of %s is at %s", i, want), func() error {
-				if disk := node.disks.of(i); disk == nil || disk.Pressure != want {
+				if disk := node.disks.Of(i); disk == nil || disk.Pressure != want {
 					return fmt.Errorf("node %s knows %+v", node.cfg.Node, disk)
 				}
 				return nil
@@ -119,7 +119,7 @@ func TestDiskMounted(t *testing.T) {
 			t.Errorf("node %s: %+v", i, s)
 		}
 	}
-	if err := c.tryPublish(t, q, "nobody has room"); !errors.Is(err, traffic.ErrNoSpace) {
+	if err := c.tryPublish(t, q, "nobody has room"); !errors.Is(err, disk.ErrNoSpace) {
 		t.Errorf("published: %v", err)
 	}
 	n.drain(c, q)
@@ -150,7 +150,7 @@ func TestDiskMounted(t *testing.T) {
 	}
 	fill(t, n, "b", mountLow-(1<<20))
 	state("b", wal.PressureLow)
-	if err := c.tryPublish(t, q, "two have no room"); !errors.Is(err, traffic.ErrNoSpace) {
+	if err := c.tryPublish(t, q, "two have no room"); !errors.Is(err, disk.ErrNoSpace) {
 		t.Errorf("published: %v", err)
 	}
 	consumer, in := c.consume(t, q)

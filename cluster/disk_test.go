@@ -12,7 +12,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
-	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -62,7 +62,7 @@ func (d *testDisks) leave(n *testNodes, i id.NodeID, free uint64, want wal.Press
 	m.SetCapacity(m.Used() + free)
 	for name, node := range n.nodes {
 		poll(n.t, fmt.Sprintf("node %s knows that the disk of %s is at %s", name, i, want), func() error {
-			if disk := node.disks.of(i); disk == nil || disk.Pressure != want {
+			if disk := node.disks.Of(i); disk == nil || disk.Pressure != want {
 				return fmt.Errorf("it knows %+v", disk)
 			}
 			return nil
@@ -122,7 +122,7 @@ func TestDiskLow(t *testing.T) {
 	d.leave(n, "b", testDiskLow-1000, wal.PressureLow)
 	for _, at := range n.nodes {
 		err := at.tryPublish(t, q, "two are low")
-		if !errors.Is(err, traffic.ErrNoSpace) {
+		if !errors.Is(err, disk.ErrNoSpace) {
 			t.Fatalf("published at node %s: %v", at.cfg.Node, err)
 		}
 		for _, part := range []string{`node "a"`, `node "b"`, "bytes free on " + n.dir, "storage.disk_low is 1048576", "free space there"} {
@@ -130,13 +130,13 @@ func TestDiskLow(t *testing.T) {
 				t.Errorf("the error does not name %q: %v", part, err)
 			}
 		}
-		if r := at.disks.of(at.cfg.Node).Refused; r != 1 {
+		if r := at.disks.Of(at.cfg.Node).Refused; r != 1 {
 			t.Errorf("node %s has refused %d", at.cfg.Node, r)
 		}
 	}
 	if _, err := c.DeclareQueue(testContext(t), catalog.DeclareQueue{
 		VHost: "/", Name: "new", Type: catalog.QueueQuorum, Durable: true,
-	}, 3, false); !errors.Is(err, traffic.ErrNoSpace) {
+	}, 3, false); !errors.Is(err, disk.ErrNoSpace) {
 		t.Errorf("a queue was declared: %v", err)
 	}
 	consumer, in := b.consume(t, q)
@@ -182,13 +182,13 @@ func TestDiskFloor(t *testing.T) {
 		if open := len(a.host.all()); open > 0 {
 			return fmt.Errorf("%d are open", open)
 		}
-		if own := a.disks.of("a"); own.Stopped != 2 {
+		if own := a.disks.Of("a"); own.Stopped != 2 {
 			return fmt.Errorf("%d are told", own.Stopped)
 		}
 		return nil
 	})
 	poll(t, "a is not ready for want of room", func() error { // after the catalog's leader has moved
-		if err := a.Ready(); !errors.Is(err, traffic.ErrNoSpace) || !strings.Contains(err.Error(), "2 members are stopped") {
+		if err := a.Ready(); !errors.Is(err, disk.ErrNoSpace) || !strings.Contains(err.Error(), "2 members are stopped") {
 			return fmt.Errorf("ready: %w", err)
 		}
 		return nil

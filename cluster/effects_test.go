@@ -209,16 +209,16 @@ func TestLostDeliveries(t *testing.T) {
 		err  error
 	}
 	answers := make(chan heldAnswer, 1)
-	a.host.Held(q, c.key, 11, traffic.NoRoomLimit, func(h traffic.Holding, err error) { answers <- heldAnswer{h.ds, h.last, err} })
+	a.host.Held(q, c.Token().Consumer, 11, traffic.NoRoomLimit, func(h traffic.Holding, err error) { answers <- heldAnswer{h.Deliveries, h.Last, err} })
 	got := <-answers
 	if got.err != nil || len(got.ds) != 4 || got.last != 15 {
 		t.Errorf("held: %d up to %d, %v", len(got.ds), got.last, got.err)
 	}
-	n.nodes["c"].host.Held(q, c.key, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldAnswer{err: err} })
+	n.nodes["c"].host.Held(q, c.Token().Consumer, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldAnswer{err: err} })
 	if got := <-answers; !isNotLeader(got.err) {
 		t.Errorf("held on a follower: %v", got.err)
 	}
-	a.host.Held(q+1, c.key, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldAnswer{err: err} })
+	a.host.Held(q+1, c.Token().Consumer, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldAnswer{err: err} })
 	if got := <-answers; !errors.Is(got.err, traffic.ErrNoSuchQueue) {
 		t.Errorf("held of no queue: %v", got.err)
 	}

@@ -88,8 +88,8 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 		Driven:    true,
 		OnChange:  q.noteChange,
 		BodyCache: h.bodies,
-		Hangs:     h.c.disks.hangs.Load,
-		Scarce:    h.c.disks.low.Load,
+		Hangs:     h.c.disks.Hangs,
+		Scarce:    h.c.disks.Low,
 		Clock:     h.c.clock.Moment,
 	})
 	if err != nil {

@@ -51,7 +51,7 @@ func (c *Cluster) leaderState(failed map[id.QueueUID]bool) placement.State {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		at := StartPhase(answers[n.Node].GetStart().GetPhase())
-		n.Alive = n.Alive && at == StartDone && c.disks.fine(n.Node)
+		n.Alive = n.Alive && at == StartDone && c.disks.Fine(n.Node)
 	}
 	return s
 }

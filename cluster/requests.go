@@ -41,7 +41,7 @@ func (t duplex) LinkUp(p transport.Peer) {
 	t.c.acceptedBy(p.Node)
 	t.c.liveness.LinkChanged(p.Node, true)
 	t.c.gateway.LinkUp(p)
-	t.c.disks.tellSoon()
+	t.c.disks.TellSoon()
 }
 
 // LinkDown is of transport.Handler.
@@ -63,15 +63,6 @@ type queueLinks struct{ c *Cluster }
 func (l queueLinks) Send(to id.NodeID, f *nodev1.Frame) error { return l.c.mux.Send(to, f) }
 
 func (l queueLinks) Connected(to id.NodeID) (id.Epoch, bool) { return l.c.mux.Connected(to) }
-
-// queueDisks are gateway.Disks.
-type queueDisks struct{ *disks }
-
-func (d queueDisks) Admit(q id.QueueUID) error { return d.admit(q) }
-
-func (d queueDisks) Hangs() bool { return d.hangs.Load() }
-
-func (d queueDisks) Window() int64 { return d.window.Load() }
 
 // handleCommand gives a peer's command to the local member and sends the reply back. A
 // reply that finds no link is lost: the gateway asks again.

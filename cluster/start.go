@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
@@ -37,7 +38,8 @@ type Cluster struct {
 	dir      *datadir.Dir
 	clock    *nodeclock.Clock
 	storage  *storage.Storage // nil until it is open
-	disks    *disks
+	disks    *disk.Board
+	rooms    *disk.Rooms
 	views    *metadata.Views
 	mux      *transport.Mux
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
@@ -90,7 +92,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c.events = event.NewJournal(event.JournalConfig{
 		Node: c.cfg.Node, Logger: c.log, View: c.View, NowMs: c.clock.NowMs, StartedMs: c.clock.StartedMs,
 	})
-	c.disks = newDisks(c)
+	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, gateway.MaxWaitingBytes, c.log)
 	c.reach = newReach()
 	c.spreading.peers = map[id.NodeID]*sight{}
 	c.policies = &policy.Book{Warn: func(vhost string, err error) {
@@ -133,9 +135,10 @@ func (c *Cluster) boot() error {
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
 	c.host, c.changes = newHost(c), newChanger(c)
+	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
 	c.gateway = gateway.New(gateway.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
-		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: queueLinks{c}, Disks: queueDisks{c.disks},
+		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: queueLinks{c}, Disks: c.disks, Rooms: c.rooms,
 	})
 	c.forwarders = newForwarders(deadletter.Config{Logger: c.cfg.Logger}, letterRouter{c.views, c.policies}, letterSender{c.gateway}, c.EmitQueue)
 	c.host.readNotes()
@@ -184,12 +187,16 @@ func (c *Cluster) boot() error {
 		c.loops.Go(c.repair)
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
-	c.disks.look(0) // before members are opened
+	disks := &disk.Watch{
+		Board: c.disks, Log: c.storage, Links: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: beatEvery,
+		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
+	}
+	disks.Look() // before members are opened
 	c.reconciler.Go(c.keepMark)
-	c.loops.Go(func() { c.disks.watch(c.ctx) })
-	c.loops.Go(func() { c.disks.tell(c.ctx) })
-	c.loops.Go(func() { c.disks.evacuate(c.ctx) })
-	c.loops.Go(func() { c.disks.relieve(c.ctx) })
+	c.loops.Go(func() { disks.Run(c.ctx) })
+	c.loops.Go(func() { disks.Tell(c.ctx) })
+	c.loops.Go(func() { c.evacuate(c.ctx) })
+	c.loops.Go(func() { c.relieve(c.ctx) })
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.unused.run(c.ctx, c.host.deleteUnused) })
@@ -305,7 +312,7 @@ func (c *Cluster) Ready() error {
 	if err := c.catalog.ready(); err != nil {
 		return err
 	}
-	if err := c.disks.ready(); err != nil {
+	if err := c.disks.Ready(); err != nil {
 		return err
 	}
 	return c.host.ready(c.catalog.registered.Load())

@@ -14,7 +14,7 @@ func (c *Cluster) openStorage() (err error) {
 	c.storage, err = storage.Open(storage.Config{
 		Dir: c.dir, LogDir: c.cfg.LogDir, Logger: c.log,
 		TailBytes: c.cfg.TailBytes, LowBytes: c.cfg.DiskLow, FloorBytes: c.cfg.DiskFloor,
-		Failed: c.logFailed, Lost: c.groupLost, Pressed: c.disks.lookSoon,
+		Failed: c.logFailed, Lost: c.groupLost, Pressed: c.disks.LookSoon,
 		Opening: func(done, total int) {
 			c.starts(StartProgress{Phase: StartLog, Done: uint64(done), Total: uint64(total), Unit: unitSegments})
 		},

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
@@ -35,7 +36,8 @@ type Config struct {
 	Views   *metadata.Views
 	Members Members
 	Links   Links
-	Disks   Disks
+	Disks   *disk.Board
+	Rooms   *disk.Rooms
 }
 
 // Members are this node's members of queues. Methods may be called concurrently and do not block;
@@ -64,16 +66,6 @@ type Members interface {
 type Links interface {
 	Send(to id.NodeID, f *nodev1.Frame) error
 	Connected(to id.NodeID) (id.Epoch, bool)
-}
-
-// Disks tell how disks fare. Methods may be called concurrently and do not block.
-type Disks interface {
-	// Admit returns traffic.ErrNoSpace if a queue takes no messages, and counts that.
-	Admit(q id.QueueUID) error
-	// Hangs tells whether a write to this node's disk does not come back.
-	Hangs() bool
-	// Window is how many bytes of bodies may wait for a queue's answers.
-	Window() int64
 }
 
 // Gateway is this node's end of every queue that its clients use: it finds the leader,

@@ -168,7 +168,7 @@ func (g *Gateway) Transact(ctx context.Context, t ConsumerToken, held []quorumq.
 	if err != nil {
 		return err
 	}
-	if err := g.cfg.Disks.Admit(t.Queue); err != nil {
+	if err := g.cfg.Rooms.Admit(t.Queue); err != nil {
 		return err
 	}
 	r, _, err := q.do(ctx, &quorumq.Transact{

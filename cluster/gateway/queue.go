@@ -101,12 +101,12 @@ func newQueue(g *Gateway, uid id.QueueUID) *Queue {
 func (q *Queue) UID() id.QueueUID { return q.uid }
 
 // Enqueue hands over a message. It waits while the window is full, until ctx ends, and
-// returns traffic.ErrNoSpace if too few of the queue's nodes have room. If it returns nil, done is
+// returns disk.ErrNoSpace if too few of the queue's nodes have room. If it returns nil, done is
 // called once, from any goroutine, and must not block: with nil, or
 // an error that wraps traffic.ErrRefused, traffic.ErrUnavailable (it is not, and will not be, stored),
 // traffic.ErrUnknownOutcome, traffic.ErrNoSuchQueue or traffic.ErrClosed. The body must not change until then.
 func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
-	if err := q.g.cfg.Disks.Admit(q.uid); err != nil {
+	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -114,7 +114,7 @@ func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, 
 	if err := q.awaitRoomLocked(ctx, len(body)); err != nil {
 		return err
 	}
-	if err := q.g.cfg.Disks.Admit(q.uid); err != nil { // it may have waited
+	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil { // it may have waited
 		return err
 	}
 	q.publishLocked(m, body, done, q.deadline())
@@ -163,10 +163,10 @@ func (q *Queue) fullLocked(size int) bool {
 }
 
 // Transfer hands over dead letters once; an unknown outcome is the caller's to repeat,
-// which is safe (DL-25). traffic.ErrNoSpace: nothing was handed over. When ctx ends they are called back:
+// which is safe (DL-25). disk.ErrNoSpace: nothing was handed over. When ctx ends they are called back:
 // traffic.ErrUnavailable tells that they were not sent, and are not any more.
 func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
-	if err := q.g.cfg.Disks.Admit(q.uid); err != nil {
+	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
 		return quorumq.Reply{}, err
 	}
 	r, _, err := q.do(ctx, t, op{bodies: bodies, repeat: once, recall: true})

@@ -53,9 +53,6 @@ var (
 	ErrConsumerGone = errors.New("cluster: consumer is gone")
 	// ErrNotHeld: the consumer does not hold the message; it is settled, or back in the queue.
 	ErrNotHeld = errors.New("cluster: message is not held")
-	// ErrNoSpace: too many of the queue's members are on nodes whose disk is nearly full;
-	// the command has not, and will not, take effect. What makes room goes on.
-	ErrNoSpace = errors.New("cluster: short of disk space")
 	// ErrClosed: this node is stopping.
 	ErrClosed = errors.New("cluster: node is stopping")
 )

@@ -1,4 +1,4 @@
-package cluster
+package disk
 
 import (
 	"time"
@@ -19,10 +19,12 @@ func untilStall(age, usual, lenient, late time.Duration) time.Duration {
 }
 
 // lookAfter returns the time to the next look at the disk, after one that found it to take so
-// long until a write hangs: it is seen just then.
-func lookAfter(now time.Time, left time.Duration) time.Duration {
+// long until a write hangs: it is seen just then. While there are no news a disk is looked at
+// every so often, at the moments of beats, which wake the node anyway; that is less than what any
+// write may take, so that each is seen before it has taken that long.
+func lookAfter(now time.Time, left, every time.Duration) time.Duration {
 	if left <= 0 {
-		return diskTick
+		return hangTick
 	}
-	return min(phase.Wait(now, diskRest), left)
+	return min(phase.Wait(now, every), left)
 }

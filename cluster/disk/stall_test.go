@@ -1,4 +1,4 @@
-package cluster
+package disk
 
 import (
 	"testing"
@@ -39,9 +39,10 @@ func TestUntilStall(t *testing.T) {
 // and although a disk at rest is looked at less often.
 func TestHangIsSeenInTime(t *testing.T) {
 	t.Parallel()
+	const every = 250 * time.Millisecond
 	base := time.Unix(1_800_000_000, 0)
 	for _, limit := range []time.Duration{wal.LeastStall, wal.MostStall} {
-		for began := time.Duration(0); began < 2*diskRest; began += 7 * time.Millisecond {
+		for began := time.Duration(0); began < 2*every; began += 7 * time.Millisecond {
 			looks := 0
 			for now := time.Duration(0); ; looks++ {
 				age := max(0, now-began)
@@ -52,14 +53,14 @@ func TestHangIsSeenInTime(t *testing.T) {
 					}
 					break
 				}
-				now += lookAfter(base.Add(now), left)
+				now += lookAfter(base.Add(now), left, every)
 			}
 			if looks > 11 {
 				t.Errorf("%d looks", looks)
 			}
 		}
 	}
-	if again := lookAfter(base, 0); again != diskTick {
+	if again := lookAfter(base, 0, every); again != hangTick {
 		t.Errorf("while it hangs it is looked at after %v", again)
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package recovery
 
 import (
 	"maps"
@@ -11,23 +11,23 @@ import (
 // plan decides about each group.
 func (r *Recovery) plan() {
 	cat := r.Report.Groups[id.CatalogGroup]
-	r.Groups = append(r.Groups, r.decide(RecoveredGroup{Group: id.CatalogGroup, Members: cat.Voters}))
+	r.Groups = append(r.Groups, r.decide(Group{Group: id.CatalogGroup, Members: cat.Voters}))
 	r.Forgotten = slices.Clone(r.c.Lost)
 	for q := range r.view.Queues() {
-		g := RecoveredGroup{Group: q.UID.Group(), VHost: q.VHost, Name: q.Name, Members: slices.Clone(q.Members)}
+		g := Group{Group: q.UID.Group(), VHost: q.VHost, Name: q.Name, Members: slices.Clone(q.Members)}
 		if s := r.newestReport(g.Group); len(s.Voters) > 0 {
 			g.Members = s.Voters // what the group itself says
 		}
 		g = r.decide(g)
-		if g.Action == RecoverNothing {
+		if g.Action == Nothing {
 			r.Forgotten = slices.DeleteFunc(r.Forgotten, func(n id.NodeID) bool { return slices.Contains(g.Members, n) })
 		}
-		if g.Action == RecoverEmpty && r.Groups[0].Action == RecoverNothing {
-			g.Action = RecoverDeclare
+		if g.Action == Empty && r.Groups[0].Action == Nothing {
+			g.Action = Declare
 		}
 		r.Groups = append(r.Groups, g)
 	}
-	if r.Groups[0].Action != RecoverHere {
+	if r.Groups[0].Action != Here {
 		r.Forgotten = nil // only who recovers the catalog can write into it
 	}
 }
@@ -35,7 +35,7 @@ func (r *Recovery) plan() {
 // logs returns what is known of a group, by node.
 func (r *Recovery) logs(g id.GroupID) map[id.NodeID]raftfsm.Stored {
 	out := map[id.NodeID]raftfsm.Stored{}
-	for _, p := range append([]RecoveryReport{r.Report}, r.c.Reports...) {
+	for _, p := range append([]Report{r.Report}, r.c.Reports...) {
 		if s, has := p.Groups[g]; has {
 			out[p.Node] = s
 		}
@@ -52,7 +52,7 @@ func (r *Recovery) newestReport(g id.GroupID) (newest raftfsm.Stored) {
 	return newest
 }
 
-func (r *Recovery) decide(g RecoveredGroup) RecoveredGroup {
+func (r *Recovery) decide(g Group) Group {
 	g.Logs = map[id.NodeID]raftfsm.Stored{}
 	logs := r.logs(g.Group)
 	slices.Sort(g.Members)
@@ -78,17 +78,17 @@ func (r *Recovery) decide(g RecoveredGroup) RecoveredGroup {
 	g.term++
 	switch {
 	case len(g.Left) > len(g.Members)/2:
-		g.Action = RecoverNothing
+		g.Action = Nothing
 	case len(g.Left) == 0:
-		g.Action = RecoverEmpty
+		g.Action = Empty
 	case len(g.Missing) > 0 || g.Newest == "":
-		g.Action, g.Newest = RecoverUnknown, ""
+		g.Action, g.Newest = Unknown, ""
 	case g.Newest == r.c.Node:
-		g.Action = RecoverHere
+		g.Action = Here
 	default:
-		g.Action = RecoverElsewhere
+		g.Action = Elsewhere
 	}
-	if g.Action == RecoverHere || g.Action == RecoverElsewhere {
+	if g.Action == Here || g.Action == Elsewhere {
 		g.Left = slices.Sorted(maps.Keys(g.Logs))
 	}
 	return g
@@ -96,5 +96,5 @@ func (r *Recovery) decide(g RecoveredGroup) RecoveredGroup {
 
 // reported tells whether what a node has stored is known.
 func (r *Recovery) reported(n id.NodeID) bool {
-	return n == r.c.Node || slices.ContainsFunc(r.c.Reports, func(p RecoveryReport) bool { return p.Node == n })
+	return n == r.c.Node || slices.ContainsFunc(r.c.Reports, func(p Report) bool { return p.Node == n })
 }

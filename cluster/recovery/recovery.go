@@ -1,4 +1,8 @@
-package cluster
+// Package recovery takes the groups up again whose majority is lost for good, on a node that does
+// not run (docs/adr/0010): it reads what the node has stored, compares it with the reports of the
+// others that are left, and lets each group go on with the newest log. It needs the data
+// directory, the node's log and a replay of the catalog.
+package recovery
 
 import (
 	"cmp"
@@ -20,49 +24,49 @@ import (
 	"github.com/quorate/quorate/wal"
 )
 
-// RecoverConfig describes the recovery of groups whose majority is lost for good, on one
+// Config describes the recovery of groups whose majority is lost for good, on one
 // of the nodes that are left. The node must not run.
-type RecoverConfig struct {
+type Config struct {
 	Name    string
 	Node    id.NodeID
 	DataDir string
 	// Lost are the nodes that never come back.
 	Lost []id.NodeID
 	// Reports are what Recovery.Report was on the other nodes that are left.
-	Reports []RecoveryReport
+	Reports []Report
 	Logger  *slog.Logger // nil: nothing is logged
 }
 
-// RecoveryReport is what a node has stored, for the recovery on another one.
-type RecoveryReport struct {
+// Report is what a node has stored, for the recovery on another one.
+type Report struct {
 	Cluster string                        `json:"cluster"`
 	Node    id.NodeID                     `json:"node"`
 	Groups  map[id.GroupID]raftfsm.Stored `json:"groups"`
 }
 
-// RecoveryAction is what is done about a group.
-type RecoveryAction string
+// Action is what is done about a group.
+type Action string
 
 // The actions.
 const (
-	// RecoverNothing: a majority of its members is left; it elects by itself.
-	RecoverNothing RecoveryAction = "keeps its majority"
-	// RecoverHere: this node has the newest log that is left; the group goes on with it.
-	RecoverHere RecoveryAction = "goes on with this node's log"
-	// RecoverElsewhere: another node has the newest log that is left.
-	RecoverElsewhere RecoveryAction = "goes on with another node's log"
-	// RecoverEmpty: no member is left; it begins anew, without messages.
-	RecoverEmpty RecoveryAction = "begins anew, all its messages are lost"
-	// RecoverDeclare: no member is left; as the catalog runs without this node, it has to be
+	// Nothing: a majority of its members is left; it elects by itself.
+	Nothing Action = "keeps its majority"
+	// Here: this node has the newest log that is left; the group goes on with it.
+	Here Action = "goes on with this node's log"
+	// Elsewhere: another node has the newest log that is left.
+	Elsewhere Action = "goes on with another node's log"
+	// Empty: no member is left; it begins anew, without messages.
+	Empty Action = "begins anew, all its messages are lost"
+	// Declare: no member is left; as the catalog runs without this node, it has to be
 	// deleted and declared again.
-	RecoverDeclare RecoveryAction = "is lost: delete the queue and declare it again"
-	// RecoverUnknown: a report of a node that is left is missing, or none of those that are
+	Declare Action = "is lost: delete the queue and declare it again"
+	// Unknown: a report of a node that is left is missing, or none of those that are
 	// left has anything: then the group is left alone.
-	RecoverUnknown RecoveryAction = "cannot be decided"
+	Unknown Action = "cannot be decided"
 )
 
-// RecoveredGroup is what a recovery does about a group.
-type RecoveredGroup struct {
+// Group is what a recovery does about a group.
+type Group struct {
 	Group       id.GroupID
 	VHost, Name string // of the queue; empty for the catalog
 	Members     []id.NodeID
@@ -70,14 +74,14 @@ type RecoveredGroup struct {
 	Left        []id.NodeID // of the members
 	Logs        map[id.NodeID]raftfsm.Stored
 	Newest      id.NodeID // of Left; "": none
-	Action      RecoveryAction
+	Action      Action
 	Missing     []id.NodeID // of Left: their reports are needed
 
 	term uint64 // above all that are known
 }
 
 // String names the group as an operator does.
-func (g *RecoveredGroup) String() string {
+func (g *Group) String() string {
 	if g.Group == id.CatalogGroup {
 		return "the catalog"
 	}
@@ -87,22 +91,23 @@ func (g *RecoveredGroup) String() string {
 // Recovery is an opened node that does not run. Its methods belong to one goroutine.
 type Recovery struct {
 	// Report is what this node has stored.
-	Report RecoveryReport
+	Report Report
 	// Groups are the catalog and the queues, sorted; those that lose nothing included.
-	Groups []RecoveredGroup
+	Groups []Group
 	// Forgotten are the lost nodes that the catalog will not know any more; the others are
 	// members of queues that keep their majority.
 	Forgotten []id.NodeID
 
-	c    RecoverConfig
-	open *Cluster // nothing runs in it
-	cat  *raftfsm.Resting
-	view *catalog.View
+	c       Config
+	dir     *datadir.Dir
+	storage *storage.Storage
+	cat     *raftfsm.Resting
+	view    *catalog.View
 }
 
-// OpenRecovery reads what the node has stored and plans what is to be done. Nothing is
+// Open reads what the node has stored and plans what is to be done. Nothing is
 // changed before Run, but that the log's last segment is closed, as at a start. Close it.
-func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
+func Open(c Config) (_ *Recovery, err error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -112,14 +117,12 @@ func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
 	if slices.Contains(c.Lost, c.Node) {
 		return nil, fmt.Errorf("cluster: node %q is this one, and not lost", c.Node)
 	}
-	cfg := Config{Name: c.Name, Node: c.Node, DataDir: c.DataDir, Logger: c.Logger}.withDefaults()
-	r := &Recovery{c: c, open: &Cluster{cfg: cfg, log: cfg.Logger}}
-	r.open.starts(StartProgress{Phase: StartLog})
-	if r.open.dir, err = datadir.Open(c.DataDir, c.Name, c.Node); err != nil {
+	r := &Recovery{c: c}
+	if r.dir, err = datadir.Open(c.DataDir, c.Name, c.Node); err != nil {
 		return nil, err
 	}
-	r.open.storage, err = storage.Open(storage.Config{
-		Dir: r.open.dir, Logger: c.Logger, TailBytes: cfg.TailBytes,
+	r.storage, err = storage.Open(storage.Config{
+		Dir: r.dir, Logger: c.Logger, TailBytes: wal.DefaultTailBytes,
 		Failed: func(err error) {
 			c.Logger.Error("the node's log failed: its groups stop; look at the disk, then restart the node", "error", err)
 		},
@@ -139,12 +142,12 @@ func OpenRecovery(c RecoverConfig) (_ *Recovery, err error) {
 
 // read fills the report and the plan.
 func (r *Recovery) read() error {
-	r.Report = RecoveryReport{Cluster: r.c.Name, Node: r.c.Node, Groups: map[id.GroupID]raftfsm.Stored{}}
-	log, err := raftfsm.OpenBolt(filepath.Join(r.open.dir.Catalog(), datadir.CatalogLog))
+	r.Report = Report{Cluster: r.c.Name, Node: r.c.Node, Groups: map[id.GroupID]raftfsm.Stored{}}
+	log, err := raftfsm.OpenBolt(filepath.Join(r.dir.Catalog(), datadir.CatalogLog))
 	if err != nil {
 		return fmt.Errorf("cluster: opening the catalog's log: %w", err)
 	}
-	if r.cat, err = raftfsm.OpenResting(id.CatalogGroup, filepath.Join(r.open.dir.Catalog(), datadir.SnapshotsDir), log); err != nil {
+	if r.cat, err = raftfsm.OpenResting(id.CatalogGroup, filepath.Join(r.dir.Catalog(), datadir.SnapshotsDir), log); err != nil {
 		return err
 	}
 	if r.Report.Groups[id.CatalogGroup], err = r.cat.Inspect(); err != nil {
@@ -156,7 +159,7 @@ func (r *Recovery) read() error {
 	}
 	r.view = machine.View()
 	for q := range r.view.Queues() {
-		if !r.open.storage.HasQueue(q.UID) {
+		if !r.storage.HasQueue(q.UID) {
 			continue
 		}
 		err := r.withQueue(q.UID, func(m *raftfsm.Resting) error {
@@ -181,8 +184,8 @@ func (r *Recovery) read() error {
 
 // withQueue opens this node's member of a queue for f.
 func (r *Recovery) withQueue(q id.QueueUID, f func(*raftfsm.Resting) error) error {
-	dir := r.open.dir.Queue(q)
-	log, err := r.open.storage.Queue(q)
+	dir := r.dir.Queue(q)
+	log, err := r.storage.Queue(q)
 	if err != nil {
 		return fmt.Errorf("cluster: reading the member of queue %s: %w", q, err)
 	}
@@ -233,11 +236,11 @@ func (r *Recovery) Run() error {
 	for i := range r.Groups {
 		g := &r.Groups[i]
 		for _, n := range g.Missing {
-			if g.Action == RecoverUnknown {
+			if g.Action == Unknown {
 				missing[n] = true
 			}
 		}
-		todo = todo || g.Action == RecoverHere
+		todo = todo || g.Action == Here
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("cluster: nodes %q are not named as lost, and their logs may be newer than this one's: bring a report of each, or name it as lost",
@@ -247,7 +250,7 @@ func (r *Recovery) Run() error {
 		return errors.New("cluster: nothing is to be recovered on this node: every group keeps its majority, or goes on with the log of another node")
 	}
 	// From here on the lost nodes are refused, whatever the catalog says.
-	if err := r.open.dir.Refuse(r.c.Lost); err != nil {
+	if err := r.dir.Refuse(r.c.Lost); err != nil {
 		return err
 	}
 	for i := range r.Groups[1:] {
@@ -255,7 +258,7 @@ func (r *Recovery) Run() error {
 			return err
 		}
 	}
-	if cat := &r.Groups[0]; cat.Action == RecoverHere {
+	if cat := &r.Groups[0]; cat.Action == Here {
 		// Last: its commands tell the truth about the queues only now.
 		err := r.cat.Force(cat.term, cat.Left, time.Now().UnixMilli(), r.commands())
 		if err != nil {
@@ -267,9 +270,9 @@ func (r *Recovery) Run() error {
 }
 
 // force gives a queue's group on this node its new voters.
-func (r *Recovery) force(g *RecoveredGroup) error {
-	left, empty := g.Left, g.Action == RecoverEmpty && r.Groups[0].Action == RecoverHere
-	if g.Action != RecoverHere && !empty {
+func (r *Recovery) force(g *Group) error {
+	left, empty := g.Left, g.Action == Empty && r.Groups[0].Action == Here
+	if g.Action != Here && !empty {
 		return nil
 	}
 	uid := id.QueueUID(g.Group)
@@ -292,15 +295,15 @@ func (r *Recovery) commands() (out []raftfsm.Command) {
 		g := &r.Groups[1+i]
 		left := g.Left
 		switch g.Action {
-		case RecoverEmpty:
+		case Empty:
 			left = []id.NodeID{r.c.Node}
-		case RecoverNothing:
+		case Nothing:
 			q, _ := r.view.QueueByUID(id.QueueUID(g.Group))
 			if len(g.Lost) > 0 || !slices.ContainsFunc(r.c.Lost, q.Holds) {
 				continue
 			}
 			// Recovered before this run, which had broken off: the catalog has yet to know.
-		case RecoverHere, RecoverElsewhere, RecoverDeclare, RecoverUnknown:
+		case Here, Elsewhere, Declare, Unknown:
 		}
 		add(&catalog.SetQueueMembers{UID: id.QueueUID(g.Group), Members: left, Leader: cmp.Or(g.Newest, left[0])})
 	}
@@ -316,8 +319,8 @@ func (r *Recovery) Close() error {
 	if r.cat != nil {
 		errs = append(errs, r.cat.Close())
 	}
-	if r.open.storage != nil {
-		errs = append(errs, r.open.storage.Close())
+	if r.storage != nil {
+		errs = append(errs, r.storage.Close())
 	}
-	return errors.Join(append(errs, r.open.dir.Close())...)
+	return errors.Join(append(errs, r.dir.Close())...)
 }
