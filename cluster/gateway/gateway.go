@@ -1,3 +1,10 @@
+// Package gateway is a node's end of the queues that its clients use: Gateway finds the leader of
+// each, Queue carries commands to it and sends them again after failures, Consumer brings
+// deliveries back, within the bytes of a Buffer. It stands on the node's own members of queues
+// (Members) and on the links to other nodes (Links).
+//
+// Each type says which mutex owns it. Errors that callers decide on are those of package traffic;
+// limits are in queue.go and consumer.go.
 package gateway
 
 import (
@@ -396,6 +403,7 @@ func (g *Gateway) QueueDissolves(uid id.QueueUID) {
 	}
 }
 
+// LinkUp sends what waited for a link.
 func (g *Gateway) LinkUp(transport.Peer) {
 	for _, q := range g.all() {
 		q.wake()
@@ -429,6 +437,7 @@ func (g *Gateway) HostHangs() {
 	}
 }
 
+// Close ends all queues, with traffic.ErrClosed.
 func (g *Gateway) Close() {
 	g.mu.Lock()
 	g.closed = true
