@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
@@ -130,13 +131,5 @@ type QueueStatus struct {
 	Members  []id.NodeID
 	Online   []id.NodeID
 	Group    *nodev1.GroupStatus
-	DeadLetters
-}
-
-// DeadLetters is what has come of a queue's dead letters in a term of its leader (DL-52).
-type DeadLetters struct {
-	BacklogTrouble string            // why the backlog waits; "": it does not
-	Waiting        map[string]uint64 // letters that cannot go on now, by cause
-	Retries        map[string]uint64 // attempts that failed, by cause
-	Lost           map[string]uint64 // at-most-once copies that no target took, by cause (DL-10)
+	letters.DeadLetters
 }

@@ -37,10 +37,12 @@ type testNode struct {
 
 // leading returns the queue's term if this node leads it, nil otherwise.
 func (n *testNode) leading(q id.QueueUID) *Led {
-	n.forwarders.mu.Lock()
-	defer n.forwarders.mu.Unlock()
-	if x := n.forwarders.led[q]; x != nil {
-		return x.q
+	m := n.host.queue(q)
+	if m == nil {
+		return nil
+	}
+	if l := m.led.Load(); l != nil && !l.ceased.Load() {
+		return l
 	}
 	return nil
 }

@@ -70,10 +70,10 @@ func (q *hosted) carryOut(e *effects) {
 		q.notify(n)
 	}
 	if len(e.copies) > 0 {
-		q.h.c.forwarders.copies(e.led, e.copies)
+		q.h.c.forwarders.Copies(e.led, e.copies)
 	}
 	if e.backlog {
-		q.h.c.forwarders.backlog(e.led)
+		q.h.c.forwarders.Backlog(e.led)
 	}
 }
 

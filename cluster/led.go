@@ -7,10 +7,13 @@ import (
 	"sync/atomic"
 
 	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
+
+var _ deadletter.Source = (*Led)(nil)
 
 // Led is a queue that this node leads in one term. After Ceased its methods fail with
 // traffic.ErrUnavailable. All methods may be called concurrently.

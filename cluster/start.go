@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
@@ -50,7 +51,7 @@ type Cluster struct {
 	clients  *clients.Registry
 	policies *policy.Book
 	// forwarders forward the dead letters of the queues that this node leads.
-	forwarders *forwarders
+	forwarders *letters.Forwarders
 	changes    *changer
 	liveness   *liveness.Manager // lets groups elect leaders
 
@@ -140,7 +141,7 @@ func (c *Cluster) boot() error {
 		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
 		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: queueLinks{c}, Disks: c.disks, Rooms: c.rooms,
 	})
-	c.forwarders = newForwarders(deadletter.Config{Logger: c.cfg.Logger}, letterRouter{c.views, c.policies}, letterSender{c.gateway}, c.EmitQueue)
+	c.forwarders = letters.New(deadletter.Config{Logger: c.cfg.Logger}, letters.Router{Views: c.views, Policies: c.policies}, letters.Sender{Gateway: c.gateway}, c.EmitQueue)
 	c.host.readNotes()
 	if err := c.connect(); err != nil {
 		return err
@@ -343,7 +344,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 // shutdown stops what runs, in the order in which each part can still use those below.
 func (c *Cluster) shutdown(ctx context.Context) error {
 	if c.forwarders != nil {
-		c.forwarders.close()
+		c.forwarders.Close()
 	}
 	c.stop()
 	if c.storage != nil {

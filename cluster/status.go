@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -115,7 +116,7 @@ func (c *Cluster) statusOf(ctx context.Context, q id.QueueUID, kept bool) (Queue
 			return "", fmt.Errorf("overview from node %q: %w", to, err)
 		}
 		out.Group, out.Leader = r.GetGroup(), to
-		out.DeadLetters = DeadLetters{
+		out.DeadLetters = letters.DeadLetters{
 			BacklogTrouble: r.GetBacklogTrouble(), Waiting: r.GetWaiting(), Retries: r.GetRetries(), Lost: r.GetLost(),
 		}
 		return "", nil

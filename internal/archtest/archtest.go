@@ -70,10 +70,13 @@ func Table() []Package {
 			},
 			ThirdParty: []string{"protobuf"},
 		},
+		{Path: "cluster/letters", Imports: []string{
+			"id", "quorumq", "catalog", "policy", "deadletter", "cluster/event", "cluster/metadata", "cluster/traffic", "cluster/gateway",
+		}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
+				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
 				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
@@ -82,7 +85,7 @@ func Table() []Package {
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
 		{Path: "broker", Imports: []string{
-			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/operation", "cluster/event", "deadletter",
+			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/disk",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate"}},
