@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
@@ -193,7 +194,7 @@ func (q *hosted) giveUp(ctx context.Context, s *changeState) error {
 func (q *hosted) there(ctx context.Context, nodes []id.NodeID) []id.NodeID {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	return askEach(nodes, func(n id.NodeID) bool {
+	return peer.Each(nodes, func(n id.NodeID) bool {
 		r, err := q.h.c.statusAt(ctx, n, q.uid)
 		return err == nil && r.GetGroup().GetFailed() == ""
 	})

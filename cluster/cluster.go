@@ -17,6 +17,7 @@ import (
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/nodeclock"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -89,7 +90,7 @@ type Config struct {
 // Errors that callers decide on. Each is wrapped with the queue and what to do.
 var (
 	// ErrNodeUnreachable: another node was asked, and does not answer.
-	ErrNodeUnreachable = errors.New("cluster: node does not answer")
+	ErrNodeUnreachable = peer.ErrUnreachable
 	// ErrDiskHangs: a write to this node's disk does not come back.
 	ErrDiskHangs = disk.ErrHangs
 	// ErrDiskFailed: a write to this node's log, or a sync of it, has failed; nothing is

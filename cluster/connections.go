@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -48,8 +49,8 @@ func (c *Cluster) endOwnConnection(id string, why clients.Closing) bool {
 // ClientConnections returns the connections to all nodes, by node and age, and the nodes that
 // did not answer within 2 s.
 func (c *Cluster) ClientConnections(ctx context.Context) (all []clients.ConnectionInfo, silent []id.NodeID, err error) {
-	return ofAllNodes(ctx, c, c.ownConnections(), func(ctx context.Context, peer nodev1.NodeClient) ([]clients.ConnectionInfo, error) {
-		r, err := peer.ListConnections(ctx, &nodev1.ListConnectionsRequest{})
+	return ofAllNodes(ctx, c, c.ownConnections(), func(ctx context.Context, node nodev1.NodeClient) ([]clients.ConnectionInfo, error) {
+		r, err := node.ListConnections(ctx, &nodev1.ListConnectionsRequest{})
 		if err != nil {
 			return nil, err
 		}
@@ -67,15 +68,15 @@ func (c *Cluster) ClientConnections(ctx context.Context) (all []clients.Connecti
 }
 
 // ofAllNodes adds what other nodes have to this node's own, by node, and tells each of whose it
-// is. The nodes that do not answer within operationTimeout are silent.
+// is. The nodes that do not answer within peer.Timeout are silent.
 func ofAllNodes[T any](
 	ctx context.Context, c *Cluster, own []T, ask func(context.Context, nodev1.NodeClient) ([]T, error), tell func(*T, id.NodeID),
 ) (all []T, silent []id.NodeID, err error) {
-	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
 	byNode := map[id.NodeID][]T{c.cfg.Node: own}
-	err = c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
-		theirs, err := ask(ctx, peer)
+	err = c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
+		theirs, err := ask(ctx, node)
 		return func() error { byNode[n] = theirs; return nil }, err
 	}, func(n id.NodeID) { silent = append(silent, n) })
 	for _, n := range slices.Sorted(maps.Keys(byNode)) {
@@ -94,13 +95,13 @@ func (c *Cluster) EndConnection(ctx context.Context, n id.NodeID, id string, why
 	if n == c.cfg.Node {
 		return c.endOwnConnection(id, why), nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
-	peer, err := c.mux.Client(n)
+	node, err := c.mux.Client(n)
 	if err != nil {
 		return false, fmt.Errorf("node %s: %w: %w", n, traffic.ErrUnavailable, err)
 	}
-	r, err := peer.EndConnection(ctx, &nodev1.EndConnectionRequest{Id: id, Reason: why.Reason, By: why.By})
+	r, err := node.EndConnection(ctx, &nodev1.EndConnectionRequest{Id: id, Reason: why.Reason, By: why.By})
 	if err != nil {
 		return false, fmt.Errorf("node %s: %w: %w", n, traffic.ErrUnavailable, err)
 	}

@@ -28,8 +28,8 @@ func (c *Cluster) ownConsumers(vhost, queue string) []clients.ConsumerInfo {
 // ClientConsumers returns the consumers of the clients of all nodes, by node, and the nodes that
 // did not answer within 2 s. What vhost and queue leave out is not among them; "" leaves out none.
 func (c *Cluster) ClientConsumers(ctx context.Context, vhost, queue string) (all []clients.ConsumerInfo, silent []id.NodeID, err error) {
-	all, silent, err = ofAllNodes(ctx, c, c.ownConsumers(vhost, queue), func(ctx context.Context, peer nodev1.NodeClient) ([]clients.ConsumerInfo, error) {
-		r, err := peer.ListConsumers(ctx, &nodev1.ListConsumersRequest{Vhost: vhost, Queue: queue})
+	all, silent, err = ofAllNodes(ctx, c, c.ownConsumers(vhost, queue), func(ctx context.Context, node nodev1.NodeClient) ([]clients.ConsumerInfo, error) {
+		r, err := node.ListConsumers(ctx, &nodev1.ListConsumersRequest{Vhost: vhost, Queue: queue})
 		if err != nil {
 			return nil, err
 		}

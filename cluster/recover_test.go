@@ -19,7 +19,7 @@ import (
 // openRecovery opens a stopped node for the recovery from the loss of others.
 func (n *testNodes) openRecovery(i id.NodeID, lost []id.NodeID, reports ...recovery.Report) (*recovery.Recovery, error) {
 	n.t.Helper()
-	return recovery.Open(recovery.Config{Name: "test", Node: i, DataDir: filepath.Join(n.dir, string(i)), Lost: lost, Reports: reports})
+	return recovery.Open(recovery.Config{Name: n.name, Node: i, DataDir: filepath.Join(n.dir, string(i)), Lost: lost, Reports: reports})
 }
 
 func (n *testNodes) remove(ids ...id.NodeID) {

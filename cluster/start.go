@@ -21,6 +21,7 @@ import (
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
@@ -60,6 +61,9 @@ type Cluster struct {
 	reach      *reach
 	spreading  spreading
 	operations *operation.Registry
+	peers      *peer.Peers
+	jobs       *peer.Operations
+	watched    *peer.Events
 	events     *event.Journal
 
 	spreadLeads atomic.Uint64 // queues that spreadLeaders has handed over
@@ -234,6 +238,9 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
+	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
+	c.jobs = peer.NewOperations(c.peers, c.operations)
+	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
 	return c.storage.Failed() // it may have come before
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -19,10 +20,10 @@ func (s calls) Usage(_ context.Context, r *nodev1.UsageRequest) (*nodev1.UsageRe
 // UsageElsewhere sums up what the other nodes have of a user and of a vhost; those that do
 // not answer within 2 s count as having nothing.
 func (c *Cluster) UsageElsewhere(ctx context.Context, user, vhost string) (sum clients.Usage) {
-	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
-	_ = c.askOthers(ctx, func(ctx context.Context, _ id.NodeID, peer nodev1.NodeClient) (func() error, error) {
-		r, err := peer.Usage(ctx, &nodev1.UsageRequest{User: user, Vhost: vhost})
+	_ = c.peers.Ask(ctx, func(ctx context.Context, _ id.NodeID, node nodev1.NodeClient) (func() error, error) {
+		r, err := node.Usage(ctx, &nodev1.UsageRequest{User: user, Vhost: vhost})
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package cluster
+package peer
 
 import (
 	"context"
@@ -9,13 +9,7 @@ import (
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Audit keeps a record of who changed what for those who watch (AU-1), and stamps it. It does not
-// wait, and may be called concurrently.
-func (c *Cluster) Audit(list event.AuditList, e event.Event) {
-	c.events.Record(list, e)
-}
-
-// auditKey names a list of a node in an EventCursor.
+// auditKey names a list of a node in an Cursor.
 func auditKey(n id.NodeID, list event.AuditList) string {
 	return string(n) + "/" + strconv.Itoa(int(list))
 }
@@ -23,20 +17,20 @@ func auditKey(n id.NodeID, list event.AuditList) string {
 // AuditTail returns the records that the nodes still have, those of one list of a node in order, with
 // Missed for those that they do not keep any more; where they end; and the nodes that did not
 // answer.
-func (c *Cluster) AuditTail(ctx context.Context) (all []event.Event, at EventCursor, silent []id.NodeID, err error) {
-	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+func (w *Events) AuditTail(ctx context.Context) (all []event.Event, at Cursor, silent []id.NodeID, err error) {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	if at, err = c.eventsNow(ctx); err != nil {
+	if at, err = w.eventsNow(ctx); err != nil {
 		return nil, at, nil, err
 	}
-	at.Audit = map[string]EventPosition{}
+	at.Audit = map[string]Position{}
 	for _, list := range event.AuditLists() {
-		l := c.events.Audit(list)
-		found := named(c.cfg.Node, l.Read(0, 2*event.AuditKeep))
+		l := w.journal.Audit(list)
+		found := named(w.peers.Node, l.Read(0, 2*event.AuditKeep))
 		all = append(all, found...)
-		at.Audit[auditKey(c.cfg.Node, list)] = EventPosition{c.epoch, lastOf(found)}
-		err = c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
-			found, pos, err := auditOf(ctx, n, peer, list)
+		at.Audit[auditKey(w.peers.Node, list)] = Position{w.epoch, lastOf(found)}
+		err = w.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
+			found, pos, err := auditOf(ctx, n, node, list)
 			return func() error {
 				all = append(all, found...)
 				at.Audit[auditKey(n, list)] = pos
@@ -55,19 +49,19 @@ func (c *Cluster) AuditTail(ctx context.Context) (all []event.Event, at EventCur
 }
 
 // eventsNow is where all events but audit records stand.
-func (c *Cluster) eventsNow(ctx context.Context) (EventCursor, error) {
-	at := c.beginEvents(ctx, nil, Watch{Events: true})
+func (w *Events) eventsNow(ctx context.Context) (Cursor, error) {
+	at := w.beginEvents(ctx, nil, Choice{Events: true})
 	return at, ctx.Err()
 }
 
 // auditOf returns all of a list of another node.
-func auditOf(ctx context.Context, n id.NodeID, peer nodev1.NodeClient, list event.AuditList) (all []event.Event, at EventPosition, err error) {
+func auditOf(ctx context.Context, n id.NodeID, node nodev1.NodeClient, list event.AuditList) (all []event.Event, at Position, err error) {
 	for {
-		r, err := peer.AwaitAudit(ctx, &nodev1.AwaitAuditRequest{Epoch: uint64(at.Epoch), After: at.Seq, List: uint32(list)})
+		r, err := node.AwaitAudit(ctx, &nodev1.AwaitAuditRequest{Epoch: uint64(at.Epoch), After: at.Seq, List: uint32(list)})
 		if err != nil {
 			return nil, at, err
 		}
-		at = EventPosition{id.Epoch(r.GetEpoch()), r.GetLast()}
+		at = Position{id.Epoch(r.GetEpoch()), r.GetLast()}
 		if len(r.GetRecords()) == 0 {
 			return all, at, nil
 		}
@@ -95,13 +89,13 @@ func named(n id.NodeID, events []event.Event) []event.Event {
 }
 
 // AwaitAudit returns audit records of this node.
-func (s calls) AwaitAudit(ctx context.Context, r *nodev1.AwaitAuditRequest) (*nodev1.AwaitAuditResponse, error) {
-	log := s.c.events.Audit(event.AuditOfUse)
+func (w *Events) AwaitAudit(ctx context.Context, r *nodev1.AwaitAuditRequest) (*nodev1.AwaitAuditResponse, error) {
+	log := w.journal.Audit(event.AuditOfUse)
 	if r.GetList() == uint32(event.AuditOfAdministration) {
-		log = s.c.events.Audit(event.AuditOfAdministration)
+		log = w.journal.Audit(event.AuditOfAdministration)
 	}
-	found, last := s.c.readFor(ctx, log, r, r.GetWait())
-	out := &nodev1.AwaitAuditResponse{Epoch: uint64(s.c.epoch), Last: last}
+	found, last := w.readFor(ctx, log, r, r.GetWait())
+	out := &nodev1.AwaitAuditResponse{Epoch: uint64(w.epoch), Last: last}
 	for _, e := range found {
 		out.Records = append(out.Records, toRecord(&e))
 	}
@@ -117,15 +111,15 @@ type position interface {
 
 // readFor reads a log for another node from where it stands, and waits for the first event if it
 // is to; last is where it stands then.
-func (c *Cluster) readFor(ctx context.Context, log *event.Log, from position, wait bool) (found []event.Event, last uint64) {
+func (w *Events) readFor(ctx context.Context, log *event.Log, from position, wait bool) (found []event.Event, last uint64) {
 	if from.GetNow() {
 		return nil, log.Last()
 	}
 	after := from.GetAfter()
-	if id.Epoch(from.GetEpoch()) != c.epoch {
+	if id.Epoch(from.GetEpoch()) != w.epoch {
 		after = 0
 	}
-	found = c.awaitLog(ctx, log, after, wait)
+	found = w.awaitLog(ctx, log, after, wait)
 	if len(found) == 0 {
 		return nil, after
 	}
@@ -133,30 +127,30 @@ func (c *Cluster) readFor(ctx context.Context, log *event.Log, from position, wa
 }
 
 // awaitLog reads a log, and waits for the first event if it is to.
-func (c *Cluster) awaitLog(ctx context.Context, log *event.Log, after uint64, wait bool) []event.Event {
+func (w *Events) awaitLog(ctx context.Context, log *event.Log, after uint64, wait bool) []event.Event {
 	if !wait {
 		return log.Read(after, eventBatch)
 	}
 	short, cancel := context.WithTimeout(ctx, awaitAtMost)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
+	defer context.AfterFunc(w.peers.Life, cancel)()
 	return log.Await(short, after, eventBatch)
 }
 
 // askAudit asks another node for records behind a position, and waits a while for them.
-func (c *Cluster) askAudit(ctx context.Context, n id.NodeID, list event.AuditList, at EventPosition, known bool) (eventsOf, error) {
+func (w *Events) askAudit(ctx context.Context, n id.NodeID, list event.AuditList, at Position, known bool) (eventsOf, error) {
 	s := eventsOf{node: n, key: auditKey(n, list)}
-	peer, err := c.mux.Client(n)
+	node, err := w.peers.Client(n)
 	if err != nil {
 		return s, err
 	}
-	r, err := peer.AwaitAudit(ctx, &nodev1.AwaitAuditRequest{
+	r, err := node.AwaitAudit(ctx, &nodev1.AwaitAuditRequest{
 		Epoch: uint64(at.Epoch), After: at.Seq, Now: !known, List: uint32(list), Wait: true,
 	})
 	if err != nil {
 		return s, err
 	}
-	s.at = EventPosition{id.Epoch(r.GetEpoch()), r.GetLast()}
+	s.at = Position{id.Epoch(r.GetEpoch()), r.GetLast()}
 	for _, rec := range r.GetRecords() {
 		s.events = append(s.events, fromRecord(n, rec))
 	}
