@@ -185,7 +185,7 @@ func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (cata
 		return r, fmt.Errorf("%w: the catalog took the command at index %d, but this node has not caught up in time: "+
 			"check its links to the other nodes", traffic.ErrUnknownOutcome, r.Index)
 	}
-	c.spread(ctx, r.Index)
+	c.spreading.Await(ctx, r.Index)
 	return r, nil
 }
 

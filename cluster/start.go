@@ -56,10 +56,10 @@ type Cluster struct {
 	changes    *changer
 	liveness   *liveness.Manager // lets groups elect leaders
 
-	knocks     knocks
+	judge      *metadata.Judge
 	replaced   atomic.Uint64 // nodes whose stores this one has given up
 	reach      *reach
-	spreading  spreading
+	spreading  *metadata.Spreading
 	operations *operation.Registry
 	peers      *peer.Peers
 	jobs       *peer.Operations
@@ -99,7 +99,6 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	})
 	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, gateway.MaxWaitingBytes, c.log)
 	c.reach = newReach()
-	c.spreading.peers = map[id.NodeID]*sight{}
 	c.policies = &policy.Book{Warn: func(vhost string, err error) {
 		c.cfg.Logger.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
 	}}
@@ -217,6 +216,7 @@ func (c *Cluster) connect() error {
 	if err != nil {
 		return err
 	}
+	c.judge = metadata.NewJudge(c.View, refused, c.log)
 	c.liveness, err = liveness.New(liveness.Config{
 		Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
 		SuspectAfter: c.cfg.SuspectAfter, Judged: c.reach.judged,
@@ -228,7 +228,7 @@ func (c *Cluster) connect() error {
 		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: duplex{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
 		Beats: c.liveness, Clock: c.clock, BeatEvery: beatEvery, PingEvery: pingEvery,
-		Refuse: func(p transport.Peer) error { return c.refuses(p, refused) }, Refused: c.refusedBy, Ended: c.host.ended,
+		Refuse: c.judge.Refuses, Refused: c.refusedBy, Ended: c.host.ended,
 		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.takesPart() },
 		Reads:  uint8(catalog.NewestVersion), Finalised: func() uint8 { return uint8(c.View().Version()) },
 		// A link that is given up is lost, so that must not come first.
@@ -238,6 +238,7 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
+	c.spreading = metadata.NewSpreading(c.mux, c.View, c.log)
 	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
 	c.jobs = peer.NewOperations(c.peers, c.operations)
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)

@@ -38,8 +38,8 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 			n.Alive = false // whoever can gossip can name a node; its certificate says more
 		}
 		status := NodeStatus{Node: n, Connected: connected, Disk: c.disks.Of(n.ID), Clock: clocks.Of(n.ID)}
-		if k, knocks := c.knocks.of(n.ID, now); knocks && !status.Connected {
-			status.Refused = k.why
+		if k, knocks := c.judge.Of(n.ID, now); knocks && !status.Connected {
+			status.Refused = k.Why
 		}
 		s.Nodes = append(s.Nodes, status)
 	}

@@ -58,7 +58,7 @@ func Table() []Package {
 		{Path: "cluster/clients", Imports: []string{"id"}},
 		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event"}},
-		{Path: "cluster/metadata", Imports: []string{"id", "catalog", "raftfsm"}},
+		{Path: "cluster/metadata", Imports: []string{"id", "catalog", "cluster/transport", "raftfsm", "proto/node/v1"}},
 		{Path: "policy", Imports: []string{"id", "message", "argument", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "raftfsm", "wal"}},
