@@ -165,6 +165,7 @@ func (n *testNode) declare(t testing.TB, name string, size int, arguments ...mes
 func number(name string, n int64) message.Field {
 	return message.Field{Name: name, Value: message.Int64(n)}
 }
+
 func text(name, s string) message.Field { return message.Field{Name: name, Value: message.String(s)} }
 
 // atLeastOnce are arguments of a queue whose dead letters wait: there is no such exchange.
