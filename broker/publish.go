@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -151,7 +153,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		if err == nil {
 			nm.Priority = q.priorities.Level(asked)
 			if m.Unit != nil {
-				m.Unit.add(uid, q, cluster.Part{Message: nm, Body: stored, Done: t.answered})
+				m.Unit.add(uid, q, gateway.Part{Message: nm, Body: stored, Done: t.answered})
 			} else {
 				err = q.Enqueue(ctx, nm, stored, t.answered)
 			}
@@ -298,7 +300,7 @@ func (p *publishing) answered() {
 			continue
 		}
 		// a queue that is deleted meanwhile counts as having taken the message.
-		if errors.Is(err, cluster.ErrNoSuchQueue) {
+		if errors.Is(err, traffic.ErrNoSuchQueue) {
 			continue
 		}
 		r.Kind = Rejected
@@ -318,11 +320,11 @@ func (p *publishing) answered() {
 
 func rejectionCause(err error) RejectionCause {
 	switch {
-	case errors.Is(err, cluster.ErrRefused):
+	case errors.Is(err, traffic.ErrRefused):
 		return CauseMaxLen
-	case errors.Is(err, cluster.ErrUnknownOutcome):
+	case errors.Is(err, traffic.ErrUnknownOutcome):
 		return CauseUnknown
-	case errors.Is(err, cluster.ErrNoSpace):
+	case errors.Is(err, disk.ErrNoSpace):
 		return CauseNoSpace
 	}
 	// All others were not, and will not be, stored: no leader, node stopping, or the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
 
@@ -113,7 +114,7 @@ func (g *catalogGroup) registerOnce(unknown bool) (a registrationAnswer, err err
 	a.Reply, a.repeated, err = g.propose(ctx, catalog.AppendCommand(nil, cmd))
 	switch {
 	case err != nil:
-		a.repeated = errors.Is(err, ErrUnknownOutcome)
+		a.repeated = errors.Is(err, traffic.ErrUnknownOutcome)
 		return a, errNoAnswer
 	case a.Err != nil && (a.Err.Kind == "command" || a.Err.Arg == "store" && !a.stores):
 		_ = pause(ctx, catalogRetry) // the version was raised, or is not yet

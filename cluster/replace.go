@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -34,7 +35,7 @@ type Replacement struct {
 // with what it has stored, or if the catalog has no majority.
 func (c *Cluster) PlanReplacement(ctx context.Context, n id.NodeID) (Replacement, error) {
 	if err := c.AwaitFresh(ctx); err != nil {
-		return Replacement{}, fmt.Errorf("%w: the catalog has no majority without node %q: start the other nodes first: %w", ErrUnavailable, n, err)
+		return Replacement{}, fmt.Errorf("%w: the catalog has no majority without node %q: start the other nodes first: %w", traffic.ErrUnavailable, n, err)
 	}
 	v := c.View()
 	r, known := v.Node(n)
