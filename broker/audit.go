@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/lograte"
 )
@@ -128,7 +129,7 @@ func outcomeOf(changed bool, err error) string {
 	switch {
 	case err == nil, changed:
 		return event.Done
-	case errors.Is(err, cluster.ErrUnknownOutcome), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+	case errors.Is(err, traffic.ErrUnknownOutcome), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		known && e.Class == Internal:
 		return event.Unknown
 	}

@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/traffic"
 )
 
 func user(name string, tags ...string) context.Context {
@@ -92,8 +92,8 @@ func TestAuditOfNothing(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	for want, errs := range map[string][]error{
-		event.Refused: {&Error{Class: PreconditionFailed}, translate(cluster.ErrUnavailable, Error{}), errNotServing(errFirstUser)},
-		event.Unknown: {translate(cluster.ErrUnknownOutcome, Error{}), context.Canceled, context.DeadlineExceeded, &Error{Class: Internal}},
+		event.Refused: {&Error{Class: PreconditionFailed}, translate(traffic.ErrUnavailable, Error{}), errNotServing(errFirstUser)},
+		event.Unknown: {translate(traffic.ErrUnknownOutcome, Error{}), context.Canceled, context.DeadlineExceeded, &Error{Class: Internal}},
 		event.Done:    {nil},
 	} {
 		for _, err := range errs {

@@ -20,6 +20,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/message"
@@ -103,7 +104,7 @@ type Broker struct {
 	publishes sync.Pool // *publishing
 	handles   handles
 	audit     *audit
-	buffers   cluster.BufferStats
+	buffers   gateway.BufferStats
 	alarms    alarms
 	reach     *reach
 	quotas    *quotas
@@ -117,7 +118,7 @@ func New(part *cluster.Cluster, c Config) *Broker {
 	b := newBroker(c, part.Clients(), part.Policies())
 	b.cluster, b.server, b.view, b.leads, b.keep, b.now = part, part, part.View, part.Leads, part.Audit, part.Now
 	b.node, _ = part.Self()
-	b.open = func(uid id.QueueUID) (enqueuer, error) { return part.Queue(uid) }
+	b.open = func(uid id.QueueUID) (enqueuer, error) { return part.Gateway().Queue(uid) }
 	b.run()
 	return b
 }

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
@@ -41,13 +43,13 @@ func TestTranslate(t *testing.T) {
 		},
 		{&catalog.Error{Code: catalog.CodeAccessRefused, Kind: "exchange", Reason: "r"}, AccessRefused, `ACCESS_REFUSED: exchange "": r`},
 		{&catalog.Error{Code: catalog.CodeResourceLocked, Kind: "queue", Name: "x", Reason: "r"}, ResourceLocked, `RESOURCE_LOCKED: queue "x": r`},
-		{fmt.Errorf("%w: x", cluster.ErrNoSuchQueue), NotFound, `NOT_FOUND: queue "q" in vhost "/": does not exist; declare it first`},
-		{cluster.ErrUnavailable, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": no leader could be reached in time`},
-		{cluster.ErrUnknownOutcome, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": the leader was lost and the outcome is unknown`},
-		{fmt.Errorf("%w: node \"a\"", cluster.ErrNoSpace), ResourceExhausted, `RESOURCE_EXHAUSTED: queue "q" in vhost "/": cluster: short of disk space: node "a"`},
-		{cluster.ErrClosed, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},
-		{cluster.ErrExclusive, AccessRefused, `ACCESS_REFUSED: queue "q" in vhost "/": has consumers or an exclusive one`},
-		{cluster.ErrConsumerGone, PreconditionFailed, `PRECONDITION_FAILED: queue "q" in vhost "/": the consumer, or its hold`},
+		{fmt.Errorf("%w: x", traffic.ErrNoSuchQueue), NotFound, `NOT_FOUND: queue "q" in vhost "/": does not exist; declare it first`},
+		{traffic.ErrUnavailable, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": no leader could be reached in time`},
+		{traffic.ErrUnknownOutcome, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": the leader was lost and the outcome is unknown`},
+		{fmt.Errorf("%w: node \"a\"", disk.ErrNoSpace), ResourceExhausted, `RESOURCE_EXHAUSTED: queue "q" in vhost "/": cluster: short of disk space: node "a"`},
+		{traffic.ErrClosed, Unavailable, `UNAVAILABLE: queue "q" in vhost "/": this node is stopping`},
+		{traffic.ErrExclusive, AccessRefused, `ACCESS_REFUSED: queue "q" in vhost "/": has consumers or an exclusive one`},
+		{traffic.ErrConsumerGone, PreconditionFailed, `PRECONDITION_FAILED: queue "q" in vhost "/": the consumer, or its hold`},
 		{errors.New("odd"), Internal, `INTERNAL_ERROR: queue "q" in vhost "/": odd`},
 	}
 	for _, row := range rows {
@@ -221,7 +223,7 @@ func TestCreditWindow(t *testing.T) {
 	c := Consumer{credit: newCreditBook(&Consume{}, room)}
 	c.credit.told = c.credit.limit(0)
 	take := func(n, size int) uint64 {
-		batch := make([]cluster.Delivery, n)
+		batch := make([]gateway.Delivery, n)
 		for i := range batch {
 			batch[i].Message = make([]byte, size)
 		}
@@ -260,7 +262,7 @@ func TestAutoAckWindow(t *testing.T) {
 	body := make([]byte, room)
 	take := func(size int) uint64 {
 		c.taken++
-		c.credit.saw([]cluster.Delivery{{Message: body[:size]}})
+		c.credit.saw([]gateway.Delivery{{Message: body[:size]}})
 		return c.raiseCredit()
 	}
 	waiting := func() uint64 { return c.credit.told - c.taken }

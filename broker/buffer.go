@@ -1,6 +1,6 @@
 package broker
 
-import "github.com/quorate/quorate/cluster"
+import "github.com/quorate/quorate/cluster/gateway"
 
 // DefaultDeliveryBufferBytes is the default of Config.DeliveryBufferBytes.
 const DefaultDeliveryBufferBytes = 16 << 20
@@ -9,11 +9,11 @@ const DefaultDeliveryBufferBytes = 16 << 20
 // take: its consumers get no more from their queues until half of them are gone. One message
 // may go beyond the bound, and those with auto-ack may. A client's connection has one for all
 // its consumers if it takes what it is sent in one go.
-type Buffer struct{ b *cluster.Buffer }
+type Buffer struct{ b *gateway.Buffer }
 
 // NewBuffer returns a buffer of Config.DeliveryBufferBytes.
 func (b *Broker) NewBuffer() *Buffer {
-	return &Buffer{b: cluster.NewBuffer(b.cfg.DeliveryBufferBytes, &b.buffers)}
+	return &Buffer{b: gateway.NewBuffer(b.cfg.DeliveryBufferBytes, &b.buffers)}
 }
 
 // Buffered returns how many bytes of deliveries wait on this node to be taken by clients, and
@@ -22,7 +22,7 @@ func (b *Broker) Buffered() (bytes int64, stops uint64) {
 	return b.buffers.Held.Load(), b.buffers.Stops.Load()
 }
 
-func sizeOf(ds []cluster.Delivery) (sum int64) {
+func sizeOf(ds []gateway.Delivery) (sum int64) {
 	for i := range ds {
 		sum += ds[i].Size()
 	}
@@ -30,7 +30,7 @@ func sizeOf(ds []cluster.Delivery) (sum int64) {
 }
 
 // freeLocked returns how much room the taking of a batch makes.
-func (c *Consumer) freeLocked(batch []cluster.Delivery) int64 {
+func (c *Consumer) freeLocked(batch []gateway.Delivery) int64 {
 	if c.closed {
 		return 0
 	}

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -56,7 +56,7 @@ type Consumer struct {
 	autoAck    bool
 	origin     origin
 	shown      *clients.Consumer
-	c          *cluster.Consumer
+	c          *gateway.Consumer
 	ready      chan struct{} // holds a token when there is something to take, or the end
 	woken      func()        // if set, in place of ready
 
@@ -64,7 +64,7 @@ type Consumer struct {
 	uncount func() // takes it off what limits count (VH-4); nil: it was not counted
 
 	mu      sync.Mutex
-	arrived []cluster.Delivery // not yet taken
+	arrived []gateway.Delivery // not yet taken
 	bytes   int64              // of these, as they count in the buffer
 	closed  bool               // nothing counts any more
 	at      int                // of arrived that are taken
@@ -102,7 +102,7 @@ func (b *Broker) Consume(ctx context.Context, o Consume) (*Consumer, error) {
 }
 
 // consume is Consume of a queue that was found.
-func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o Consume) (*Consumer, error) {
+func (b *Broker) consume(ctx context.Context, q *gateway.Queue, about Error, o Consume) (*Consumer, error) {
 	if o.TimeoutMs < 0 {
 		about.Class, about.Arg, about.Value = PreconditionFailed, "consumer_timeout_ms", strconv.FormatInt(o.TimeoutMs, 10)
 		about.Reason = "is negative; want 0 for no timeout, or more"
@@ -143,7 +143,7 @@ func (b *Broker) record(uid id.QueueUID) (*catalog.QueueRecord, bool) {
 	return b.view().QueueByUID(uid)
 }
 
-func (c *Consumer) deliver(ds []cluster.Delivery) {
+func (c *Consumer) deliver(ds []gateway.Delivery) {
 	bytes := sizeOf(ds)
 	c.mu.Lock()
 	if c.closed {
@@ -395,7 +395,7 @@ func (c *Consumer) Finish(ctx context.Context) {
 
 // decodeDelivery reads a stored message with what returns and discards added to it; that
 // comes back alone as well.
-func decodeDelivery(d *cluster.Delivery) (_ Delivery, added message.Table, err error) {
+func decodeDelivery(d *gateway.Delivery) (_ Delivery, added message.Table, err error) {
 	m, err := message.Decode(d.Message)
 	if err != nil {
 		return Delivery{}, nil, err

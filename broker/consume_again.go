@@ -3,14 +3,14 @@ package broker
 import (
 	"context"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/quorumq"
 )
 
 // settings are what the queue is to be told of a consumer. Its credit begins.
-func (c *Consumer) settings(o *Consume) cluster.ConsumerConfig {
+func (c *Consumer) settings(o *Consume) gateway.ConsumerConfig {
 	c.credit.told = c.credit.limit(c.taken)
-	return cluster.ConsumerConfig{
+	return gateway.ConsumerConfig{
 		Prefetch:   o.Prefetch,
 		Credit:     o.ExplicitCredit || c.credit.bounded,
 		Limit:      quorumq.MsgID(c.credit.told),
@@ -50,11 +50,11 @@ func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
 }
 
 // begin takes the settings of a consumer that is to go on; false if it has ended.
-func (c *Consumer) begin(o *Consume, from origin) (cluster.ConsumerConfig, bool) {
+func (c *Consumer) begin(o *Consume, from origin) (gateway.ConsumerConfig, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.ended != nil {
-		return cluster.ConsumerConfig{}, false
+		return gateway.ConsumerConfig{}, false
 	}
 	average := c.credit.average
 	c.credit = newCreditBook(o, c.b.cfg.DeliveryBufferBytes)

@@ -1,7 +1,7 @@
 package broker
 
 import (
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -37,7 +37,7 @@ func newCreditBook(o *Consume, room int64) creditBook {
 }
 
 // saw learns from deliveries that were taken how large they are.
-func (b *creditBook) saw(batch []cluster.Delivery) {
+func (b *creditBook) saw(batch []gateway.Delivery) {
 	if len(batch) == 0 {
 		return
 	}

@@ -201,7 +201,7 @@ func (b *Broker) declared(ctx context.Context, c *cluster.Cluster, d Declared, a
 		return Declared{}, err
 	}
 	if e := b.policies.InForce(c.View(), rec); e.ExpiresMs > 0 {
-		q, err := c.Queue(rec.UID)
+		q, err := c.Gateway().Queue(rec.UID)
 		if err == nil {
 			err = q.Renew(ctx)
 		}

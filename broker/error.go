@@ -9,7 +9,9 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 )
 
@@ -130,33 +132,33 @@ func classify(err error, about Error) error {
 		about.Class, about.State, about.Reason = PreconditionFailed, true, err.Error()
 	case errors.Is(err, cluster.ErrNodeUnreachable):
 		about.Class, about.RetryAfter, about.Reason = Unavailable, retryAfter, err.Error()
-	case errors.Is(err, cluster.ErrNoSuchQueue):
+	case errors.Is(err, traffic.ErrNoSuchQueue):
 		about.Class, about.Reason = NotFound, "does not exist; declare it first"
-	case errors.Is(err, cluster.ErrDissolving):
+	case errors.Is(err, traffic.ErrDissolving):
 		about.Class, about.Reason = NotFound, dissolvingReason
-	case errors.Is(err, cluster.ErrExclusive): // CO-2
+	case errors.Is(err, traffic.ErrExclusive): // CO-2
 		about.Class, about.Problem = AccessRefused, ProblemExclusiveUse
 		about.Reason = "has consumers or an exclusive one; consume without exclusive, or end the other consumers first"
-	case errors.Is(err, cluster.ErrSingleActive): // DEL-5
+	case errors.Is(err, traffic.ErrSingleActive): // DEL-5
 		about.Class, about.Problem = ResourceLocked, ProblemSingleActive
 		about.Reason = "has a single active consumer, so messages cannot be taken one by one; consume instead"
-	case errors.Is(err, cluster.ErrConsumerGone):
+	case errors.Is(err, traffic.ErrConsumerGone):
 		about.Class, about.State = PreconditionFailed, true
 		about.Reason = "the consumer, or its hold on the message, has ended and the message is back in the queue; consume or get again"
-	case errors.Is(err, cluster.ErrNotHeld): // G-22
+	case errors.Is(err, traffic.ErrNotHeld): // G-22
 		about.Class, about.State = PreconditionFailed, true
 		about.Reason = "the message is not held any more: an earlier try settled it, or it is back in the queue; drop what came of it, and get again"
-	case errors.Is(err, cluster.ErrNoSpace):
+	case errors.Is(err, disk.ErrNoSpace):
 		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), spaceRetryAfter
-	case errors.Is(err, cluster.ErrTooManyMoves):
+	case errors.Is(err, traffic.ErrTooManyMoves):
 		about.Class, about.Reason, about.RetryAfter = ResourceExhausted, err.Error(), retryAfter
-	case errors.Is(err, cluster.ErrClosed):
+	case errors.Is(err, traffic.ErrClosed):
 		about.Class, about.RetryAfter = Unavailable, retryAfter
 		about.Reason = "this node is stopping; use another node"
-	case errors.Is(err, cluster.ErrUnknownOutcome):
+	case errors.Is(err, traffic.ErrUnknownOutcome):
 		about.Class, about.RetryAfter = Unavailable, retryAfter
 		about.Reason = "the leader was lost and the outcome is unknown; look at the state, then repeat"
-	case errors.Is(err, cluster.ErrUnavailable):
+	case errors.Is(err, traffic.ErrUnavailable):
 		about.Class, about.RetryAfter = Unavailable, retryAfter
 		about.Reason = "no leader could be reached in time, nothing was changed; retry, or see that most of its members run"
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
@@ -224,7 +225,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 
 // mortal returns the message that is asked about, and how it would leave its queue.
 func (b *Broker) mortal(
-	ctx context.Context, c *cluster.Cluster, q *cluster.Queue, d DeadLetterQuestion, about Error,
+	ctx context.Context, c *cluster.Cluster, q *gateway.Queue, d DeadLetterQuestion, about Error,
 ) (*message.Message, quorumq.Discarded, error) {
 	left := quorumq.Discarded{At: quorumq.Time(c.View().Now()), Reason: quorumq.ReasonRejected}
 	if d.Reason != "" {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/message"
 )
 
@@ -32,7 +32,7 @@ func (b *Broker) Get(ctx context.Context, vhost, queue string, autoAck bool) (Go
 	}
 	cd, token, ready, err := q.Get(ctx, autoAck)
 	if err != nil || cd == nil {
-		if rec, ok := b.view().QueueByUID(q.UID()); ok && errors.Is(err, cluster.ErrSingleActive) {
+		if rec, ok := b.view().QueueByUID(q.UID()); ok && errors.Is(err, traffic.ErrSingleActive) {
 			about.Value = string(rec.Type)
 		}
 		return Got{Ready: ready}, translate(err, about)
@@ -70,7 +70,7 @@ func (b *Broker) SettleToken(ctx context.Context, token string, o Outcome, faile
 	if err != nil {
 		return err
 	}
-	err = c.DecideToken(ctx, t, d)
+	err = c.Gateway().DecideToken(ctx, t, d)
 	return translate(err, held.about(err, about))
 }
 

@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
-// enqueuer is what publishing needs of a *cluster.Queue; see there for the contract.
+// enqueuer is what publishing needs of a *gateway.Queue; see there for the contract.
 type enqueuer interface {
 	Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error
-	EnqueueUnit(ctx context.Context, parts []cluster.Part) error
+	EnqueueUnit(ctx context.Context, parts []gateway.Part) error
 }
 
 // handles caches the ends of queues, so that a publish takes no lock: a UID names one

@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
 
@@ -290,7 +291,7 @@ func (b *Broker) Replace(ctx context.Context, node string, acceptLoss, dryRun bo
 
 func refusedNode(node string, err error) error {
 	e := &Error{Class: PreconditionFailed, State: true, Kind: "node", Name: node, Reason: strings.TrimPrefix(err.Error(), "cluster: ")}
-	if errors.Is(err, cluster.ErrUnavailable) {
+	if errors.Is(err, traffic.ErrUnavailable) {
 		e.Class, e.RetryAfter = Unavailable, retryAfter
 	}
 	return e

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -39,7 +41,7 @@ const (
 type mover struct {
 	b     *Broker
 	c     *cluster.Cluster
-	q     *cluster.Queue
+	q     *gateway.Queue
 	vhost string
 	job   MessageJob
 	to    quorumq.Destination
@@ -194,7 +196,7 @@ func (m *mover) arrive(ctx context.Context, most uint64, report func(operation.P
 	for {
 		s, err := m.c.QueueStatus(ctx, m.q.UID())
 		switch {
-		case errors.Is(err, cluster.ErrUnavailable) && ctx.Err() == nil:
+		case errors.Is(err, traffic.ErrUnavailable) && ctx.Err() == nil:
 			m.report(report, err.Error())
 		case err != nil:
 			return err

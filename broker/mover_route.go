@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -39,7 +40,7 @@ func (b *Broker) refuseUnroutable(ctx context.Context, v *catalog.View, vhost st
 func (m *mover) unroutable(v *catalog.View, exchange string, p *cluster.PeekedMessage) (string, error) {
 	rec, ok := v.QueueByUID(m.q.UID())
 	if !ok {
-		return "", cluster.ErrNoSuchQueue
+		return "", traffic.ErrNoSuchQueue
 	}
 	d, err := peeked(p)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -16,7 +16,7 @@ type notes map[uint64]message.Table
 
 // decide takes a decision about deliveries to the queue; added are the annotations that
 // are in d. Notes about the deliveries end with it.
-func (n notes) decide(r quorumq.MsgIDRange, d cluster.Decision, added message.Table, to func(quorumq.MsgIDRange, cluster.Decision)) {
+func (n notes) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table, to func(quorumq.MsgIDRange, gateway.Decision)) {
 	if len(n) == 0 {
 		to(r, d)
 		return

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -26,12 +26,12 @@ func TestNotes(t *testing.T) {
 		{quorumq.MsgIDRange{First: 4, Last: 5}, table("x-b"), "[{4 4} {x-b=true}][{5 5} {x-c=true x-b=true}]", 1},
 	} {
 		n := notes{3: table("x-a"), 5: table("x-c")}
-		d := cluster.Decision{Kind: cluster.Return}
+		d := gateway.Decision{Kind: gateway.Return}
 		if len(row.added) > 0 {
 			d.Annotations = message.AppendTable(nil, row.added)
 		}
 		got := ""
-		n.decide(row.r, d, row.added, func(r quorumq.MsgIDRange, d cluster.Decision) {
+		n.decide(row.r, d, row.added, func(r quorumq.MsgIDRange, d gateway.Decision) {
 			var added message.Table
 			if d.Annotations != nil {
 				var err error

@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -125,7 +126,7 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 }
 
 func peeked(m *cluster.PeekedMessage) (Peeked, error) {
-	d, _, err := decodeDelivery(&cluster.Delivery{
+	d, _, err := decodeDelivery(&gateway.Delivery{
 		Message: m.Message, Annotations: m.Annotations, DeliveryCount: m.DeliveryCount, AcquiredCount: m.AcquiredCount,
 	})
 	out := Peeked{

@@ -8,7 +8,9 @@ import (
 	"sync/atomic"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -95,6 +97,7 @@ type publishing struct {
 	token   uint64
 	msg     message.Message
 	keys    []string
+	routing catalog.Publication
 	uids    []id.QueueUID
 	later   quorumq.Delay
 	targets []*publishTarget
@@ -154,7 +157,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 			nm.Priority = q.priorities.Level(asked)
 			b.chargeQueue(&q, m, p, i)
 			if m.Unit != nil {
-				m.Unit.add(uid, q, cluster.Part{Message: nm, Body: stored, Done: t.answered})
+				m.Unit.add(uid, q, gateway.Part{Message: nm, Body: stored, Done: t.answered})
 			} else {
 				err = q.Enqueue(ctx, nm, stored, t.answered)
 			}
@@ -238,10 +241,11 @@ func (p *publishing) prepare(ctx context.Context, m *Publish) (ttlMs int64, err 
 	if h, known := v.VHost(m.VHost); known && h.ImportDeaths && message.ImportDeaths(&p.msg) { // G-11
 		headers = p.msg.Headers.Merged(message.DeathHeaders(&p.msg))
 	}
-	p.uids, err = v.Route(m.VHost, m.Exchange, &catalog.Publication{
+	p.routing = catalog.Publication{
 		Keys: p.msg.RoutingKeys, Headers: headers, Properties: &p.msg.Properties,
 		Chance: m.chance(), Local: p.b.leads, Alternate: p.b.alternate,
-	}, p.uids[:0])
+	}
+	p.uids, err = v.Route(m.VHost, m.Exchange, &p.routing, p.uids[:0])
 	return ttlMs, translate(err, aboutMessage(m))
 }
 
@@ -300,7 +304,7 @@ func (p *publishing) answered() {
 			continue
 		}
 		// a queue that is deleted meanwhile counts as having taken the message.
-		if errors.Is(err, cluster.ErrNoSuchQueue) {
+		if errors.Is(err, traffic.ErrNoSuchQueue) {
 			continue
 		}
 		r.Kind = Rejected
@@ -320,11 +324,11 @@ func (p *publishing) answered() {
 
 func rejectionCause(err error) RejectionCause {
 	switch {
-	case errors.Is(err, cluster.ErrRefused):
+	case errors.Is(err, traffic.ErrRefused):
 		return CauseMaxLen
-	case errors.Is(err, cluster.ErrUnknownOutcome):
+	case errors.Is(err, traffic.ErrUnknownOutcome):
 		return CauseUnknown
-	case errors.Is(err, cluster.ErrNoSpace):
+	case errors.Is(err, disk.ErrNoSpace):
 		return CauseNoSpace
 	}
 	// All others were not, and will not be, stored: no leader, node stopping, or the
@@ -345,7 +349,7 @@ func (p *publishing) finish(r Result) {
 	r.Token = p.token
 	p.done = nil
 	clear(p.keys)
-	p.msg = message.Message{}
+	p.msg, p.routing = message.Message{}, catalog.Publication{}
 	p.b.publishes.Put(p)
 	done(r)
 }

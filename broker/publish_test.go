@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -32,7 +34,7 @@ func (q *answering) Enqueue(_ context.Context, m quorumq.NewMessage, body []byte
 	return nil
 }
 
-func (q *answering) EnqueueUnit(ctx context.Context, parts []cluster.Part) error {
+func (q *answering) EnqueueUnit(ctx context.Context, parts []gateway.Part) error {
 	if q.refuse != nil {
 		return q.refuse
 	}
@@ -51,7 +53,7 @@ func (discarding) Enqueue(_ context.Context, _ quorumq.NewMessage, _ []byte, don
 	return nil
 }
 
-func (discarding) EnqueueUnit(_ context.Context, parts []cluster.Part) error {
+func (discarding) EnqueueUnit(_ context.Context, parts []gateway.Part) error {
 	for _, p := range parts {
 		p.Done(nil)
 	}
@@ -87,7 +89,7 @@ func testBroker(t testing.TB, open func(name string) enqueuer, queues ...string)
 	b.open = func(uid id.QueueUID) (enqueuer, error) {
 		q, ok := v.QueueByUID(uid)
 		if !ok {
-			return nil, cluster.ErrNoSuchQueue
+			return nil, traffic.ErrNoSuchQueue
 		}
 		return open(q.Name), nil
 	}
@@ -169,13 +171,13 @@ func TestPublishResults(t *testing.T) {
 		want    string
 	}{
 		{"all took it", []error{nil, nil}, nil, "1: 2 []"},
-		{"one is full", []error{nil, fmt.Errorf("%w: x", cluster.ErrRefused)}, nil, "2: 1 [{q1 1 }]"},
-		{"one has no leader", []error{cluster.ErrUnavailable, nil}, nil, "2: 1 [{q0 2 }]"},
-		{"one is unknown", []error{nil, cluster.ErrUnknownOutcome}, nil, "2: 1 [{q1 3 }]"},
-		{"one has no room", []error{nil, nil}, []error{nil, fmt.Errorf("%w: x", cluster.ErrNoSpace)}, "2: 1 [{q1 4 cluster: short of disk space: x}]"},
-		{"one is deleted", []error{nil, cluster.ErrNoSuchQueue}, nil, "1: 1 []"},
+		{"one is full", []error{nil, fmt.Errorf("%w: x", traffic.ErrRefused)}, nil, "2: 1 [{q1 1 }]"},
+		{"one has no leader", []error{traffic.ErrUnavailable, nil}, nil, "2: 1 [{q0 2 }]"},
+		{"one is unknown", []error{nil, traffic.ErrUnknownOutcome}, nil, "2: 1 [{q1 3 }]"},
+		{"one has no room", []error{nil, nil}, []error{nil, fmt.Errorf("%w: x", disk.ErrNoSpace)}, "2: 1 [{q1 4 cluster: short of disk space: x}]"},
+		{"one is deleted", []error{nil, traffic.ErrNoSuchQueue}, nil, "1: 1 []"},
 		{"one cannot be handed over", []error{nil, nil}, []error{context.Canceled, nil}, "2: 1 [{q0 2 }]"},
-		{"none took it", []error{cluster.ErrRefused, cluster.ErrUnavailable}, nil, "2: 0 [{q0 1 } {q1 2 }]"},
+		{"none took it", []error{traffic.ErrRefused, traffic.ErrUnavailable}, nil, "2: 0 [{q0 1 } {q1 2 }]"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {

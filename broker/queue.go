@@ -7,13 +7,14 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
 // findQueue looks a queue up and returns this node's end of it, unless it is another
 // connection's.
-func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*cluster.Queue, Error, error) {
+func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*gateway.Queue, Error, error) {
 	about := Error{VHost: vhost, Kind: "queue", Name: name}
 	c := b.cluster
 	rec, err := lookUp(c.View(), vhost, name)
@@ -23,12 +24,12 @@ func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*cluster.Qu
 	if err := b.permitOwner(ctx, rec); err != nil {
 		return nil, about, err
 	}
-	q, err := c.Queue(rec.UID)
+	q, err := c.Gateway().Queue(rec.UID)
 	return q, about, translate(err, about)
 }
 
 // queueToRead is findQueue for who may read from it (VH-6).
-func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*cluster.Queue, Error, error) {
+func (b *Broker) queueToRead(ctx context.Context, vhost, name string) (*gateway.Queue, Error, error) {
 	if err := b.permit(ctx, queueOf(vhost, name), read); err != nil {
 		return nil, Error{}, err
 	}

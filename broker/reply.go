@@ -66,7 +66,7 @@ func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, ad
 		return nil, "", translate(err, about)
 	}
 	connectionOf(ctx).owns(r.UID)
-	q, err := cl.Queue(r.UID)
+	q, err := cl.Gateway().Queue(r.UID)
 	if err != nil {
 		return nil, "", translate(err, about)
 	}

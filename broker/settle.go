@@ -3,7 +3,7 @@ package broker
 import (
 	"strings"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -72,11 +72,11 @@ func (c *Consumer) Settle(s *Settlement) (unknown []uint64, err error) {
 	return unknown, nil
 }
 
-func (c *Consumer) decide(r quorumq.MsgIDRange, d cluster.Decision, added message.Table) {
-	c.notes.decide(r, d, added, func(r quorumq.MsgIDRange, d cluster.Decision) { c.c.Decide(r, d) })
+func (c *Consumer) decide(r quorumq.MsgIDRange, d gateway.Decision, added message.Table) {
+	c.notes.decide(r, d, added, func(r quorumq.MsgIDRange, d gateway.Decision) { c.c.Decide(r, d) })
 }
 
-func (c *Consumer) settleUpTo(to uint64, d cluster.Decision, added message.Table) (unknown []uint64) {
+func (c *Consumer) settleUpTo(to uint64, d gateway.Decision, added message.Table) (unknown []uint64) {
 	if to > c.taken || c.autoAck {
 		unknown = []uint64{to}
 		to = c.taken
@@ -91,16 +91,16 @@ func (c *Consumer) settleUpTo(to uint64, d cluster.Decision, added message.Table
 }
 
 // decision checks and converts what a client decided.
-func decision(o Outcome, failed bool, annotations message.Table, delay Delay, about Error) (cluster.Decision, error) {
+func decision(o Outcome, failed bool, annotations message.Table, delay Delay, about Error) (gateway.Decision, error) {
 	about.Class = PreconditionFailed
-	var d cluster.Decision
+	var d gateway.Decision
 	switch o {
 	case Ack:
-		d.Kind = cluster.Ack
+		d.Kind = gateway.Ack
 	case Return:
-		d.Kind = cluster.Return
+		d.Kind = gateway.Return
 	case Discard:
-		d.Kind = cluster.Discard
+		d.Kind = gateway.Discard
 	default:
 		about.Arg, about.Reason = "outcome", "not set; want ack, return or discard"
 		return d, &about

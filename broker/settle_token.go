@@ -13,6 +13,8 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -26,14 +28,14 @@ const (
 
 // settleToken is what a settle token says: who took which message, and when.
 type settleToken struct {
-	cluster.ConsumerToken
+	gateway.ConsumerToken
 	user string // "": where nobody logs in
 	atMs int64  // milliseconds since the Unix epoch
 }
 
 // about names the settle token where its hold has ended, and when that began.
 func (t *settleToken) about(err error, about Error) Error {
-	if errors.Is(err, cluster.ErrNotHeld) || errors.Is(err, cluster.ErrConsumerGone) {
+	if errors.Is(err, traffic.ErrNotHeld) || errors.Is(err, traffic.ErrConsumerGone) {
 		about.Arg, about.Value = "settle_token", "given at "+time.UnixMilli(t.atMs).UTC().Format(time.RFC3339)
 	}
 	return about
@@ -46,7 +48,7 @@ type settleSeal struct {
 	at   time.Time
 }
 
-func (s *settleSeal) text(t cluster.ConsumerToken) string {
+func (s *settleSeal) text(t gateway.ConsumerToken) string {
 	return encodeToken(settleToken{ConsumerToken: t, user: s.user, atMs: s.at.UnixMilli()}, s.key)
 }
 

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"testing"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -20,7 +20,7 @@ func readToken(s string, key []byte) (settleToken, error) {
 // AM-8: a token is read as it was made, and nobody makes one without the cluster's secret.
 func TestSettleToken(t *testing.T) {
 	key := []byte("secret")
-	in := settleToken{user: "guest", atMs: 1 << 41, ConsumerToken: cluster.ConsumerToken{Queue: 1 << 40, MsgID: 77, Consumer: quorumq.ConsumerKey{
+	in := settleToken{user: "guest", atMs: 1 << 41, ConsumerToken: gateway.ConsumerToken{Queue: 1 << 40, MsgID: 77, Consumer: quorumq.ConsumerKey{
 		SessionKey: quorumq.SessionKey{Node: "node-1", Epoch: 300, Session: 1 << 63}, Tag: 5,
 	}}}
 	token := encodeToken(in, key)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -69,7 +70,7 @@ type QueueStats struct {
 	DeliveryLimit                             int64  // -1: none
 	DelayedRetry                              string // which returned messages wait (DR-1)
 
-	DeadLetters        cluster.DeadLetters
+	DeadLetters        letters.DeadLetters
 	Discarded          []Discarded
 	OldestBacklogAgeMs uint64 // since the first message of the backlog came there; 0: none
 	Abandoned          uint64 // dead letters dropped at the end of at-least-once (DL-27)

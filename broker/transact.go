@@ -4,7 +4,7 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -46,7 +46,7 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 		made[i] = quorumq.Output{Exchange: o.Exchange, Size: uint32(len(o.Body))} // D-5
 		bodies[i] = message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
 	}
-	if err := c.Transact(ctx, t, held, made, bodies); err != nil {
+	if err := c.Gateway().Transact(ctx, t, held, made, bodies); err != nil {
 		return translate(err, by.about(err, about))
 	}
 	if v := b.view(); sender != nil {
@@ -73,7 +73,7 @@ func (c *Consumer) SettleToken(ctx context.Context) (string, error) {
 }
 
 // heldBy returns the ids as ranges, in their order. The token of one Get has none.
-func heldBy(t *cluster.ConsumerToken, ids []uint64, about Error) ([]quorumq.MsgIDRange, error) {
+func heldBy(t *gateway.ConsumerToken, ids []uint64, about Error) ([]quorumq.MsgIDRange, error) {
 	about.Class, about.Arg = PreconditionFailed, "delivery_ids"
 	switch {
 	case !t.OfStream() && len(ids) > 0:

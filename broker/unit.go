@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 )
 
@@ -18,17 +18,17 @@ type Unit struct{ shares []share }
 type share struct {
 	uid   id.QueueUID
 	queue enqueuer
-	parts []cluster.Part
+	parts []gateway.Part
 	bytes int
 }
 
 // errDropped answers what was never handed to a queue.
 var errDropped = errors.New("broker: the unit was given up")
 
-func (u *Unit) add(uid id.QueueUID, q enqueuer, p cluster.Part) {
+func (u *Unit) add(uid id.QueueUID, q enqueuer, p gateway.Part) {
 	s := u.share(uid, q)
 	s.parts = append(s.parts, p)
-	s.bytes += cluster.UnitBytes(p.Body)
+	s.bytes += gateway.UnitBytes(p.Body)
 }
 
 // share finds a queue's share, or begins it; few queues are in one unit.
@@ -48,11 +48,11 @@ func (u *Unit) share(uid id.QueueUID, q enqueuer) *share {
 // stored, if a share is larger than a queue takes at once.
 func (u *Unit) Commit(ctx context.Context) error {
 	for i := range u.shares {
-		if s := &u.shares[i]; s.bytes > cluster.MaxUnitBytes {
+		if s := &u.shares[i]; s.bytes > gateway.MaxUnitBytes {
 			u.Drop()
 			return &Error{
 				Class: PreconditionFailed, Kind: "transaction",
-				Reason: fmt.Sprintf("it has %d bytes for one queue, at most %d are possible: commit more often", s.bytes, cluster.MaxUnitBytes),
+				Reason: fmt.Sprintf("it has %d bytes for one queue, at most %d are possible: commit more often", s.bytes, gateway.MaxUnitBytes),
 			}
 		}
 	}

@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 )
 
 // PUB-9: nothing is handed over before the commit, then each queue gets its share at once, in
 // the order of the publishes.
 func TestUnit(t *testing.T) {
-	ends := map[string]*answering{"a": {}, "b": {refuse: fmt.Errorf("%w: x", cluster.ErrNoSpace)}, "c": {err: cluster.ErrRefused}}
+	ends := map[string]*answering{"a": {}, "b": {refuse: fmt.Errorf("%w: x", disk.ErrNoSpace)}, "c": {err: traffic.ErrRefused}}
 	b := testBroker(t, func(name string) enqueuer { return ends[name] }, "a", "b", "c")
 	var u Unit
 	var results []string
@@ -55,7 +57,7 @@ func TestUnitIsNotStored(t *testing.T) {
 		want  string
 	}{
 		"dropped":   {10, 3, func(u *Unit) error { u.Drop(); return nil }, ""},
-		"too large": {1000, cluster.MaxUnitBytes/1000 + 1, func(u *Unit) error { return u.Commit(t.Context()) }, "PRECONDITION_FAILED: transaction: it has "},
+		"too large": {1000, gateway.MaxUnitBytes/1000 + 1, func(u *Unit) error { return u.Commit(t.Context()) }, "PRECONDITION_FAILED: transaction: it has "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var u Unit

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/quorate/quorate/id"
@@ -114,7 +113,7 @@ func (v *View) bind(c *Bind) (Reply, *Error) {
 	if err := checkArguments(e, c.Arguments); err != nil {
 		return Reply{}, err
 	}
-	if err := x.rec.checkBinding(e, c); err != nil {
+	if err := x.index.checkBinding(e, c); err != nil {
 		return Reply{}, err
 	}
 	b := &Binding{
@@ -130,22 +129,6 @@ func (v *View) bind(c *Bind) (Reply, *Error) {
 	h.exchanges = h.exchanges.set(c.Source, x.with(ident, b, t))
 	v.vhosts = v.vhosts.set(c.VHost, h)
 	return Reply{UID: t.uid, Created: true}, nil
-}
-
-// checkBinding refuses what the exchange's type has no use for.
-func (x *Exchange) checkBinding(e Error, c *Bind) *Error {
-	switch {
-	case x.Type == ExchangeHeaders:
-		return checkMatchArgument(e, c.Arguments)
-	case x.Type == ExchangeConsistentHash:
-		_, err := hashWeight(e, c.Key)
-		return err
-	case x.Type == ExchangeLocalRandom && c.DestinationKind == ToExchange:
-		e.Arg, e.Value = "destination", strconv.Quote(c.Destination)
-		e.Reason = "an exchange of type x-local-random leads to queues only: it takes one that is led on the publisher's node"
-		return &e
-	}
-	return nil
 }
 
 // target resolves the destination of a new binding. It stays valid as long as the

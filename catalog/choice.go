@@ -1,24 +1,90 @@
 package catalog
 
-// takeModulus takes the binding at the routing key's hash modulo the number of bindings,
-// in the order of destination and key (EX-14).
-func (x *exchange) takeModulus(p *Publication, w *walk) {
+import "strconv"
+
+// places has bindings by their place, in the order of destination and key (EX-14): what takes one of
+// all of them, and what takes them all, looks at nothing else of them.
+type places struct{ all destinations }
+
+func (x places) add(b *Binding, to target) places { return places{x.all.set(b.place(), to)} }
+
+func (x places) remove(b *Binding) places { return places{x.all.without(b.place())} }
+
+func (places) knownBy(b *Binding) string { return b.place() }
+
+func (places) miss(*Binding, *Publication) (why string, near int) {
+	return "the exchange takes one binding of all, and took another", 0
+}
+
+// fanoutIndex takes all bindings (EX-7).
+type fanoutIndex struct {
+	takesAny
+	places
+}
+
+func (x fanoutIndex) with(b *Binding, _ string, to target) index {
+	return fanoutIndex{places: x.add(b, to)}
+}
+
+func (x fanoutIndex) without(b *Binding, _ string) index { return fanoutIndex{places: x.remove(b)} }
+
+func (x fanoutIndex) match(_ *Publication, w *walk) { w.addAll(x.all) }
+
+// modulusIndex takes the binding at the routing key's hash modulo the number of bindings (EX-14).
+type modulusIndex struct {
+	takesAny
+	places
+}
+
+func (x modulusIndex) with(b *Binding, _ string, to target) index {
+	return modulusIndex{places: x.add(b, to)}
+}
+
+func (x modulusIndex) without(b *Binding, _ string) index { return modulusIndex{places: x.remove(b)} }
+
+func (x modulusIndex) match(p *Publication, w *walk) {
 	if n := x.all.len(); n > 0 {
 		w.add(x.all.at(int(hashText(p.primaryKey()) % uint64(n))))
 	}
 }
 
-// takeRandom takes any binding, by the publication's chance (EX-14).
-func (x *exchange) takeRandom(p *Publication, w *walk) {
+// randomIndex takes any binding, by the publication's chance (EX-14).
+type randomIndex struct {
+	takesAny
+	places
+}
+
+func (x randomIndex) with(b *Binding, _ string, to target) index {
+	return randomIndex{places: x.add(b, to)}
+}
+
+func (x randomIndex) without(b *Binding, _ string) index { return randomIndex{places: x.remove(b)} }
+
+func (x randomIndex) match(p *Publication, w *walk) {
 	if n := x.all.len(); n > 0 {
 		w.add(x.all.at(int(p.Chance % uint64(n))))
 	}
 }
 
-// takeLocal takes any of the bound queues that are led on the publisher's node (EX-14).
-func (x *exchange) takeLocal(p *Publication, w *walk) {
+// localIndex takes any of the bound queues that are led on the publisher's node (EX-14).
+type localIndex struct{ places }
+
+func (x localIndex) with(b *Binding, _ string, to target) index { return localIndex{x.add(b, to)} }
+
+func (x localIndex) without(b *Binding, _ string) index { return localIndex{x.remove(b)} }
+
+func (localIndex) checkBinding(e Error, c *Bind) *Error {
+	if c.DestinationKind != ToExchange {
+		return nil
+	}
+	e.Arg, e.Value = "destination", strconv.Quote(c.Destination)
+	e.Reason = "an exchange of type x-local-random leads to queues only: it takes one that is led on the publisher's node"
+	return &e
+}
+
+func (x localIndex) match(p *Publication, w *walk) {
 	if p.Local == nil {
-		x.takeRandom(p, w)
+		randomIndex{places: x.places}.match(p, w)
 		return
 	}
 	local := uint64(0)
@@ -43,4 +109,8 @@ func (x *exchange) takeLocal(p *Publication, w *walk) {
 		w.add(binding, t)
 		return false
 	})
+}
+
+func (localIndex) miss(*Binding, *Publication) (why string, near int) {
+	return "another binding was taken, or its queue is not led on this node", 0
 }

@@ -61,31 +61,6 @@ const (
 	QueueClassic QueueType = "classic"
 )
 
-// ExchangeType is how an exchange routes (EX-1).
-type ExchangeType string
-
-// The exchange types.
-const (
-	ExchangeDirect  ExchangeType = "direct"
-	ExchangeFanout  ExchangeType = "fanout"
-	ExchangeTopic   ExchangeType = "topic"
-	ExchangeHeaders ExchangeType = "headers"
-	// ExchangeModulusHash, ExchangeConsistentHash, ExchangeRandom and ExchangeLocalRandom
-	// take one of their bindings (EX-14).
-	ExchangeModulusHash    ExchangeType = "x-modulus-hash"
-	ExchangeConsistentHash ExchangeType = "x-consistent-hash"
-	ExchangeRandom         ExchangeType = "x-random"
-	ExchangeLocalRandom    ExchangeType = "x-local-random"
-)
-
-// exchangeTypes are the types that can be declared.
-func exchangeTypes() []ExchangeType {
-	return []ExchangeType{
-		ExchangeDirect, ExchangeFanout, ExchangeTopic, ExchangeHeaders,
-		ExchangeModulusHash, ExchangeConsistentHash, ExchangeRandom, ExchangeLocalRandom,
-	}
-}
-
 // DestinationKind says what a binding leads to.
 type DestinationKind uint8
 

@@ -12,7 +12,11 @@ const argAlternateExchange = "alternate-exchange"
 // ExchangeArguments returns the names of the arguments of exchanges that the broker gives a meaning
 // to, whatever the type. Callers may change the slice.
 func ExchangeArguments() []string {
-	return []string{argAlternateExchange, argDelayedType, argHashHeader, argHashProperty}
+	all := []string{argAlternateExchange, argDelayedType}
+	for i := range exchangeKinds {
+		all = append(all, exchangeKinds[i].arguments...)
+	}
+	return all
 }
 
 // exchange is a record with what routing needs of its bindings. It is replaced, never
@@ -20,19 +24,14 @@ func ExchangeArguments() []string {
 type exchange struct {
 	rec      *Exchange
 	bindings int // how many have the exchange as source
-	// Of the rest each type has one.
-	direct  tree[string, destinations] // by binding key
-	all     destinations               // those of fanout, and of types that take one by its place
-	topic   *topicNode
-	headers headerIndex
-	ring    hashRing
-	hash    hashInput
+	index    index
 }
 
+// newExchange returns an exchange without bindings. Its type and arguments were checked.
 func newExchange(rec *Exchange) *exchange {
-	x := &exchange{rec: rec}
-	if rec.Type == ExchangeConsistentHash {
-		x.hash, _ = newHashInput(Error{}, rec.Arguments) // was checked
+	x := &exchange{rec: rec, index: defaultIndex{}}
+	if rec.Name != "" {
+		x.index, _ = typeNamed(rec.Type).empty(Error{}, rec.Arguments)
 	}
 	return x
 }
@@ -49,7 +48,7 @@ func newVHost(rec *VHost) vhost {
 		{Name: "amq.topic", Type: ExchangeTopic},
 	} {
 		x.VHost, x.Durable, x.Predeclared = rec.Name, true, true
-		h.exchanges = h.exchanges.set(x.Name, &exchange{rec: &x})
+		h.exchanges = h.exchanges.set(x.Name, newExchange(&x))
 	}
 	return h
 }
@@ -74,7 +73,7 @@ func (v *View) declareExchange(c *DeclareExchange) (Reply, *Error) {
 	case !e.nameFits(c.Name):
 		return Reply{}, &e
 	}
-	if !slices.Contains(exchangeTypes(), c.Type) {
+	if typeNamed(c.Type) == nil {
 		e.Arg, e.Value = "type", strconv.Quote(string(c.Type))
 		e.Reason = unknownType(c.Type)
 		return Reply{}, &e
@@ -102,15 +101,12 @@ func checkExchangeArguments(e Error, c *DeclareExchange) *Error {
 			return &e
 		}
 	}
-	if c.Type == ExchangeConsistentHash {
-		_, err := newHashInput(e, c.Arguments)
-		return err
-	}
-	return nil
+	_, err := typeNamed(c.Type).empty(e, c.Arguments)
+	return err
 }
 
-// equivalent checks a redeclaration (EX-5). Whether it delays counts too (DLY-2), and what a
-// consistent hash exchange hashes: where messages go depends on it.
+// equivalent checks a redeclaration (EX-5). Whether it delays counts too (DLY-2), and what the type
+// routes by.
 func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 	e := Error{Code: CodePreconditionFailed, Kind: "exchange", Name: x.Name, VHost: x.VHost}
 	if c.Type != x.Type {
@@ -129,8 +125,7 @@ func (x *Exchange) equivalent(c *DeclareExchange) *Error {
 		}
 	}
 	known := func(name string) bool {
-		hashed := name == argHashHeader || name == argHashProperty
-		return name == argAlternateExchange || name == argDelayedType || hashed && x.Type == ExchangeConsistentHash
+		return name == argAlternateExchange || name == argDelayedType || slices.Contains(typeNamed(x.Type).arguments, name)
 	}
 	return e.sameArguments(known, c.Arguments, x.Arguments)
 }
@@ -182,45 +177,11 @@ func noExchange(vhost, name string) *Error {
 }
 
 // with adds a binding of the exchange to what routing needs. The binding was checked.
-func (x *exchange) with(ident string, b *Binding, t target) *exchange {
-	y := *x
-	y.bindings++
-	switch x.rec.Type {
-	case ExchangeDirect:
-		to, _ := y.direct.get(b.Key)
-		y.direct = y.direct.set(b.Key, to.set(ident, t))
-	case ExchangeFanout, ExchangeModulusHash, ExchangeRandom, ExchangeLocalRandom:
-		y.all = y.all.set(b.place(), t)
-	case ExchangeTopic:
-		y.topic = y.topic.with(topicWords(b.Key), ident, t)
-	case ExchangeHeaders:
-		y.headers = y.headers.with(ident, newHeaderRule(b.Arguments, t))
-	case ExchangeConsistentHash:
-		y.ring = y.ring.with(b, t)
-	}
-	return &y
+func (x *exchange) with(ident string, b *Binding, to target) *exchange {
+	return &exchange{rec: x.rec, bindings: x.bindings + 1, index: x.index.with(b, ident, to)}
 }
 
 // without takes a binding out again.
 func (x *exchange) without(ident string, b *Binding) *exchange {
-	y := *x
-	y.bindings--
-	switch x.rec.Type {
-	case ExchangeDirect:
-		to, _ := y.direct.get(b.Key)
-		if to = to.without(ident); to.len() == 0 {
-			y.direct = y.direct.without(b.Key)
-		} else {
-			y.direct = y.direct.set(b.Key, to)
-		}
-	case ExchangeFanout, ExchangeModulusHash, ExchangeRandom, ExchangeLocalRandom:
-		y.all = y.all.without(b.place())
-	case ExchangeTopic:
-		y.topic = y.topic.without(topicWords(b.Key), ident)
-	case ExchangeHeaders:
-		y.headers = y.headers.without(ident)
-	case ExchangeConsistentHash:
-		y.ring = y.ring.without(b)
-	}
-	return &y
+	return &exchange{rec: x.rec, bindings: x.bindings - 1, index: x.index.without(b, ident)}
 }

@@ -2,12 +2,9 @@ package catalog
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/message"
 )
 
 // MaxMisses bounds the bindings of an exchange that an explanation names without their
@@ -82,16 +79,6 @@ func (t *trace) lead(name, binding string) {
 	}
 }
 
-// knownBy returns what an exchange knows a binding by.
-func (x *Exchange) knownBy(b *Binding) string {
-	switch x.Type {
-	case ExchangeDirect, ExchangeTopic, ExchangeHeaders:
-		return b.identity()
-	default:
-		return b.place()
-	}
-}
-
 // Explain routes a message as Route does and tells why it goes where it goes, and why not
 // elsewhere.
 func (v *View) Explain(vhost, exchange string, p *Publication) (Explanation, error) {
@@ -103,7 +90,7 @@ func (v *View) Explain(vhost, exchange string, p *Publication) (Explanation, err
 	h, _ := v.vhosts.get(vhost)
 	x, _ := h.exchanges.get(exchange)
 	t := &trace{ways: map[string]way{exchange: {step: -1}}}
-	w := walk{first: exchange, trace: t}
+	w := walk{first: exchange, queues: h.queues, trace: t}
 	w.run(v, &h, x, p)
 	for i := range t.steps {
 		e.Steps = append(e.Steps, t.step(v, &t.steps[i], p))
@@ -119,7 +106,7 @@ func (v *View) Explain(vhost, exchange string, p *Publication) (Explanation, err
 		if s.From = from.step; from.step < 0 {
 			continue
 		}
-		by := e.Steps[from.step].Exchange
+		by := t.steps[from.step].x.index
 		for _, b := range e.Steps[from.step].Taken {
 			if from.binding != "" && by.knownBy(b) == from.binding {
 				s.Binding = b
@@ -131,7 +118,7 @@ func (v *View) Explain(vhost, exchange string, p *Publication) (Explanation, err
 
 // step tells of one exchange which bindings led on and which did not.
 func (t *trace) step(v *View, at *traced, p *Publication) RouteStep {
-	x := at.x.rec
+	x, index := at.x.rec, at.x.index
 	s := RouteStep{Name: x.Name, Exchange: x}
 	for _, uid := range at.uids {
 		if q, ok := v.QueueByUID(uid); ok {
@@ -139,12 +126,12 @@ func (t *trace) step(v *View, at *traced, p *Publication) RouteStep {
 		}
 	}
 	for b := range v.BindingsFrom(x.VHost, x.Name) {
-		if _, taken := at.taken[x.knownBy(b)]; taken {
+		if _, taken := at.taken[index.knownBy(b)]; taken {
 			s.Taken = append(s.Taken, b)
 			continue
 		}
 		s.MissCount++
-		why, near := x.miss(b, p)
+		why, near := index.miss(b, p)
 		s.Misses = append(s.Misses, RouteMiss{b, why, near})
 		if len(s.Misses) >= 2*MaxMisses {
 			s.nearest()
@@ -158,91 +145,6 @@ func (t *trace) step(v *View, at *traced, p *Publication) RouteStep {
 func (s *RouteStep) nearest() {
 	slices.SortStableFunc(s.Misses, func(a, b RouteMiss) int { return cmp.Compare(b.near, a.near) })
 	s.Misses = s.Misses[:min(len(s.Misses), MaxMisses)]
-}
-
-// miss tells why a binding does not match, and how near it is: higher is nearer. Whether it
-// matches is not decided here.
-func (x *Exchange) miss(b *Binding, p *Publication) (why string, near int) {
-	switch x.Type {
-	case ExchangeDirect:
-		return missedKey(b.Key, p.Keys)
-	case ExchangeTopic:
-		return missedPattern(b.Key, p.Keys)
-	case ExchangeHeaders:
-		return missedHeaders(newHeaderRule(b.Arguments, target{}), p.headers())
-	case ExchangeLocalRandom:
-		return "another binding was taken, or its queue is not led on this node", 0
-	default:
-		return "the exchange takes one binding of all, and took another", 0
-	}
-}
-
-func missedKey(want string, keys []string) (why string, near int) {
-	why = fmt.Sprintf("its key %q is none of the message's", want)
-	for _, k := range keys {
-		common := 0
-		for common < len(k) && common < len(want) && k[common] == want[common] {
-			common++
-		}
-		if strings.EqualFold(k, want) {
-			why, common = fmt.Sprintf("its key %q differs from %q in upper and lower case", want, k), len(k)
-		}
-		near = max(near, common)
-	}
-	return why, near
-}
-
-// missedPattern compares word by word up to the first "#".
-func missedPattern(pattern string, keys []string) (why string, near int) {
-	near = -1
-	for _, k := range keys {
-		want, have := topicWords(pattern), topicWords(k)
-		n := 0
-		for n < len(want) && n < len(have) && want[n] != "#" && (want[n] == "*" || want[n] == have[n]) {
-			n++
-		}
-		if n <= near {
-			continue
-		}
-		near = n
-		switch {
-		case n < len(want) && want[n] == "#":
-			why = fmt.Sprintf("what follows # in %q is not at the end of %q", pattern, k)
-		case n == len(have):
-			why = fmt.Sprintf("%q asks for more words than %q has", pattern, k)
-		case n == len(want):
-			why = fmt.Sprintf("%q has more words than %q asks for", k, pattern)
-		default:
-			why = fmt.Sprintf("word %d of %q is %q, in %q it is %q", n+1, pattern, want[n], k, have[n])
-		}
-	}
-	return why, near
-}
-
-func missedHeaders(r *headerRule, headers message.Table) (why string, near int) {
-	for i := range r.pairs {
-		want := &r.pairs[i]
-		have, there := headers.Get(want.Name)
-		fault := ""
-		switch {
-		case !there:
-			fault = fmt.Sprintf("header %q is missing", want.Name)
-		case !want.Value.IsNull() && !want.Value.EqualClass(have):
-			fault = fmt.Sprintf("header %q is %s, not %s", want.Name, have, want.Value)
-			if have.Kind() != want.Value.Kind() {
-				fault += fmt.Sprintf(" (%s against %s)", have.Kind(), want.Value.Kind())
-			}
-		default:
-			near++
-		}
-		if fault != "" && why == "" {
-			why = fault
-		}
-	}
-	if why == "" {
-		return "it asks for none of the message's headers", 0
-	}
-	return why, near
 }
 
 // Path returns the bindings by which a queue is reached, the first one first; alternate

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/quorate/quorate/message"
@@ -43,24 +44,6 @@ func newHeaderRule(args message.Table, to target) *headerRule {
 	return r
 }
 
-// checkMatchArgument refuses a binding with a bad x-match.
-func checkMatchArgument(e Error, args message.Table) *Error {
-	v, ok := args.Get(ArgMatch)
-	if !ok {
-		return nil
-	}
-	mode, isString := v.AsString()
-	if isString {
-		switch mode {
-		case "all", "any", "all-with-x", "any-with-x":
-			return nil
-		}
-	}
-	e.Arg, e.Value = ArgMatch, v.String()
-	e.Reason = `want the string "all", "any", "all-with-x" or "any-with-x", have ` + v.Kind().String()
-	return &e
-}
-
 // matches compares by class of type and value; a void value asks for presence only. No
 // pairs match everything under all and nothing under any.
 func (r *headerRule) matches(headers message.Table) bool {
@@ -81,6 +64,7 @@ func (r *headerRule) matches(headers message.Table) bool {
 // rule is in the bucket of a pair that the message must have. A bucket is that of a hash,
 // so what is in it still has to be matched.
 type headerIndex struct {
+	byIdentity
 	rules   tree[string, *headerRule]               // by binding identity
 	always  tree[string, *headerRule]               // those that ask for nothing
 	buckets tree[uint64, tree[string, *headerRule]] // by pairBucket
@@ -95,7 +79,14 @@ func pairBucket(name string, v message.Value) uint64 {
 	return d.byte(1).value(v).sum()
 }
 
-func (x headerIndex) with(ident string, r *headerRule) headerIndex {
+func (x *headerIndex) with(b *Binding, ident string, to target) index {
+	y := *x
+	y.add(ident, newHeaderRule(b.Arguments, to))
+	return &y
+}
+
+// add is of an index that nobody has seen yet.
+func (x *headerIndex) add(ident string, r *headerRule) {
 	switch {
 	case len(r.pairs) == 0 && !r.any:
 		x.always = x.always.set(ident, r)
@@ -111,11 +102,10 @@ func (x headerIndex) with(ident string, r *headerRule) headerIndex {
 		x.buckets = x.buckets.set(b, rules.set(ident, r))
 	}
 	x.rules = x.rules.set(ident, r)
-	return x
 }
 
 // rarest returns the bucket with the fewest rules: bindings often share most pairs.
-func (x headerIndex) rarest(pairs message.Table) (best uint64) {
+func (x *headerIndex) rarest(pairs message.Table) (best uint64) {
 	fewest := -1
 	for _, f := range pairs {
 		b := pairBucket(f.Name, f.Value)
@@ -127,24 +117,26 @@ func (x headerIndex) rarest(pairs message.Table) (best uint64) {
 	return best
 }
 
-func (x headerIndex) without(ident string) headerIndex {
+func (x *headerIndex) without(_ *Binding, ident string) index {
 	r, ok := x.rules.get(ident)
 	if !ok {
 		return x
 	}
-	x.rules, x.always = x.rules.without(ident), x.always.without(ident)
+	y := *x
+	y.rules, y.always = x.rules.without(ident), x.always.without(ident)
 	for _, b := range r.buckets {
-		rules, _ := x.buckets.get(b)
+		rules, _ := y.buckets.get(b)
 		if rules = rules.without(ident); rules.len() == 0 {
-			x.buckets = x.buckets.without(b)
+			y.buckets = y.buckets.without(b)
 		} else {
-			x.buckets = x.buckets.set(b, rules)
+			y.buckets = y.buckets.set(b, rules)
 		}
 	}
-	return x
+	return &y
 }
 
-func (x headerIndex) route(headers message.Table, w *walk) {
+func (x *headerIndex) match(p *Publication, w *walk) {
+	headers := p.headers()
 	add := func(binding string, r *headerRule) bool {
 		if r.matches(headers) {
 			w.add(binding, r.to)
@@ -163,4 +155,49 @@ func (x headerIndex) route(headers message.Table, w *walk) {
 			byPair.each(add)
 		}
 	}
+}
+
+// checkBinding refuses a binding with a bad x-match.
+func (*headerIndex) checkBinding(e Error, c *Bind) *Error {
+	v, ok := c.Arguments.Get(ArgMatch)
+	if !ok {
+		return nil
+	}
+	mode, isString := v.AsString()
+	if isString {
+		switch mode {
+		case "all", "any", "all-with-x", "any-with-x":
+			return nil
+		}
+	}
+	e.Arg, e.Value = ArgMatch, v.String()
+	e.Reason = `want the string "all", "any", "all-with-x" or "any-with-x", have ` + v.Kind().String()
+	return &e
+}
+
+func (*headerIndex) miss(b *Binding, p *Publication) (why string, near int) {
+	r, headers := newHeaderRule(b.Arguments, target{}), p.headers()
+	for i := range r.pairs {
+		want := &r.pairs[i]
+		have, there := headers.Get(want.Name)
+		fault := ""
+		switch {
+		case !there:
+			fault = fmt.Sprintf("header %q is missing", want.Name)
+		case !want.Value.IsNull() && !want.Value.EqualClass(have):
+			fault = fmt.Sprintf("header %q is %s, not %s", want.Name, have, want.Value)
+			if have.Kind() != want.Value.Kind() {
+				fault += fmt.Sprintf(" (%s against %s)", have.Kind(), want.Value.Kind())
+			}
+		default:
+			near++
+		}
+		if fault != "" && why == "" {
+			why = fault
+		}
+	}
+	if why == "" {
+		return "it asks for none of the message's headers", 0
+	}
+	return why, near
 }

@@ -28,7 +28,10 @@ const (
 // weight, and a message goes to the place at or after its hash. A binding that comes
 // takes messages from all others and one that goes gives them to all others; no other
 // message changes its destination.
-type hashRing struct{ places tree[uint64, *ringPlace] }
+type hashRing struct {
+	input  hashInput
+	places tree[uint64, *ringPlace]
+}
 
 // ringPlace is one place; places that have the same hash are a list by their identity.
 type ringPlace struct {
@@ -37,30 +40,45 @@ type ringPlace struct {
 	next  *ringPlace
 }
 
-func (r hashRing) with(b *Binding, t target) hashRing {
-	p := &ringPlace{ident: b.place(), to: t}
-	r.eachPlace(b, func(at uint64) {
-		here, _ := r.places.get(at)
-		r.places = r.places.set(at, here.with(p))
-	})
-	return r
+// newHashRing returns an empty ring, or says about e what is wrong with the arguments.
+func newHashRing(e Error, args message.Table) (index, *Error) {
+	in, err := newHashInput(e, args)
+	return &hashRing{input: in}, err
 }
 
-func (r hashRing) without(b *Binding) hashRing {
-	ident := b.place()
-	r.eachPlace(b, func(at uint64) {
-		here, _ := r.places.get(at)
+func (r *hashRing) with(b *Binding, _ string, to target) index {
+	y, p := *r, &ringPlace{ident: b.place(), to: to}
+	eachPlace(b, func(at uint64) {
+		here, _ := y.places.get(at)
+		y.places = y.places.set(at, here.with(p))
+	})
+	return &y
+}
+
+func (r *hashRing) without(b *Binding, _ string) index {
+	y, ident := *r, b.place()
+	eachPlace(b, func(at uint64) {
+		here, _ := y.places.get(at)
 		if here = here.without(ident); here == nil {
-			r.places = r.places.without(at)
+			y.places = y.places.without(at)
 		} else {
-			r.places = r.places.set(at, here)
+			y.places = y.places.set(at, here)
 		}
 	})
-	return r
+	return &y
 }
 
+func (*hashRing) checkBinding(e Error, c *Bind) *Error {
+	_, err := hashWeight(e, c.Key)
+	return err
+}
+
+func (*hashRing) knownBy(b *Binding) string { return b.place() }
+
+func (*hashRing) miss(b *Binding, p *Publication) (why string, near int) { return places{}.miss(b, p) }
+
 // eachPlace calls f with the places of a binding.
-func (hashRing) eachPlace(b *Binding, f func(at uint64)) {
+func eachPlace(b *Binding, f func(at uint64)) {
 	weight, _ := hashWeight(Error{}, b.Key)
 	d := digestStart.text(b.place())
 	for i := range weight * hashPoints {
@@ -93,15 +111,15 @@ func (p *ringPlace) without(ident string) *ringPlace {
 	return &ringPlace{p.ident, p.to, p.next.without(ident)}
 }
 
-func (r hashRing) take(h uint64, w *walk) {
+func (r *hashRing) match(p *Publication, w *walk) {
 	if r.places.len() == 0 {
 		return
 	}
-	p, ok := r.places.ceiling(h)
+	at, ok := r.places.ceiling(r.input.of(p))
 	if !ok {
-		_, p = r.places.at(0)
+		_, at = r.places.at(0)
 	}
-	w.add(p.ident, p.to)
+	w.add(at.ident, at.to)
 }
 
 // hashWeight reads the weight that stands in a binding key.

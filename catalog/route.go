@@ -10,18 +10,20 @@ import (
 // walk is one routing in progress.
 type walk struct {
 	dst       []id.QueueUID
-	first     string              // the exchange of the publish
-	exchanges []string            // visited and to be visited, breadth-first; empty while it is only the first
-	seen      map[string]struct{} // same, once there are many
-	found     int                 // destinations of the exchange that is being visited
-	trace     *trace              // of an explanation; nil: nobody asks why
+	first     string                     // the exchange of the publish
+	queues    tree[string, *QueueRecord] // of the vhost, for the default exchange
+	exchanges []string                   // visited and to be visited, breadth-first; empty while it is only the first
+	seen      map[string]struct{}        // same, once there are many
+	found     int                        // destinations of the exchange that is being visited
+	trace     *trace                     // of an explanation; nil: nobody asks why
 }
 
 // manyExchanges is the number of exchanges in one walk above which looking through the
 // list costs more than a map.
 const manyExchanges = 64
 
-// Publication is what routing looks at in a message.
+// Publication is what routing looks at in a message. It is also where one routing keeps what it is
+// about, so that who routes many messages allocates for none: one goroutine at a time may route it.
 type Publication struct {
 	Keys    []string      // the routing key, then the CC and BCC keys (EX-7)
 	Headers message.Table // for headers exchanges, and for those that hash one
@@ -38,6 +40,8 @@ type Publication struct {
 	// Alternate returns an exchange's alternate exchange, as policies may give one
 	// (EX-12). nil: only its own argument counts.
 	Alternate func(*View, *Exchange) (name string, ok bool)
+
+	walk walk
 }
 
 func (p *Publication) alternate(v *View, x *Exchange) (name string, ok bool) {
@@ -77,14 +81,15 @@ func (v *View) Route(vhost, exchange string, p *Publication, dst []id.QueueUID) 
 		return dst, noExchange(vhost, exchange)
 	}
 	start := len(dst)
-	w := walk{dst: dst, first: exchange}
-	w.run(v, &h, x, p)
-	routed := w.dst[start:]
+	p.walk = walk{dst: dst, first: exchange, queues: h.queues}
+	p.walk.run(v, &h, x, p)
+	dst, p.walk = p.walk.dst, walk{}
+	routed := dst[start:]
 	if len(routed) > 1 {
 		slices.Sort(routed)
 		routed = slices.Compact(routed)
 	}
-	return w.dst[:start+len(routed)], nil
+	return dst[:start+len(routed)], nil
 }
 
 // run visits the exchange and all that it leads to.
@@ -94,7 +99,7 @@ func (w *walk) run(v *View, h *vhost, x *exchange, p *Publication) {
 		if w.trace != nil {
 			w.trace.enter(x)
 		}
-		x.route(h, p, w)
+		x.index.match(p, w)
 		if w.found > 0 {
 			continue
 		}
@@ -115,39 +120,6 @@ func (w *walk) following(h *vhost, at int) (int, *exchange) {
 		}
 	}
 	return at, nil
-}
-
-func (x *exchange) route(h *vhost, p *Publication, w *walk) {
-	switch x.rec.Type {
-	case ExchangeDirect:
-		for _, k := range p.Keys {
-			if x.rec.Name == "" { // EX-3
-				if q, ok := h.queues.get(k); ok && q.Dissolving == 0 {
-					w.add("", target{uid: q.UID})
-				}
-				continue
-			}
-			if to, ok := x.direct.get(k); ok {
-				w.addAll(to)
-			}
-		}
-	case ExchangeFanout:
-		w.addAll(x.all)
-	case ExchangeTopic:
-		for _, k := range p.Keys {
-			x.topic.match(k, w)
-		}
-	case ExchangeHeaders:
-		x.headers.route(p.headers(), w)
-	case ExchangeModulusHash:
-		x.takeModulus(p, w)
-	case ExchangeRandom:
-		x.takeRandom(p, w)
-	case ExchangeLocalRandom:
-		x.takeLocal(p, w)
-	case ExchangeConsistentHash:
-		x.ring.take(x.hash.of(p), w)
-	}
 }
 
 func (w *walk) addAll(d destinations) {

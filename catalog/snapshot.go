@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/quorate/quorate/id"
 )
@@ -387,7 +386,7 @@ func (r *reader) restoreBinding(h vhost, ident string, b *Binding) vhost {
 		r.fail("binding", err)
 		return h
 	}
-	if err := x.rec.checkBinding(Error{Kind: "binding", Name: b.Source, VHost: b.VHost}, (*Bind)(b)); err != nil {
+	if err := x.index.checkBinding(Error{Kind: "binding", Name: b.Source, VHost: b.VHost}, (*Bind)(b)); err != nil {
 		r.fail("binding", err)
 		return h
 	}
@@ -403,12 +402,13 @@ func (r *reader) exchange(vhost string) *Exchange {
 		Durable: r.bool("exchange durable"), AutoDelete: r.bool("exchange auto_delete"),
 		Internal: r.bool("exchange internal"), Arguments: r.table("exchange arguments"),
 	}
+	t := typeNamed(x.Type)
 	switch {
 	case r.err != nil:
-	case !slices.Contains(exchangeTypes(), x.Type):
+	case t == nil:
 		r.fail("exchange type", fmt.Errorf("unknown type %q", x.Type))
-	case x.Type == ExchangeConsistentHash:
-		if _, err := newHashInput(Error{Kind: "exchange", Name: x.Name, VHost: vhost}, x.Arguments); err != nil {
+	default:
+		if _, err := t.empty(Error{Kind: "exchange", Name: x.Name, VHost: vhost}, x.Arguments); err != nil {
 			r.fail("exchange arguments", err)
 		}
 	}

@@ -1,6 +1,36 @@
 package catalog
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
+
+// topicIndex has the bindings of a topic exchange in a trie of their keys (EX-8).
+type topicIndex struct {
+	byIdentity
+	takesAny
+	root *topicNode
+}
+
+func (x topicIndex) with(b *Binding, ident string, to target) index {
+	x.root = x.root.with(topicWords(b.Key), ident, to)
+	return x
+}
+
+func (x topicIndex) without(b *Binding, ident string) index {
+	x.root = x.root.without(topicWords(b.Key), ident)
+	return x
+}
+
+func (x topicIndex) match(p *Publication, w *walk) {
+	for _, k := range p.Keys {
+		x.root.match(k, w)
+	}
+}
+
+func (topicIndex) miss(b *Binding, p *Publication) (why string, near int) {
+	return missedPattern(b.Key, p.Keys)
+}
 
 // topicNode is a node of the trie of a topic exchange's binding keys (EX-8): one level
 // per word. It is replaced, never changed; nil is the empty trie.
@@ -131,4 +161,31 @@ func enter(nodes, hashes []*topicNode, n *topicNode, viaHash bool) (_, _ []*topi
 		hashes = append(hashes, n)
 	}
 	return nodes, hashes
+}
+
+// missedPattern compares word by word up to the first "#".
+func missedPattern(pattern string, keys []string) (why string, near int) {
+	near = -1
+	for _, k := range keys {
+		want, have := topicWords(pattern), topicWords(k)
+		n := 0
+		for n < len(want) && n < len(have) && want[n] != "#" && (want[n] == "*" || want[n] == have[n]) {
+			n++
+		}
+		if n <= near {
+			continue
+		}
+		near = n
+		switch {
+		case n < len(want) && want[n] == "#":
+			why = fmt.Sprintf("what follows # in %q is not at the end of %q", pattern, k)
+		case n == len(have):
+			why = fmt.Sprintf("%q asks for more words than %q has", pattern, k)
+		case n == len(want):
+			why = fmt.Sprintf("%q has more words than %q asks for", k, pattern)
+		default:
+			why = fmt.Sprintf("word %d of %q is %q, in %q it is %q", n+1, pattern, want[n], k, have[n])
+		}
+	}
+	return why, near
 }

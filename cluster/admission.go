@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 )
@@ -114,7 +115,7 @@ func (g *catalogGroup) registerOnce(unknown bool) (a registrationAnswer, err err
 	a.Reply, a.repeated, err = g.propose(ctx, catalog.AppendCommand(nil, cmd))
 	switch {
 	case err != nil:
-		a.repeated = errors.Is(err, ErrUnknownOutcome)
+		a.repeated = errors.Is(err, traffic.ErrUnknownOutcome)
 		return a, errNoAnswer
 	case a.Err != nil && (a.Err.Kind == "command" || a.Err.Arg == "store" && !a.stores):
 		_ = wait.For(ctx, catalogRetry) // the version was raised, or is not yet
@@ -287,6 +288,29 @@ func (g *catalogGroup) refusal() error {
 	n := slices.Min(slices.Collect(maps.Keys(g.shut)))
 	return fmt.Errorf("cluster: this node may not take part: node %q says: %s", n, g.shut[n])
 }
+
+// freshStore tells that no catalog has taken this node's store yet.
+func (c *Cluster) freshStore() bool {
+	return c.catalog == nil && !c.dir.Store().Admitted || c.catalog != nil && c.catalog.freshStore()
+}
+
+// takesPart tells that this node's member of the catalog group does.
+func (c *Cluster) takesPart() bool { return c.catalog != nil && c.catalog.part.Load() }
+
+func (c *Cluster) refusedBy(n id.NodeID, why string) {
+	if c.catalog != nil {
+		c.catalog.refusedBy(n, why)
+	}
+}
+
+func (c *Cluster) acceptedBy(n id.NodeID) {
+	if c.catalog != nil {
+		c.catalog.acceptedBy(n)
+	}
+}
+
+// RefusedPeers returns how many peers this node refuses now, by reason.
+func (c *Cluster) RefusedPeers() map[string]int { return c.judge.Refused() }
 
 // nudge wakes who waits on a channel of capacity 1.
 func nudge(c chan struct{}) {

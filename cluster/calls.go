@@ -70,7 +70,7 @@ func (s calls) QueueStatus(ctx context.Context, r *nodev1.QueueStatusRequest) (*
 		return out, nil //nolint:nilerr // it does not lead: the answer says who does
 	}
 	if l := q.led.Load(); l != nil {
-		d := s.c.forwarders.figures(l)
+		d := s.c.forwarders.Figures(l)
 		out.BacklogTrouble, out.Waiting, out.Retries, out.Lost = d.BacklogTrouble, d.Waiting, d.Retries, d.Lost
 	}
 	return withOverview(out, &o)

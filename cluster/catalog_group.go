@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -183,9 +184,9 @@ func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (cata
 	}
 	if err := c.views.Await(ctx, r.Index); err != nil {
 		return r, fmt.Errorf("%w: the catalog took the command at index %d, but this node has not caught up in time: "+
-			"check its links to the other nodes", ErrUnknownOutcome, r.Index)
+			"check its links to the other nodes", traffic.ErrUnknownOutcome, r.Index)
 	}
-	c.spread(ctx, r.Index)
+	c.spreading.Await(ctx, r.Index)
 	return r, nil
 }
 
@@ -235,11 +236,11 @@ func (g *catalogGroup) propose(ctx context.Context, command []byte) (r catalog.R
 
 func (g *catalogGroup) unavailable(unknown bool, last error) error {
 	if g.c.ctx.Err() != nil {
-		return fmt.Errorf("%w: catalog command", ErrClosed)
+		return fmt.Errorf("%w: catalog command", traffic.ErrClosed)
 	}
-	kind := ErrUnavailable
+	kind := traffic.ErrUnavailable
 	if unknown {
-		kind = ErrUnknownOutcome
+		kind = traffic.ErrUnknownOutcome
 	}
 	if last == nil {
 		last = errors.New("no node that may lead it is connected")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
@@ -151,7 +152,7 @@ func (q *hosted) catchUp(ctx context.Context, s *changeState, g *catalog.MemberC
 			return err
 		}
 		if q.led.Load() == nil {
-			return fmt.Errorf("%w: queue %s: leadership was lost", ErrUnavailable, q.uid)
+			return fmt.Errorf("%w: queue %s: leadership was lost", traffic.ErrUnavailable, q.uid)
 		}
 		if r, ok := q.h.c.views.View().QueueByUID(q.uid); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
 			return errChangeOver

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -103,9 +104,9 @@ func (l *load) check(at *testNode, q id.QueueUID) {
 func (n *testNode) drained(t *testing.T, q id.QueueUID) map[string]int {
 	t.Helper()
 	const prefetch = 500
-	came := make(chan []Delivery, prefetch)
-	c, err := n.queue(t, q).Consume(testContext(t), ConsumerConfig{
-		Prefetch: prefetch, Ended: func(error) {}, Deliver: func(ds []Delivery) { came <- ds },
+	came := make(chan []gateway.Delivery, prefetch)
+	c, err := n.queue(t, q).Consume(testContext(t), gateway.ConsumerConfig{
+		Prefetch: prefetch, Ended: func(error) {}, Deliver: func(ds []gateway.Delivery) { came <- ds },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +119,7 @@ func (n *testNode) drained(t *testing.T, q id.QueueUID) map[string]int {
 				for _, d := range ds {
 					seen[string(d.Message)]++
 				}
-				c.Decide(quorumq.MsgIDRange{First: ds[0].MsgID, Last: ds[len(ds)-1].MsgID}, Decision{Kind: Ack})
+				c.Decide(quorumq.MsgIDRange{First: ds[0].MsgID, Last: ds[len(ds)-1].MsgID}, gateway.Decision{Kind: gateway.Ack})
 				continue
 			default:
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/cluster/datadir/sealed"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
@@ -88,31 +89,8 @@ type Config struct {
 
 // Errors that callers decide on. Each is wrapped with the queue and what to do.
 var (
-	// ErrUnavailable: no leader in time; the command has not, and will not, take effect.
-	ErrUnavailable = errors.New("cluster: queue has no leader that can be reached")
-	// ErrUnknownOutcome: the command may or may not have taken effect.
-	ErrUnknownOutcome = errors.New("cluster: outcome unknown")
-	// ErrNoSuchQueue: the queue is not, or no longer, in the catalog.
-	ErrNoSuchQueue = errors.New("cluster: no such queue")
-	// ErrDissolving: the queue is being deleted and dead-letters its messages first.
-	ErrDissolving = errors.New("cluster: queue is being deleted")
-	// ErrRefused: a length limit refused the message (LEN-4).
-	ErrRefused = errors.New("cluster: refused by the queue's length limit")
-	// ErrExclusive: another consumer has or bars exclusive access (CO-2).
-	ErrExclusive = errors.New("cluster: exclusive access")
-	// ErrSingleActive: Get of a queue with a single active consumer (DEL-5).
-	ErrSingleActive = errors.New("cluster: queue has a single active consumer")
-	// ErrTooManyMoves: messages of the queue are on their way to too many destinations.
-	ErrTooManyMoves = errors.New("cluster: messages are moved to too many destinations at once")
-	// ErrConsumerGone: the consumer was cancelled or closed.
-	ErrConsumerGone = errors.New("cluster: consumer is gone")
-	// ErrNotHeld: the consumer does not hold the message; it is settled, or back in the queue.
-	ErrNotHeld = errors.New("cluster: message is not held")
 	// ErrNodeUnreachable: another node was asked, and does not answer.
 	ErrNodeUnreachable = peer.ErrUnreachable
-	// ErrNoSpace: too many of the queue's members are on nodes whose disk is nearly full;
-	// the command has not, and will not, take effect. What makes room goes on.
-	ErrNoSpace = disk.ErrNoSpace
 	// ErrDiskHangs: a write to this node's disk does not come back.
 	ErrDiskHangs = disk.ErrHangs
 	// ErrDiskFailed: a write to this node's log, or a sync of it, has failed; nothing is
@@ -123,8 +101,6 @@ var (
 	ErrDamaged = sealed.ErrDamaged
 	// ErrHeldBack: nodes keep a newer version from being finalised.
 	ErrHeldBack = errors.New("cluster: not all nodes can read it")
-	// ErrClosed: this node is stopping.
-	ErrClosed = errors.New("cluster: node is stopping")
 )
 
 // Status is what an operator sees of the cluster from this node.
@@ -156,13 +132,5 @@ type QueueStatus struct {
 	Members  []id.NodeID
 	Online   []id.NodeID
 	Group    *nodev1.GroupStatus
-	DeadLetters
-}
-
-// DeadLetters is what has come of a queue's dead letters in a term of its leader (DL-52).
-type DeadLetters struct {
-	BacklogTrouble string            // why the backlog waits; "": it does not
-	Waiting        map[string]uint64 // letters that cannot go on now, by cause
-	Retries        map[string]uint64 // attempts that failed, by cause
-	Lost           map[string]uint64 // at-most-once copies that no target took, by cause (DL-10)
+	letters.DeadLetters
 }

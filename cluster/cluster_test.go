@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -37,10 +38,12 @@ type testNode struct {
 
 // leading returns the queue's term if this node leads it, nil otherwise.
 func (n *testNode) leading(q id.QueueUID) *Led {
-	n.forwarders.mu.Lock()
-	defer n.forwarders.mu.Unlock()
-	if x := n.forwarders.led[q]; x != nil {
-		return x.q
+	m := n.host.queue(q)
+	if m == nil {
+		return nil
+	}
+	if l := m.led.Load(); l != nil && !l.ceased.Load() {
+		return l
 	}
 	return nil
 }
@@ -162,6 +165,7 @@ func (n *testNode) declare(t testing.TB, name string, size int, arguments ...mes
 func number(name string, n int64) message.Field {
 	return message.Field{Name: name, Value: message.Int64(n)}
 }
+
 func text(name, s string) message.Field { return message.Field{Name: name, Value: message.String(s)} }
 
 // atLeastOnce are arguments of a queue whose dead letters wait: there is no such exchange.
@@ -172,11 +176,11 @@ func atLeastOnce() []message.Field {
 }
 
 // queue returns the node's end of a queue as soon as its view shows it (EX-15).
-func (n *testNode) queue(t testing.TB, uid id.QueueUID) *Queue {
+func (n *testNode) queue(t testing.TB, uid id.QueueUID) *gateway.Queue {
 	t.Helper()
-	var end *Queue
+	var end *gateway.Queue
 	poll(t, fmt.Sprintf("node %s sees queue %s", n.cfg.Node, uid), func() (err error) {
-		end, err = n.Queue(uid)
+		end, err = n.Gateway().Queue(uid)
 		return err
 	})
 	return end
@@ -192,7 +196,7 @@ func (n *testNodes) do(q id.QueueUID, c quorumq.Command, bodies ...[]byte) {
 				continue
 			}
 			done := make(chan struct{})
-			node.host.submit(q, raftfsm.Command{Header: quorumq.AppendCommand(nil, c), Bodies: bodies}, func(_ quorumq.Reply, e error) {
+			node.host.Submit(q, raftfsm.Command{Header: quorumq.AppendCommand(nil, c), Bodies: bodies}, func(_ quorumq.Reply, e error) {
 				err = e
 				close(done)
 			})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -89,7 +90,7 @@ func ofAllNodes[T any](
 }
 
 // EndConnection ends a connection to a node, and tells whether there was one of the id. Errors:
-// ErrUnavailable, or that of ctx.
+// traffic.ErrUnavailable, or that of ctx.
 func (c *Cluster) EndConnection(ctx context.Context, n id.NodeID, id string, why clients.Closing) (bool, error) {
 	if n == c.cfg.Node {
 		return c.endOwnConnection(id, why), nil
@@ -98,11 +99,11 @@ func (c *Cluster) EndConnection(ctx context.Context, n id.NodeID, id string, why
 	defer cancel()
 	node, err := c.mux.Client(n)
 	if err != nil {
-		return false, fmt.Errorf("node %s: %w: %w", n, ErrUnavailable, err)
+		return false, fmt.Errorf("node %s: %w: %w", n, traffic.ErrUnavailable, err)
 	}
 	r, err := node.EndConnection(ctx, &nodev1.EndConnectionRequest{Id: id, Reason: why.Reason, By: why.By})
 	if err != nil {
-		return false, fmt.Errorf("node %s: %w: %w", n, ErrUnavailable, err)
+		return false, fmt.Errorf("node %s: %w: %w", n, traffic.ErrUnavailable, err)
 	}
 	return r.GetEnded(), nil
 }

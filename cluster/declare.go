@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/placement"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
 
@@ -57,7 +59,7 @@ func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error 
 	}
 	nodes := c.candidates()
 	if len(nodes) == 0 {
-		return fmt.Errorf("%w: queue %q cannot be placed: no node is registered in the catalog yet", ErrUnavailable, d.Name)
+		return fmt.Errorf("%w: queue %q cannot be placed: no node is registered in the catalog yet", traffic.ErrUnavailable, d.Name)
 	}
 	locator := placement.ClientLocal
 	if balanced {
@@ -66,10 +68,10 @@ func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error 
 	var err error
 	d.Members, d.Leader, err = placement.Place(nodes, size, c.local(), locator)
 	if short := c.rooms.Shortage(); errors.Is(err, placement.ErrNoQuorum) && short != "" {
-		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", ErrNoSpace, d.Name, d.VHost, short)
+		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", disk.ErrNoSpace, d.Name, d.VHost, short)
 	}
 	if errors.Is(err, placement.ErrNoQuorum) {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", traffic.ErrUnavailable, err)
 	}
 	if err != nil {
 		return fmt.Errorf("placing queue %q: %w", d.Name, err)
@@ -80,10 +82,10 @@ func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error 
 // placeHere places a queue that lives as long as this process.
 func (c *Cluster) placeHere(d *catalog.DeclareQueue) error {
 	if n, registered := c.View().Node(c.cfg.Node); !registered || n.Epoch != c.epoch {
-		return fmt.Errorf("%w: queue %q cannot be placed: this node is not registered in the catalog yet", ErrUnavailable, d.Name)
+		return fmt.Errorf("%w: queue %q cannot be placed: this node is not registered in the catalog yet", traffic.ErrUnavailable, d.Name)
 	}
 	if !c.disks.Fine(c.cfg.Node) {
-		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", ErrNoSpace, d.Name, d.VHost, c.rooms.Shortage())
+		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", disk.ErrNoSpace, d.Name, d.VHost, c.rooms.Shortage())
 	}
 	d.Members, d.Leader, d.Home = []id.NodeID{c.cfg.Node}, c.cfg.Node, c.epoch
 	return nil

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -44,8 +46,8 @@ func (n *testNode) fillUp(t *testing.T, q id.QueueUID) (confirmed uint64) {
 		}
 	}
 	under.Wait()
-	if !errors.Is(refused, ErrNoSpace) {
-		t.Fatalf("the queue refuses with %v, want %v", refused, ErrNoSpace)
+	if !errors.Is(refused, disk.ErrNoSpace) {
+		t.Fatalf("the queue refuses with %v, want %v", refused, disk.ErrNoSpace)
 	}
 	return confirmed
 }
@@ -53,9 +55,9 @@ func (n *testNode) fillUp(t *testing.T, q id.QueueUID) (confirmed uint64) {
 // drain consumes and acknowledges until no message is ready.
 func (n *testNodes) drain(at *testNode, q id.QueueUID) {
 	n.t.Helper()
-	taken := make(chan []Delivery, 1000)
-	c, err := at.queue(n.t, q).Consume(testContext(n.t), ConsumerConfig{
-		Prefetch: 20, Deliver: func(ds []Delivery) { taken <- ds }, Ended: func(error) {},
+	taken := make(chan []gateway.Delivery, 1000)
+	c, err := at.queue(n.t, q).Consume(testContext(n.t), gateway.ConsumerConfig{
+		Prefetch: 20, Deliver: func(ds []gateway.Delivery) { taken <- ds }, Ended: func(error) {},
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -66,7 +68,7 @@ func (n *testNodes) drain(at *testNode, q id.QueueUID) {
 		for {
 			select {
 			case ds := <-taken:
-				c.Decide(quorumq.MsgIDRange{First: ds[0].MsgID, Last: ds[len(ds)-1].MsgID}, Decision{Kind: Ack})
+				c.Decide(quorumq.MsgIDRange{First: ds[0].MsgID, Last: ds[len(ds)-1].MsgID}, gateway.Decision{Kind: gateway.Ack})
 			case <-done:
 				return
 			}
@@ -113,7 +115,7 @@ func TestFullDiskIsDrained(t *testing.T) {
 	q := n.nodes["a"].declare(t, "q", 3)
 	n.nodes["a"].publish(t, q, "old", quorumq.Unlimited)
 	held := &testInbox{}
-	slow := ConsumerConfig{Prefetch: 1, Deliver: held.take, Ended: func(error) {}}
+	slow := gateway.ConsumerConfig{Prefetch: 1, Deliver: held.take, Ended: func(error) {}}
 	if _, err := n.nodes["a"].queue(t, q).Consume(testContext(t), slow); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/wal"
 )
@@ -118,7 +119,7 @@ func TestDiskMounted(t *testing.T) {
 			t.Errorf("node %s: %+v", i, s)
 		}
 	}
-	if err := c.tryPublish(t, q, "nobody has room"); !errors.Is(err, ErrNoSpace) {
+	if err := c.tryPublish(t, q, "nobody has room"); !errors.Is(err, disk.ErrNoSpace) {
 		t.Errorf("published: %v", err)
 	}
 	n.drain(c, q)
@@ -149,7 +150,7 @@ func TestDiskMounted(t *testing.T) {
 	}
 	fill(t, n, "b", mountLow-(1<<20))
 	state("b", wal.PressureLow)
-	if err := c.tryPublish(t, q, "two have no room"); !errors.Is(err, ErrNoSpace) {
+	if err := c.tryPublish(t, q, "two have no room"); !errors.Is(err, disk.ErrNoSpace) {
 		t.Errorf("published: %v", err)
 	}
 	consumer, in := c.consume(t, q)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal"
@@ -122,7 +123,7 @@ func TestDiskLow(t *testing.T) {
 	d.leave(n, "b", testDiskLow-1000, wal.PressureLow)
 	for _, at := range n.nodes {
 		err := at.tryPublish(t, q, "two are low")
-		if !errors.Is(err, ErrNoSpace) {
+		if !errors.Is(err, disk.ErrNoSpace) {
 			t.Fatalf("published at node %s: %v", at.cfg.Node, err)
 		}
 		for _, part := range []string{`node "a"`, `node "b"`, "bytes free on " + n.dir, "storage.disk_low is 1048576", "free space there"} {
@@ -136,7 +137,7 @@ func TestDiskLow(t *testing.T) {
 	}
 	if _, err := c.DeclareQueue(testContext(t), catalog.DeclareQueue{
 		VHost: "/", Name: "new", Type: catalog.QueueQuorum, Durable: true,
-	}, 3, false); !errors.Is(err, ErrNoSpace) {
+	}, 3, false); !errors.Is(err, disk.ErrNoSpace) {
 		t.Errorf("a queue was declared: %v", err)
 	}
 	consumer, in := b.consume(t, q)
@@ -188,7 +189,7 @@ func TestDiskFloor(t *testing.T) {
 		return nil
 	})
 	poll(t, "a is not ready for want of room", func() error { // after the catalog's leader has moved
-		if err := a.Ready(); !errors.Is(err, ErrNoSpace) || !strings.Contains(err.Error(), "2 members are stopped") {
+		if err := a.Ready(); !errors.Is(err, disk.ErrNoSpace) || !strings.Contains(err.Error(), "2 members are stopped") {
 			return fmt.Errorf("ready: %w", err)
 		}
 		return nil
@@ -250,7 +251,7 @@ func TestDiskHangs(t *testing.T) {
 	}
 	<-hung
 	poll(t, "another node leads", func() error {
-		if leader, _ := b.host.leaderOf(q); leader == "a" || leader == "" {
+		if leader, _ := b.host.LeaderOf(q); leader == "a" || leader == "" {
 			return fmt.Errorf("leader %q", leader)
 		}
 		return nil

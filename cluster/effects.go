@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -69,16 +70,16 @@ func (q *hosted) carryOut(e *effects) {
 		q.notify(n)
 	}
 	if len(e.copies) > 0 {
-		q.h.c.forwarders.copies(e.led, e.copies)
+		q.h.c.forwarders.Copies(e.led, e.copies)
 	}
 	if e.backlog {
-		q.h.c.forwarders.backlog(e.led)
+		q.h.c.forwarders.Backlog(e.led)
 	}
 }
 
 // load reads what a delivery delivers.
-func (q *hosted) load(d quorumq.Delivery) (heldDelivery, error) {
-	out := heldDelivery{Delivery: d}
+func (q *hosted) load(d quorumq.Delivery) (traffic.Delivery, error) {
+	out := traffic.Delivery{Delivery: d}
 	var err error
 	if out.Message, err = q.group.Body(raftfsm.BodyRef(d.Body)); err != nil {
 		return out, err
@@ -94,7 +95,7 @@ type outbox struct {
 	q     *hosted
 	to    transport.Peer
 	first *Led // as of deliver
-	ds    []heldDelivery
+	ds    []traffic.Delivery
 	bytes int
 }
 
@@ -130,7 +131,7 @@ func (q *hosted) deliver(ds []quorumq.Delivery, first *Led) {
 	}
 }
 
-func (b *outbox) add(h heldDelivery) {
+func (b *outbox) add(h traffic.Delivery) {
 	n := len(h.Message) + len(h.Annotations)
 	if b.bytes > 0 && b.bytes+n > maxDeliverBytes {
 		b.flush()
@@ -146,7 +147,7 @@ func (b *outbox) flush() {
 		return
 	}
 	if b.to.Node == b.q.h.c.cfg.Node {
-		b.q.h.c.gateway.deliver(b.q.uid, b.ds)
+		b.q.h.c.gateway.Deliver(b.q.uid, b.ds)
 	} else {
 		b.send()
 	}
@@ -169,7 +170,7 @@ func (b *outbox) send() {
 	}
 }
 
-func deliveriesFrame(q id.QueueUID, ds []heldDelivery) *nodev1.Frame {
+func deliveriesFrame(q id.QueueUID, ds []traffic.Delivery) *nodev1.Frame {
 	out := make([]*nodev1.Delivery, len(ds))
 	for i := range ds {
 		out[i] = wireDelivery(&ds[i])
@@ -179,7 +180,7 @@ func deliveriesFrame(q id.QueueUID, ds []heldDelivery) *nodev1.Frame {
 	}}
 }
 
-func wireDelivery(d *heldDelivery) *nodev1.Delivery {
+func wireDelivery(d *traffic.Delivery) *nodev1.Delivery {
 	return &nodev1.Delivery{
 		Epoch: uint64(d.Consumer.Epoch), Session: d.Consumer.Session, Tag: d.Consumer.Tag,
 		MsgId:         uint64(d.MsgID),
@@ -193,7 +194,7 @@ func wireDelivery(d *heldDelivery) *nodev1.Delivery {
 func (q *hosted) notify(n quorumq.Notice) {
 	k := n.Consumer
 	if k.Node == q.h.c.cfg.Node {
-		q.h.c.gateway.notice(q.uid, n)
+		q.h.c.gateway.Notice(q.uid, n)
 		return
 	}
 	err := q.h.answer(transport.Peer{Node: k.Node, Epoch: k.Epoch}, &nodev1.Frame{Kind: &nodev1.Frame_Notice{Notice: &nodev1.ConsumerNotice{

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -203,22 +204,22 @@ func TestLostDeliveries(t *testing.T) {
 		return nil
 	})
 	type heldAnswer struct {
-		ds   []heldDelivery
+		ds   []traffic.Delivery
 		last quorumq.MsgID
 		err  error
 	}
 	answers := make(chan heldAnswer, 1)
-	a.host.held(q, c.key, 11, noRoomLimit, func(h holding, err error) { answers <- heldAnswer{h.ds, h.last, err} })
+	a.host.Held(q, c.Token().Consumer, 11, traffic.NoRoomLimit, func(h traffic.Holding, err error) { answers <- heldAnswer{h.Deliveries, h.Last, err} })
 	got := <-answers
 	if got.err != nil || len(got.ds) != 4 || got.last != 15 {
 		t.Errorf("held: %d up to %d, %v", len(got.ds), got.last, got.err)
 	}
-	n.nodes["c"].host.held(q, c.key, 0, noRoomLimit, func(_ holding, err error) { answers <- heldAnswer{err: err} })
+	n.nodes["c"].host.Held(q, c.Token().Consumer, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldAnswer{err: err} })
 	if got := <-answers; !isNotLeader(got.err) {
 		t.Errorf("held on a follower: %v", got.err)
 	}
-	a.host.held(q+1, c.key, 0, noRoomLimit, func(_ holding, err error) { answers <- heldAnswer{err: err} })
-	if got := <-answers; !errors.Is(got.err, ErrNoSuchQueue) {
+	a.host.Held(q+1, c.Token().Consumer, 0, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answers <- heldAnswer{err: err} })
+	if got := <-answers; !errors.Is(got.err, traffic.ErrNoSuchQueue) {
 		t.Errorf("held of no queue: %v", got.err)
 	}
 }
@@ -240,7 +241,7 @@ func TestUndeclared(t *testing.T) {
 	_, err := n.nodes["a"].DeclareQueue(testContext(t), catalog.DeclareQueue{
 		VHost: "/", Name: "q", Type: catalog.QueueQuorum, Durable: true,
 	}, 3, false)
-	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
+	if !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
 		t.Fatalf("declare: %v", err)
 	}
 	if _, exists := n.nodes["a"].View().Queue("/", "q"); exists {

@@ -170,6 +170,6 @@ func (g diskGroups) HangsChanged(hangs bool) {
 		q.group.HangsChanged()
 	}
 	if hangs {
-		g.c.gateway.hostHangs()
+		g.c.gateway.HostHangs()
 	}
 }

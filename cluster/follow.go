@@ -75,9 +75,9 @@ func (h *host) compare(v *catalog.View) {
 		}
 		if is == nil {
 			if h.c.policies.DrainsBeforeDelete(h.seen, was) {
-				h.c.gateway.queueDissolves(was.UID) // it may have begun and ended since
+				h.c.gateway.QueueDissolves(was.UID) // it may have begun and ended since
 			}
-			h.c.gateway.queueGone(was.UID)
+			h.c.gateway.QueueGone(was.UID)
 			h.toDrop[was.UID] = struct{}{}
 			delete(h.todo, was.UID)
 			h.noteChanging(was.UID, false)
@@ -87,7 +87,7 @@ func (h *host) compare(v *catalog.View) {
 			wanted++
 		}
 		if is.Dissolving > 0 && (was == nil || was.Dissolving == 0) {
-			h.c.gateway.queueDissolves(is.UID)
+			h.c.gateway.QueueDissolves(is.UID)
 		}
 		h.todo[is.UID] = struct{}{}
 		change = is.Change != nil || change
@@ -100,7 +100,7 @@ func (h *host) compare(v *catalog.View) {
 			h.wake(is.UID)
 		}
 	}
-	h.c.gateway.followed(v)
+	h.c.gateway.Followed(v)
 	if configurationChanged(h.seen, v) {
 		h.reconfigure(v)
 	}

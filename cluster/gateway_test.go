@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -20,7 +22,7 @@ import (
 // the answers.
 type numbered struct {
 	node      *testNode
-	queue     *Queue
+	queue     *gateway.Queue
 	publisher byte
 	sent      uint64
 	confirmed atomic.Uint64
@@ -89,16 +91,16 @@ func TestLeaderChangesUnderLoad(t *testing.T) {
 
 	book := &ledger{newest: map[byte]uint64{}, ahead: make(chan struct{}, 4000)}
 	end := n.nodes["b"].queue(t, uid)
-	consumer := make(chan *Consumer, 1)
-	c, err := end.Consume(ctx, ConsumerConfig{
+	consumer := make(chan *gateway.Consumer, 1)
+	c, err := end.Consume(ctx, gateway.ConsumerConfig{
 		Prefetch: 200,
-		Deliver: func(ds []Delivery) {
+		Deliver: func(ds []gateway.Delivery) {
 			for _, d := range ds {
 				book.enter(d.Message)
 			}
 			c := <-consumer
 			consumer <- c
-			c.Decide(quorumq.MsgIDRange{First: ds[0].MsgID, Last: ds[len(ds)-1].MsgID}, Decision{Kind: Ack})
+			c.Decide(quorumq.MsgIDRange{First: ds[0].MsgID, Last: ds[len(ds)-1].MsgID}, gateway.Decision{Kind: gateway.Ack})
 		},
 		Ended: func(err error) { t.Errorf("consumer ended: %v", err) },
 	})
@@ -203,14 +205,14 @@ func TestConsumerAfterTimedOutSession(t *testing.T) {
 	for _, node := range []id.NodeID{"a", "b"} {
 		end := n.nodes[node].queue(t, uid)
 		in := &testInbox{}
-		c, err := end.Consume(testContext(t), ConsumerConfig{Credit: true, Limit: 2, Deliver: in.take})
+		c, err := end.Consume(testContext(t), gateway.ConsumerConfig{Credit: true, Limit: 2, Deliver: in.take})
 		if err != nil {
 			t.Fatal(err)
 		}
 		poll(t, "the first two are delivered", func() error { return in.ids(1, 2) })
 		c.Credit(3)
 		poll(t, "the third is delivered", func() error { return in.ids(1, 2, 3) })
-		if got := c.Decide(quorumq.MsgIDRange{First: 1, Last: 3}, Decision{Kind: Ack}); got != 3 {
+		if got := c.Decide(quorumq.MsgIDRange{First: 1, Last: 3}, gateway.Decision{Kind: gateway.Ack}); got != 3 {
 			t.Errorf("decided about %d", got)
 		}
 		if err := c.Flush(testContext(t)); err != nil {
@@ -250,7 +252,7 @@ func TestTimedOutConsumerEnds(t *testing.T) {
 	end := n.nodes["b"].queue(t, uid)
 	ended := make(chan error, 1)
 	in := &testInbox{}
-	c, err := end.Consume(testContext(t), ConsumerConfig{Deliver: in.take, Ended: func(err error) { ended <- err }})
+	c, err := end.Consume(testContext(t), gateway.ConsumerConfig{Deliver: in.take, Ended: func(err error) { ended <- err }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +260,7 @@ func TestTimedOutConsumerEnds(t *testing.T) {
 	n.do(uid, &quorumq.NodeDown{Node: "b", Epoch: n.nodes["b"].epoch})
 	select {
 	case err := <-ended:
-		if !errors.Is(err, ErrConsumerGone) {
+		if !errors.Is(err, traffic.ErrConsumerGone) {
 			t.Errorf("it ended with %v", err)
 		}
 	case <-testContext(t).Done():
@@ -270,10 +272,10 @@ func TestTimedOutConsumerEnds(t *testing.T) {
 		}
 		return nil
 	})
-	late := quorumq.AppendCommand(nil, &quorumq.Checkout{Consumer: c.key})
+	late := quorumq.AppendCommand(nil, &quorumq.Checkout{Consumer: c.Token().Consumer})
 	poll(t, "a late registration is answered", func() error {
 		answered := make(chan error, 1)
-		n.leader(uid).host.submit(uid, raftfsm.Command{Header: late}, func(r quorumq.Reply, err error) {
+		n.leader(uid).host.Submit(uid, raftfsm.Command{Header: late}, func(r quorumq.Reply, err error) {
 			if err == nil && r.Code != quorumq.CodeUnknownConsumer {
 				t.Errorf("a late registration is answered with code %d", r.Code)
 			}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -63,9 +64,9 @@ func (b *heldBack) suspects() []quorumq.ConsumerKey {
 }
 
 // holds is host.held on a worker.
-func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (x holding, err error) {
+func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (x traffic.Holding, err error) {
 	defer func() {
-		if !x.cut {
+		if !x.Cut {
 			q.back.remove(c)
 		}
 	}()
@@ -85,7 +86,7 @@ func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 	suspects := q.back.suspects()
 	q.group.Read(func() {
 		ds = q.machine.queue.Assigned(nil, c, after)
-		x.last, known = q.machine.queue.LastMsgID(c)
+		x.Last, known = q.machine.queue.LastMsgID(c)
 		suspects = slices.DeleteFunc(suspects, func(o quorumq.ConsumerKey) bool {
 			_, there := q.machine.queue.LastMsgID(o)
 			return there
@@ -95,7 +96,7 @@ func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 		q.back.remove(gone)
 	}
 	if !known {
-		return holding{}, fmt.Errorf("%w: the queue has no such consumer", ErrConsumerGone)
+		return traffic.Holding{}, fmt.Errorf("%w: the queue has no such consumer", traffic.ErrConsumerGone)
 	}
 	q.loadHeld(&x, ds, room)
 	return x, nil
@@ -103,25 +104,25 @@ func (q *hosted) holds(c quorumq.ConsumerKey, after quorumq.MsgID, room int64) (
 
 // loadHeld reads what is held, as much as there is room for: one message at least, if there
 // is any.
-func (q *hosted) loadHeld(x *holding, ds []quorumq.Delivery, room int64) {
+func (q *hosted) loadHeld(x *traffic.Holding, ds []quorumq.Delivery, room int64) {
 	most := int64(q.h.maxHeldBytes)
-	if room != noRoomLimit {
+	if room != traffic.NoRoomLimit {
 		most = min(most, room)
 	}
-	x.ds = make([]heldDelivery, 0, len(ds))
+	x.Deliveries = make([]traffic.Delivery, 0, len(ds))
 	bytes := int64(0)
 	for _, d := range ds {
 		h, err := q.load(d)
 		if err != nil {
 			continue // settled meanwhile
 		}
-		if bytes += h.size(); room == 0 || bytes > most && len(x.ds) > 0 {
-			x.last, x.cut = d.MsgID-1, room != noRoomLimit
-			if !x.cut {
+		if bytes += h.Size(); room == 0 || bytes > most && len(x.Deliveries) > 0 {
+			x.Last, x.Cut = d.MsgID-1, room != traffic.NoRoomLimit
+			if !x.Cut {
 				q.lose(d)
 			}
 			return
 		}
-		x.ds = append(x.ds, h)
+		x.Deliveries = append(x.Deliveries, h)
 	}
 }

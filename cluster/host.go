@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -64,15 +65,6 @@ type host struct {
 	closed   bool
 }
 
-// heldDelivery is a delivery with what it delivers.
-type heldDelivery struct {
-	quorumq.Delivery
-	Message, Annotations []byte // stored forms
-}
-
-// size is what it counts in a Buffer, in bytes.
-func (d *heldDelivery) size() int64 { return int64(len(d.Message) + len(d.Annotations)) }
-
 func newHost(c *Cluster) *host {
 	h := &host{
 		c:      c,
@@ -119,10 +111,10 @@ func (h *host) all() []*hosted {
 	return qs
 }
 
-// submit gives a command to the local member. done is called exactly once, perhaps on
+// Submit gives a command to the local member. done is called exactly once, perhaps on
 // the apply path, and must not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy,
-// raftfsm.ErrStopped, raftfsm.ErrUnknownOutcome, ErrNoSuchQueue.
-func (h *host) submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error)) {
+// raftfsm.ErrStopped, raftfsm.ErrUnknownOutcome, traffic.ErrNoSuchQueue.
+func (h *host) Submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error)) {
 	m := h.queue(q)
 	if m == nil {
 		h.wake(q) // whoever asks tries again
@@ -132,55 +124,47 @@ func (h *host) submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply,
 	m.submit(c, done)
 }
 
-// hurry lets lazy commands of a queue wait no longer.
-func (h *host) hurry(q id.QueueUID) {
+// Hurry lets lazy commands of a queue wait no longer.
+func (h *host) Hurry(q id.QueueUID) {
 	if m := h.queue(q); m != nil {
 		m.group.Hurry()
 	}
 }
 
-// load adds to the delivery of a Get what it delivers, off the apply path. done is
+// Load adds to the delivery of a Get what it delivers, off the apply path. done is
 // called exactly once; errors as of submit, or of reading the body.
-func (h *host) load(q id.QueueUID, d quorumq.Delivery, done func(heldDelivery, error)) {
+func (h *host) Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Delivery, error)) {
 	m := h.queue(q)
 	if m == nil {
-		done(heldDelivery{}, h.notHosted(q))
+		done(traffic.Delivery{}, h.notHosted(q))
 		return
 	}
 	if !m.box.post(func() { done(m.load(d)) }) {
-		done(heldDelivery{}, raftfsm.ErrStopped)
+		done(traffic.Delivery{}, raftfsm.ErrStopped)
 	}
 }
 
-// holding is what a consumer holds above an id, with bodies, and its newest id; if it is
-// cut, the newest in ds, for then there is more.
-type holding struct {
-	ds   []heldDelivery
-	last quorumq.MsgID
-	cut  bool
-}
-
-// held reads what a consumer holds above an id from the local member if that leads. done is
+// Held reads what a consumer holds above an id from the local member if that leads. done is
 // called exactly once, off the apply path. If the bodies are more than maxHeldBytes, the rest
 // follows as deliveries. With room, in bytes, the answer is cut instead: from now on nothing
 // is delivered to the consumer until an answer is not cut.
-func (h *host) held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, room int64, done func(holding, error)) {
+func (h *host) Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, room int64, done func(traffic.Holding, error)) {
 	m := h.queue(q)
 	if m == nil {
-		done(holding{}, h.notHosted(q))
+		done(traffic.Holding{}, h.notHosted(q))
 		return
 	}
-	if room != noRoomLimit {
+	if room != traffic.NoRoomLimit {
 		m.back.add(c)
 	}
 	if !m.box.post(func() { done(m.holds(c, after, room)) }) {
-		done(holding{}, raftfsm.ErrStopped)
+		done(traffic.Holding{}, raftfsm.ErrStopped)
 	}
 }
 
-// leaderOf returns the leader as the local member knows it; false if there is no member
+// LeaderOf returns the leader as the local member knows it; false if there is no member
 // that runs and takes part.
-func (h *host) leaderOf(q id.QueueUID) (id.NodeID, bool) {
+func (h *host) LeaderOf(q id.QueueUID) (id.NodeID, bool) {
 	m := h.queue(q)
 	if m == nil || m.group.Failed() != nil {
 		return "", false
@@ -192,6 +176,13 @@ func (h *host) leaderOf(q id.QueueUID) (id.NodeID, bool) {
 		return "", !ok || joins(r, h.c.cfg.Node) == nil
 	}
 	return leader, true
+}
+
+// Rouse wakes the local member if it hibernates.
+func (h *host) Rouse(q id.QueueUID) {
+	if h.sleeper(q) != nil {
+		h.wake(q)
+	}
 }
 
 // expire proposes Expire for a queue whose time has come.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/quorumq"
@@ -33,10 +35,10 @@ func (n *testNode) publish(t testing.TB, q id.QueueUID, body string, ttlMs int64
 // inbox gathers what a consumer is delivered.
 type testInbox struct {
 	mu sync.Mutex
-	ds []Delivery
+	ds []gateway.Delivery
 }
 
-func (i *testInbox) take(ds []Delivery) {
+func (i *testInbox) take(ds []gateway.Delivery) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ds = append(i.ds, ds...)
@@ -62,11 +64,11 @@ func (i *testInbox) await(t *testing.T, want ...string) {
 	})
 }
 
-func (n *testNode) consume(t testing.TB, q id.QueueUID) (*Consumer, *testInbox) {
+func (n *testNode) consume(t testing.TB, q id.QueueUID) (*gateway.Consumer, *testInbox) {
 	t.Helper()
 	end := n.queue(t, q)
 	in := &testInbox{}
-	c, err := end.Consume(testContext(t), ConsumerConfig{Prefetch: 100, Deliver: in.take, Ended: func(error) {}})
+	c, err := end.Consume(testContext(t), gateway.ConsumerConfig{Prefetch: 100, Deliver: in.take, Ended: func(error) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,7 @@ func testDeliver(t *testing.T, n *testNodes) {
 		n.nodes["c"].publish(t, q, "one", quorumq.Unlimited)
 		n.nodes["a"].publish(t, q, "two", quorumq.Unlimited)
 		in.await(t, "one", "two")
-		if got := c.Decide(quorumq.MsgIDRange{First: 1, Last: 2}, Decision{Kind: Ack}); got != 2 {
+		if got := c.Decide(quorumq.MsgIDRange{First: 1, Last: 2}, gateway.Decision{Kind: gateway.Ack}); got != 2 {
 			t.Errorf("%d decided", got)
 		}
 		if err := c.Flush(testContext(t)); err != nil {
@@ -183,7 +185,7 @@ func testConfiguration(t *testing.T, n *testNodes) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; !errors.Is(err, ErrRefused) {
+	if err := <-done; !errors.Is(err, traffic.ErrRefused) {
 		t.Errorf("above the limit: %v", err)
 	}
 }
@@ -241,10 +243,10 @@ func testDeadLetters(t *testing.T, n *testNodes) {
 		}
 		return nil
 	})
-	if _, _, err := led.Backlog(nil, 0, 10); !errors.Is(err, ErrUnavailable) {
+	if _, _, err := led.Backlog(nil, 0, 10); !errors.Is(err, traffic.ErrUnavailable) {
 		t.Errorf("backlog of an ended leadership: %v", err)
 	}
-	if err := led.SettleBacklog(testContext(t), nil); !errors.Is(err, ErrUnavailable) {
+	if err := led.SettleBacklog(testContext(t), nil); !errors.Is(err, traffic.ErrUnavailable) {
 		t.Errorf("settling after an ended leadership: %v", err)
 	}
 }
@@ -267,7 +269,7 @@ func testDelete(t *testing.T, n *testNodes) {
 	q := n.nodes["a"].declare(t, "deleted", 3)
 	end := n.nodes["b"].queue(t, q)
 	gone := make(chan error, 1)
-	_, err := end.Consume(testContext(t), ConsumerConfig{Deliver: func([]Delivery) {}, Ended: func(err error) { gone <- err }})
+	_, err := end.Consume(testContext(t), gateway.ConsumerConfig{Deliver: func([]gateway.Delivery) {}, Ended: func(err error) { gone <- err }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +277,7 @@ func testDelete(t *testing.T, n *testNodes) {
 	if err != nil || !r.Deleted {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if err := <-gone; !errors.Is(err, ErrNoSuchQueue) {
+	if err := <-gone; !errors.Is(err, traffic.ErrNoSuchQueue) {
 		t.Errorf("consumer ended with %v", err)
 	}
 	for i, node := range n.nodes {
@@ -286,14 +288,14 @@ func testDelete(t *testing.T, n *testNodes) {
 			if node.host.queue(q) != nil {
 				return errWaiting
 			}
-			_, err := node.Queue(q)
-			if !errors.Is(err, ErrNoSuchQueue) {
+			_, err := node.Gateway().Queue(q)
+			if !errors.Is(err, traffic.ErrNoSuchQueue) {
 				return fmt.Errorf("%w", err)
 			}
 			return nil
 		})
 	}
-	if _, err := n.nodes["a"].QueueStatus(testContext(t), q); !errors.Is(err, ErrNoSuchQueue) {
+	if _, err := n.nodes["a"].QueueStatus(testContext(t), q); !errors.Is(err, traffic.ErrNoSuchQueue) {
 		t.Errorf("status: %v", err)
 	}
 }
@@ -347,7 +349,7 @@ func testSpread(t *testing.T, n *testNodes) {
 	for i := range 10 {
 		q := n.nodes["b"].declare(t, fmt.Sprintf("spread-%d", i), 3)
 		for at, node := range n.nodes {
-			if _, err := node.Queue(q); err != nil {
+			if _, err := node.Gateway().Queue(q); err != nil {
 				t.Errorf("node %s, after the queue was declared at b: %v", at, err)
 			}
 		}

@@ -179,7 +179,7 @@ func (q *hosted) Leading(leading bool, term uint64) {
 	l := &Led{queue: q, term: term, told: map[id.NodeID]presence{}, unsent: newUnsent()}
 	q.led.Store(l)
 	q.box.post(func() {
-		q.h.c.forwarders.leading(l)
+		q.h.c.forwarders.Leading(l)
 		q.h.c.EmitQueue(q.uid, event.Event{Kind: event.LeaderChanged, Detail: string(q.h.c.cfg.Node)})
 		q.h.c.changes.wake()
 		q.heedRecord()
@@ -195,7 +195,7 @@ func (q *hosted) cease() {
 	}
 	l.ceased.Store(true)
 	q.h.timers.drop(q.uid)
-	q.box.post(func() { q.h.c.forwarders.ceased(l) })
+	q.box.post(func() { q.h.c.forwarders.Ceased(l) })
 }
 
 // spoke is told on the apply path that a session's node has spoken. If that node is not
@@ -240,7 +240,7 @@ func (q *hosted) purge(c raftfsm.Command, done func(quorumq.Reply, error)) {
 		q.group.Submit(c, done) // which tells who leads
 		return
 	}
-	q.h.c.forwarders.purging(l, func(arrived uint64, release func()) {
+	q.h.c.forwarders.Purging(l, func(arrived uint64, release func()) {
 		q.group.Submit(c, func(r quorumq.Reply, err error) {
 			release()
 			r.Count -= min(r.Count, arrived)

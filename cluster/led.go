@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
 )
 
+var _ deadletter.Source = (*Led)(nil)
+
 // Led is a queue that this node leads in one term. After Ceased its methods fail with
-// ErrUnavailable. All methods may be called concurrently.
+// traffic.ErrUnavailable. All methods may be called concurrently.
 type Led struct {
 	queue *hosted
 	term  uint64
@@ -37,7 +41,7 @@ func (l *Led) Term() uint64 { return l.term }
 
 func (l *Led) check() error {
 	if l.ceased.Load() {
-		return fmt.Errorf("%w: queue %s: this node no longer leads it in term %d", ErrUnavailable, l.queue.uid, l.term)
+		return fmt.Errorf("%w: queue %s: this node no longer leads it in term %d", traffic.ErrUnavailable, l.queue.uid, l.term)
 	}
 	return nil
 }
@@ -85,9 +89,9 @@ func (l *Led) SettleBacklog(ctx context.Context, ranges []quorumq.SeqRange) erro
 	case err == nil:
 		return fmt.Errorf("cluster: settling the backlog of queue %s: the queue answered with code %d", l.queue.uid, r.Code)
 	case errors.Is(err, raftfsm.ErrBusy), errors.Is(err, raftfsm.ErrStopped), isNotLeader(err):
-		return fmt.Errorf("%w: queue %s: %w", ErrUnavailable, l.queue.uid, err)
+		return fmt.Errorf("%w: queue %s: %w", traffic.ErrUnavailable, l.queue.uid, err)
 	}
-	return fmt.Errorf("%w: queue %s: %w", ErrUnknownOutcome, l.queue.uid, err)
+	return fmt.Errorf("%w: queue %s: %w", traffic.ErrUnknownOutcome, l.queue.uid, err)
 }
 
 func isNotLeader(err error) bool {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -168,14 +169,14 @@ func TestWithoutMajority(t *testing.T) {
 	_, err := a.DeclareQueue(context.Background(), catalog.DeclareQueue{
 		VHost: "/", Name: "p", Type: catalog.QueueQuorum, Durable: true,
 	}, 3, false)
-	if !errors.Is(err, ErrUnavailable) {
+	if !errors.Is(err, traffic.ErrUnavailable) {
 		t.Errorf("declare: %v", err)
 	}
-	if _, err := a.QueueStatus(context.Background(), q); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
+	if _, err := a.QueueStatus(context.Background(), q); !errors.Is(err, traffic.ErrUnavailable) || !strings.Contains(err.Error(), `"q"`) {
 		t.Errorf("status: %v", err)
 	}
 	_, err = a.ProposeCatalog(context.Background(), &catalog.DeleteQueue{VHost: "/", Name: "q"})
-	if !errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnknownOutcome) {
+	if !errors.Is(err, traffic.ErrUnavailable) && !errors.Is(err, traffic.ErrUnknownOutcome) {
 		t.Errorf("catalog command: %v", err)
 	}
 	// Not at once: an election takes a moment.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
 
@@ -133,5 +134,5 @@ func (h *host) absent(g id.GroupID) bool {
 
 // notHosted is the error of asking for a queue of which this node has no open member.
 func (h *host) notHosted(q id.QueueUID) error {
-	return fmt.Errorf("%w: node %q has no member of queue %s", ErrNoSuchQueue, h.c.cfg.Node, q)
+	return fmt.Errorf("%w: node %q has no member of queue %s", traffic.ErrNoSuchQueue, h.c.cfg.Node, q)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
 
@@ -54,7 +55,7 @@ func (c *Cluster) beginChange(
 		changed := c.views.Next()
 		r, ok := c.View().QueueByUID(begin.UID)
 		if !ok {
-			return 0, fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, begin.UID)
+			return 0, fmt.Errorf("%w: queue %s is not in this node's view of the catalog", traffic.ErrNoSuchQueue, begin.UID)
 		}
 		g := r.Change
 		same := g != nil && g.Join == begin.Join && g.Leave == begin.Leave
@@ -105,7 +106,7 @@ func (c *Cluster) awaitChange(ctx context.Context, q id.QueueUID, change uint64,
 		r, ok := c.View().QueueByUID(q)
 		switch {
 		case !ok:
-			return fmt.Errorf("%w: queue %s was deleted", ErrNoSuchQueue, q)
+			return fmt.Errorf("%w: queue %s was deleted", traffic.ErrNoSuchQueue, q)
 		case r.Change == nil || r.Change.ID != change:
 			return nil
 		}
@@ -160,7 +161,7 @@ func (c *Cluster) changed(b catalog.BeginMemberChange) error {
 	r, ok := c.View().QueueByUID(b.UID)
 	switch {
 	case !ok:
-		return fmt.Errorf("%w: queue %s was deleted", ErrNoSuchQueue, b.UID)
+		return fmt.Errorf("%w: queue %s was deleted", traffic.ErrNoSuchQueue, b.UID)
 	case b.Join != "" && !slices.Contains(r.Members, b.Join),
 		b.Leave != "" && b.Leave != b.Join && slices.Contains(r.Members, b.Leave):
 		return fmt.Errorf("%w: queue %q in vhost %q: its members are %q; the log of the node that leads it says why",

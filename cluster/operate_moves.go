@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/placement"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -231,7 +232,7 @@ func (c *Cluster) move(
 		work.Go(func() {
 			defer func() { <-slots }()
 			err := one(ctx, m, func(p Progress) { tell(p.Detail, 0) })
-			if errors.Is(err, ErrNoSuchQueue) {
+			if errors.Is(err, traffic.ErrNoSuchQueue) {
 				err = nil // it was deleted
 			}
 			if err != nil {

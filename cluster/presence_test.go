@@ -22,7 +22,7 @@ func TestNodeGone(t *testing.T) {
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	gone.await(t, "held")
 	_, in := n.nodes["b"].consume(t, q)
-	n.nodes["c"].gateway.close() // its client says nothing any more, and then it cannot be reached
+	n.nodes["c"].gateway.Close() // its client says nothing any more, and then it cannot be reached
 	if l := n.leader(q); l.host.peers.inbound(transport.Peer{Node: "c", Epoch: n.nodes["c"].epoch}, false) {
 		l.host.checkNodes()
 	}
@@ -49,7 +49,7 @@ func TestEndedReturns(t *testing.T) {
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	gone.await(t, "held")
 	_, in := n.nodes["b"].consume(t, q)
-	n.nodes["c"].gateway.close() // it says nothing any more, and then it ends
+	n.nodes["c"].gateway.Close() // it says nothing any more, and then it ends
 	n.stop("c")
 	in.await(t, "held")
 	in.mu.Lock()
@@ -79,7 +79,7 @@ func TestForgottenReturns(t *testing.T) {
 	_, gone := n.nodes["d"].consume(t, q)
 	n.nodes["a"].publish(t, q, "held", quorumq.Unlimited)
 	gone.await(t, "held")
-	n.nodes["d"].gateway.close() // its client says nothing any more, and then it goes, and nobody knows where
+	n.nodes["d"].gateway.Close() // its client says nothing any more, and then it goes, and nobody knows where
 	n.stop("d")
 	_, in := n.nodes["b"].consume(t, q)
 	poll(t, "d is not there", func() error {

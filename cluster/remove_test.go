@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 )
 
@@ -140,7 +141,7 @@ func TestRemovalNeedsMajority(t *testing.T) {
 	if n.nodes["c"].Draining() {
 		t.Error("it drains although it is not removed")
 	}
-	if err := a.RemoveNode(testContext(t), "z", nil, func(Progress) {}); err == nil || errors.Is(err, ErrUnavailable) {
+	if err := a.RemoveNode(testContext(t), "z", nil, func(Progress) {}); err == nil || errors.Is(err, traffic.ErrUnavailable) {
 		t.Errorf("a node that nobody knows is removed: %v", err)
 	}
 }

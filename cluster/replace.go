@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -34,7 +35,7 @@ type Replacement struct {
 // with what it has stored, or if the catalog has no majority.
 func (c *Cluster) PlanReplacement(ctx context.Context, n id.NodeID) (Replacement, error) {
 	if err := c.AwaitFresh(ctx); err != nil {
-		return Replacement{}, fmt.Errorf("%w: the catalog has no majority without node %q: start the other nodes first: %w", ErrUnavailable, n, err)
+		return Replacement{}, fmt.Errorf("%w: the catalog has no majority without node %q: start the other nodes first: %w", traffic.ErrUnavailable, n, err)
 	}
 	v := c.View()
 	r, known := v.Node(n)
@@ -42,8 +43,8 @@ func (c *Cluster) PlanReplacement(ctx context.Context, n id.NodeID) (Replacement
 		return Replacement{}, fmt.Errorf("cluster: node %q is not registered in the cluster", n)
 	}
 	p := Replacement{Node: n, Vacant: r.Vacant, epoch: r.Epoch}
-	k, knocks := c.knocks.of(n, time.Now())
-	p.Waits = knocks && k.fresh
+	k, knocks := c.judge.Of(n, time.Now())
+	p.Waits = knocks && k.Fresh
 	if _, up := c.mux.Connected(n); (up || n == c.cfg.Node) && !r.Vacant {
 		return p, fmt.Errorf("cluster: node %q runs with the data directory that the cluster knows it by: nothing of it is lost", n)
 	}
@@ -149,13 +150,13 @@ func (c *Cluster) replaceLost(now time.Time, told map[id.NodeID]string) (waiting
 		return false
 	}
 	for n := range c.View().Nodes() {
-		k, knocks := c.knocks.of(n.ID, now)
-		if !knocks || !k.fresh || n.Vacant {
+		k, knocks := c.judge.Of(n.ID, now)
+		if !knocks || !k.Fresh || n.Vacant {
 			delete(told, n.ID)
 			continue
 		}
 		waiting = true
-		if now.Sub(k.since) < after {
+		if now.Sub(k.Since) < after {
 			continue
 		}
 		ctx, cancel := c.commandContext(c.ctx)

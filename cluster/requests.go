@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -13,12 +14,12 @@ import (
 	"github.com/quorate/quorate/raftfsm"
 )
 
-// traffic is the node's end of queue traffic: requests of peers go to the host, answers
+// duplex is the node's end of queue traffic: requests of peers go to the host, answers
 // to the gateway.
-type traffic struct{ c *Cluster }
+type duplex struct{ c *Cluster }
 
 // HandleRequest is of transport.Handler.
-func (t traffic) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error) {
+func (t duplex) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(*nodev1.Frame) error) {
 	h := t.c.host
 	switch k := f.GetKind().(type) {
 	case *nodev1.Frame_QueueCommand:
@@ -31,44 +32,51 @@ func (t traffic) HandleRequest(from transport.Peer, f *nodev1.Frame, reply func(
 }
 
 // HandleAnswer is of transport.Handler.
-func (t traffic) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
-	t.c.gateway.handleAnswer(from, f)
+func (t duplex) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
+	t.c.gateway.HandleAnswer(from, f)
 }
 
 // LinkUp is of transport.Handler.
-func (t traffic) LinkUp(p transport.Peer) {
+func (t duplex) LinkUp(p transport.Peer) {
 	t.c.acceptedBy(p.Node)
 	t.c.liveness.LinkChanged(p.Node, true)
-	t.c.gateway.linkUp(p)
+	t.c.gateway.LinkUp(p)
 	t.c.disks.TellSoon()
 }
 
 // LinkDown is of transport.Handler.
-func (t traffic) LinkDown(p transport.Peer) {
+func (t duplex) LinkDown(p transport.Peer) {
 	t.c.liveness.LinkChanged(p.Node, false)
-	t.c.gateway.linkDown(p)
+	t.c.gateway.LinkDown(p)
 }
 
 // Inbound is of transport.Handler.
-func (t traffic) Inbound(p transport.Peer, up bool) {
+func (t duplex) Inbound(p transport.Peer, up bool) {
 	if t.c.host.peers.inbound(p, up) {
 		t.c.host.checkNodes()
 	}
 }
+
+// queueLinks are gateway.Links, over the mux.
+type queueLinks struct{ c *Cluster }
+
+func (l queueLinks) Send(to id.NodeID, f *nodev1.Frame) error { return l.c.mux.Send(to, f) }
+
+func (l queueLinks) Connected(to id.NodeID) (id.Epoch, bool) { return l.c.mux.Connected(to) }
 
 // handleCommand gives a peer's command to the local member and sends the reply back. A
 // reply that finds no link is lost: the gateway asks again.
 func (h *host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) error) {
 	q := id.QueueUID(c.GetQueue())
 	if len(c.GetHeader()) == 0 {
-		h.hurry(q)
+		h.Hurry(q)
 		return
 	}
 	answer := func(r *nodev1.QueueReply) {
 		r.Request = c.GetRequest()
 		h.reply(q, r, reply)
 	}
-	h.submit(q, raftfsm.Command{Header: c.GetHeader(), Bodies: c.GetBodies(), Lazy: c.GetLazy()}, func(r quorumq.Reply, err error) {
+	h.Submit(q, raftfsm.Command{Header: c.GetHeader(), Bodies: c.GetBodies(), Lazy: c.GetLazy()}, func(r quorumq.Reply, err error) {
 		if err != nil {
 			answer(&nodev1.QueueReply{Error: queueError(err)})
 			return
@@ -77,7 +85,7 @@ func (h *host) handleCommand(c *nodev1.QueueCommand, reply func(*nodev1.Frame) e
 			answer(wireReply(r))
 			return
 		}
-		h.load(q, *r.Delivery, func(d heldDelivery, err error) {
+		h.Load(q, *r.Delivery, func(d traffic.Delivery, err error) {
 			if err != nil {
 				// The message is assigned, and only its session's end brings it back.
 				answer(&nodev1.QueueReply{Error: &nodev1.QueueError{
@@ -98,20 +106,20 @@ func (h *host) handleResume(from transport.Peer, r *nodev1.Resume, reply func(*n
 		SessionKey: quorumq.SessionKey{Node: from.Node, Epoch: id.Epoch(r.GetEpoch()), Session: r.GetSession()},
 		Tag:        r.GetTag(),
 	}
-	room := int64(noRoomLimit)
+	room := int64(traffic.NoRoomLimit)
 	if r.Room != nil {
 		room = int64(min(r.GetRoom(), math.MaxInt64))
 	}
-	h.held(q, key, quorumq.MsgID(r.GetAfter()), room, func(x holding, err error) {
-		w := &nodev1.QueueReply{Request: r.GetRequest(), LastMsgId: uint64(x.last), Cut: x.cut}
+	h.Held(q, key, quorumq.MsgID(r.GetAfter()), room, func(x traffic.Holding, err error) {
+		w := &nodev1.QueueReply{Request: r.GetRequest(), LastMsgId: uint64(x.Last), Cut: x.Cut}
 		switch {
-		case errors.Is(err, ErrConsumerGone):
+		case errors.Is(err, traffic.ErrConsumerGone):
 			w.Code = uint32(quorumq.CodeUnknownConsumer)
 		case err != nil:
 			w.Error = queueError(err)
 		}
-		for i := range x.ds {
-			w.Held = append(w.Held, wireDelivery(&x.ds[i]))
+		for i := range x.Deliveries {
+			w.Held = append(w.Held, wireDelivery(&x.Deliveries[i]))
 		}
 		h.reply(q, w, reply)
 	})
@@ -154,7 +162,7 @@ func queueError(err error) *nodev1.QueueError {
 		e.Kind = nodev1.QueueError_KIND_NOT_LEADER
 	case errors.Is(err, raftfsm.ErrBusy):
 		e.Kind = nodev1.QueueError_KIND_BUSY
-	case errors.Is(err, ErrNoSuchQueue):
+	case errors.Is(err, traffic.ErrNoSuchQueue):
 		e.Kind = nodev1.QueueError_KIND_NO_SUCH_QUEUE
 	case errors.As(err, &tooLarge):
 		e.Kind = nodev1.QueueError_KIND_REFUSED

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -14,24 +15,26 @@ import (
 
 // slowClient takes deliveries when the test says so.
 type slowClient struct {
-	stats  BufferStats
-	buffer *Buffer
+	stats  gateway.BufferStats
+	buffer *gateway.Buffer
 
 	mu      sync.Mutex
-	arrived []Delivery
+	arrived []gateway.Delivery
 	most    int64 // that were in the buffer at a time
-	taken   []Delivery
+	taken   []gateway.Delivery
+	last    map[id.QueueUID]quorumq.MsgID // that has arrived
 }
 
 func newSlowClient(limit int64) *slowClient {
-	s := &slowClient{}
-	s.buffer = NewBuffer(limit, &s.stats)
+	s := &slowClient{last: map[id.QueueUID]quorumq.MsgID{}}
+	s.buffer = gateway.NewBuffer(limit, &s.stats)
 	return s
 }
 
-func (s *slowClient) deliver(ds []Delivery) {
+func (s *slowClient) deliver(q id.QueueUID, ds []gateway.Delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.last[q] = ds[len(ds)-1].MsgID
 	s.arrived = append(s.arrived, ds...)
 	s.most = max(s.most, s.stats.Held.Load())
 }
@@ -40,6 +43,12 @@ func (s *slowClient) mostHeld() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most
+}
+
+func (s *slowClient) lastOf(q id.QueueUID) quorumq.MsgID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last[q]
 }
 
 // takeOne takes the first delivery that has arrived.
@@ -57,10 +66,10 @@ func (s *slowClient) takeOne() bool {
 	return true
 }
 
-func (s *slowClient) consume(t *testing.T, n *testNode, q id.QueueUID) *Consumer {
+func (s *slowClient) consume(t *testing.T, n *testNode, q id.QueueUID) *gateway.Consumer {
 	t.Helper()
-	c, err := n.queue(t, q).Consume(testContext(t), ConsumerConfig{
-		Deliver: s.deliver, Buffer: s.buffer, Ended: func(error) {},
+	c, err := n.queue(t, q).Consume(testContext(t), gateway.ConsumerConfig{
+		Deliver: func(ds []gateway.Delivery) { s.deliver(q, ds) }, Buffer: s.buffer, Ended: func(error) {},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,10 +112,8 @@ func TestFullBuffer(t *testing.T) {
 		publish(100)
 		stopped := func() {
 			poll(t, "the consumer waits", func() error {
-				s.buffer.mu.Lock()
-				defer s.buffer.mu.Unlock()
-				if len(s.buffer.waiting) != 1 || s.buffer.held < slowLimit {
-					return fmt.Errorf("%d wait, %d bytes are held", len(s.buffer.waiting), s.buffer.held)
+				if held := s.stats.Held.Load(); !c.Owed() || held < slowLimit {
+					return fmt.Errorf("it is owed some: %v, %d bytes are held", c.Owed(), held)
 				}
 				return nil
 			})
@@ -174,19 +181,24 @@ func TestSharedBuffer(t *testing.T) {
 	n.start("a", "b", "c")
 	s := newSlowClient(slowLimit)
 	const queues, each = 4, 40
-	var all []*Consumer
+	var all []*gateway.Consumer
+	var uids []id.QueueUID
 	for i := range queues {
 		q := n.nodes["a"].declare(t, fmt.Sprint("q", i), 3)
 		for k := range each {
 			n.nodes["a"].publish(t, q, slowBody(k), quorumq.Unlimited)
 		}
-		all = append(all, s.consume(t, n.nodes["b"], q))
+		all, uids = append(all, s.consume(t, n.nodes["b"], q)), append(uids, q)
 	}
 	poll(t, "all but those who were first wait", func() error {
-		s.buffer.mu.Lock()
-		defer s.buffer.mu.Unlock()
-		if len(s.buffer.waiting) < queues-1 {
-			return fmt.Errorf("%d wait", len(s.buffer.waiting))
+		waiting := 0
+		for _, c := range all {
+			if c.Owed() {
+				waiting++
+			}
+		}
+		if waiting < queues-1 {
+			return fmt.Errorf("%d wait", waiting)
 		}
 		return nil
 	})
@@ -195,11 +207,8 @@ func TestSharedBuffer(t *testing.T) {
 	poll(t, "the others get everything", func() error {
 		for s.takeOne() {
 		}
-		for _, c := range all[:queues-1] {
-			c.q.mu.Lock()
-			last := c.book.Last()
-			c.q.mu.Unlock()
-			if last != each {
+		for _, q := range uids[:queues-1] {
+			if last := s.lastOf(q); last != each {
 				return fmt.Errorf("the last was %d", last)
 			}
 		}

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -15,13 +14,16 @@ import (
 	"github.com/quorate/quorate/cluster/datadir"
 	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/gateway"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/letters"
 	"github.com/quorate/quorate/cluster/liveness"
 	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
@@ -46,19 +48,19 @@ type Cluster struct {
 	members  *gossip.Members
 	catalog  *catalogGroup
 	host     *host
-	gateway  *gateway
+	gateway  *gateway.Gateway
 	clients  *clients.Registry
 	stored   storedBytes
 	policies *policy.Book
 	// forwarders forward the dead letters of the queues that this node leads.
-	forwarders *forwarders
+	forwarders *letters.Forwarders
 	changes    *changer
 	liveness   *liveness.Manager // lets groups elect leaders
 
-	knocks     knocks
+	judge      *metadata.Judge
 	replaced   atomic.Uint64 // nodes whose stores this one has given up
 	reach      *reach
-	spreading  spreading
+	spreading  *metadata.Spreading
 	operations *operation.Registry
 	peers      *peer.Peers
 	jobs       *peer.Operations
@@ -96,9 +98,8 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c.events = event.NewJournal(event.JournalConfig{
 		Node: c.cfg.Node, Logger: c.log, View: c.View, NowMs: c.clock.NowMs, StartedMs: c.clock.StartedMs,
 	})
-	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, maxWaitingBytes, c.log)
+	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, gateway.MaxWaitingBytes, c.log)
 	c.reach = newReach()
-	c.spreading.peers = map[id.NodeID]*sight{}
 	c.policies = &policy.Book{Warn: func(vhost string, err error) {
 		c.cfg.Logger.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
 	}}
@@ -138,8 +139,13 @@ func (c *Cluster) boot() error {
 		return err
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
-	c.host, c.gateway, c.changes = newHost(c), newGateway(c), newChanger(c)
-	c.forwarders = newForwarders(deadletter.Config{Logger: c.cfg.Logger}, letterRouter{c.views, c.policies}, letterSender{c.Queue}, c.EmitQueue)
+	c.host, c.changes = newHost(c), newChanger(c)
+	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
+	c.gateway = gateway.New(gateway.Config{
+		Node: c.cfg.Node, Epoch: c.epoch, Logger: c.cfg.Logger, ConfirmTimeout: c.cfg.ConfirmTimeout, CommandTimeout: c.cfg.CommandTimeout,
+		PublishWindow: c.cfg.PublishWindow, Views: c.views, Members: c.host, Links: queueLinks{c}, Disks: c.disks, Rooms: c.rooms,
+	})
+	c.forwarders = letters.New(deadletter.Config{Logger: c.cfg.Logger}, letters.Router{Views: c.views, Policies: c.policies}, letters.Sender{Gateway: c.gateway}, c.EmitQueue)
 	c.host.readNotes()
 	if err := c.connect(); err != nil {
 		return err
@@ -211,6 +217,7 @@ func (c *Cluster) connect() error {
 	if err != nil {
 		return err
 	}
+	c.judge = metadata.NewJudge(c.View, refused, c.log)
 	c.liveness, err = liveness.New(liveness.Config{
 		Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
 		SuspectAfter: c.cfg.SuspectAfter, Judged: c.reach.judged,
@@ -220,9 +227,9 @@ func (c *Cluster) connect() error {
 	}
 	c.mux, err = transport.New(transport.Config{
 		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
-		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
+		Handler: duplex{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
 		Beats: c.liveness, Clock: c.clock, BeatEvery: beatEvery, PingEvery: pingEvery,
-		Refuse: func(p transport.Peer) error { return c.refuses(p, refused) }, Refused: c.refusedBy, Ended: c.host.ended,
+		Refuse: c.judge.Refuses, Refused: c.refusedBy, Ended: c.host.ended,
 		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.takesPart() },
 		Reads:  uint8(catalog.NewestVersion), Finalised: func() uint8 { return uint8(c.View().Version()) },
 		// A link that is given up is lost, so that must not come first.
@@ -232,10 +239,10 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
+	c.spreading = metadata.NewSpreading(c.mux, c.View, c.log)
 	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
 	c.jobs = peer.NewOperations(c.peers, c.operations)
 	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
-	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
 	return c.storage.Failed() // it may have come before
 }
 
@@ -305,7 +312,7 @@ func (c *Cluster) alive() []id.NodeID {
 func (c *Cluster) Ready() error {
 	switch {
 	case c.ctx.Err() != nil:
-		return ErrClosed
+		return traffic.ErrClosed
 	case c.draining.Load():
 		if err := c.catalog.refusal(); err != nil {
 			return err // it was taken out
@@ -333,23 +340,8 @@ func (c *Cluster) Policies() *policy.Book { return c.policies }
 // ViewChanged returns a channel that is closed at the view's next change.
 func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
 
-// Queue returns this node's end of a queue; ErrNoSuchQueue if the view has none.
-func (c *Cluster) Queue(q id.QueueUID) (*Queue, error) {
-	gone := fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, q)
-	if _, ok := c.View().QueueByUID(q); !ok {
-		return nil, gone
-	}
-	end := c.gateway.queue(q)
-	if end == nil {
-		return nil, fmt.Errorf("%w: queue %s", ErrClosed, q)
-	}
-	// Once more, for the host may have followed its deletion before the gateway had it.
-	if _, ok := c.View().QueueByUID(q); !ok {
-		c.gateway.queueGone(q)
-		return nil, gone
-	}
-	return end, nil
-}
+// Gateway returns this node's ends of queues.
+func (c *Cluster) Gateway() *gateway.Gateway { return c.gateway }
 
 // Close leaves gossip, stops the groups and releases the data directory. The first call
 // counts, others return the same.
@@ -361,7 +353,7 @@ func (c *Cluster) Close(ctx context.Context) error {
 // shutdown stops what runs, in the order in which each part can still use those below.
 func (c *Cluster) shutdown(ctx context.Context) error {
 	if c.forwarders != nil {
-		c.forwarders.close()
+		c.forwarders.Close()
 	}
 	c.stop()
 	if c.storage != nil {
@@ -372,7 +364,7 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 		c.operations.Close()
 	}
 	if c.gateway != nil {
-		c.gateway.close()
+		c.gateway.Close()
 	}
 	if c.members != nil {
 		c.leave(ctx)

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/letters"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -37,8 +39,8 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 			n.Alive = false // whoever can gossip can name a node; its certificate says more
 		}
 		status := NodeStatus{Node: n, Connected: connected, Disk: c.disks.Of(n.ID), Clock: clocks.Of(n.ID)}
-		if k, knocks := c.knocks.of(n.ID, now); knocks && !status.Connected {
-			status.Refused = k.why
+		if k, knocks := c.judge.Of(n.ID, now); knocks && !status.Connected {
+			status.Refused = k.Why
 		}
 		s.Nodes = append(s.Nodes, status)
 	}
@@ -60,7 +62,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// Room returns ErrNoSpace with what is short if a queue takes no messages for want of it,
+// Room returns disk.ErrNoSpace with what is short if a queue takes no messages for want of it,
 // else nil.
 func (c *Cluster) Room(uid id.QueueUID) error { return c.rooms.Of(uid) }
 
@@ -79,7 +81,7 @@ func (c *Cluster) Warning() string {
 
 // Leads tells whether this node leads a queue, as far as its member knows.
 func (c *Cluster) Leads(q id.QueueUID) bool {
-	leader, _ := c.host.leaderOf(q)
+	leader, _ := c.host.LeaderOf(q)
 	return leader == c.cfg.Node
 }
 
@@ -115,7 +117,7 @@ func (c *Cluster) statusOf(ctx context.Context, q id.QueueUID, kept bool) (Queue
 			return "", fmt.Errorf("overview from node %q: %w", to, err)
 		}
 		out.Group, out.Leader = r.GetGroup(), to
-		out.DeadLetters = DeadLetters{
+		out.DeadLetters = letters.DeadLetters{
 			BacklogTrouble: r.GetBacklogTrouble(), Waiting: r.GetWaiting(), Retries: r.GetRetries(), Lost: r.GetLost(),
 		}
 		return "", nil
@@ -160,11 +162,11 @@ func (c *Cluster) atLeader(ctx context.Context, q id.QueueUID, f func(id.NodeID)
 	for attempt := 0; ; attempt++ {
 		r, ok := c.View().QueueByUID(q)
 		if !ok {
-			return fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, q)
+			return fmt.Errorf("%w: queue %s is not in this node's view of the catalog", traffic.ErrNoSuchQueue, q)
 		}
 		to := hint
 		if to == "" {
-			to, _ = c.host.leaderOf(q)
+			to, _ = c.host.LeaderOf(q)
 		}
 		if to == "" {
 			to = r.Members[attempt%len(r.Members)]
@@ -181,13 +183,13 @@ func (c *Cluster) atLeader(ctx context.Context, q id.QueueUID, f func(id.NodeID)
 			continue
 		}
 		if c.ctx.Err() != nil {
-			return fmt.Errorf("%w: queue %q", ErrClosed, r.Name)
+			return fmt.Errorf("%w: queue %q", traffic.ErrClosed, r.Name)
 		}
 		if last == nil {
 			last = errors.New("none of its members has answered")
 		}
 		return fmt.Errorf("%w: queue %q (%s) in vhost %q: check that a majority of its members %q runs: %w",
-			ErrUnavailable, r.Name, q, r.VHost, r.Members, last)
+			traffic.ErrUnavailable, r.Name, q, r.VHost, r.Members, last)
 	}
 }
 

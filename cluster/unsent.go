@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -22,7 +23,7 @@ func newUnsent() unsent {
 }
 
 // add notes deliveries that never left, of their first attempt.
-func (u *unsent) add(ds []heldDelivery) {
+func (u *unsent) add(ds []traffic.Delivery) {
 	for i := range ds {
 		k, m := ds[i].Consumer, ds[i].MsgID
 		rs := u.ids[k]
@@ -56,14 +57,14 @@ func (u *unsent) forget(k quorumq.ConsumerKey, from quorumq.MsgID) bool {
 
 // of returns what never left of what a session's consumer was assigned.
 func (u *unsent) of(s quorumq.SessionKey) quorumq.Unsent {
-	k := quorumq.ConsumerKey{SessionKey: s, Tag: consumerTag}
+	k := quorumq.ConsumerKey{SessionKey: s, Tag: traffic.ConsumerTag}
 	return quorumq.Unsent{Tag: k.Tag, Ranges: slices.Clone(u.ids[k])}
 }
 
 // closed forgets a session that has ended.
 func (u *unsent) closed(s quorumq.SessionKey) {
 	delete(u.closing, s)
-	delete(u.ids, quorumq.ConsumerKey{SessionKey: s, Tag: consumerTag})
+	delete(u.ids, quorumq.ConsumerKey{SessionKey: s, Tag: traffic.ConsumerTag})
 }
 
 // keep forgets consumers that the queue does not have any more.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/quorate/quorate/cluster/gateway"
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -135,14 +137,14 @@ func newStuck(t *testing.T, manual bool) *stuck {
 }
 
 // end ends the process of b, which says nothing before, and returns what a consumer of a then gets.
-func (s *stuck) end(t *testing.T) []Delivery {
+func (s *stuck) end(t *testing.T) []gateway.Delivery {
 	t.Helper()
-	s.nodes["b"].gateway.close()
+	s.nodes["b"].gateway.Close()
 	s.stop("b")
 	return s.rest(t)
 }
 
-func (s *stuck) rest(t *testing.T) []Delivery {
+func (s *stuck) rest(t *testing.T) []gateway.Delivery {
 	t.Helper()
 	_, in := s.nodes["a"].consume(t, s.uid)
 	poll(t, "all have come back", func() error {
@@ -242,7 +244,7 @@ func TestNoLinkReturns(t *testing.T) {
 	q, l := a.host.queue(uid), a.leading(uid)
 	held := func() error {
 		answer := make(chan error, 1)
-		a.host.held(uid, gone.key, 2, noRoomLimit, func(_ holding, err error) { answer <- err })
+		a.host.Held(uid, gone.Token().Consumer, 2, traffic.NoRoomLimit, func(_ traffic.Holding, err error) { answer <- err })
 		return <-answer
 	}
 	turn := func(do func()) {
@@ -252,19 +254,21 @@ func TestNoLinkReturns(t *testing.T) {
 	}
 	poll(t, "it is known that it did not leave", func() error {
 		var u quorumq.Unsent
-		turn(func() { u = l.unsent.of(gone.key.SessionKey) })
+		turn(func() { u = l.unsent.of(gone.Token().Consumer.SessionKey) })
 		if len(u.Ranges) != 1 || u.Ranges[0] != (quorumq.MsgIDRange{First: 2, Last: 2}) {
 			return fmt.Errorf("%+v", u)
 		}
 		return nil
 	})
-	turn(func() { l.unsent.closing[gone.key.SessionKey] = struct{}{} })
+	turn(func() { l.unsent.closing[gone.Token().Consumer.SessionKey] = struct{}{} })
 	if err := held(); !errors.Is(err, raftfsm.ErrBusy) {
 		t.Errorf("while its session ends it gets an answer: %v", err)
 	}
-	turn(func() { q.closeUnsent(l, gone.key.SessionKey, l.unsent.of(gone.key.SessionKey)) })
+	turn(func() {
+		q.closeUnsent(l, gone.Token().Consumer.SessionKey, l.unsent.of(gone.Token().Consumer.SessionKey))
+	})
 	poll(t, "the session has ended", func() error {
-		if err := held(); !errors.Is(err, ErrConsumerGone) {
+		if err := held(); !errors.Is(err, traffic.ErrConsumerGone) {
 			return fmt.Errorf("%w: %w", errWaiting, err)
 		}
 		return nil

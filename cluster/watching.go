@@ -62,5 +62,5 @@ func (q *hosted) tellChange() {
 	if leader != "" {
 		q.h.loads.leads(q.uid, leader)
 	}
-	q.h.c.gateway.leaderChanged(q.uid, leader)
+	q.h.c.gateway.LeaderChanged(q.uid, leader)
 }

@@ -11,10 +11,10 @@ import (
 )
 
 var (
-	// ErrNoSpace: too many of the queue's members are on nodes whose disk is nearly full;
+	// ErrNoSpace says that too many of the queue's members are on nodes whose disk is nearly full;
 	// the command has not, and will not, take effect. What makes room goes on.
 	ErrNoSpace = errors.New("cluster: short of disk space")
-	// ErrHangs: a write to this node's disk does not come back.
+	// ErrHangs says that a write to this node's disk does not come back.
 	ErrHangs = errors.New("cluster: the disk hangs")
 )
 

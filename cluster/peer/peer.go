@@ -22,7 +22,7 @@ const (
 	awaitAtMost = 10 * time.Second
 )
 
-// ErrUnreachable: another node was asked, and does not answer.
+// ErrUnreachable says that another node was asked, and does not answer.
 var ErrUnreachable = errors.New("cluster: node does not answer")
 
 // Peers are the other nodes of the cluster. All methods may be called concurrently.

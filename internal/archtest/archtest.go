@@ -59,16 +59,26 @@ func Table() []Package {
 		{Path: "cluster/clients", Imports: []string{"id"}},
 		{Path: "cluster/storage", Imports: []string{"id", "cluster/datadir", "raftfsm", "wal", "wal/vfs"}},
 		{Path: "cluster/nodeclock", Imports: []string{"id", "clock", "cluster/event"}},
-		{Path: "cluster/metadata", Imports: []string{"id", "catalog", "raftfsm"}},
+		{Path: "cluster/metadata", Imports: []string{"id", "catalog", "cluster/transport", "raftfsm", "proto/node/v1"}},
 		{Path: "policy", Imports: []string{"id", "message", "argument", "quorumq", "catalog", "internal/nearest", "internal/pattern"}},
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "cluster/recovery", Imports: []string{"id", "catalog", "cluster/datadir", "cluster/storage", "cluster/metadata", "raftfsm", "wal"}},
 		{Path: "cluster/disk", Imports: []string{"id", "catalog", "wal", "proto/node/v1", "internal/phase"}},
+		{Path: "cluster/traffic", Imports: []string{"quorumq"}},
+		{
+			Path: "cluster/gateway", Imports: []string{
+				"id", "quorumq", "quorumq/session", "catalog", "raftfsm", "proto/node/v1", "cluster/transport", "cluster/disk", "cluster/metadata", "cluster/traffic",
+			},
+			ThirdParty: []string{"protobuf"},
+		},
+		{Path: "cluster/letters", Imports: []string{
+			"id", "quorumq", "catalog", "policy", "deadletter", "cluster/event", "cluster/metadata", "cluster/traffic", "cluster/gateway",
+		}},
 		{Path: "cluster/peer", Imports: []string{"id", "catalog", "cluster/operation", "cluster/event", "proto/node/v1"}, ThirdParty: []string{"grpc"}},
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "policy", "deadletter", "cluster/gossip", "cluster/transport", "cluster/datadir", "cluster/datadir/sealed",
-				"cluster/clients", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
+				"cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
 				"cluster/storage", "cluster/nodeclock", "cluster/metadata", "cluster/disk", "cluster/peer",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
@@ -77,7 +87,7 @@ func Table() []Package {
 		{Path: "access/ldap", Imports: []string{"access"}, ThirdParty: []string{"ldap", "asn1-ber"}},
 		{Path: "access/oauth2", Imports: []string{"access"}, ThirdParty: []string{"jwt"}},
 		{Path: "broker", Imports: []string{
-			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/operation", "cluster/event", "deadletter",
+			"id", "message", "access", "argument", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/clients", "cluster/traffic", "cluster/gateway", "cluster/letters", "cluster/operation", "cluster/event", "deadletter",
 			"definitions", "quota", "internal/wait", "internal/lograte", "internal/password", "internal/pattern", "cluster/nodeclock", "cluster/disk", "cluster/peer",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming"}},

@@ -22,7 +22,7 @@ const (
 	fileMode  = 0o600
 )
 
-// ErrDamaged: something that this node has stored is not what was written, and it can
+// ErrDamaged says that something that this node has stored is not what was written, and it can
 // neither do without it nor get it from elsewhere.
 var ErrDamaged = errors.New("cluster: stored data is damaged")
 

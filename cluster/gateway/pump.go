@@ -1,4 +1,4 @@
-package cluster
+package gateway
 
 import (
 	"slices"
@@ -42,15 +42,15 @@ func (q *Queue) sendLocked(t *turn, f flight, c raftfsm.Command) {
 // believes in, else the members in turn, those first to whom there is a link. A local member
 // whose disk hangs may take itself for the leader long after others have elected one.
 func (q *Queue) findLocked() bool {
-	hangs := q.g.c.disks.Hangs()
-	if hint := q.hint; hint != "" && q.reachable(hint) && (!hangs || hint != q.g.c.cfg.Node) {
+	hangs := q.g.cfg.Disks.Hangs()
+	if hint := q.hint; hint != "" && q.reachable(hint) && (!hangs || hint != q.g.cfg.Node) {
 		q.target, q.hint = hint, ""
 		return true
 	}
 	q.hint = ""
-	if n, hosted := q.g.c.host.leaderOf(q.uid); hosted && !hangs {
-		if n == "" && q.g.c.host.sleeper(q.uid) != nil {
-			q.g.c.host.wake(q.uid)
+	if n, hosted := q.g.cfg.Members.LeaderOf(q.uid); hosted && !hangs {
+		if n == "" {
+			q.g.cfg.Members.Rouse(q.uid)
 		}
 		if n == "" || !q.reachable(n) {
 			return false
@@ -58,12 +58,12 @@ func (q *Queue) findLocked() bool {
 		q.target = n
 		return true
 	}
-	r, ok := q.g.c.View().QueueByUID(q.uid)
+	r, ok := q.g.cfg.Views.View().QueueByUID(q.uid)
 	if !ok || len(r.Members) == 0 {
 		return false
 	}
 	members := slices.DeleteFunc(slices.Clone(r.Members), func(n id.NodeID) bool {
-		return !q.reachable(n) || hangs && n == q.g.c.cfg.Node && len(r.Members) > 1
+		return !q.reachable(n) || hangs && n == q.g.cfg.Node && len(r.Members) > 1
 	})
 	if len(members) == 0 {
 		return false
@@ -74,9 +74,9 @@ func (q *Queue) findLocked() bool {
 }
 
 func (q *Queue) reachable(n id.NodeID) bool {
-	if n == q.g.c.cfg.Node {
+	if n == q.g.cfg.Node {
 		return true
 	}
-	_, up := q.g.c.mux.Connected(n)
+	_, up := q.g.cfg.Links.Connected(n)
 	return up
 }

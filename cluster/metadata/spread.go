@@ -1,10 +1,12 @@
-package cluster
+package metadata
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -12,11 +14,28 @@ import (
 // spreadTimeout bounds how long a change of the catalog waits for other nodes' views.
 const spreadTimeout = 250 * time.Millisecond
 
-// spreading knows how far peers see the catalog. However many changes wait for a peer, one
+// Spreading knows how far peers see the catalog. However many changes wait for a peer, one
 // question at a time is on its way, for the newest of them.
-type spreading struct {
-	mu    sync.Mutex
+type Spreading struct {
+	links Links
+	view  func() *catalog.View
+	log   *slog.Logger
+
+	mu    sync.Mutex // guards what follows
 	peers map[id.NodeID]*sight
+}
+
+// Links are the ways to other nodes.
+type Links interface {
+	// Connected tells whether there is a link to a node.
+	Connected(id.NodeID) (id.Epoch, bool)
+	// Client returns the calls of a node.
+	Client(id.NodeID) (nodev1.NodeClient, error)
+}
+
+// NewSpreading returns one that knows of no peer yet. Its methods may be called concurrently.
+func NewSpreading(links Links, view func() *catalog.View, log *slog.Logger) *Spreading {
+	return &Spreading{links: links, view: view, log: log, peers: map[id.NodeID]*sight{}}
 }
 
 // sight is how far one peer sees.
@@ -28,7 +47,7 @@ type sight struct {
 
 // await returns when the peer sees the catalog up to an index. ask asks it, and is called by
 // one at a time; if it fails for one who asks, it fails for that one only.
-func (s *spreading) await(ctx context.Context, n id.NodeID, index uint64, ask func(index uint64) error) error {
+func (s *Spreading) await(ctx context.Context, n id.NodeID, index uint64, ask func(index uint64) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.peers[n]
@@ -66,28 +85,28 @@ func (s *spreading) await(ctx context.Context, n id.NodeID, index uint64, ask fu
 	return err
 }
 
-// spread waits until the nodes that this one has links to see the catalog up to an index
+// Await waits until the nodes that this one has links to see the catalog up to an index
 // too, so that whoever is told of a change finds it on any of them (EX-15). A node that
 // does not answer in time follows later.
-func (c *Cluster) spread(ctx context.Context, index uint64) {
+func (s *Spreading) Await(ctx context.Context, index uint64) {
 	ctx, cancel := context.WithTimeout(ctx, spreadTimeout)
 	defer cancel()
 	var asked sync.WaitGroup
-	for n := range c.View().Nodes() {
-		if _, up := c.mux.Connected(n.ID); !up {
+	for n := range s.view().Nodes() {
+		if _, up := s.links.Connected(n.ID); !up {
 			continue
 		}
-		peer, err := c.mux.Client(n.ID)
+		peer, err := s.links.Client(n.ID)
 		if err != nil {
 			continue
 		}
 		asked.Go(func() {
-			err := c.spreading.await(ctx, n.ID, index, func(index uint64) error {
+			err := s.await(ctx, n.ID, index, func(index uint64) error {
 				_, err := peer.AwaitCatalog(ctx, &nodev1.AwaitCatalogRequest{Index: index})
 				return err
 			})
 			if err != nil {
-				c.log.Debug("node does not see the catalog's change yet", "peer", string(n.ID), "index", index, "error", err)
+				s.log.Debug("node does not see the catalog's change yet", "peer", string(n.ID), "index", index, "error", err)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package cluster
+package gateway
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -47,7 +48,7 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerT
 	for {
 		key := q.getKey()
 		r, got, err := q.do(ctx, &quorumq.Get{Session: key, AutoAck: autoAck}, op{repeat: once})
-		if errors.Is(err, ErrUnknownOutcome) {
+		if errors.Is(err, traffic.ErrUnknownOutcome) {
 			q.retire(key)
 			if !autoAck && ctx.Err() == nil {
 				continue // what an unheard answer assigned returns to the queue
@@ -57,13 +58,13 @@ func (q *Queue) Get(ctx context.Context, autoAck bool) (d *Delivery, t ConsumerT
 			return nil, t, 0, err
 		}
 		if r.Code == quorumq.CodeSingleActive {
-			return nil, t, 0, fmt.Errorf("queue %s: %w: consume instead", q.uid, ErrSingleActive)
+			return nil, t, 0, fmt.Errorf("queue %s: %w: consume instead", q.uid, traffic.ErrSingleActive)
 		}
 		if r.Code == quorumq.CodeDissolving {
-			return nil, t, 0, fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, ErrDissolving)
+			return nil, t, 0, fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, traffic.ErrDissolving)
 		}
 		if r.Code != quorumq.CodeOK {
-			return nil, t, 0, fmt.Errorf("queue %s: %w: the queue refused the request (code %d)", q.uid, ErrConsumerGone, r.Code)
+			return nil, t, 0, fmt.Errorf("queue %s: %w: the queue refused the request (code %d)", q.uid, traffic.ErrConsumerGone, r.Code)
 		}
 		if got == nil {
 			return nil, t, r.Count, nil
@@ -115,11 +116,11 @@ func (q *Queue) lease(t ConsumerToken) {
 	q.startLocked()
 }
 
-// DecideToken decides about a message that Get took on whatever node. ErrConsumerGone or
-// ErrNotHeld: it is not held any more, and this changed nothing; or an earlier try of this very
+// DecideToken decides about a message that Get took on whatever node. traffic.ErrConsumerGone or
+// traffic.ErrNotHeld: it is not held any more, and this changed nothing; or an earlier try of this very
 // call did it, whose answer was lost.
-func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) error {
-	q, err := c.Queue(t.Queue)
+func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) error {
+	q, err := g.Queue(t.Queue)
 	if err != nil {
 		return err
 	}
@@ -150,9 +151,9 @@ func (c *Cluster) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 func notHeld(t ConsumerToken, code quorumq.ReplyCode) error {
 	switch code {
 	case quorumq.CodeUnknownConsumer:
-		return fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", t.Queue, ErrConsumerGone)
+		return fmt.Errorf("queue %s: %w: the message has returned to the queue; get it again", t.Queue, traffic.ErrConsumerGone)
 	case quorumq.CodeNotHeld:
-		return fmt.Errorf("queue %s: %w", t.Queue, ErrNotHeld)
+		return fmt.Errorf("queue %s: %w", t.Queue, traffic.ErrNotHeld)
 	default:
 		return nil
 	}
@@ -160,14 +161,14 @@ func notHeld(t ConsumerToken, code quorumq.ReplyCode) error {
 
 // Transact settles a message that Get took on whatever node, or messages of another consumer by
 // its client's numbers, and hands outputs with their stored forms to their queue for publishing:
-// all, or nothing (G-22). ErrConsumerGone or ErrNotHeld: nothing was done, or an earlier try did
-// it. ErrUnknownOutcome: nobody knows.
-func (c *Cluster) Transact(ctx context.Context, t ConsumerToken, held []quorumq.MsgIDRange, outputs []quorumq.Output, bodies [][]byte) error {
-	q, err := c.Queue(t.Queue)
+// all, or nothing (G-22). traffic.ErrConsumerGone or traffic.ErrNotHeld: nothing was done, or an earlier try did
+// it. traffic.ErrUnknownOutcome: nobody knows.
+func (g *Gateway) Transact(ctx context.Context, t ConsumerToken, held []quorumq.MsgIDRange, outputs []quorumq.Output, bodies [][]byte) error {
+	q, err := g.Queue(t.Queue)
 	if err != nil {
 		return err
 	}
-	if err := c.rooms.Admit(t.Queue); err != nil {
+	if err := g.cfg.Rooms.Admit(t.Queue); err != nil {
 		return err
 	}
 	r, _, err := q.do(ctx, &quorumq.Transact{
@@ -183,7 +184,7 @@ func (c *Cluster) Transact(ctx context.Context, t ConsumerToken, held []quorumq.
 	case quorumq.CodeOK:
 		return nil
 	case quorumq.CodeTooMany:
-		return fmt.Errorf("queue %s: %w: wait until some of them have arrived", t.Queue, ErrTooManyMoves)
+		return fmt.Errorf("queue %s: %w: wait until some of them have arrived", t.Queue, traffic.ErrTooManyMoves)
 	default:
 		return fmt.Errorf("queue %s: the queue refused the request (code %d)", t.Queue, r.Code)
 	}

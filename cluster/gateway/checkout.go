@@ -1,20 +1,18 @@
-package cluster
+package gateway
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/quorumq/session"
 )
 
-// consumerTag is the tag of a session's only subscription.
-const consumerTag = 1
-
 // Consume registers a consumer with the queue's leader.
 func (q *Queue) Consume(ctx context.Context, cfg ConsumerConfig) (*Consumer, error) {
-	key := quorumq.ConsumerKey{SessionKey: q.newSession(), Tag: consumerTag}
+	key := quorumq.ConsumerKey{SessionKey: q.newSession(), Tag: traffic.ConsumerTag}
 	c := &Consumer{
 		q: q, cfg: cfg, key: key, limit: cfg.Limit, credited: cfg.Limit,
 		book: session.NewConsumer(key, 0),
@@ -42,17 +40,17 @@ func (c *Consumer) checkout(ctx context.Context, cfg ConsumerConfig, limit quoru
 	switch {
 	case err != nil:
 	case r.Code == quorumq.CodeDissolving:
-		err = fmt.Errorf("queue %s: %w: its messages are dead-lettered", c.q.uid, ErrDissolving)
+		err = fmt.Errorf("queue %s: %w: its messages are dead-lettered", c.q.uid, traffic.ErrDissolving)
 	case r.Code == quorumq.CodeExclusive:
-		err = fmt.Errorf("queue %s: %w: another consumer is exclusive, or this one asks to be and is not alone", c.q.uid, ErrExclusive)
+		err = fmt.Errorf("queue %s: %w: another consumer is exclusive, or this one asks to be and is not alone", c.q.uid, traffic.ErrExclusive)
 	case r.Code != quorumq.CodeOK:
-		err = fmt.Errorf("queue %s: %w: the queue refused the consumer (code %d)", c.q.uid, ErrConsumerGone, r.Code)
+		err = fmt.Errorf("queue %s: %w: the queue refused the consumer (code %d)", c.q.uid, traffic.ErrConsumerGone, r.Code)
 	}
 	return r, err
 }
 
 func (q *Queue) newSession() quorumq.SessionKey {
-	return quorumq.SessionKey{Node: q.g.c.cfg.Node, Epoch: q.g.c.epoch, Session: q.g.sessions.Add(1)}
+	return quorumq.SessionKey{Node: q.g.cfg.Node, Epoch: q.g.cfg.Epoch, Session: q.g.sessions.Add(1)}
 }
 
 // Again registers a consumer anew that was cancelled: it goes on under its key, so that what
@@ -63,7 +61,7 @@ func (c *Consumer) Again(ctx context.Context, cfg ConsumerConfig) error {
 	q.mu.Lock()
 	if err := cmp.Or(q.ended, q.leaves); err != nil || c.ended {
 		q.mu.Unlock()
-		return cmp.Or(err, fmt.Errorf("queue %s: %w", q.uid, ErrConsumerGone))
+		return cmp.Or(err, fmt.Errorf("queue %s: %w", q.uid, traffic.ErrConsumerGone))
 	}
 	c.cfg.Prefetch, c.cfg.Credit, c.cfg.AutoAck = cfg.Prefetch, cfg.Credit, cfg.AutoAck
 	c.limit, c.credited = cfg.Limit, cfg.Limit

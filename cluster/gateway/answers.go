@@ -1,10 +1,11 @@
-package cluster
+package gateway
 
 import (
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -35,9 +36,9 @@ const (
 type answer struct {
 	flight flight
 	reply  quorumq.Reply
-	got    *heldDelivery  // of a Get, with its body
-	held   []heldDelivery // of a resume
-	cut    bool           // of a resume: there is more
+	got    *traffic.Delivery  // of a Get, with its body
+	held   []traffic.Delivery // of a resume
+	cut    bool               // of a resume: there is more
 	err    error
 }
 
@@ -127,7 +128,7 @@ func (q *Queue) takeEnqueued(f *flight, r quorumq.Reply, t *turn) {
 		q.confirmLocked(token, err, t)
 	})
 	if code := q.publisher.Failed(); code != quorumq.CodeOK {
-		err := fmt.Errorf("queue %s: %w: the queue refused this node's stream (code %d); restart the node", q.uid, ErrUnknownOutcome, code)
+		err := fmt.Errorf("queue %s: %w: the queue refused this node's stream (code %d); restart the node", q.uid, traffic.ErrUnknownOutcome, code)
 		q.publisher.Abandon(func(token publishToken) { q.confirmLocked(token, err, t) })
 	}
 }
@@ -147,16 +148,16 @@ func (q *Queue) confirmLocked(token publishToken, err error, t *turn) {
 // refusal tells a limit's refusal from a message that was given up (PUB-5).
 func (q *Queue) refusal(token publishToken, now time.Time) error {
 	if !token.deadline.IsZero() && !now.Before(token.deadline) {
-		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, ErrUnavailable, q.g.c.cfg.ConfirmTimeout)
+		return fmt.Errorf("queue %s: %w within %s; the message is not stored", q.uid, traffic.ErrUnavailable, q.g.cfg.ConfirmTimeout)
 	}
-	return fmt.Errorf("queue %s: %w", q.uid, ErrRefused)
+	return fmt.Errorf("queue %s: %w", q.uid, traffic.ErrRefused)
 }
 
 // takeFailure decides what an unanswered command means for everything behind it.
 func (q *Queue) takeFailure(a *answer, current bool, t *turn) {
 	var not *raftfsm.NotLeaderError
 	definite := errors.As(a.err, &not) || errors.Is(a.err, raftfsm.ErrBusy) ||
-		errors.Is(a.err, raftfsm.ErrStopped) || errors.Is(a.err, ErrNoSuchQueue)
+		errors.Is(a.err, raftfsm.ErrStopped) || errors.Is(a.err, traffic.ErrNoSuchQueue)
 	if a.flight.kind == flightOp {
 		q.ops.failed(a.flight.op, definite, current, a.err, q.uid, t)
 	}

@@ -1,9 +1,10 @@
-package cluster
+package gateway
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/quorumq/session"
@@ -23,7 +24,7 @@ type Delivery struct {
 func (d *Delivery) Size() int64 { return int64(len(d.Message) + len(d.Annotations)) }
 
 // delivery is what the client gets to see: it numbers its messages from 1.
-func (c *Consumer) delivery(h *heldDelivery) Delivery {
+func (c *Consumer) delivery(h *traffic.Delivery) Delivery {
 	return Delivery{
 		MsgID: h.MsgID - c.base, DeliveryCount: h.DeliveryCount, AcquiredCount: h.AcquiredCount,
 		Message: h.Message, Annotations: h.Annotations,
@@ -53,7 +54,7 @@ type ConsumerConfig struct {
 	// the queue (CT-3). A change of leader may swallow it. It must not block.
 	Revoked func(quorumq.MsgIDRange)
 	// Ended tells, once and last, that the consumer is gone without Close: the queue was
-	// deleted (ErrNoSuchQueue), is being deleted (ErrDissolving), or cancelled (ErrConsumerGone).
+	// deleted (traffic.ErrNoSuchQueue), is being deleted (traffic.ErrDissolving), or cancelled (traffic.ErrConsumerGone).
 	Ended func(error)
 }
 
@@ -87,7 +88,7 @@ type Consumer struct {
 	open bool          // the queue has registered it: book numbers from where the queue does
 	base quorumq.MsgID // the queue's id before the client's first
 	// early holds deliveries that overtook the answer to the registration.
-	early      []heldDelivery
+	early      []traffic.Delivery
 	earlyBytes int64
 
 	inFlight  int  // decisions sent in this attempt and not answered
@@ -197,7 +198,7 @@ func (c *Consumer) Extend(ctx context.Context, ranges []quorumq.MsgIDRange, ms i
 	}
 	r, _, err := c.q.do(ctx, &quorumq.Extend{Consumer: c.key, TimeoutMs: ms, Ranges: moved}, op{after: c})
 	if err == nil && r.Code != quorumq.CodeOK {
-		err = fmt.Errorf("queue %s: %w: the queue refused to extend the lease (code %d)", c.q.uid, ErrConsumerGone, r.Code)
+		err = fmt.Errorf("queue %s: %w: the queue refused to extend the lease (code %d)", c.q.uid, traffic.ErrConsumerGone, r.Code)
 	}
 	return r.Count, err
 }
@@ -229,7 +230,7 @@ func (c *Consumer) CloseThen(closed func()) {
 		done: func(opAnswer) {
 			q.mu.Lock()
 			delete(q.consumers, c.key.Session)
-			c.finishFlushes(ErrConsumerGone)
+			c.finishFlushes(traffic.ErrConsumerGone)
 			q.mu.Unlock()
 			closed()
 		},
@@ -335,7 +336,7 @@ func (c *Consumer) takeOutcome(number uint64, r quorumq.Reply, t *turn) {
 // gone ends a consumer that the queue says it does not know, as after a long absence of
 // this node.
 func (c *Consumer) gone(t *turn) {
-	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, ErrConsumerGone), t)
+	c.lose(fmt.Errorf("queue %s: %w: the queue closed its session; consume again", c.q.uid, traffic.ErrConsumerGone), t)
 }
 
 // lose tells the client that the consumer is gone, and closes its session: whoever said

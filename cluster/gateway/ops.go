@@ -1,10 +1,11 @@
-package cluster
+package gateway
 
 import (
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -35,13 +36,13 @@ type repeat uint8
 const (
 	// again: a repeat does nothing new; send it until it is answered.
 	again repeat = iota
-	// once: report ErrUnknownOutcome; the caller decides.
+	// once: report traffic.ErrUnknownOutcome; the caller decides.
 	once
 )
 
 type opAnswer struct {
 	reply quorumq.Reply
-	got   *heldDelivery
+	got   *traffic.Delivery
 	err   error
 }
 
@@ -94,16 +95,16 @@ func (l *opLane) failed(o *op, definite, current bool, cause error, q id.QueueUI
 		o.sent = o.sent && !current
 	case o.repeat == again:
 	default:
-		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: %w", q, ErrUnknownOutcome, cause)}, t)
+		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: %w", q, traffic.ErrUnknownOutcome, cause)}, t)
 	}
 }
 
 // takeBack answers a command that its caller does not wait for any more: either it was not
 // sent, and never is, or nobody knows.
 func (l *opLane) takeBack(o *op, q id.QueueUID, t *turn) {
-	err := ErrUnavailable
+	err := traffic.ErrUnavailable
 	if o.sent || o.uncertain {
-		err = ErrUnknownOutcome
+		err = traffic.ErrUnknownOutcome
 	}
 	l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: it was called back", q, err)}, t)
 }
@@ -128,9 +129,9 @@ func (l *opLane) expire(now time.Time, q id.QueueUID, t *turn) {
 			i++
 			continue
 		}
-		err := ErrUnavailable
+		err := traffic.ErrUnavailable
 		if o.sent || o.uncertain {
-			err = ErrUnknownOutcome
+			err = traffic.ErrUnknownOutcome
 		}
 		l.answer(o, opAnswer{err: fmt.Errorf("queue %s: %w: a majority of its members must be up; see quoratectl queue show", q, err)}, t)
 	}

@@ -1,6 +1,7 @@
-package cluster
+package gateway
 
 import (
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -9,7 +10,7 @@ import (
 type inbox struct {
 	published  []published
 	answers    []answer
-	deliveries []heldDelivery
+	deliveries []traffic.Delivery
 	bytes      int64 // of deliveries
 	ops        []*op
 	recalled   []*op
@@ -40,7 +41,7 @@ func (q *Queue) answered(a answer) {
 
 // delivered waits while the inbox is full of deliveries. Looking at them takes no time, but
 // whoever brings them may be faster.
-func (q *Queue) delivered(ds []heldDelivery) {
+func (q *Queue) delivered(ds []traffic.Delivery) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.ended == nil && q.inbox.bytes > maxInboxBytes {
@@ -51,7 +52,7 @@ func (q *Queue) delivered(ds []heldDelivery) {
 	}
 	q.inbox.deliveries = append(q.inbox.deliveries, ds...)
 	for i := range ds {
-		q.inbox.bytes += ds[i].size()
+		q.inbox.bytes += ds[i].Size()
 	}
 	q.startLocked()
 }

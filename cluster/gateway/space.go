@@ -1,9 +1,9 @@
-package cluster
+package gateway
 
-import "github.com/quorate/quorate/quorumq"
-
-// noRoomLimit asks for whatever the consumer holds.
-const noRoomLimit = -1
+import (
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/quorumq"
+)
 
 // space is what a consumer knows of the room for its deliveries. Those for which there is
 // none are as if they had not come: the queue is told how much it may send, by a resume, and
@@ -19,7 +19,7 @@ type space struct {
 
 // fits tells whether a delivery that came by itself may be handed over; if so it is in the
 // buffer. One that the client has had or that comes out of turn is the book's to judge.
-func (c *Consumer) fits(d *heldDelivery) bool {
+func (c *Consumer) fits(d *traffic.Delivery) bool {
 	switch {
 	case d.MsgID <= c.book.Last():
 		return true
@@ -32,24 +32,24 @@ func (c *Consumer) fits(d *heldDelivery) bool {
 	return false
 }
 
-func (c *Consumer) admit(d *heldDelivery) bool {
-	return c.cfg.Buffer.admit(d.size(), c.cfg.AutoAck)
+func (c *Consumer) admit(d *traffic.Delivery) bool {
+	return c.cfg.Buffer.admit(d.Size(), c.cfg.AutoAck)
 }
 
 // takeEarly keeps deliveries that overtook the answer to the registration, as many as fit.
-func (c *Consumer) takeEarly(ds []heldDelivery) {
+func (c *Consumer) takeEarly(ds []traffic.Delivery) {
 	for i := range ds {
 		if c.space.short {
 			return
 		}
 		c.early = append(c.early, ds[i])
-		c.earlyBytes += ds[i].size()
+		c.earlyBytes += ds[i].Size()
 		c.space.short = !c.cfg.AutoAck && c.cfg.Buffer != nil && c.earlyBytes > c.cfg.Buffer.limit
 	}
 }
 
 // fitting returns the part of an answer for which there is room; it is in the buffer then.
-func (c *Consumer) fitting(held []heldDelivery, last quorumq.MsgID, cut bool) ([]heldDelivery, quorumq.MsgID, bool) {
+func (c *Consumer) fitting(held []traffic.Delivery, last quorumq.MsgID, cut bool) ([]traffic.Delivery, quorumq.MsgID, bool) {
 	for i := range held {
 		if held[i].MsgID > c.book.Last() && !c.admit(&held[i]) {
 			return held[:i], held[i].MsgID - 1, true
@@ -91,7 +91,7 @@ func (c *Consumer) roomToAskFor() int64 {
 	room := c.cfg.Buffer.room()
 	switch {
 	case c.cfg.AutoAck:
-		return noRoomLimit
+		return traffic.NoRoomLimit
 	case share > 0:
 		return min(share, room)
 	}

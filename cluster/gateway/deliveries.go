@@ -1,8 +1,9 @@
-package cluster
+package gateway
 
 import (
 	"fmt"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/quorumq/session"
 )
@@ -10,7 +11,7 @@ import (
 // The following run on the queue's goroutine with its mutex.
 
 // takeDeliveries hands what is new to the clients, in batches of one consumer.
-func (q *Queue) takeDeliveries(ds []heldDelivery, t *turn) {
+func (q *Queue) takeDeliveries(ds []traffic.Delivery, t *turn) {
 	for i := 0; i < len(ds); {
 		c := q.consumers[ds[i].Consumer.Session]
 		j := i + 1
@@ -24,7 +25,7 @@ func (q *Queue) takeDeliveries(ds []heldDelivery, t *turn) {
 	}
 }
 
-func (c *Consumer) takeDeliveries(ds []heldDelivery, t *turn) {
+func (c *Consumer) takeDeliveries(ds []traffic.Delivery, t *turn) {
 	if !c.open {
 		c.takeEarly(ds)
 		return
@@ -48,7 +49,7 @@ func (c *Consumer) handLocked(fresh []Delivery, t *turn) {
 }
 
 // takeHeld takes the answer to a resume; cut tells that there is more than was asked for.
-func (c *Consumer) takeHeld(held []heldDelivery, last quorumq.MsgID, cut bool, t *turn) {
+func (c *Consumer) takeHeld(held []traffic.Delivery, last quorumq.MsgID, cut bool, t *turn) {
 	c.resuming = false
 	if c.ended || !c.open {
 		return
@@ -86,7 +87,7 @@ func (q *Queue) takeNotice(n quorumq.Notice, t *turn) {
 		}
 	case quorumq.NoticeCancelled:
 		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {
-			c.lose(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, ErrConsumerGone), t)
+			c.lose(fmt.Errorf("queue %s: %w: cancelled by the queue", q.uid, traffic.ErrConsumerGone), t)
 		}
 	case quorumq.NoticeRevoked:
 		if c := q.consumers[n.Consumer.Session]; c != nil && c.key == n.Consumer {

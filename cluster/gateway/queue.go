@@ -1,4 +1,4 @@
-package cluster
+package gateway
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/cluster/traffic"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/quorumq/session"
@@ -16,7 +17,7 @@ import (
 const (
 	maxBatchMessages    = 512      // messages of one Enqueue
 	maxBatchBytes       = 1 << 20  // bytes of bodies of one Enqueue
-	maxWaitingBytes     = 64 << 20 // bytes of bodies that wait for their answer
+	MaxWaitingBytes     = 64 << 20 // bytes of bodies that wait for their answer
 	maxEnqueuesInFlight = 4        // Enqueues sent and not answered; more gather meanwhile
 	maxOutcomesInFlight = 4        // commands of one consumer's decisions sent and not answered
 	maxInboxBytes       = 4 << 20  // bytes of deliveries that came and were not looked at
@@ -34,7 +35,7 @@ const (
 // All state belongs to mu. Events gather in the inbox; while there are any, one goroutine
 // (run) works them off, sends what there is to send and calls back, both without mu.
 type Queue struct {
-	g   *gateway
+	g   *Gateway
 	uid id.QueueUID
 
 	mu      sync.Mutex
@@ -77,8 +78,8 @@ type published struct {
 	token publishToken
 }
 
-func newQueue(g *gateway, uid id.QueueUID) *Queue {
-	key := quorumq.EnqueuerKey{Node: g.c.cfg.Node, Epoch: g.c.epoch}
+func newQueue(g *Gateway, uid id.QueueUID) *Queue {
+	key := quorumq.EnqueuerKey{Node: g.cfg.Node, Epoch: g.cfg.Epoch}
 	q := &Queue{
 		g: g, uid: uid,
 		room: make(chan struct{}),
@@ -88,7 +89,7 @@ func newQueue(g *gateway, uid id.QueueUID) *Queue {
 		}),
 		consumers: map[uint64]*Consumer{},
 	}
-	if r, ok := g.c.View().QueueByUID(uid); ok && r.Dissolving > 0 {
+	if r, ok := g.cfg.Views.View().QueueByUID(uid); ok && r.Dissolving > 0 {
 		q.dissolves()
 	}
 	q.looked.L = &q.mu
@@ -100,12 +101,12 @@ func newQueue(g *gateway, uid id.QueueUID) *Queue {
 func (q *Queue) UID() id.QueueUID { return q.uid }
 
 // Enqueue hands over a message. It waits while the window is full, until ctx ends, and
-// returns ErrNoSpace if too few of the queue's nodes have room. If it returns nil, done is
+// returns disk.ErrNoSpace if too few of the queue's nodes have room. If it returns nil, done is
 // called once, from any goroutine, and must not block: with nil, or
-// an error that wraps ErrRefused, ErrUnavailable (it is not, and will not be, stored),
-// ErrUnknownOutcome, ErrNoSuchQueue or ErrClosed. The body must not change until then.
+// an error that wraps traffic.ErrRefused, traffic.ErrUnavailable (it is not, and will not be, stored),
+// traffic.ErrUnknownOutcome, traffic.ErrNoSuchQueue or traffic.ErrClosed. The body must not change until then.
 func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
-	if err := q.g.c.rooms.Admit(q.uid); err != nil {
+	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -113,7 +114,7 @@ func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, 
 	if err := q.awaitRoomLocked(ctx, len(body)); err != nil {
 		return err
 	}
-	if err := q.g.c.rooms.Admit(q.uid); err != nil { // it may have waited
+	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil { // it may have waited
 		return err
 	}
 	q.publishLocked(m, body, done, q.deadline())
@@ -150,7 +151,7 @@ func (q *Queue) publishLocked(m quorumq.NewMessage, body []byte, done func(error
 
 // deadline is when a message that is handed over now is given up (PUB-5); zero: never.
 func (q *Queue) deadline() time.Time {
-	if d := q.g.c.cfg.ConfirmTimeout; d > 0 {
+	if d := q.g.cfg.ConfirmTimeout; d > 0 {
 		return time.Now().Add(d)
 	}
 	return time.Time{}
@@ -158,14 +159,14 @@ func (q *Queue) deadline() time.Time {
 
 // fullLocked tells whether a further body must wait; one alone always has room.
 func (q *Queue) fullLocked(size int) bool {
-	return q.waiting >= q.g.c.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.c.disks.Window()
+	return q.waiting >= q.g.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.cfg.Disks.Window()
 }
 
 // Transfer hands over dead letters once; an unknown outcome is the caller's to repeat,
-// which is safe (DL-25). ErrNoSpace: nothing was handed over. When ctx ends they are called back:
-// ErrUnavailable tells that they were not sent, and are not any more.
+// which is safe (DL-25). disk.ErrNoSpace: nothing was handed over. When ctx ends they are called back:
+// traffic.ErrUnavailable tells that they were not sent, and are not any more.
 func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
-	if err := q.g.c.rooms.Admit(q.uid); err != nil {
+	if err := q.g.cfg.Rooms.Admit(q.uid); err != nil {
 		return quorumq.Reply{}, err
 	}
 	r, _, err := q.do(ctx, t, op{bodies: bodies, repeat: once, recall: true})
@@ -184,7 +185,7 @@ func (q *Queue) Purge(ctx context.Context) (uint64, error) {
 func (q *Queue) Move(ctx context.Context, m *quorumq.Move) (uint64, error) {
 	r, _, err := q.do(ctx, m, op{})
 	if err == nil && r.Code == quorumq.CodeTooMany {
-		err = fmt.Errorf("queue %s: %w: wait until some of them have arrived", q.uid, ErrTooManyMoves)
+		err = fmt.Errorf("queue %s: %w: wait until some of them have arrived", q.uid, traffic.ErrTooManyMoves)
 	}
 	return r.Count, err
 }
@@ -220,10 +221,10 @@ func (q *Queue) Renew(ctx context.Context) error {
 }
 
 // do sends a command in the queue's order, as o says, and waits for its answer.
-func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Reply, *heldDelivery, error) {
+func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Reply, *traffic.Delivery, error) {
 	answers := make(chan opAnswer, 1)
 	o.header = quorumq.AppendCommand(nil, cmd)
-	o.deadline = time.Now().Add(q.g.c.cfg.CommandTimeout)
+	o.deadline = time.Now().Add(q.g.cfg.CommandTimeout)
 	o.done = func(a opAnswer) { answers <- a }
 	q.post(&o)
 	select {
@@ -235,7 +236,7 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Repl
 			a := <-answers
 			return a.reply, a.got, a.err
 		}
-		return quorumq.Reply{}, nil, fmt.Errorf("queue %s: %w: %w", q.uid, ErrUnknownOutcome, ctx.Err())
+		return quorumq.Reply{}, nil, fmt.Errorf("queue %s: %w: %w", q.uid, traffic.ErrUnknownOutcome, ctx.Err())
 	}
 }
 
@@ -244,7 +245,7 @@ func (q *Queue) do(ctx context.Context, cmd quorumq.Command, o op) (quorumq.Repl
 func (q *Queue) dissolves() {
 	var t turn
 	q.mu.Lock()
-	q.leaves = fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, ErrDissolving)
+	q.leaves = fmt.Errorf("queue %s: %w: its messages are dead-lettered", q.uid, traffic.ErrDissolving)
 	for _, c := range q.consumers {
 		c.end(q.leaves, &t)
 	}
@@ -264,7 +265,7 @@ func (q *Queue) end(err error) {
 	q.ended = err
 	unanswered := err
 	if q.leaves != nil {
-		unanswered = fmt.Errorf("queue %s: %w: it was deleted meanwhile", q.uid, ErrUnknownOutcome)
+		unanswered = fmt.Errorf("queue %s: %w: it was deleted meanwhile", q.uid, traffic.ErrUnknownOutcome)
 	}
 	in := q.emptyLocked()
 	for i := range in.published {

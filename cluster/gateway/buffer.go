@@ -1,8 +1,10 @@
-package cluster
+package gateway
 
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/quorate/quorate/cluster/traffic"
 )
 
 // Buffer bounds the bytes of messages that consumers of one client have handed over and the
@@ -48,10 +50,10 @@ func (b *Buffer) admit(size int64, must bool) bool {
 	return true
 }
 
-// room is how many bytes may be asked for; noRoomLimit without a buffer.
+// room is how many bytes may be asked for; traffic.NoRoomLimit without a buffer.
 func (b *Buffer) room() int64 {
 	if b == nil {
-		return noRoomLimit
+		return traffic.NoRoomLimit
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

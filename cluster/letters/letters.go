@@ -1,26 +1,22 @@
-package cluster
+// Package letters hosts what forwards the dead letters of the queues that a node leads: a forwarder
+// for the backlog of each, and a copier for what is sent at most once, from the beginning of a term
+// of the queue's leadership to its end. Where letters go is told by the node's view and policies
+// (Router), and they go by the node's gateway (Sender).
+package letters
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"sync"
 
-	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
-	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
-var _ deadletter.Source = (*Led)(nil)
-
-// forwarders hosts what forwards the dead letters of the queues that this node leads. Calls for one
+// Forwarders is what forwards the dead letters of the queues that this node leads. Calls for one
 // queue come from the worker that runs its mailbox, in order; none blocks. mu guards what is
 // below it.
-type forwarders struct {
+type Forwarders struct {
 	cfg    deadletter.Config
 	router deadletter.Router
 	sender deadletter.Sender
@@ -38,17 +34,18 @@ type forwarders struct {
 
 // forwarding is one queue in one term. Forwarder and copier are made when they are needed.
 type forwarding struct {
-	q         *Led
+	q         deadletter.Source
 	forwarder *deadletter.Forwarder
 	copier    *deadletter.Copier
 }
 
-func newForwarders(c deadletter.Config, r deadletter.Router, s deadletter.Sender, tell func(id.QueueUID, event.Event)) *forwarders {
-	return &forwarders{cfg: c, router: r, sender: s, tell: tell, led: map[id.QueueUID]*forwarding{}}
+// New returns what hosts no forwarder yet. tell tells of an event of a queue.
+func New(c deadletter.Config, r deadletter.Router, s deadletter.Sender, tell func(id.QueueUID, event.Event)) *Forwarders {
+	return &Forwarders{cfg: c, router: r, sender: s, tell: tell, led: map[id.QueueUID]*forwarding{}}
 }
 
-// leading begins a term.
-func (f *forwarders) leading(q *Led) {
+// Leading begins a term.
+func (f *Forwarders) Leading(q deadletter.Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -60,8 +57,8 @@ func (f *forwarders) leading(q *Led) {
 	f.led[q.UID()] = &forwarding{q: q}
 }
 
-// ceased ends a term.
-func (f *forwarders) ceased(q *Led) {
+// Ceased ends a term.
+func (f *Forwarders) Ceased(q deadletter.Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if x := f.of(q); x != nil {
@@ -71,15 +68,15 @@ func (f *forwarders) ceased(q *Led) {
 }
 
 // of returns what a term has; nil: it is over. Its caller holds the lock.
-func (f *forwarders) of(q *Led) *forwarding {
+func (f *Forwarders) of(q deadletter.Source) *forwarding {
 	if x := f.led[q.UID()]; x != nil && x.q == q {
 		return x
 	}
 	return nil
 }
 
-// backlog tells that a queue's backlog has news: it wakes the forwarder (DL-22).
-func (f *forwarders) backlog(q *Led) {
+// Backlog tells that a queue's backlog has news: it wakes the forwarder (DL-22).
+func (f *Forwarders) Backlog(q deadletter.Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if x := f.of(q); x != nil {
@@ -87,8 +84,8 @@ func (f *forwarders) backlog(q *Led) {
 	}
 }
 
-// copies sends at-most-once dead letters, in order (DL-11). The slice is handed over.
-func (f *forwarders) copies(q *Led, d []quorumq.Discarded) {
+// Copies sends at-most-once dead letters, in order (DL-11). The slice is handed over.
+func (f *Forwarders) Copies(q deadletter.Source, d []quorumq.Discarded) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	x := f.of(q)
@@ -101,11 +98,11 @@ func (f *forwarders) copies(q *Led, d []quorumq.Discarded) {
 	x.copier.Add(d)
 }
 
-// purging stops a queue's forwarder for the time of a purge: then is called once when nothing of
+// Purging stops a queue's forwarder for the time of a purge: then is called once when nothing of
 // the backlog leaves for its targets any more, with the number of letters in it that some target
 // has or may have, and release once the purge was answered. It calls then from any
 // goroutine, or at once.
-func (f *forwarders) purging(q *Led, then func(arrived uint64, release func())) {
+func (f *Forwarders) Purging(q deadletter.Source, then func(arrived uint64, release func())) {
 	f.mu.Lock()
 	x := f.of(q)
 	if x == nil {
@@ -119,7 +116,7 @@ func (f *forwarders) purging(q *Led, then func(arrived uint64, release func())) 
 }
 
 // forwarder returns a term's forwarder; it is made if there is none. Its caller holds the lock.
-func (f *forwarders) forwarder(x *forwarding) *deadletter.Forwarder {
+func (f *Forwarders) forwarder(x *forwarding) *deadletter.Forwarder {
 	if x.forwarder == nil {
 		c, uid := f.cfg, x.q.UID()
 		c.Told = func(cause, reason string) { // ST-5
@@ -135,7 +132,7 @@ func (f *forwarders) forwarder(x *forwarding) *deadletter.Forwarder {
 }
 
 // retire ends a term's goroutines and keeps their figures; its caller holds the lock.
-func (f *forwarders) retire(x *forwarding) {
+func (f *Forwarders) retire(x *forwarding) {
 	if w := x.forwarder; w != nil {
 		w.Close()
 		s := w.Stats()
@@ -151,8 +148,8 @@ func (f *forwarders) retire(x *forwarding) {
 	}
 }
 
-// close ends all terms and waits for their goroutines.
-func (f *forwarders) close() {
+// Close ends all terms and waits for their goroutines.
+func (f *Forwarders) Close() {
 	f.mu.Lock()
 	f.closed = true
 	for uid, x := range f.led {
@@ -163,8 +160,8 @@ func (f *forwarders) close() {
 	f.retiring.Wait()
 }
 
-// retry tells the forwarders that a queue may take letters again (DL-24).
-func (f *forwarders) retry(target id.QueueUID) {
+// Retry tells the forwarders that a queue may take letters again (DL-24).
+func (f *Forwarders) Retry(target id.QueueUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.led {
@@ -174,8 +171,8 @@ func (f *forwarders) retry(target id.QueueUID) {
 	}
 }
 
-// figures tells what has come of a queue's dead letters in its term (ST-1, DL-52).
-func (f *forwarders) figures(q *Led) (d DeadLetters) {
+// Figures tells what has come of a queue's dead letters in its term (ST-1, DL-52).
+func (f *Forwarders) Figures(q deadletter.Source) (d DeadLetters) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	x := f.of(q)
@@ -193,8 +190,8 @@ func (f *forwarders) figures(q *Led) (d DeadLetters) {
 	return d
 }
 
-// DeadLetterFigures are a node's figures of dead letters (DL-52).
-type DeadLetterFigures struct {
+// Sums are a node's figures of dead letters (DL-52).
+type Sums struct {
 	Confirmed uint64            // dead letters that every target has, since the start
 	Waiting   deadletter.Causes // letters that cannot go on now
 	Retries   deadletter.Causes // attempts that failed, since the start
@@ -202,11 +199,11 @@ type DeadLetterFigures struct {
 	Blocked   int               // queues with letters that wait now
 }
 
-// totals are the figures of all terms on this node.
-func (f *forwarders) totals() DeadLetterFigures {
+// Totals are the figures of all terms on this node.
+func (f *Forwarders) Totals() Sums {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	sum := DeadLetterFigures{Confirmed: f.pastConfirmed, Retries: f.pastRetries, Lost: f.pastLost}
+	sum := Sums{Confirmed: f.pastConfirmed, Retries: f.pastRetries, Lost: f.pastLost}
 	for _, x := range f.led {
 		if x.forwarder != nil {
 			s := x.forwarder.Stats()
@@ -225,60 +222,10 @@ func (f *forwarders) totals() DeadLetterFigures {
 	return sum
 }
 
-// letterRouter is deadletter.Router over this node's view.
-type letterRouter struct {
-	views    *metadata.Views
-	policies *policy.Book
-}
-
-func (r letterRouter) View() *catalog.View { return r.views.View() }
-
-func (r letterRouter) Changed() <-chan struct{} { return r.views.Next() }
-
-func (r letterRouter) Rule(q *catalog.QueueRecord) deadletter.Rule {
-	e := r.policies.InForce(r.View(), q)
-	return deadletter.Rule{
-		Enabled: e.HasDeadLetterExchange, Exchange: e.DeadLetterExchange,
-		RoutingKey: e.DeadLetterRoutingKey, HasRoutingKey: e.HasDeadLetterRoutingKey,
-		AllowCycles: e.DeadLetterCycles, MaxHops: uint64(e.DeadLetterMaxHops),
-	}
-}
-
-func (r letterRouter) AlternateExchange(v *catalog.View, x *catalog.Exchange) (string, bool) {
-	return r.policies.AlternateExchange(v, x)
-}
-
-// letterSender is deadletter.Sender: letters go to their targets as what clients publish does.
-type letterSender struct {
-	open func(id.QueueUID) (*Queue, error)
-}
-
-func (s letterSender) Transfer(ctx context.Context, target id.QueueUID, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
-	q, err := s.open(target)
-	if err != nil {
-		return quorumq.Reply{}, letterError(err)
-	}
-	r, err := q.Transfer(ctx, t, bodies)
-	return r, letterError(err)
-}
-
-func (s letterSender) Enqueue(ctx context.Context, target id.QueueUID, m quorumq.NewMessage, body []byte, done func(error)) error {
-	q, err := s.open(target)
-	if err != nil {
-		return letterError(err)
-	}
-	return letterError(q.Enqueue(ctx, m, body, func(err error) { done(letterError(err)) }))
-}
-
-// letterError makes the errors that the forwarder decides on.
-func letterError(err error) error {
-	switch {
-	case errors.Is(err, ErrNoSuchQueue):
-		return fmt.Errorf("%w: %w", deadletter.ErrNoTarget, err)
-	case errors.Is(err, ErrRefused):
-		return fmt.Errorf("%w: %w", deadletter.ErrRefused, err)
-	case errors.Is(err, ErrUnknownOutcome):
-		return fmt.Errorf("%w: %w", deadletter.ErrDoubtful, err)
-	}
-	return err
+// DeadLetters is what has come of a queue's dead letters in a term of its leader (DL-52).
+type DeadLetters struct {
+	BacklogTrouble string            // why the backlog waits; "": it does not
+	Waiting        map[string]uint64 // letters that cannot go on now, by cause
+	Retries        map[string]uint64 // attempts that failed, by cause
+	Lost           map[string]uint64 // at-most-once copies that no target took, by cause (DL-10)
 }

@@ -1,0 +1,450 @@
+// Package gateway is a node's end of the queues that its clients use: Gateway finds the leader of
+// each, Queue carries commands to it and sends them again after failures, Consumer brings
+// deliveries back, within the bytes of a Buffer. It stands on the node's own members of queues
+// (Members) and on the links to other nodes (Links).
+//
+// Each type says which mutex owns it. Errors that callers decide on are those of package traffic;
+// limits are in queue.go and consumer.go.
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/traffic"
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+	"github.com/quorate/quorate/quorumq"
+	"github.com/quorate/quorate/raftfsm"
+)
+
+// Config is what a Gateway is made of.
+type Config struct {
+	Node   id.NodeID
+	Epoch  id.Epoch
+	Logger *slog.Logger
+
+	ConfirmTimeout time.Duration // PUB-5; negative: never
+	CommandTimeout time.Duration // of other commands without a leader (RE-5)
+	PublishWindow  int           // unanswered messages per queue
+
+	Views   *metadata.Views
+	Members Members
+	Links   Links
+	Disks   *disk.Board
+	Rooms   *disk.Rooms
+}
+
+// Members are this node's members of queues. Methods may be called concurrently and do not block;
+// done is called exactly once.
+type Members interface {
+	// Submit gives a command to the local member. done may be called on the apply path, and must
+	// not block. Errors: *raftfsm.NotLeaderError, raftfsm.ErrBusy, raftfsm.ErrStopped,
+	// raftfsm.ErrUnknownOutcome, traffic.ErrNoSuchQueue.
+	Submit(q id.QueueUID, c raftfsm.Command, done func(quorumq.Reply, error))
+	// Hurry lets lazy commands of a queue wait no longer.
+	Hurry(q id.QueueUID)
+	// Load adds to the delivery of a Get what it delivers. Errors as of Submit, or of reading the
+	// body.
+	Load(q id.QueueUID, d quorumq.Delivery, done func(traffic.Delivery, error))
+	// Held reads what a consumer holds above an id, if the local member leads. With room, in
+	// bytes, the answer is cut, and nothing is delivered to the consumer until one is not.
+	Held(q id.QueueUID, c quorumq.ConsumerKey, after quorumq.MsgID, room int64, done func(traffic.Holding, error))
+	// LeaderOf returns the leader as the local member knows it, "" for none; false if there is no
+	// member that runs and takes part.
+	LeaderOf(q id.QueueUID) (id.NodeID, bool)
+	// Rouse wakes the local member if it hibernates.
+	Rouse(q id.QueueUID)
+}
+
+// Links lead to other nodes, as *transport.Mux does.
+type Links interface {
+	Send(to id.NodeID, f *nodev1.Frame) error
+	Connected(to id.NodeID) (id.Epoch, bool)
+}
+
+// Gateway is this node's end of every queue that its clients use: it finds the leader,
+// carries commands to it, here or on a peer, and brings answers and deliveries back.
+//
+// The maps belong to mu; each Queue looks after itself. No method blocks, Deliver excepted,
+// and none calls a Queue while it holds mu.
+type Gateway struct {
+	cfg Config
+
+	sessions atomic.Uint64 // numbers the sessions of this epoch
+
+	mu     sync.Mutex
+	queues map[id.QueueUID]*Queue
+	young  map[id.QueueUID]struct{} // of queues that the host had not followed when it looked last
+	calls  map[uint64]call          // sent to peers and not answered
+	last   uint64                   // number of the newest call
+	closed bool
+}
+
+// call is a command on its way to a peer.
+type call struct {
+	peer   id.NodeID
+	flight flight
+}
+
+// New returns a gateway without queues.
+func New(c Config) *Gateway {
+	return &Gateway{
+		cfg: c, queues: map[id.QueueUID]*Queue{}, young: map[id.QueueUID]struct{}{}, calls: map[uint64]call{},
+	}
+}
+
+// Queue returns this node's end of a queue; traffic.ErrNoSuchQueue if the view has none.
+func (g *Gateway) Queue(q id.QueueUID) (*Queue, error) {
+	gone := fmt.Errorf("%w: queue %s is not in this node's view of the catalog", traffic.ErrNoSuchQueue, q)
+	if _, ok := g.cfg.Views.View().QueueByUID(q); !ok {
+		return nil, gone
+	}
+	end := g.open(q)
+	if end == nil {
+		return nil, fmt.Errorf("%w: queue %s", traffic.ErrClosed, q)
+	}
+	// Once more, for the host may have followed its deletion before the gateway had it.
+	if _, ok := g.cfg.Views.View().QueueByUID(q); !ok {
+		g.QueueGone(q)
+		return nil, gone
+	}
+	return end, nil
+}
+
+// open returns this node's end of a queue, nil after Close.
+func (g *Gateway) open(uid id.QueueUID) *Queue {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	q, ok := g.queues[uid]
+	if !ok {
+		q = newQueue(g, uid)
+		g.queues[uid] = q
+		g.young[uid] = struct{}{}
+	}
+	return q
+}
+
+// Followed ends queues that came and went between two views that the host has followed:
+// no comparison of the two shows them. A queue that is in v is the comparisons' from then on.
+func (g *Gateway) Followed(v *catalog.View) {
+	g.mu.Lock()
+	young := slices.Collect(maps.Keys(g.young))
+	g.mu.Unlock()
+	newest := g.cfg.Views.View() // not older than what any of them was found in
+	for _, uid := range young {
+		if _, there := newest.QueueByUID(uid); !there {
+			g.QueueGone(uid)
+		} else if _, there = v.QueueByUID(uid); there {
+			g.mu.Lock()
+			delete(g.young, uid)
+			g.mu.Unlock()
+		}
+	}
+}
+
+// known returns the end of a queue if clients of this node use it.
+func (g *Gateway) known(uid id.QueueUID) (*Queue, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	q, ok := g.queues[uid]
+	return q, ok
+}
+
+func (g *Gateway) all() []*Queue {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	qs := make([]*Queue, 0, len(g.queues))
+	for _, q := range g.queues {
+		qs = append(qs, q)
+	}
+	return qs
+}
+
+// send carries a command to the node that should lead; the answer reaches the flight's
+// queue as an event.
+func (g *Gateway) send(to id.NodeID, f flight, c raftfsm.Command) {
+	q := f.queue
+	if to == g.cfg.Node {
+		g.cfg.Members.Submit(q.uid, c, func(r quorumq.Reply, err error) {
+			if err == nil && r.Delivery != nil {
+				g.load(f, r)
+				return
+			}
+			q.answered(answer{flight: f, reply: r, err: err})
+		})
+		return
+	}
+	g.call(to, f, func(request uint64) *nodev1.Frame {
+		return &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{
+			Request: request, Queue: uint64(q.uid), Header: c.Header, Bodies: c.Bodies, Lazy: c.Lazy,
+		}}}
+	})
+}
+
+// hurry asks the node that should lead to let lazy commands wait no longer. It may get lost:
+// then they wait their time.
+func (g *Gateway) hurry(to id.NodeID, q id.QueueUID) {
+	if to == g.cfg.Node {
+		g.cfg.Members.Hurry(q)
+		return
+	}
+	_ = g.cfg.Links.Send(to, &nodev1.Frame{Kind: &nodev1.Frame_QueueCommand{QueueCommand: &nodev1.QueueCommand{Queue: uint64(q)}}})
+}
+
+// load completes the answer to a Get of the local member.
+func (g *Gateway) load(f flight, r quorumq.Reply) {
+	g.cfg.Members.Load(f.queue.uid, *r.Delivery, func(d traffic.Delivery, err error) {
+		if err != nil {
+			// The message is assigned, and only its session's end brings it back.
+			err = fmt.Errorf("%w: %w", raftfsm.ErrUnknownOutcome, err)
+		}
+		f.queue.answered(answer{flight: f, reply: r, got: &d, err: err})
+	})
+}
+
+// resume asks the leader for what a consumer holds above an id.
+// Room bounds the bytes of the answer; if it is not traffic.NoRoomLimit, the leader sends nothing by
+// itself until it has answered in full.
+func (g *Gateway) resume(to id.NodeID, f flight, key quorumq.ConsumerKey, after quorumq.MsgID, room int64) {
+	q := f.queue
+	if to == g.cfg.Node {
+		g.cfg.Members.Held(q.uid, key, after, room, func(h traffic.Holding, err error) {
+			a := answer{flight: f, held: h.Deliveries, cut: h.Cut, reply: quorumq.Reply{LastMsgID: h.Last}, err: err}
+			if errors.Is(err, traffic.ErrConsumerGone) {
+				a.reply.Code, a.err = quorumq.CodeUnknownConsumer, nil
+			}
+			q.answered(a)
+		})
+		return
+	}
+	g.call(to, f, func(request uint64) *nodev1.Frame {
+		r := &nodev1.Resume{
+			Request: request, Queue: uint64(q.uid),
+			Epoch: uint64(key.Epoch), Session: key.Session, Tag: key.Tag, After: uint64(after),
+		}
+		if room >= 0 {
+			r.Room = proto.Uint64(uint64(room))
+		}
+		return &nodev1.Frame{Kind: &nodev1.Frame_Resume{Resume: r}}
+	})
+}
+
+func (g *Gateway) call(to id.NodeID, f flight, frame func(request uint64) *nodev1.Frame) {
+	g.mu.Lock()
+	g.last++
+	request := g.last
+	g.calls[request] = call{peer: to, flight: f}
+	g.mu.Unlock()
+	err := g.cfg.Links.Send(to, frame(request))
+	if err == nil {
+		return
+	}
+	if _, mine := g.take(request); !mine {
+		return // the link went down meanwhile and the call was answered so
+	}
+	// What was never queued is not in any log.
+	if errors.Is(err, transport.ErrLinkFull) {
+		err = raftfsm.ErrBusy
+	} else {
+		err = &raftfsm.NotLeaderError{Group: f.queue.uid.Group()}
+	}
+	f.queue.answered(answer{flight: f, err: err})
+}
+
+func (g *Gateway) take(request uint64) (call, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c, ok := g.calls[request]
+	delete(g.calls, request)
+	return c, ok
+}
+
+// HandleAnswer takes what a peer that leads sent back.
+func (g *Gateway) HandleAnswer(from transport.Peer, f *nodev1.Frame) {
+	switch k := f.GetKind().(type) {
+	case *nodev1.Frame_QueueReply:
+		if c, ok := g.take(k.QueueReply.GetRequest()); ok {
+			c.flight.queue.answered(g.answerOf(c.flight, k.QueueReply))
+		}
+	case *nodev1.Frame_Deliveries:
+		g.Deliver(id.QueueUID(k.Deliveries.GetQueue()), g.heldOf(k.Deliveries.GetDeliveries()))
+	case *nodev1.Frame_Notice:
+		n := k.Notice
+		g.Notice(id.QueueUID(n.GetQueue()), quorumq.Notice{
+			Consumer: g.key(n.GetEpoch(), n.GetSession(), n.GetTag()),
+			Kind:     quorumq.NoticeKind(n.GetKind()),
+			Messages: quorumq.MsgIDRange{First: quorumq.MsgID(n.GetFirst()), Last: quorumq.MsgID(n.GetLast())},
+		})
+	default:
+		g.cfg.Logger.Warn("peer sent an answer of an unknown kind", "peer", from.Node, "kind", fmt.Sprintf("%T", k))
+	}
+}
+
+func (g *Gateway) key(epoch, session uint64, tag uint32) quorumq.ConsumerKey {
+	return quorumq.ConsumerKey{
+		SessionKey: quorumq.SessionKey{Node: g.cfg.Node, Epoch: id.Epoch(epoch), Session: session},
+		Tag:        tag,
+	}
+}
+
+func (g *Gateway) heldOf(ds []*nodev1.Delivery) []traffic.Delivery {
+	out := make([]traffic.Delivery, len(ds))
+	for i, d := range ds {
+		out[i] = traffic.Delivery{
+			Delivery: quorumq.Delivery{
+				Consumer:      g.key(d.GetEpoch(), d.GetSession(), d.GetTag()),
+				MsgID:         quorumq.MsgID(d.GetMsgId()),
+				DeliveryCount: d.GetDeliveryCount(),
+				AcquiredCount: d.GetAcquiredCount(),
+			},
+			Message:     d.GetMessage(),
+			Annotations: d.GetAnnotations(),
+		}
+	}
+	return out
+}
+
+func (g *Gateway) answerOf(f flight, r *nodev1.QueueReply) answer {
+	a := answer{flight: f, reply: quorumq.Reply{
+		Code:      quorumq.ReplyCode(r.GetCode()),
+		Next:      quorumq.Seq(r.GetNext()),
+		Stored:    int(r.GetStored()),
+		Count:     r.GetCount(),
+		LastMsgID: quorumq.MsgID(r.GetLastMsgId()),
+	}}
+	for _, s := range r.GetRefused() {
+		a.reply.Refused = append(a.reply.Refused, quorumq.Seq(s))
+	}
+	if d := r.GetDelivery(); d != nil {
+		held := g.heldOf([]*nodev1.Delivery{d})
+		a.got = &held[0]
+		a.reply.Delivery = &a.got.Delivery
+	}
+	a.held, a.cut = g.heldOf(r.GetHeld()), r.GetCut()
+	if e := r.GetError(); e != nil {
+		a.err = errorOf(f.queue.uid, e)
+	}
+	return a
+}
+
+func errorOf(q id.QueueUID, e *nodev1.QueueError) error {
+	switch e.GetKind() {
+	case nodev1.QueueError_KIND_NOT_LEADER, nodev1.QueueError_KIND_NO_SUCH_QUEUE:
+		// A node that does not host the queue may just not have opened it yet; whether the
+		// queue exists is the view's to say.
+		return &raftfsm.NotLeaderError{Group: q.Group(), Leader: id.NodeID(e.GetLeader())}
+	case nodev1.QueueError_KIND_BUSY:
+		return raftfsm.ErrBusy
+	case nodev1.QueueError_KIND_REFUSED:
+		return fmt.Errorf("%w: %s", errRefusedForGood, e.GetText())
+	case nodev1.QueueError_KIND_UNKNOWN_OUTCOME, nodev1.QueueError_KIND_UNSPECIFIED:
+	}
+	return raftfsm.ErrUnknownOutcome
+}
+
+// errRefusedForGood marks a command that no leader will ever take.
+var errRefusedForGood = errors.New("cluster: command refused")
+
+// Deliver takes deliveries from the local leader or from a peer, in order. It waits while
+// more than maxInboxBytes of the queue's have not been looked at.
+func (g *Gateway) Deliver(uid id.QueueUID, ds []traffic.Delivery) {
+	if q, ok := g.known(uid); ok {
+		q.delivered(ds)
+	}
+}
+
+// Notice takes a notice to one of this node's consumers.
+func (g *Gateway) Notice(uid id.QueueUID, n quorumq.Notice) {
+	if q, ok := g.known(uid); ok {
+		q.noticed(n)
+	}
+}
+
+// LeaderChanged tells what the local member of the group knows of its leader.
+func (g *Gateway) LeaderChanged(uid id.QueueUID, leader id.NodeID) {
+	if q, ok := g.known(uid); ok {
+		q.led(leader)
+	}
+}
+
+// QueueGone ends a queue that the catalog has no more.
+func (g *Gateway) QueueGone(uid id.QueueUID) {
+	g.mu.Lock()
+	q, ok := g.queues[uid]
+	delete(g.queues, uid)
+	delete(g.young, uid)
+	g.mu.Unlock()
+	if ok {
+		q.end(fmt.Errorf("%w: %s was deleted", traffic.ErrNoSuchQueue, uid))
+	}
+}
+
+// QueueDissolves ends the consumers of a queue that is being deleted. What was published
+// before still goes there and is dead-lettered.
+func (g *Gateway) QueueDissolves(uid id.QueueUID) {
+	if q, ok := g.known(uid); ok {
+		q.dissolves()
+	}
+}
+
+// LinkUp sends what waited for a link.
+func (g *Gateway) LinkUp(transport.Peer) {
+	for _, q := range g.all() {
+		q.wake()
+	}
+}
+
+// LinkDown answers everything that is on its way to the peer: nobody knows what became of it.
+func (g *Gateway) LinkDown(p transport.Peer) {
+	g.mu.Lock()
+	var lost []flight
+	for request, c := range g.calls {
+		if c.peer == p.Node {
+			lost = append(lost, c.flight)
+			delete(g.calls, request)
+		}
+	}
+	g.mu.Unlock()
+	for _, f := range lost {
+		f.queue.answered(answer{flight: f, err: raftfsm.ErrUnknownOutcome})
+	}
+	for _, q := range g.all() {
+		q.lostLink(p.Node)
+	}
+}
+
+// HostHangs sends on to others what was given to this node's own members: its disk hangs, so
+// that others lead, or soon will.
+func (g *Gateway) HostHangs() {
+	for _, q := range g.all() {
+		q.lostLink(g.cfg.Node)
+	}
+}
+
+// Close ends all queues, with traffic.ErrClosed.
+func (g *Gateway) Close() {
+	g.mu.Lock()
+	g.closed = true
+	qs := g.queues
+	g.queues = map[id.QueueUID]*Queue{}
+	g.mu.Unlock()
+	for _, q := range qs {
+		q.end(fmt.Errorf("%w: queue %s", traffic.ErrClosed, q.uid))
+	}
+}

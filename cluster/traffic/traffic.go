@@ -1,0 +1,58 @@
+// Package traffic is what gateways and the hosts of queues' members say to one another, on one
+// node or between two: deliveries with what they deliver, and the errors of commands.
+package traffic
+
+import (
+	"errors"
+
+	"github.com/quorate/quorate/quorumq"
+)
+
+// Delivery is a delivery with what it delivers.
+type Delivery struct {
+	quorumq.Delivery
+	Message, Annotations []byte // stored forms
+}
+
+// Size is what it counts in a client's buffer, in bytes.
+func (d *Delivery) Size() int64 { return int64(len(d.Message) + len(d.Annotations)) }
+
+// Holding is what a consumer holds above an id, with bodies, and its newest id; if it is cut, the
+// newest of the deliveries, for then there is more.
+type Holding struct {
+	Deliveries []Delivery
+	Last       quorumq.MsgID
+	Cut        bool
+}
+
+// NoRoomLimit is the room of a consumer whose gateway takes all that it holds.
+const NoRoomLimit = -1
+
+// ConsumerTag is the tag of a session's only subscription.
+const ConsumerTag = 1
+
+// Errors of commands that callers decide on. Each is wrapped with the queue and what to do.
+var (
+	// ErrUnavailable: no leader in time; the command has not, and will not, take effect.
+	ErrUnavailable = errors.New("cluster: queue has no leader that can be reached")
+	// ErrUnknownOutcome: the command may or may not have taken effect.
+	ErrUnknownOutcome = errors.New("cluster: outcome unknown")
+	// ErrNoSuchQueue: the queue is not, or no longer, in the catalog.
+	ErrNoSuchQueue = errors.New("cluster: no such queue")
+	// ErrDissolving: the queue is being deleted and dead-letters its messages first.
+	ErrDissolving = errors.New("cluster: queue is being deleted")
+	// ErrRefused: a length limit refused the message (LEN-4).
+	ErrRefused = errors.New("cluster: refused by the queue's length limit")
+	// ErrExclusive: another consumer has or bars exclusive access (CO-2).
+	ErrExclusive = errors.New("cluster: exclusive access")
+	// ErrSingleActive: Get of a queue with a single active consumer (DEL-5).
+	ErrSingleActive = errors.New("cluster: queue has a single active consumer")
+	// ErrTooManyMoves: messages of the queue are on their way to too many destinations.
+	ErrTooManyMoves = errors.New("cluster: messages are moved to too many destinations at once")
+	// ErrConsumerGone: the consumer was cancelled or closed.
+	ErrConsumerGone = errors.New("cluster: consumer is gone")
+	// ErrNotHeld: the consumer does not hold the message; it is settled, or back in the queue.
+	ErrNotHeld = errors.New("cluster: message is not held")
+	// ErrClosed: this node is stopping.
+	ErrClosed = errors.New("cluster: node is stopping")
+)
