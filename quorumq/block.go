@@ -1,56 +1,9 @@
 package quorumq
 
-import (
-	"bytes"
-	"math/bits"
-)
+import "bytes"
 
-const (
-	blockBits = 7
-	blockLen  = 1 << blockBits // keys that share a block
-
-	// openBlocks is how many blocks from the front on are not packed: a short queue never
-	// packs, and a deep one packs and unpacks each message once.
-	openBlocks = 8
-
-	// maxFreeBlocks bounds the open blocks that a pool keeps for reuse.
-	maxFreeBlocks = 4
-)
-
-// bitmap marks places of a block.
-type bitmap [blockLen / 64]uint64
-
-func (m *bitmap) has(i int) bool { return m[i>>6]>>(i&63)&1 != 0 }
-func (m *bitmap) set(i int)      { m[i>>6] |= 1 << (i & 63) }
-func (m *bitmap) clear(i int)    { m[i>>6] &^= 1 << (i & 63) }
-
-func (m *bitmap) count() int {
-	n := 0
-	for _, w := range m {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
-// rank returns how many places below i are marked.
-func (m *bitmap) rank(i int) int {
-	n := bits.OnesCount64(m[i>>6] & (1<<(i&63) - 1))
-	for _, w := range m[:i>>6] {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
-// next returns the first marked place from i on, blockLen if there is none.
-func (m *bitmap) next(i int) int {
-	for i < blockLen {
-		if w := m[i>>6] >> (i & 63); w != 0 {
-			return i + bits.TrailingZeros64(w)
-		}
-		i = i&^63 + 64
-	}
-	return blockLen
-}
+// maxFreeBlocks bounds the open blocks that a pool keeps for reuse.
+const maxFreeBlocks = 4
 
 // block holds the records of a deque whose keys share all but their last bits. It is
 // either open, with a place for each key, or packed, or, once all have left, neither.
@@ -203,4 +156,29 @@ func (c *codec[T, P]) unpack(from, to *block[T], tag uint64) {
 		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
 	}
 	to.live = from.live
+}
+
+// record is what a deque holds: a value whose key ascends. Its other fields are put into
+// columns and taken from them; tag is the deque's.
+type record[T any] interface {
+	*T
+	width() int
+	put(c *columns, i int)
+	take(c *columns, i int, key, tag uint64)
+	valid() bool // after take of columns that may hold anything
+}
+
+// eachPacked calls f with the records of packed blocks.
+func eachPacked[T any, P record[T]](blocks []*block[T], tag uint64, f func(P)) {
+	if len(blocks) == 0 {
+		return
+	}
+	var c codec[T, P]
+	open := newBlock[T](0)
+	for _, b := range blocks {
+		c.unpack(b, open, tag)
+		for i := open.live.next(0); i < blockLen; i = open.live.next(i + 1) {
+			f(&open.open[i])
+		}
+	}
 }

@@ -2,7 +2,6 @@ package quorumq
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -10,11 +9,6 @@ import (
 // driven by any command. It looks at every message.
 func (q *Queue) check() error {
 	return errors.Join(q.checkReady(), q.checkDelays(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies(), q.checkDissolving())
-}
-
-// inv is what a broken invariant says.
-func inv(format string, args ...any) error {
-	return fmt.Errorf("quorumq: state is inconsistent: "+format, args...)
 }
 
 func (q *Queue) checkReady() error {
@@ -69,30 +63,6 @@ func (q *Queue) checkReady() error {
 	}
 	if count != q.readyN || size != q.readySize {
 		return inv("ready is %d messages, %d bytes, counted %d, %d", count, size, q.readyN, q.readySize)
-	}
-	return nil
-}
-
-// checkBlocks verifies what a deque counts.
-func checkBlocks[T any, P record[T]](d *deque[T, P]) error {
-	live, empty := 0, 0
-	for i, b := range d.blocks[d.first:] {
-		n := b.live.count()
-		live += n
-		if n == 0 {
-			empty++
-		}
-		switch {
-		case i > 0 && b.id <= d.blocks[d.first+i-1].id:
-			return inv("block %d after %d", b.id, d.blocks[d.first+i-1].id)
-		case b.gen > d.pool.gen || b.open != nil && b.packed != nil || n > 0 && b.open == nil && b.packed == nil:
-			return inv("block %d of generation %d, now %d, is in two forms or in none", b.id, b.gen, d.pool.gen)
-		case i == 0 && d.live > 0 && (b.open == nil || b.live.next(0) != d.head):
-			return inv("block %d does not begin with the front", b.id)
-		}
-	}
-	if live != d.live || empty != d.empty {
-		return inv("blocks hold %d records, %d are empty; counted %d, %d", live, empty, d.live, d.empty)
 	}
 	return nil
 }

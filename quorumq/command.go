@@ -60,11 +60,6 @@ type NewMessage struct {
 // DefaultPriority is the level of a message without priority (PR-1).
 const DefaultPriority uint8 = 4
 
-// VoidSize marks a void: it takes its number in an Enqueue, stores nothing and is
-// answered as refused, so that an earlier copy on its way can never be stored after it
-// (PUB-5). It has an empty body.
-const VoidSize uint32 = 1<<32 - 1
-
 // Enqueue appends a batch of one enqueuer's messages; Messages[i] has the sequence
 // number First+i and the body FirstSlot+i (PUB-6).
 type Enqueue struct {
@@ -126,9 +121,6 @@ type Credit struct {
 	Limit    MsgID
 }
 
-// MsgIDRange is a closed range of message ids, First ≤ Last.
-type MsgIDRange struct{ First, Last MsgID }
-
 // Settle takes messages off the queue (DEL-8 accept). Unknown ids are ignored, so that
 // a repeat does nothing (DEL-6).
 type Settle struct {
@@ -185,9 +177,6 @@ type Configure struct{ Config Config }
 
 // BacklogSettle removes forwarded messages from the backlog (DL-21).
 type BacklogSettle struct{ Ranges []SeqRange }
-
-// SeqRange is a closed range of sequence numbers.
-type SeqRange struct{ First, Last Seq }
 
 // SessionClosed ends a session for good: its consumers go, their messages return as failed
 // deliveries or reach the delivery limit (DEL-8). A Checkout or Get of it that comes later
@@ -275,3 +264,53 @@ func (*RetryDelayed) kind() kind  { return kindRetryDelayed }
 func (*Move) kind() kind          { return kindMove }
 func (*Transact) kind() kind      { return kindTransact }
 func (*Dissolve) kind() kind      { return kindDissolve }
+
+// Delay says when a message is to be ready: at a time, else after some milliseconds, else
+// by what the queue's configuration says. A time that has passed says nothing (DR-4).
+type Delay struct {
+	At Time
+	Ms int64
+}
+
+// until returns the time that a delay names, 0 for none.
+func (d Delay) until(now Time) Time {
+	switch {
+	case d.At > now:
+		return d.At
+	case d.Ms > 0:
+		return after(now, d.Ms)
+	}
+	return 0
+}
+
+// ProducerID names a publisher's stream of messages over all nodes that it may publish
+// through; it is chosen at random by the publisher.
+type ProducerID [16]byte
+
+// Move takes ready messages off the queue (G-13). Unless To is nowhere they wait in the
+// backlog, in this order, until the forwarder has brought each to its destination, as it
+// does with dead letters (DL-25); that is no death. Places whose message has left are
+// skipped, so that a repeat does nothing.
+type Move struct {
+	To     Destination
+	Places []Place
+}
+
+// Transact settles messages and takes others in their place, as one decision (G-22): either
+// all are settled, and the outputs wait in the backlog, in this order, until the forwarder has
+// published each; or nothing changes. An output dies no death on the way (as with Move).
+//
+// It is not to be repeated when its answer was lost: what it settled is not held any more, so
+// that a repeat is refused with CodeNotHeld.
+type Transact struct {
+	Consumer ConsumerKey
+	Ranges   []MsgIDRange // all of these must be with the consumer
+	// Outputs[i] has the body FirstSlot+i.
+	Outputs []Output
+}
+
+// Output is a message that a Transact publishes, with the keys that it has in its body.
+type Output struct {
+	Exchange string
+	Size     uint32 // bytes of body (D-5)
+}

@@ -333,3 +333,12 @@ func (d *Decoder) takeSeqRanges() []SeqRange {
 	}
 	return d.seqs
 }
+
+func (r *reader) producerID() (id ProducerID) {
+	if len(r.b) < len(id) {
+		r.fail(errShort)
+		return id
+	}
+	r.b = r.b[copy(id[:], r.b):]
+	return id
+}

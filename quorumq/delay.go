@@ -1,49 +1,5 @@
 package quorumq
 
-// Delay says when a message is to be ready: at a time, else after some milliseconds, else
-// by what the queue's configuration says. A time that has passed says nothing (DR-4).
-type Delay struct {
-	At Time
-	Ms int64
-}
-
-// until returns the time that a delay names, 0 for none.
-func (d Delay) until(now Time) Time {
-	switch {
-	case d.At > now:
-		return d.At
-	case d.Ms > 0:
-		return after(now, d.Ms)
-	}
-	return 0
-}
-
-// delayed is a message that is to be ready at a later time. One that no consumer had yet
-// (DLY-1) has no enqueue ordinal: it gets one when it is ready, as if it came then.
-type delayed struct {
-	held
-	number uint64 // in the order in which messages were delayed
-	due    Time
-}
-
-// fresh tells that the message was never ready.
-func (d *delayed) fresh() bool { return d.key() == 0 }
-
-func (*delayed) width() int { return 11 }
-
-func (d *delayed) put(c *columns, i int) {
-	d.held.put(c, i)
-	c[10][i] = uint64(d.due)
-}
-
-func (d *delayed) take(c *columns, i int, key, _ uint64) {
-	d.held.take(c, i)
-	d.number = key
-	d.due = Time(c[10][i])
-}
-
-func (d *delayed) valid() bool { return d.held.valid() && d.due > 0 }
-
 // delays holds the delayed messages, in the order in which they were delayed, and when
 // they are due. Those that expire before have an entry for that as well.
 type delays struct {

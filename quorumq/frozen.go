@@ -68,16 +68,6 @@ func (f *Frozen) AppendSnapshot(b []byte) []byte {
 	return putBlocks(b, f.delayed)
 }
 
-func putBlocks[T any](b []byte, blocks []*block[T]) []byte {
-	b = putU(b, uint64(len(blocks)))
-	next := uint64(0)
-	for _, k := range blocks {
-		b = append(putU(b, k.id-next), k.packed...)
-		next = k.id + 1
-	}
-	return b
-}
-
 // pack brings all blocks into their stored form: most of them are.
 func (f *Frozen) pack() {
 	if f.packed {
@@ -91,21 +81,6 @@ func (f *Frozen) pack() {
 	f.back = packAll(new(pool[returned, *returned]), f.back, 0)
 	f.backlog = packAll(new(pool[discarded, *discarded]), f.backlog, 0)
 	f.delayed = packAll(new(pool[delayed, *delayed]), f.delayed, 0)
-}
-
-func packAll[T any, P record[T]](p *pool[T, P], blocks []*block[T], tag uint64) []*block[T] {
-	kept := blocks[:0]
-	for _, b := range blocks {
-		n := b.live.count()
-		if n == 0 {
-			continue
-		}
-		if b.open != nil || n < b.stored {
-			b = p.packed(b, tag)
-		}
-		kept = append(kept, b)
-	}
-	return kept
 }
 
 // Live yields every body that the state refers to, each once, ascending by index, and
@@ -161,19 +136,4 @@ func (f *Frozen) backlogRuns() (runs []BodyRun) {
 		runs = appendRuns(runs, b.packed)
 	}
 	return runs
-}
-
-// eachPacked calls f with the records of packed blocks.
-func eachPacked[T any, P record[T]](blocks []*block[T], tag uint64, f func(P)) {
-	if len(blocks) == 0 {
-		return
-	}
-	var c codec[T, P]
-	open := newBlock[T](0)
-	for _, b := range blocks {
-		c.unpack(b, open, tag)
-		for i := open.live.next(0); i < blockLen; i = open.live.next(i + 1) {
-			f(&open.open[i])
-		}
-	}
 }

@@ -1,8 +1,6 @@
 package quorumq
 
-import (
-	"slices"
-)
+import "slices"
 
 // LeaseTickMs is what times of leases are rounded up to, in milliseconds, so that those of
 // many deliveries are looked at together (CT-6).

@@ -161,10 +161,78 @@ func (q *Queue) expiry(m *message) Time {
 	return after(m.at, max(ttl, 1))
 }
 
-// after returns t + ms, at most the end of time.
-func after(t Time, ms int64) Time {
-	if ms > math.MaxInt64-int64(t) {
-		return math.MaxInt64
+// delayed is a message that is to be ready at a later time. One that no consumer had yet
+// (DLY-1) has no enqueue ordinal: it gets one when it is ready, as if it came then.
+type delayed struct {
+	held
+	number uint64 // in the order in which messages were delayed
+	due    Time
+}
+
+// fresh tells that the message was never ready.
+func (d *delayed) fresh() bool { return d.key() == 0 }
+
+func (*delayed) width() int { return 11 }
+
+func (d *delayed) put(c *columns, i int) {
+	d.held.put(c, i)
+	c[10][i] = uint64(d.due)
+}
+
+func (d *delayed) take(c *columns, i int, key, _ uint64) {
+	d.held.take(c, i)
+	d.number = key
+	d.due = Time(c[10][i])
+}
+
+func (d *delayed) valid() bool { return d.held.valid() && d.due > 0 }
+
+// A backlog record's column of reasons holds the destination's number above moveBase.
+const moveBase = 1 << 8
+
+func (d *discarded) cause() uint64 {
+	if d.to != 0 {
+		return moveBase + uint64(d.to)
 	}
-	return t + Time(ms)
+	return uint64(d.reason)
+}
+
+func (d *discarded) setCause(v uint64) {
+	if v > moveBase {
+		d.to = uint16(min(v-moveBase, math.MaxUint16))
+		return
+	}
+	d.reason = Reason(min(v, uint64(LastReason)+1))
+}
+
+// assigned is a message that a consumer holds.
+type assigned struct {
+	held
+	id   MsgID
+	turn uint64 // number of the assignment, over all consumers
+	due  Time   // when its consumer has had it for too long (CT-1); 0: never
+}
+
+func (a *assigned) delivery(k ConsumerKey) Delivery {
+	return Delivery{
+		Consumer:      k,
+		MsgID:         a.id,
+		Body:          a.body(),
+		Annotations:   a.annotations(),
+		DeliveryCount: a.failures,
+		AcquiredCount: a.acquired,
+	}
+}
+
+// seed is what the jitter of a message's next wait follows from.
+func (h *held) seed() uint64 {
+	return scatter(scatter(h.index)^uint64(h.slot)) ^ uint64(h.acquired)
+}
+
+// count adds what each way back but a settle adds (DEL-8).
+func (h *held) count(failed bool) {
+	h.acquired++
+	if failed {
+		h.failures++
+	}
 }

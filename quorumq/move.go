@@ -1,67 +1,7 @@
 package quorumq
 
-import "math"
-
-// DestinationKind says where a Move sends messages.
-type DestinationKind uint8
-
-// The kinds are stored; numbers are never reused.
-const (
-	// ToNowhere takes messages off the queue for good: nothing dead-letters them.
-	ToNowhere DestinationKind = iota
-	// ToQueue: the queue Name of the same vhost.
-	ToQueue
-	// ToExchange: the exchange Name, with Key if HasKey, else with the message's own keys.
-	ToExchange
-	// ToOrigin: the queue that the message died in first.
-	ToOrigin
-	// ToOriginExchange: the exchange that the message came through before it died first, with
-	// the keys that it had then.
-	ToOriginExchange
-)
-
-// String returns a word for logs.
-func (k DestinationKind) String() string {
-	words := [...]string{"nowhere", "queue", "exchange", "origin", "origin exchange"}
-	if int(k) < len(words) {
-		return words[k]
-	}
-	return "unknown"
-}
-
-// Destination is where a Move sends messages.
-type Destination struct {
-	Kind   DestinationKind
-	Name   string // of the queue or exchange
-	Key    string // with HasKey
-	HasKey bool
-}
-
-// MaxDestinationBytes bounds name and key of a destination.
-const MaxDestinationBytes = 255
-
 // MaxDestinations bounds the destinations to which messages of one queue are on their way.
 const MaxDestinations = 1000
-
-// Place is where a ready message stands. It names the message as long as it stays there;
-// no other one ever has the same.
-type Place struct {
-	Order  uint64 // number of the message, above its priority level's 5 bits
-	Return uint64 // number of its latest return; 0: none
-}
-
-// Number returns the message's number: they rise in the order in which the queue took its
-// messages.
-func (p Place) Number() uint64 { return p.Order >> ordBits }
-
-// Move takes ready messages off the queue (G-13). Unless To is nowhere they wait in the
-// backlog, in this order, until the forwarder has brought each to its destination, as it
-// does with dead letters (DL-25); that is no death. Places whose message has left are
-// skipped, so that a repeat does nothing.
-type Move struct {
-	To     Destination
-	Places []Place
-}
 
 // destination is one that messages of the backlog are on their way to.
 type destination struct {
@@ -159,22 +99,4 @@ func (q *Queue) takeAt(p Place) (held, bool) {
 	r, _ := q.back.take(p.Return)
 	q.readySize -= uint64(r.size)
 	return r.held, true
-}
-
-// A backlog record's column of reasons holds the destination's number above moveBase.
-const moveBase = 1 << 8
-
-func (d *discarded) cause() uint64 {
-	if d.to != 0 {
-		return moveBase + uint64(d.to)
-	}
-	return uint64(d.reason)
-}
-
-func (d *discarded) setCause(v uint64) {
-	if v > moveBase {
-		d.to = uint16(min(v-moveBase, math.MaxUint16))
-		return
-	}
-	d.reason = Reason(min(v, uint64(LastReason)+1))
 }

@@ -2,17 +2,6 @@ package quorumq
 
 import "math/bits"
 
-// Victim says which ready message drop-head removes (LEN-3).
-type Victim uint8
-
-// The victims: the one that would be delivered next; of the lowest priority the oldest;
-// the oldest of all.
-const (
-	VictimHead Victim = iota
-	VictimLowestPriority
-	VictimOldest
-)
-
 // rota is whose turn it is among the levels of a queue whose priorities are shares (PR-3):
 // from the highest down, level l has l+1 messages at a time.
 type rota struct {

@@ -206,27 +206,3 @@ func (q *Queue) peekDelayed(dst []Peeked, from PeekFrom, limit int) ([]Peeked, P
 	}
 	return dst, from, false
 }
-
-// skipped returns the first key from key on behind n records, and how many records more were
-// to be skipped than there are.
-func skipped[T any, P record[T]](d *deque[T, P], key, n uint64) (next, left uint64) {
-	if n == 0 {
-		return key, 0
-	}
-	at, i := d.begin(key)
-	for ; at < len(d.blocks); at++ {
-		b := d.blocks[at]
-		here := uint64(b.live.count() - b.live.rank(min(i, blockLen-1)))
-		if n >= here {
-			n -= here
-			key = (b.id + 1) << blockBits
-			i = 0
-			continue
-		}
-		for ; n > 0; n-- {
-			i = b.live.next(i) + 1
-		}
-		return b.id<<blockBits | uint64(i), 0
-	}
-	return key, n
-}

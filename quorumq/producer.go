@@ -2,10 +2,6 @@ package quorumq
 
 import "slices"
 
-// ProducerID names a publisher's stream of messages over all nodes that it may publish
-// through; it is chosen at random by the publisher.
-type ProducerID [16]byte
-
 // Limits of what a queue remembers of producers, so that a message that comes again
 // under the same number, perhaps through another node, is stored once.
 const (
@@ -157,15 +153,6 @@ func (q *Queue) takeProducers(r *reader) {
 		q.producers.byID[p.id] = p
 		q.producers.append(p)
 	}
-}
-
-func (r *reader) producerID() (id ProducerID) {
-	if len(r.b) < len(id) {
-		r.fail(errShort)
-		return id
-	}
-	r.b = r.b[copy(id[:], r.b):]
-	return id
 }
 
 func (q *Queue) checkProducers() error {

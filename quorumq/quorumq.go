@@ -7,7 +7,12 @@
 // of a group that applies the same entries in the same order holds equal state.
 package quorumq
 
-import "github.com/quorate/quorate/id"
+import (
+	"cmp"
+	"math"
+
+	"github.com/quorate/quorate/id"
+)
 
 // Time is a point in time in milliseconds since the Unix epoch, stamped by the leader
 // that proposed the command (C-1). Zero means "none".
@@ -89,4 +94,38 @@ type SessionKey struct {
 type ConsumerKey struct {
 	SessionKey
 	Tag uint32
+}
+
+// Unlimited is the value of a limit that is not set.
+const Unlimited int64 = -1
+
+// VoidSize marks a void: it takes its number in an Enqueue, stores nothing and is
+// answered as refused, so that an earlier copy on its way can never be stored after it
+// (PUB-5). It has an empty body.
+const VoidSize uint32 = 1<<32 - 1
+
+// SeqRange is a closed range of sequence numbers.
+type SeqRange struct{ First, Last Seq }
+
+// MsgIDRange is a closed range of message ids, First ≤ Last.
+type MsgIDRange struct{ First, Last MsgID }
+
+// after returns t + ms, at most the end of time.
+func after(t Time, ms int64) Time {
+	if ms > math.MaxInt64-int64(t) {
+		return math.MaxInt64
+	}
+	return t + Time(ms)
+}
+
+func compareRefs(a, b BodyRef) int {
+	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Slot, b.Slot))
+}
+
+func compareSessions(a, b SessionKey) int {
+	return cmp.Or(
+		cmp.Compare(a.Node, b.Node),
+		cmp.Compare(a.Epoch, b.Epoch),
+		cmp.Compare(a.Session, b.Session),
+	)
 }

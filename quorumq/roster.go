@@ -113,14 +113,6 @@ func (c *consumer) canTake() bool {
 		(!c.credit || c.last < c.limit)
 }
 
-func compareSessions(a, b SessionKey) int {
-	return cmp.Or(
-		cmp.Compare(a.Node, b.Node),
-		cmp.Compare(a.Epoch, b.Epoch),
-		cmp.Compare(a.Session, b.Session),
-	)
-}
-
 // member returns the node if this epoch of it may speak: false if a newer one has. A
 // newer epoch than the known one closes the sessions of those before it: that process
 // is gone (DC-1).

@@ -149,14 +149,6 @@ func (q *Queue) takeHeld(w *window, a *assigned, notes BodyRef) held {
 	return h
 }
 
-// count adds what each way back but a settle adds (DEL-8).
-func (h *held) count(failed bool) {
-	h.acquired++
-	if failed {
-		h.failures++
-	}
-}
-
 // leaving is a message on its way from a consumer that has gone back to the queue.
 type leaving struct {
 	assigned

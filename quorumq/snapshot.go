@@ -193,23 +193,3 @@ func (q *Queue) putDestinations(b []byte) []byte {
 	}
 	return b
 }
-
-// putWindow writes what a consumer holds, each message as its differences from the one
-// before.
-func putWindow(b []byte, w *window) []byte {
-	b = putU(b, uint64(w.live))
-	var prev assigned
-	for a := range w.all() {
-		b = putU(putU(b, uint64(a.id-prev.id)), a.turn)
-		b = putZ(b, int64(a.ord-prev.ord))
-		b = putZ(b, int64(a.index-prev.index))
-		b = putU(putU(b, uint64(a.slot)), uint64(a.size))
-		b = putZ(b, int64(a.at-prev.at))
-		b = putLimit(b, a.ttl)
-		b = putU(putU(b, a.annIndex), uint64(a.annSlot))
-		b = putU(putU(b, uint64(a.failures)), uint64(a.acquired))
-		b = putZ(b, int64(a.due-prev.due))
-		prev = *a
-	}
-	return b
-}

@@ -1,7 +1,6 @@
 package quorumq
 
 import (
-	"cmp"
 	"iter"
 	"math/bits"
 )
@@ -99,10 +98,6 @@ func (o *Overview) older(m *message) {
 	if o.OldestReady == 0 || m.at < o.OldestReady {
 		o.OldestReady = m.at
 	}
-}
-
-func compareRefs(a, b BodyRef) int {
-	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Slot, b.Slot))
 }
 
 // occupiedLevels yields the levels that hold messages, ascending.

@@ -6,14 +6,6 @@ import (
 	"slices"
 )
 
-// assigned is a message that a consumer holds.
-type assigned struct {
-	held
-	id   MsgID
-	turn uint64 // number of the assignment, over all consumers
-	due  Time   // when its consumer has had it for too long (CT-1); 0: never
-}
-
 // window is what one consumer holds, ascending by id. Ids ascend by one, so that most
 // are found at once by their distance from the first.
 //
@@ -127,13 +119,43 @@ func (q *Queue) LastMsgID(k ConsumerKey) (MsgID, bool) {
 	return c.last, true
 }
 
-func (a *assigned) delivery(k ConsumerKey) Delivery {
-	return Delivery{
-		Consumer:      k,
-		MsgID:         a.id,
-		Body:          a.body(),
-		Annotations:   a.annotations(),
-		DeliveryCount: a.failures,
-		AcquiredCount: a.acquired,
+// holds tells whether each message of the ranges is there. Ranges that overlap name one twice,
+// which is not there a second time.
+func (w *window) holds(ranges []MsgIDRange) bool {
+	seen := make(map[MsgID]bool)
+	for _, r := range ranges {
+		next := r.First
+		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
+			a := &w.items[i]
+			if a.isRemoved() || a.id != next || seen[a.id] {
+				return false
+			}
+			seen[a.id] = true
+			next++
+		}
+		if next != r.Last+1 {
+			return false
+		}
 	}
+	return true
+}
+
+// putWindow writes what a consumer holds, each message as its differences from the one
+// before.
+func putWindow(b []byte, w *window) []byte {
+	b = putU(b, uint64(w.live))
+	var prev assigned
+	for a := range w.all() {
+		b = putU(putU(b, uint64(a.id-prev.id)), a.turn)
+		b = putZ(b, int64(a.ord-prev.ord))
+		b = putZ(b, int64(a.index-prev.index))
+		b = putU(putU(b, uint64(a.slot)), uint64(a.size))
+		b = putZ(b, int64(a.at-prev.at))
+		b = putLimit(b, a.ttl)
+		b = putU(putU(b, a.annIndex), uint64(a.annSlot))
+		b = putU(putU(b, uint64(a.failures)), uint64(a.acquired))
+		b = putZ(b, int64(a.due-prev.due))
+		prev = *a
+	}
+	return b
 }

@@ -98,3 +98,84 @@ func (r *reader) retry(t *Retry) {
 		t.StepsMs[i] = r.i()
 	}
 }
+
+// The byte of modes: the overflow mode in its low bits, then flags.
+const (
+	overflowMode     = 3
+	flagSingleActive = 4
+	flagExpires      = 8 // its time follows
+	flagIfEmpty      = 16
+	flagTimeout      = 32 // the consumer timeout follows
+	flagAutoDelete   = 64
+	flagMore         = 128 // more modes follow, last
+	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout | flagAutoDelete | flagMore
+)
+
+func configModes(c Config) byte {
+	b := byte(c.Overflow)
+	if c.SingleActive {
+		b |= flagSingleActive
+	}
+	if c.ExpiresMs > 0 {
+		b |= flagExpires
+	}
+	if c.ExpiresIfEmpty {
+		b |= flagIfEmpty
+	}
+	if c.ConsumerTimeoutMs > 0 {
+		b |= flagTimeout
+	}
+	if c.AutoDelete {
+		b |= flagAutoDelete
+	}
+	if moreModes(c) != 0 {
+		b |= flagMore
+	}
+	return b
+}
+
+func putConfig(b []byte, c Config) []byte {
+	c = c.Normal()
+	b = putLimit(b, c.MaxLength)
+	b = putLimit(b, c.MaxLengthBytes)
+	b = append(b, configModes(c))
+	b = putLimit(b, c.MessageTTLMs)
+	b = append(b, byte(c.DeadLetter))
+	b = putLimit(b, c.DeliveryLimit)
+	b = putU(b, uint64(c.DisconnectedTimeoutMs))
+	if c.ExpiresMs > 0 {
+		b = putU(b, uint64(c.ExpiresMs))
+	}
+	if c.ConsumerTimeoutMs > 0 {
+		b = putU(b, uint64(c.ConsumerTimeoutMs))
+	}
+	if more := moreModes(c); more != 0 {
+		return putMore(b, c, more)
+	}
+	return b
+}
+
+func (r *reader) config() Config {
+	c := Config{MaxLength: r.limit(), MaxLengthBytes: r.limit(), MaxLengthTotal: Unlimited, ExpiresMs: Unlimited}
+	flags := r.flags(modes)
+	c.Overflow = Overflow(flags & overflowMode)
+	c.SingleActive, c.ExpiresIfEmpty = flags&flagSingleActive != 0, flags&flagIfEmpty != 0
+	c.AutoDelete = flags&flagAutoDelete != 0
+	c.MessageTTLMs = r.limit()
+	c.DeadLetter = DeadLetterMode(r.byte())
+	c.DeliveryLimit = r.limit()
+	c.DisconnectedTimeoutMs = r.i()
+	if flags&flagExpires != 0 {
+		c.ExpiresMs = r.i()
+		r.check(c.ExpiresMs > 0, errZero)
+	}
+	if flags&flagTimeout != 0 {
+		c.ConsumerTimeoutMs = r.i()
+		r.check(c.ConsumerTimeoutMs > 0, errZero)
+	}
+	if flags&flagMore != 0 {
+		r.more(&c)
+	}
+	r.check(c == c.Normal(), errRange)
+	return c
+}
