@@ -3,28 +3,24 @@ package quorumq
 // applyPurge removes ready and delayed messages and the backlog. What the forwarder has read
 // of the backlog counts as settled from here on.
 func (q *Queue) applyPurge() {
-	q.reply.Count = uint64(q.readyLen() + q.delays.set.len() + q.backlog.len())
-	for l := range q.occupiedLevels() {
-		for m := range q.ready[l].all() {
-			q.release(m.body())
-		}
-		q.ready[l].reset()
+	q.reply.Count = uint64(q.store.ready.len() + q.store.delays.set.len() + q.backlog.len())
+	for body, notes := range q.store.ready.bodies() {
+		q.release(body)
+		q.dropAnnotations(notes)
 	}
-	for r := range q.back.all() {
-		q.release(r.body())
-		q.dropAnnotations(r.annotations())
-	}
-	q.back.reset()
+	q.store.resetReady(&q.config)
 	for d := range q.backlog.all() {
 		q.release(d.body())
 		q.dropAnnotations(d.annotations())
 	}
 	q.backlog.reset()
 	clear(q.destinations)
-	q.occupied, q.mixed, q.readyN, q.readySize, q.backlogBytes = 0, 0, 0, 0, 0
-	q.readyDue.heap, q.backDue.heap = nil, nil
-	q.purgeDelayed()
-	q.rearrange()
+	q.backlogBytes = 0
+	for d := range q.store.delays.set.all() {
+		q.release(d.body())
+		q.dropAnnotations(d.annotations())
+	}
+	q.store.resetDelays()
 }
 
 // applyConfigure puts a configuration in force. A new message-ttl reaches the
@@ -35,11 +31,9 @@ func (q *Queue) applyConfigure(c *Configure) {
 	q.config = c.Config.Normal()
 	q.config.Rules = max(q.config.Rules, old.Rules)
 	q.abandon(&old)
-	q.rearrange()
+	q.store.ready.rearrange(&q.config)
 	if q.config.MessageTTLMs != old.MessageTTLMs {
-		q.rebuildReadyExpiries()
-		q.rebuildBackExpiries()
-		q.rebuildDelayedExpiries()
+		q.store.rebuildExpiry(&q.config)
 		q.expireDue()
 	}
 	q.setSingleActive(old.SingleActive)

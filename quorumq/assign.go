@@ -100,11 +100,11 @@ func (q *Queue) leaveLine(c *consumer) {
 // assign gives ready messages to consumers that wait (DEL-2).
 func (q *Queue) assign() {
 	for {
-		m := q.next()
+		m := q.store.ready.next(&q.config)
 		if m == nil {
 			return
 		}
-		if q.expired(m) {
+		if m.expired(q.config.MessageTTLMs, q.now) {
 			// More was due than one command handles; setTimer asks for the rest (TTL-2).
 			return
 		}
@@ -116,7 +116,7 @@ func (q *Queue) assign() {
 		if c == nil {
 			return
 		}
-		h := q.takeNext()
+		h := q.store.ready.takeNext(&q.config)
 		q.effects.Deliver = append(q.effects.Deliver, q.give(c, &h))
 		q.assignedN++
 		q.wake(c)

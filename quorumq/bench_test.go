@@ -117,7 +117,7 @@ func BenchmarkExpire(b *testing.B) {
 		}
 		m := Meta{Index: count * 2, Now: count * 2}
 		b.StartTimer()
-		for q.readyLen() > 0 {
+		for q.store.ready.len() > 0 {
 			q.Apply(m, &Expire{})
 			m.Index++
 		}

@@ -18,7 +18,7 @@ func TestMarksAreBounded(t *testing.T) {
 	for i := range uint64(count/ExpireChunk + 2) {
 		q.Apply(Meta{Index: count + i, Now: 10}, &Expire{})
 	}
-	d := q.level(0)
+	d := q.store.ready.level(0)
 	if d.len() != count/1000 {
 		t.Fatalf("%d messages are left", d.len())
 	}
@@ -67,11 +67,11 @@ func TestStaleExpiriesAreBounded(t *testing.T) {
 		apply(&Credit{Consumer: k, Limit: last + benchBatch})
 		apply(&Settle{Consumer: k, Ranges: all})
 	}
-	if n, m := len(q.readyDue.heap), len(q.backDue.heap); n > 2*maxStale || m > 2*maxStale {
-		t.Errorf("%d and %d expiries for %d messages", n, m, q.readyLen())
+	if n, m := len(q.store.expiry.levels.entries), len(q.store.expiry.returned.entries); n > 2*maxStale || m > 2*maxStale {
+		t.Errorf("%d and %d expiries for %d messages", n, m, q.store.ready.len())
 	}
-	if q.readyLen() != 1 || q.unsettled != 0 {
-		t.Errorf("%d ready, %d unsettled", q.readyLen(), q.unsettled)
+	if q.store.ready.len() != 1 || q.unsettled != 0 {
+		t.Errorf("%d ready, %d unsettled", q.store.ready.len(), q.unsettled)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestQueueThatNeverEmpties(t *testing.T) {
 		limit += benchBatch
 		q.Apply(Meta{Index: length + 2*i + 3}, &Credit{Consumer: k, Limit: limit})
 	}
-	d := q.level(int(DefaultPriority))
+	d := q.store.ready.level(int(DefaultPriority))
 	if d.len() < length || len(d.blocks) > 4*length/blockLen {
 		t.Errorf("%d messages, %d blocks", d.len(), len(d.blocks))
 	}

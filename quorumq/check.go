@@ -8,70 +8,7 @@ import (
 // check returns all that is inconsistent in the state. A queue that passes it can be
 // driven by any command. It looks at every message.
 func (q *Queue) check() error {
-	return errors.Join(q.checkReady(), q.checkDelays(), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies(), q.checkDissolving())
-}
-
-func (q *Queue) checkReady() error {
-	count, size := 0, uint64(0)
-	for l := range q.ready {
-		d := q.ready[l]
-		if d == nil && q.occupied&(1<<l) == 0 {
-			continue
-		}
-		if d == nil {
-			return inv("level %d has no messages against bits %#x", l, q.occupied)
-		}
-		if (d.len() > 0) != (q.occupied&(1<<l) != 0) {
-			return inv("level %d holds %d messages against bits %#x", l, d.len(), q.occupied)
-		}
-		if err := checkBlocks(d); err != nil {
-			return err
-		}
-		last, body := uint64(0), BodyRef{}
-		n := 0
-		for m := range d.all() {
-			switch {
-			case m.level() != l || m.ord <= last || m.ord>>ordBits >= q.ordNext:
-				return inv("ordinal %#x after %#x in level %d, next is %d", m.ord, last, l, q.ordNext)
-			case n > 0 && q.mixed&(1<<l) == 0 && compareRefs(m.body(), body) <= 0:
-				return inv("body %v after %v in level %d", m.body(), body, l)
-			case m.at > q.now || m.at < 0 || m.ttl < Unlimited:
-				return inv("message %#x enqueued at %d with TTL %d, now %d", m.ord, m.at, m.ttl, q.now)
-			}
-			last, body = m.ord, m.body()
-			n++
-			size += uint64(m.size)
-		}
-		if n != d.len() {
-			return inv("level %d counts %d, holds %d", l, d.len(), n)
-		}
-		count += n
-	}
-	if err := checkBlocks(&q.back); err != nil {
-		return err
-	}
-	last := uint64(0)
-	for r := range q.back.all() {
-		if r.number <= last || r.number >= q.backNext {
-			return inv("returned number %d after %d, next is %d", r.number, last, q.backNext)
-		}
-		if err := q.checkHeld(&r.held); err != nil {
-			return err
-		}
-		last = r.number
-		size += uint64(r.size)
-	}
-	if count != q.readyN || size != q.readySize {
-		return inv("ready is %d messages, %d bytes, counted %d, %d", count, size, q.readyN, q.readySize)
-	}
-	return nil
-}
-
-func (q *Queue) checkHeld(h *held) error {
-	if h.ord>>ordBits == 0 || h.ord>>ordBits >= q.ordNext || h.at > q.now || h.at < 0 || h.ttl < Unlimited {
-		return inv("message %#x enqueued at %d with TTL %d, now %d, next ordinal %d", h.ord, h.at, h.ttl, q.now, q.ordNext)
-	}
-	return nil
+	return errors.Join(q.store.ready.check(q.now), q.store.delays.check(q.now, q.store.ready.nextOrd), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies(), q.checkDissolving())
 }
 
 func (q *Queue) checkBacklog() error {
@@ -164,7 +101,7 @@ func (q *Queue) checkWindow(c *consumer) (n int, size uint64, err error) {
 		if a.isRemoved() {
 			continue
 		}
-		if err := q.checkHeld(&a.held); err != nil {
+		if err := a.check(q.now, q.store.ready.nextOrd); err != nil {
 			return 0, 0, err
 		}
 		if a.due != 0 && (c.due == 0 || a.due < c.due || q.leaseDue == 0 || c.due < q.leaseDue) {
@@ -273,13 +210,13 @@ func (q *Queue) checkBodies() error {
 			shared[r]++
 		}
 	}
-	for r := range q.back.all() {
+	for r := range q.store.ready.returned.all() {
 		count(r.annotations())
 	}
 	for d := range q.backlog.all() {
 		count(d.annotations())
 	}
-	for d := range q.delays.set.all() {
+	for d := range q.store.delays.set.all() {
 		count(d.annotations())
 	}
 	for _, s := range q.order {

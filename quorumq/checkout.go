@@ -133,10 +133,10 @@ func (q *Queue) applyGet(c *Get) {
 		return
 	}
 	q.clearHead()
-	m := q.next()
-	if m != nil && !q.expired(m) {
+	m := q.store.ready.next(&q.config)
+	if m != nil && !m.expired(q.config.MessageTTLMs, q.now) {
 		con := q.register(n, ConsumerKey{SessionKey: c.Session})
-		h := q.takeNext()
+		h := q.store.ready.takeNext(&q.config)
 		con.autoAck, con.cancelled = c.AutoAck, false
 		q.delivery = q.give(con, &h)
 		q.reply.Delivery = &q.delivery
@@ -144,5 +144,5 @@ func (q *Queue) applyGet(c *Get) {
 	} else {
 		q.stats.emptyGets++
 	}
-	q.reply.Count = uint64(q.readyLen())
+	q.reply.Count = uint64(q.store.ready.len())
 }

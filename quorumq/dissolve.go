@@ -15,12 +15,8 @@ func (q *Queue) Dissolving() bool { return q.dissolving }
 
 // dissolve discards up to limit messages and returns how many more it could have.
 func (q *Queue) dissolve(limit int) int {
-	for ; limit > 0 && q.readyLen() > 0; limit-- {
-		h := q.takeNext()
-		q.discard(&h, ReasonQueueDeleted)
-	}
 	for ; limit > 0; limit-- {
-		h, ok := q.pullDelayed()
+		h, ok := q.store.takeHead(&q.config)
 		if !ok {
 			break
 		}
@@ -31,12 +27,12 @@ func (q *Queue) dissolve(limit int) int {
 
 // remains tells whether there is something left to dissolve.
 func (q *Queue) remains() bool {
-	return q.dissolving && q.readyLen()+q.delays.set.len() > 0
+	return q.dissolving && q.store.len() > 0
 }
 
 // dissolved tells whether a queue that was to be emptied has nothing more.
 func (q *Queue) dissolved() bool {
-	return q.dissolving && q.readyLen()+q.unsettled+q.delays.set.len()+q.backlog.len() == 0
+	return q.dissolving && q.store.ready.len()+q.unsettled+q.store.delays.set.len()+q.backlog.len() == 0
 }
 
 // checkDissolving verifies that nobody takes from a queue that is being emptied.

@@ -119,7 +119,7 @@ func (q *Queue) exceedsTotal(messages uint64) bool {
 func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
 	level := min(nm.Priority, levels-1) // PR-1
 	return message{
-		ord:   q.ordNext<<ordBits | uint64(level),
+		ord:   q.store.ready.nextOrd<<ordBits | uint64(level),
 		index: body.Index,
 		slot:  body.Slot,
 		at:    q.now,
@@ -148,10 +148,10 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	}
 	if until := nm.until(q.now); until != 0 {
 		m.ord = uint64(m.level())
-		q.delay(held{message: m}, until)
+		q.store.delay(&held{message: m}, until, &q.config)
 	} else {
-		q.ordNext++
-		q.pushReady(m)
+		q.store.ready.nextOrd++
+		q.store.push(&m, &q.config)
 	}
 	q.granted = true
 	q.dropHead()
@@ -163,7 +163,7 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 // waitedFor tells whether a new message that is ready goes to a consumer at once, before any
 // limit looks at it (LEN-9). That of all messages counts those of consumers too (LEN-8).
 func (q *Queue) waitedFor() bool {
-	return q.config.Rules >= RulesThird && q.readyLen() == 0 && !q.exceedsTotal(1) && q.someoneWaits()
+	return q.config.Rules >= RulesThird && q.store.ready.len() == 0 && !q.exceedsTotal(1) && q.someoneWaits()
 }
 
 // limited tells whether the queue has a limit.
@@ -200,15 +200,12 @@ func (q *Queue) enforce() {
 
 // excess tells whether something is left that a limit removes.
 func (q *Queue) excess() bool {
-	return q.config.Rules >= RulesThird && q.limited() && !q.refuses() && q.exceeds(0, 0) && q.hasVictim()
+	return q.config.Rules >= RulesThird && q.limited() && !q.refuses() && q.exceeds(0, 0) && q.store.len() > 0
 }
 
-// hasVictim tells whether there is a message that drop-head could take.
-func (q *Queue) hasVictim() bool { return q.readyLen()+q.delays.set.len() > 0 }
-
 func (q *Queue) dropWhile(exceeded func() bool) {
-	for !q.refuses() && exceeded() && q.hasVictim() && q.mayDrop() {
-		h, _ := q.takeVictim()
+	for !q.refuses() && exceeded() && q.store.len() > 0 && q.mayDrop() {
+		h, _ := q.store.takeVictim(&q.config)
 		q.discard(&h, ReasonMaxLen)
 	}
 }

@@ -27,20 +27,21 @@ type Frozen struct {
 func (q *Queue) Freeze() *Frozen {
 	f := q.share()
 	q.gen++
-	q.pools.ready.gen, q.pools.returned.gen, q.pools.backlog.gen, q.pools.delayed.gen = q.gen, q.gen, q.gen, q.gen
+	q.pools.backlog.gen = q.gen
+	q.store.setGeneration(q.gen)
 	return f
 }
 
 // share is Freeze for as long as the queue does not change.
 func (q *Queue) share() *Frozen {
 	f := &Frozen{
-		rest: q.putRest(nil), occupied: q.occupied, mixed: q.mixed,
-		back:    slices.Clone(q.back.blocks[q.back.first:]),
+		rest: q.putRest(nil), occupied: q.store.ready.occupied, mixed: q.store.ready.mixed,
+		back:    slices.Clone(q.store.ready.returned.blocks[q.store.ready.returned.first:]),
 		backlog: slices.Clone(q.backlog.blocks[q.backlog.first:]),
-		delayed: slices.Clone(q.delays.set.blocks[q.delays.set.first:]),
+		delayed: slices.Clone(q.store.delays.set.blocks[q.store.delays.set.first:]),
 	}
-	for l := range q.occupiedLevels() {
-		f.ready[l] = slices.Clone(q.ready[l].blocks[q.ready[l].first:])
+	for l := range q.store.ready.occupiedLevels() {
+		f.ready[l] = slices.Clone(q.store.ready.levels[l].blocks[q.store.ready.levels[l].first:])
 	}
 	for _, s := range q.order {
 		for _, c := range s.consumers {

@@ -117,7 +117,7 @@ func TestFreezeCopiesPointersOnly(t *testing.T) {
 func TestRemovalFromPackedBlocks(t *testing.T) {
 	const count = 40 * blockLen
 	q := New(1024, DefaultConfig())
-	d := q.level(0)
+	d := q.store.ready.level(0)
 	for i := range uint64(count) {
 		d.push(i+1, message{ord: (i + 1) << ordBits, index: i + 7, size: uint32(i % 300)})
 	}

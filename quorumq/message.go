@@ -147,20 +147,6 @@ func (d *discarded) valid() bool {
 		d.failures != outOfRange && d.acquired != outOfRange
 }
 
-// expiry returns when a message expires under the configuration in force, 0 for never.
-// It is computed, not stored, so that a changed message-ttl reaches messages that are
-// already here by their age (TTL-1, PO-9).
-func (q *Queue) expiry(m *message) Time {
-	ttl := m.ttl
-	if t := q.config.MessageTTLMs; t >= 0 && (ttl < 0 || t < ttl) {
-		ttl = t
-	}
-	if ttl < 0 {
-		return 0
-	}
-	return after(m.at, max(ttl, 1))
-}
-
 // delayed is a message that is to be ready at a later time. One that no consumer had yet
 // (DLY-1) has no enqueue ordinal: it gets one when it is ready, as if it came then.
 type delayed struct {

@@ -20,7 +20,7 @@ func (q *Queue) applyMove(c *Move) {
 		}
 	}
 	for _, p := range c.Places {
-		h, ok := q.takeAt(p)
+		h, ok := q.store.ready.takeAt(p)
 		if !ok {
 			continue
 		}
@@ -75,28 +75,4 @@ func (q *Queue) moving() (n uint64) {
 		n += uint64(d.count)
 	}
 	return n
-}
-
-// takeAt removes the ready message that stands at a place.
-func (q *Queue) takeAt(p Place) (held, bool) {
-	level := int(p.Order & (levels - 1))
-	if p.Return == 0 {
-		m, ok := q.level(level).take(p.Number())
-		if ok {
-			q.left(level, m.size)
-		}
-		return held{message: m}, ok
-	}
-	if !q.back.has(p.Return) {
-		return held{}, false
-	}
-	for r := range q.back.from(p.Return) {
-		if r.ord != p.Order {
-			return held{}, false
-		}
-		break
-	}
-	r, _ := q.back.take(p.Return)
-	q.readySize -= uint64(r.size)
-	return r.held, true
 }

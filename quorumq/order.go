@@ -6,7 +6,7 @@ import "math/bits"
 // from the highest down, level l has l+1 messages at a time.
 type rota struct {
 	level uint8
-	left  uint8 // of its turn
+	left  uint8 // of its turn; at most level
 }
 
 // of returns the level whose turn it is among those of the bits, which are not 0.
@@ -30,39 +30,41 @@ func (r *rota) took(level int) {
 }
 
 // seats finds the returned messages by where they stood before, level by level, where
-// they go back to that place. The heaps hold ordinals; entries whose message has left
-// stay as those of expiries do.
+// they go back to that place. The heaps rank by ordinal; entries whose message has left
+// stay until they come to the top, or until tidy.
 type seats struct {
-	heaps    [levels]expiries[backExpiry]
+	heaps    [levels]heap[listEntry]
 	occupied uint32 // levels with entries
-	entries  int
+	entries  int    // of all heaps
 }
 
-func (p *seats) push(r *returned) {
+// push adds a message that was returned.
+func (s *seats) push(r *returned) {
 	l := r.level()
-	p.heaps[l].push(backExpiry{ord: r.ord, number: r.number})
-	p.occupied |= 1 << l
-	p.entries++
+	s.heaps[l].push(listEntry{ord: r.ord, number: r.number})
+	s.occupied |= 1 << l
+	s.entries++
 }
 
-func (p *seats) pop(l int) {
-	p.heaps[l].pop()
-	p.entries--
-	if len(p.heaps[l].heap) == 0 {
-		p.occupied &^= 1 << l
+// pop drops the first entry of a level.
+func (s *seats) pop(l int) {
+	s.heaps[l].pop()
+	s.entries--
+	if len(s.heaps[l].entries) == 0 {
+		s.occupied &^= 1 << l
 	}
 }
 
-// firstPlace returns the number of the oldest returned message of a level.
-func (q *Queue) firstPlace(l int) (backExpiry, bool) {
-	for len(q.seats.heaps[l].heap) > 0 {
-		e := q.seats.heaps[l].heap[0]
-		if q.back.has(e.number) {
+// firstSeat returns the entry of the oldest returned message of a level.
+func (r *ready) firstSeat(l int) (listEntry, bool) {
+	for len(r.seats.heaps[l].entries) > 0 {
+		e := r.seats.heaps[l].entries[0]
+		if r.returned.has(e.number) {
 			return e, true
 		}
-		q.seats.pop(l)
+		r.seats.pop(l)
 	}
-	return backExpiry{}, false
+	return listEntry{}, false
 }
 
 // turn is where the message stands that would be delivered next.
@@ -74,23 +76,23 @@ type turn struct {
 
 // nextTurn returns it: returned ones first (DEL-1), unless they go back to their seats,
 // then the highest level, or the one whose turn it is (PR-3), the oldest first.
-func (q *Queue) nextTurn() turn {
-	occupied := q.occupied
-	if q.seats == nil {
-		if r := q.back.front(); r != nil {
-			return turn{number: r.number, ok: true}
+func (r *ready) nextTurn(c *Config) turn {
+	occupied := r.occupied
+	if r.seats == nil {
+		if x := r.returned.front(); x != nil {
+			return turn{number: x.number, ok: true}
 		}
 	} else {
-		occupied |= q.seats.occupied
+		occupied |= r.seats.occupied
 	}
 	for occupied != 0 {
 		l := bits.Len32(occupied) - 1
-		if q.config.FairPriorities {
-			l = q.rota.of(occupied)
+		if c.FairPriorities {
+			l = r.rota.of(occupied)
 		}
-		front := q.ready[l].front()
-		if q.seats != nil {
-			if e, ok := q.firstPlace(l); ok && (front == nil || e.ord < front.ord) {
+		front := r.levels[l].front()
+		if r.seats != nil {
+			if e, ok := r.firstSeat(l); ok && (front == nil || e.ord < front.ord) {
 				return turn{level: l, number: e.number, ok: true}
 			}
 		}
@@ -103,139 +105,96 @@ func (q *Queue) nextTurn() turn {
 }
 
 // next returns the message that would be delivered next, nil if none is ready. It is for
-// reading until the queue changes.
-func (q *Queue) next() *message {
-	t := q.nextTurn()
+// reading until the order changes.
+func (r *ready) next(c *Config) *message {
+	t := r.nextTurn(c)
 	switch {
 	case !t.ok:
 		return nil
 	case t.number == 0:
-		return q.ready[t.level].front()
-	case q.seats == nil:
-		return &q.back.front().message
+		return r.levels[t.level].front()
+	case r.seats == nil:
+		return &r.returned.front().message
 	}
-	r, _ := q.back.get(t.number)
-	q.seen = r.message
-	return &q.seen
+	x, _ := r.returned.get(t.number)
+	r.seen = x.message
+	return &r.seen
 }
 
 // takeNext removes what next returned.
-func (q *Queue) takeNext() held {
-	t := q.nextTurn()
-	if t.number == 0 || q.seats != nil {
-		if q.config.FairPriorities {
-			q.rota.took(t.level)
+func (r *ready) takeNext(c *Config) held {
+	t := r.nextTurn(c)
+	if t.number == 0 || r.seats != nil {
+		if c.FairPriorities {
+			r.rota.took(t.level)
 		}
 	}
 	if t.number == 0 {
-		return q.takeFront(t.level)
+		return r.takeFront(t.level)
 	}
-	return q.pullReturned(t.number)
+	return r.takeReturned(t.number)
 }
 
-// takeFront removes the oldest message of a level.
-func (q *Queue) takeFront(l int) held {
-	h := held{message: *q.ready[l].front()}
-	q.ready[l].pop()
-	q.left(l, h.size)
-	return h
-}
-
-// pullReturned removes a message of the returned list.
-func (q *Queue) pullReturned(number uint64) held {
-	var h held
-	if front := q.back.front(); front.number == number {
-		h = front.held
-		q.back.pop()
-	} else {
-		r, _ := q.back.take(number)
-		h = r.held
+// takeVictim removes the message that drop-head takes; there is one (LEN-3).
+func (r *ready) takeVictim(c *Config) held {
+	if c.Victim == VictimHead {
+		return r.takeNext(c)
 	}
-	q.readySize -= uint64(h.size)
-	return h
-}
-
-// takeVictim removes what drop-head takes; false if the queue has nothing that it could
-// (LEN-3). Delayed messages go when none is ready, the one that is due first.
-func (q *Queue) takeVictim() (held, bool) {
-	switch {
-	case q.readyLen() == 0:
-		return q.pullDelayed()
-	case q.config.Victim == VictimHead:
-		return q.takeNext(), true
-	}
-	victim, found := q.firstVictim()
+	victim, found := r.victims.first(func(e listEntry) bool { return r.returned.has(e.number) })
 	number := victim.number
-	for l := range q.occupiedLevels() {
-		m := q.ready[l].front()
-		e := q.victimEntry(m, 0)
+	for l := range r.occupiedLevels() {
+		e := victimEntry(r.levels[l].front(), 0, c.Victim)
 		if !found || e.before(victim) {
 			victim, number, found = e, 0, true
 		}
 	}
 	if number > 0 {
-		q.victims.pop()
-		return q.pullReturned(number), true
+		r.victims.pop()
+		return r.takeReturned(number)
 	}
-	return q.takeFront(int(victim.ord & (levels - 1))), true
-}
-
-// pullDelayed removes the delayed message that is due first; false if none is delayed.
-func (q *Queue) pullDelayed() (held, bool) {
-	e, ok := q.firstDelayed()
-	if !ok {
-		return held{}, false
-	}
-	q.delays.due.pop()
-	d := q.takeDelayed(e.number)
-	return d.held, true
+	return r.takeFront(int(victim.ord & (levels - 1)))
 }
 
 // victimEntry is where a message stands in the order of victims.
-func (q *Queue) victimEntry(m *message, number uint64) backExpiry {
-	e := backExpiry{ord: m.ord, number: number}
-	if q.config.Victim == VictimLowestPriority {
+func victimEntry(m *message, number uint64, v Victim) listEntry {
+	e := listEntry{ord: m.ord, number: number}
+	if v == VictimLowestPriority {
 		e.at = Time(m.level())
 	}
 	return e
 }
 
-// firstVictim returns the entry of the first victim in the returned list.
-func (q *Queue) firstVictim() (backExpiry, bool) {
-	for len(q.victims.heap) > 0 {
-		e := q.victims.heap[0]
-		if q.back.has(e.number) {
-			return e, true
-		}
-		q.victims.pop()
-	}
-	return backExpiry{}, false
-}
-
 // arrange notes where a message of the returned list stands in the orders that are kept
 // of it.
-func (q *Queue) arrange(r *returned) {
-	if q.config.Victim != VictimHead {
-		q.victims.push(q.victimEntry(&r.message, r.number))
+func (r *ready) arrange(x *returned, c *Config) {
+	if c.Victim != VictimHead {
+		r.victims.push(victimEntry(&x.message, x.number, c.Victim))
 	}
-	if q.seats != nil {
-		q.seats.push(r)
+	if r.seats != nil {
+		r.seats.push(x)
 	}
 }
 
-// rearrange makes these orders anew.
-func (q *Queue) rearrange() {
-	q.victims.heap, q.seats = nil, nil
-	if q.config.ReturnToPlace {
-		q.seats = new(seats)
+// rearrange makes these orders anew, as a configuration asks for them.
+func (r *ready) rearrange(c *Config) {
+	r.victims.entries, r.seats = nil, nil
+	if c.ReturnToPlace {
+		r.seats = new(seats)
 	}
-	if !q.config.FairPriorities {
-		q.rota = rota{}
+	if !c.FairPriorities {
+		r.rota = rota{}
 	}
-	if q.seats == nil && q.config.Victim == VictimHead {
+	if r.seats == nil && c.Victim == VictimHead {
 		return
 	}
-	for r := range q.back.all() {
-		q.arrange(r)
+	for x := range r.returned.all() {
+		r.arrange(x, c)
+	}
+}
+
+// tidy makes them anew once they have gathered too many entries without message.
+func (r *ready) tidy(c *Config) {
+	if most := 2*r.returned.len() + maxStale; len(r.victims.entries) > most || r.seats != nil && r.seats.entries > most {
+		r.rearrange(c)
 	}
 }

@@ -93,15 +93,15 @@ func (q *Queue) Peek(dst []Peeked, from PeekFrom, limit int) (out []Peeked, next
 // peekReady has a stage for the returned list and one for each level, from the highest.
 func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
 	if from.Below == 0 {
-		from.Below, from.Returns = q.ordNext, q.backNext
+		from.Below, from.Returns = q.store.ready.nextOrd, q.store.ready.nextReturn
 	}
 	for ; int(from.Stage) <= levels; from.Stage, from.Key = from.Stage+1, 0 {
 		if limit <= 0 {
 			return dst, from, true
 		}
 		if from.Stage == 0 {
-			from.Key, from.Skip = skipped(&q.back, from.Key, from.Skip)
-			for r := range q.back.from(from.Key) {
+			from.Key, from.Skip = skipped(&q.store.ready.returned, from.Key, from.Skip)
+			for r := range q.store.ready.returned.from(from.Key) {
 				if r.number >= from.Returns {
 					break
 				}
@@ -116,10 +116,10 @@ func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, Pee
 			continue
 		}
 		l := levels - int(from.Stage)
-		if q.occupied&(1<<l) == 0 {
+		if q.store.ready.occupied&(1<<l) == 0 {
 			continue
 		}
-		level := q.ready[l]
+		level := q.store.ready.levels[l]
 		from.Key, from.Skip = skipped(level, max(from.Key, from.Number), from.Skip)
 		for m := range level.from(from.Key) {
 			if m.key() >= from.Below {
@@ -138,7 +138,7 @@ func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, Pee
 func (q *Queue) peeked(h *held, number uint64) Peeked {
 	return Peeked{
 		Place: Place{Order: h.ord, Return: number}, Number: h.key(), Priority: uint8(h.level()), Body: h.body(),
-		Annotations: h.annotations(), Size: h.size, At: h.at, Expires: q.expiry(&h.message),
+		Annotations: h.annotations(), Size: h.size, At: h.at, Expires: h.expires(q.config.MessageTTLMs),
 		DeliveryCount: h.failures, AcquiredCount: h.acquired,
 	}
 }
@@ -191,15 +191,15 @@ func (q *Queue) peekBacklog(dst []Peeked, from PeekFrom, limit int) ([]Peeked, P
 
 // peekDelayed numbers messages by the order in which they were delayed.
 func (q *Queue) peekDelayed(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
-	from.Key, from.Skip = skipped(&q.delays.set, max(from.Key, from.Number), from.Skip)
-	for d := range q.delays.set.from(from.Key) {
+	from.Key, from.Skip = skipped(&q.store.delays.set, max(from.Key, from.Number), from.Skip)
+	for d := range q.store.delays.set.from(from.Key) {
 		if limit--; limit < 0 {
 			return dst, from, true
 		}
 		from.Key = d.number + 1
 		p := q.peeked(&d.held, 0)
 		p.Place, p.Number, p.Due, p.Expires = Place{}, d.number, d.due, 0
-		if e, ok := q.delayedExpiry(d); ok {
+		if e, ok := d.expires(q.config.MessageTTLMs); ok {
 			p.Expires = e.at
 		}
 		dst = append(dst, p)

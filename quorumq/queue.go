@@ -9,7 +9,7 @@ type Queue struct {
 	config Config
 	now    Time // newest time seen (C-6)
 
-	store
+	store store
 	roster
 
 	sources   map[id.QueueUID]*source
@@ -49,16 +49,12 @@ type Queue struct {
 	handled   int    // due messages that they have handled
 	overfull  bool   // limits are looked at once consumers have been served (LEN-9)
 	granted   bool   // a message that comes may take one other's place beyond the slice
-	seen      message
 	closing   []*session
 	pools     pools
 }
 
 type pools struct {
-	ready    pool[message, *message]
-	returned pool[returned, *returned]
-	backlog  pool[discarded, *discarded]
-	delayed  pool[delayed, *delayed]
+	backlog pool[discarded, *discarded]
 }
 
 // stats counts since the creation of the queue (ST-1, DL-52).
@@ -68,27 +64,6 @@ type stats struct {
 	repeats, moved, removed, abandoned, abandonedBytes uint64
 	returnedFailed, gets, emptyGets, timeouts          uint64
 	discarded                                          [3][LastReason + 1]uint64 // by DeadLetterMode, then Reason
-}
-
-// store holds the ready messages: one deque per priority level and the returned list,
-// and what is known of their expiries.
-type store struct {
-	ready     [levels]*deque[message, *message] // see level: most queues use one of them
-	occupied  uint32                            // bit per level with messages
-	mixed     uint32                            // of these, those whose bodies may not ascend
-	back      deque[returned, *returned]
-	backNext  uint64 // number of the next returned message
-	ordNext   uint64 // ordinal of the next enqueued message
-	readyN    int    // messages in the levels; the returned list counts itself
-	readySize uint64 // bytes of both
-
-	readyDue expiries[readyExpiry]
-	backDue  expiries[backExpiry]
-
-	delays  delays
-	rota    rota
-	victims expiries[backExpiry] // of the returned list, where it is not the head
-	seats   *seats               // nil where returned messages come first
 }
 
 // New returns an empty queue under the configuration c.
@@ -102,15 +77,12 @@ func New(uid id.QueueUID, c Config) *Queue {
 
 		destinations: make(map[uint16]*destination),
 	}
-	q.backNext, q.ordNext, q.delays.next = 1, 1, 1
+	q.store.init(&q.config)
 	q.turn = 1
 	q.producers.byID = make(map[ProducerID]*producer)
 	q.nodes = make(map[id.NodeID]*node)
 	q.sessions = make(map[SessionKey]*session)
-	q.back.pool = &q.pools.returned
 	q.backlog.pool = &q.pools.backlog
-	q.delays.set.pool = &q.pools.delayed
-	q.rearrange()
 	return q
 }
 
@@ -238,56 +210,11 @@ func (q *Queue) dropAnnotations(r BodyRef) {
 	q.release(r)
 }
 
-// level returns the deque of a priority level.
-func (q *Queue) level(l int) *deque[message, *message] {
-	if q.ready[l] == nil {
-		q.ready[l] = &deque[message, *message]{pool: &q.pools.ready, tag: uint64(l)}
-	}
-	return q.ready[l]
-}
-
-// readyLen returns the number of ready messages, returned ones included.
-func (q *Queue) readyLen() int { return q.readyN + q.back.len() }
-
 // counted returns what the length limits count (LEN-1, DL-20).
 func (q *Queue) counted() (messages, size uint64) {
-	messages, size = uint64(q.readyLen()+q.delays.set.len()), q.readySize+q.delays.size
+	messages, size = uint64(q.store.len()), q.store.ready.bytes+q.store.delays.bytes
 	if q.config.apart() {
 		return messages, size
 	}
 	return messages + uint64(q.backlog.len()), size + q.backlogBytes
-}
-
-// pushReady appends a message to its level.
-func (q *Queue) pushReady(m message) {
-	l := m.level()
-	q.level(l).push(m.key(), m)
-	q.occupied |= 1 << l
-	q.readyN++
-	q.readySize += uint64(m.size)
-	if at := q.expiry(&m); at != 0 {
-		q.readyDue.push(readyExpiry{at: at, ord: m.ord})
-	}
-}
-
-// pushBack appends a message to the returned list.
-func (q *Queue) pushBack(h held) {
-	r := returned{held: h, number: q.backNext}
-	q.backNext++
-	q.back.push(r.number, r)
-	q.readySize += uint64(h.size)
-	q.arrange(&r)
-	if at := q.expiry(&h.message); at != 0 {
-		q.backDue.push(backExpiry{at: at, ord: h.ord, number: r.number})
-	}
-}
-
-// left accounts for a message that has left a level.
-func (q *Queue) left(level int, size uint32) {
-	if q.ready[level].len() == 0 {
-		q.occupied &^= 1 << level
-		q.mixed &^= 1 << level
-	}
-	q.readyN--
-	q.readySize -= uint64(size)
 }

@@ -30,14 +30,14 @@ func Restore(b []byte) (*Queue, error) {
 		r.check(q.used <= q.now, errRange)
 	}
 	q.dissolving = r.knowsEnd() && r.bool()
-	q.ordNext, q.backNext, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())
+	q.store.ready.nextOrd, q.store.ready.nextReturn, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())
 	if r.knowsDelays() {
-		q.delays.next = r.u()
-		q.rota = rota{level: r.byte(), left: r.byte()}
-		r.check(q.rota.level < levels && q.rota.left <= q.rota.level && (q.config.FairPriorities || q.rota == rota{}), errRange)
+		q.store.delays.next = r.u()
+		q.store.ready.rota = rota{level: r.byte(), left: r.byte()}
+		r.check(q.store.ready.rota.level < levels && q.store.ready.rota.left <= q.store.ready.rota.level && (q.config.FairPriorities || q.store.ready.rota == rota{}), errRange)
 	}
 	q.turn, q.baseID = r.u(), MsgID(r.u())
-	r.check(q.ordNext > 0 && q.backNext > 0 && q.backlogNext > 0 && q.delays.next > 0 && q.turn > 0, errZero)
+	r.check(q.store.ready.nextOrd > 0 && q.store.ready.nextReturn > 0 && q.backlogNext > 0 && q.store.delays.next > 0 && q.turn > 0, errZero)
 	all := q.stats.all()
 	known := all[:]
 	switch {
@@ -63,10 +63,12 @@ func Restore(b []byte) (*Queue, error) {
 	}
 	q.takeWindows(r)
 	q.standbys()
-	q.takeReady(r)
-	q.takeReturned(r)
+	q.store.restoreLevels(r, &q.config)
+	q.store.restoreReturned(r, &q.config, q.shareAnnotations)
 	q.takeBacklog(r)
-	q.takeDelays(r)
+	if r.knowsDelays() {
+		q.store.restoreDelays(r, &q.config, q.shareAnnotations)
+	}
 	if err := r.end(); err != nil {
 		return nil, fmt.Errorf("restore %v: %w", uid, err)
 	}
@@ -287,53 +289,6 @@ func (q *Queue) takeWindow(r *reader, c *consumer) {
 		q.unsettledBytes += uint64(a.size)
 		prev = a
 	}
-}
-
-func (q *Queue) takeReady(r *reader) {
-	occupied := r.u32()
-	for l := range q.ready {
-		if occupied&(1<<l) == 0 {
-			continue
-		}
-		var last BodyRef
-		takeBlocks(r, q.level(l), func(m *message) {
-			if compareRefs(last, m.body()) > 0 {
-				q.mixed |= 1 << l
-			}
-			last = m.body()
-			q.readyN++
-			q.readySize += uint64(m.size)
-			if at := q.expiry(m); at != 0 {
-				q.readyDue.heap = append(q.readyDue.heap, readyExpiry{at: at, ord: m.ord})
-			}
-		})
-		r.check(q.ready[l].len() > 0, errZero)
-		if r.err != nil {
-			return
-		}
-		q.occupied |= 1 << l
-	}
-	q.readyDue.order()
-}
-
-func (q *Queue) takeReturned(r *reader) {
-	takeBlocks(r, &q.back, func(m *returned) {
-		q.shareAnnotations(m.annotations())
-		q.readySize += uint64(m.size)
-	})
-	q.rebuildBackExpiries()
-	q.rearrange()
-}
-
-func (q *Queue) takeDelays(r *reader) {
-	if !r.knowsDelays() {
-		return
-	}
-	takeBlocks(r, &q.delays.set, func(d *delayed) {
-		q.shareAnnotations(d.annotations())
-		q.delays.size += uint64(d.size)
-	})
-	q.rebuildDelays()
 }
 
 func (q *Queue) takeBacklog(r *reader) {

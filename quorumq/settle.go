@@ -171,7 +171,7 @@ func (q *Queue) giveBack(h *held, failed bool, d Delay) {
 			q.effects.Dropped++
 		}
 		q.discard(h, ReasonDeliveryLimit)
-	case q.expired(&h.message):
+	case h.expired(q.config.MessageTTLMs, q.now):
 		q.expireOne(h)
 	default:
 		q.stats.returned++
@@ -183,9 +183,9 @@ func (q *Queue) giveBack(h *held, failed bool, d Delay) {
 			until = after(q.now, r.wait(h.failures, h.seed()))
 		}
 		if until > q.now {
-			q.delay(*h, until)
+			q.store.delay(h, until, &q.config)
 		} else {
-			q.pushBack(*h)
+			q.store.pushReturned(h, &q.config)
 		}
 	}
 }

@@ -38,8 +38,8 @@ func (q *Queue) putRest(b []byte) []byte {
 		b = putBool(b, q.consumed)
 	}
 	b = putBool(b, q.dissolving)
-	b = putU(putU(putU(putU(b, q.ordNext), q.backNext), uint64(q.backlogNext)), q.delays.next)
-	b = append(b, q.rota.level, q.rota.left)
+	b = putU(putU(putU(putU(b, q.store.ready.nextOrd), q.store.ready.nextReturn), uint64(q.backlogNext)), q.store.delays.next)
+	b = append(b, q.store.ready.rota.level, q.store.ready.rota.left)
 	b = putU(putU(b, q.turn), uint64(q.baseID))
 	for _, v := range q.stats.all() {
 		b = putU(b, *v)

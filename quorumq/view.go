@@ -1,13 +1,8 @@
 package quorumq
 
-import (
-	"iter"
-	"math/bits"
-)
-
 // HeldBytes returns the bytes of all messages that the queue has, however they are held.
 func (q *Queue) HeldBytes() uint64 {
-	return q.readySize + q.unsettledBytes + q.backlogBytes + q.delays.size
+	return q.store.ready.bytes + q.unsettledBytes + q.backlogBytes + q.store.delays.bytes
 }
 
 // Now returns the newest time that the queue has seen; 0: it has had no command (C-6).
@@ -20,15 +15,15 @@ func (q *Queue) Config() Config { return q.config }
 func (q *Queue) Overview() Overview {
 	s := &q.stats
 	o := Overview{
-		Ready:             uint64(q.readyLen()),
-		Returned:          uint64(q.back.len()),
+		Ready:             uint64(q.store.ready.len()),
+		Returned:          uint64(q.store.ready.returned.len()),
 		Unsettled:         uint64(q.unsettled),
 		Backlog:           uint64(q.backlog.len()),
-		ReadyBytes:        q.readySize,
+		ReadyBytes:        q.store.ready.bytes,
 		UnsettledBytes:    q.unsettledBytes,
 		BacklogBytes:      q.backlogBytes,
-		Delayed:           uint64(q.delays.set.len()),
-		DelayedBytes:      q.delays.size,
+		Delayed:           uint64(q.store.delays.set.len()),
+		DelayedBytes:      q.store.delays.bytes,
 		Sessions:          len(q.order),
 		Enqueued:          s.enqueued,
 		Refused:           s.refused,
@@ -59,7 +54,7 @@ func (q *Queue) Overview() Overview {
 	if d := q.backlog.front(); d != nil {
 		o.OldestBacklog = d.at
 	}
-	if e, ok := q.firstDelayed(); ok {
+	if e, ok := q.store.delays.first(); ok {
 		o.NextDelayed = e.at
 	}
 	for r := range o.DeadLettered {
@@ -81,13 +76,13 @@ func (q *Queue) Overview() Overview {
 			o.Enqueuers++
 		}
 	}
-	for l := range q.occupiedLevels() {
-		o.ReadyByPriority[l] = uint64(q.ready[l].len())
-		if m := q.ready[l].front(); m != nil {
+	for l := range q.store.ready.occupiedLevels() {
+		o.ReadyByPriority[l] = uint64(q.store.ready.levels[l].len())
+		if m := q.store.ready.levels[l].front(); m != nil {
 			o.older(m)
 		}
 	}
-	for r := range q.back.all() {
+	for r := range q.store.ready.returned.all() {
 		o.ReadyByPriority[r.level()]++
 		o.older(&r.message)
 	}
@@ -97,16 +92,5 @@ func (q *Queue) Overview() Overview {
 func (o *Overview) older(m *message) {
 	if o.OldestReady == 0 || m.at < o.OldestReady {
 		o.OldestReady = m.at
-	}
-}
-
-// occupiedLevels yields the levels that hold messages, ascending.
-func (q *Queue) occupiedLevels() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for rest := q.occupied; rest != 0; rest &= rest - 1 {
-			if !yield(bits.TrailingZeros32(rest)) {
-				return
-			}
-		}
 	}
 }
