@@ -3,22 +3,17 @@ package quorumq
 // applyPurge removes ready and delayed messages and the backlog. What the forwarder has read
 // of the backlog counts as settled from here on.
 func (q *Queue) applyPurge() {
-	q.reply.Count = uint64(q.store.ready.len() + q.store.delays.set.len() + q.backlog.len())
+	q.reply.Count = uint64(q.store.ready.len() + q.store.delays.set.len() + q.backlog.set.len())
 	for body, notes := range q.store.ready.bodies() {
-		q.release(body)
-		q.dropAnnotations(notes)
+		q.free(body, notes)
 	}
 	q.store.resetReady(&q.config)
-	for d := range q.backlog.all() {
-		q.release(d.body())
-		q.dropAnnotations(d.annotations())
+	for d := range q.backlog.set.all() {
+		q.free(d.body(), d.annotations())
 	}
 	q.backlog.reset()
-	clear(q.destinations)
-	q.backlogBytes = 0
 	for d := range q.store.delays.set.all() {
-		q.release(d.body())
-		q.dropAnnotations(d.annotations())
+		q.free(d.body(), d.annotations())
 	}
 	q.store.resetDelays()
 }
@@ -46,7 +41,7 @@ func (q *Queue) applyConfigure(c *Configure) {
 // stands for all of them.
 func (q *Queue) applyLead() {
 	q.timer = 0
-	q.effects.Backlog = q.effects.Backlog || q.backlog.len() > 0
+	q.effects.Backlog = q.effects.Backlog || q.backlog.set.len() > 0
 	for _, s := range q.order {
 		k := ConsumerKey{SessionKey: s.key}
 		if len(s.consumers) > 0 {

@@ -144,8 +144,7 @@ func (q *Queue) give(c *consumer, h *held) Delivery {
 	}
 	if c.autoAck { // DEL-4
 		q.stats.settled++
-		q.release(h.body())
-		q.dropAnnotations(h.annotations())
+		q.free(h.body(), h.annotations())
 	} else {
 		q.startLease(c, &a)
 		c.held.push(a, q.gen)

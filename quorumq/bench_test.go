@@ -208,7 +208,7 @@ func BenchmarkReject(b *testing.B) {
 	for n := 0; n < b.N; n += benchBatch {
 		ranges[0] = MsgIDRange{First: 1, Last: 1 << 60}
 		for _, c := range [...]Command{enqueue, giveBack, discard, settle} {
-			settle.Ranges[0] = SeqRange{First: 1, Last: q.backlogNext}
+			settle.Ranges[0] = SeqRange{First: 1, Last: q.backlog.next}
 			q.Apply(m, c)
 			m.Index++
 		}

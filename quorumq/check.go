@@ -8,40 +8,7 @@ import (
 // check returns all that is inconsistent in the state. A queue that passes it can be
 // driven by any command. It looks at every message.
 func (q *Queue) check() error {
-	return errors.Join(q.store.ready.check(q.now), q.store.delays.check(q.now, q.store.ready.nextOrd), q.checkBacklog(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.checkSources(), q.checkProducers(), q.checkBodies(), q.checkDissolving())
-}
-
-func (q *Queue) checkBacklog() error {
-	if err := checkBlocks(&q.backlog); err != nil {
-		return err
-	}
-	last, size := Seq(0), uint64(0)
-	moving := make(map[uint16]int)
-	for d := range q.backlog.all() {
-		if d.seq <= last || d.seq >= q.backlogNext {
-			return inv("backlog number %d after %d, next is %d", d.seq, last, q.backlogNext)
-		}
-		if d.to == 0 && (d.reason < ReasonRejected || d.reason > LastReason) || d.to != 0 && d.reason != 0 {
-			return inv("backlog number %d has reason %d and destination %d", d.seq, d.reason, d.to)
-		}
-		if d.to != 0 {
-			moving[d.to]++
-		}
-		last = d.seq
-		size += uint64(d.size)
-	}
-	if size != q.backlogBytes {
-		return inv("backlog has %d bytes, counted %d", size, q.backlogBytes)
-	}
-	for n, d := range q.destinations {
-		if d.id != n || d.count == 0 || d.count != moving[n] {
-			return inv("%d messages are on their way to destination %d, counted %d", moving[n], n, d.count)
-		}
-	}
-	if len(moving) != len(q.destinations) {
-		return inv("messages are on their way to %d destinations, known are %d", len(moving), len(q.destinations))
-	}
-	return nil
+	return errors.Join(q.store.ready.check(q.now), q.store.delays.check(q.now, q.store.ready.nextOrd), q.backlog.check(), q.checkRoster(), q.checkExclusive(), q.checkActive(), q.checkTurns(), q.transfers.check(), q.producers.check(q.now), q.checkBodies(), q.checkDissolving())
 }
 
 func (q *Queue) checkRoster() error {
@@ -77,10 +44,8 @@ func (q *Queue) checkRoster() error {
 		if n.suspected {
 			suspects++
 		}
-		for i, s := range n.refused {
-			if s >= n.next || i > 0 && n.refused[i-1] >= s {
-				return inv("node %q refused %v, next %d", n.id, n.refused, n.next)
-			}
+		if !n.check() {
+			return inv("node %q refused %v, next %d", n.id, n.refused, n.next)
 		}
 	}
 	if suspects != q.suspects {
@@ -182,19 +147,6 @@ func (q *Queue) checkTurns() error {
 	return nil
 }
 
-func (q *Queue) checkSources() error {
-	for uid, s := range q.sources {
-		last := s.settled
-		for _, r := range s.stored {
-			if r.First <= last || r.Last < r.First || last > 0 && last != s.settled && r.First == last+1 {
-				return inv("source %v stores %v above %d", uid, s.stored, s.settled)
-			}
-			last = r.Last
-		}
-	}
-	return nil
-}
-
 // checkBodies verifies that each body is referred to once and annotations are counted.
 func (q *Queue) checkBodies() error {
 	var last BodyRun
@@ -213,7 +165,7 @@ func (q *Queue) checkBodies() error {
 	for r := range q.store.ready.returned.all() {
 		count(r.annotations())
 	}
-	for d := range q.backlog.all() {
+	for d := range q.backlog.set.all() {
 		count(d.annotations())
 	}
 	for d := range q.store.delays.set.all() {

@@ -314,3 +314,6 @@ type Output struct {
 	Exchange string
 	Size     uint32 // bytes of body (D-5)
 }
+
+// MaxDestinations bounds the destinations to which messages of one queue are on their way.
+const MaxDestinations = 1000

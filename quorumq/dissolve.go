@@ -32,7 +32,7 @@ func (q *Queue) remains() bool {
 
 // dissolved tells whether a queue that was to be emptied has nothing more.
 func (q *Queue) dissolved() bool {
-	return q.dissolving && q.store.ready.len()+q.unsettled+q.store.delays.set.len()+q.backlog.len() == 0
+	return q.dissolving && q.store.ready.len()+q.unsettled+q.store.delays.set.len()+q.backlog.set.len() == 0
 }
 
 // checkDissolving verifies that nobody takes from a queue that is being emptied.

@@ -1,34 +1,32 @@
 package quorumq
 
-import "slices"
-
 // applyEnqueue appends a batch as if its messages had come one by one.
 func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 	if c.First == 0 {
-		q.releaseSlots(m, len(c.Messages))
+		q.effects.releaseSlots(m, len(c.Messages))
 		q.reply.Code = CodeMalformed
 		return
 	}
 	n, ok := q.member(c.Enqueuer.Node, c.Enqueuer.Epoch)
 	switch {
 	case !ok:
-		q.releaseSlots(m, len(c.Messages))
+		q.effects.releaseSlots(m, len(c.Messages))
 		q.reply.Code = CodeFenced
 		return
 	case c.First > n.next: // PUB-6
-		q.releaseSlots(m, len(c.Messages))
+		q.effects.releaseSlots(m, len(c.Messages))
 		q.reply.Code, q.reply.Next = CodeGap, n.next
 		return
 	}
-	n.trimRefused(c.Answered)
+	n.trim(c.Answered)
 	var u unit
 	for i := range c.Messages {
 		seq := c.First + Seq(i)
 		q.lookAhead(&u, c.Messages[i:], seq < n.next)
 		body := BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)}
 		if seq < n.next {
-			q.release(body)
-			if _, no := slices.BinarySearch(n.refused, seq); no {
+			q.effects.release(body)
+			if n.refuses(seq) {
 				q.refused = append(q.refused, seq)
 			}
 			continue
@@ -49,15 +47,16 @@ func (q *Queue) enqueueNew(body BodyRef, nm *NewMessage, u *unit) bool {
 	if u.joined {
 		return q.enqueueJoined(body, nm, u)
 	}
-	if known, refused := q.repeated(nm); known {
-		q.release(body)
+	if known, refused := q.producers.repeated(nm); known {
+		q.stats.repeats++
+		q.effects.release(body)
 		return !refused
 	}
 	stored := q.enqueueOne(body, nm)
 	if stored {
 		q.reply.Stored++
 	}
-	q.decided(nm, stored)
+	q.producers.decided(nm, stored, q.now)
 	return stored
 }
 
@@ -65,7 +64,7 @@ func (q *Queue) enqueueNew(body BodyRef, nm *NewMessage, u *unit) bool {
 // it is a void.
 func (q *Queue) enqueueOne(body BodyRef, nm *NewMessage) bool {
 	if nm.Size == VoidSize { // PUB-5
-		q.release(body)
+		q.effects.release(body)
 		return false
 	}
 	if q.refuses() && q.full(nm.Size) {
@@ -83,14 +82,14 @@ func (q *Queue) refuse(body BodyRef, nm *NewMessage) {
 		h := held{message: q.newMessage(body, nm)}
 		q.discard(&h, ReasonMaxLen)
 	} else {
-		q.release(body)
+		q.effects.release(body)
 	}
 }
 
 // refuses tells whether what would exceed a limit is refused, instead of making room for it.
 func (q *Queue) refuses() bool {
 	c := &q.config
-	return c.Overflow != OverflowDropHead || c.apart() && int64(q.backlog.len()) >= c.BacklogLimit // DL-20
+	return c.Overflow != OverflowDropHead || c.apart() && int64(q.backlog.set.len()) >= c.BacklogLimit // DL-20
 }
 
 // full tells whether one more message of this size would exceed a limit (LEN-4).

@@ -27,7 +27,7 @@ type Frozen struct {
 func (q *Queue) Freeze() *Frozen {
 	f := q.share()
 	q.gen++
-	q.pools.backlog.gen = q.gen
+	q.backlog.pool.gen = q.gen
 	q.store.setGeneration(q.gen)
 	return f
 }
@@ -37,7 +37,7 @@ func (q *Queue) share() *Frozen {
 	f := &Frozen{
 		rest: q.putRest(nil), occupied: q.store.ready.occupied, mixed: q.store.ready.mixed,
 		back:    slices.Clone(q.store.ready.returned.blocks[q.store.ready.returned.first:]),
-		backlog: slices.Clone(q.backlog.blocks[q.backlog.first:]),
+		backlog: slices.Clone(q.backlog.set.blocks[q.backlog.set.first:]),
 		delayed: slices.Clone(q.store.delays.set.blocks[q.store.delays.set.first:]),
 	}
 	for l := range q.store.ready.occupiedLevels() {

@@ -174,13 +174,13 @@ func (q *Queue) peekUnsettled(dst []Peeked, from PeekFrom, limit int) ([]Peeked,
 }
 
 func (q *Queue) peekBacklog(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
-	from.Key, from.Skip = skipped(&q.backlog, max(from.Key, from.Number), from.Skip)
-	for d := range q.backlog.from(from.Key) {
+	from.Key, from.Skip = skipped(&q.backlog.set, max(from.Key, from.Number), from.Skip)
+	for d := range q.backlog.set.from(from.Key) {
 		if limit--; limit < 0 {
 			return dst, from, true
 		}
 		from.Key = uint64(d.seq) + 1
-		x := q.public(d)
+		x := q.backlog.public(d)
 		dst = append(dst, Peeked{
 			Number: uint64(d.seq), Body: x.Body, Annotations: x.Annotations, Size: d.size, At: d.at,
 			DeliveryCount: d.failures, AcquiredCount: d.acquired, Reason: x.Reason, To: x.To,

@@ -12,16 +12,11 @@ type Queue struct {
 	store store
 	roster
 
-	sources   map[id.QueueUID]*source
+	transfers transfers
 	producers producers
 
-	backlog      deque[discarded, *discarded]
-	backlogNext  Seq // number of the next discarded message
-	backlogBytes uint64
-	destinations map[uint16]*destination // that messages of the backlog are moved to, by number
-
-	// annotations counts the messages that share a body of annotations (DEL-11).
-	annotations map[BodyRef]uint32
+	backlog     backlog
+	annotations annotations
 
 	// used is when the queue was used last (QX-1): while it has consumers, that is not looked
 	// at.
@@ -50,11 +45,6 @@ type Queue struct {
 	overfull  bool   // limits are looked at once consumers have been served (LEN-9)
 	granted   bool   // a message that comes may take one other's place beyond the slice
 	closing   []*session
-	pools     pools
-}
-
-type pools struct {
-	backlog pool[discarded, *discarded]
 }
 
 // stats counts since the creation of the queue (ST-1, DL-52).
@@ -71,18 +61,15 @@ func New(uid id.QueueUID, c Config) *Queue {
 	q := &Queue{
 		uid:         uid,
 		config:      c.Normal(),
-		sources:     make(map[id.QueueUID]*source),
-		annotations: make(map[BodyRef]uint32),
-		backlogNext: 1,
-
-		destinations: make(map[uint16]*destination),
+		transfers:   make(transfers),
+		annotations: make(annotations),
 	}
 	q.store.init(&q.config)
 	q.turn = 1
 	q.producers.byID = make(map[ProducerID]*producer)
 	q.nodes = make(map[id.NodeID]*node)
 	q.sessions = make(map[SessionKey]*session)
-	q.backlog.pool = &q.pools.backlog
+	q.backlog.init()
 	return q
 }
 
@@ -180,41 +167,11 @@ func (q *Queue) dispatch(m Meta, c Command) {
 	}
 }
 
-// release says that a body is no longer needed on any member.
-func (q *Queue) release(r BodyRef) { q.effects.Release = append(q.effects.Release, r) }
-
-// releaseSlots releases the bodies of n messages of a command.
-func (q *Queue) releaseSlots(m Meta, n int) {
-	for i := range n {
-		q.release(BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)})
-	}
-}
-
-// shareAnnotations counts one more message with this body of annotations.
-func (q *Queue) shareAnnotations(r BodyRef) {
-	if r != (BodyRef{}) {
-		q.annotations[r]++
-	}
-}
-
-// dropAnnotations counts one less, and releases the body with the last.
-func (q *Queue) dropAnnotations(r BodyRef) {
-	if r == (BodyRef{}) {
-		return
-	}
-	if n := q.annotations[r]; n > 1 {
-		q.annotations[r] = n - 1
-		return
-	}
-	delete(q.annotations, r)
-	q.release(r)
-}
-
 // counted returns what the length limits count (LEN-1, DL-20).
 func (q *Queue) counted() (messages, size uint64) {
 	messages, size = uint64(q.store.len()), q.store.ready.bytes+q.store.delays.bytes
 	if q.config.apart() {
 		return messages, size
 	}
-	return messages + uint64(q.backlog.len()), size + q.backlogBytes
+	return messages + uint64(q.backlog.set.len()), size + q.backlog.bytes
 }

@@ -369,7 +369,7 @@ func (g *generator) enqueue() Command {
 func (g *generator) transfer() Command {
 	source := id.QueueUID(2000 + g.IntN(2))
 	settled := Seq(0)
-	if s := g.q.sources[source]; s != nil {
+	if s := g.q.transfers[source]; s != nil {
 		settled = s.settled
 	}
 	c := &Transfer{Source: source, Settled: settled + Seq(g.IntN(3))}

@@ -100,6 +100,16 @@ type Effects struct {
 	Release []BodyRef
 }
 
+// release says that a body is no longer needed on any member.
+func (e *Effects) release(r BodyRef) { e.Release = append(e.Release, r) }
+
+// releaseSlots releases the bodies of n messages of a command.
+func (e *Effects) releaseSlots(m Meta, n int) {
+	for i := range n {
+		e.release(BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)})
+	}
+}
+
 // NoticeKind is what a Notice tells.
 type NoticeKind uint8
 

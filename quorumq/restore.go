@@ -30,14 +30,14 @@ func Restore(b []byte) (*Queue, error) {
 		r.check(q.used <= q.now, errRange)
 	}
 	q.dissolving = r.knowsEnd() && r.bool()
-	q.store.ready.nextOrd, q.store.ready.nextReturn, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())
+	q.store.ready.nextOrd, q.store.ready.nextReturn, q.backlog.next = r.upTo(1<<58), r.u(), Seq(r.u())
 	if r.knowsDelays() {
 		q.store.delays.next = r.u()
 		q.store.ready.rota = rota{level: r.byte(), left: r.byte()}
 		r.check(q.store.ready.rota.level < levels && q.store.ready.rota.left <= q.store.ready.rota.level && (q.config.FairPriorities || q.store.ready.rota == rota{}), errRange)
 	}
 	q.turn, q.baseID = r.u(), MsgID(r.u())
-	r.check(q.store.ready.nextOrd > 0 && q.store.ready.nextReturn > 0 && q.backlogNext > 0 && q.store.delays.next > 0 && q.turn > 0, errZero)
+	r.check(q.store.ready.nextOrd > 0 && q.store.ready.nextReturn > 0 && q.backlog.next > 0 && q.store.delays.next > 0 && q.turn > 0, errZero)
 	all := q.stats.all()
 	known := all[:]
 	switch {
@@ -54,20 +54,20 @@ func Restore(b []byte) (*Queue, error) {
 		*v = r.u()
 	}
 	q.takeNodes(r)
-	q.takeSources(r)
-	q.takeProducers(r)
+	q.transfers.restore(r)
+	q.producers.restore(r)
 	q.takeSessions(r)
 	q.takeTurns(r)
 	if r.knowsMoves() {
-		q.takeDestinations(r)
+		q.backlog.restoreDestinations(r)
 	}
 	q.takeWindows(r)
 	q.standbys()
 	q.store.restoreLevels(r, &q.config)
-	q.store.restoreReturned(r, &q.config, q.shareAnnotations)
-	q.takeBacklog(r)
+	q.store.restoreReturned(r, &q.config, q.annotations.share)
+	q.backlog.restore(r, q.annotations.share)
 	if r.knowsDelays() {
-		q.store.restoreDelays(r, &q.config, q.shareAnnotations)
+		q.store.restoreDelays(r, &q.config, q.annotations.share)
 	}
 	if err := r.end(); err != nil {
 		return nil, fmt.Errorf("restore %v: %w", uid, err)
@@ -91,41 +91,17 @@ func (r *reader) knowsEnd() bool { return r.version > snapshotWithoutEnd }
 
 func (r *reader) knowsMoves() bool { return r.version > snapshotWithoutMoves }
 
-func (q *Queue) takeDestinations(r *reader) {
-	n := r.count(4)
-	r.check(n <= MaxDestinations, errRange)
-	last := uint64(0)
-	known := make(map[Destination]bool, n)
-	for range n {
-		id := r.upTo(MaxDestinations)
-		d := &destination{id: uint16(id), Destination: r.destination()}
-		r.check(id > last && !known[d.Destination], errUnordered)
-		r.check(d.Kind != ToNowhere, errRange)
-		if r.err != nil {
-			return
-		}
-		q.destinations[d.id] = d
-		known[d.Destination], last = true, id
-	}
-}
-
 func (q *Queue) takeNodes(r *reader) {
 	last := id.NodeID("")
 	for range r.count(7) {
-		n := &node{id: r.node(), epoch: id.Epoch(r.u()), next: Seq(r.u()), suspected: r.bool()}
+		n := &node{id: r.node(), epoch: id.Epoch(r.u()), enqueuer: enqueuer{next: Seq(r.u())}, suspected: r.bool()}
 		r.check(n.id > last, errUnordered)
 		r.check(n.next > 0, errZero)
 		if n.suspected {
 			n.deadline = Time(r.i())
 			q.suspects++
 		}
-		seq := Seq(0)
-		for range r.count(1) {
-			more := Seq(r.u())
-			r.check(more > 0 && seq+more > seq, errUnordered)
-			seq += more
-			n.refused = append(n.refused, seq)
-		}
+		n.restoreRefused(r)
 		closed := r.count(1)
 		r.check(closed <= MaxClosedSessions, errRange)
 		for range closed {
@@ -138,28 +114,6 @@ func (q *Queue) takeNodes(r *reader) {
 		}
 		q.nodes[n.id] = n
 		last = n.id
-	}
-}
-
-func (q *Queue) takeSources(r *reader) {
-	last := id.QueueUID(0)
-	for i := range r.count(3) {
-		uid := id.QueueUID(r.u())
-		r.check(i == 0 || uid > last, errUnordered)
-		s := &source{settled: Seq(r.u())}
-		seq := s.settled
-		for range r.count(2) {
-			skip, more := Seq(r.u()), Seq(r.u())
-			r.check(skip > 0 && seq+skip > seq && seq+skip+more >= seq+skip, errUnordered)
-			s.stored = append(s.stored, SeqRange{First: seq + skip, Last: seq + skip + more})
-			seq += skip + more
-		}
-		r.check(s.settled > 0 || len(s.stored) > 0, errZero)
-		if r.err != nil {
-			return
-		}
-		q.sources[uid] = s
-		last = uid
 	}
 }
 
@@ -283,20 +237,10 @@ func (q *Queue) takeWindow(r *reader, c *consumer) {
 		if r.err != nil {
 			return
 		}
-		q.shareAnnotations(a.annotations())
+		q.annotations.share(a.annotations())
 		c.held.push(a, q.gen)
 		q.unsettled++
 		q.unsettledBytes += uint64(a.size)
 		prev = a
 	}
-}
-
-func (q *Queue) takeBacklog(r *reader) {
-	takeBlocks(r, &q.backlog, func(d *discarded) {
-		q.shareAnnotations(d.annotations())
-		q.backlogBytes += uint64(d.size)
-		if to := q.destinations[d.to]; to != nil {
-			to.count++
-		}
-	})
 }

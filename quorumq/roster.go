@@ -34,10 +34,9 @@ type roster struct {
 
 // node is a node that has enqueued or consumed here; it stays, to fence its past.
 type node struct {
-	id      id.NodeID
-	epoch   id.Epoch
-	next    Seq   // of its enqueuer
-	refused []Seq // refused numbers whose answers the enqueuer may not have; ascending
+	id    id.NodeID
+	epoch id.Epoch
+	enqueuer
 	// closed are sessions of this epoch that were closed, in that order: a Checkout or Get
 	// that comes late does not open them again.
 	closed    []uint64
@@ -58,18 +57,6 @@ func (n *node) close(session uint64) {
 		n.closed = slices.Delete(n.closed, 0, 1)
 	}
 	n.closed = append(n.closed, session)
-}
-
-// trimRefused forgets the refusals that the enqueuer knows of.
-func (n *node) trimRefused(answered Seq) {
-	if len(n.refused) == 0 || n.refused[0] > answered {
-		return
-	}
-	i, found := slices.BinarySearch(n.refused, answered)
-	if found {
-		i++
-	}
-	n.refused = append(n.refused[:0], n.refused[i:]...)
 }
 
 type session struct {
@@ -119,7 +106,7 @@ func (c *consumer) canTake() bool {
 func (q *Queue) member(name id.NodeID, epoch id.Epoch) (*node, bool) {
 	n := q.nodes[name]
 	if n == nil {
-		n = &node{id: name, epoch: epoch, next: 1}
+		n = &node{id: name, epoch: epoch, enqueuer: enqueuer{next: 1}}
 		q.nodes[name] = n
 		return n, true
 	}
@@ -135,7 +122,7 @@ func (q *Queue) raise(n *node, epoch id.Epoch) {
 		n.suspected, n.deadline = false, 0
 		q.suspects--
 	}
-	n.epoch, n.next, n.refused, n.closed = epoch, 1, nil, nil
+	n.epoch, n.enqueuer, n.closed = epoch, enqueuer{next: 1}, nil
 	q.closeSessions(true, q.sessionsOf(func(o *node) bool { return o == n }), Unsent{})
 }
 

@@ -36,8 +36,7 @@ func (q *Queue) settleRanges(con *consumer, ranges []MsgIDRange) {
 			}
 			q.unassign(&a.held)
 			q.stats.settled++
-			q.release(a.body())
-			q.dropAnnotations(a.annotations())
+			q.free(a.body(), a.annotations())
 			a.remove()
 			w.live--
 		}
@@ -119,11 +118,11 @@ func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyR
 	if con == nil {
 		q.reply.Code = CodeUnknownConsumer
 		if annotated {
-			q.release(notes)
+			q.effects.release(notes)
 		}
 		return nil, notes
 	}
-	q.shareAnnotations(notes)
+	q.annotations.share(notes)
 	con.held.own(q.gen)
 	return con, notes
 }
@@ -142,7 +141,7 @@ func (q *Queue) takeHeld(w *window, a *assigned, notes BodyRef) held {
 	a.remove()
 	w.live--
 	if notes != (BodyRef{}) {
-		q.shareAnnotations(notes)
+		q.annotations.share(notes)
 		q.dropAnnotations(h.annotations())
 		h.annIndex, h.annSlot = notes.Index, notes.Slot
 	}

@@ -38,17 +38,17 @@ func (q *Queue) putRest(b []byte) []byte {
 		b = putBool(b, q.consumed)
 	}
 	b = putBool(b, q.dissolving)
-	b = putU(putU(putU(putU(b, q.store.ready.nextOrd), q.store.ready.nextReturn), uint64(q.backlogNext)), q.store.delays.next)
+	b = putU(putU(putU(putU(b, q.store.ready.nextOrd), q.store.ready.nextReturn), uint64(q.backlog.next)), q.store.delays.next)
 	b = append(b, q.store.ready.rota.level, q.store.ready.rota.left)
 	b = putU(putU(b, q.turn), uint64(q.baseID))
 	for _, v := range q.stats.all() {
 		b = putU(b, *v)
 	}
 	b = q.putNodes(b)
-	b = q.putSources(b)
-	b = q.putProducers(b)
+	b = q.transfers.put(b)
+	b = q.producers.put(b)
 	b = q.putSessions(b)
-	return q.putDestinations(q.putTurns(b))
+	return q.backlog.putDestinations(q.putTurns(b))
 }
 
 // counters is the number of counters in a snapshot.
@@ -93,30 +93,10 @@ func (q *Queue) putNodes(b []byte) []byte {
 		if n.suspected {
 			b = putU(b, uint64(n.deadline))
 		}
-		b = putU(b, uint64(len(n.refused)))
-		last := Seq(0)
-		for _, s := range n.refused {
-			b = putU(b, uint64(s-last))
-			last = s
-		}
+		b = n.putRefused(b)
 		b = putU(b, uint64(len(n.closed)))
 		for _, s := range n.closed {
 			b = putU(b, s)
-		}
-	}
-	return b
-}
-
-func (q *Queue) putSources(b []byte) []byte {
-	b = putU(b, uint64(len(q.sources)))
-	for _, uid := range slices.Sorted(maps.Keys(q.sources)) {
-		s := q.sources[uid]
-		b = putU(putU(b, uint64(uid)), uint64(s.settled))
-		b = putU(b, uint64(len(s.stored)))
-		last := s.settled
-		for _, r := range s.stored {
-			b = putU(putU(b, uint64(r.First-last)), uint64(r.Last-r.First))
-			last = r.Last
 		}
 	}
 	return b
@@ -181,15 +161,6 @@ func (q *Queue) putTurns(b []byte) []byte {
 			s, _ := q.searchOrder(c.key.SessionKey)
 			b = putU(putU(b, uint64(s)), uint64(c.key.Tag))
 		}
-	}
-	return b
-}
-
-// putDestinations writes where messages of the backlog are moved to.
-func (q *Queue) putDestinations(b []byte) []byte {
-	b = putU(b, uint64(len(q.destinations)))
-	for _, n := range slices.Sorted(maps.Keys(q.destinations)) {
-		b = putDestination(putU(b, uint64(n)), q.destinations[n].Destination)
 	}
 	return b
 }

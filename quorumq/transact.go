@@ -12,13 +12,11 @@ func (q *Queue) applyTransact(m Meta, c *Transact) {
 		q.reply.Code = CodeUnknownConsumer
 	case !con.held.holds(c.Ranges):
 		q.reply.Code = CodeNotHeld
-	case q.moving()+uint64(len(c.Outputs)) > MaxMoving || !q.publishAll(m, c.Outputs):
+	case q.backlog.moving()+uint64(len(c.Outputs)) > MaxMoving || !q.publishAll(m, c.Outputs):
 		q.reply.Code = CodeTooMany
 	}
 	if q.reply.Code != CodeOK {
-		for i := range c.Outputs {
-			q.release(BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)})
-		}
+		q.effects.releaseSlots(m, len(c.Outputs))
 		return
 	}
 	q.settleRanges(con, c.Ranges)
@@ -29,19 +27,16 @@ func (q *Queue) applyTransact(m Meta, c *Transact) {
 func (q *Queue) publishAll(m Meta, outputs []Output) bool {
 	to := make([]*destination, len(outputs))
 	for i := range outputs {
-		if to[i] = q.destinationOf(Destination{Kind: ToExchange, Name: outputs[i].Exchange}); to[i] == nil {
+		if to[i] = q.backlog.destinationOf(Destination{Kind: ToExchange, Name: outputs[i].Exchange}); to[i] == nil {
 			for _, d := range to[:i] {
-				if d.count == 0 {
-					delete(q.destinations, d.id)
-				}
+				q.backlog.leave(d)
 			}
 			return false
 		}
 	}
 	for i, d := range to {
 		h := held{message: message{index: m.Index, slot: m.FirstSlot + uint32(i), size: outputs[i].Size}}
-		d.count++
-		q.intoBacklog(&h, 0, d.id)
+		q.send(&h, d)
 	}
 	q.reply.Count = uint64(len(outputs))
 	return true

@@ -47,7 +47,7 @@ func (q *Queue) enqueueJoined(body BodyRef, nm *NewMessage, u *unit) bool {
 		q.reply.Stored++
 		q.admit(body, nm)
 	case nm.Size == VoidSize:
-		q.release(body)
+		q.effects.release(body)
 	default:
 		q.refuse(body, nm)
 	}

@@ -16,7 +16,7 @@ func (q *Queue) unusedAt() Time {
 		}
 		return 0
 	}
-	expires := q.config.ExpiresMs > 0 && (!q.config.ExpiresIfEmpty || q.store.ready.len()+q.unsettled+q.store.delays.set.len()+q.backlog.len() == 0)
+	expires := q.config.ExpiresMs > 0 && (!q.config.ExpiresIfEmpty || q.store.ready.len()+q.unsettled+q.store.delays.set.len()+q.backlog.set.len() == 0)
 	if !expires && !q.consumed || q.subscribed() {
 		return 0
 	}

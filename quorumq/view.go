@@ -2,7 +2,7 @@ package quorumq
 
 // HeldBytes returns the bytes of all messages that the queue has, however they are held.
 func (q *Queue) HeldBytes() uint64 {
-	return q.store.ready.bytes + q.unsettledBytes + q.backlogBytes + q.store.delays.bytes
+	return q.store.ready.bytes + q.unsettledBytes + q.backlog.bytes + q.store.delays.bytes
 }
 
 // Now returns the newest time that the queue has seen; 0: it has had no command (C-6).
@@ -18,10 +18,10 @@ func (q *Queue) Overview() Overview {
 		Ready:             uint64(q.store.ready.len()),
 		Returned:          uint64(q.store.ready.returned.len()),
 		Unsettled:         uint64(q.unsettled),
-		Backlog:           uint64(q.backlog.len()),
+		Backlog:           uint64(q.backlog.set.len()),
 		ReadyBytes:        q.store.ready.bytes,
 		UnsettledBytes:    q.unsettledBytes,
-		BacklogBytes:      q.backlogBytes,
+		BacklogBytes:      q.backlog.bytes,
 		Delayed:           uint64(q.store.delays.set.len()),
 		DelayedBytes:      q.store.delays.bytes,
 		Sessions:          len(q.order),
@@ -36,7 +36,7 @@ func (q *Queue) Overview() Overview {
 		Dedup:             s.dedup,
 		Repeats:           s.repeats,
 		Confirmed:         s.confirmed,
-		Moving:            q.moving(),
+		Moving:            q.backlog.moving(),
 		Moved:             s.moved,
 		Removed:           s.removed,
 		Abandoned:         s.abandoned,
@@ -51,7 +51,7 @@ func (q *Queue) Overview() Overview {
 		Now:               q.now,
 		Config:            q.config,
 	}
-	if d := q.backlog.front(); d != nil {
+	if d := q.backlog.set.front(); d != nil {
 		o.OldestBacklog = d.at
 	}
 	if e, ok := q.store.delays.first(); ok {

@@ -1,0 +1,153 @@
+package quorumq
+
+// backlog holds the messages on their way to other queues: dead letters of at-least-once (DL-21),
+// and messages that are moved or published (G-13, G-22). Its numbers name them to the targets
+// (DL-25), so that none is stored there twice; they are settled in any order.
+//
+// Invariants, see check:
+//   - numbers ascend and stay below next, which never falls; bytes are those of all messages;
+//   - a message has either a reason or a destination;
+//   - destinations are those, at most MaxDestinations, that a message is on its way to, with
+//     their count; a number of a destination is used again once none is.
+type backlog struct {
+	set          deque[discarded, *discarded]
+	next         Seq // number of the next discarded message
+	bytes        uint64
+	destinations map[uint16]*destination // by number
+	pool         pool[discarded, *discarded]
+}
+
+// destination is one that messages of the backlog are on their way to.
+type destination struct {
+	Destination        // never changes
+	id          uint16 // from 1
+	count       int
+}
+
+// init makes an empty backlog.
+func (b *backlog) init() {
+	b.next = 1
+	b.set.pool = &b.pool
+	b.destinations = make(map[uint16]*destination)
+}
+
+// newDiscarded is a message that leaves its queue: with a reason as a dead letter, or to a
+// destination.
+func newDiscarded(h *held, reason Reason, to uint16, now Time) discarded {
+	return discarded{
+		index: h.index, slot: h.slot, size: h.size,
+		annIndex: h.annIndex, annSlot: h.annSlot,
+		failures: h.failures, acquired: h.acquired,
+		reason: reason, to: to, at: now,
+	}
+}
+
+// push numbers a message and appends it.
+func (b *backlog) push(d discarded) {
+	d.seq = b.next
+	b.next++
+	b.set.push(uint64(d.seq), d)
+	b.bytes += uint64(d.size)
+}
+
+// send appends a message that goes to a destination.
+func (b *backlog) send(h *held, to *destination, now Time) {
+	to.count++
+	b.push(newDiscarded(h, 0, to.id, now))
+}
+
+// take removes a message, which is there, by its number.
+func (b *backlog) take(seq uint64) discarded {
+	d, _ := b.set.take(seq)
+	b.bytes -= uint64(d.size)
+	if d.to != 0 {
+		to := b.destinations[d.to]
+		to.count--
+		b.leave(to)
+	}
+	return d
+}
+
+// settledUpTo returns the watermark up to which every number is settled (DL-25).
+func (b *backlog) settledUpTo() Seq {
+	if d := b.set.front(); d != nil {
+		return d.seq - 1
+	}
+	return b.next - 1
+}
+
+// public returns a message as the forwarder sees it.
+func (b *backlog) public(d *discarded) Discarded {
+	x := Discarded{
+		Seq:           d.seq,
+		Body:          d.body(),
+		Annotations:   d.annotations(),
+		Reason:        d.reason,
+		DeliveryCount: d.failures,
+		AcquiredCount: d.acquired,
+		At:            d.at,
+	}
+	if d.to != 0 {
+		x.To = &b.destinations[d.to].Destination
+	}
+	return x
+}
+
+// page appends up to limit messages with numbers above after.
+func (b *backlog) page(dst []Discarded, after Seq, limit int) []Discarded {
+	if after >= b.next {
+		return dst
+	}
+	for d := range b.set.from(uint64(after) + 1) {
+		if limit <= 0 {
+			break
+		}
+		dst = append(dst, b.public(d))
+		limit--
+	}
+	return dst
+}
+
+// destinationOf returns the one that is known, or a new one with a free number; nil if there
+// are too many. Who sends nothing there calls leave.
+func (b *backlog) destinationOf(to Destination) *destination {
+	free := uint16(1)
+	for ; b.destinations[free] != nil; free++ {
+		if b.destinations[free].Destination == to {
+			return b.destinations[free]
+		}
+	}
+	for _, d := range b.destinations { // behind a gap
+		if d.Destination == to {
+			return d
+		}
+	}
+	if len(b.destinations) >= MaxDestinations {
+		return nil
+	}
+	d := &destination{Destination: to, id: free}
+	b.destinations[free] = d
+	return d
+}
+
+// leave forgets a destination that nothing is on its way to.
+func (b *backlog) leave(to *destination) {
+	if to.count == 0 {
+		delete(b.destinations, to.id)
+	}
+}
+
+// moving returns how many messages are on their way to a destination.
+func (b *backlog) moving() (n uint64) {
+	for _, d := range b.destinations {
+		n += uint64(d.count)
+	}
+	return n
+}
+
+// reset removes all messages; numbers go on.
+func (b *backlog) reset() {
+	b.set.reset()
+	b.bytes = 0
+	clear(b.destinations)
+}
