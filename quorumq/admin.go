@@ -31,8 +31,8 @@ func (q *Queue) applyConfigure(c *Configure) {
 		q.store.rebuildExpiry(&q.config)
 		q.expireDue()
 	}
-	q.setSingleActive(old.SingleActive)
-	q.consumed = q.config.AutoDelete && (q.consumed || q.subscribed())
+	q.subs.setSingle(q.config.SingleActive)
+	q.consumed = q.config.AutoDelete && (q.consumed || q.subs.subscribed())
 	q.dropHead()
 }
 
@@ -42,14 +42,5 @@ func (q *Queue) applyConfigure(c *Configure) {
 func (q *Queue) applyLead() {
 	q.timer = 0
 	q.effects.Backlog = q.effects.Backlog || q.backlog.set.len() > 0
-	for _, s := range q.order {
-		k := ConsumerKey{SessionKey: s.key}
-		if len(s.consumers) > 0 {
-			k = s.consumers[0].key
-		}
-		q.effects.Notices = append(q.effects.Notices, Notice{Consumer: k, Kind: NoticeLeader})
-	}
-	for _, s := range q.order {
-		q.effects.Notices = s.activity(q.effects.Notices, q.active)
-	}
+	q.subs.announceLeader()
 }

@@ -70,8 +70,8 @@ func TestStaleExpiriesAreBounded(t *testing.T) {
 	if n, m := len(q.store.expiry.levels.entries), len(q.store.expiry.returned.entries); n > 2*maxStale || m > 2*maxStale {
 		t.Errorf("%d and %d expiries for %d messages", n, m, q.store.ready.len())
 	}
-	if q.store.ready.len() != 1 || q.unsettled != 0 {
-		t.Errorf("%d ready, %d unsettled", q.store.ready.len(), q.unsettled)
+	if q.store.ready.len() != 1 || q.subs.unacked.messages != 0 {
+		t.Errorf("%d ready, %d unsettled", q.store.ready.len(), q.subs.unacked.messages)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestStuckMessagePinsNoWindow(t *testing.T) {
 		e.First += benchBatch
 		q.Apply(Meta{Index: 2*i + 3}, &Settle{Consumer: k, Ranges: []MsgIDRange{{First: 2, Last: MsgID(e.First - 2)}}})
 	}
-	w := &q.consumer(k).held
+	w := &q.subs.consumer(k).held
 	if w.live != 2 || len(w.items) > 1000 {
 		t.Errorf("%d messages take %d places", w.live, len(w.items))
 	}
@@ -109,7 +109,7 @@ func TestManyGetsLeaveNoWindow(t *testing.T) {
 	}
 	k := ConsumerKey{SessionKey: s}
 	q.Apply(Meta{Index: 3 * count}, &Settle{Consumer: k, Ranges: []MsgIDRange{{First: 1, Last: count}}})
-	if w := q.consumer(k).held; w.live != 0 || cap(w.items) > 0 {
+	if w := q.subs.consumer(k).held; w.live != 0 || cap(w.items) > 0 {
 		t.Errorf("%d messages keep room for %d", w.live, cap(w.items))
 	}
 	if err := q.check(); err != nil {
@@ -177,8 +177,8 @@ func TestLinesAreBounded(t *testing.T) {
 		q.Apply(Meta{Index: uint64(i + 1)}, &Checkout{Consumer: k, Priority: i})
 		q.Apply(Meta{Index: uint64(i + 1)}, &Cancel{Consumer: k})
 	}
-	if len(q.waiting) > maxIdleLines {
-		t.Errorf("%d lines", len(q.waiting))
+	if len(q.subs.waiters.lines) > maxIdleLines {
+		t.Errorf("%d lines", len(q.subs.waiters.lines))
 	}
 	if err := q.check(); err != nil {
 		t.Error(err)
@@ -215,7 +215,7 @@ func TestClosedSessionsAreBounded(t *testing.T) {
 	}
 	index++
 	q.Apply(Meta{Index: index}, &NodeUp{Node: "n1", Epoch: 2})
-	if n := len(q.nodes["n1"].closed); n != 0 {
+	if n := len(q.nodes.byID["n1"].closed); n != 0 {
 		t.Errorf("a new life begins with %d closed sessions", n)
 	}
 }

@@ -6,7 +6,7 @@ func (q *Queue) applyDissolve() {
 	if q.dissolving {
 		return
 	}
-	q.closeSessions(false, q.sessionsOf(func(*node) bool { return true }), Unsent{})
+	q.closeSessions(false, q.subs.sessionsOf(func(*node) bool { return true }), Unsent{})
 	q.dissolving = true
 }
 
@@ -32,13 +32,13 @@ func (q *Queue) remains() bool {
 
 // dissolved tells whether a queue that was to be emptied has nothing more.
 func (q *Queue) dissolved() bool {
-	return q.dissolving && q.store.ready.len()+q.unsettled+q.store.delays.set.len()+q.backlog.set.len() == 0
+	return q.dissolving && q.store.ready.len()+q.subs.unacked.messages+q.store.delays.set.len()+q.backlog.set.len() == 0
 }
 
 // checkDissolving verifies that nobody takes from a queue that is being emptied.
 func (q *Queue) checkDissolving() error {
-	if q.dissolving && (len(q.order) > 0 || q.unsettled > 0) {
-		return inv("%d sessions with %d messages in a queue that is being emptied", len(q.order), q.unsettled)
+	if q.dissolving && (len(q.subs.order) > 0 || q.subs.unacked.messages > 0) {
+		return inv("%d sessions with %d messages in a queue that is being emptied", len(q.subs.order), q.subs.unacked.messages)
 	}
 	return nil
 }

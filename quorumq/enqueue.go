@@ -112,7 +112,7 @@ func (q *Queue) exceeds(messages, size uint64) bool {
 func (q *Queue) exceedsTotal(messages uint64) bool {
 	n, _ := q.counted()
 	limit := q.config.MaxLengthTotal
-	return limit >= 0 && n+uint64(q.unsettled)+messages > uint64(limit)
+	return limit >= 0 && n+uint64(q.subs.unacked.messages)+messages > uint64(limit)
 }
 
 func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
@@ -162,7 +162,7 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 // waitedFor tells whether a new message that is ready goes to a consumer at once, before any
 // limit looks at it (LEN-9). That of all messages counts those of consumers too (LEN-8).
 func (q *Queue) waitedFor() bool {
-	return q.config.Rules >= RulesThird && q.store.ready.len() == 0 && !q.exceedsTotal(1) && q.someoneWaits()
+	return q.config.Rules >= RulesThird && q.store.ready.len() == 0 && !q.exceedsTotal(1) && q.subs.waiters.any()
 }
 
 // limited tells whether the queue has a limit.

@@ -52,7 +52,7 @@ func (q *Queue) due() Time {
 		return q.now
 	}
 	first := q.store.firstDue()
-	for _, t := range [...]Time{q.nextNodeTimeout(), q.nextUnused(), q.leaseDue} {
+	for _, t := range [...]Time{q.nodes.nextDeadline(), q.nextUnused(), q.subs.leaseDue} {
 		if t != 0 && (first == 0 || t < first) {
 			first = t
 		}
@@ -65,8 +65,8 @@ func (q *Queue) due() Time {
 // to announce each change.
 func (q *Queue) setTimer() {
 	passed := q.timer == 0 || q.timer <= q.now
-	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.dissolving &&
-		(q.leaseDue == 0 || q.leaseDue >= q.timer) {
+	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.nodes.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.dissolving &&
+		(q.subs.leaseDue == 0 || q.subs.leaseDue >= q.timer) {
 		return
 	}
 	due := q.due()

@@ -26,9 +26,9 @@ type Frozen struct {
 // each block of messages, and to encode what is not a message.
 func (q *Queue) Freeze() *Frozen {
 	f := q.share()
-	q.gen++
-	q.backlog.pool.gen = q.gen
-	q.store.setGeneration(q.gen)
+	q.subs.gen++
+	q.backlog.pool.gen = q.subs.gen
+	q.store.setGeneration(q.subs.gen)
 	return f
 }
 
@@ -43,10 +43,8 @@ func (q *Queue) share() *Frozen {
 	for l := range q.store.ready.occupiedLevels() {
 		f.ready[l] = slices.Clone(q.store.ready.levels[l].blocks[q.store.ready.levels[l].first:])
 	}
-	for _, s := range q.order {
-		for _, c := range s.consumers {
-			f.windows = append(f.windows, c.held)
-		}
+	for c := range q.subs.consumers() {
+		f.windows = append(f.windows, c.held)
 	}
 	return f
 }

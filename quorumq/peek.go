@@ -151,12 +151,10 @@ func (q *Queue) peekUnsettled(dst []Peeked, from PeekFrom, limit int) ([]Peeked,
 		a    *assigned
 	}
 	var all []one
-	for _, s := range q.order {
-		for _, c := range s.consumers {
-			for a := range c.held.all() {
-				if a.turn >= from.Key && a.key() >= from.Number {
-					all = append(all, one{a.turn, c, a})
-				}
+	for c := range q.subs.consumers() {
+		for a := range c.held.all() {
+			if a.turn >= from.Key && a.key() >= from.Number {
+				all = append(all, one{a.turn, c, a})
 			}
 		}
 	}

@@ -10,7 +10,8 @@ type Queue struct {
 	now    Time // newest time seen (C-6)
 
 	store store
-	roster
+	nodes nodes
+	subs  subscriptions
 
 	transfers transfers
 	producers producers
@@ -29,7 +30,6 @@ type Queue struct {
 	// timer is the newest Effects.Timer that has not come due yet.
 	timer Time
 	stats stats
-	gen   uint64 // generation: how many times the state was frozen
 
 	// What follows is scratch of one Apply, kept for its storage.
 	reply     Reply
@@ -39,12 +39,10 @@ type Queue struct {
 	assignedN int  // assignments of this Apply
 	more      bool // assignments are left for the next Apply
 	ranges    []MsgIDRange
-	moved     []leaving
 	entry     uint64 // whose commands are applied
 	handled   int    // due messages that they have handled
 	overfull  bool   // limits are looked at once consumers have been served (LEN-9)
 	granted   bool   // a message that comes may take one other's place beyond the slice
-	closing   []*session
 }
 
 // stats counts since the creation of the queue (ST-1, DL-52).
@@ -65,10 +63,9 @@ func New(uid id.QueueUID, c Config) *Queue {
 		annotations: make(annotations),
 	}
 	q.store.init(&q.config)
-	q.turn = 1
 	q.producers.byID = make(map[ProducerID]*producer)
-	q.nodes = make(map[id.NodeID]*node)
-	q.sessions = make(map[SessionKey]*session)
+	q.nodes.byID = make(map[id.NodeID]*node)
+	q.subs.init(q.config.SingleActive)
 	q.backlog.init()
 	return q
 }
@@ -93,6 +90,7 @@ func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
 	q.more = q.more || q.excess()
 	q.reportUnused(c)
 	q.setTimer()
+	q.effects.Notices = q.subs.notices
 	q.verify(m)
 	return q.reply, q.effects
 }
@@ -105,10 +103,10 @@ func (q *Queue) begin(m Meta) {
 	e := &q.effects
 	*e = Effects{
 		Deliver: e.Deliver[:0],
-		Notices: e.Notices[:0],
 		Copies:  e.Copies[:0],
 		Release: e.Release[:0],
 	}
+	q.subs.notices = q.subs.notices[:0]
 	q.refused = q.refused[:0]
 	q.assignedN, q.more = 0, false
 	q.beginEntry(m.Index)

@@ -7,7 +7,7 @@ import (
 
 // applySettle takes messages off the queue (DEL-8 accept, DEL-6).
 func (q *Queue) applySettle(c *Settle) {
-	con := q.consumer(c.Consumer)
+	con := q.subs.consumer(c.Consumer)
 	if con == nil {
 		q.reply.Code = CodeUnknownConsumer
 		return
@@ -25,37 +25,25 @@ func (q *Queue) tellHeld(c *consumer, had int) {
 	}
 }
 
+// settleRanges takes off the queue what a consumer holds of ranges.
 func (q *Queue) settleRanges(con *consumer, ranges []MsgIDRange) {
 	w := &con.held
-	w.own(q.gen)
+	w.own(q.subs.gen)
 	for _, r := range ranges {
 		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 			a := &w.items[i]
 			if a.isRemoved() {
 				continue
 			}
-			q.unassign(&a.held)
+			q.subs.unacked.remove(a.size)
 			q.stats.settled++
 			q.free(a.body(), a.annotations())
-			a.remove()
-			w.live--
+			w.remove(a)
 		}
 	}
 	w.tidy()
-	q.answerLate(con, ranges)
-	q.settledSome(con)
-}
-
-// settledSome lets a consumer that holds less go on, or go.
-func (q *Queue) settledSome(c *consumer) {
-	if c.held.live == 0 && c.cancelled {
-		q.dismiss(c)
-		return
-	}
-	q.wake(c)
-	if c.standby && c == q.active && c.held.live == 0 {
-		q.elect() // SAC-2
-	}
+	q.subs.answerLate(con, ranges)
+	q.subs.settled(con)
 }
 
 // applyReturn gives messages back in delivery order (DEL-1).
@@ -69,7 +57,7 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 		q.takeBack(con, r, c.Failed, notes, c.Delay)
 	}
 	q.tellHeld(con, had)
-	q.answerLate(con, c.Ranges)
+	q.subs.answerLate(con, c.Ranges)
 	q.outcomeDone(con, notes)
 	q.dropHead()
 }
@@ -103,7 +91,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 		}
 	}
 	q.tellHeld(con, had)
-	q.answerLate(con, c.Ranges)
+	q.subs.answerLate(con, c.Ranges)
 	q.outcomeDone(con, notes)
 }
 
@@ -114,7 +102,7 @@ func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyR
 	if annotated {
 		notes = BodyRef{Index: m.Index, Slot: m.FirstSlot}
 	}
-	con := q.consumer(k)
+	con := q.subs.consumer(k)
 	if con == nil {
 		q.reply.Code = CodeUnknownConsumer
 		if annotated {
@@ -123,70 +111,29 @@ func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyR
 		return nil, notes
 	}
 	q.annotations.share(notes)
-	con.held.own(q.gen)
+	con.held.own(q.subs.gen)
 	return con, notes
 }
 
+// outcomeDone ends it.
 func (q *Queue) outcomeDone(c *consumer, notes BodyRef) {
 	q.dropAnnotations(notes)
 	c.held.tidy()
-	q.settledSome(c)
+	q.subs.settled(c)
 }
 
 // takeHeld takes a message from its consumer; new annotations replace those it has
 // (DEL-11).
 func (q *Queue) takeHeld(w *window, a *assigned, notes BodyRef) held {
 	h := a.held
-	q.unassign(&h)
-	a.remove()
-	w.live--
+	q.subs.unacked.remove(h.size)
+	w.remove(a)
 	if notes != (BodyRef{}) {
 		q.annotations.share(notes)
 		q.dropAnnotations(h.annotations())
 		h.annIndex, h.annSlot = notes.Index, notes.Slot
 	}
 	return h
-}
-
-// leaving is a message on its way from a consumer that has gone back to the queue.
-type leaving struct {
-	assigned
-	unsent bool
-}
-
-// has tells whether a message is one of them.
-func (u *Unsent) has(c *consumer, m MsgID) bool {
-	return c.key.Tag == u.Tag && slices.ContainsFunc(u.Ranges, func(r MsgIDRange) bool { return r.First <= m && m <= r.Last })
-}
-
-// giveBack puts a message that its consumer held into the returned list, unless it has
-// failed too often (DEL-9), its time is over (TTL-3), or it is to wait (DR-1, DR-4, DR-5).
-func (q *Queue) giveBack(h *held, failed bool, d Delay) {
-	h.count(failed)
-	switch limit := q.config.DeliveryLimit; {
-	case failed && limit >= 0 && int64(h.failures) > limit:
-		q.stats.limitHits++
-		if q.config.DeadLetter == DeadLetterDisabled {
-			q.effects.Dropped++
-		}
-		q.discard(h, ReasonDeliveryLimit)
-	case h.expired(q.config.MessageTTLMs, q.now):
-		q.expireOne(h)
-	default:
-		q.stats.returned++
-		if failed {
-			q.stats.returnedFailed++
-		}
-		until := d.until(q.now)
-		if r := &q.config.Retry; until == 0 && r.applies(failed) {
-			until = after(q.now, r.wait(h.failures, h.seed()))
-		}
-		if until > q.now {
-			q.store.delay(h, until, &q.config)
-		} else {
-			q.store.pushReturned(h, &q.config)
-		}
-	}
 }
 
 // ascending returns the ranges in ascending order, without copying if they are.
@@ -198,4 +145,17 @@ func (q *Queue) ascending(rs []MsgIDRange) []MsgIDRange {
 	q.ranges = append(q.ranges[:0], rs...)
 	slices.SortFunc(q.ranges, byFirst)
 	return q.ranges
+}
+
+// applyExtend moves the end of leases (CT-5).
+func (q *Queue) applyExtend(c *Extend) {
+	con := q.subs.consumer(c.Consumer)
+	switch {
+	case c.TimeoutMs <= 0:
+		q.reply.Code = CodeMalformed
+	case con == nil:
+		q.reply.Code = CodeUnknownConsumer
+	default:
+		q.reply.Count = q.subs.extend(con, c.Ranges, leaseEnd(q.now, c.TimeoutMs))
+	}
 }

@@ -35,7 +35,7 @@ func entryOf(q *Queue, index uint64, commands int) (stored int, copies []Discard
 }
 
 func (q *Queue) next2() Seq {
-	if n := q.nodes["n2"]; n != nil {
+	if n := q.nodes.byID["n2"]; n != nil {
 		return n.next
 	}
 	return 1

@@ -1,10 +1,5 @@
 package quorumq
 
-import (
-	"maps"
-	"slices"
-)
-
 // snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
 const snapshotVersion = 9
 
@@ -33,22 +28,22 @@ func (q *Queue) putRest(b []byte) []byte {
 	b = putU(b, uint64(q.uid))
 	b = putConfig(b, q.config)
 	b = putU(putU(putU(b, uint64(q.now)), uint64(q.timer)), uint64(q.used))
-	b = putU(b, uint64(q.leaseDue))
+	b = putU(b, uint64(q.subs.leaseDue))
 	if q.config.AutoDelete {
 		b = putBool(b, q.consumed)
 	}
 	b = putBool(b, q.dissolving)
 	b = putU(putU(putU(putU(b, q.store.ready.nextOrd), q.store.ready.nextReturn), uint64(q.backlog.next)), q.store.delays.next)
 	b = append(b, q.store.ready.rota.level, q.store.ready.rota.left)
-	b = putU(putU(b, q.turn), uint64(q.baseID))
+	b = putU(putU(b, q.subs.unacked.next), uint64(q.subs.baseID))
 	for _, v := range q.stats.all() {
 		b = putU(b, *v)
 	}
-	b = q.putNodes(b)
+	b = q.nodes.put(b)
 	b = q.transfers.put(b)
 	b = q.producers.put(b)
-	b = q.putSessions(b)
-	return q.backlog.putDestinations(q.putTurns(b))
+	b = q.subs.putSessions(b)
+	return q.backlog.putDestinations(q.subs.putWaiters(b))
 }
 
 // counters is the number of counters in a snapshot.
@@ -81,86 +76,4 @@ func (s *stats) all() (all [counters]*uint64) {
 		all[n+mode] = &s.discarded[mode][ReasonQueueDeleted]
 	}
 	return all
-}
-
-func (q *Queue) putNodes(b []byte) []byte {
-	b = putU(b, uint64(len(q.nodes)))
-	for _, name := range slices.Sorted(maps.Keys(q.nodes)) {
-		n := q.nodes[name]
-		b = putU(putNode(b, name), uint64(n.epoch))
-		b = putU(b, uint64(n.next))
-		b = putBool(b, n.suspected)
-		if n.suspected {
-			b = putU(b, uint64(n.deadline))
-		}
-		b = n.putRefused(b)
-		b = putU(b, uint64(len(n.closed)))
-		for _, s := range n.closed {
-			b = putU(b, s)
-		}
-	}
-	return b
-}
-
-// Flags of a consumer.
-const (
-	flagCancelled = 8
-	flagActive    = 16
-	flagTimesOut  = 32
-	consumerFlags = flagCredit | flagAutoAck | flagExclusive | flagCancelled | flagActive | flagTimesOut
-)
-
-func (q *Queue) putSessions(b []byte) []byte {
-	b = putU(b, uint64(len(q.order)))
-	for _, s := range q.order {
-		b = putU(putSession(b, s.key), uint64(s.base))
-		b = putU(b, uint64(len(s.consumers)))
-		for _, c := range s.consumers {
-			b = putConsumerState(b, c, c == q.active)
-			if q.config.SingleActive {
-				b = putU(b, c.since)
-			}
-		}
-	}
-	return b
-}
-
-func putConsumerState(b []byte, c *consumer, active bool) []byte {
-	flags := byte(0)
-	for i, set := range [...]bool{c.credit, c.autoAck, c.exclusive, c.cancelled, active, c.ownTimeout} {
-		if set {
-			flags |= 1 << i
-		}
-	}
-	b = append(putU(b, uint64(c.key.Tag)), flags)
-	b = putU(putU(b, uint64(c.prefetch)), uint64(c.limit))
-	b = putZ(b, int64(c.priority))
-	b = putU(b, uint64(c.last))
-	if c.ownTimeout {
-		b = putU(b, uint64(c.timeout))
-	}
-	b = putU(putU(b, uint64(c.due)), uint64(len(c.late)))
-	last := MsgID(0)
-	for _, m := range c.late {
-		b = putU(b, uint64(m-last))
-		last = m
-	}
-	return b
-}
-
-// putTurns writes who stands in line, by priority and place.
-func (q *Queue) putTurns(b []byte) []byte {
-	n := 0
-	for i := range q.waiting {
-		n += q.waiting[i].len()
-	}
-	b = putU(b, uint64(n))
-	for i := range q.waiting {
-		t := &q.waiting[i]
-		for _, c := range t.line[t.head:] {
-			s, _ := q.searchOrder(c.key.SessionKey)
-			b = putU(putU(b, uint64(s)), uint64(c.key.Tag))
-		}
-	}
-	return b
 }

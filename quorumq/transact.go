@@ -6,7 +6,7 @@ const MaxMoving = 100_000
 
 // applyTransact settles and publishes, or refuses all.
 func (q *Queue) applyTransact(m Meta, c *Transact) {
-	con := q.consumer(c.Consumer)
+	con := q.subs.consumer(c.Consumer)
 	switch {
 	case con == nil:
 		q.reply.Code = CodeUnknownConsumer

@@ -1,7 +1,5 @@
 package quorumq
 
-import "slices"
-
 // RepeatUnusedMs is how often Effects.Unused is repeated while the queue is not deleted, in
 // milliseconds.
 const RepeatUnusedMs = 1000
@@ -16,24 +14,14 @@ func (q *Queue) unusedAt() Time {
 		}
 		return 0
 	}
-	expires := q.config.ExpiresMs > 0 && (!q.config.ExpiresIfEmpty || q.store.ready.len()+q.unsettled+q.store.delays.set.len()+q.backlog.set.len() == 0)
-	if !expires && !q.consumed || q.subscribed() {
+	expires := q.config.ExpiresMs > 0 && (!q.config.ExpiresIfEmpty || q.store.ready.len()+q.subs.unacked.messages+q.store.delays.set.len()+q.backlog.set.len() == 0)
+	if !expires && !q.consumed || q.subs.subscribed() {
 		return 0
 	}
 	if q.consumed {
 		return max(q.used, 1)
 	}
 	return max(after(q.used, q.config.ExpiresMs), 1)
-}
-
-// subscribed tells whether there is a consumer.
-func (q *Queue) subscribed() bool {
-	for _, s := range q.order {
-		if slices.ContainsFunc(s.consumers, (*consumer).subscribes) {
-			return true
-		}
-	}
-	return false
 }
 
 // nextUnused returns when that is to be told, 0 for never.

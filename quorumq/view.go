@@ -1,8 +1,13 @@
 package quorumq
 
+import (
+	"iter"
+	"slices"
+)
+
 // HeldBytes returns the bytes of all messages that the queue has, however they are held.
 func (q *Queue) HeldBytes() uint64 {
-	return q.store.ready.bytes + q.unsettledBytes + q.backlog.bytes + q.store.delays.bytes
+	return q.store.ready.bytes + q.subs.unacked.bytes + q.backlog.bytes + q.store.delays.bytes
 }
 
 // Now returns the newest time that the queue has seen; 0: it has had no command (C-6).
@@ -17,14 +22,14 @@ func (q *Queue) Overview() Overview {
 	o := Overview{
 		Ready:             uint64(q.store.ready.len()),
 		Returned:          uint64(q.store.ready.returned.len()),
-		Unsettled:         uint64(q.unsettled),
+		Unsettled:         uint64(q.subs.unacked.messages),
 		Backlog:           uint64(q.backlog.set.len()),
 		ReadyBytes:        q.store.ready.bytes,
-		UnsettledBytes:    q.unsettledBytes,
+		UnsettledBytes:    q.subs.unacked.bytes,
 		BacklogBytes:      q.backlog.bytes,
 		Delayed:           uint64(q.store.delays.set.len()),
 		DelayedBytes:      q.store.delays.bytes,
-		Sessions:          len(q.order),
+		Sessions:          len(q.subs.order),
 		Enqueued:          s.enqueued,
 		Refused:           s.refused,
 		Settled:           s.settled,
@@ -61,21 +66,15 @@ func (q *Queue) Overview() Overview {
 		o.Dropped += s.discarded[DeadLetterDisabled][r]
 		o.DeadLettered[r] = s.discarded[DeadLetterAtMostOnce][r] + s.discarded[DeadLetterAtLeastOnce][r]
 	}
-	for _, s := range q.order {
-		for _, c := range s.consumers {
-			if c.subscribes() {
-				o.Consumers++
-				if c.canTake() {
-					o.ConsumersIdle++
-				}
+	for c := range q.subs.consumers() {
+		if c.subscribes() {
+			o.Consumers++
+			if c.canTake() {
+				o.ConsumersIdle++
 			}
 		}
 	}
-	for _, n := range q.nodes {
-		if n.next > 1 {
-			o.Enqueuers++
-		}
-	}
+	o.Enqueuers = q.nodes.enqueuers()
 	for l := range q.store.ready.occupiedLevels() {
 		o.ReadyByPriority[l] = uint64(q.store.ready.levels[l].len())
 		if m := q.store.ready.levels[l].front(); m != nil {
@@ -93,4 +92,76 @@ func (o *Overview) older(m *message) {
 	if o.OldestReady == 0 || m.at < o.OldestReady {
 		o.OldestReady = m.at
 	}
+}
+
+// Assigned appends the deliveries that the consumer holds with ids above last: what a
+// gateway asks for when it missed some (Resume, DEL-12).
+func (q *Queue) Assigned(dst []Delivery, k ConsumerKey, last MsgID) []Delivery {
+	c := q.subs.consumer(k)
+	if c == nil || last >= c.last {
+		return dst
+	}
+	for i := c.held.search(last + 1); i < len(c.held.items); i++ {
+		if a := &c.held.items[i]; !a.isRemoved() {
+			dst = append(dst, a.delivery(c.key))
+		}
+	}
+	return dst
+}
+
+// Holds returns one delivery that the consumer holds; false if it does not hold it.
+func (q *Queue) Holds(k ConsumerKey, m MsgID) (Delivery, bool) {
+	c := q.subs.consumer(k)
+	if c == nil {
+		return Delivery{}, false
+	}
+	i := c.held.search(m)
+	if i == len(c.held.items) || c.held.items[i].id != m || c.held.items[i].isRemoved() {
+		return Delivery{}, false
+	}
+	return c.held.items[i].delivery(c.key), true
+}
+
+// LastMsgID returns the newest id assigned to a consumer, and whether the queue knows
+// it.
+func (q *Queue) LastMsgID(k ConsumerKey) (MsgID, bool) {
+	c := q.subs.consumer(k)
+	if c == nil {
+		return 0, false
+	}
+	return c.last, true
+}
+
+// Consumes tells whether a session is that of a consumer; another one is of gets.
+func (q *Queue) Consumes(k SessionKey) bool {
+	s := q.subs.sessions[k]
+	return s != nil && slices.ContainsFunc(s.consumers, func(c *consumer) bool { return c.key.Tag != 0 })
+}
+
+// Sessions yields the sessions known to the queue, ascending by key.
+func (q *Queue) Sessions() iter.Seq[SessionKey] {
+	return func(yield func(SessionKey) bool) {
+		for _, s := range q.subs.order {
+			if !yield(s.key) {
+				return
+			}
+		}
+	}
+}
+
+// Activity appends the notices that tell a session's consumers which of them is the active
+// one; none where all are.
+func (q *Queue) Activity(dst []Notice, k SessionKey) []Notice {
+	if s := q.subs.sessions[k]; s != nil {
+		dst = s.activity(dst, q.subs.active)
+	}
+	return dst
+}
+
+// Active returns the active consumer of a queue that has one at a time (SAC-1).
+func (q *Queue) Active() (ConsumerKey, bool) {
+	if q.subs.active == nil {
+		return ConsumerKey{}, false
+	}
+	return q.subs.active.key, true
 }
