@@ -31,7 +31,7 @@ func (q *Queue) applyConfigure(c *Configure) {
 		q.store.rebuildExpiry(&q.config)
 		q.expireDue()
 	}
-	q.subs.setSingle(q.config.SingleActive)
+	q.subs.single.set(q.config.SingleActive, q.subs.order, &q.subs.waiters, &q.subs.notices)
 	q.consumed = q.config.AutoDelete && (q.consumed || q.subs.subscribed())
 	q.dropHead()
 }

@@ -31,7 +31,7 @@ func (q *Queue) assign() {
 
 // give assigns a message that has left the ready ones.
 func (q *Queue) give(c *consumer, h *held) Delivery {
-	a := q.subs.assign(c, h)
+	a := q.subs.unacked.number(c, h)
 	q.stats.delivered++
 	if h.acquired > 0 {
 		q.stats.redelivered++
@@ -40,8 +40,8 @@ func (q *Queue) give(c *consumer, h *held) Delivery {
 		q.stats.settled++
 		q.free(h.body(), h.annotations())
 	} else {
-		q.subs.startLease(c, &a, q.now, q.config.ConsumerTimeoutMs)
-		q.subs.hold(c, &a)
+		q.subs.leases.start(c, &a, q.now, q.config.ConsumerTimeoutMs)
+		q.subs.unacked.hold(c, &a, q.subs.gen)
 	}
 	return a.delivery(c.key)
 }

@@ -32,7 +32,7 @@ func (q *Queue) checkBodies() error {
 	for d := range q.store.delays.set.all() {
 		count(d.annotations())
 	}
-	for c := range q.subs.consumers() {
+	for c := range q.subs.order.consumers() {
 		for a := range c.held.all() {
 			count(a.annotations())
 		}

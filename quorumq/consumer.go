@@ -2,6 +2,7 @@ package quorumq
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 )
 
@@ -19,6 +20,29 @@ func (s *session) search(tag uint32) (int, bool) {
 	return slices.BinarySearchFunc(s.consumers, tag, func(c *consumer, tag uint32) int {
 		return cmp.Compare(c.key.Tag, tag)
 	})
+}
+
+// sessions are some, ascending by key.
+type sessions []*session
+
+// search returns where a session stands.
+func (ss sessions) search(k SessionKey) (int, bool) {
+	return slices.BinarySearchFunc(ss, k, func(s *session, k SessionKey) int {
+		return compareSessions(s.key, k)
+	})
+}
+
+// consumers yields theirs, in the order of their keys.
+func (ss sessions) consumers() iter.Seq[*consumer] {
+	return func(yield func(*consumer) bool) {
+		for _, s := range ss {
+			for _, c := range s.consumers {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // consumer is one, with what it holds; so is a session's own of Get (DEL-5), whose tag is 0.

@@ -52,7 +52,7 @@ func (q *Queue) due() Time {
 		return q.now
 	}
 	first := q.store.firstDue()
-	for _, t := range [...]Time{q.nodes.nextDeadline(), q.nextUnused(), q.subs.leaseDue} {
+	for _, t := range [...]Time{q.nodes.nextDeadline(), q.nextUnused(), q.subs.leases.due} {
 		if t != 0 && (first == 0 || t < first) {
 			first = t
 		}
@@ -66,7 +66,7 @@ func (q *Queue) due() Time {
 func (q *Queue) setTimer() {
 	passed := q.timer == 0 || q.timer <= q.now
 	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.nodes.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.dissolving &&
-		(q.subs.leaseDue == 0 || q.subs.leaseDue >= q.timer) {
+		(q.subs.leases.due == 0 || q.subs.leases.due >= q.timer) {
 		return
 	}
 	due := q.due()

@@ -43,7 +43,7 @@ func (q *Queue) share() *Frozen {
 	for l := range q.store.ready.occupiedLevels() {
 		f.ready[l] = slices.Clone(q.store.ready.levels[l].blocks[q.store.ready.levels[l].first:])
 	}
-	for c := range q.subs.consumers() {
+	for c := range q.subs.order.consumers() {
 		f.windows = append(f.windows, c.held)
 	}
 	return f

@@ -2,23 +2,26 @@ package quorumq
 
 import "slices"
 
-// This part of subscriptions ends what consumers have had for too long (CT-1, CT-2). What
-// consumers and subscriptions keep as due is no later than the first end of a lease, and may be
-// earlier: that of a delivery which was settled may have made it. It is put right when it comes,
-// so that a delivery costs no search for the next end when it goes.
-
 // LeaseTickMs is what times of leases are rounded up to, in milliseconds, so that those of
 // many deliveries are looked at together (CT-6).
 const LeaseTickMs = 250
+
+// leases ends what consumers have had for too long (CT-1, CT-2).
+//
+// Invariants, see subscriptions.checkWindow: due, unless 0, is no later than that of any consumer,
+// and that of a consumer, unless 0, no later than the end of any of its deliveries; a delivery that
+// ends has both. They may be earlier: the end of a delivery that was settled may have made them. They
+// are put right when they come, so that a delivery costs no search for the next end when it goes.
+type leases struct{ due Time }
 
 // leaseEnd returns when a lease of so many milliseconds ends, that begins now.
 func leaseEnd(now Time, ms int64) Time {
 	return after(after(now, ms), int64(LeaseTickMs-1)) / LeaseTickMs * LeaseTickMs
 }
 
-// startLease gives an assignment its end (CT-1), by the consumer's own timeout or the queue's.
-// Get's have none: its gateway looks after them (DEL-5).
-func (s *subscriptions) startLease(c *consumer, a *assigned, now Time, queueTimeoutMs int64) {
+// start gives an assignment its end, by the consumer's own timeout or the queue's. Get's have
+// none: its gateway looks after them (DEL-5).
+func (l *leases) start(c *consumer, a *assigned, now Time, queueTimeoutMs int64) {
 	ms := queueTimeoutMs
 	if c.ownTimeout {
 		ms = c.timeout
@@ -29,42 +32,40 @@ func (s *subscriptions) startLease(c *consumer, a *assigned, now Time, queueTime
 	a.due = leaseEnd(now, ms)
 	if c.due == 0 || a.due < c.due {
 		c.due = a.due
-		if s.leaseDue == 0 || a.due < s.leaseDue {
-			s.leaseDue = a.due
-		}
+		l.notLater(c.due)
 	}
 }
 
-// revokeDue takes from consumers what they have had for too long, into leaving, to be requeued in
-// the order of its assignment and not failed (CT-2). It returns how many messages that are.
-func (s *subscriptions) revokeDue(now Time) (revoked int) {
-	if s.leaseDue == 0 || s.leaseDue > now {
-		return 0
+// notLater lowers due to a time, if that is not 0.
+func (l *leases) notLater(t Time) {
+	if t != 0 && (l.due == 0 || t < l.due) {
+		l.due = t
 	}
-	s.leaseDue = 0
-	s.leaving = s.leaving[:0]
-	for _, x := range s.order {
-		for i := 0; i < len(x.consumers); i++ {
-			c := x.consumers[i]
-			if c.due != 0 && c.due <= now {
-				s.revoke(c, now)
-			}
-			if c.due != 0 && (s.leaseDue == 0 || c.due < s.leaseDue) {
-				s.leaseDue = c.due
-			}
-			if c.cancelled && c.held.live == 0 {
-				s.dismiss(c)
-				i--
-			}
-		}
-	}
-	return len(s.leaving)
 }
 
-// revoke takes what is due from one consumer, and finds what is due next.
-func (s *subscriptions) revoke(c *consumer, now Time) {
+// passed tells whether something may be due, and if so, begins to find what is due next.
+func (l *leases) passed(now Time) bool {
+	if l.due == 0 || l.due > now {
+		return false
+	}
+	l.due = 0
+	return true
+}
+
+// revoke takes what is due from one consumer, tells it, and appends it; then it notes what is due
+// next.
+func (l *leases) revoke(c *consumer, now Time, gen uint64, leaving []leaving, out *notices) []leaving {
+	if c.due != 0 && c.due <= now {
+		leaving = c.revoke(now, gen, leaving, out)
+	}
+	l.notLater(c.due)
+	return leaving
+}
+
+// revoke takes what is due from the consumer, and finds what is due next.
+func (c *consumer) revoke(now Time, gen uint64, to []leaving, out *notices) []leaving {
 	w := &c.held
-	w.own(s.gen)
+	w.own(gen)
 	c.due = 0
 	taken := 0
 	for i := w.head; i < len(w.items); i++ {
@@ -78,8 +79,8 @@ func (s *subscriptions) revoke(c *consumer, now Time) {
 			}
 			continue
 		}
-		s.leaving = append(s.leaving, leaving{assigned: *a})
-		s.tellRevoked(c, a.id, taken > 0)
+		to = append(to, leaving{assigned: *a})
+		out.revoked(c, a.id, taken > 0)
 		if !c.cancelled {
 			c.late = append(c.late, a.id)
 		}
@@ -90,39 +91,29 @@ func (s *subscriptions) revoke(c *consumer, now Time) {
 		slices.Sort(c.late)
 		w.tidy()
 	}
+	return to
 }
 
-// tellRevoked joins ids that follow each other in one notice.
-func (s *subscriptions) tellRevoked(c *consumer, m MsgID, joins bool) {
-	if n := len(s.notices); joins && s.notices[n-1].Messages.Last+1 == m {
-		s.notices[n-1].Messages.Last = m
-		return
-	}
-	s.notices = append(s.notices, Notice{
-		Consumer: c.key, Kind: NoticeRevoked, Messages: MsgIDRange{First: m, Last: m},
-	})
-}
-
-// answerLate notes that a consumer has decided about deliveries that timed out; when it has
-// about all, it gets new ones (CT-2).
-func (s *subscriptions) answerLate(c *consumer, ranges []MsgIDRange) {
+// answer notes that the consumer has decided about deliveries that timed out, and tells whether it
+// now has about all: then it gets new ones (CT-2).
+func (c *consumer) answer(ranges []MsgIDRange) bool {
 	if len(c.late) == 0 {
-		return
+		return false
 	}
 	c.late = slices.DeleteFunc(c.late, func(m MsgID) bool {
 		return slices.ContainsFunc(ranges, func(r MsgIDRange) bool { return r.First <= m && m <= r.Last })
 	})
-	if len(c.late) == 0 {
-		c.late = nil
-		s.waiters.wake(c)
-		s.elect() // SAC-5
+	if len(c.late) > 0 {
+		return false
 	}
+	c.late = nil
+	return true
 }
 
 // extend moves ends of leases that are earlier (CT-5), and returns how many.
-func (s *subscriptions) extend(c *consumer, ranges []MsgIDRange, end Time) (extended uint64) {
+func (c *consumer) extend(ranges []MsgIDRange, end Time, gen uint64) (extended uint64) {
 	w := &c.held
-	w.own(s.gen)
+	w.own(gen)
 	for _, r := range ranges {
 		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 			if a := &w.items[i]; !a.isRemoved() && a.due != 0 && a.due < end {

@@ -151,7 +151,7 @@ func (q *Queue) peekUnsettled(dst []Peeked, from PeekFrom, limit int) ([]Peeked,
 		a    *assigned
 	}
 	var all []one
-	for c := range q.subs.consumers() {
+	for c := range q.subs.order.consumers() {
 		for a := range c.held.all() {
 			if a.turn >= from.Key && a.key() >= from.Number {
 				all = append(all, one{a.turn, c, a})

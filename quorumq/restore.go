@@ -24,7 +24,7 @@ func Restore(b []byte) (*Queue, error) {
 	q.now, q.timer = Time(r.i()), Time(r.i())
 	q.used = q.now
 	if r.knowsUse() {
-		q.used, q.subs.leaseDue = Time(r.i()), Time(r.i())
+		q.used, q.subs.leases.due = Time(r.i()), Time(r.i())
 		q.consumed = q.config.AutoDelete && r.bool()
 		r.check(q.used <= q.now, errRange)
 	}
@@ -61,7 +61,7 @@ func Restore(b []byte) (*Queue, error) {
 		q.backlog.restoreDestinations(r)
 	}
 	q.subs.restoreWindows(r, q.annotations.share)
-	q.subs.restoreStandbys()
+	q.subs.single.restoreStandbys(q.subs.order)
 	q.store.restoreLevels(r, &q.config)
 	q.store.restoreReturned(r, &q.config, q.annotations.share)
 	q.backlog.restore(r, q.annotations.share)

@@ -156,6 +156,6 @@ func (q *Queue) applyExtend(c *Extend) {
 	case con == nil:
 		q.reply.Code = CodeUnknownConsumer
 	default:
-		q.reply.Count = q.subs.extend(con, c.Ranges, leaseEnd(q.now, c.TimeoutMs))
+		q.reply.Count = con.extend(c.Ranges, leaseEnd(q.now, c.TimeoutMs), q.subs.gen)
 	}
 }

@@ -1,17 +1,27 @@
 package quorumq
 
-// This part of subscriptions is for a queue with a single active consumer (SAC-1). Its invariants,
-// see checkActive: each consumer that subscribes has a number of its own in since, in the order of
-// registration; who is active is the favourite, or still holds messages until it is (SAC-2); all
-// others stand by. Without a single active consumer none has a number, stands by or is active.
+// singleActive chooses the one consumer that receives, where Config.SingleActive says so (SAC-1).
+//
+// Invariants, see check. If on:
+//   - each consumer that subscribes, and no other, has a number of its own in since, in the order
+//     of registration;
+//   - active is the favourite, or still holds messages until that one is (SAC-2); it is nil only if
+//     there is no favourite;
+//   - all that have a number stand by but the active one, which does if it is not the favourite.
+//
+// If not on, nobody has a number, stands by or is active.
+type singleActive struct {
+	on     bool
+	active *consumer
+}
 
 // enrol gives a consumer its place in the order of registration, before it subscribes.
-func (s *subscriptions) enrol(c *consumer) {
-	if !s.single {
+func (a *singleActive) enrol(c *consumer, ss sessions) {
+	if !a.on || c.since > 0 {
 		return
 	}
 	newest := uint64(0)
-	for o := range s.consumers() {
+	for o := range ss.consumers() {
 		newest = max(newest, o.since)
 	}
 	c.since, c.standby = newest+1, true
@@ -19,35 +29,35 @@ func (s *subscriptions) enrol(c *consumer) {
 
 // contend lets a consumer that has just subscribed become the active one, and tells it
 // whether it is.
-func (s *subscriptions) contend(c *consumer) {
-	if !s.single {
+func (a *singleActive) contend(c *consumer, ss sessions, w *waiters, out *notices) {
+	if !a.on {
 		return
 	}
-	was := s.active == c
-	s.elect()
-	if is := s.active == c; is == was { // else elect has told
-		s.tellActivity(c, is)
+	was := a.active == c
+	a.elect(ss, w, out)
+	if is := a.active == c; is == was { // else elect has told
+		out.activity(c, is)
 	}
 }
 
 // resign takes a consumer that does not subscribe any more out of the choice.
-func (s *subscriptions) resign(c *consumer) {
+func (a *singleActive) resign(c *consumer) {
 	c.since, c.standby = 0, false
-	if s.active == c {
-		s.active = nil
+	if a.active == c {
+		a.active = nil
 	}
 }
 
 // favourite returns the consumer that should be active: not timed out, of the highest priority,
-// then the one that is, then the one that registered first; nil if no consumer can be (SAC-1).
-func (s *subscriptions) favourite() *consumer {
-	if !s.single {
+// then the one that is, then the one that registered first; nil if no consumer can be.
+func (a *singleActive) favourite(ss sessions) *consumer {
+	if !a.on {
 		return nil
 	}
 	var best *consumer
-	for _, x := range s.order {
-		for _, c := range x.consumers {
-			if c.subscribes() && !x.closed && !x.node.suspected && len(c.late) == 0 && (best == nil || s.preferred(c, best)) {
+	for _, s := range ss {
+		for _, c := range s.consumers {
+			if c.subscribes() && !s.closed && !s.node.suspected && len(c.late) == 0 && (best == nil || a.preferred(c, best)) {
 				best = c
 			}
 		}
@@ -55,13 +65,13 @@ func (s *subscriptions) favourite() *consumer {
 	return best
 }
 
-// preferred tells which of two should rather be active.
-func (s *subscriptions) preferred(c, to *consumer) bool {
+// preferred tells whether a consumer should rather be active than another one.
+func (a *singleActive) preferred(c, to *consumer) bool {
 	switch {
 	case c.priority != to.priority:
 		return c.priority > to.priority
-	case c == s.active || to == s.active:
-		return c == s.active
+	case c == a.active || to == a.active:
+		return c == a.active
 	default:
 		return c.since < to.since
 	}
@@ -69,105 +79,95 @@ func (s *subscriptions) preferred(c, to *consumer) bool {
 
 // elect sees to it that the favourite is active. One that is not the favourite any more
 // gets nothing new, and stays active until it holds nothing (SAC-2).
-func (s *subscriptions) elect() {
-	if !s.single {
+func (a *singleActive) elect(ss sessions, w *waiters, out *notices) {
+	if !a.on {
 		return
 	}
-	best := s.favourite()
-	if a := s.active; a != nil && best != nil && a != best {
-		s.waiters.leave(a)
-		a.standby = true
-		if a.held.live > 0 {
+	best := a.favourite(ss)
+	if c := a.active; c != nil && best != nil && c != best {
+		w.leave(c)
+		c.standby = true
+		if c.held.live > 0 {
 			return
 		}
-		s.active = nil
-		s.tellActivity(a, false)
+		a.active = nil
+		out.activity(c, false)
 	}
-	if s.active == nil && best != nil {
-		s.active = best
-		s.tellActivity(best, true)
+	if a.active == nil && best != nil {
+		a.active = best
+		out.activity(best, true)
 	}
-	if s.active != nil {
-		s.active.standby = false
-		s.waiters.wake(s.active)
+	if a.active != nil {
+		a.active.standby = false
+		w.wake(a.active)
 	}
 }
 
-// setSingle follows a change of the configuration.
-func (s *subscriptions) setSingle(single bool) {
-	if s.single == single {
+// set follows a change of the configuration.
+func (a *singleActive) set(on bool, ss sessions, w *waiters, out *notices) {
+	if a.on == on {
 		return
 	}
-	s.single = single
-	before := s.active
-	s.active = nil
+	before := a.active
+	a.on, a.active = on, nil
 	number := uint64(0)
-	for c := range s.consumers() {
+	for c := range ss.consumers() {
 		if !c.subscribes() {
 			continue
 		}
 		c.since, c.standby = 0, false
-		if !single {
-			s.waiters.wake(c)
+		if !on {
+			w.wake(c)
 			if c != before {
-				s.tellActivity(c, true)
+				out.activity(c, true)
 			}
 			continue
 		}
 		number++
 		c.since, c.standby = number, true
-		s.waiters.leave(c)
-		s.tellActivity(c, false)
+		w.leave(c)
+		out.activity(c, false)
 	}
-	s.elect()
+	a.elect(ss, w, out)
 }
 
-// tellActivity tells a consumer whether it is the active one.
-func (s *subscriptions) tellActivity(c *consumer, active bool) {
-	s.notices = append(s.notices, activityNotice(c, active))
-}
-
-// activityNotice is what it is told.
-func activityNotice(c *consumer, active bool) Notice {
-	if active {
-		return Notice{Consumer: c.key, Kind: NoticeActive}
-	}
-	return Notice{Consumer: c.key, Kind: NoticeWaiting}
-}
-
-// activity appends what the session's consumers are to know of who is active.
-func (s *session) activity(dst []Notice, active *consumer) []Notice {
+// announce tells the session's consumers which of them is active; none where all are.
+func (a *singleActive) announce(s *session, out *notices) {
 	for _, c := range s.consumers {
 		if c.since > 0 {
-			dst = append(dst, activityNotice(c, c == active))
+			out.activity(c, c == a.active)
 		}
 	}
-	return dst
+}
+
+// standsBy tells whether a consumer does, where one is the favourite.
+func (a *singleActive) standsBy(c, favourite *consumer) bool {
+	return c.since > 0 && (c != a.active || favourite != nil && favourite != c)
 }
 
 // restoreStandbys derives who stands by.
-func (s *subscriptions) restoreStandbys() {
-	best := s.favourite()
-	for c := range s.consumers() {
-		c.standby = c.since > 0 && (c != s.active || best != nil && best != c)
+func (a *singleActive) restoreStandbys(ss sessions) {
+	best := a.favourite(ss)
+	for c := range ss.consumers() {
+		c.standby = a.standsBy(c, best)
 	}
 }
 
-// checkActive verifies who receives and who waits.
-func (s *subscriptions) checkActive() error {
-	best := s.favourite()
+// check returns what is inconsistent.
+func (a *singleActive) check(ss sessions) error {
+	best, found := a.favourite(ss), false
 	seen := make(map[uint64]bool)
-	for c := range s.consumers() {
+	for c := range ss.consumers() {
 		switch {
-		case c.since > 0 != (s.single && c.subscribes()), seen[c.since] && c.since > 0:
+		case c.since > 0 != (a.on && c.subscribes()), seen[c.since] && c.since > 0:
 			return inv("consumer %v is number %d of those that take turns", c.key, c.since)
-		case c.standby != (c.since > 0 && (c != s.active || best != nil && best != c)):
-			return inv("consumer %v stands by %t, active is %t", c.key, c.standby, c == s.active)
+		case c.standby != a.standsBy(c, best):
+			return inv("consumer %v stands by %t, active is %t", c.key, c.standby, c == a.active)
 		}
 		seen[c.since] = true
+		found = found || c == a.active
 	}
-	a := s.active
-	if a == nil && best != nil || a != nil && (s.consumer(a.key) != a || best != nil && best != a && a.held.live == 0) {
+	if a.active == nil && best != nil || a.active != nil && (!found || best != nil && best != a.active && a.active.held.live == 0) {
 		return inv("the active consumer is not the one that should be")
 	}
 	return nil

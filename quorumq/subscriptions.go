@@ -1,78 +1,44 @@
 package quorumq
 
-import (
-	"iter"
-	"slices"
-)
+import "slices"
 
 // subscriptions is who takes messages, what they hold of them, and what they are to be told.
 //
-// Invariants, see check:
-//   - order has each session once, ascending, and sessions finds it; its node is in the session's
-//     epoch and has not closed it;
-//   - unacked counts what all consumers hold;
-//   - leaseDue, unless 0, is no later than due of any consumer;
+// Invariants, see check: those of its parts, and
+//   - order has each session once, and sessions finds it; its node is in the session's epoch and
+//     has not closed it;
 //   - exclusive is the one consumer that bars others, and then there is no other (CO-2);
-//   - active follows from who has registered: see single_active.go;
-//   - whoever may take a message waits: see waiters.
+//   - whoever may take a message waits.
 type subscriptions struct {
 	sessions map[SessionKey]*session
-	order    []*session // ascending by key
+	order    sessions // all of them
 	waiters  waiters
 	unacked  unacked
+	leases   leases
+	single   singleActive
 	// exclusive is the consumer that bars others (CO-2), nil if there is none.
 	exclusive *consumer
-	// single: one consumer receives, as Config.SingleActive says; active is it, nil if there is
-	// none.
-	single bool
-	active *consumer
-	// leaseDue: nothing that consumers hold is due before (CT-1); 0: nothing will be.
-	leaseDue Time
 	// baseID is the newest MsgID of all consumers whose sessions were timed out (DC-1):
 	// such a session may come back, and its consumers number on from there, so that a
 	// late repeat of an old Settle never hits a new message.
 	baseID MsgID
 	gen    uint64 // generation of the windows: how many times they were frozen
 
-	// notices is what the command that is applied has to tell consumers, in this order.
-	notices []Notice
+	notices notices
 	// leaving is what consumers have lost in the command that is applied, until it is requeued.
 	leaving []leaving
 	closing []*session // scratch of sessionsOf
-}
-
-// unacked counts what all consumers hold.
-type unacked struct {
-	messages int
-	bytes    uint64
-	next     uint64 // number of the next assignment, over all consumers
-}
-
-// leaving is a message on its way from a consumer back to the queue.
-type leaving struct {
-	assigned
-	unsent bool // it never left the leader's node
 }
 
 // init makes it empty, for a queue with a single active consumer or not.
 func (s *subscriptions) init(single bool) {
 	s.sessions = make(map[SessionKey]*session)
 	s.unacked.next = 1
-	s.single = single
+	s.single.on = single
 }
 
-// consumers yields all of them, in the order of their keys.
-func (s *subscriptions) consumers() iter.Seq[*consumer] {
-	return func(yield func(*consumer) bool) {
-		for _, x := range s.order {
-			for _, c := range x.consumers {
-				if !yield(c) {
-					return
-				}
-			}
-		}
-	}
-}
+// elect sees to it that the right consumer is active, if one is.
+func (s *subscriptions) elect() { s.single.elect(s.order, &s.waiters, &s.notices) }
 
 // consumer returns the consumer with this key, nil if there is none.
 func (s *subscriptions) consumer(k ConsumerKey) *consumer {
@@ -84,13 +50,6 @@ func (s *subscriptions) consumer(k ConsumerKey) *consumer {
 		return x.consumers[i]
 	}
 	return nil
-}
-
-// search returns where a session stands in order.
-func (s *subscriptions) search(k SessionKey) (int, bool) {
-	return slices.BinarySearchFunc(s.order, k, func(x *session, k SessionKey) int {
-		return compareSessions(x.key, k)
-	})
 }
 
 // sessionsOf returns the sessions of nodes that which chooses, in order.
@@ -136,7 +95,7 @@ func (s *subscriptions) barred(c *Checkout) bool {
 	if !c.Exclusive {
 		return false
 	}
-	for o := range s.consumers() {
+	for o := range s.order.consumers() {
 		if o.subscribes() && o.key != c.Consumer {
 			return true
 		}
@@ -150,7 +109,7 @@ func (s *subscriptions) register(n *node, k ConsumerKey) *consumer {
 	if x == nil {
 		x = &session{key: k.SessionKey, node: n}
 		s.sessions[k.SessionKey] = x
-		i, _ := s.search(k.SessionKey)
+		i, _ := s.order.search(k.SessionKey)
 		s.order = slices.Insert(s.order, i, x)
 	}
 	i, ok := x.search(k.Tag)
@@ -164,13 +123,11 @@ func (s *subscriptions) register(n *node, k ConsumerKey) *consumer {
 // subscribe lets a consumer take messages on a Checkout's terms.
 func (s *subscriptions) subscribe(c *consumer, to *Checkout) {
 	s.waiters.leave(c)
-	if c.since == 0 {
-		s.enrol(c)
-	}
+	s.single.enrol(c, s.order)
 	c.set(to)
 	s.setExclusive(c, to.Exclusive)
 	s.waiters.wake(c)
-	s.contend(c)
+	s.single.contend(c, s.order, &s.waiters, &s.notices)
 }
 
 // unsubscribe lets a consumer take no more messages; what it holds stays with it.
@@ -178,7 +135,7 @@ func (s *subscriptions) unsubscribe(c *consumer) {
 	c.cancelled, c.late = true, nil
 	s.setExclusive(c, false)
 	s.waiters.leave(c)
-	s.resign(c)
+	s.single.resign(c)
 }
 
 // setExclusive notes whether a consumer bars others.
@@ -208,7 +165,7 @@ func (s *subscriptions) settled(c *consumer) {
 		return
 	}
 	s.waiters.wake(c)
-	if c.standby && c == s.active && c.held.live == 0 {
+	if c.standby && c == s.single.active && c.held.live == 0 {
 		s.elect() // SAC-2
 	}
 }
@@ -232,7 +189,7 @@ func (s *subscriptions) timeOut(late []*session) {
 		for _, c := range x.consumers {
 			s.baseID = max(s.baseID, c.last)
 			if c.subscribes() {
-				s.notices = append(s.notices, Notice{Consumer: c.key, Kind: NoticeCancelled})
+				s.notices.cancelled(c)
 			}
 		}
 	}
@@ -248,7 +205,7 @@ func (s *subscriptions) close(ss []*session, unsent Unsent) (consumed bool) {
 		for _, c := range x.consumers {
 			consumed = consumed || c.subscribes()
 			s.setExclusive(c, false)
-			s.resign(c)
+			s.single.resign(c)
 			for a := range c.held.all() {
 				s.leaving = append(s.leaving, leaving{assigned: *a, unsent: unsent.has(c.key.Tag, a.id)})
 			}
@@ -258,7 +215,7 @@ func (s *subscriptions) close(ss []*session, unsent Unsent) (consumed bool) {
 		for _, c := range ss[0].consumers {
 			s.waiters.leave(c)
 		}
-		i, _ := s.search(ss[0].key)
+		i, _ := s.order.search(ss[0].key)
 		s.order = slices.Delete(s.order, i, i+1)
 	} else {
 		s.waiters.sweep()
@@ -273,38 +230,41 @@ func (u *Unsent) has(tag uint32, m MsgID) bool {
 	return tag == u.Tag && slices.ContainsFunc(u.Ranges, func(r MsgIDRange) bool { return r.First <= m && m <= r.Last })
 }
 
-// assign numbers a message for a consumer.
-func (s *subscriptions) assign(c *consumer, h *held) assigned {
-	c.last++
-	a := assigned{held: *h, id: c.last, turn: s.unacked.next}
-	s.unacked.next++
-	return a
+// revokeDue takes from consumers what they have had for too long, into leaving, to be requeued in
+// the order of its assignment and not failed (CT-2). It returns how many messages that are.
+func (s *subscriptions) revokeDue(now Time) (revoked int) {
+	if !s.leases.passed(now) {
+		return 0
+	}
+	s.leaving = s.leaving[:0]
+	for _, x := range s.order {
+		for i := 0; i < len(x.consumers); i++ {
+			c := x.consumers[i]
+			s.leaving = s.leases.revoke(c, now, s.gen, s.leaving, &s.notices)
+			if c.cancelled && c.held.live == 0 {
+				s.dismiss(c)
+				i--
+			}
+		}
+	}
+	return len(s.leaving)
 }
 
-// hold gives a consumer a message that is numbered for it, until it settles or gives it back.
-func (s *subscriptions) hold(c *consumer, a *assigned) {
-	c.held.push(*a, s.gen)
-	s.unacked.messages++
-	s.unacked.bytes += uint64(a.size)
+// answerLate notes that a consumer has decided about deliveries that timed out; when it has
+// about all, it gets new ones (CT-2).
+func (s *subscriptions) answerLate(c *consumer, ranges []MsgIDRange) {
+	if c.answer(ranges) {
+		s.waiters.wake(c)
+		s.elect() // SAC-5
+	}
 }
 
-// remove accounts for a message that its consumer no longer holds.
-func (u *unacked) remove(size uint32) {
-	u.messages--
-	u.bytes -= uint64(size)
-}
-
-// announceLeader tells each session that there is another leader, at its consumer with the lowest
-// tag (0 if it has none), and then who is active.
+// announceLeader tells each session that there is another leader, and then who is active.
 func (s *subscriptions) announceLeader() {
 	for _, x := range s.order {
-		k := ConsumerKey{SessionKey: x.key}
-		if len(x.consumers) > 0 {
-			k = x.consumers[0].key
-		}
-		s.notices = append(s.notices, Notice{Consumer: k, Kind: NoticeLeader})
+		s.notices.leader(x)
 	}
 	for _, x := range s.order {
-		s.notices = x.activity(s.notices, s.active)
+		s.single.announce(x, &s.notices)
 	}
 }

@@ -15,8 +15,8 @@ func (s *subscriptions) putSessions(b []byte) []byte {
 		b = putU(putSession(b, x.key), uint64(x.base))
 		b = putU(b, uint64(len(x.consumers)))
 		for _, c := range x.consumers {
-			b = putConsumerState(b, c, c == s.active)
-			if s.single {
+			b = putConsumerState(b, c, c == s.single.active)
+			if s.single.on {
 				b = putU(b, c.since)
 			}
 		}
@@ -51,7 +51,7 @@ func putConsumerState(b []byte, c *consumer, active bool) []byte {
 // putWaiters writes who stands in line.
 func (s *subscriptions) putWaiters(b []byte) []byte {
 	return s.waiters.put(b, func(x *session) uint64 {
-		i, _ := s.search(x.key)
+		i, _ := s.order.search(x.key)
 		return uint64(i)
 	})
 }
@@ -97,10 +97,10 @@ func (s *subscriptions) restoreConsumer(r *reader, x *session) *consumer {
 		s.restoreLease(r, c, flags)
 	}
 	if flags&flagActive != 0 {
-		r.check(s.active == nil && s.single && c.subscribes(), errRange)
-		s.active = c
+		r.check(s.single.active == nil && s.single.on && c.subscribes(), errRange)
+		s.single.active = c
 	}
-	if s.single {
+	if s.single.on {
 		c.since = r.u()
 		r.check(c.since > 0 == c.subscribes(), errRange)
 	}
@@ -113,7 +113,7 @@ func (s *subscriptions) restoreLease(r *reader, c *consumer, flags byte) {
 		c.timeout = r.i()
 	}
 	c.due = Time(r.i())
-	r.check(c.due == 0 || 0 < s.leaseDue && s.leaseDue <= c.due, errRange)
+	r.check(c.due == 0 || 0 < s.leases.due && s.leases.due <= c.due, errRange)
 	last := MsgID(0)
 	for range r.count(1) {
 		more := MsgID(r.u())
@@ -126,10 +126,10 @@ func (s *subscriptions) restoreLease(r *reader, c *consumer, flags byte) {
 // restoreWindows takes what the consumers hold, in their order; each is told the annotations of
 // each message.
 func (s *subscriptions) restoreWindows(r *reader, each func(notes BodyRef)) {
-	for c := range s.consumers() {
+	for c := range s.order.consumers() {
 		restoreWindow(r, c.due, func(a *assigned) {
 			each(a.annotations())
-			s.hold(c, a)
+			s.unacked.hold(c, a, s.gen)
 		})
 	}
 }
@@ -160,7 +160,7 @@ func (s *subscriptions) check(ns *nodes, now Time, nextOrd uint64) error {
 	if err := s.checkExclusive(); err != nil {
 		return err
 	}
-	if err := s.checkActive(); err != nil {
+	if err := s.single.check(s.order); err != nil {
 		return err
 	}
 	return s.waiters.check(s.order)
@@ -198,8 +198,8 @@ func (s *subscriptions) checkWindow(c *consumer, now Time, nextOrd uint64) (n in
 		if err := a.check(now, nextOrd); err != nil {
 			return 0, 0, err
 		}
-		if a.due != 0 && (c.due == 0 || a.due < c.due || s.leaseDue == 0 || c.due < s.leaseDue) {
-			return 0, 0, inv("consumer %v is to give %d back at %d, looks at %d, the queue at %d", c.key, a.id, a.due, c.due, s.leaseDue)
+		if a.due != 0 && (c.due == 0 || a.due < c.due || s.leases.due == 0 || c.due < s.leases.due) {
+			return 0, 0, inv("consumer %v is to give %d back at %d, looks at %d, the queue at %d", c.key, a.id, a.due, c.due, s.leases.due)
 		}
 		n++
 		size += uint64(a.size)
@@ -214,7 +214,7 @@ func (s *subscriptions) checkWindow(c *consumer, now Time, nextOrd uint64) (n in
 func (s *subscriptions) checkExclusive() error {
 	var exclusive *consumer
 	subscribers := 0
-	for c := range s.consumers() {
+	for c := range s.order.consumers() {
 		if c.subscribes() {
 			subscribers++
 		}

@@ -66,7 +66,7 @@ func (q *Queue) Overview() Overview {
 		o.Dropped += s.discarded[DeadLetterDisabled][r]
 		o.DeadLettered[r] = s.discarded[DeadLetterAtMostOnce][r] + s.discarded[DeadLetterAtLeastOnce][r]
 	}
-	for c := range q.subs.consumers() {
+	for c := range q.subs.order.consumers() {
 		if c.subscribes() {
 			o.Consumers++
 			if c.canTake() {
@@ -153,15 +153,15 @@ func (q *Queue) Sessions() iter.Seq[SessionKey] {
 // one; none where all are.
 func (q *Queue) Activity(dst []Notice, k SessionKey) []Notice {
 	if s := q.subs.sessions[k]; s != nil {
-		dst = s.activity(dst, q.subs.active)
+		q.subs.single.announce(s, (*notices)(&dst))
 	}
 	return dst
 }
 
 // Active returns the active consumer of a queue that has one at a time (SAC-1).
 func (q *Queue) Active() (ConsumerKey, bool) {
-	if q.subs.active == nil {
+	if q.subs.single.active == nil {
 		return ConsumerKey{}, false
 	}
-	return q.subs.active.key, true
+	return q.subs.single.active.key, true
 }
