@@ -32,7 +32,7 @@ func (q *Queue) applyConfigure(c *Configure) {
 		q.expireDue()
 	}
 	q.subs.single.set(q.config.SingleActive, q.subs.order, &q.subs.waiters, &q.subs.notices)
-	q.consumed = q.config.AutoDelete && (q.consumed || q.subs.subscribed())
+	q.idle.consumed = q.config.AutoDelete && (q.idle.consumed || q.subs.subscribed())
 	q.dropHead()
 }
 
@@ -43,4 +43,30 @@ func (q *Queue) applyLead() {
 	q.timer = 0
 	q.effects.Backlog = q.effects.Backlog || q.backlog.set.len() > 0
 	q.subs.announceLeader()
+}
+
+// applyRetryDelayed makes delayed messages ready, those that are due first, before they
+// are (DR-6).
+func (q *Queue) applyRetryDelayed(c *RetryDelayed) {
+	limit := uint64(ExpireSlice) // of its own: who is told of none would not ask again
+	if q.config.Rules < RulesThird {
+		limit = ExpireChunk
+	}
+	if c.Limit > 0 {
+		limit = min(limit, c.Limit)
+	}
+	for q.reply.Count < limit && q.store.promote(q.now, &q.config) {
+		q.reply.Count++
+	}
+	q.reply.Left = uint64(q.store.delays.set.len())
+}
+
+// applyDissolve ends all sessions and begins to empty the queue; the timer asks for
+// the chunks.
+func (q *Queue) applyDissolve() {
+	if q.dissolving {
+		return
+	}
+	q.closeSessions(false, q.subs.sessionsOf(func(*node) bool { return true }), Unsent{})
+	q.dissolving = true
 }

@@ -47,3 +47,11 @@ func (q *Queue) checkBodies() error {
 	}
 	return nil
 }
+
+// checkDissolving verifies that nobody takes from a queue that is being emptied.
+func (q *Queue) checkDissolving() error {
+	if q.dissolving && (len(q.subs.order) > 0 || q.subs.unacked.messages > 0) {
+		return inv("%d sessions with %d messages in a queue that is being emptied", len(q.subs.order), q.subs.unacked.messages)
+	}
+	return nil
+}

@@ -160,8 +160,8 @@ func TestSnapshotBefore(t *testing.T) {
 		if err != nil {
 			t.Fatalf("version %d: %v", version, err)
 		}
-		if q.used != q.now || q.now != 1000005 || q.store.ready.len() != 6 || q.backlog.set.len() != 2 || q.stats.enqueued != 14 {
-			t.Errorf("version %d: used at %d, now %d, %d messages ready", version, q.used, q.now, q.store.ready.len())
+		if q.idle.used != q.now || q.now != 1000005 || q.store.ready.len() != 6 || q.backlog.set.len() != 2 || q.stats.enqueued != 14 {
+			t.Errorf("version %d: used at %d, now %d, %d messages ready", version, q.idle.used, q.now, q.store.ready.len())
 		}
 	}
 }

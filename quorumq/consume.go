@@ -26,7 +26,7 @@ func (q *Queue) applyCheckout(c *Checkout) {
 	}
 	con := q.subs.register(n, c.Consumer)
 	q.subs.subscribe(con, c)
-	q.consumed = q.config.AutoDelete
+	q.idle.consumed = q.config.AutoDelete
 	q.reply.LastMsgID = con.last
 }
 
@@ -38,7 +38,7 @@ func (q *Queue) applyCancel(c *Cancel) {
 		return
 	}
 	if con.subscribes() {
-		q.used = q.now
+		q.idle.used = q.now
 	}
 	q.subs.unsubscribe(con)
 	if c.Requeue {
@@ -79,7 +79,7 @@ func (q *Queue) applyGet(c *Get) {
 		return
 	}
 	q.trust(n)
-	q.used = q.now
+	q.idle.used = q.now
 	if q.config.SingleActive {
 		q.reply.Code = CodeSingleActive
 		return

@@ -42,3 +42,8 @@ func (q *Queue) send(h *held, to *destination) {
 	q.backlog.send(h, to, q.now)
 	q.effects.Backlog = true
 }
+
+func (q *Queue) expireOne(h *held) {
+	q.stats.expired++
+	q.discard(h, ReasonExpired)
+}

@@ -22,7 +22,9 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 	var u unit
 	for i := range c.Messages {
 		seq := c.First + Seq(i)
-		q.lookAhead(&u, c.Messages[i:], seq < n.next)
+		if whole := u.next(c.Messages[i:], seq < n.next); whole != nil {
+			u.refused = q.refusesAll(whole)
+		}
 		body := BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)}
 		if seq < n.next {
 			q.effects.release(body)
@@ -67,7 +69,7 @@ func (q *Queue) enqueueOne(body BodyRef, nm *NewMessage) bool {
 		q.effects.release(body)
 		return false
 	}
-	if q.refuses() && q.full(nm.Size) {
+	if q.refuses() && q.length().exceeds(&q.config, 1, uint64(nm.Size)) {
 		q.refuse(body, nm)
 		return false
 	}
@@ -75,151 +77,31 @@ func (q *Queue) enqueueOne(body BodyRef, nm *NewMessage) bool {
 	return true
 }
 
-// refuse does with a message that a limit refuses what the queue's overflow asks for.
-func (q *Queue) refuse(body BodyRef, nm *NewMessage) {
-	q.stats.refused++
-	if q.config.Overflow == OverflowRejectPublishDLX { // LEN-5
-		h := held{message: q.newMessage(body, nm)}
-		q.discard(&h, ReasonMaxLen)
-	} else {
-		q.effects.release(body)
-	}
-}
-
-// refuses tells whether what would exceed a limit is refused, instead of making room for it.
-func (q *Queue) refuses() bool {
-	c := &q.config
-	return c.Overflow != OverflowDropHead || c.apart() && int64(q.backlog.set.len()) >= c.BacklogLimit // DL-20
-}
-
-// full tells whether one more message of this size would exceed a limit (LEN-4).
-func (q *Queue) full(size uint32) bool {
-	return q.exceeds(1, uint64(size))
-}
-
-// Full tells whether a limit leaves no room for one more message with a body (LEN-7).
-func (q *Queue) Full() bool { return q.exceeds(1, 1) }
-
-// exceeds tells whether so much more would exceed a limit (LEN-2, LEN-8).
-func (q *Queue) exceeds(messages, size uint64) bool {
-	n, bytes := q.counted()
-	c := &q.config
-	return c.MaxLength >= 0 && n+messages > uint64(c.MaxLength) ||
-		c.MaxLengthBytes >= 0 && bytes+size > uint64(c.MaxLengthBytes) || q.exceedsTotal(messages)
-}
-
-// exceedsTotal tells whether so many more would exceed the limit of all messages (LEN-8).
-func (q *Queue) exceedsTotal(messages uint64) bool {
-	n, _ := q.counted()
-	limit := q.config.MaxLengthTotal
-	return limit >= 0 && n+uint64(q.subs.unacked.messages)+messages > uint64(limit)
-}
-
-func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
-	level := min(nm.Priority, levels-1) // PR-1
-	return message{
-		ord:   q.store.ready.nextOrd<<ordBits | uint64(level),
-		index: body.Index,
-		slot:  body.Slot,
-		at:    q.now,
-		ttl:   max(nm.TTLMs, Unlimited),
-		size:  nm.Size,
-	}
-}
-
-// admit stores a message that no limit refuses, makes room for it by drop-head, and
-// gives it to a consumer that waits.
-func (q *Queue) admit(body BodyRef, nm *NewMessage) {
-	q.stats.enqueued++
-	m := q.newMessage(body, nm)
-	if q.dissolving { // it was on its way when the queue was deleted
-		h := held{message: m}
-		q.discard(&h, ReasonQueueDeleted)
-		return
-	}
-	waited := nm.until(q.now) == 0 && q.waitedFor()
-	if !q.refuses() && !waited {
-		if limit := q.config.MaxLengthBytes; limit >= 0 && int64(m.size) > limit {
-			h := held{message: m} // LEN-2: it is its own victim
-			q.discard(&h, ReasonMaxLen)
-			return
+// refusesAll tells whether a unit is refused: one of its messages is a void, or a limit has
+// no room for all of them.
+func (q *Queue) refusesAll(messages []NewMessage) bool {
+	size := uint64(0)
+	for i := range messages {
+		if messages[i].Size == VoidSize {
+			return true
 		}
+		size += uint64(messages[i].Size)
 	}
-	if until := nm.until(q.now); until != 0 {
-		m.ord = uint64(m.level())
-		q.store.delay(&held{message: m}, until, &q.config)
-	} else {
-		q.store.ready.nextOrd++
-		q.store.push(&m, &q.config)
-	}
-	q.granted = true
-	q.dropHead()
-	q.assign()
-	q.enforce()
-	q.granted = false
+	return q.refuses() && q.length().exceeds(&q.config, uint64(len(messages)), size)
 }
 
-// waitedFor tells whether a new message that is ready goes to a consumer at once, before any
-// limit looks at it (LEN-9). That of all messages counts those of consumers too (LEN-8).
-func (q *Queue) waitedFor() bool {
-	return q.config.Rules >= RulesThird && q.store.ready.len() == 0 && !q.exceedsTotal(1) && q.subs.waiters.any()
-}
-
-// limited tells whether the queue has a limit.
-func (q *Queue) limited() bool {
-	c := &q.config
-	return c.MaxLength >= 0 || c.MaxLengthBytes >= 0 || c.MaxLengthTotal >= 0
-}
-
-// dropHead removes ready messages while a limit is exceeded (LEN-3). Those of what is ready
-// wait for enforce: consumers come first (LEN-9).
-func (q *Queue) dropHead() {
-	if !q.limited() {
-		return
-	}
-	if q.config.Rules < RulesThird {
-		q.dropWhile(func() bool { return q.exceeds(0, 0) })
-		return
-	}
-	q.dropWhile(func() bool { return q.exceedsTotal(0) })
-	q.overfull = true
-}
-
-// enforce removes what is above a limit once consumers have been served, as far as the slice
-// goes: the timer asks for the rest, also where more consumers wait than one command serves.
-func (q *Queue) enforce() {
-	if !q.overfull {
-		return
-	}
-	q.overfull = false
-	if !q.more {
-		q.dropWhile(func() bool { return q.exceeds(0, 0) })
-	}
-}
-
-// excess tells whether something is left that a limit removes.
-func (q *Queue) excess() bool {
-	return q.config.Rules >= RulesThird && q.limited() && !q.refuses() && q.exceeds(0, 0) && q.store.len() > 0
-}
-
-func (q *Queue) dropWhile(exceeded func() bool) {
-	for !q.refuses() && exceeded() && q.store.len() > 0 && q.mayDrop() {
-		h, _ := q.store.takeVictim(&q.config)
-		q.discard(&h, ReasonMaxLen)
-	}
-}
-
-// mayDrop tells whether one more victim may be taken: one for a message that comes, and a slice
-// for all else of the entry, as when a limit was lowered.
-func (q *Queue) mayDrop() bool {
+// enqueueJoined stores or refuses one message of a unit. What has been decided about the
+// unit holds for all of it, also if a limit is reached on the way: it may be exceeded by
+// that one unit.
+func (q *Queue) enqueueJoined(body BodyRef, nm *NewMessage, u *unit) bool {
 	switch {
-	case q.config.Rules < RulesThird:
-	case q.granted:
-		q.granted = false
-	case q.handled < ExpireSlice:
-		q.handled++
+	case !u.refused:
+		q.reply.Stored++
+		q.admit(body, nm)
+	case nm.Size == VoidSize:
+		q.effects.release(body)
 	default:
-		return false
+		q.refuse(body, nm)
 	}
-	return true
+	return !u.refused
 }

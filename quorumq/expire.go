@@ -8,7 +8,7 @@ func (q *Queue) expireDue() {
 	q.store.tidy(&q.config)
 	q.timeOutNodes()
 	q.timeOutLeases()
-	limit := q.slice()
+	limit := q.budget.slice(q.config.Rules)
 	left := limit
 	for left > 0 && !q.store.nothingDue(q.now) && q.handleFirst() {
 		left--
@@ -16,7 +16,7 @@ func (q *Queue) expireDue() {
 	if q.dissolving {
 		left = q.dissolve(left)
 	}
-	q.handled += limit - left
+	q.budget.spent += limit - left
 	q.overfull = q.overfull || q.excess() // the rest of an earlier slice
 }
 
@@ -27,8 +27,8 @@ func (q *Queue) clearHead() {
 	if q.config.Rules < RulesThird {
 		return
 	}
-	for m := q.store.ready.next(&q.config); m != nil && m.expired(q.config.MessageTTLMs, q.now) && q.handled < ExpireChunk && q.handleFirst(); m = q.store.ready.next(&q.config) {
-		q.handled++
+	for m := q.store.ready.next(&q.config); m != nil && m.expired(q.config.MessageTTLMs, q.now) && q.budget.spent < ExpireChunk && q.handleFirst(); m = q.store.ready.next(&q.config) {
+		q.budget.spent++
 	}
 }
 
@@ -41,42 +41,14 @@ func (q *Queue) handleFirst() bool {
 	return what != handledNothing
 }
 
-func (q *Queue) expireOne(h *held) {
-	q.stats.expired++
-	q.discard(h, ReasonExpired)
-}
-
-// due returns when something comes due first, 0 for never.
-func (q *Queue) due() Time {
-	if q.more || q.remains() {
-		return q.now
-	}
-	first := q.store.firstDue()
-	for _, t := range [...]Time{q.nodes.nextDeadline(), q.nextUnused(), q.subs.leases.due} {
-		if t != 0 && (first == 0 || t < first) {
-			first = t
+// dissolve discards up to limit messages and returns how many more it could have.
+func (q *Queue) dissolve(limit int) int {
+	for ; limit > 0; limit-- {
+		h, ok := q.store.takeHead(&q.config)
+		if !ok {
+			break
 		}
+		q.discard(&h, ReasonQueueDeleted)
 	}
-	return first
-}
-
-// setTimer announces the first due time if it is earlier than what was announced, or if
-// that has passed. A timer whose reason is gone just fires in vain: that is cheaper than
-// to announce each change.
-func (q *Queue) setTimer() {
-	passed := q.timer == 0 || q.timer <= q.now
-	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.nodes.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.dissolving &&
-		(q.subs.leases.due == 0 || q.subs.leases.due >= q.timer) {
-		return
-	}
-	due := q.due()
-	if passed {
-		q.timer = due
-		q.effects.Timer = due
-		return
-	}
-	if due != 0 && due < q.timer {
-		q.timer = due
-		q.effects.Timer = due
-	}
+	return limit
 }

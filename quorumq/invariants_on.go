@@ -11,7 +11,7 @@ const fullCheckLen = 2048
 
 // verify stops the queue loudly if a command left it inconsistent.
 func (q *Queue) verify(m Meta) {
-	n := uint64(q.store.ready.len()+q.subs.unacked.messages+q.backlog.set.len()) / fullCheckLen
+	n := uint64(q.len()) / fullCheckLen
 	if m.Index%(n*n+1) != 0 {
 		return
 	}

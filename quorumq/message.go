@@ -222,3 +222,11 @@ func (h *held) count(failed bool) {
 		h.failures++
 	}
 }
+
+// check returns what is inconsistent in a message that was ready before.
+func (h *held) check(now Time, nextOrd uint64) error {
+	if h.ord>>ordBits == 0 || h.ord>>ordBits >= nextOrd || h.at > now || h.at < 0 || h.ttl < Unlimited {
+		return inv("message %#x enqueued at %d with TTL %d, now %d, next ordinal %d", h.ord, h.at, h.ttl, now, nextOrd)
+	}
+	return nil
+}

@@ -37,18 +37,6 @@ type ready struct {
 	seen         message // what next has returned out of the middle of the list
 }
 
-// listEntry is an entry of a heap over a list whose messages have numbers of their own: the
-// returned or the delayed ones. What at ranks by is the heap's: a time, or a priority level.
-type listEntry struct {
-	at     Time
-	ord    uint64
-	number uint64
-}
-
-func (a listEntry) before(b listEntry) bool {
-	return a.at < b.at || a.at == b.at && a.ord < b.ord
-}
-
 // init makes an empty order.
 func (r *ready) init(c *Config) {
 	r.nextOrd, r.nextReturn = 1, 1

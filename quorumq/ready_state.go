@@ -66,14 +66,6 @@ func (r *ready) checkLevel(l int, now Time) (count int, bytes uint64, err error)
 	return count, bytes, nil
 }
 
-// check returns what is inconsistent in a message that was ready before.
-func (h *held) check(now Time, nextOrd uint64) error {
-	if h.ord>>ordBits == 0 || h.ord>>ordBits >= nextOrd || h.at > now || h.at < 0 || h.ttl < Unlimited {
-		return inv("message %#x enqueued at %d with TTL %d, now %d, next ordinal %d", h.ord, h.at, h.ttl, now, nextOrd)
-	}
-	return nil
-}
-
 // restoreLevels takes the messages of the levels off a snapshot; each is called with each.
 func (r *ready) restoreLevels(from *reader, each func(*message)) {
 	occupied := from.u32()
@@ -106,26 +98,4 @@ func (r *ready) restoreReturned(from *reader, c *Config, each func(notes BodyRef
 		r.bytes += uint64(x.size)
 	})
 	r.rearrange(c)
-}
-
-// restoreLevels takes the messages of the levels off a snapshot.
-func (s *store) restoreLevels(from *reader, c *Config) {
-	s.ready.restoreLevels(from, func(m *message) {
-		if at := m.expires(c.MessageTTLMs); at != 0 {
-			s.expiry.levels.entries = append(s.expiry.levels.entries, ordEntry{at: at, ord: m.ord})
-		}
-	})
-	s.expiry.levels.order()
-}
-
-// restoreReturned takes the returned list off a snapshot.
-func (s *store) restoreReturned(from *reader, c *Config, each func(notes BodyRef)) {
-	s.ready.restoreReturned(from, c, each)
-	s.expiry.rebuildReturned(&s.ready, c.MessageTTLMs)
-}
-
-// restoreDelays takes the delayed messages off a snapshot.
-func (s *store) restoreDelays(from *reader, c *Config, each func(notes BodyRef)) {
-	s.delays.restore(from, each)
-	s.expiry.rebuildDelayed(&s.delays, c.MessageTTLMs)
 }

@@ -59,7 +59,7 @@ func (q *Queue) closeSessions(failed bool, ss []*session, unsent Unsent) {
 		return
 	}
 	if q.subs.close(ss, unsent) {
-		q.used = q.now
+		q.idle.used = q.now
 	}
 	q.giveBackLeaving(failed)
 }

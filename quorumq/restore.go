@@ -22,11 +22,11 @@ func Restore(b []byte) (*Queue, error) {
 	q := New(uid, r.config())
 	r.check((q.config.Rules == RulesFirst) == (r.version <= snapshotFirstRules), errVersion)
 	q.now, q.timer = Time(r.i()), Time(r.i())
-	q.used = q.now
+	q.idle.used = q.now
 	if r.knowsUse() {
-		q.used, q.subs.leases.due = Time(r.i()), Time(r.i())
-		q.consumed = q.config.AutoDelete && r.bool()
-		r.check(q.used <= q.now, errRange)
+		q.idle.used, q.subs.leases.due = Time(r.i()), Time(r.i())
+		q.idle.consumed = q.config.AutoDelete && r.bool()
+		r.check(q.idle.used <= q.now, errRange)
 	}
 	q.dissolving = r.knowsEnd() && r.bool()
 	q.store.ready.nextOrd, q.store.ready.nextReturn, q.backlog.next = r.upTo(1<<58), r.u(), Seq(r.u())
@@ -76,16 +76,3 @@ func Restore(b []byte) (*Queue, error) {
 	}
 	return q, nil
 }
-
-// knowsUse tells whether a snapshot has times of use and leases.
-func (r *reader) knowsUse() bool { return r.version > snapshotWithoutUse }
-
-func (r *reader) knowsDelays() bool { return r.version > snapshotWithoutDelay }
-
-func (r *reader) knowsDrops() bool { return r.version > snapshotWithoutDrops }
-
-func (r *reader) knowsGets() bool { return r.version > snapshotWithoutGets }
-
-func (r *reader) knowsEnd() bool { return r.version > snapshotWithoutEnd }
-
-func (r *reader) knowsMoves() bool { return r.version > snapshotWithoutMoves }

@@ -182,3 +182,25 @@ func (s *store) resetDelays() {
 func (s *store) setGeneration(gen uint64) {
 	s.ready.levelPool.gen, s.ready.returnedPool.gen, s.delays.pool.gen = gen, gen, gen
 }
+
+// restoreLevels takes the messages of the levels off a snapshot.
+func (s *store) restoreLevels(from *reader, c *Config) {
+	s.ready.restoreLevels(from, func(m *message) {
+		if at := m.expires(c.MessageTTLMs); at != 0 {
+			s.expiry.levels.entries = append(s.expiry.levels.entries, ordEntry{at: at, ord: m.ord})
+		}
+	})
+	s.expiry.levels.order()
+}
+
+// restoreReturned takes the returned list off a snapshot.
+func (s *store) restoreReturned(from *reader, c *Config, each func(notes BodyRef)) {
+	s.ready.restoreReturned(from, c, each)
+	s.expiry.rebuildReturned(&s.ready, c.MessageTTLMs)
+}
+
+// restoreDelays takes the delayed messages off a snapshot.
+func (s *store) restoreDelays(from *reader, c *Config, each func(notes BodyRef)) {
+	s.delays.restore(from, each)
+	s.expiry.rebuildDelayed(&s.delays, c.MessageTTLMs)
+}

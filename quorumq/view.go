@@ -52,7 +52,7 @@ func (q *Queue) Overview() Overview {
 		ConsumerTimeouts:  s.timeouts,
 		Discarded:         s.discarded,
 		Dissolving:        q.dissolving,
-		Full:              q.refuses() && q.full(0),
+		Full:              q.refuses() && q.length().exceeds(&q.config, 1, 0),
 		Now:               q.now,
 		Config:            q.config,
 	}
@@ -165,3 +165,6 @@ func (q *Queue) Active() (ConsumerKey, bool) {
 	}
 	return q.subs.single.active.key, true
 }
+
+// Dissolving tells whether the queue is being emptied for its deletion.
+func (q *Queue) Dissolving() bool { return q.dissolving }

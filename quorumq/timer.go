@@ -1,5 +1,40 @@
 package quorumq
 
+// due returns when something comes due first, 0 for never.
+func (q *Queue) due() Time {
+	if q.more || q.dissolving && q.store.len() > 0 {
+		return q.now
+	}
+	first := q.store.firstDue()
+	for _, t := range [...]Time{q.nodes.nextDeadline(), q.nextUnused(), q.subs.leases.due} {
+		if t != 0 && (first == 0 || t < first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// setTimer announces the first due time if it is earlier than what was announced, or if
+// that has passed. A timer whose reason is gone just fires in vain: that is cheaper than
+// to announce each change.
+func (q *Queue) setTimer() {
+	passed := q.timer == 0 || q.timer <= q.now
+	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.nodes.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.dissolving &&
+		(q.subs.leases.due == 0 || q.subs.leases.due >= q.timer) {
+		return
+	}
+	due := q.due()
+	if passed {
+		q.timer = due
+		q.effects.Timer = due
+		return
+	}
+	if due != 0 && due < q.timer {
+		q.timer = due
+		q.effects.Timer = due
+	}
+}
+
 // RepeatUnusedMs is how often Effects.Unused is repeated while the queue is not deleted, in
 // milliseconds.
 const RepeatUnusedMs = 1000
@@ -9,19 +44,15 @@ const RepeatUnusedMs = 1000
 // once its last consumer has gone, and one that is being emptied once it is empty.
 func (q *Queue) unusedAt() Time {
 	if q.dissolving {
-		if q.dissolved() {
-			return max(q.used, 1)
+		if q.len() == 0 {
+			return max(q.idle.used, 1)
 		}
 		return 0
 	}
-	expires := q.config.ExpiresMs > 0 && (!q.config.ExpiresIfEmpty || q.store.ready.len()+q.subs.unacked.messages+q.store.delays.set.len()+q.backlog.set.len() == 0)
-	if !expires && !q.consumed || q.subs.subscribed() {
+	if !q.idle.ends(&q.config, q.len()) || q.subs.subscribed() {
 		return 0
 	}
-	if q.consumed {
-		return max(q.used, 1)
-	}
-	return max(after(q.used, q.config.ExpiresMs), 1)
+	return q.idle.end(&q.config)
 }
 
 // nextUnused returns when that is to be told, 0 for never.

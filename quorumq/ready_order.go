@@ -1,0 +1,147 @@
+package quorumq
+
+import "math/bits"
+
+// firstSeat returns the entry of the oldest returned message of a level.
+func (r *ready) firstSeat(l int) (listEntry, bool) {
+	for len(r.seats.heaps[l].entries) > 0 {
+		e := r.seats.heaps[l].entries[0]
+		if r.returned.has(e.number) {
+			return e, true
+		}
+		r.seats.pop(l)
+	}
+	return listEntry{}, false
+}
+
+// turn is where the message stands that would be delivered next.
+type turn struct {
+	level  int
+	number uint64 // in the returned list; 0: the front of its level
+	ok     bool
+}
+
+// nextTurn returns it: returned ones first (DEL-1), unless they go back to their seats,
+// then the highest level, or the one whose turn it is (PR-3), the oldest first.
+func (r *ready) nextTurn(c *Config) turn {
+	occupied := r.occupied
+	if r.seats == nil {
+		if x := r.returned.front(); x != nil {
+			return turn{number: x.number, ok: true}
+		}
+	} else {
+		occupied |= r.seats.occupied
+	}
+	for occupied != 0 {
+		l := bits.Len32(occupied) - 1
+		if c.FairPriorities {
+			l = r.rota.of(occupied)
+		}
+		front := r.levels[l].front()
+		if r.seats != nil {
+			if e, ok := r.firstSeat(l); ok && (front == nil || e.ord < front.ord) {
+				return turn{level: l, number: e.number, ok: true}
+			}
+		}
+		if front != nil {
+			return turn{level: l, ok: true}
+		}
+		occupied &^= 1 << l
+	}
+	return turn{}
+}
+
+// next returns the message that would be delivered next, nil if none is ready. It is for
+// reading until the order changes.
+func (r *ready) next(c *Config) *message {
+	t := r.nextTurn(c)
+	switch {
+	case !t.ok:
+		return nil
+	case t.number == 0:
+		return r.levels[t.level].front()
+	case r.seats == nil:
+		return &r.returned.front().message
+	}
+	x, _ := r.returned.get(t.number)
+	r.seen = x.message
+	return &r.seen
+}
+
+// takeNext removes what next returned.
+func (r *ready) takeNext(c *Config) held {
+	t := r.nextTurn(c)
+	if t.number == 0 || r.seats != nil {
+		if c.FairPriorities {
+			r.rota.took(t.level)
+		}
+	}
+	if t.number == 0 {
+		return r.takeFront(t.level)
+	}
+	return r.takeReturned(t.number)
+}
+
+// takeVictim removes the message that drop-head takes; there is one (LEN-3).
+func (r *ready) takeVictim(c *Config) held {
+	if c.Victim == VictimHead {
+		return r.takeNext(c)
+	}
+	victim, found := r.victims.first(func(e listEntry) bool { return r.returned.has(e.number) })
+	number := victim.number
+	for l := range r.occupiedLevels() {
+		e := victimEntry(r.levels[l].front(), 0, c.Victim)
+		if !found || e.before(victim) {
+			victim, number, found = e, 0, true
+		}
+	}
+	if number > 0 {
+		r.victims.pop()
+		return r.takeReturned(number)
+	}
+	return r.takeFront(int(victim.ord & (levels - 1)))
+}
+
+// victimEntry is where a message stands in the order of victims.
+func victimEntry(m *message, number uint64, v Victim) listEntry {
+	e := listEntry{ord: m.ord, number: number}
+	if v == VictimLowestPriority {
+		e.at = Time(m.level())
+	}
+	return e
+}
+
+// arrange notes where a message of the returned list stands in the orders that are kept
+// of it.
+func (r *ready) arrange(x *returned, c *Config) {
+	if c.Victim != VictimHead {
+		r.victims.push(victimEntry(&x.message, x.number, c.Victim))
+	}
+	if r.seats != nil {
+		r.seats.push(x)
+	}
+}
+
+// rearrange makes these orders anew, as a configuration asks for them.
+func (r *ready) rearrange(c *Config) {
+	r.victims.entries, r.seats = nil, nil
+	if c.ReturnToPlace {
+		r.seats = new(seats)
+	}
+	if !c.FairPriorities {
+		r.rota = rota{}
+	}
+	if r.seats == nil && c.Victim == VictimHead {
+		return
+	}
+	for x := range r.returned.all() {
+		r.arrange(x, c)
+	}
+}
+
+// tidy makes them anew once they have gathered too many entries without message.
+func (r *ready) tidy(c *Config) {
+	if most := 2*r.returned.len() + maxStale; len(r.victims.entries) > most || r.seats != nil && r.seats.entries > most {
+		r.rearrange(c)
+	}
+}
