@@ -4,14 +4,14 @@ package quorumq
 // gives it to a consumer that waits.
 func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	q.stats.enqueued++
-	m := q.newMessage(body, nm)
+	m := q.store.ready.newMessage(body, nm, q.now)
 	if q.dissolving { // it was on its way when the queue was deleted
 		h := held{message: m}
 		q.discard(&h, ReasonQueueDeleted)
 		return
 	}
 	waited := nm.until(q.now) == 0 && q.waitedFor()
-	if !q.refuses() && !waited {
+	if !waited && !q.length().refusing(&q.config) {
 		if limit := q.config.MaxLengthBytes; limit >= 0 && int64(m.size) > limit {
 			h := held{message: m} // LEN-2: it is its own victim
 			q.discard(&h, ReasonMaxLen)
@@ -32,18 +32,6 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 	q.budget.granted = false
 }
 
-func (q *Queue) newMessage(body BodyRef, nm *NewMessage) message {
-	level := min(nm.Priority, levels-1) // PR-1
-	return message{
-		ord:   q.store.ready.nextOrd<<ordBits | uint64(level),
-		index: body.Index,
-		slot:  body.Slot,
-		at:    q.now,
-		ttl:   max(nm.TTLMs, Unlimited),
-		size:  nm.Size,
-	}
-}
-
 // waitedFor tells whether a new message that is ready goes to a consumer at once, before any
 // limit looks at it (LEN-9). That of all messages counts those of consumers too (LEN-8).
 func (q *Queue) waitedFor() bool {
@@ -54,7 +42,7 @@ func (q *Queue) waitedFor() bool {
 func (q *Queue) refuse(body BodyRef, nm *NewMessage) {
 	q.stats.refused++
 	if q.config.Overflow == OverflowRejectPublishDLX { // LEN-5
-		h := held{message: q.newMessage(body, nm)}
+		h := held{message: q.store.ready.newMessage(body, nm, q.now)}
 		q.discard(&h, ReasonMaxLen)
 	} else {
 		q.effects.release(body)

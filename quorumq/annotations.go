@@ -13,15 +13,28 @@ func (a annotations) share(r BodyRef) {
 	}
 }
 
-// drop counts one less and tells whether that was the last: nobody needs the body any more.
-func (a annotations) drop(r BodyRef) (last bool) {
+// drop counts one less, and releases the body with the last.
+func (a annotations) drop(r BodyRef, e *Effects) {
 	if r == (BodyRef{}) {
-		return false
+		return
 	}
 	if n := a[r]; n > 1 {
 		a[r] = n - 1
-		return false
+		return
 	}
 	delete(a, r)
-	return true
+	e.release(r)
+}
+
+// check returns what is inconsistent, where messages refer to so many of each body.
+func (a annotations) check(shared map[BodyRef]uint32) error {
+	if len(shared) != len(a) {
+		return inv("%d bodies of annotations, counted %d", len(shared), len(a))
+	}
+	for r, n := range shared {
+		if a[r] != n {
+			return inv("annotations %v are shared by %d, counted %d", r, n, a[r])
+		}
+	}
+	return nil
 }

@@ -15,10 +15,13 @@ func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
 	q.assign()
 	q.enforce()
 	q.more = q.more || q.excess()
-	q.reportUnused(c)
+	switch c.(type) {
+	case *Expire, *Lead:
+		q.effects.Unused = q.Unused()
+	}
 	q.setTimer()
 	q.effects.Notices = q.subs.notices
-	q.verify(m)
+	verify(q, m)
 	return q.reply, q.effects
 }
 

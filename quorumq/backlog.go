@@ -42,18 +42,20 @@ func newDiscarded(h *held, reason Reason, to uint16, now Time) discarded {
 	}
 }
 
-// push numbers a message and appends it.
-func (b *backlog) push(d discarded) {
+// push numbers a message and appends it, with its body and counted, until the forwarder has brought
+// it to where it goes (DL-21).
+func (b *backlog) push(d discarded, e *Effects) {
 	d.seq = b.next
 	b.next++
 	b.set.push(uint64(d.seq), d)
 	b.bytes += uint64(d.size)
+	e.Backlog = true
 }
 
-// send appends a message that goes to a destination.
-func (b *backlog) send(h *held, to *destination, now Time) {
+// send appends a message that goes to a destination; that is no death (G-13).
+func (b *backlog) send(h *held, to *destination, now Time, e *Effects) {
 	to.count++
-	b.push(newDiscarded(h, 0, to.id, now))
+	b.push(newDiscarded(h, 0, to.id, now), e)
 }
 
 // take removes a message, which is there, by its number.
@@ -128,6 +130,21 @@ func (b *backlog) destinationOf(to Destination) *destination {
 	d := &destination{Destination: to, id: free}
 	b.destinations[free] = d
 	return d
+}
+
+// destinationsOf returns where each output of a transaction goes; nil, and none is known that was
+// not, if they are too many.
+func (b *backlog) destinationsOf(outputs []Output) []*destination {
+	to := make([]*destination, len(outputs))
+	for i := range outputs {
+		if to[i] = b.destinationOf(Destination{Kind: ToExchange, Name: outputs[i].Exchange}); to[i] == nil {
+			for _, d := range to[:i] {
+				b.leave(d)
+			}
+			return nil
+		}
+	}
+	return to
 }
 
 // leave forgets a destination that nothing is on its way to.

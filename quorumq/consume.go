@@ -19,7 +19,7 @@ func (q *Queue) applyCheckout(c *Checkout) {
 		q.reply.Code = CodeDissolving
 		return
 	}
-	q.trust(n) // it speaks, so it is there
+	q.subs.trust(n, &q.nodes) // it speaks, so it is there
 	if q.subs.barred(c) {
 		q.reply.Code = CodeExclusive
 		return
@@ -78,7 +78,7 @@ func (q *Queue) applyGet(c *Get) {
 		q.reply.Code = CodeDissolving
 		return
 	}
-	q.trust(n)
+	q.subs.trust(n, &q.nodes)
 	q.idle.used = q.now
 	if q.config.SingleActive {
 		q.reply.Code = CodeSingleActive

@@ -23,7 +23,7 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 	for i := range c.Messages {
 		seq := c.First + Seq(i)
 		if whole := u.next(c.Messages[i:], seq < n.next); whole != nil {
-			u.refused = q.refusesAll(whole)
+			u.refused = q.length().refusesUnit(&q.config, whole)
 		}
 		body := BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)}
 		if seq < n.next {
@@ -43,65 +43,26 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 	q.reply.Refused = q.refused
 }
 
-// enqueueNew decides about a message whose number is new: false if it is refused, now or
-// when its producer sent it before.
+// enqueueNew decides about a message whose number is new: false if it is a void or refused, now
+// or when its producer sent it before. What has been decided about a unit holds for all of it,
+// also if a limit is reached on the way: it may be exceeded by that one unit.
 func (q *Queue) enqueueNew(body BodyRef, nm *NewMessage, u *unit) bool {
-	if u.joined {
-		return q.enqueueJoined(body, nm, u)
-	}
 	if known, refused := q.producers.repeated(nm); known {
 		q.stats.repeats++
 		q.effects.release(body)
 		return !refused
 	}
-	stored := q.enqueueOne(body, nm)
-	if stored {
+	stored := false
+	switch {
+	case nm.Size == VoidSize: // PUB-5
+		q.effects.release(body)
+	case u.refused, !u.joined && q.length().refuses(&q.config, 1, uint64(nm.Size)):
+		q.refuse(body, nm)
+	default:
+		stored = true
+		q.admit(body, nm)
 		q.reply.Stored++
 	}
 	q.producers.decided(nm, stored, q.now)
 	return stored
-}
-
-// enqueueOne stores one message of a publisher, or tells that a limit refuses it or that
-// it is a void.
-func (q *Queue) enqueueOne(body BodyRef, nm *NewMessage) bool {
-	if nm.Size == VoidSize { // PUB-5
-		q.effects.release(body)
-		return false
-	}
-	if q.refuses() && q.length().exceeds(&q.config, 1, uint64(nm.Size)) {
-		q.refuse(body, nm)
-		return false
-	}
-	q.admit(body, nm)
-	return true
-}
-
-// refusesAll tells whether a unit is refused: one of its messages is a void, or a limit has
-// no room for all of them.
-func (q *Queue) refusesAll(messages []NewMessage) bool {
-	size := uint64(0)
-	for i := range messages {
-		if messages[i].Size == VoidSize {
-			return true
-		}
-		size += uint64(messages[i].Size)
-	}
-	return q.refuses() && q.length().exceeds(&q.config, uint64(len(messages)), size)
-}
-
-// enqueueJoined stores or refuses one message of a unit. What has been decided about the
-// unit holds for all of it, also if a limit is reached on the way: it may be exceeded by
-// that one unit.
-func (q *Queue) enqueueJoined(body BodyRef, nm *NewMessage, u *unit) bool {
-	switch {
-	case !u.refused:
-		q.reply.Stored++
-		q.admit(body, nm)
-	case nm.Size == VoidSize:
-		q.effects.release(body)
-	default:
-		q.refuse(body, nm)
-	}
-	return !u.refused
 }

@@ -7,7 +7,10 @@ package quorumq
 func (q *Queue) expireDue() {
 	q.store.tidy(&q.config)
 	q.timeOutNodes()
-	q.timeOutLeases()
+	if n := q.subs.revokeDue(q.now); n > 0 { // CT-2
+		q.stats.timeouts += uint64(n)
+		q.giveBackLeaving(false)
+	}
 	limit := q.budget.slice(q.config.Rules)
 	left := limit
 	for left > 0 && !q.store.nothingDue(q.now) && q.handleFirst() {
@@ -36,7 +39,8 @@ func (q *Queue) clearHead() {
 func (q *Queue) handleFirst() bool {
 	h, what := q.store.handleDue(q.now, &q.config)
 	if what == handledExpiry {
-		q.expireOne(&h)
+		q.stats.expired++
+		q.discard(&h, ReasonExpired)
 	}
 	return what != handledNothing
 }

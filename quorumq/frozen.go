@@ -105,24 +105,47 @@ func (f *Frozen) Live() iter.Seq[BodyRun] {
 
 // heldRuns returns the bodies that consumers hold, and all annotations.
 func (f *Frozen) heldRuns() []BodyRun {
-	notes := make(map[BodyRef]bool)
 	var runs []BodyRun
 	for i := range f.windows {
 		for a := range f.windows[i].all() {
 			runs = append(runs, oneBody(a.body()))
-			notes[a.annotations()] = true
 		}
 	}
-	eachPacked(f.back, 0, func(r *returned) { notes[r.annotations()] = true })
-	eachPacked(f.backlog, 0, func(d *discarded) { notes[d.annotations()] = true })
-	eachPacked(f.delayed, 0, func(d *delayed) { notes[d.annotations()] = true })
-	delete(notes, BodyRef{})
-	for r := range notes {
+	for r := range f.annotations() {
 		runs = append(runs, oneBody(r))
 	}
 	return runs
 }
 
+// annotations returns how many messages refer to each body of annotations.
+func (f *Frozen) annotations() map[BodyRef]uint32 {
+	f.pack()
+	shared := make(map[BodyRef]uint32)
+	for i := range f.windows {
+		for a := range f.windows[i].all() {
+			shared[a.annotations()]++
+		}
+	}
+	eachPacked(f.back, 0, func(r *returned) { shared[r.annotations()]++ })
+	eachPacked(f.backlog, 0, func(d *discarded) { shared[d.annotations()]++ })
+	eachPacked(f.delayed, 0, func(d *delayed) { shared[d.annotations()]++ })
+	delete(shared, BodyRef{})
+	return shared
+}
+
+// checkBodies verifies that each body is referred to once.
+func (f *Frozen) checkBodies() error {
+	var last BodyRun
+	for r := range f.Live() {
+		if last.Entries > 0 && compareRefs(last.last(), r.first()) >= 0 {
+			return inv("body %v is referred to more than once", r.first())
+		}
+		last = r
+	}
+	return nil
+}
+
+// backRuns returns the bodies of the returned list.
 func (f *Frozen) backRuns() (runs []BodyRun) {
 	for _, b := range f.back {
 		runs = appendRuns(runs, b.packed)
@@ -130,9 +153,14 @@ func (f *Frozen) backRuns() (runs []BodyRun) {
 	return runs
 }
 
+// backlogRuns returns the bodies of the backlog.
 func (f *Frozen) backlogRuns() (runs []BodyRun) {
 	for _, b := range f.backlog {
 		runs = appendRuns(runs, b.packed)
 	}
 	return runs
 }
+
+// AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
+// the business of whoever stores it.
+func (q *Queue) AppendSnapshot(b []byte) []byte { return q.share().AppendSnapshot(b) }

@@ -10,10 +10,10 @@ func (q *Queue) dropHead() {
 		return
 	}
 	if q.config.Rules < RulesThird {
-		q.dropWhile(func() bool { return q.length().exceeds(&q.config, 0, 0) })
+		q.dropWhile(length.over)
 		return
 	}
-	q.dropWhile(func() bool { return q.length().exceedsTotal(&q.config, 0) })
+	q.dropWhile(length.overTotal)
 	q.overfull = true
 }
 
@@ -25,18 +25,25 @@ func (q *Queue) enforce() {
 	}
 	q.overfull = false
 	if !q.more {
-		q.dropWhile(func() bool { return q.length().exceeds(&q.config, 0, 0) })
+		q.dropWhile(length.over)
 	}
 }
 
 // excess tells whether something is left that a limit removes.
 func (q *Queue) excess() bool {
-	return q.config.Rules >= RulesThird && q.config.limited() && !q.refuses() && q.length().exceeds(&q.config, 0, 0) && q.store.len() > 0
+	if q.config.Rules < RulesThird || !q.config.limited() || q.store.len() == 0 {
+		return false
+	}
+	l := q.length()
+	return !l.refusing(&q.config) && l.over(&q.config)
 }
 
-// dropWhile removes victims as long as that is so, and as the budget allows.
-func (q *Queue) dropWhile(exceeded func() bool) {
-	for !q.refuses() && exceeded() && q.store.len() > 0 && q.budget.drop(q.config.Rules) {
+// dropWhile removes victims as long as the queue exceeds a limit, and as the budget allows.
+func (q *Queue) dropWhile(exceeds func(length, *Config) bool) {
+	for q.store.len() > 0 {
+		if l := q.length(); l.refusing(&q.config) || !exceeds(l, &q.config) || !q.budget.drop(q.config.Rules) {
+			return
+		}
 		h, _ := q.store.takeVictim(&q.config)
 		q.discard(&h, ReasonMaxLen)
 	}

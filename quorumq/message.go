@@ -199,17 +199,6 @@ type assigned struct {
 	due  Time   // when its consumer has had it for too long (CT-1); 0: never
 }
 
-func (a *assigned) delivery(k ConsumerKey) Delivery {
-	return Delivery{
-		Consumer:      k,
-		MsgID:         a.id,
-		Body:          a.body(),
-		Annotations:   a.annotations(),
-		DeliveryCount: a.failures,
-		AcquiredCount: a.acquired,
-	}
-}
-
 // seed is what the jitter of a message's next wait follows from.
 func (h *held) seed() uint64 {
 	return scatter(scatter(h.index)^uint64(h.slot)) ^ uint64(h.acquired)

@@ -20,7 +20,7 @@ func (q *Queue) applyMove(c *Move) {
 			q.free(h.body(), h.annotations())
 			continue
 		}
-		q.send(&h, to)
+		q.backlog.send(&h, to, q.now, &q.effects)
 	}
 	if to != nil {
 		q.backlog.leave(to)

@@ -78,48 +78,48 @@ func (f PeekFrom) After(p *Peeked) PeekFrom {
 func (q *Queue) Peek(dst []Peeked, from PeekFrom, limit int) (out []Peeked, next PeekFrom, more bool) {
 	switch from.Part {
 	case PartReady:
-		return q.peekReady(dst, from, limit)
+		return q.store.ready.peek(dst, from, limit, q.config.MessageTTLMs)
 	case PartUnsettled:
-		return q.peekUnsettled(dst, from, limit)
+		return q.subs.order.peek(dst, from, limit)
 	case PartBacklog:
-		return q.peekBacklog(dst, from, limit)
+		return q.backlog.peek(dst, from, limit)
 	case PartDelayed:
-		return q.peekDelayed(dst, from, limit)
+		return q.store.delays.peek(dst, from, limit, q.config.MessageTTLMs)
 	default:
 		return dst, from, false
 	}
 }
 
-// peekReady has a stage for the returned list and one for each level, from the highest.
-func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+// peek has a stage for the returned list and one for each level, from the highest.
+func (r *ready) peek(dst []Peeked, from PeekFrom, limit int, queueTTL int64) ([]Peeked, PeekFrom, bool) {
 	if from.Below == 0 {
-		from.Below, from.Returns = q.store.ready.nextOrd, q.store.ready.nextReturn
+		from.Below, from.Returns = r.nextOrd, r.nextReturn
 	}
 	for ; int(from.Stage) <= levels; from.Stage, from.Key = from.Stage+1, 0 {
 		if limit <= 0 {
 			return dst, from, true
 		}
 		if from.Stage == 0 {
-			from.Key, from.Skip = skipped(&q.store.ready.returned, from.Key, from.Skip)
-			for r := range q.store.ready.returned.from(from.Key) {
-				if r.number >= from.Returns {
+			from.Key, from.Skip = skipped(&r.returned, from.Key, from.Skip)
+			for x := range r.returned.from(from.Key) {
+				if x.number >= from.Returns {
 					break
 				}
 				if limit--; limit < 0 {
 					return dst, from, true
 				}
-				from.Key = r.number + 1
-				if r.key() >= from.Number {
-					dst = append(dst, q.peeked(&r.held, r.number))
+				from.Key = x.number + 1
+				if x.key() >= from.Number {
+					dst = append(dst, x.peeked(x.number, queueTTL))
 				}
 			}
 			continue
 		}
 		l := levels - int(from.Stage)
-		if q.store.ready.occupied&(1<<l) == 0 {
+		if r.occupied&(1<<l) == 0 {
 			continue
 		}
-		level := q.store.ready.levels[l]
+		level := r.levels[l]
 		from.Key, from.Skip = skipped(level, max(from.Key, from.Number), from.Skip)
 		for m := range level.from(from.Key) {
 			if m.key() >= from.Below {
@@ -129,29 +129,32 @@ func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, Pee
 				return dst, from, true
 			}
 			from.Key = m.key() + 1
-			dst = append(dst, q.peeked(&held{message: *m}, 0))
+			h := held{message: *m}
+			dst = append(dst, h.peeked(0, queueTTL))
 		}
 	}
 	return dst, from, false
 }
 
-func (q *Queue) peeked(h *held, number uint64) Peeked {
+// peeked is what is shown of a message, that stands at a number in the returned list or, with 0,
+// does not.
+func (h *held) peeked(number uint64, queueTTL int64) Peeked {
 	return Peeked{
 		Place: Place{Order: h.ord, Return: number}, Number: h.key(), Priority: uint8(h.level()), Body: h.body(),
-		Annotations: h.annotations(), Size: h.size, At: h.at, Expires: h.expires(q.config.MessageTTLMs),
+		Annotations: h.annotations(), Size: h.size, At: h.at, Expires: h.expires(queueTTL),
 		DeliveryCount: h.failures, AcquiredCount: h.acquired,
 	}
 }
 
-// peekUnsettled puts what all consumers hold in order: a page costs as much as they hold.
-func (q *Queue) peekUnsettled(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+// peek puts what all consumers hold in order: a page costs as much as they hold.
+func (ss sessions) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
 	type one struct {
 		turn uint64
 		c    *consumer
 		a    *assigned
 	}
 	var all []one
-	for c := range q.subs.order.consumers() {
+	for c := range ss.consumers() {
 		for a := range c.held.all() {
 			if a.turn >= from.Key && a.key() >= from.Number {
 				all = append(all, one{a.turn, c, a})
@@ -163,7 +166,7 @@ func (q *Queue) peekUnsettled(dst []Peeked, from PeekFrom, limit int) ([]Peeked,
 	from.Skip = 0
 	n := min(len(all), max(limit, 0))
 	for _, x := range all[:n] {
-		p := q.peeked(&x.a.held, 0)
+		p := x.a.peeked(0, Unlimited)
 		p.Expires, p.Consumer, p.turn = 0, x.c.key, x.turn
 		dst = append(dst, p)
 		from.Key = x.turn + 1
@@ -171,14 +174,15 @@ func (q *Queue) peekUnsettled(dst []Peeked, from PeekFrom, limit int) ([]Peeked,
 	return dst, from, n < len(all)
 }
 
-func (q *Queue) peekBacklog(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
-	from.Key, from.Skip = skipped(&q.backlog.set, max(from.Key, from.Number), from.Skip)
-	for d := range q.backlog.set.from(from.Key) {
+// peek shows the messages of the backlog by their numbers.
+func (b *backlog) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+	from.Key, from.Skip = skipped(&b.set, max(from.Key, from.Number), from.Skip)
+	for d := range b.set.from(from.Key) {
 		if limit--; limit < 0 {
 			return dst, from, true
 		}
 		from.Key = uint64(d.seq) + 1
-		x := q.backlog.public(d)
+		x := b.public(d)
 		dst = append(dst, Peeked{
 			Number: uint64(d.seq), Body: x.Body, Annotations: x.Annotations, Size: d.size, At: d.at,
 			DeliveryCount: d.failures, AcquiredCount: d.acquired, Reason: x.Reason, To: x.To,
@@ -187,17 +191,17 @@ func (q *Queue) peekBacklog(dst []Peeked, from PeekFrom, limit int) ([]Peeked, P
 	return dst, from, false
 }
 
-// peekDelayed numbers messages by the order in which they were delayed.
-func (q *Queue) peekDelayed(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
-	from.Key, from.Skip = skipped(&q.store.delays.set, max(from.Key, from.Number), from.Skip)
-	for d := range q.store.delays.set.from(from.Key) {
+// peek numbers messages by the order in which they were delayed.
+func (d *delays) peek(dst []Peeked, from PeekFrom, limit int, queueTTL int64) ([]Peeked, PeekFrom, bool) {
+	from.Key, from.Skip = skipped(&d.set, max(from.Key, from.Number), from.Skip)
+	for x := range d.set.from(from.Key) {
 		if limit--; limit < 0 {
 			return dst, from, true
 		}
-		from.Key = d.number + 1
-		p := q.peeked(&d.held, 0)
-		p.Place, p.Number, p.Due, p.Expires = Place{}, d.number, d.due, 0
-		if e, ok := d.expires(q.config.MessageTTLMs); ok {
+		from.Key = x.number + 1
+		p := x.peeked(0, queueTTL)
+		p.Place, p.Number, p.Due, p.Expires = Place{}, x.number, x.due, 0
+		if e, ok := x.expires(queueTTL); ok {
 			p.Expires = e.at
 		}
 		dst = append(dst, p)

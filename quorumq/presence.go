@@ -1,7 +1,5 @@
 package quorumq
 
-import "github.com/quorate/quorate/id"
-
 // applySessionClosed ends a session as a failure of its consumers (DEL-8), but for what never
 // left, for good: it is remembered also if its Checkout has not come yet.
 func (q *Queue) applySessionClosed(c *SessionClosed) {
@@ -13,8 +11,8 @@ func (q *Queue) applySessionClosed(c *SessionClosed) {
 
 // applyNodeDown suspects a node (DC-1). A repeat does not move the deadline.
 func (q *Queue) applyNodeDown(c *NodeDown) {
-	n := q.known(c.Node, c.Epoch)
-	if n == nil || n.suspected || !q.subs.hasSession(n) {
+	n := q.nodes.byID[c.Node]
+	if n == nil || !q.speaks(n, c.Epoch) || n.suspected || !q.subs.hasSession(n) {
 		return
 	}
 	q.nodes.suspect(n, max(after(q.now, q.config.DisconnectedTimeoutMs), 1)) // 0 is none
@@ -24,19 +22,7 @@ func (q *Queue) applyNodeDown(c *NodeDown) {
 
 // applyNodeUp ends a suspicion.
 func (q *Queue) applyNodeUp(c *NodeUp) {
-	if n := q.known(c.Node, c.Epoch); n != nil {
-		q.trust(n)
+	if n := q.nodes.byID[c.Node]; n != nil && q.speaks(n, c.Epoch) {
+		q.subs.trust(n, &q.nodes)
 	}
-}
-
-// known returns a node that was here, now in this epoch; nil if it was not, or in a newer one.
-func (q *Queue) known(name id.NodeID, epoch id.Epoch) *node {
-	n := q.nodes.byID[name]
-	if n == nil || epoch < n.epoch {
-		return nil
-	}
-	if epoch > n.epoch {
-		q.raise(n, epoch)
-	}
-	return n
 }

@@ -58,25 +58,20 @@ func New(uid id.QueueUID, c Config) *Queue {
 // UID returns the queue's name for ever.
 func (q *Queue) UID() id.QueueUID { return q.uid }
 
-// refuses tells whether what would exceed a limit is refused, instead of making room for it.
-func (q *Queue) refuses() bool {
-	c := &q.config
-	return c.Overflow != OverflowDropHead || c.apart() && int64(q.backlog.set.len()) >= c.BacklogLimit // DL-20
-}
-
 // len returns the number of all messages, wherever they are.
 func (q *Queue) len() int { return q.store.len() + q.subs.unacked.messages + q.backlog.set.len() }
 
 // length returns what the limits of length count.
 func (q *Queue) length() length {
-	f := length{
+	l := length{
 		messages: uint64(q.store.len()),
 		bytes:    q.store.bytes(),
 		unacked:  uint64(q.subs.unacked.messages),
+		backlog:  uint64(q.backlog.set.len()),
 	}
 	if !q.config.apart() {
-		f.messages += uint64(q.backlog.set.len())
-		f.bytes += q.backlog.bytes
+		l.messages += l.backlog
+		l.bytes += q.backlog.bytes
 	}
-	return f
+	return l
 }

@@ -37,13 +37,6 @@ type ready struct {
 	seen         message // what next has returned out of the middle of the list
 }
 
-// init makes an empty order.
-func (r *ready) init(c *Config) {
-	r.nextOrd, r.nextReturn = 1, 1
-	r.returned.pool = &r.returnedPool
-	r.rearrange(c)
-}
-
 // level returns the deque of a priority level.
 func (r *ready) level(l int) *deque[message, *message] {
 	if r.levels[l] == nil {
@@ -84,6 +77,20 @@ func (r *ready) bodies() iter.Seq2[BodyRef, BodyRef] {
 	}
 }
 
+// newMessage is a message of an Enqueue or Transfer that comes at a time. It has the next ordinal,
+// which is not taken by it.
+func (r *ready) newMessage(body BodyRef, m *NewMessage, now Time) message {
+	level := min(m.Priority, levels-1) // PR-1
+	return message{
+		ord:   r.nextOrd<<ordBits | uint64(level),
+		index: body.Index,
+		slot:  body.Slot,
+		at:    now,
+		ttl:   max(m.TTLMs, Unlimited),
+		size:  m.Size,
+	}
+}
+
 // push appends a message, whose ordinal is the newest, to its level.
 func (r *ready) push(m *message) {
 	l := m.level()
@@ -91,16 +98,6 @@ func (r *ready) push(m *message) {
 	r.occupied |= 1 << l
 	r.inLevels++
 	r.bytes += uint64(m.size)
-}
-
-// pushReturned appends a message to the returned list and tells its number there.
-func (r *ready) pushReturned(h *held, c *Config) uint64 {
-	x := returned{held: *h, number: r.nextReturn}
-	r.nextReturn++
-	r.returned.push(x.number, x)
-	r.bytes += uint64(h.size)
-	r.arrange(&x, c)
-	return x.number
 }
 
 // left accounts for a message that has left a level.
@@ -166,14 +163,4 @@ func (r *ready) takeAt(p Place) (held, bool) {
 // hasOrd tells whether the message with an ordinal stands in its level.
 func (r *ready) hasOrd(ord uint64) bool {
 	return r.level(int(ord & (levels - 1))).has(ord >> ordBits)
-}
-
-// reset removes all messages; numbers go on.
-func (r *ready) reset(c *Config) {
-	for l := range r.occupiedLevels() {
-		r.levels[l].reset()
-	}
-	r.returned.reset()
-	r.occupied, r.mixed, r.inLevels, r.bytes = 0, 0, 0, 0
-	r.rearrange(c)
 }

@@ -145,3 +145,30 @@ func (r *ready) tidy(c *Config) {
 		r.rearrange(c)
 	}
 }
+
+// init makes an empty order.
+func (r *ready) init(c *Config) {
+	r.nextOrd, r.nextReturn = 1, 1
+	r.returned.pool = &r.returnedPool
+	r.rearrange(c)
+}
+
+// reset removes all messages; numbers go on.
+func (r *ready) reset(c *Config) {
+	for l := range r.occupiedLevels() {
+		r.levels[l].reset()
+	}
+	r.returned.reset()
+	r.occupied, r.mixed, r.inLevels, r.bytes = 0, 0, 0, 0
+	r.rearrange(c)
+}
+
+// pushReturned appends a message to the returned list and tells its number there.
+func (r *ready) pushReturned(h *held, c *Config) uint64 {
+	x := returned{held: *h, number: r.nextReturn}
+	r.nextReturn++
+	r.returned.push(x.number, x)
+	r.bytes += uint64(h.size)
+	r.arrange(&x, c)
+	return x.number
+}

@@ -24,6 +24,13 @@ type Reply struct {
 	LastMsgID MsgID
 }
 
+// decided answers whether a consumer held any of the messages that it has decided about (DEL-6).
+func (r *Reply) decided(any bool) {
+	if !any {
+		r.Code = CodeNotHeld
+	}
+}
+
 // ReplyCode tells why a command was not carried out.
 type ReplyCode uint8
 
@@ -161,4 +168,15 @@ type Overview struct {
 	NextDelayed                                             Time                      // when the first delayed message is due (DR-3); 0 = none
 	Now                                                     Time
 	Config                                                  Config
+}
+
+func (a *assigned) delivery(k ConsumerKey) Delivery {
+	return Delivery{
+		Consumer:      k,
+		MsgID:         a.id,
+		Body:          a.body(),
+		Annotations:   a.annotations(),
+		DeliveryCount: a.failures,
+		AcquiredCount: a.acquired,
+	}
 }

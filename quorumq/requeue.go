@@ -19,7 +19,8 @@ func (q *Queue) giveBack(h *held, failed bool, d Delay) {
 		}
 		q.discard(h, ReasonDeliveryLimit)
 	case h.expired(q.config.MessageTTLMs, q.now):
-		q.expireOne(h)
+		q.stats.expired++
+		q.discard(h, ReasonExpired)
 	default:
 		q.stats.returned++
 		if failed {
@@ -69,24 +70,18 @@ func (q *Queue) closeSessions(failed bool, ss []*session, unsent Unsent) {
 // is gone (DC-1).
 func (q *Queue) member(name id.NodeID, epoch id.Epoch) (*node, bool) {
 	n := q.nodes.of(name, epoch)
-	if epoch > n.epoch {
-		q.raise(n, epoch)
-	}
-	return n, epoch == n.epoch
+	return n, q.speaks(n, epoch)
 }
 
-// raise puts a node's newer epoch in place of the one before.
-func (q *Queue) raise(n *node, epoch id.Epoch) {
+// speaks tells whether this epoch of a node may: a newer one is put in place of that before.
+func (q *Queue) speaks(n *node, epoch id.Epoch) bool {
+	if epoch <= n.epoch {
+		return epoch == n.epoch
+	}
 	q.nodes.clear(n) // no trust: its sessions must not take turns once more
 	n.renew(epoch)
 	q.closeSessions(true, q.subs.sessionsOf(func(o *node) bool { return o == n }), Unsent{})
-}
-
-// trust ends a suspicion: the node has spoken.
-func (q *Queue) trust(n *node) {
-	if q.nodes.clear(n) {
-		q.subs.wakeNode(n)
-	}
+	return true
 }
 
 // timeOutNodes ends the sessions of nodes that were unreachable for too long: their
@@ -99,12 +94,4 @@ func (q *Queue) timeOutNodes() {
 	q.subs.timeOut(late)
 	q.closeSessions(false, late, Unsent{})
 	q.nodes.clearLate(q.now)
-}
-
-// timeOutLeases gives back what consumers have had for too long, not failed (CT-2).
-func (q *Queue) timeOutLeases() {
-	if n := q.subs.revokeDue(q.now); n > 0 {
-		q.stats.timeouts += uint64(n)
-		q.giveBackLeaving(false)
-	}
 }

@@ -1,10 +1,5 @@
 package quorumq
 
-import (
-	"cmp"
-	"slices"
-)
-
 // applySettle takes messages off the queue (DEL-8 accept, DEL-6).
 func (q *Queue) applySettle(c *Settle) {
 	con := q.subs.consumer(c.Consumer)
@@ -14,15 +9,7 @@ func (q *Queue) applySettle(c *Settle) {
 	}
 	had := con.held.live
 	q.settleRanges(con, c.Ranges)
-	q.tellHeld(con, had)
-}
-
-// tellHeld answers for a decision of a consumer that had so many messages: whether it held any
-// of those that it decided about (DEL-6).
-func (q *Queue) tellHeld(c *consumer, had int) {
-	if c.held.live == had {
-		q.reply.Code = CodeNotHeld
-	}
+	q.reply.decided(con.held.live < had)
 }
 
 // settleRanges takes off the queue what a consumer holds of ranges.
@@ -53,12 +40,14 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 		return
 	}
 	had := con.held.live
-	for _, r := range q.ascending(c.Ranges) {
+	for _, r := range ascending(c.Ranges, &q.ranges) {
 		q.takeBack(con, r, c.Failed, notes, c.Delay)
 	}
-	q.tellHeld(con, had)
+	q.reply.decided(con.held.live < had)
 	q.subs.answerLate(con, c.Ranges)
-	q.outcomeDone(con, notes)
+	q.annotations.drop(notes, &q.effects)
+	con.held.tidy()
+	q.subs.settled(con)
 	q.dropHead()
 }
 
@@ -90,13 +79,15 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 			}
 		}
 	}
-	q.tellHeld(con, had)
+	q.reply.decided(con.held.live < had)
 	q.subs.answerLate(con, c.Ranges)
-	q.outcomeDone(con, notes)
+	q.annotations.drop(notes, &q.effects)
+	con.held.tidy()
+	q.subs.settled(con)
 }
 
 // outcome starts a Return or Discard: its consumer, and its body of annotations. That
-// body is counted once for the command itself until outcomeDone.
+// body is counted once for the command itself, which drops it at its end.
 func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyRef) {
 	var notes BodyRef
 	if annotated {
@@ -115,13 +106,6 @@ func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyR
 	return con, notes
 }
 
-// outcomeDone ends it.
-func (q *Queue) outcomeDone(c *consumer, notes BodyRef) {
-	q.dropAnnotations(notes)
-	c.held.tidy()
-	q.subs.settled(c)
-}
-
 // takeHeld takes a message from its consumer; new annotations replace those it has
 // (DEL-11).
 func (q *Queue) takeHeld(w *window, a *assigned, notes BodyRef) held {
@@ -130,21 +114,10 @@ func (q *Queue) takeHeld(w *window, a *assigned, notes BodyRef) held {
 	w.remove(a)
 	if notes != (BodyRef{}) {
 		q.annotations.share(notes)
-		q.dropAnnotations(h.annotations())
+		q.annotations.drop(h.annotations(), &q.effects)
 		h.annIndex, h.annSlot = notes.Index, notes.Slot
 	}
 	return h
-}
-
-// ascending returns the ranges in ascending order, without copying if they are.
-func (q *Queue) ascending(rs []MsgIDRange) []MsgIDRange {
-	byFirst := func(a, b MsgIDRange) int { return cmp.Compare(a.First, b.First) }
-	if slices.IsSortedFunc(rs, byFirst) {
-		return rs
-	}
-	q.ranges = append(q.ranges[:0], rs...)
-	slices.SortFunc(q.ranges, byFirst)
-	return q.ranges
 }
 
 // applyExtend moves the end of leases (CT-5).

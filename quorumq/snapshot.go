@@ -1,9 +1,5 @@
 package quorumq
 
-// AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
-// the business of whoever stores it.
-func (q *Queue) AppendSnapshot(b []byte) []byte { return q.share().AppendSnapshot(b) }
-
 // putRest appends what is not shared with a frozen state: all but messages.
 func (q *Queue) putRest(b []byte) []byte {
 	if q.config.Rules == RulesFirst {

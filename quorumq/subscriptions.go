@@ -170,8 +170,11 @@ func (s *subscriptions) settled(c *consumer) {
 	}
 }
 
-// wakeNode lets the consumers of a node go on that was suspected.
-func (s *subscriptions) wakeNode(n *node) {
+// trust ends a suspicion, if there is one: the node has spoken, and its consumers go on.
+func (s *subscriptions) trust(n *node, ns *nodes) {
+	if !ns.clear(n) {
+		return
+	}
 	for _, x := range s.order {
 		if x.node == n {
 			for _, c := range x.consumers {

@@ -5,8 +5,15 @@ func (q *Queue) due() Time {
 	if q.more || q.dissolving && q.store.len() > 0 {
 		return q.now
 	}
+	unused := q.unusedAt()
+	if unused != 0 && unused <= q.now {
+		unused = q.now
+		if q.effects.Unused {
+			unused = after(q.now, RepeatUnusedMs)
+		}
+	}
 	first := q.store.firstDue()
-	for _, t := range [...]Time{q.nodes.nextDeadline(), q.nextUnused(), q.subs.leases.due} {
+	for _, t := range [...]Time{q.nodes.nextDeadline(), unused, q.subs.leases.due} {
 		if t != 0 && (first == 0 || t < first) {
 			first = t
 		}
@@ -53,27 +60,6 @@ func (q *Queue) unusedAt() Time {
 		return 0
 	}
 	return q.idle.end(&q.config)
-}
-
-// nextUnused returns when that is to be told, 0 for never.
-func (q *Queue) nextUnused() Time {
-	at := q.unusedAt()
-	switch {
-	case at == 0 || at > q.now:
-		return at
-	case q.effects.Unused:
-		return after(q.now, RepeatUnusedMs)
-	default:
-		return q.now
-	}
-}
-
-// reportUnused asks for the deletion of the queue when it is time.
-func (q *Queue) reportUnused(c Command) {
-	switch c.(type) {
-	case *Expire, *Lead:
-		q.effects.Unused = q.Unused()
-	}
 }
 
 // Unused tells whether the queue was without use for too long (QX-1), or has lost its last

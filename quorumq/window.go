@@ -163,3 +163,14 @@ func restoreWindow(r *reader, due Time, each func(*assigned)) {
 		prev = a
 	}
 }
+
+// ascending returns ranges in ascending order, without copying if they are; scratch is for a copy.
+func ascending(rs []MsgIDRange, scratch *[]MsgIDRange) []MsgIDRange {
+	byFirst := func(a, b MsgIDRange) int { return cmp.Compare(a.First, b.First) }
+	if slices.IsSortedFunc(rs, byFirst) {
+		return rs
+	}
+	*scratch = append((*scratch)[:0], rs...)
+	slices.SortFunc(*scratch, byFirst)
+	return *scratch
+}
