@@ -44,10 +44,10 @@ func newDiscarded(h *held, reason Reason, to uint16, now Time) discarded {
 
 // push numbers a message and appends it, with its body and counted, until the forwarder has brought
 // it to where it goes (DL-21).
-func (b *backlog) push(d discarded, e *Effects) {
+func (b *backlog) push(d *discarded, e *Effects) {
 	d.seq = b.next
 	b.next++
-	b.set.push(uint64(d.seq), d)
+	b.set.push(uint64(d.seq), *d)
 	b.bytes += uint64(d.size)
 	e.Backlog = true
 }
@@ -55,7 +55,8 @@ func (b *backlog) push(d discarded, e *Effects) {
 // send appends a message that goes to a destination; that is no death (G-13).
 func (b *backlog) send(h *held, to *destination, now Time, e *Effects) {
 	to.count++
-	b.push(newDiscarded(h, 0, to.id, now), e)
+	d := newDiscarded(h, 0, to.id, now)
+	b.push(&d, e)
 }
 
 // take removes a message, which is there, by its number.

@@ -17,7 +17,8 @@ func (q *Queue) discard(h *held, reason Reason) {
 	q.stats.discarded[mode][reason]++ // DL-52
 	switch mode {
 	case DeadLetterAtLeastOnce:
-		q.backlog.push(newDiscarded(h, reason, 0, q.now), &q.effects)
+		d := newDiscarded(h, reason, 0, q.now)
+		q.backlog.push(&d, &q.effects)
 		return
 	case DeadLetterAtMostOnce:
 		d := newDiscarded(h, reason, 0, q.now)
