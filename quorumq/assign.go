@@ -40,7 +40,7 @@ func (q *Queue) give(c *consumer, h *held) Delivery {
 		q.stats.settled++
 		q.free(h.body(), h.annotations())
 	} else {
-		q.subs.leases.start(c, &a, q.now, q.config.ConsumerTimeoutMs)
+		q.subs.deadlines.start(c, &a, q.now, q.config.ConsumerTimeoutMs)
 		q.subs.unacked.hold(c, &a, q.subs.gen)
 	}
 	return a.delivery(c.key)

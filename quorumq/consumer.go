@@ -48,8 +48,8 @@ func (ss sessions) consumers() iter.Seq[*consumer] {
 // consumer is one, with what it holds; so is a session's own of Get (DEL-5), whose tag is 0.
 //
 // Invariants, see subscriptions.check:
-//   - ids of what it holds are at most last; due, unless 0, is no later than the first end of a
-//     lease among them;
+//   - ids of what it holds are at most last; due, unless 0, is no later than the first ack
+//     deadline among them;
 //   - one that was cancelled holds something, or it would be gone;
 //   - it waits in line if canTake says so, and may have lost that since.
 type consumer struct {

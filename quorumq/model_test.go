@@ -21,7 +21,7 @@ type model struct {
 	used      Time
 	consumed  bool
 	dissolved bool // being emptied
-	looks     Time // when leases are looked at next
+	looks     Time // when ack deadlines are looked at next
 	ord, turn int
 	ready     []*mMessage // in order of enqueue
 	back      []*mMessage // in order of return
@@ -253,7 +253,7 @@ func (q *model) command(m Meta, c Command) {
 			for i := range o.held {
 				h := &o.held[i]
 				in := slices.ContainsFunc(c.Ranges, func(r MsgIDRange) bool { return r.First <= h.id && h.id <= r.Last })
-				if end := lease(q.now, c.TimeoutMs); in && h.due > 0 && h.due < end {
+				if end := quarterAfter(q.now, c.TimeoutMs); in && h.due > 0 && h.due < end {
 					h.due = end
 					q.reply.Count++
 				}

@@ -24,7 +24,7 @@ func Restore(b []byte) (*Queue, error) {
 	q.now, q.timer = Time(r.i()), Time(r.i())
 	q.idle.used = q.now
 	if r.knowsUse() {
-		q.idle.used, q.subs.leases.due = Time(r.i()), Time(r.i())
+		q.idle.used, q.subs.deadlines.due = Time(r.i()), Time(r.i())
 		q.idle.consumed = q.config.AutoDelete && r.bool()
 		r.check(q.idle.used <= q.now, errRange)
 	}

@@ -120,7 +120,7 @@ func (q *Queue) takeHeld(w *window, a *assigned, notes BodyRef) held {
 	return h
 }
 
-// applyExtend moves the end of leases (CT-5).
+// applyExtend moves ack deadlines (CT-5).
 func (q *Queue) applyExtend(c *Extend) {
 	con := q.subs.consumer(c.Consumer)
 	switch {
@@ -129,6 +129,6 @@ func (q *Queue) applyExtend(c *Extend) {
 	case con == nil:
 		q.reply.Code = CodeUnknownConsumer
 	default:
-		q.reply.Count = con.extend(c.Ranges, leaseEnd(q.now, c.TimeoutMs), q.subs.gen)
+		q.reply.Count = con.extend(c.Ranges, ackDeadline(q.now, c.TimeoutMs), q.subs.gen)
 	}
 }

@@ -10,7 +10,7 @@ func (q *Queue) putRest(b []byte) []byte {
 	b = putU(b, uint64(q.uid))
 	b = putConfig(b, q.config)
 	b = putU(putU(putU(b, uint64(q.now)), uint64(q.timer)), uint64(q.idle.used))
-	b = putU(b, uint64(q.subs.leases.due))
+	b = putU(b, uint64(q.subs.deadlines.due))
 	if q.config.AutoDelete {
 		b = putBool(b, q.idle.consumed)
 	}

@@ -5,7 +5,7 @@ const snapshotVersion = 9
 
 // Versions that are read too.
 const (
-	snapshotWithoutUse   = 2 // does not say when the queue was used last, nor of leases
+	snapshotWithoutUse   = 2 // does not say when the queue was used last, nor of ack deadlines
 	snapshotWithoutMoves = 3 // does not know of moved messages
 	snapshotWithoutDelay = 4 // does not know of delayed messages
 	snapshotWithoutDrops = 5 // does not count dead letters dropped at a switch
@@ -14,7 +14,7 @@ const (
 	snapshotFirstRules   = 8 // of a queue under RulesFirst, written still: older builds read it
 )
 
-// knowsUse tells whether a snapshot has times of use and leases.
+// knowsUse tells whether a snapshot has times of use and ack deadlines.
 func (r *reader) knowsUse() bool { return r.version > snapshotWithoutUse }
 
 func (r *reader) knowsDelays() bool { return r.version > snapshotWithoutDelay }

@@ -10,12 +10,12 @@ import "slices"
 //   - exclusive is the one consumer that bars others, and then there is no other (CO-2);
 //   - whoever may take a message waits.
 type subscriptions struct {
-	sessions map[SessionKey]*session
-	order    sessions // all of them
-	waiters  waiters
-	unacked  unacked
-	leases   leases
-	single   singleActive
+	sessions  map[SessionKey]*session
+	order     sessions // all of them
+	waiters   waiters
+	unacked   unacked
+	deadlines ackDeadlines
+	single    singleActive
 	// exclusive is the consumer that bars others (CO-2), nil if there is none.
 	exclusive *consumer
 	// baseID is the newest MsgID of all consumers whose sessions were timed out (DC-1):
@@ -236,14 +236,14 @@ func (u *Unsent) has(tag uint32, m MsgID) bool {
 // revokeDue takes from consumers what they have had for too long, into leaving, to be requeued in
 // the order of its assignment and not failed (CT-2). It returns how many messages that are.
 func (s *subscriptions) revokeDue(now Time) (revoked int) {
-	if !s.leases.passed(now) {
+	if !s.deadlines.passed(now) {
 		return 0
 	}
 	s.leaving = s.leaving[:0]
 	for _, x := range s.order {
 		for i := 0; i < len(x.consumers); i++ {
 			c := x.consumers[i]
-			s.leaving = s.leases.revoke(c, now, s.gen, s.leaving, &s.notices)
+			s.leaving = s.deadlines.revoke(c, now, s.gen, s.leaving, &s.notices)
 			if c.cancelled && c.held.live == 0 {
 				s.dismiss(c)
 				i--

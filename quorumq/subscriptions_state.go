@@ -94,7 +94,7 @@ func (s *subscriptions) restoreConsumer(r *reader, x *session) *consumer {
 	r.check(int64(c.priority) == priority, errRange)
 	c.last = MsgID(r.u())
 	if r.knowsUse() {
-		s.restoreLease(r, c, flags)
+		s.restoreAckDeadlines(r, c, flags)
 	}
 	if flags&flagActive != 0 {
 		r.check(s.single.active == nil && s.single.on && c.subscribes(), errRange)
@@ -107,13 +107,13 @@ func (s *subscriptions) restoreConsumer(r *reader, x *session) *consumer {
 	return c
 }
 
-// restoreLease takes what a snapshot says of a consumer's time.
-func (s *subscriptions) restoreLease(r *reader, c *consumer, flags byte) {
+// restoreAckDeadlines takes what a snapshot says of a consumer's time.
+func (s *subscriptions) restoreAckDeadlines(r *reader, c *consumer, flags byte) {
 	if c.ownTimeout = flags&flagTimesOut != 0; c.ownTimeout {
 		c.timeout = r.i()
 	}
 	c.due = Time(r.i())
-	r.check(c.due == 0 || 0 < s.leases.due && s.leases.due <= c.due, errRange)
+	r.check(c.due == 0 || 0 < s.deadlines.due && s.deadlines.due <= c.due, errRange)
 	last := MsgID(0)
 	for range r.count(1) {
 		more := MsgID(r.u())
@@ -198,8 +198,8 @@ func (s *subscriptions) checkWindow(c *consumer, now Time, nextOrd uint64) (n in
 		if err := a.check(now, nextOrd); err != nil {
 			return 0, 0, err
 		}
-		if a.due != 0 && (c.due == 0 || a.due < c.due || s.leases.due == 0 || c.due < s.leases.due) {
-			return 0, 0, inv("consumer %v is to give %d back at %d, looks at %d, the queue at %d", c.key, a.id, a.due, c.due, s.leases.due)
+		if a.due != 0 && (c.due == 0 || a.due < c.due || s.deadlines.due == 0 || c.due < s.deadlines.due) {
+			return 0, 0, inv("consumer %v is to give %d back at %d, looks at %d, the queue at %d", c.key, a.id, a.due, c.due, s.deadlines.due)
 		}
 		n++
 		size += uint64(a.size)

@@ -13,7 +13,7 @@ func (q *Queue) due() Time {
 		}
 	}
 	first := q.store.firstDue()
-	for _, t := range [...]Time{q.nodes.nextDeadline(), unused, q.subs.leases.due} {
+	for _, t := range [...]Time{q.nodes.nextDeadline(), unused, q.subs.deadlines.due} {
 		if t != 0 && (first == 0 || t < first) {
 			first = t
 		}
@@ -27,7 +27,7 @@ func (q *Queue) due() Time {
 func (q *Queue) setTimer() {
 	passed := q.timer == 0 || q.timer <= q.now
 	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.nodes.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.dissolving &&
-		(q.subs.leases.due == 0 || q.subs.leases.due >= q.timer) {
+		(q.subs.deadlines.due == 0 || q.subs.deadlines.due >= q.timer) {
 		return
 	}
 	due := q.due()

@@ -2,26 +2,26 @@ package quorumq
 
 import "slices"
 
-// LeaseTickMs is what times of leases are rounded up to, in milliseconds, so that those of
+// AckDeadlineTickMs is what ack deadlines are rounded up to, in milliseconds, so that those of
 // many deliveries are looked at together (CT-6).
-const LeaseTickMs = 250
+const AckDeadlineTickMs = 250
 
-// leases ends what consumers have had for too long (CT-1, CT-2).
+// ackDeadlines ends what consumers have had for too long (CT-1, CT-2).
 //
 // Invariants, see subscriptions.checkWindow: due, unless 0, is no later than that of any consumer,
-// and that of a consumer, unless 0, no later than the end of any of its deliveries; a delivery that
-// ends has both. They may be earlier: the end of a delivery that was settled may have made them. They
+// and that of a consumer, unless 0, no later than the deadline of any of its deliveries; a delivery that
+// has one has both. They may be earlier: the end of a delivery that was settled may have made them. They
 // are put right when they come, so that a delivery costs no search for the next end when it goes.
-type leases struct{ due Time }
+type ackDeadlines struct{ due Time }
 
-// leaseEnd returns when a lease of so many milliseconds ends, that begins now.
-func leaseEnd(now Time, ms int64) Time {
-	return after(after(now, ms), int64(LeaseTickMs-1)) / LeaseTickMs * LeaseTickMs
+// ackDeadline returns when a delivery of now has been out for so many milliseconds.
+func ackDeadline(now Time, ms int64) Time {
+	return after(after(now, ms), int64(AckDeadlineTickMs-1)) / AckDeadlineTickMs * AckDeadlineTickMs
 }
 
 // start gives an assignment its end, by the consumer's own timeout or the queue's. Get's have
 // none: its gateway looks after them (DEL-5).
-func (l *leases) start(c *consumer, a *assigned, now Time, queueTimeoutMs int64) {
+func (d *ackDeadlines) start(c *consumer, a *assigned, now Time, queueTimeoutMs int64) {
 	ms := queueTimeoutMs
 	if c.ownTimeout {
 		ms = c.timeout
@@ -29,36 +29,36 @@ func (l *leases) start(c *consumer, a *assigned, now Time, queueTimeoutMs int64)
 	if ms == 0 || c.key.Tag == 0 {
 		return
 	}
-	a.due = leaseEnd(now, ms)
+	a.due = ackDeadline(now, ms)
 	if c.due == 0 || a.due < c.due {
 		c.due = a.due
-		l.notLater(c.due)
+		d.notLater(c.due)
 	}
 }
 
 // notLater lowers due to a time, if that is not 0.
-func (l *leases) notLater(t Time) {
-	if t != 0 && (l.due == 0 || t < l.due) {
-		l.due = t
+func (d *ackDeadlines) notLater(t Time) {
+	if t != 0 && (d.due == 0 || t < d.due) {
+		d.due = t
 	}
 }
 
 // passed tells whether something may be due, and if so, begins to find what is due next.
-func (l *leases) passed(now Time) bool {
-	if l.due == 0 || l.due > now {
+func (d *ackDeadlines) passed(now Time) bool {
+	if d.due == 0 || d.due > now {
 		return false
 	}
-	l.due = 0
+	d.due = 0
 	return true
 }
 
 // revoke takes what is due from one consumer, tells it, and appends it; then it notes what is due
 // next.
-func (l *leases) revoke(c *consumer, now Time, gen uint64, leaving []leaving, out *notices) []leaving {
+func (d *ackDeadlines) revoke(c *consumer, now Time, gen uint64, leaving []leaving, out *notices) []leaving {
 	if c.due != 0 && c.due <= now {
 		leaving = c.revoke(now, gen, leaving, out)
 	}
-	l.notLater(c.due)
+	d.notLater(c.due)
 	return leaving
 }
 
@@ -110,7 +110,7 @@ func (c *consumer) answer(ranges []MsgIDRange) bool {
 	return true
 }
 
-// extend moves ends of leases that are earlier (CT-5), and returns how many.
+// extend moves ack deadlines that are earlier (CT-5), and returns how many.
 func (c *consumer) extend(ranges []MsgIDRange, end Time, gen uint64) (extended uint64) {
 	w := &c.held
 	w.own(gen)
