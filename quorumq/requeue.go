@@ -78,7 +78,7 @@ func (q *Queue) speaks(n *node, epoch id.Epoch) bool {
 	if epoch <= n.epoch {
 		return epoch == n.epoch
 	}
-	q.nodes.clear(n) // no trust: its sessions must not take turns once more
+	q.nodes.clear(n) // no trust: its consumers must not wait in line once more
 	n.renew(epoch)
 	q.closeSessions(true, q.subs.sessionsOf(func(o *node) bool { return o == n }), Unsent{})
 	return true

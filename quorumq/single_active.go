@@ -160,7 +160,7 @@ func (a *singleActive) check(ss sessions) error {
 	for c := range ss.consumers() {
 		switch {
 		case c.since > 0 != (a.on && c.subscribes()), seen[c.since] && c.since > 0:
-			return inv("consumer %v is number %d of those that take turns", c.key, c.since)
+			return inv("consumer %v is number %d of those that wait to be active", c.key, c.since)
 		case c.standby != a.standsBy(c, best):
 			return inv("consumer %v stands by %t, active is %t", c.key, c.standby, c == a.active)
 		}

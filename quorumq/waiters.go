@@ -9,13 +9,13 @@ import (
 // highest first: who got one goes to the end of its line (DEL-2). So the next taker needs no search.
 //
 // Invariants, see check: whoever may take a message stands in line, once, in that of its priority.
-// Who stands there may have lost its credit meanwhile, and is skipped when its turn comes.
-type waiters struct{ lines []turns }
+// Who stands there may have lost its credit meanwhile, and is skipped when it is the first.
+type waiters struct{ lines []waitLine }
 
-// turns is one line.
-type turns struct {
+// waitLine is one line.
+type waitLine struct {
 	priority int32
-	line     []*consumer // line[head:]
+	consumers []*consumer // consumers[head:]
 	head     int
 }
 
@@ -24,32 +24,32 @@ type turns struct {
 const maxIdleLines = 64
 
 // push puts a consumer at the end.
-func (t *turns) push(c *consumer) {
-	if len(t.line) == cap(t.line) && t.head > len(t.line)/2 {
-		n := copy(t.line, t.line[t.head:])
-		clear(t.line[n:])
-		t.line, t.head = t.line[:n], 0
+func (l *waitLine) push(c *consumer) {
+	if len(l.consumers) == cap(l.consumers) && l.head > len(l.consumers)/2 {
+		n := copy(l.consumers, l.consumers[l.head:])
+		clear(l.consumers[n:])
+		l.consumers, l.head = l.consumers[:n], 0
 	}
-	t.line = append(t.line, c)
+	l.consumers = append(l.consumers, c)
 }
 
 // pop takes the first consumer; there is one.
-func (t *turns) pop() *consumer {
-	c := t.line[t.head]
-	t.line[t.head] = nil
-	t.head++
-	if t.head == len(t.line) {
-		t.line, t.head = t.line[:0], 0
+func (l *waitLine) pop() *consumer {
+	c := l.consumers[l.head]
+	l.consumers[l.head] = nil
+	l.head++
+	if l.head == len(l.consumers) {
+		l.consumers, l.head = l.consumers[:0], 0
 	}
 	return c
 }
 
-func (t *turns) len() int { return len(t.line) - t.head }
+func (l *waitLine) len() int { return len(l.consumers) - l.head }
 
 // drop takes those out that which chooses.
-func (t *turns) drop(which func(*consumer) bool) {
-	kept := slices.DeleteFunc(t.line[t.head:], which)
-	t.line = t.line[:t.head+len(kept)]
+func (l *waitLine) drop(which func(*consumer) bool) {
+	kept := slices.DeleteFunc(l.consumers[l.head:], which)
+	l.consumers = l.consumers[:l.head+len(kept)]
 }
 
 // wake puts a consumer in line if it may take a message.
@@ -58,19 +58,19 @@ func (w *waiters) wake(c *consumer) {
 		return
 	}
 	if len(w.lines) >= maxIdleLines {
-		w.lines = slices.DeleteFunc(w.lines, func(t turns) bool { return t.len() == 0 })
+		w.lines = slices.DeleteFunc(w.lines, func(l waitLine) bool { return l.len() == 0 })
 	}
-	i, ok := slices.BinarySearchFunc(w.lines, c.priority, func(t turns, p int32) int {
-		return cmp.Compare(p, t.priority)
+	i, ok := slices.BinarySearchFunc(w.lines, c.priority, func(l waitLine, p int32) int {
+		return cmp.Compare(p, l.priority)
 	})
 	if !ok {
-		w.lines = slices.Insert(w.lines, i, turns{priority: c.priority})
+		w.lines = slices.Insert(w.lines, i, waitLine{priority: c.priority})
 	}
 	w.lines[i].push(c)
 	c.waiting = true
 }
 
-// next takes the consumer out of line whose turn it is, nil if nobody waits.
+// next takes the consumer out of line that is the next, nil if nobody waits.
 func (w *waiters) next() *consumer {
 	for i := range w.lines {
 		for w.lines[i].len() > 0 {
@@ -87,8 +87,8 @@ func (w *waiters) next() *consumer {
 // any tells whether somebody may take a message.
 func (w *waiters) any() bool {
 	for i := range w.lines {
-		t := &w.lines[i]
-		if slices.ContainsFunc(t.line[t.head:], (*consumer).canTake) {
+		l := &w.lines[i]
+		if slices.ContainsFunc(l.consumers[l.head:], (*consumer).canTake) {
 			return true
 		}
 	}
@@ -102,8 +102,8 @@ func (w *waiters) leave(c *consumer) {
 	}
 	c.waiting = false
 	for i := range w.lines {
-		if t := &w.lines[i]; t.priority == c.priority {
-			t.drop(func(o *consumer) bool { return o == c })
+		if l := &w.lines[i]; l.priority == c.priority {
+			l.drop(func(o *consumer) bool { return o == c })
 		}
 	}
 }
@@ -123,8 +123,8 @@ func (w *waiters) put(b []byte, place func(*session) uint64) []byte {
 	}
 	b = putU(b, uint64(n))
 	for i := range w.lines {
-		t := &w.lines[i]
-		for _, c := range t.line[t.head:] {
+		l := &w.lines[i]
+		for _, c := range l.consumers[l.head:] {
 			b = putU(putU(b, place(c.session)), uint64(c.key.Tag))
 		}
 	}
@@ -147,7 +147,7 @@ func (w *waiters) restore(r *reader, sessions []*session) {
 		}
 		c := s.consumers[j]
 		if n := len(w.lines); n == 0 || w.lines[n-1].priority != c.priority {
-			w.lines = append(w.lines, turns{priority: c.priority})
+			w.lines = append(w.lines, waitLine{priority: c.priority})
 		}
 		w.lines[len(w.lines)-1].push(c)
 		c.waiting = true
@@ -158,13 +158,13 @@ func (w *waiters) restore(r *reader, sessions []*session) {
 func (w *waiters) check(sessions []*session) error {
 	inLine := make(map[*consumer]bool)
 	for i := range w.lines {
-		t := &w.lines[i]
-		if i > 0 && w.lines[i-1].priority <= t.priority {
-			return inv("line of priority %d after %d", t.priority, w.lines[i-1].priority)
+		l := &w.lines[i]
+		if i > 0 && w.lines[i-1].priority <= l.priority {
+			return inv("line of priority %d after %d", l.priority, w.lines[i-1].priority)
 		}
-		for _, c := range t.line[t.head:] {
-			if inLine[c] || !c.waiting || c.priority != t.priority {
-				return inv("consumer %v stands in line %d", c.key, t.priority)
+		for _, c := range l.consumers[l.head:] {
+			if inLine[c] || !c.waiting || c.priority != l.priority {
+				return inv("consumer %v stands in line %d", c.key, l.priority)
 			}
 			inLine[c] = true
 		}
