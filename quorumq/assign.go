@@ -31,7 +31,7 @@ func (q *Queue) assign() {
 
 // give assigns a message that has left the ready ones.
 func (q *Queue) give(c *consumer, h *held) Delivery {
-	a := q.subs.unacked.number(c, h)
+	a := q.subs.unacked.assign(c, h)
 	q.stats.delivered++
 	if h.acquired > 0 {
 		q.stats.redelivered++

@@ -194,9 +194,9 @@ func (d *discarded) setCause(v uint64) {
 // assigned is a message that a consumer holds.
 type assigned struct {
 	held
-	id   MsgID
-	turn uint64 // number of the assignment, over all consumers
-	due  Time   // when its consumer has had it for too long (CT-1); 0: never
+	id     MsgID
+	number uint64 // of the assignment, over all consumers
+	due    Time   // when its consumer has had it for too long (CT-1); 0: never
 }
 
 // seed is what the jitter of a message's next wait follows from.

@@ -53,8 +53,8 @@ type Peeked struct {
 	Reason                       Reason       // of dead letters in the backlog
 	To                           *Destination // of moved messages in the backlog
 
-	Due  Time   // of delayed ones: when it will be ready
-	turn uint64 // of unsettled ones
+	Due        Time   // of delayed ones: when it will be ready
+	assignment uint64 // of unsettled ones: its number
 }
 
 // After returns where a page begins whose last message is p.
@@ -62,7 +62,7 @@ func (f PeekFrom) After(p *Peeked) PeekFrom {
 	f.Skip = 0
 	switch {
 	case f.Part == PartUnsettled:
-		f.Key = p.turn + 1
+		f.Key = p.assignment + 1
 	case f.Part == PartReady && p.Place.Return > 0:
 		f.Stage, f.Key = 0, p.Place.Return+1
 	case f.Part == PartReady:
@@ -149,27 +149,27 @@ func (h *held) peeked(number uint64, queueTTL int64) Peeked {
 // peek puts what all consumers hold in order: a page costs as much as they hold.
 func (ss sessions) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
 	type one struct {
-		turn uint64
-		c    *consumer
-		a    *assigned
+		number uint64
+		c      *consumer
+		a      *assigned
 	}
 	var all []one
 	for c := range ss.consumers() {
 		for a := range c.held.all() {
-			if a.turn >= from.Key && a.key() >= from.Number {
-				all = append(all, one{a.turn, c, a})
+			if a.number >= from.Key && a.key() >= from.Number {
+				all = append(all, one{a.number, c, a})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b one) int { return cmp.Compare(a.turn, b.turn) })
+	slices.SortFunc(all, func(a, b one) int { return cmp.Compare(a.number, b.number) })
 	all = all[min(from.Skip, uint64(len(all))):]
 	from.Skip = 0
 	n := min(len(all), max(limit, 0))
 	for _, x := range all[:n] {
 		p := x.a.peeked(0, Unlimited)
-		p.Expires, p.Consumer, p.turn = 0, x.c.key, x.turn
+		p.Expires, p.Consumer, p.assignment = 0, x.c.key, x.number
 		dst = append(dst, p)
-		from.Key = x.turn + 1
+		from.Key = x.number + 1
 	}
 	return dst, from, n < len(all)
 }

@@ -14,20 +14,20 @@ func (r *ready) firstSeat(l int) (listEntry, bool) {
 	return listEntry{}, false
 }
 
-// turn is where the message stands that would be delivered next.
-type turn struct {
+// position is where the message stands that would be delivered next.
+type position struct {
 	level  int
 	number uint64 // in the returned list; 0: the front of its level
 	ok     bool
 }
 
-// nextTurn returns it: returned ones first (DEL-1), unless they go back to their seats,
+// nextPosition returns it: returned ones first (DEL-1), unless they go back to their seats,
 // then the highest level, or the one whose turn it is (PR-3), the oldest first.
-func (r *ready) nextTurn(c *Config) turn {
+func (r *ready) nextPosition(c *Config) position {
 	occupied := r.occupied
 	if r.seats == nil {
 		if x := r.returned.front(); x != nil {
-			return turn{number: x.number, ok: true}
+			return position{number: x.number, ok: true}
 		}
 	} else {
 		occupied |= r.seats.occupied
@@ -40,21 +40,21 @@ func (r *ready) nextTurn(c *Config) turn {
 		front := r.levels[l].front()
 		if r.seats != nil {
 			if e, ok := r.firstSeat(l); ok && (front == nil || e.ord < front.ord) {
-				return turn{level: l, number: e.number, ok: true}
+				return position{level: l, number: e.number, ok: true}
 			}
 		}
 		if front != nil {
-			return turn{level: l, ok: true}
+			return position{level: l, ok: true}
 		}
 		occupied &^= 1 << l
 	}
-	return turn{}
+	return position{}
 }
 
 // next returns the message that would be delivered next, nil if none is ready. It is for
 // reading until the order changes.
 func (r *ready) next(c *Config) *message {
-	t := r.nextTurn(c)
+	t := r.nextPosition(c)
 	switch {
 	case !t.ok:
 		return nil
@@ -70,7 +70,7 @@ func (r *ready) next(c *Config) *message {
 
 // takeNext removes what next returned.
 func (r *ready) takeNext(c *Config) held {
-	t := r.nextTurn(c)
+	t := r.nextPosition(c)
 	if t.number == 0 || r.seats != nil {
 		if c.FairPriorities {
 			r.rota.took(t.level)

@@ -42,7 +42,7 @@ func (q *Queue) giveBack(h *held, failed bool, d Delay) {
 // over all of them (DEL-8, DL-11); the queue then has another order of consumers too.
 func (q *Queue) giveBackLeaving(failed bool) {
 	ls := q.subs.leaving
-	slices.SortFunc(ls, func(a, b leaving) int { return cmp.Compare(a.turn, b.turn) })
+	slices.SortFunc(ls, func(a, b leaving) int { return cmp.Compare(a.number, b.number) })
 	for i := range ls {
 		l := &ls[i]
 		q.subs.unacked.remove(l.size)

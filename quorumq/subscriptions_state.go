@@ -188,7 +188,7 @@ func (s *subscriptions) checkWindow(c *consumer, now Time, nextOrd uint64) (n in
 	var last MsgID
 	for i := w.head; i < len(w.items); i++ {
 		a := &w.items[i]
-		if a.id <= last || a.id > c.last || a.turn >= s.unacked.next {
+		if a.id <= last || a.id > c.last || a.number >= s.unacked.next {
 			return 0, 0, inv("consumer %v holds id %d after %d of %d", c.key, a.id, last, c.last)
 		}
 		last = a.id

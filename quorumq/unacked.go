@@ -16,10 +16,10 @@ type leaving struct {
 	unsent bool // it never left the leader's node
 }
 
-// number makes an assignment of a message to a consumer.
-func (u *unacked) number(c *consumer, h *held) assigned {
+// assign makes an assignment of a message to a consumer.
+func (u *unacked) assign(c *consumer, h *held) assigned {
 	c.last++
-	a := assigned{held: *h, id: c.last, turn: u.next}
+	a := assigned{held: *h, id: c.last, number: u.next}
 	u.next++
 	return a
 }

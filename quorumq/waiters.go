@@ -14,9 +14,9 @@ type waiters struct{ lines []waitLine }
 
 // waitLine is one line.
 type waitLine struct {
-	priority int32
+	priority  int32
 	consumers []*consumer // consumers[head:]
-	head     int
+	head      int
 }
 
 // maxIdleLines is from how many lines on empty ones are dropped; below, they are kept

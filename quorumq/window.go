@@ -119,7 +119,7 @@ func putWindow(b []byte, w *window) []byte {
 	b = putU(b, uint64(w.live))
 	var prev assigned
 	for a := range w.all() {
-		b = putU(putU(b, uint64(a.id-prev.id)), a.turn)
+		b = putU(putU(b, uint64(a.id-prev.id)), a.number)
 		b = putZ(b, int64(a.ord-prev.ord))
 		b = putZ(b, int64(a.index-prev.index))
 		b = putU(putU(b, uint64(a.slot)), uint64(a.size))
@@ -140,7 +140,7 @@ func restoreWindow(r *reader, due Time, each func(*assigned)) {
 	for range r.count(12) {
 		more := MsgID(r.u())
 		r.check(more > 0 && prev.id+more > prev.id, errUnordered)
-		a := assigned{id: prev.id + more, turn: r.u()}
+		a := assigned{id: prev.id + more, number: r.u()}
 		a.message = message{
 			ord:   prev.ord + uint64(r.z()),
 			index: prev.index + uint64(r.z()),
