@@ -2,15 +2,15 @@ package quorumq
 
 import "math/bits"
 
-// rota is whose turn it is among the levels of a queue whose priorities are shares (PR-3):
+// weightedRoundRobin is whose turn it is among the levels of a queue whose priorities are shares (PR-3):
 // from the highest down, level l has l+1 messages at a time.
-type rota struct {
+type weightedRoundRobin struct {
 	level uint8
 	left  uint8 // of its turn; at most level
 }
 
 // of returns the level whose turn it is among those of the bits, which are not 0.
-func (r *rota) of(occupied uint32) int {
+func (r *weightedRoundRobin) of(occupied uint32) int {
 	if r.left > 0 && occupied&(1<<r.level) != 0 {
 		return int(r.level)
 	}
@@ -21,7 +21,7 @@ func (r *rota) of(occupied uint32) int {
 }
 
 // took notes that a message of a level was taken.
-func (r *rota) took(level int) {
+func (r *weightedRoundRobin) took(level int) {
 	if r.left > 0 && int(r.level) == level {
 		r.left--
 		return

@@ -28,9 +28,9 @@ type ready struct {
 
 	bytes uint64 // of levels and returned list
 
-	rota    rota
-	victims heap[listEntry] // of the returned list, where it is not the head
-	seats   *seats          // nil where returned messages come first
+	roundRobin weightedRoundRobin // of levels, where priorities are shares
+	victims    heap[listEntry]    // of the returned list, where it is not the head
+	seats      *seats             // nil where returned messages come first
 
 	levelPool    pool[message, *message]
 	returnedPool pool[returned, *returned]

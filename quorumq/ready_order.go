@@ -35,7 +35,7 @@ func (r *ready) nextPosition(c *Config) position {
 	for occupied != 0 {
 		l := bits.Len32(occupied) - 1
 		if c.FairPriorities {
-			l = r.rota.of(occupied)
+			l = r.roundRobin.of(occupied)
 		}
 		front := r.levels[l].front()
 		if r.seats != nil {
@@ -73,7 +73,7 @@ func (r *ready) takeNext(c *Config) held {
 	t := r.nextPosition(c)
 	if t.number == 0 || r.seats != nil {
 		if c.FairPriorities {
-			r.rota.took(t.level)
+			r.roundRobin.took(t.level)
 		}
 	}
 	if t.number == 0 {
@@ -129,7 +129,7 @@ func (r *ready) rearrange(c *Config) {
 		r.seats = new(seats)
 	}
 	if !c.FairPriorities {
-		r.rota = rota{}
+		r.roundRobin = weightedRoundRobin{}
 	}
 	if r.seats == nil && c.Victim == VictimHead {
 		return

@@ -32,8 +32,8 @@ func Restore(b []byte) (*Queue, error) {
 	q.store.ready.nextOrd, q.store.ready.nextReturn, q.backlog.next = r.upTo(1<<58), r.u(), Seq(r.u())
 	if r.knowsDelays() {
 		q.store.delays.next = r.u()
-		q.store.ready.rota = rota{level: r.byte(), left: r.byte()}
-		r.check(q.store.ready.rota.level < levels && q.store.ready.rota.left <= q.store.ready.rota.level && (q.config.FairPriorities || q.store.ready.rota == rota{}), errRange)
+		q.store.ready.roundRobin = weightedRoundRobin{level: r.byte(), left: r.byte()}
+		r.check(q.store.ready.roundRobin.level < levels && q.store.ready.roundRobin.left <= q.store.ready.roundRobin.level && (q.config.FairPriorities || q.store.ready.roundRobin == weightedRoundRobin{}), errRange)
 	}
 	q.subs.unacked.next, q.subs.baseID = r.u(), MsgID(r.u())
 	r.check(q.store.ready.nextOrd > 0 && q.store.ready.nextReturn > 0 && q.backlog.next > 0 && q.store.delays.next > 0 && q.subs.unacked.next > 0, errZero)

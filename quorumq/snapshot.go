@@ -16,7 +16,7 @@ func (q *Queue) putRest(b []byte) []byte {
 	}
 	b = putBool(b, q.dissolving)
 	b = putU(putU(putU(putU(b, q.store.ready.nextOrd), q.store.ready.nextReturn), uint64(q.backlog.next)), q.store.delays.next)
-	b = append(b, q.store.ready.rota.level, q.store.ready.rota.left)
+	b = append(b, q.store.ready.roundRobin.level, q.store.ready.roundRobin.left)
 	b = putU(putU(b, q.subs.unacked.next), uint64(q.subs.baseID))
 	for _, v := range q.stats.all() {
 		b = putU(b, *v)
