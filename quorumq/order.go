@@ -29,29 +29,29 @@ func (r *weightedRoundRobin) took(level int) {
 	r.level, r.left = uint8(level), uint8(level)
 }
 
-// seats finds the returned messages by where they stood before, level by level, where
+// originalPositions finds the returned messages by where they stood before, level by level, where
 // they go back to that place. The heaps rank by ordinal; entries whose message has left
 // stay until they come to the top, or until tidy.
-type seats struct {
+type originalPositions struct {
 	heaps    [levels]heap[listEntry]
 	occupied uint32 // levels with entries
 	entries  int    // of all heaps
 }
 
 // push adds a message that was returned.
-func (s *seats) push(r *returned) {
+func (p *originalPositions) push(r *returned) {
 	l := r.level()
-	s.heaps[l].push(listEntry{ord: r.ord, number: r.number})
-	s.occupied |= 1 << l
-	s.entries++
+	p.heaps[l].push(listEntry{ord: r.ord, number: r.number})
+	p.occupied |= 1 << l
+	p.entries++
 }
 
 // pop drops the first entry of a level.
-func (s *seats) pop(l int) {
-	s.heaps[l].pop()
-	s.entries--
-	if len(s.heaps[l].entries) == 0 {
-		s.occupied &^= 1 << l
+func (p *originalPositions) pop(l int) {
+	p.heaps[l].pop()
+	p.entries--
+	if len(p.heaps[l].entries) == 0 {
+		p.occupied &^= 1 << l
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 //     ordinals in a level whose bit in mixed is not set;
 //   - inLevels counts the messages of the levels, bytes those of both;
 //   - where the configuration asks for another order of the returned list than its own, each of
-//     its messages has an entry in victims or seats. Entries outlive their messages until tidy.
+//     its messages has an entry in victims or positions. Entries outlive their messages until tidy.
 type ready struct {
 	levels   [levels]*deque[message, *message] // see level: most queues use one of them
 	occupied uint32                            // bit per level with messages
@@ -30,7 +30,7 @@ type ready struct {
 
 	roundRobin weightedRoundRobin // of levels, where priorities are shares
 	victims    heap[listEntry]    // of the returned list, where it is not the head
-	seats      *seats             // nil where returned messages come first
+	positions  *originalPositions // nil where returned messages come first
 
 	levelPool    pool[message, *message]
 	returnedPool pool[returned, *returned]

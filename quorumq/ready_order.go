@@ -2,14 +2,14 @@ package quorumq
 
 import "math/bits"
 
-// firstSeat returns the entry of the oldest returned message of a level.
-func (r *ready) firstSeat(l int) (listEntry, bool) {
-	for len(r.seats.heaps[l].entries) > 0 {
-		e := r.seats.heaps[l].entries[0]
+// firstPosition returns the entry of the oldest returned message of a level.
+func (r *ready) firstPosition(l int) (listEntry, bool) {
+	for len(r.positions.heaps[l].entries) > 0 {
+		e := r.positions.heaps[l].entries[0]
 		if r.returned.has(e.number) {
 			return e, true
 		}
-		r.seats.pop(l)
+		r.positions.pop(l)
 	}
 	return listEntry{}, false
 }
@@ -21,16 +21,16 @@ type position struct {
 	ok     bool
 }
 
-// nextPosition returns it: returned ones first (DEL-1), unless they go back to their seats,
+// nextPosition returns it: returned ones first (DEL-1), unless they go back to their original positions,
 // then the highest level, or the one whose turn it is (PR-3), the oldest first.
 func (r *ready) nextPosition(c *Config) position {
 	occupied := r.occupied
-	if r.seats == nil {
+	if r.positions == nil {
 		if x := r.returned.front(); x != nil {
 			return position{number: x.number, ok: true}
 		}
 	} else {
-		occupied |= r.seats.occupied
+		occupied |= r.positions.occupied
 	}
 	for occupied != 0 {
 		l := bits.Len32(occupied) - 1
@@ -38,8 +38,8 @@ func (r *ready) nextPosition(c *Config) position {
 			l = r.roundRobin.of(occupied)
 		}
 		front := r.levels[l].front()
-		if r.seats != nil {
-			if e, ok := r.firstSeat(l); ok && (front == nil || e.ord < front.ord) {
+		if r.positions != nil {
+			if e, ok := r.firstPosition(l); ok && (front == nil || e.ord < front.ord) {
 				return position{level: l, number: e.number, ok: true}
 			}
 		}
@@ -60,7 +60,7 @@ func (r *ready) next(c *Config) *message {
 		return nil
 	case t.number == 0:
 		return r.levels[t.level].front()
-	case r.seats == nil:
+	case r.positions == nil:
 		return &r.returned.front().message
 	}
 	x, _ := r.returned.get(t.number)
@@ -71,7 +71,7 @@ func (r *ready) next(c *Config) *message {
 // takeNext removes what next returned.
 func (r *ready) takeNext(c *Config) held {
 	t := r.nextPosition(c)
-	if t.number == 0 || r.seats != nil {
+	if t.number == 0 || r.positions != nil {
 		if c.FairPriorities {
 			r.roundRobin.took(t.level)
 		}
@@ -117,21 +117,21 @@ func (r *ready) arrange(x *returned, c *Config) {
 	if c.Victim != VictimHead {
 		r.victims.push(victimEntry(&x.message, x.number, c.Victim))
 	}
-	if r.seats != nil {
-		r.seats.push(x)
+	if r.positions != nil {
+		r.positions.push(x)
 	}
 }
 
 // rearrange makes these orders anew, as a configuration asks for them.
 func (r *ready) rearrange(c *Config) {
-	r.victims.entries, r.seats = nil, nil
+	r.victims.entries, r.positions = nil, nil
 	if c.ReturnToPlace {
-		r.seats = new(seats)
+		r.positions = new(originalPositions)
 	}
 	if !c.FairPriorities {
 		r.roundRobin = weightedRoundRobin{}
 	}
-	if r.seats == nil && c.Victim == VictimHead {
+	if r.positions == nil && c.Victim == VictimHead {
 		return
 	}
 	for x := range r.returned.all() {
@@ -141,7 +141,7 @@ func (r *ready) rearrange(c *Config) {
 
 // tidy makes them anew once they have gathered too many entries without message.
 func (r *ready) tidy(c *Config) {
-	if most := 2*r.returned.len() + maxStale; len(r.victims.entries) > most || r.seats != nil && r.seats.entries > most {
+	if most := 2*r.returned.len() + maxStale; len(r.victims.entries) > most || r.positions != nil && r.positions.entries > most {
 		r.rearrange(c)
 	}
 }
