@@ -43,7 +43,7 @@ func (q *Queue) applyCancel(c *Cancel) {
 	q.subs.unsubscribe(con)
 	if c.Requeue {
 		con.held.own(q.subs.gen)
-		q.takeBack(con, MsgIDRange{First: 1, Last: con.last}, false, BodyRef{}, Delay{})
+		q.requeueRange(con, MsgIDRange{First: 1, Last: con.last}, false, BodyRef{}, Delay{})
 		con.held.tidy()
 		q.dropHead()
 	}

@@ -17,7 +17,7 @@ type Decoder struct {
 	cancel        Cancel
 	credit        Credit
 	settle        Settle
-	giveBack      Return
+	requeue       Return
 	discard       Discard
 	get           Get
 	expire        Expire
@@ -90,9 +90,9 @@ func (d *Decoder) fields(k kind, version byte) Command {
 		d.settle = Settle{Consumer: r.consumer(), Ranges: d.takeMsgIDRanges()}
 		return &d.settle
 	case kindReturn:
-		d.giveBack = r.giveBack()
-		d.giveBack.Ranges = d.takeMsgIDRanges()
-		return &d.giveBack
+		d.requeue = r.requeue()
+		d.requeue.Ranges = d.takeMsgIDRanges()
+		return &d.requeue
 	case kindDiscard:
 		d.discard = Discard{Consumer: r.consumer()}
 		d.discard.Failed, d.discard.HasAnnotations = outcome(r.flags(outcomeFlags))
@@ -266,8 +266,8 @@ func outcome(flags byte) (failed, annotated bool) {
 	return flags&flagFailed != 0, flags&flagAnnotations != 0
 }
 
-// giveBack takes a Return but for its ranges.
-func (r *reader) giveBack() Return {
+// requeue takes a Return but for its ranges.
+func (r *reader) requeue() Return {
 	c := Return{Consumer: r.consumer()}
 	flags := r.flags(returnFlags)
 	c.Failed, c.HasAnnotations = outcome(flags)

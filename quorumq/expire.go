@@ -9,7 +9,7 @@ func (q *Queue) expireDue() {
 	q.timeOutNodes()
 	if n := q.subs.revokeDue(q.now); n > 0 { // CT-2
 		q.stats.timeouts += uint64(n)
-		q.giveBackLeaving(false)
+		q.requeueLeaving(false)
 	}
 	limit := q.budget.slice(q.config.Rules)
 	left := limit

@@ -7,9 +7,9 @@ import (
 	"github.com/quorate/quorate/id"
 )
 
-// giveBack puts a message that its consumer held into the returned list, unless it has
+// requeue puts a message that its consumer held into the returned list, unless it has
 // failed too often (DEL-9), its time is over (TTL-3), or it is to wait (DR-1, DR-4, DR-5).
-func (q *Queue) giveBack(h *held, failed bool, d Delay) {
+func (q *Queue) requeue(h *held, failed bool, d Delay) {
 	h.count(failed)
 	switch limit := q.config.DeliveryLimit; {
 	case failed && limit >= 0 && int64(h.failures) > limit:
@@ -38,22 +38,22 @@ func (q *Queue) giveBack(h *held, failed bool, d Delay) {
 	}
 }
 
-// giveBackLeaving gives back what consumers have lost, in the order in which it was delivered,
+// requeueLeaving requeues what consumers have lost, in the order in which it was delivered,
 // over all of them (DEL-8, DL-11); the queue then has another order of consumers too.
-func (q *Queue) giveBackLeaving(failed bool) {
+func (q *Queue) requeueLeaving(failed bool) {
 	ls := q.subs.leaving
 	slices.SortFunc(ls, func(a, b leaving) int { return cmp.Compare(a.number, b.number) })
 	for i := range ls {
 		l := &ls[i]
 		q.subs.unacked.remove(l.size)
-		q.giveBack(&l.held, failed && !l.unsent, Delay{})
+		q.requeue(&l.held, failed && !l.unsent, Delay{})
 	}
 	q.subs.leaving = ls[:0]
 	q.subs.elect()
 	q.dropHead()
 }
 
-// closeSessions ends sessions and gives back what their consumers hold; what is unsent goes with
+// closeSessions ends sessions and requeues what their consumers hold; what is unsent goes with
 // them, not failed.
 func (q *Queue) closeSessions(failed bool, ss []*session, unsent Unsent) {
 	if len(ss) == 0 {
@@ -62,7 +62,7 @@ func (q *Queue) closeSessions(failed bool, ss []*session, unsent Unsent) {
 	if q.subs.close(ss, unsent) {
 		q.idle.used = q.now
 	}
-	q.giveBackLeaving(failed)
+	q.requeueLeaving(failed)
 }
 
 // member returns the node if this epoch of it may speak: false if a newer one has. A

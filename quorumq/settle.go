@@ -41,7 +41,7 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 	}
 	had := con.held.live
 	for _, r := range ascending(c.Ranges, &q.ranges) {
-		q.takeBack(con, r, c.Failed, notes, c.Delay)
+		q.requeueRange(con, r, c.Failed, notes, c.Delay)
 	}
 	q.reply.decided(con.held.live < had)
 	q.subs.answerLate(con, c.Ranges)
@@ -51,13 +51,13 @@ func (q *Queue) applyReturn(m Meta, c *Return) {
 	q.dropHead()
 }
 
-// takeBack returns what a consumer holds of a range.
-func (q *Queue) takeBack(c *consumer, r MsgIDRange, failed bool, notes BodyRef, d Delay) {
+// requeueRange requeues what a consumer holds of a range.
+func (q *Queue) requeueRange(c *consumer, r MsgIDRange, failed bool, notes BodyRef, d Delay) {
 	w := &c.held
 	for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 		if a := &w.items[i]; !a.isRemoved() {
 			h := q.takeHeld(w, a, notes)
-			q.giveBack(&h, failed, d)
+			q.requeue(&h, failed, d)
 		}
 	}
 }
