@@ -35,7 +35,7 @@ func (b *backlog) restoreDestinations(r *reader) {
 
 // restore takes the messages off a snapshot; each is told the annotations of each.
 func (b *backlog) restore(r *reader, each func(notes BodyRef)) {
-	takeBlocks(r, &b.set, func(d *discarded) {
+	restoreBlocks(r, &b.set, func(d *discarded) {
 		each(d.annotations())
 		b.bytes += uint64(d.size)
 		if to := b.destinations[d.to]; to != nil {

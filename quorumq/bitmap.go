@@ -73,8 +73,8 @@ func fullBitmap() (m bitmap) {
 	return m
 }
 
-// takePlaces marks the places and returns what is left of the bytes.
-func takePlaces(b []byte, m *bitmap) (rest []byte, err error) {
+// decodePlaces marks the places and returns what is left of the bytes.
+func decodePlaces(b []byte, m *bitmap) (rest []byte, err error) {
 	if len(b) == 0 {
 		return nil, errShort
 	}

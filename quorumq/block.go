@@ -77,7 +77,7 @@ func (p *pool[T, P]) at(b *block[T], i int, tag uint64) T {
 		return b.open[i]
 	}
 	var places bitmap
-	rest, err := takePlaces(b.packed, &places)
+	rest, err := decodePlaces(b.packed, &places)
 	if err != nil {
 		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
 	}
@@ -88,8 +88,8 @@ func (p *pool[T, P]) at(b *block[T], i int, tag uint64) T {
 		rest = s.end()
 	}
 	var zero T
-	p.one = zero // take may leave fields that are unset alone
-	P(&p.one).take(cols, 0, b.id<<blockBits|uint64(i), tag)
+	p.one = zero // get may leave fields that are unset alone
+	P(&p.one).get(cols, 0, b.id<<blockBits|uint64(i), tag)
 	return p.one
 }
 
@@ -128,21 +128,21 @@ func (c *codec[T, P]) appendBlock(b []byte, from *block[T]) []byte {
 	return b
 }
 
-// takeBlock takes the stored form of records into an open block, whose places are
+// decodeBlock takes the stored form of records into an open block, whose places are
 // marked. It returns what is left.
-func (c *codec[T, P]) takeBlock(b []byte, to *block[T], tag uint64) (rest []byte, err error) {
-	if b, err = takePlaces(b, &to.live); err != nil {
+func (c *codec[T, P]) decodeBlock(b []byte, to *block[T], tag uint64) (rest []byte, err error) {
+	if b, err = decodePlaces(b, &to.live); err != nil {
 		return nil, err
 	}
 	cols, n := c.columns(), to.live.count()
 	for i := range P(nil).width() {
-		if b, err = takeColumn(b, cols[i][:n]); err != nil {
+		if b, err = decodeColumn(b, cols[i][:n]); err != nil {
 			return nil, err
 		}
 	}
 	n = 0
 	for i := to.live.next(0); i < blockLen; i = to.live.next(i + 1) {
-		P(&to.open[i]).take(cols, n, to.id<<blockBits|uint64(i), tag)
+		P(&to.open[i]).get(cols, n, to.id<<blockBits|uint64(i), tag)
 		n++
 	}
 	return b, nil
@@ -152,7 +152,7 @@ func (c *codec[T, P]) takeBlock(b []byte, to *block[T], tag uint64) (rest []byte
 // too, but not marked.
 func (c *codec[T, P]) unpack(from, to *block[T], tag uint64) {
 	to.id = from.id
-	if _, err := c.takeBlock(from.packed, to, tag); err != nil {
+	if _, err := c.decodeBlock(from.packed, to, tag); err != nil {
 		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
 	}
 	to.live = from.live
@@ -164,8 +164,8 @@ type record[T any] interface {
 	*T
 	width() int
 	put(c *columns, i int)
-	take(c *columns, i int, key, tag uint64)
-	valid() bool // after take of columns that may hold anything
+	get(c *columns, i int, key, tag uint64)
+	valid() bool // after get of columns that may hold anything
 }
 
 // eachPacked calls f with the records of packed blocks.

@@ -49,8 +49,8 @@ func runEnd(v []uint64, i int) int {
 	return i
 }
 
-// takeColumn fills a column and returns what is left of the bytes.
-func takeColumn(b []byte, v []uint64) (rest []byte, err error) {
+// decodeColumn fills a column and returns what is left of the bytes.
+func decodeColumn(b []byte, v []uint64) (rest []byte, err error) {
 	d := varints{b: b}
 	last := d.u()
 	v[0] = last

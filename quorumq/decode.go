@@ -75,11 +75,11 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	r := &d.r
 	switch k {
 	case kindEnqueue:
-		return d.takeEnqueue()
+		return d.decodeEnqueue()
 	case kindTransfer:
-		return d.takeTransfer()
+		return d.decodeTransfer()
 	case kindCheckout:
-		return d.takeCheckout()
+		return d.decodeCheckout()
 	case kindCancel:
 		d.cancel = Cancel{Consumer: r.consumer(), Requeue: r.bool()}
 		return &d.cancel
@@ -87,16 +87,16 @@ func (d *Decoder) fields(k kind, version byte) Command {
 		d.credit = Credit{Consumer: r.consumer(), Limit: MsgID(r.u())}
 		return &d.credit
 	case kindSettle:
-		d.settle = Settle{Consumer: r.consumer(), Ranges: d.takeMsgIDRanges()}
+		d.settle = Settle{Consumer: r.consumer(), Ranges: d.decodeMsgIDRanges()}
 		return &d.settle
 	case kindReturn:
 		d.requeue = r.requeue()
-		d.requeue.Ranges = d.takeMsgIDRanges()
+		d.requeue.Ranges = d.decodeMsgIDRanges()
 		return &d.requeue
 	case kindDiscard:
 		d.discard = Discard{Consumer: r.consumer()}
 		d.discard.Failed, d.discard.HasAnnotations = outcome(r.flags(outcomeFlags))
-		d.discard.Ranges = d.takeMsgIDRanges()
+		d.discard.Ranges = d.decodeMsgIDRanges()
 		return &d.discard
 	case kindGet:
 		d.get = Get{Session: r.session(), AutoAck: r.bool()}
@@ -109,12 +109,12 @@ func (d *Decoder) fields(k kind, version byte) Command {
 		d.configure = Configure{Config: r.config()}
 		return &d.configure
 	case kindBacklogSettle:
-		d.backlogSettle = BacklogSettle{Ranges: d.takeSeqRanges()}
+		d.backlogSettle = BacklogSettle{Ranges: d.decodeSeqRanges()}
 		return &d.backlogSettle
 	case kindSessionClosed:
 		d.sessionClosed = SessionClosed{Session: r.session()}
 		if version >= byte(RulesThird) {
-			d.sessionClosed.Unsent = Unsent{Tag: r.u32(), Ranges: d.takeMsgIDRanges()}
+			d.sessionClosed.Unsent = Unsent{Tag: r.u32(), Ranges: d.decodeMsgIDRanges()}
 		}
 		return &d.sessionClosed
 	case kindNodeDown:
@@ -129,10 +129,10 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	case kindExtend:
 		d.extend = Extend{Consumer: r.consumer(), TimeoutMs: r.i()}
 		r.check(d.extend.TimeoutMs > 0, errZero)
-		d.extend.Ranges = d.takeMsgIDRanges()
+		d.extend.Ranges = d.decodeMsgIDRanges()
 		return &d.extend
 	case kindMove:
-		d.move = Move{To: r.destination(), Places: d.takePlaces()}
+		d.move = Move{To: r.destination(), Places: d.decodePlaces()}
 		return &d.move
 	case kindRenew:
 		return &d.renew
@@ -140,7 +140,7 @@ func (d *Decoder) fields(k kind, version byte) Command {
 		d.retryDelayed = RetryDelayed{Limit: r.u()}
 		return &d.retryDelayed
 	case kindTransact:
-		d.transact = Transact{Consumer: r.consumer(), Ranges: d.takeMsgIDRanges(), Outputs: d.takeOutputs()}
+		d.transact = Transact{Consumer: r.consumer(), Ranges: d.decodeMsgIDRanges(), Outputs: d.decodeOutputs()}
 		return &d.transact
 	case kindDissolve:
 		return &d.dissolve
@@ -150,7 +150,7 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	}
 }
 
-func (d *Decoder) takeEnqueue() *Enqueue {
+func (d *Decoder) decodeEnqueue() *Enqueue {
 	r := &d.r
 	c := Enqueue{Enqueuer: EnqueuerKey{Node: r.node(), Epoch: id.Epoch(r.u())}}
 	c.First, c.Answered = Seq(r.u()), Seq(r.u())
@@ -161,7 +161,7 @@ func (d *Decoder) takeEnqueue() *Enqueue {
 	joined := false
 	for range n {
 		m, flags := r.message()
-		d.takeProducer(&m, flags)
+		d.decodeProducer(&m, flags)
 		r.check(m.Producer == nil || !joined && !m.Joined, errFlags)
 		joined = m.Joined
 		d.messages = append(d.messages, m)
@@ -175,7 +175,7 @@ func (d *Decoder) takeEnqueue() *Enqueue {
 	return &d.enqueue
 }
 
-func (d *Decoder) takeTransfer() *Transfer {
+func (d *Decoder) decodeTransfer() *Transfer {
 	r := &d.r
 	c := Transfer{Source: id.QueueUID(r.u()), Settled: Seq(r.u())}
 	n := r.count(2)
@@ -197,7 +197,7 @@ func (d *Decoder) takeTransfer() *Transfer {
 	return &d.transfer
 }
 
-func (d *Decoder) takeCheckout() *Checkout {
+func (d *Decoder) decodeCheckout() *Checkout {
 	r := &d.r
 	c := Checkout{Consumer: r.consumer()}
 	r.check(c.Consumer.Tag > 0, errZero)
@@ -216,8 +216,8 @@ func (d *Decoder) takeCheckout() *Checkout {
 	return &d.checkout
 }
 
-// takeProducer takes what its flags say of a message's producer.
-func (d *Decoder) takeProducer(m *NewMessage, flags byte) {
+// decodeProducer takes what its flags say of a message's producer.
+func (d *Decoder) decodeProducer(m *NewMessage, flags byte) {
 	r := &d.r
 	switch flags & (flagProducer | flagSameProducer) {
 	case 0:
@@ -288,7 +288,7 @@ func (r *reader) delay(at, ms bool) (d Delay) {
 	return d
 }
 
-func (d *Decoder) takeMsgIDRanges() []MsgIDRange {
+func (d *Decoder) decodeMsgIDRanges() []MsgIDRange {
 	r := &d.r
 	d.msgIDs = d.msgIDs[:0]
 	for range r.count(2) {
@@ -300,7 +300,7 @@ func (d *Decoder) takeMsgIDRanges() []MsgIDRange {
 	return d.msgIDs
 }
 
-func (d *Decoder) takePlaces() []Place {
+func (d *Decoder) decodePlaces() []Place {
 	r := &d.r
 	d.places = d.places[:0]
 	for range r.count(2) {
@@ -311,7 +311,7 @@ func (d *Decoder) takePlaces() []Place {
 	return d.places
 }
 
-func (d *Decoder) takeOutputs() []Output {
+func (d *Decoder) decodeOutputs() []Output {
 	r := &d.r
 	d.outputs = d.outputs[:0]
 	for range r.count(2) {
@@ -322,7 +322,7 @@ func (d *Decoder) takeOutputs() []Output {
 	return d.outputs
 }
 
-func (d *Decoder) takeSeqRanges() []SeqRange {
+func (d *Decoder) decodeSeqRanges() []SeqRange {
 	r := &d.r
 	d.seqs = d.seqs[:0]
 	for range r.count(2) {

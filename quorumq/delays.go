@@ -107,7 +107,7 @@ func (d *delays) check(now Time, nextOrd uint64) error {
 
 // restore takes the messages off a snapshot; each is told the annotations of each.
 func (d *delays) restore(r *reader, each func(notes BodyRef)) {
-	takeBlocks(r, &d.set, func(x *delayed) {
+	restoreBlocks(r, &d.set, func(x *delayed) {
 		each(x.annotations())
 		d.bytes += uint64(x.size)
 	})

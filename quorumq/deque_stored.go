@@ -27,8 +27,8 @@ func packAll[T any, P record[T]](p *pool[T, P], blocks []*block[T], tag uint64) 
 	return kept
 }
 
-// takeBlocks takes a deque, which keeps the packed form of its blocks.
-func takeBlocks[T any, P record[T]](r *reader, d *deque[T, P], each func(P)) {
+// restoreBlocks takes a deque, which keeps the packed form of its blocks.
+func restoreBlocks[T any, P record[T]](r *reader, d *deque[T, P], each func(P)) {
 	n := r.count(3)
 	if n == 0 {
 		return
@@ -46,7 +46,7 @@ func takeBlocks[T any, P record[T]](r *reader, d *deque[T, P], each func(P)) {
 		if r.err != nil {
 			return
 		}
-		rest, err := d.pool.takeBlock(r.b, open, d.tag)
+		rest, err := d.pool.decodeBlock(r.b, open, d.tag)
 		if err != nil {
 			r.fail(err)
 			return

@@ -178,7 +178,7 @@ func TestColumns(t *testing.T) {
 		}
 		b := appendColumn(nil, v)
 		got := make([]uint64, len(v))
-		rest, err := takeColumn(append(b, "rest"...), got)
+		rest, err := decodeColumn(append(b, "rest"...), got)
 		if err != nil || string(rest) != "rest" || !slices.Equal(got, v) {
 			t.Fatalf("%v becomes %v, %q, %v", v, got, rest, err)
 		}

@@ -33,8 +33,8 @@ func (m *message) put(c *columns, i int) {
 	c[4][i] = uint64(m.ttl + 1)
 }
 
-// take is given the level as tag.
-func (m *message) take(c *columns, i int, key, tag uint64) {
+// get is given the level as tag.
+func (m *message) get(c *columns, i int, key, tag uint64) {
 	*m = message{
 		ord: key<<ordBits | tag, index: c[0][i], slot: narrow(c[1][i]), size: narrow(c[2][i]),
 		at: Time(c[3][i]), ttl: int64(c[4][i]) - 1,
@@ -70,8 +70,8 @@ func (h *held) put(c *columns, i int) {
 	c[9][i] = uint64(h.acquired)
 }
 
-func (h *held) take(c *columns, i int) {
-	h.message.take(c, i, 0, 0)
+func (h *held) get(c *columns, i int) {
+	h.message.get(c, i, 0, 0)
 	h.ord = c[5][i]
 	h.annIndex, h.annSlot = c[6][i], narrow(c[7][i])
 	h.failures, h.acquired = narrow(c[8][i]), narrow(c[9][i])
@@ -92,8 +92,8 @@ type returned struct {
 
 func (*returned) width() int { return 10 }
 
-func (r *returned) take(c *columns, i int, key, _ uint64) {
-	r.held.take(c, i)
+func (r *returned) get(c *columns, i int, key, _ uint64) {
+	r.held.get(c, i)
 	r.number = key
 }
 
@@ -133,7 +133,7 @@ func (d *discarded) put(c *columns, i int) {
 	c[8][i] = uint64(d.acquired)
 }
 
-func (d *discarded) take(c *columns, i int, key, _ uint64) {
+func (d *discarded) get(c *columns, i int, key, _ uint64) {
 	*d = discarded{
 		seq: Seq(key), index: c[0][i], slot: narrow(c[1][i]), size: narrow(c[2][i]), at: Time(c[3][i]),
 		annIndex: c[5][i], annSlot: narrow(c[6][i]),
@@ -165,8 +165,8 @@ func (d *delayed) put(c *columns, i int) {
 	c[10][i] = uint64(d.due)
 }
 
-func (d *delayed) take(c *columns, i int, key, _ uint64) {
-	d.held.take(c, i)
+func (d *delayed) get(c *columns, i int, key, _ uint64) {
+	d.held.get(c, i)
 	d.number = key
 	d.due = Time(c[10][i])
 }

@@ -74,7 +74,7 @@ func (r *ready) restoreLevels(from *reader, each func(*message)) {
 			continue
 		}
 		var last BodyRef
-		takeBlocks(from, r.level(l), func(m *message) {
+		restoreBlocks(from, r.level(l), func(m *message) {
 			if compareRefs(last, m.body()) > 0 {
 				r.mixed |= 1 << l
 			}
@@ -93,7 +93,7 @@ func (r *ready) restoreLevels(from *reader, each func(*message)) {
 
 // restoreReturned takes the returned list off a snapshot; each is told the annotations of each.
 func (r *ready) restoreReturned(from *reader, c *Config, each func(notes BodyRef)) {
-	takeBlocks(from, &r.returned, func(x *returned) {
+	restoreBlocks(from, &r.returned, func(x *returned) {
 		each(x.annotations())
 		r.bytes += uint64(x.size)
 	})

@@ -50,7 +50,7 @@ func (r BodyRun) cut(at BodyRef) (before, rest, more BodyRun) {
 // of all records are index and slot.
 func appendRuns(runs []BodyRun, packed []byte) []BodyRun {
 	var places bitmap
-	b, err := takePlaces(packed, &places)
+	b, err := decodePlaces(packed, &places)
 	if err != nil {
 		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
 	}
