@@ -22,7 +22,7 @@ func (q *Queue) assign() {
 		if c == nil {
 			return
 		}
-		h := q.store.ready.takeNext(&q.config)
+		h := q.store.ready.popNext(&q.config)
 		q.effects.Deliver = append(q.effects.Deliver, q.give(c, &h))
 		q.assignedN++
 		q.subs.waiters.wake(c)

@@ -59,9 +59,9 @@ func (b *backlog) send(h *held, to *destination, now Time, e *Effects) {
 	b.push(&d, e)
 }
 
-// take removes a message, which is there, by its number.
-func (b *backlog) take(seq uint64) discarded {
-	d, _ := b.set.take(seq)
+// remove takes out a message, which is there, by its number.
+func (b *backlog) remove(seq uint64) discarded {
+	d, _ := b.set.remove(seq)
 	b.bytes -= uint64(d.size)
 	if d.to != 0 {
 		to := b.destinations[d.to]

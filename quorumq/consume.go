@@ -88,7 +88,7 @@ func (q *Queue) applyGet(c *Get) {
 	m := q.store.ready.next(&q.config)
 	if m != nil && !m.expired(q.config.MessageTTLMs, q.now) {
 		con := q.subs.register(n, ConsumerKey{SessionKey: c.Session})
-		h := q.store.ready.takeNext(&q.config)
+		h := q.store.ready.popNext(&q.config)
 		con.autoAck, con.cancelled = c.AutoAck, false
 		q.delivery = q.give(con, &h)
 		q.reply.Delivery = &q.delivery

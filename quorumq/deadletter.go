@@ -22,7 +22,7 @@ func (q *Queue) applyBacklogSettle(c *BacklogSettle) {
 			if s = Seq(next); !ok || s > last {
 				break
 			}
-			gone := q.backlog.take(next)
+			gone := q.backlog.remove(next)
 			if gone.to != 0 {
 				q.stats.moved++
 			} else {
@@ -52,7 +52,7 @@ func (q *Queue) abandon(old *Config) {
 		if d, _ := q.backlog.set.get(next); d.to != 0 {
 			continue
 		}
-		gone := q.backlog.take(next)
+		gone := q.backlog.remove(next)
 		q.reply.Count++
 		q.stats.abandoned++
 		q.stats.abandonedBytes += uint64(gone.size)

@@ -46,21 +46,21 @@ func (d *delays) first() (dueEntry, bool) {
 	return d.due.first(func(e dueEntry) bool { return d.set.has(e.number) })
 }
 
-// take removes a message by its number; its entry stays.
-func (d *delays) take(number uint64) delayed {
-	x, _ := d.set.take(number)
+// remove takes out a message by its number; its entry stays.
+func (d *delays) remove(number uint64) delayed {
+	x, _ := d.set.remove(number)
 	d.bytes -= uint64(x.size)
 	return x
 }
 
-// takeFirst removes the message that is due first; false if none is delayed.
-func (d *delays) takeFirst() (delayed, bool) {
+// popFirst removes the message that is due first; false if none is delayed.
+func (d *delays) popFirst() (delayed, bool) {
 	e, ok := d.first()
 	if !ok {
 		return delayed{}, false
 	}
 	d.due.pop()
-	return d.take(e.number), true
+	return d.remove(e.number), true
 }
 
 // reset removes all messages; numbers go on.

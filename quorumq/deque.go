@@ -210,8 +210,8 @@ func (d *deque[T, P]) get(key uint64) (v T, ok bool) {
 	return d.pool.at(d.blocks[at], i, d.tag), true
 }
 
-// take removes the record with the key and returns it; false if it is not there.
-func (d *deque[T, P]) take(key uint64) (v T, ok bool) {
+// remove takes the record out with the key and returns it; false if it is not there.
+func (d *deque[T, P]) remove(key uint64) (v T, ok bool) {
 	at, found := d.place(key)
 	i := int(key % blockLen)
 	if !found || !d.blocks[at].live.has(i) {

@@ -48,7 +48,7 @@ func (q *Queue) handleFirst() bool {
 // dissolve discards up to limit messages and returns how many more it could have.
 func (q *Queue) dissolve(limit int) int {
 	for ; limit > 0; limit-- {
-		h, ok := q.store.takeHead(&q.config)
+		h, ok := q.store.popHead(&q.config)
 		if !ok {
 			break
 		}

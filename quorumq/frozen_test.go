@@ -125,11 +125,11 @@ func TestRemovalFromPackedBlocks(t *testing.T) {
 	gone := make(map[uint64]bool)
 	for _, k := range order[:count*4/5] {
 		key := uint64(k + 1)
-		m, ok := d.take(key)
+		m, ok := d.remove(key)
 		if !ok || m.key() != key || m.index != key+6 || m.size != uint32(k%300) {
 			t.Fatalf("key %d: %+v, %t", key, m, ok)
 		}
-		if _, ok := d.take(key); ok || d.has(key) {
+		if _, ok := d.remove(key); ok || d.has(key) {
 			t.Fatalf("key %d is there twice", key)
 		}
 		gone[key] = true

@@ -44,7 +44,7 @@ func (q *Queue) dropWhile(exceeds func(length, *Config) bool) {
 		if l := q.length(); l.refusing(&q.config) || !exceeds(l, &q.config) || !q.budget.drop(q.config.Rules) {
 			return
 		}
-		h, _ := q.store.takeVictim(&q.config)
+		h, _ := q.store.popVictim(&q.config)
 		q.discard(&h, ReasonMaxLen)
 	}
 }

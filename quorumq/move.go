@@ -10,7 +10,7 @@ func (q *Queue) applyMove(c *Move) {
 		}
 	}
 	for _, p := range c.Places {
-		h, ok := q.store.ready.takeAt(p)
+		h, ok := q.store.ready.removeAt(p)
 		if !ok {
 			continue
 		}

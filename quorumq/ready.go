@@ -110,42 +110,42 @@ func (r *ready) left(level int, size uint32) {
 	r.bytes -= uint64(size)
 }
 
-// takeFront removes the oldest message of a level.
-func (r *ready) takeFront(l int) held {
+// popFront removes the oldest message of a level.
+func (r *ready) popFront(l int) held {
 	h := held{message: *r.levels[l].front()}
 	r.levels[l].pop()
 	r.left(l, h.size)
 	return h
 }
 
-// takeOrd removes a message of the levels by its ordinal; false if it has left.
-func (r *ready) takeOrd(ord uint64) (message, bool) {
+// removeOrd removes a message of the levels by its ordinal; false if it has left.
+func (r *ready) removeOrd(ord uint64) (message, bool) {
 	l := int(ord & (levels - 1))
-	m, ok := r.level(l).take(ord >> ordBits)
+	m, ok := r.level(l).remove(ord >> ordBits)
 	if ok {
 		r.left(l, m.size)
 	}
 	return m, ok
 }
 
-// takeReturned removes a message of the returned list, which is there.
-func (r *ready) takeReturned(number uint64) held {
+// removeReturned removes a message of the returned list, which is there.
+func (r *ready) removeReturned(number uint64) held {
 	var h held
 	if front := r.returned.front(); front.number == number {
 		h = front.held
 		r.returned.pop()
 	} else {
-		x, _ := r.returned.take(number)
+		x, _ := r.returned.remove(number)
 		h = x.held
 	}
 	r.bytes -= uint64(h.size)
 	return h
 }
 
-// takeAt removes the message that stands at a place; false if it does not stand there any more.
-func (r *ready) takeAt(p Place) (held, bool) {
+// removeAt removes the message that stands at a place; false if it does not stand there any more.
+func (r *ready) removeAt(p Place) (held, bool) {
 	if p.Return == 0 {
-		m, ok := r.takeOrd(p.Order)
+		m, ok := r.removeOrd(p.Order)
 		return held{message: m}, ok
 	}
 	if !r.returned.has(p.Return) {
@@ -157,7 +157,7 @@ func (r *ready) takeAt(p Place) (held, bool) {
 		}
 		break
 	}
-	return r.takeReturned(p.Return), true
+	return r.removeReturned(p.Return), true
 }
 
 // hasOrd tells whether the message with an ordinal stands in its level.

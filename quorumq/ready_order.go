@@ -68,8 +68,8 @@ func (r *ready) next(c *Config) *message {
 	return &r.seen
 }
 
-// takeNext removes what next returned.
-func (r *ready) takeNext(c *Config) held {
+// popNext removes what next returned.
+func (r *ready) popNext(c *Config) held {
 	t := r.nextPosition(c)
 	if t.number == 0 || r.positions != nil {
 		if c.FairPriorities {
@@ -77,15 +77,15 @@ func (r *ready) takeNext(c *Config) held {
 		}
 	}
 	if t.number == 0 {
-		return r.takeFront(t.level)
+		return r.popFront(t.level)
 	}
-	return r.takeReturned(t.number)
+	return r.removeReturned(t.number)
 }
 
-// takeVictim removes the message that drop-head takes; there is one (LEN-3).
-func (r *ready) takeVictim(c *Config) held {
+// popVictim removes the message that drop-head takes; there is one (LEN-3).
+func (r *ready) popVictim(c *Config) held {
 	if c.Victim == VictimHead {
-		return r.takeNext(c)
+		return r.popNext(c)
 	}
 	victim, found := r.victims.first(func(e listEntry) bool { return r.returned.has(e.number) })
 	number := victim.number
@@ -97,9 +97,9 @@ func (r *ready) takeVictim(c *Config) held {
 	}
 	if number > 0 {
 		r.victims.pop()
-		return r.takeReturned(number)
+		return r.removeReturned(number)
 	}
-	return r.takeFront(int(victim.ord & (levels - 1)))
+	return r.popFront(int(victim.ord & (levels - 1)))
 }
 
 // victimEntry is where a message stands in the order of victims.

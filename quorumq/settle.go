@@ -56,7 +56,7 @@ func (q *Queue) requeueRange(c *consumer, r MsgIDRange, failed bool, notes BodyR
 	w := &c.held
 	for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 		if a := &w.items[i]; !a.isRemoved() {
-			h := q.takeHeld(w, a, notes)
+			h := q.unassign(w, a, notes)
 			q.requeue(&h, failed, d)
 		}
 	}
@@ -73,7 +73,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 	for _, r := range c.Ranges {
 		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
 			if a := &w.items[i]; !a.isRemoved() {
-				h := q.takeHeld(w, a, notes)
+				h := q.unassign(w, a, notes)
 				h.count(c.Failed)
 				q.discard(&h, ReasonRejected)
 			}
@@ -106,9 +106,9 @@ func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyR
 	return con, notes
 }
 
-// takeHeld takes a message from its consumer; new annotations replace those it has
+// unassign takes a message from its consumer; new annotations replace those it has
 // (DEL-11).
-func (q *Queue) takeHeld(w *window, a *assigned, notes BodyRef) held {
+func (q *Queue) unassign(w *window, a *assigned, notes BodyRef) held {
 	h := a.held
 	q.subs.unacked.remove(h.size)
 	w.remove(a)

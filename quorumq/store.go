@@ -49,7 +49,7 @@ func (s *store) delay(h *held, until Time, c *Config) {
 // promote makes the message ready that is due first: in the returned list (DR-3), or as a
 // new one of its level (DLY-1). False if none is delayed.
 func (s *store) promote(now Time, c *Config) bool {
-	d, ok := s.delays.takeFirst()
+	d, ok := s.delays.popFirst()
 	if !ok {
 		return false
 	}
@@ -69,23 +69,23 @@ func (s *store) promote(now Time, c *Config) bool {
 	return true
 }
 
-// takeVictim removes what drop-head takes; false if there is nothing that it could (LEN-3).
+// popVictim removes what drop-head takes; false if there is nothing that it could (LEN-3).
 // Delayed messages go when none is ready, the one that is due first.
-func (s *store) takeVictim(c *Config) (held, bool) {
+func (s *store) popVictim(c *Config) (held, bool) {
 	if s.ready.len() > 0 {
-		return s.ready.takeVictim(c), true
+		return s.ready.popVictim(c), true
 	}
-	d, ok := s.delays.takeFirst()
+	d, ok := s.delays.popFirst()
 	return d.held, ok
 }
 
-// takeHead removes what would be delivered next, and last the delayed messages, the one first
+// popHead removes what would be delivered next, and last the delayed messages, the one first
 // that is due first; false if nothing is left.
-func (s *store) takeHead(c *Config) (held, bool) {
+func (s *store) popHead(c *Config) (held, bool) {
 	if s.ready.len() > 0 {
-		return s.ready.takeNext(c), true
+		return s.ready.popNext(c), true
 	}
-	d, ok := s.delays.takeFirst()
+	d, ok := s.delays.popFirst()
 	return d.held, ok
 }
 
@@ -125,20 +125,20 @@ func (s *store) handleDue(now Time, c *Config) (held, handled) {
 	if in == nowhere || first.at > now {
 		return held{}, handledNothing
 	}
-	return s.takeExpired(first, in), handledExpiry
+	return s.popExpired(first, in), handledExpiry
 }
 
-// takeExpired removes the message that expires first.
-func (s *store) takeExpired(first listEntry, in foundIn) (h held) {
+// popExpired removes the message that expires first.
+func (s *store) popExpired(first listEntry, in foundIn) (h held) {
 	switch in {
 	case inLevels:
-		h.message, _ = s.ready.takeOrd(first.ord)
+		h.message, _ = s.ready.removeOrd(first.ord)
 		s.expiry.levels.pop()
 	case inReturned:
-		h = s.ready.takeReturned(first.number)
+		h = s.ready.removeReturned(first.number)
 		s.expiry.returned.pop()
 	case inDelayed:
-		h = s.delays.take(first.number).held
+		h = s.delays.remove(first.number).held
 		s.expiry.delayed.pop()
 	case nowhere:
 	}

@@ -92,7 +92,7 @@ func (c *Consumer) Deliver(d quorumq.Delivery, autoAck bool) Verdict {
 		c.resuming, c.autoAck = true, autoAck
 		return Missing
 	}
-	c.take(d.MsgID, autoAck)
+	c.handle(d.MsgID, autoAck)
 	return New
 }
 
@@ -102,11 +102,12 @@ func (c *Consumer) Assign(d quorumq.Delivery, autoAck bool) bool {
 	if d.MsgID <= c.last {
 		return false
 	}
-	c.take(d.MsgID, autoAck)
+	c.handle(d.MsgID, autoAck)
 	return true
 }
 
-func (c *Consumer) take(m quorumq.MsgID, autoAck bool) {
+// handle notes a delivery that the client is handed: it has an outcome to come, unless it needs none.
+func (c *Consumer) handle(m quorumq.MsgID, autoAck bool) {
 	c.last, c.autoAck = m, autoAck
 	if !autoAck {
 		c.unsettled.add(m)
@@ -127,7 +128,7 @@ func (c *Consumer) Resumed(ds []quorumq.Delivery, last quorumq.MsgID, deliver fu
 	for _, d := range ds {
 		if d.MsgID > c.last {
 			c.skip(d.MsgID - 1)
-			c.take(d.MsgID, false)
+			c.handle(d.MsgID, false)
 			deliver(d)
 		}
 	}
