@@ -107,6 +107,7 @@ type codec[T any, P record[T]] struct {
 	cols *columns // nil until it is needed: most queues are short
 }
 
+// columns returns room for the columns of a block.
 func (c *codec[T, P]) columns() *columns {
 	if c.cols == nil {
 		c.cols = new(columns)

@@ -94,6 +94,7 @@ type steps struct {
 	literal int // how many deltas follow one by one
 }
 
+// beginSteps begins a walk along the column at the beginning of b, which has so many records.
 func beginSteps(b []byte, records int) steps {
 	s := steps{varints: varints{b: b}, left: records - 1}
 	s.value = s.u()
@@ -155,6 +156,7 @@ type varints struct {
 	bad bool
 }
 
+// u takes an unsigned number.
 func (d *varints) u() uint64 {
 	if len(d.b) > 0 && d.b[0] < 0x80 {
 		v := d.b[0]
@@ -170,6 +172,7 @@ func (d *varints) u() uint64 {
 	return v
 }
 
+// z takes a signed number in zigzag form, as the difference that it is.
 func (d *varints) z() uint64 {
 	v := d.u()
 	return v>>1 ^ -(v & 1)

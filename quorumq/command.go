@@ -5,6 +5,7 @@ import "github.com/quorate/quorate/id"
 // Command is one of the structs of this file, each by pointer.
 type Command interface{ kind() kind }
 
+// kind is the second byte of a stored command.
 type kind uint8
 
 // The kinds are stored; numbers are never reused.

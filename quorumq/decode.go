@@ -150,6 +150,7 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	}
 }
 
+// decodeEnqueue takes what putEnqueue writes: a unit of messages ends in it, and has no producers.
 func (d *Decoder) decodeEnqueue() *Enqueue {
 	r := &d.r
 	c := Enqueue{Enqueuer: EnqueuerKey{Node: r.node(), Epoch: id.Epoch(r.u())}}
@@ -175,6 +176,7 @@ func (d *Decoder) decodeEnqueue() *Enqueue {
 	return &d.enqueue
 }
 
+// decodeTransfer takes what putTransfer writes: letters have numbers, and nothing that only an Enqueue has.
 func (d *Decoder) decodeTransfer() *Transfer {
 	r := &d.r
 	c := Transfer{Source: id.QueueUID(r.u()), Settled: Seq(r.u())}
@@ -197,6 +199,7 @@ func (d *Decoder) decodeTransfer() *Transfer {
 	return &d.transfer
 }
 
+// decodeCheckout takes what putCheckout writes; the tag 0 is Get's.
 func (d *Decoder) decodeCheckout() *Checkout {
 	r := &d.r
 	c := Checkout{Consumer: r.consumer()}
@@ -243,6 +246,7 @@ func (d *Decoder) decodeProducer(m *NewMessage, flags byte) {
 	r.check(m.ProducerSeq > 0, errZero)
 }
 
+// message takes a message but for its producer, and the flags that tell whether there is one.
 func (r *reader) message() (NewMessage, byte) {
 	flags := r.flags(messageFlags)
 	m := NewMessage{Size: VoidSize, TTLMs: Unlimited, Priority: DefaultPriority}
@@ -288,6 +292,7 @@ func (r *reader) delay(at, ms bool) (d Delay) {
 	return d
 }
 
+// decodeMsgIDRanges takes closed ranges in any order: a Discard keeps it (DL-11).
 func (d *Decoder) decodeMsgIDRanges() []MsgIDRange {
 	r := &d.r
 	d.msgIDs = d.msgIDs[:0]
@@ -300,6 +305,7 @@ func (d *Decoder) decodeMsgIDRanges() []MsgIDRange {
 	return d.msgIDs
 }
 
+// decodePlaces takes places of messages that have a number.
 func (d *Decoder) decodePlaces() []Place {
 	r := &d.r
 	d.places = d.places[:0]
@@ -311,6 +317,7 @@ func (d *Decoder) decodePlaces() []Place {
 	return d.places
 }
 
+// decodeOutputs takes what a Transact publishes; none is a void.
 func (d *Decoder) decodeOutputs() []Output {
 	r := &d.r
 	d.outputs = d.outputs[:0]
@@ -322,6 +329,7 @@ func (d *Decoder) decodeOutputs() []Output {
 	return d.outputs
 }
 
+// decodeSeqRanges takes closed ranges in any order.
 func (d *Decoder) decodeSeqRanges() []SeqRange {
 	r := &d.r
 	d.seqs = d.seqs[:0]
@@ -334,6 +342,7 @@ func (d *Decoder) decodeSeqRanges() []SeqRange {
 	return d.seqs
 }
 
+// producerID takes the bytes of one.
 func (r *reader) producerID() (id ProducerID) {
 	if len(r.b) < len(id) {
 		r.fail(errShort)

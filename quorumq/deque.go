@@ -30,6 +30,7 @@ func (d *deque[T, P]) len() int {
 	return d.live
 }
 
+// push appends a record, whose key is above all others.
 func (d *deque[T, P]) push(key uint64, v T) {
 	b := d.tail(key >> blockBits)
 	i := int(key % blockLen)

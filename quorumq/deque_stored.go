@@ -2,6 +2,7 @@ package quorumq
 
 import "bytes"
 
+// putBlocks writes packed blocks, each with how many ids lie between it and the one before.
 func putBlocks[T any](b []byte, blocks []*block[T]) []byte {
 	b = putU(b, uint64(len(blocks)))
 	next := uint64(0)
@@ -12,6 +13,7 @@ func putBlocks[T any](b []byte, blocks []*block[T]) []byte {
 	return b
 }
 
+// packAll brings blocks into their stored form, in place, and drops those without records.
 func packAll[T any, P record[T]](p *pool[T, P], blocks []*block[T], tag uint64) []*block[T] {
 	kept := blocks[:0]
 	for _, b := range blocks {

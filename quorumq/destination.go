@@ -46,6 +46,7 @@ type Place struct {
 // messages.
 func (p Place) Number() uint64 { return p.Order >> ordBits }
 
+// putDestination writes what reader.destination takes.
 func putDestination(b []byte, d Destination) []byte {
 	b = putText(append(b, byte(d.Kind)), d.Name)
 	if b = putBool(b, d.HasKey); d.HasKey {

@@ -25,6 +25,7 @@ func (m *message) key() uint64   { return m.ord >> ordBits }
 
 func (*message) width() int { return 5 }
 
+// put leaves out the ordinal: key and tag of a level tell it.
 func (m *message) put(c *columns, i int) {
 	c[0][i] = m.index
 	c[1][i] = uint64(m.slot)
@@ -61,6 +62,7 @@ type held struct {
 func (h *held) isRemoved() bool { return h.size == VoidSize }
 func (h *held) remove()         { h.size = VoidSize }
 
+// put writes the ordinal too: returned messages of all levels share a deque.
 func (h *held) put(c *columns, i int) {
 	h.message.put(c, i)
 	c[5][i] = h.ord
@@ -70,6 +72,7 @@ func (h *held) put(c *columns, i int) {
 	c[9][i] = uint64(h.acquired)
 }
 
+// get takes what put writes.
 func (h *held) get(c *columns, i int) {
 	h.message.get(c, i, 0, 0)
 	h.ord = c[5][i]
@@ -77,6 +80,7 @@ func (h *held) get(c *columns, i int) {
 	h.failures, h.acquired = narrow(c[8][i]), narrow(c[9][i])
 }
 
+// valid leaves out the ordinal, which a message that was never ready does not have.
 func (h *held) valid() bool {
 	return h.slot != outOfRange && h.size != outOfRange && h.annSlot != outOfRange &&
 		h.failures != outOfRange && h.acquired != outOfRange
@@ -92,6 +96,7 @@ type returned struct {
 
 func (*returned) width() int { return 10 }
 
+// get takes the number from the key.
 func (r *returned) get(c *columns, i int, key, _ uint64) {
 	r.held.get(c, i)
 	r.number = key
@@ -121,6 +126,7 @@ func (d *discarded) annotations() BodyRef { return BodyRef{Index: d.annIndex, Sl
 
 func (*discarded) width() int { return 9 }
 
+// put leaves out the number, which is the key.
 func (d *discarded) put(c *columns, i int) {
 	c[0][i] = d.index
 	c[1][i] = uint64(d.slot)
@@ -133,6 +139,7 @@ func (d *discarded) put(c *columns, i int) {
 	c[8][i] = uint64(d.acquired)
 }
 
+// get takes the number from the key.
 func (d *discarded) get(c *columns, i int, key, _ uint64) {
 	*d = discarded{
 		seq: Seq(key), index: c[0][i], slot: narrow(c[1][i]), size: narrow(c[2][i]), at: Time(c[3][i]),
@@ -142,6 +149,7 @@ func (d *discarded) get(c *columns, i int, key, _ uint64) {
 	d.setCause(c[4][i])
 }
 
+// valid leaves out reason and destination: backlog.check looks at those.
 func (d *discarded) valid() bool {
 	return d.seq > 0 && d.slot != outOfRange && d.size != outOfRange && d.annSlot != outOfRange &&
 		d.failures != outOfRange && d.acquired != outOfRange
@@ -160,11 +168,13 @@ func (d *delayed) fresh() bool { return d.key() == 0 }
 
 func (*delayed) width() int { return 11 }
 
+// put leaves out the number, which is the key.
 func (d *delayed) put(c *columns, i int) {
 	d.held.put(c, i)
 	c[10][i] = uint64(d.due)
 }
 
+// get takes the number from the key.
 func (d *delayed) get(c *columns, i int, key, _ uint64) {
 	d.held.get(c, i)
 	d.number = key
@@ -176,6 +186,7 @@ func (d *delayed) valid() bool { return d.held.valid() && d.due > 0 }
 // A backlog record's column of reasons holds the destination's number above moveBase.
 const moveBase = 1 << 8
 
+// cause is the number in the column of reasons: the reason, or where the message is moved to.
 func (d *discarded) cause() uint64 {
 	if d.to != 0 {
 		return moveBase + uint64(d.to)
@@ -183,6 +194,7 @@ func (d *discarded) cause() uint64 {
 	return uint64(d.reason)
 }
 
+// setCause takes that apart; a number out of range is an invalid reason.
 func (d *discarded) setCause(v uint64) {
 	if v > moveBase {
 		d.to = uint16(min(v-moveBase, math.MaxUint16))

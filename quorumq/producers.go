@@ -72,7 +72,8 @@ func (ps *producers) decided(m *NewMessage, stored bool, now Time) {
 	ps.forget(now)
 }
 
-// find returns what is known of a producer, nil if nothing is. It looks at the newest one first: messages of a producer come in runs.
+// find returns what is known of a producer, nil if nothing is. It looks at the newest one first:
+// messages of a producer come in runs.
 func (ps *producers) find(id *ProducerID) *producer {
 	if p := ps.newest; p != nil && p.id == *id {
 		return p

@@ -122,6 +122,7 @@ func compareRefs(a, b BodyRef) int {
 	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Slot, b.Slot))
 }
 
+// compareSessions is the order in which a queue keeps and stores sessions.
 func compareSessions(a, b SessionKey) int {
 	return cmp.Or(
 		cmp.Compare(a.Node, b.Node),

@@ -170,6 +170,7 @@ type Overview struct {
 	Config                                                  Config
 }
 
+// delivery is what the consumer is sent of an assignment.
 func (a *assigned) delivery(k ConsumerKey) Delivery {
 	return Delivery{
 		Consumer:      k,

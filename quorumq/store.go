@@ -17,9 +17,10 @@ func (s *store) init(c *Config) {
 	s.delays.init()
 }
 
-// len returns the number of messages, bytes those of their bodies.
+// len returns the number of messages.
 func (s *store) len() int { return s.ready.len() + s.delays.set.len() }
 
+// bytes returns the size of their bodies.
 func (s *store) bytes() uint64 { return s.ready.bytes + s.delays.bytes }
 
 // push appends a message, whose ordinal is the newest, to its level.
@@ -167,12 +168,13 @@ func (s *store) tidy(c *Config) {
 	s.ready.tidy(c)
 }
 
-// resetReady removes the ready messages, resetDelays the delayed ones.
+// resetReady removes the ready messages.
 func (s *store) resetReady(c *Config) {
 	s.ready.reset(c)
 	s.expiry.levels.entries, s.expiry.returned.entries = nil, nil
 }
 
+// resetDelays removes the delayed messages.
 func (s *store) resetDelays() {
 	s.delays.reset()
 	s.expiry.delayed.entries = nil

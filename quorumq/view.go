@@ -88,6 +88,7 @@ func (q *Queue) Overview() Overview {
 	return o
 }
 
+// older notes the time of a message if none that was seen is older.
 func (o *Overview) older(m *message) {
 	if o.OldestReady == 0 || m.at < o.OldestReady {
 		o.OldestReady = m.at

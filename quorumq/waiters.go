@@ -44,6 +44,7 @@ func (l *waitLine) pop() *consumer {
 	return c
 }
 
+// len returns how many stand in it.
 func (l *waitLine) len() int { return len(l.consumers) - l.head }
 
 // drop takes those out that which chooses.

@@ -42,6 +42,7 @@ type reader struct {
 	nodes   map[string]id.NodeID // interned names; nil: none are kept
 }
 
+// fail keeps the first error; nothing more is read after it.
 func (r *reader) fail(err error) {
 	if r.err == nil {
 		r.err = err
@@ -56,6 +57,7 @@ func (r *reader) check(ok bool, err error) {
 	}
 }
 
+// byte takes one byte.
 func (r *reader) byte() byte {
 	if len(r.b) == 0 {
 		r.fail(errShort)
@@ -131,6 +133,7 @@ func (r *reader) count(size int) int {
 	return int(n)
 }
 
+// node takes the name of a node, which is not empty.
 func (r *reader) node() id.NodeID {
 	n := r.u()
 	if n == 0 || n > MaxNodeIDBytes {
@@ -173,11 +176,13 @@ func putLimit(b []byte, v int64) []byte { return putU(b, uint64(max(v, Unlimited
 
 func putZ(b []byte, v int64) []byte { return putU(b, uint64(v)<<1^uint64(v>>63)) }
 
+// putNode writes what node takes.
 func putNode(b []byte, n id.NodeID) []byte {
 	n = n[:min(len(n), MaxNodeIDBytes)]
 	return append(putU(b, uint64(len(n))), n...)
 }
 
+// putBool writes what bool takes.
 func putBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)
@@ -202,6 +207,7 @@ func putText(b []byte, s string) []byte {
 	return append(putU(b, uint64(len(s))), s...)
 }
 
+// text takes what putText writes.
 func (r *reader) text() string {
 	n := r.upTo(MaxDestinationBytes)
 	if uint64(len(r.b)) < n {

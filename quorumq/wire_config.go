@@ -12,6 +12,7 @@ const (
 	furtherModes = victimMode | flagFair | flagToPlace | flagMaxTotal | flagRetry | flagBacklog | flagRules
 )
 
+// moreModes is the second byte of modes; 0: it is not written.
 func moreModes(c Config) byte {
 	b := byte(c.Victim)
 	for _, m := range [...]struct {
@@ -32,6 +33,7 @@ func moreModes(c Config) byte {
 	return b
 }
 
+// putMore writes the second byte of modes and what it says that follows.
 func putMore(b []byte, c Config, modes byte) []byte {
 	b = append(b, modes)
 	if c.MaxLengthTotal >= 0 {
@@ -49,6 +51,7 @@ func putMore(b []byte, c Config, modes byte) []byte {
 	return b
 }
 
+// putRetry writes what retry takes.
 func putRetry(b []byte, r *Retry) []byte {
 	b = append(b, byte(r.Type), byte(r.Backoff), r.JitterPercent)
 	b = putU(putU(b, uint64(r.MinMs)), uint64(r.MaxMs))
@@ -85,6 +88,7 @@ func (r *reader) more(c *Config) {
 	}
 }
 
+// retry takes how returned messages wait.
 func (r *reader) retry(t *Retry) {
 	t.Type, t.Backoff, t.JitterPercent = RetryType(r.byte()), Backoff(r.byte()), r.byte()
 	r.check(t.Type != RetryDisabled, errZero)
@@ -111,6 +115,7 @@ const (
 	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout | flagAutoDelete | flagMore
 )
 
+// configModes is the byte of modes.
 func configModes(c Config) byte {
 	b := byte(c.Overflow)
 	if c.SingleActive {
@@ -134,6 +139,7 @@ func configModes(c Config) byte {
 	return b
 }
 
+// putConfig writes a configuration in its normal form.
 func putConfig(b []byte, c Config) []byte {
 	c = c.Normal()
 	b = putLimit(b, c.MaxLength)
@@ -155,6 +161,7 @@ func putConfig(b []byte, c Config) []byte {
 	return b
 }
 
+// config takes a configuration, and refuses one that is not in its normal form.
 func (r *reader) config() Config {
 	c := Config{MaxLength: r.limit(), MaxLengthBytes: r.limit(), MaxLengthTotal: Unlimited, ExpiresMs: Unlimited}
 	flags := r.flags(modes)
