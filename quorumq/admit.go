@@ -11,7 +11,7 @@ func (q *Queue) admit(body BodyRef, nm *NewMessage) {
 		return
 	}
 	waited := nm.until(q.now) == 0 && q.waitedFor()
-	if !waited && !q.length().refusing(&q.config) {
+	if !waited && !q.config.refuses(q.backlog.set.len()) {
 		if limit := q.config.MaxLengthBytes; limit >= 0 && int64(m.size) > limit {
 			h := held{message: m} // LEN-2: it is its own victim
 			q.discard(&h, ReasonMaxLen)

@@ -23,7 +23,8 @@ func (q *Queue) applyEnqueue(m Meta, c *Enqueue) {
 	for i := range c.Messages {
 		seq := c.First + Seq(i)
 		if whole := u.next(c.Messages[i:], seq < n.next); whole != nil {
-			u.refused = q.length().refusesUnit(&q.config, whole)
+			bytes, ok := unitBytes(whole) // a unit with a void is none
+			u.refused = !ok || q.refuses(uint64(len(whole)), bytes)
 		}
 		body := BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)}
 		if seq < n.next {
@@ -56,7 +57,7 @@ func (q *Queue) enqueueNew(body BodyRef, nm *NewMessage, u *unit) bool {
 	switch {
 	case nm.Size == VoidSize: // PUB-5
 		q.effects.release(body)
-	case u.refused, !u.joined && q.length().refuses(&q.config, 1, uint64(nm.Size)):
+	case u.refused, !u.joined && q.refuses(1, uint64(nm.Size)):
 		q.refuse(body, nm)
 	default:
 		stored = true

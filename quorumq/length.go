@@ -4,7 +4,6 @@ package quorumq
 type length struct {
 	messages, bytes uint64 // that count towards all limits (LEN-1, DL-20)
 	unacked         uint64 // messages that count towards that of all messages (LEN-8)
-	backlog         uint64 // messages of the backlog, also where it has a limit of its own
 }
 
 // limited tells whether there is a limit.
@@ -27,25 +26,8 @@ func (l length) exceedsTotal(c *Config, messages uint64) bool {
 func (l length) over(c *Config) bool      { return l.exceeds(c, 0, 0) }
 func (l length) overTotal(c *Config) bool { return l.exceedsTotal(c, 0) }
 
-// refusing tells whether what would exceed a limit is refused, instead of making room for it.
-func (l length) refusing(c *Config) bool {
-	return c.Overflow != OverflowDropHead || c.apart() && int64(l.backlog) >= c.BacklogLimit // DL-20
-}
-
-// refuses tells whether so much more is refused (LEN-4).
-func (l length) refuses(c *Config, messages, bytes uint64) bool {
-	return l.refusing(c) && l.exceeds(c, messages, bytes)
-}
-
-// refusesUnit tells whether messages are refused that are stored all or not at all (PUB-9): one of
-// them is a void, or a limit has no room for all of them.
-func (l length) refusesUnit(c *Config, messages []NewMessage) bool {
-	bytes := uint64(0)
-	for i := range messages {
-		if messages[i].Size == VoidSize {
-			return true
-		}
-		bytes += uint64(messages[i].Size)
-	}
-	return l.refuses(c, uint64(len(messages)), bytes)
+// refuses tells whether what would exceed a limit is refused, instead of making room for it: in a
+// queue with so many messages in its backlog.
+func (c *Config) refuses(backlog int) bool {
+	return c.Overflow != OverflowDropHead || c.apart() && int64(backlog) >= c.BacklogLimit // DL-20
 }

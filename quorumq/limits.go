@@ -34,16 +34,12 @@ func (q *Queue) excess() bool {
 	if q.config.Rules < RulesThird || !q.config.limited() || q.store.len() == 0 {
 		return false
 	}
-	l := q.length()
-	return !l.refusing(&q.config) && l.over(&q.config)
+	return !q.config.refuses(q.backlog.set.len()) && q.length().over(&q.config)
 }
 
 // dropWhile removes victims as long as the queue exceeds a limit, and as the budget allows.
 func (q *Queue) dropWhile(exceeds func(length, *Config) bool) {
-	for q.store.len() > 0 {
-		if l := q.length(); l.refusing(&q.config) || !exceeds(l, &q.config) || !q.budget.drop(q.config.Rules) {
-			return
-		}
+	for q.store.len() > 0 && !q.config.refuses(q.backlog.set.len()) && exceeds(q.length(), &q.config) && q.budget.drop(q.config.Rules) {
 		h, _ := q.store.popVictim(&q.config)
 		q.discard(&h, ReasonMaxLen)
 	}

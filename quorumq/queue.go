@@ -67,11 +67,15 @@ func (q *Queue) length() length {
 		messages: uint64(q.store.len()),
 		bytes:    q.store.bytes(),
 		unacked:  uint64(q.subs.unacked.messages),
-		backlog:  uint64(q.backlog.set.len()),
 	}
 	if !q.config.apart() {
-		l.messages += l.backlog
+		l.messages += uint64(q.backlog.set.len())
 		l.bytes += q.backlog.bytes
 	}
 	return l
+}
+
+// refuses tells whether so much more would exceed a limit and is refused for that (LEN-4).
+func (q *Queue) refuses(messages, bytes uint64) bool {
+	return q.config.refuses(q.backlog.set.len()) && q.length().exceeds(&q.config, messages, bytes)
 }

@@ -8,6 +8,17 @@ type unit struct {
 	refused bool // none of them is stored
 }
 
+// unitBytes returns the size of a whole unit; false if one of its messages is a void.
+func unitBytes(messages []NewMessage) (bytes uint64, ok bool) {
+	for i := range messages {
+		if messages[i].Size == VoidSize {
+			return 0, false
+		}
+		bytes += uint64(messages[i].Size)
+	}
+	return bytes, true
+}
+
 // next goes on to the next message of an Enqueue, the first of those given. It returns the unit
 // that begins with it, nil if none does: a message that is a repeat begins none.
 func (u *unit) next(messages []NewMessage, repeat bool) []NewMessage {

@@ -52,7 +52,7 @@ func (q *Queue) Overview() Overview {
 		ConsumerTimeouts:  s.timeouts,
 		Discarded:         s.discarded,
 		Dissolving:        q.dissolving,
-		Full:              q.length().refuses(&q.config, 1, 0),
+		Full:              q.refuses(1, 0),
 		Now:               q.now,
 		Config:            q.config,
 	}

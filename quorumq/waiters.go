@@ -58,17 +58,25 @@ func (w *waiters) wake(c *consumer) {
 	if c.waiting || !c.canTake() {
 		return
 	}
+	w.line(c.priority).push(c)
+	c.waiting = true
+}
+
+// line returns the line of a priority, which is made if it is not there.
+func (w *waiters) line(priority int32) *waitLine {
+	if len(w.lines) > 0 && w.lines[0].priority == priority { // mostly all consumers have one
+		return &w.lines[0]
+	}
 	if len(w.lines) >= maxIdleLines {
 		w.lines = slices.DeleteFunc(w.lines, func(l waitLine) bool { return l.len() == 0 })
 	}
-	i, ok := slices.BinarySearchFunc(w.lines, c.priority, func(l waitLine, p int32) int {
+	i, ok := slices.BinarySearchFunc(w.lines, priority, func(l waitLine, p int32) int {
 		return cmp.Compare(p, l.priority)
 	})
 	if !ok {
-		w.lines = slices.Insert(w.lines, i, waitLine{priority: c.priority})
+		w.lines = slices.Insert(w.lines, i, waitLine{priority: priority})
 	}
-	w.lines[i].push(c)
-	c.waiting = true
+	return &w.lines[i]
 }
 
 // next takes the consumer out of line that is the next, nil if nobody waits.
