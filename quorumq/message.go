@@ -2,12 +2,6 @@ package quorumq
 
 import "math"
 
-// levels is the number of priority levels (PR-1); ordBits of an ordinal name the level.
-const (
-	levels  = 32
-	ordBits = 5
-)
-
 // message is a ready message: 40 bytes without pointers. In a window its size is VoidSize
 // once it was settled.
 type message struct {

@@ -124,4 +124,7 @@ func TestFreshDelayIsNew(t *testing.T) {
 	if first, second := s.ready.popNext(c), s.ready.popNext(c); first.index != 2 || second.index != 1 {
 		t.Errorf("bodies %d, %d, want 2, 1", first.index, second.index)
 	}
+	if s.ready.mixed != 0 {
+		t.Error("a level without messages is marked")
+	}
 }
