@@ -58,8 +58,8 @@ func (q *Queue) dispatch(m Meta, c Command) {
 		q.applyCredit(c)
 	case *Settle:
 		q.applySettle(c)
-	case *Return:
-		q.applyReturn(m, c)
+	case *Requeue:
+		q.applyRequeue(m, c)
 	case *Discard:
 		q.applyDiscard(m, c)
 	case *Get:

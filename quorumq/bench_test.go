@@ -200,7 +200,7 @@ func BenchmarkReject(b *testing.B) {
 	k := benchConsumer(q)
 	enqueue := &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1, Messages: benchMessages()}
 	ranges := make([]MsgIDRange, 1)
-	giveBack := &Return{Consumer: k, Ranges: ranges, Failed: true}
+	giveBack := &Requeue{Consumer: k, Ranges: ranges, Failed: true}
 	discard := &Discard{Consumer: k, Ranges: ranges}
 	settle := &BacklogSettle{Ranges: make([]SeqRange, 1)}
 	m := Meta{Index: 2, Now: 1}

@@ -61,7 +61,7 @@ func TestStaleExpiriesAreBounded(t *testing.T) {
 		last, _ := q.LastMsgID(k)
 		all := []MsgIDRange{{First: last + 1, Last: last + benchBatch}}
 		apply(&Credit{Consumer: k, Limit: last + benchBatch})
-		apply(&Return{Consumer: k, Ranges: all})
+		apply(&Requeue{Consumer: k, Ranges: all})
 		last += benchBatch
 		all = []MsgIDRange{{First: last + 1, Last: last + benchBatch}}
 		apply(&Credit{Consumer: k, Limit: last + benchBatch})

@@ -16,7 +16,7 @@ const (
 	kindCancel
 	kindCredit
 	kindSettle
-	kindReturn
+	kindRequeue
 	kindDiscard
 	kindGet
 	kindExpire
@@ -129,13 +129,13 @@ type Settle struct {
 	Ranges   []MsgIDRange
 }
 
-// Return gives messages back (DEL-8 release, fail) in delivery order (DEL-1). If
+// Requeue gives messages back (DEL-8 release, fail) in delivery order (DEL-1). If
 // HasAnnotations the command has one body, merged into each message when it is read
 // (DEL-11). It replaces what a message had from an earlier return: whoever returns an
 // annotated message merges the two.
 //
 // Delay says when they are to be ready, before what Config.Retry says (DR-4).
-type Return struct {
+type Requeue struct {
 	Consumer       ConsumerKey
 	Ranges         []MsgIDRange
 	Failed         bool
@@ -248,7 +248,7 @@ func (*Checkout) kind() kind      { return kindCheckout }
 func (*Cancel) kind() kind        { return kindCancel }
 func (*Credit) kind() kind        { return kindCredit }
 func (*Settle) kind() kind        { return kindSettle }
-func (*Return) kind() kind        { return kindReturn }
+func (*Requeue) kind() kind        { return kindRequeue }
 func (*Discard) kind() kind       { return kindDiscard }
 func (*Get) kind() kind           { return kindGet }
 func (*Expire) kind() kind        { return kindExpire }

@@ -105,6 +105,12 @@ func TestCreditRunsOut(t *testing.T) {
 	if give(s, 9, 0, 0) != cs[0] || cs[0].last != 2 {
 		t.Error("more credit is of no use")
 	}
+	cs[0].limit = 3
+	s.waiters.wake(cs[0])
+	cs[0].session.node.suspected = true // while it stands in line
+	if c := give(s, 10, 0, 0); c != nil || cs[0].waiting {
+		t.Errorf("consumer %v gets a message, and may not", c)
+	}
 }
 
 // TestSingleActiveChanges shows who is active (SAC-1, SAC-2): of the highest priority who registered
@@ -215,6 +221,9 @@ func TestWindowAgainstAMap(t *testing.T) {
 			w.remove(&w.items[i])
 			w.tidy()
 			delete(there, m)
+			if w.live > 0 && (w.items[w.head].isRemoved() || w.items[len(w.items)-1].isRemoved()) {
+				t.Fatalf("step %d: the first or the last item is a mark", step)
+			}
 		}
 		if random.IntN(40) == 0 {
 			for i := range frozen.items {

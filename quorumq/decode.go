@@ -17,7 +17,7 @@ type Decoder struct {
 	cancel        Cancel
 	credit        Credit
 	settle        Settle
-	requeue       Return
+	requeue       Requeue
 	discard       Discard
 	get           Get
 	expire        Expire
@@ -89,7 +89,7 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	case kindSettle:
 		d.settle = Settle{Consumer: r.consumer(), Ranges: d.decodeMsgIDRanges()}
 		return &d.settle
-	case kindReturn:
+	case kindRequeue:
 		d.requeue = r.requeue()
 		d.requeue.Ranges = d.decodeMsgIDRanges()
 		return &d.requeue
@@ -270,12 +270,12 @@ func outcome(flags byte) (failed, annotated bool) {
 	return flags&flagFailed != 0, flags&flagAnnotations != 0
 }
 
-// requeue takes a Return but for its ranges.
-func (r *reader) requeue() Return {
-	c := Return{Consumer: r.consumer()}
-	flags := r.flags(returnFlags)
+// requeue takes a Requeue but for its ranges.
+func (r *reader) requeue() Requeue {
+	c := Requeue{Consumer: r.consumer()}
+	flags := r.flags(requeueFlags)
 	c.Failed, c.HasAnnotations = outcome(flags)
-	c.Delay = r.delay(flags&flagReturnAt != 0, flags&flagReturnAfter != 0)
+	c.Delay = r.delay(flags&flagRequeueAt != 0, flags&flagRequeueAfter != 0)
 	return c
 }
 

@@ -40,14 +40,14 @@ const (
 	checkoutFlags  = flagCredit | flagAutoAck | flagExclusive | flagOwnTimeout
 )
 
-// Flags of a Return or Discard; the last two of a Return only.
+// Flags of a Requeue or Discard; the last two of a Requeue only.
 const (
 	flagFailed = 1 << iota
 	flagAnnotations
-	flagReturnAt
-	flagReturnAfter
+	flagRequeueAt
+	flagRequeueAfter
 	outcomeFlags = flagFailed | flagAnnotations
-	returnFlags  = outcomeFlags | flagReturnAt | flagReturnAfter
+	requeueFlags  = outcomeFlags | flagRequeueAt | flagRequeueAfter
 )
 
 // AppendCommand appends the stored form of a command, without the bodies that belong to
@@ -67,7 +67,7 @@ func AppendCommand(b []byte, c Command) []byte {
 		return putU(putConsumer(b, c.Consumer), uint64(c.Limit))
 	case *Settle:
 		return putMsgIDRanges(putConsumer(b, c.Consumer), c.Ranges)
-	case *Return:
+	case *Requeue:
 		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations, c.Delay)
 	case *Discard:
 		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations, Delay{})
@@ -219,7 +219,7 @@ func putDelay(b []byte, d Delay) []byte {
 	return b
 }
 
-// putOutcome writes a Return or Discard.
+// putOutcome writes a Requeue or Discard.
 func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool, d Delay) []byte {
 	flags := byte(0)
 	if failed {
@@ -229,10 +229,10 @@ func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool
 		flags |= flagAnnotations
 	}
 	if d.At > 0 {
-		flags |= flagReturnAt
+		flags |= flagRequeueAt
 	}
 	if d.Ms > 0 {
-		flags |= flagReturnAfter
+		flags |= flagRequeueAfter
 	}
 	return putMsgIDRanges(putDelay(append(putConsumer(b, k), flags), d), rs)
 }

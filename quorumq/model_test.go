@@ -139,7 +139,7 @@ func bodiesOf(m Meta, c Command) []BodyRef {
 		n = len(c.Letters)
 	case *Transact:
 		n = len(c.Outputs)
-	case *Return:
+	case *Requeue:
 		if c.HasAnnotations {
 			n = 1
 		}
@@ -180,7 +180,7 @@ func (q *model) command(m Meta, c Command) {
 			q.answer(o, c.Ranges)
 			q.done(o)
 		}
-	case *Return:
+	case *Requeue:
 		if o := q.find(c.Consumer); o != nil {
 			had, rs := len(o.held), slices.Clone(c.Ranges)
 			slices.SortFunc(rs, func(a, b MsgIDRange) int { return cmp.Compare(a.First, b.First) })

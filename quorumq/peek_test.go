@@ -25,7 +25,7 @@ func TestPeekEnds(t *testing.T) {
 	session := SessionKey{Node: "n", Epoch: 1, Session: 1}
 	giveBack := func() {
 		d := apply(&Get{Session: session}).Delivery
-		apply(&Return{Consumer: d.Consumer, Ranges: []MsgIDRange{{d.MsgID, d.MsgID}}})
+		apply(&Requeue{Consumer: d.Consumer, Ranges: []MsgIDRange{{d.MsgID, d.MsgID}}})
 	}
 	for i := range 10 {
 		apply(&Enqueue{Enqueuer: node, First: Seq(i + 1), Messages: one})

@@ -411,7 +411,7 @@ func (g *generator) command() Command {
 		return &Settle{Consumer: k, Ranges: g.ranges(last)}
 	case p < 73:
 		k, last := g.consumer()
-		return &Return{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4), Delay: g.delay()}
+		return &Requeue{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4), Delay: g.delay()}
 	case p < 78:
 		k, last := g.consumer()
 		return &Discard{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4)}

@@ -55,7 +55,7 @@ const (
 	// CodeTooMany: messages are on their way to MaxDestinations others already, or so many that
 	// a Transact would make them more than MaxMoving.
 	CodeTooMany
-	// CodeNotHeld: a Transact names a message that its consumer does not hold, or a Settle, Return
+	// CodeNotHeld: a Transact names a message that its consumer does not hold, or a Settle, Requeue
 	// or Discard names none that it holds: they were settled, by an earlier try perhaps, or have
 	// returned to the queue. Leaders of older builds answer CodeOK to the latter.
 	CodeNotHeld

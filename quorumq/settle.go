@@ -33,8 +33,8 @@ func (q *Queue) settleRanges(con *consumer, ranges []MsgIDRange) {
 	q.subs.settled(con)
 }
 
-// applyReturn gives messages back in delivery order (DEL-1).
-func (q *Queue) applyReturn(m Meta, c *Return) {
+// applyRequeue gives messages back in delivery order (DEL-1).
+func (q *Queue) applyRequeue(m Meta, c *Requeue) {
 	con, notes := q.outcome(m, c.Consumer, c.HasAnnotations)
 	if con == nil {
 		return
@@ -86,7 +86,7 @@ func (q *Queue) applyDiscard(m Meta, c *Discard) {
 	q.subs.settled(con)
 }
 
-// outcome starts a Return or Discard: its consumer, and its body of annotations. That
+// outcome starts a Requeue or Discard: its consumer, and its body of annotations. That
 // body is counted once for the command itself, which drops it at its end.
 func (q *Queue) outcome(m Meta, k ConsumerKey, annotated bool) (*consumer, BodyRef) {
 	var notes BodyRef

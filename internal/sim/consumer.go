@@ -308,7 +308,7 @@ func (c *consumer) decide() {
 	decided := 0
 	switch {
 	case p < 2:
-		decided = c.tracker.Return(r, p == 0, w.note(), w.delay())
+		decided = c.tracker.Requeue(r, p == 0, w.note(), w.delay())
 	case p < 4:
 		decided = c.tracker.Discard(r, p == 2, w.note())
 	default:

@@ -67,7 +67,7 @@ func (m *machine) forget(restores uint64, c quorumq.Command) quorumq.Command {
 		return c
 	}
 	switch c := c.(type) {
-	case *quorumq.Return:
+	case *quorumq.Requeue:
 		d := *c
 		d.Delay = quorumq.Delay{}
 		return &d

@@ -100,7 +100,7 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		}
 	case *quorumq.Transact:
 		l.transacted(index, c, r)
-	case *quorumq.Return:
+	case *quorumq.Requeue:
 		l.outcome(c.Consumer, c.Ranges, r, func(h *copied) {
 			l.noted(h, c.HasAnnotations, index)
 			l.back(h, c.Failed)

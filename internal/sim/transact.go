@@ -136,7 +136,7 @@ func (t *transaction) end() {
 				if t.answers > 0 && t.told == quorumq.CodeOK {
 					c.tracker.Settle(r)
 				} else {
-					c.tracker.Return(r, false, nil, quorumq.Delay{})
+					c.tracker.Requeue(r, false, nil, quorumq.Delay{})
 				}
 			}
 		}

@@ -53,7 +53,7 @@ type outcomeKind uint8
 
 const (
 	settled outcomeKind = iota
-	returned
+	requeued
 	discarded
 )
 
@@ -158,10 +158,10 @@ func (c *Consumer) Settle(r quorumq.MsgIDRange) int {
 	return c.decide(outcome{kind: settled}, r)
 }
 
-// Return records that the client gives r back (DEL-8). Annotations, if not nil, are
+// Requeue records that the client gives r back (DEL-8). Annotations, if not nil, are
 // merged into each message (DEL-11); the delay says when they are to be ready (DR-4).
-func (c *Consumer) Return(r quorumq.MsgIDRange, failed bool, annotations []byte, delay quorumq.Delay) int {
-	return c.decide(outcome{kind: returned, failed: failed, annotations: annotations, delay: delay}, r)
+func (c *Consumer) Requeue(r quorumq.MsgIDRange, failed bool, annotations []byte, delay quorumq.Delay) int {
+	return c.decide(outcome{kind: requeued, failed: failed, annotations: annotations, delay: delay}, r)
 }
 
 // Discard records that the client rejected r for good; the order of calls is the order
@@ -205,8 +205,8 @@ func (c *Consumer) merge(o outcome, r quorumq.MsgIDRange) bool {
 		end.Last = r.Last
 	case len(l.ranges) == maxRanges:
 		return false
-	case o.kind == returned && r.First < end.Last:
-		return false // one Return gives back in delivery order (DEL-1)
+	case o.kind == requeued && r.First < end.Last:
+		return false // one Requeue gives back in delivery order (DEL-1)
 	default:
 		l.ranges = append(l.ranges, r)
 	}
@@ -228,8 +228,8 @@ func (c *Consumer) Next() (cmd quorumq.Command, number uint64, body []byte, ok b
 	c.sent++
 	c.given = max(c.given, c.sent)
 	switch o.kind {
-	case returned:
-		cmd = &quorumq.Return{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil, Delay: o.delay}
+	case requeued:
+		cmd = &quorumq.Requeue{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil, Delay: o.delay}
 	case discarded:
 		cmd = &quorumq.Discard{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil}
 	case settled:
