@@ -248,7 +248,7 @@ func (*Checkout) kind() kind      { return kindCheckout }
 func (*Cancel) kind() kind        { return kindCancel }
 func (*Credit) kind() kind        { return kindCredit }
 func (*Settle) kind() kind        { return kindSettle }
-func (*Requeue) kind() kind        { return kindRequeue }
+func (*Requeue) kind() kind       { return kindRequeue }
 func (*Discard) kind() kind       { return kindDiscard }
 func (*Get) kind() kind           { return kindGet }
 func (*Expire) kind() kind        { return kindExpire }

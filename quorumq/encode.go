@@ -47,7 +47,7 @@ const (
 	flagRequeueAt
 	flagRequeueAfter
 	outcomeFlags = flagFailed | flagAnnotations
-	requeueFlags  = outcomeFlags | flagRequeueAt | flagRequeueAfter
+	requeueFlags = outcomeFlags | flagRequeueAt | flagRequeueAfter
 )
 
 // AppendCommand appends the stored form of a command, without the bodies that belong to
