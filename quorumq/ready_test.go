@@ -38,6 +38,7 @@ func naiveNext(all []standing, c *Config) (next, victim int) {
 		return next, first(func(a, b standing) int { return cmp.Or(cmp.Compare(a.level(), b.level()), oldest(a, b)) })
 	case VictimOldest:
 		return next, first(oldest)
+	case VictimHead:
 	}
 	return next, next
 }

@@ -41,7 +41,7 @@ func (w *window) push(a assigned, gen uint64) {
 
 // remove marks one of the items; tidy follows.
 func (w *window) remove(a *assigned) {
-	a.held.remove()
+	a.remove()
 	w.live--
 }
 
