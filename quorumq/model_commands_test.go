@@ -398,7 +398,7 @@ func (q *model) cancel(c *Cancel) {
 	q.leave(o)
 	if c.Requeue {
 		for _, h := range q.take(o, MsgIDRange{First: 1, Last: o.last}) {
-			q.giveBack(h.m, false, Delay{})
+			q.requeue(h.m, false, Delay{})
 		}
 		q.dropHead()
 	}
@@ -480,7 +480,7 @@ func (q *model) endSessions(which func(SessionKey) bool, failed func(mHeld) bool
 	}
 	slices.SortFunc(held, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
 	for _, h := range held {
-		q.giveBack(h.m, failed(h), Delay{})
+		q.requeue(h.m, failed(h), Delay{})
 	}
 	if q.active != nil && gone(q.active) {
 		q.active = nil
@@ -603,7 +603,7 @@ func (q *model) revoke() {
 	}
 	slices.SortFunc(back, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
 	for _, h := range back {
-		q.giveBack(h.m, false, Delay{})
+		q.requeue(h.m, false, Delay{})
 	}
 	if len(back) > 0 {
 		q.elect()

@@ -187,7 +187,7 @@ func (q *model) command(m Meta, c Command) {
 			for _, r := range rs {
 				for _, h := range q.take(o, r) {
 					q.annotate(m, h.m, c.HasAnnotations)
-					q.giveBack(h.m, c.Failed, c.Delay)
+					q.requeue(h.m, c.Failed, c.Delay)
 				}
 			}
 			q.tellHeld(o, had)
@@ -406,7 +406,7 @@ func (m *mMessage) count(failed bool) {
 	}
 }
 
-func (q *model) giveBack(m *mMessage, failed bool, d Delay) {
+func (q *model) requeue(m *mMessage, failed bool, d Delay) {
 	m.count(failed)
 	switch {
 	case failed && q.c.DeliveryLimit >= 0 && int64(m.fails) > q.c.DeliveryLimit:
