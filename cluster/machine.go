@@ -102,7 +102,7 @@ func (d *decoders) look(c raftfsm.Command) (before prelude, ok bool) {
 	switch cmd := cmd.(type) {
 	case *quorumq.Purge:
 		before.purges = true
-	case *quorumq.Return:
+	case *quorumq.Requeue:
 		before.annotate(cmd.Consumer, cmd.Ranges, cmd.HasAnnotations)
 	case *quorumq.Discard:
 		before.annotate(cmd.Consumer, cmd.Ranges, cmd.HasAnnotations)
@@ -125,7 +125,7 @@ func bodiesOf(c quorumq.Command) int {
 		return len(c.Letters)
 	case *quorumq.Transact:
 		return len(c.Outputs)
-	case *quorumq.Return:
+	case *quorumq.Requeue:
 		return annotations(c.HasAnnotations)
 	case *quorumq.Discard:
 		return annotations(c.HasAnnotations)

@@ -3,28 +3,19 @@ package quorumq
 // applyPurge removes ready and delayed messages and the backlog. What the forwarder has read
 // of the backlog counts as settled from here on.
 func (q *Queue) applyPurge() {
-	q.reply.Count = uint64(q.readyLen() + q.delays.set.len() + q.backlog.len())
-	for l := range q.occupiedLevels() {
-		for m := range q.ready[l].all() {
-			q.release(m.body())
-		}
-		q.ready[l].reset()
+	q.reply.Count = uint64(q.store.ready.len() + q.store.delays.set.len() + q.backlog.set.len())
+	for body, notes := range q.store.ready.bodies() {
+		q.free(body, notes)
 	}
-	for r := range q.back.all() {
-		q.release(r.body())
-		q.dropAnnotations(r.annotations())
-	}
-	q.back.reset()
-	for d := range q.backlog.all() {
-		q.release(d.body())
-		q.dropAnnotations(d.annotations())
+	q.store.resetReady(&q.config)
+	for d := range q.backlog.set.all() {
+		q.free(d.body(), d.annotations())
 	}
 	q.backlog.reset()
-	clear(q.destinations)
-	q.occupied, q.mixed, q.readyN, q.readySize, q.backlogBytes = 0, 0, 0, 0, 0
-	q.readyDue.heap, q.backDue.heap = nil, nil
-	q.purgeDelayed()
-	q.rearrange()
+	for d := range q.store.delays.set.all() {
+		q.free(d.body(), d.annotations())
+	}
+	q.store.resetDelays()
 }
 
 // applyConfigure puts a configuration in force. A new message-ttl reaches the
@@ -35,15 +26,13 @@ func (q *Queue) applyConfigure(c *Configure) {
 	q.config = c.Config.Normal()
 	q.config.Rules = max(q.config.Rules, old.Rules)
 	q.abandon(&old)
-	q.rearrange()
+	q.store.ready.rearrange(&q.config)
 	if q.config.MessageTTLMs != old.MessageTTLMs {
-		q.rebuildReadyExpiries()
-		q.rebuildBackExpiries()
-		q.rebuildDelayedExpiries()
+		q.store.rebuildExpiry(&q.config)
 		q.expireDue()
 	}
-	q.setSingleActive(old.SingleActive)
-	q.consumed = q.config.AutoDelete && (q.consumed || q.subscribed())
+	q.subs.single.set(q.config.SingleActive, q.subs.order, &q.subs.waiters, &q.subs.notices)
+	q.idle.consumed = q.config.AutoDelete && (q.idle.consumed || q.subs.subscribed())
 	q.dropHead()
 }
 
@@ -52,15 +41,32 @@ func (q *Queue) applyConfigure(c *Configure) {
 // stands for all of them.
 func (q *Queue) applyLead() {
 	q.timer = 0
-	q.effects.Backlog = q.effects.Backlog || q.backlog.len() > 0
-	for _, s := range q.order {
-		k := ConsumerKey{SessionKey: s.key}
-		if len(s.consumers) > 0 {
-			k = s.consumers[0].key
-		}
-		q.effects.Notices = append(q.effects.Notices, Notice{Consumer: k, Kind: NoticeLeader})
+	q.effects.Backlog = q.effects.Backlog || q.backlog.set.len() > 0
+	q.subs.announceLeader()
+}
+
+// applyRetryDelayed makes delayed messages ready, those that are due first, before they
+// are (DR-6).
+func (q *Queue) applyRetryDelayed(c *RetryDelayed) {
+	limit := uint64(ExpireSlice) // of its own: who is told of none would not ask again
+	if q.config.Rules < RulesThird {
+		limit = ExpireChunk
 	}
-	for _, s := range q.order {
-		q.effects.Notices = s.activity(q.effects.Notices, q.active)
+	if c.Limit > 0 {
+		limit = min(limit, c.Limit)
 	}
+	for q.reply.Count < limit && q.store.promote(q.now, &q.config) {
+		q.reply.Count++
+	}
+	q.reply.Left = uint64(q.store.delays.set.len())
+}
+
+// applyDissolve ends all sessions and begins to empty the queue; the timer asks for
+// the chunks.
+func (q *Queue) applyDissolve() {
+	if q.dissolving {
+		return
+	}
+	q.closeSessions(false, q.subs.sessionsOf(func(*node) bool { return true }), Unsent{})
+	q.dissolving = true
 }

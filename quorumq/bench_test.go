@@ -117,7 +117,7 @@ func BenchmarkExpire(b *testing.B) {
 		}
 		m := Meta{Index: count * 2, Now: count * 2}
 		b.StartTimer()
-		for q.readyLen() > 0 {
+		for q.store.ready.len() > 0 {
 			q.Apply(m, &Expire{})
 			m.Index++
 		}
@@ -200,15 +200,15 @@ func BenchmarkReject(b *testing.B) {
 	k := benchConsumer(q)
 	enqueue := &Enqueue{Enqueuer: EnqueuerKey{Node: "n1", Epoch: 1}, First: 1, Messages: benchMessages()}
 	ranges := make([]MsgIDRange, 1)
-	giveBack := &Return{Consumer: k, Ranges: ranges, Failed: true}
+	requeue := &Requeue{Consumer: k, Ranges: ranges, Failed: true}
 	discard := &Discard{Consumer: k, Ranges: ranges}
 	settle := &BacklogSettle{Ranges: make([]SeqRange, 1)}
 	m := Meta{Index: 2, Now: 1}
 	b.ReportAllocs()
 	for n := 0; n < b.N; n += benchBatch {
 		ranges[0] = MsgIDRange{First: 1, Last: 1 << 60}
-		for _, c := range [...]Command{enqueue, giveBack, discard, settle} {
-			settle.Ranges[0] = SeqRange{First: 1, Last: q.backlogNext}
+		for _, c := range [...]Command{enqueue, requeue, discard, settle} {
+			settle.Ranges[0] = SeqRange{First: 1, Last: q.backlog.next}
 			q.Apply(m, c)
 			m.Index++
 		}

@@ -1,56 +1,9 @@
 package quorumq
 
-import (
-	"bytes"
-	"math/bits"
-)
+import "bytes"
 
-const (
-	blockBits = 7
-	blockLen  = 1 << blockBits // keys that share a block
-
-	// openBlocks is how many blocks from the front on are not packed: a short queue never
-	// packs, and a deep one packs and unpacks each message once.
-	openBlocks = 8
-
-	// maxFreeBlocks bounds the open blocks that a pool keeps for reuse.
-	maxFreeBlocks = 4
-)
-
-// bitmap marks places of a block.
-type bitmap [blockLen / 64]uint64
-
-func (m *bitmap) has(i int) bool { return m[i>>6]>>(i&63)&1 != 0 }
-func (m *bitmap) set(i int)      { m[i>>6] |= 1 << (i & 63) }
-func (m *bitmap) clear(i int)    { m[i>>6] &^= 1 << (i & 63) }
-
-func (m *bitmap) count() int {
-	n := 0
-	for _, w := range m {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
-// rank returns how many places below i are marked.
-func (m *bitmap) rank(i int) int {
-	n := bits.OnesCount64(m[i>>6] & (1<<(i&63) - 1))
-	for _, w := range m[:i>>6] {
-		n += bits.OnesCount64(w)
-	}
-	return n
-}
-
-// next returns the first marked place from i on, blockLen if there is none.
-func (m *bitmap) next(i int) int {
-	for i < blockLen {
-		if w := m[i>>6] >> (i & 63); w != 0 {
-			return i + bits.TrailingZeros64(w)
-		}
-		i = i&^63 + 64
-	}
-	return blockLen
-}
+// maxFreeBlocks bounds the open blocks that a pool keeps for reuse.
+const maxFreeBlocks = 4
 
 // block holds the records of a deque whose keys share all but their last bits. It is
 // either open, with a place for each key, or packed, or, once all have left, neither.
@@ -124,7 +77,7 @@ func (p *pool[T, P]) at(b *block[T], i int, tag uint64) T {
 		return b.open[i]
 	}
 	var places bitmap
-	rest, err := takePlaces(b.packed, &places)
+	rest, err := decodePlaces(b.packed, &places)
 	if err != nil {
 		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
 	}
@@ -135,8 +88,8 @@ func (p *pool[T, P]) at(b *block[T], i int, tag uint64) T {
 		rest = s.end()
 	}
 	var zero T
-	p.one = zero // take may leave fields that are unset alone
-	P(&p.one).take(cols, 0, b.id<<blockBits|uint64(i), tag)
+	p.one = zero // get may leave fields that are unset alone
+	P(&p.one).get(cols, 0, b.id<<blockBits|uint64(i), tag)
 	return p.one
 }
 
@@ -154,6 +107,7 @@ type codec[T any, P record[T]] struct {
 	cols *columns // nil until it is needed: most queues are short
 }
 
+// columns returns room for the columns of a block.
 func (c *codec[T, P]) columns() *columns {
 	if c.cols == nil {
 		c.cols = new(columns)
@@ -175,21 +129,21 @@ func (c *codec[T, P]) appendBlock(b []byte, from *block[T]) []byte {
 	return b
 }
 
-// takeBlock takes the stored form of records into an open block, whose places are
+// decodeBlock takes the stored form of records into an open block, whose places are
 // marked. It returns what is left.
-func (c *codec[T, P]) takeBlock(b []byte, to *block[T], tag uint64) (rest []byte, err error) {
-	if b, err = takePlaces(b, &to.live); err != nil {
+func (c *codec[T, P]) decodeBlock(b []byte, to *block[T], tag uint64) (rest []byte, err error) {
+	if b, err = decodePlaces(b, &to.live); err != nil {
 		return nil, err
 	}
 	cols, n := c.columns(), to.live.count()
 	for i := range P(nil).width() {
-		if b, err = takeColumn(b, cols[i][:n]); err != nil {
+		if b, err = decodeColumn(b, cols[i][:n]); err != nil {
 			return nil, err
 		}
 	}
 	n = 0
 	for i := to.live.next(0); i < blockLen; i = to.live.next(i + 1) {
-		P(&to.open[i]).take(cols, n, to.id<<blockBits|uint64(i), tag)
+		P(&to.open[i]).get(cols, n, to.id<<blockBits|uint64(i), tag)
 		n++
 	}
 	return b, nil
@@ -199,8 +153,33 @@ func (c *codec[T, P]) takeBlock(b []byte, to *block[T], tag uint64) (rest []byte
 // too, but not marked.
 func (c *codec[T, P]) unpack(from, to *block[T], tag uint64) {
 	to.id = from.id
-	if _, err := c.takeBlock(from.packed, to, tag); err != nil {
+	if _, err := c.decodeBlock(from.packed, to, tag); err != nil {
 		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
 	}
 	to.live = from.live
+}
+
+// record is what a deque holds: a value whose key ascends. Its other fields are put into
+// columns and taken from them; tag is the deque's.
+type record[T any] interface {
+	*T
+	width() int
+	put(c *columns, i int)
+	get(c *columns, i int, key, tag uint64)
+	valid() bool // after get of columns that may hold anything
+}
+
+// eachPacked calls f with the records of packed blocks.
+func eachPacked[T any, P record[T]](blocks []*block[T], tag uint64, f func(P)) {
+	if len(blocks) == 0 {
+		return
+	}
+	var c codec[T, P]
+	open := newBlock[T](0)
+	for _, b := range blocks {
+		c.unpack(b, open, tag)
+		for i := open.live.next(0); i < blockLen; i = open.live.next(i + 1) {
+			f(&open.open[i])
+		}
+	}
 }

@@ -18,7 +18,7 @@ func TestMarksAreBounded(t *testing.T) {
 	for i := range uint64(count/ExpireChunk + 2) {
 		q.Apply(Meta{Index: count + i, Now: 10}, &Expire{})
 	}
-	d := q.level(0)
+	d := q.store.ready.level(0)
 	if d.len() != count/1000 {
 		t.Fatalf("%d messages are left", d.len())
 	}
@@ -61,17 +61,17 @@ func TestStaleExpiriesAreBounded(t *testing.T) {
 		last, _ := q.LastMsgID(k)
 		all := []MsgIDRange{{First: last + 1, Last: last + benchBatch}}
 		apply(&Credit{Consumer: k, Limit: last + benchBatch})
-		apply(&Return{Consumer: k, Ranges: all})
+		apply(&Requeue{Consumer: k, Ranges: all})
 		last += benchBatch
 		all = []MsgIDRange{{First: last + 1, Last: last + benchBatch}}
 		apply(&Credit{Consumer: k, Limit: last + benchBatch})
 		apply(&Settle{Consumer: k, Ranges: all})
 	}
-	if n, m := len(q.readyDue.heap), len(q.backDue.heap); n > 2*maxStale || m > 2*maxStale {
-		t.Errorf("%d and %d expiries for %d messages", n, m, q.readyLen())
+	if n, m := len(q.store.expiry.levels.entries), len(q.store.expiry.returned.entries); n > 2*maxStale || m > 2*maxStale {
+		t.Errorf("%d and %d expiries for %d messages", n, m, q.store.ready.len())
 	}
-	if q.readyLen() != 1 || q.unsettled != 0 {
-		t.Errorf("%d ready, %d unsettled", q.readyLen(), q.unsettled)
+	if q.store.ready.len() != 1 || q.subs.unacked.messages != 0 {
+		t.Errorf("%d ready, %d unsettled", q.store.ready.len(), q.subs.unacked.messages)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestStuckMessagePinsNoWindow(t *testing.T) {
 		e.First += benchBatch
 		q.Apply(Meta{Index: 2*i + 3}, &Settle{Consumer: k, Ranges: []MsgIDRange{{First: 2, Last: MsgID(e.First - 2)}}})
 	}
-	w := &q.consumer(k).held
+	w := &q.subs.consumer(k).held
 	if w.live != 2 || len(w.items) > 1000 {
 		t.Errorf("%d messages take %d places", w.live, len(w.items))
 	}
@@ -109,7 +109,7 @@ func TestManyGetsLeaveNoWindow(t *testing.T) {
 	}
 	k := ConsumerKey{SessionKey: s}
 	q.Apply(Meta{Index: 3 * count}, &Settle{Consumer: k, Ranges: []MsgIDRange{{First: 1, Last: count}}})
-	if w := q.consumer(k).held; w.live != 0 || cap(w.items) > 0 {
+	if w := q.subs.consumer(k).held; w.live != 0 || cap(w.items) > 0 {
 		t.Errorf("%d messages keep room for %d", w.live, cap(w.items))
 	}
 	if err := q.check(); err != nil {
@@ -133,7 +133,7 @@ func TestQueueThatNeverEmpties(t *testing.T) {
 		limit += benchBatch
 		q.Apply(Meta{Index: length + 2*i + 3}, &Credit{Consumer: k, Limit: limit})
 	}
-	d := q.level(int(DefaultPriority))
+	d := q.store.ready.level(int(DefaultPriority))
 	if d.len() < length || len(d.blocks) > 4*length/blockLen {
 		t.Errorf("%d messages, %d blocks", d.len(), len(d.blocks))
 	}
@@ -177,8 +177,8 @@ func TestLinesAreBounded(t *testing.T) {
 		q.Apply(Meta{Index: uint64(i + 1)}, &Checkout{Consumer: k, Priority: i})
 		q.Apply(Meta{Index: uint64(i + 1)}, &Cancel{Consumer: k})
 	}
-	if len(q.waiting) > maxIdleLines {
-		t.Errorf("%d lines", len(q.waiting))
+	if len(q.subs.waiters.lines) > maxIdleLines {
+		t.Errorf("%d lines", len(q.subs.waiters.lines))
 	}
 	if err := q.check(); err != nil {
 		t.Error(err)
@@ -215,7 +215,7 @@ func TestClosedSessionsAreBounded(t *testing.T) {
 	}
 	index++
 	q.Apply(Meta{Index: index}, &NodeUp{Node: "n1", Epoch: 2})
-	if n := len(q.nodes["n1"].closed); n != 0 {
+	if n := len(q.nodes.byID["n1"].closed); n != 0 {
 		t.Errorf("a new life begins with %d closed sessions", n)
 	}
 }

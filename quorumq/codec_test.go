@@ -160,8 +160,8 @@ func TestSnapshotBefore(t *testing.T) {
 		if err != nil {
 			t.Fatalf("version %d: %v", version, err)
 		}
-		if q.used != q.now || q.now != 1000005 || q.readyLen() != 6 || q.backlog.len() != 2 || q.stats.enqueued != 14 {
-			t.Errorf("version %d: used at %d, now %d, %d messages ready", version, q.used, q.now, q.readyLen())
+		if q.idle.used != q.now || q.now != 1000005 || q.store.ready.len() != 6 || q.backlog.set.len() != 2 || q.stats.enqueued != 14 {
+			t.Errorf("version %d: used at %d, now %d, %d messages ready", version, q.idle.used, q.now, q.store.ready.len())
 		}
 	}
 }
@@ -252,7 +252,7 @@ func applyAndCheck(t *testing.T, q *Queue, c Command) {
 	for r := range q.Live() {
 		index = r.Index
 	}
-	if index > math.MaxUint64-2 || q.ordNext > 1<<57 {
+	if index > math.MaxUint64-2 || q.store.ready.nextOrd > 1<<57 {
 		return // the log ends there
 	}
 	q.Apply(Meta{Index: index + 1, Now: q.now + 1}, c)

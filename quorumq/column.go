@@ -49,8 +49,8 @@ func runEnd(v []uint64, i int) int {
 	return i
 }
 
-// takeColumn fills a column and returns what is left of the bytes.
-func takeColumn(b []byte, v []uint64) (rest []byte, err error) {
+// decodeColumn fills a column and returns what is left of the bytes.
+func decodeColumn(b []byte, v []uint64) (rest []byte, err error) {
 	d := varints{b: b}
 	last := d.u()
 	v[0] = last
@@ -94,6 +94,7 @@ type steps struct {
 	literal int // how many deltas follow one by one
 }
 
+// beginSteps begins a walk along the column at the beginning of b, which has so many records.
 func beginSteps(b []byte, records int) steps {
 	s := steps{varints: varints{b: b}, left: records - 1}
 	s.value = s.u()
@@ -155,6 +156,7 @@ type varints struct {
 	bad bool
 }
 
+// u takes an unsigned number.
 func (d *varints) u() uint64 {
 	if len(d.b) > 0 && d.b[0] < 0x80 {
 		v := d.b[0]
@@ -170,64 +172,8 @@ func (d *varints) u() uint64 {
 	return v
 }
 
+// z takes a signed number in zigzag form, as the difference that it is.
 func (d *varints) z() uint64 {
 	v := d.u()
 	return v>>1 ^ -(v & 1)
-}
-
-// appendPlaces appends which places of a block are taken: 0 for all of them, else the
-// number of runs, and of each run the places left out before it and one less than its
-// length.
-func appendPlaces(b []byte, m *bitmap) []byte {
-	if *m == fullBitmap() {
-		return append(b, 0)
-	}
-	at := len(b)
-	b = append(b, 0)
-	for i, end := m.next(0), 0; i < blockLen; i = m.next(end) {
-		first := i
-		for i < blockLen && m.has(i) {
-			i++
-		}
-		b = append(b, byte(first-end), byte(i-first-1)) // both below blockLen: a byte each
-		end = i
-		b[at]++
-	}
-	return b
-}
-
-func fullBitmap() (m bitmap) {
-	for i := range m {
-		m[i] = ^uint64(0)
-	}
-	return m
-}
-
-// takePlaces marks the places and returns what is left of the bytes.
-func takePlaces(b []byte, m *bitmap) (rest []byte, err error) {
-	if len(b) == 0 {
-		return nil, errShort
-	}
-	runs := int(b[0])
-	b = b[1:]
-	if runs == 0 {
-		*m = fullBitmap()
-		return b, nil
-	}
-	*m = bitmap{}
-	if len(b) < 2*runs {
-		return nil, errShort
-	}
-	at := 0
-	for range runs {
-		first, end := at+int(b[0]), at+int(b[0])+int(b[1])+1
-		if end > blockLen {
-			return nil, errRange
-		}
-		for at = first; at < end; at++ {
-			m.set(at)
-		}
-		b = b[2:]
-	}
-	return b, nil
 }

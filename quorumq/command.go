@@ -5,6 +5,7 @@ import "github.com/quorate/quorate/id"
 // Command is one of the structs of this file, each by pointer.
 type Command interface{ kind() kind }
 
+// kind is the second byte of a stored command.
 type kind uint8
 
 // The kinds are stored; numbers are never reused.
@@ -15,7 +16,7 @@ const (
 	kindCancel
 	kindCredit
 	kindSettle
-	kindReturn
+	kindRequeue
 	kindDiscard
 	kindGet
 	kindExpire
@@ -59,11 +60,6 @@ type NewMessage struct {
 
 // DefaultPriority is the level of a message without priority (PR-1).
 const DefaultPriority uint8 = 4
-
-// VoidSize marks a void: it takes its number in an Enqueue, stores nothing and is
-// answered as refused, so that an earlier copy on its way can never be stored after it
-// (PUB-5). It has an empty body.
-const VoidSize uint32 = 1<<32 - 1
 
 // Enqueue appends a batch of one enqueuer's messages; Messages[i] has the sequence
 // number First+i and the body FirstSlot+i (PUB-6).
@@ -126,9 +122,6 @@ type Credit struct {
 	Limit    MsgID
 }
 
-// MsgIDRange is a closed range of message ids, First ≤ Last.
-type MsgIDRange struct{ First, Last MsgID }
-
 // Settle takes messages off the queue (DEL-8 accept). Unknown ids are ignored, so that
 // a repeat does nothing (DEL-6).
 type Settle struct {
@@ -136,13 +129,13 @@ type Settle struct {
 	Ranges   []MsgIDRange
 }
 
-// Return gives messages back (DEL-8 release, fail) in delivery order (DEL-1). If
+// Requeue gives messages back (DEL-8 release, fail) in delivery order (DEL-1). If
 // HasAnnotations the command has one body, merged into each message when it is read
 // (DEL-11). It replaces what a message had from an earlier return: whoever returns an
 // annotated message merges the two.
 //
 // Delay says when they are to be ready, before what Config.Retry says (DR-4).
-type Return struct {
+type Requeue struct {
 	Consumer       ConsumerKey
 	Ranges         []MsgIDRange
 	Failed         bool
@@ -185,9 +178,6 @@ type Configure struct{ Config Config }
 
 // BacklogSettle removes forwarded messages from the backlog (DL-21).
 type BacklogSettle struct{ Ranges []SeqRange }
-
-// SeqRange is a closed range of sequence numbers.
-type SeqRange struct{ First, Last Seq }
 
 // SessionClosed ends a session for good: its consumers go, their messages return as failed
 // deliveries or reach the delivery limit (DEL-8). A Checkout or Get of it that comes later
@@ -258,7 +248,7 @@ func (*Checkout) kind() kind      { return kindCheckout }
 func (*Cancel) kind() kind        { return kindCancel }
 func (*Credit) kind() kind        { return kindCredit }
 func (*Settle) kind() kind        { return kindSettle }
-func (*Return) kind() kind        { return kindReturn }
+func (*Requeue) kind() kind       { return kindRequeue }
 func (*Discard) kind() kind       { return kindDiscard }
 func (*Get) kind() kind           { return kindGet }
 func (*Expire) kind() kind        { return kindExpire }
@@ -275,3 +265,56 @@ func (*RetryDelayed) kind() kind  { return kindRetryDelayed }
 func (*Move) kind() kind          { return kindMove }
 func (*Transact) kind() kind      { return kindTransact }
 func (*Dissolve) kind() kind      { return kindDissolve }
+
+// Delay says when a message is to be ready: at a time, else after some milliseconds, else
+// by what the queue's configuration says. A time that has passed says nothing (DR-4).
+type Delay struct {
+	At Time
+	Ms int64
+}
+
+// until returns the time that a delay names, 0 for none.
+func (d Delay) until(now Time) Time {
+	switch {
+	case d.At > now:
+		return d.At
+	case d.Ms > 0:
+		return after(now, d.Ms)
+	}
+	return 0
+}
+
+// ProducerID names a publisher's stream of messages over all nodes that it may publish
+// through; it is chosen at random by the publisher.
+type ProducerID [16]byte
+
+// Move takes ready messages off the queue (G-13). Unless To is nowhere they wait in the
+// backlog, in this order, until the forwarder has brought each to its destination, as it
+// does with dead letters (DL-25); that is no death. Places whose message has left are
+// skipped, so that a repeat does nothing.
+type Move struct {
+	To     Destination
+	Places []Place
+}
+
+// Transact settles messages and takes others in their place, as one decision (G-22): either
+// all are settled, and the outputs wait in the backlog, in this order, until the forwarder has
+// published each; or nothing changes. An output dies no death on the way (as with Move).
+//
+// It is not to be repeated when its answer was lost: what it settled is not held any more, so
+// that a repeat is refused with CodeNotHeld.
+type Transact struct {
+	Consumer ConsumerKey
+	Ranges   []MsgIDRange // all of these must be with the consumer
+	// Outputs[i] has the body FirstSlot+i.
+	Outputs []Output
+}
+
+// Output is a message that a Transact publishes, with the keys that it has in its body.
+type Output struct {
+	Exchange string
+	Size     uint32 // bytes of body (D-5)
+}
+
+// MaxDestinations bounds the destinations to which messages of one queue are on their way.
+const MaxDestinations = 1000

@@ -42,9 +42,6 @@ func (m DeadLetterMode) String() string {
 	}
 }
 
-// Unlimited is the value of a limit that is not set.
-const Unlimited int64 = -1
-
 // DefaultDeliveryLimit is the delivery limit of a queue that sets none (DEL-9).
 const DefaultDeliveryLimit int64 = 20
 
@@ -185,3 +182,14 @@ func (c Config) Normal() Config {
 	c.Rules = RulesOf(uint8(c.Rules))
 	return c
 }
+
+// Victim says which ready message drop-head removes (LEN-3).
+type Victim uint8
+
+// The victims: the one that would be delivered next; of the lowest priority the oldest;
+// the oldest of all.
+const (
+	VictimHead Victim = iota
+	VictimLowestPriority
+	VictimOldest
+)

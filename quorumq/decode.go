@@ -17,7 +17,7 @@ type Decoder struct {
 	cancel        Cancel
 	credit        Credit
 	settle        Settle
-	giveBack      Return
+	requeue       Requeue
 	discard       Discard
 	get           Get
 	expire        Expire
@@ -75,11 +75,11 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	r := &d.r
 	switch k {
 	case kindEnqueue:
-		return d.takeEnqueue()
+		return d.decodeEnqueue()
 	case kindTransfer:
-		return d.takeTransfer()
+		return d.decodeTransfer()
 	case kindCheckout:
-		return d.takeCheckout()
+		return d.decodeCheckout()
 	case kindCancel:
 		d.cancel = Cancel{Consumer: r.consumer(), Requeue: r.bool()}
 		return &d.cancel
@@ -87,16 +87,16 @@ func (d *Decoder) fields(k kind, version byte) Command {
 		d.credit = Credit{Consumer: r.consumer(), Limit: MsgID(r.u())}
 		return &d.credit
 	case kindSettle:
-		d.settle = Settle{Consumer: r.consumer(), Ranges: d.takeMsgIDRanges()}
+		d.settle = Settle{Consumer: r.consumer(), Ranges: d.decodeMsgIDRanges()}
 		return &d.settle
-	case kindReturn:
-		d.giveBack = r.giveBack()
-		d.giveBack.Ranges = d.takeMsgIDRanges()
-		return &d.giveBack
+	case kindRequeue:
+		d.requeue = r.requeue()
+		d.requeue.Ranges = d.decodeMsgIDRanges()
+		return &d.requeue
 	case kindDiscard:
 		d.discard = Discard{Consumer: r.consumer()}
 		d.discard.Failed, d.discard.HasAnnotations = outcome(r.flags(outcomeFlags))
-		d.discard.Ranges = d.takeMsgIDRanges()
+		d.discard.Ranges = d.decodeMsgIDRanges()
 		return &d.discard
 	case kindGet:
 		d.get = Get{Session: r.session(), AutoAck: r.bool()}
@@ -109,12 +109,12 @@ func (d *Decoder) fields(k kind, version byte) Command {
 		d.configure = Configure{Config: r.config()}
 		return &d.configure
 	case kindBacklogSettle:
-		d.backlogSettle = BacklogSettle{Ranges: d.takeSeqRanges()}
+		d.backlogSettle = BacklogSettle{Ranges: d.decodeSeqRanges()}
 		return &d.backlogSettle
 	case kindSessionClosed:
 		d.sessionClosed = SessionClosed{Session: r.session()}
 		if version >= byte(RulesThird) {
-			d.sessionClosed.Unsent = Unsent{Tag: r.u32(), Ranges: d.takeMsgIDRanges()}
+			d.sessionClosed.Unsent = Unsent{Tag: r.u32(), Ranges: d.decodeMsgIDRanges()}
 		}
 		return &d.sessionClosed
 	case kindNodeDown:
@@ -129,10 +129,10 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	case kindExtend:
 		d.extend = Extend{Consumer: r.consumer(), TimeoutMs: r.i()}
 		r.check(d.extend.TimeoutMs > 0, errZero)
-		d.extend.Ranges = d.takeMsgIDRanges()
+		d.extend.Ranges = d.decodeMsgIDRanges()
 		return &d.extend
 	case kindMove:
-		d.move = Move{To: r.destination(), Places: d.takePlaces()}
+		d.move = Move{To: r.destination(), Places: d.decodePlaces()}
 		return &d.move
 	case kindRenew:
 		return &d.renew
@@ -140,7 +140,7 @@ func (d *Decoder) fields(k kind, version byte) Command {
 		d.retryDelayed = RetryDelayed{Limit: r.u()}
 		return &d.retryDelayed
 	case kindTransact:
-		d.transact = Transact{Consumer: r.consumer(), Ranges: d.takeMsgIDRanges(), Outputs: d.takeOutputs()}
+		d.transact = Transact{Consumer: r.consumer(), Ranges: d.decodeMsgIDRanges(), Outputs: d.decodeOutputs()}
 		return &d.transact
 	case kindDissolve:
 		return &d.dissolve
@@ -150,7 +150,8 @@ func (d *Decoder) fields(k kind, version byte) Command {
 	}
 }
 
-func (d *Decoder) takeEnqueue() *Enqueue {
+// decodeEnqueue takes what putEnqueue writes: a unit of messages ends in it, and has no producers.
+func (d *Decoder) decodeEnqueue() *Enqueue {
 	r := &d.r
 	c := Enqueue{Enqueuer: EnqueuerKey{Node: r.node(), Epoch: id.Epoch(r.u())}}
 	c.First, c.Answered = Seq(r.u()), Seq(r.u())
@@ -161,7 +162,7 @@ func (d *Decoder) takeEnqueue() *Enqueue {
 	joined := false
 	for range n {
 		m, flags := r.message()
-		d.takeProducer(&m, flags)
+		d.decodeProducer(&m, flags)
 		r.check(m.Producer == nil || !joined && !m.Joined, errFlags)
 		joined = m.Joined
 		d.messages = append(d.messages, m)
@@ -175,7 +176,8 @@ func (d *Decoder) takeEnqueue() *Enqueue {
 	return &d.enqueue
 }
 
-func (d *Decoder) takeTransfer() *Transfer {
+// decodeTransfer takes what putTransfer writes: letters have numbers, and nothing that only an Enqueue has.
+func (d *Decoder) decodeTransfer() *Transfer {
 	r := &d.r
 	c := Transfer{Source: id.QueueUID(r.u()), Settled: Seq(r.u())}
 	n := r.count(2)
@@ -197,7 +199,8 @@ func (d *Decoder) takeTransfer() *Transfer {
 	return &d.transfer
 }
 
-func (d *Decoder) takeCheckout() *Checkout {
+// decodeCheckout takes what putCheckout writes; the tag 0 is Get's.
+func (d *Decoder) decodeCheckout() *Checkout {
 	r := &d.r
 	c := Checkout{Consumer: r.consumer()}
 	r.check(c.Consumer.Tag > 0, errZero)
@@ -216,8 +219,8 @@ func (d *Decoder) takeCheckout() *Checkout {
 	return &d.checkout
 }
 
-// takeProducer takes what its flags say of a message's producer.
-func (d *Decoder) takeProducer(m *NewMessage, flags byte) {
+// decodeProducer takes what its flags say of a message's producer.
+func (d *Decoder) decodeProducer(m *NewMessage, flags byte) {
 	r := &d.r
 	switch flags & (flagProducer | flagSameProducer) {
 	case 0:
@@ -243,6 +246,7 @@ func (d *Decoder) takeProducer(m *NewMessage, flags byte) {
 	r.check(m.ProducerSeq > 0, errZero)
 }
 
+// message takes a message but for its producer, and the flags that tell whether there is one.
 func (r *reader) message() (NewMessage, byte) {
 	flags := r.flags(messageFlags)
 	m := NewMessage{Size: VoidSize, TTLMs: Unlimited, Priority: DefaultPriority}
@@ -266,12 +270,12 @@ func outcome(flags byte) (failed, annotated bool) {
 	return flags&flagFailed != 0, flags&flagAnnotations != 0
 }
 
-// giveBack takes a Return but for its ranges.
-func (r *reader) giveBack() Return {
-	c := Return{Consumer: r.consumer()}
-	flags := r.flags(returnFlags)
+// requeue takes a Requeue but for its ranges.
+func (r *reader) requeue() Requeue {
+	c := Requeue{Consumer: r.consumer()}
+	flags := r.flags(requeueFlags)
 	c.Failed, c.HasAnnotations = outcome(flags)
-	c.Delay = r.delay(flags&flagReturnAt != 0, flags&flagReturnAfter != 0)
+	c.Delay = r.delay(flags&flagRequeueAt != 0, flags&flagRequeueAfter != 0)
 	return c
 }
 
@@ -288,7 +292,8 @@ func (r *reader) delay(at, ms bool) (d Delay) {
 	return d
 }
 
-func (d *Decoder) takeMsgIDRanges() []MsgIDRange {
+// decodeMsgIDRanges takes closed ranges in any order: a Discard keeps it (DL-11).
+func (d *Decoder) decodeMsgIDRanges() []MsgIDRange {
 	r := &d.r
 	d.msgIDs = d.msgIDs[:0]
 	for range r.count(2) {
@@ -300,7 +305,8 @@ func (d *Decoder) takeMsgIDRanges() []MsgIDRange {
 	return d.msgIDs
 }
 
-func (d *Decoder) takePlaces() []Place {
+// decodePlaces takes places of messages that have a number.
+func (d *Decoder) decodePlaces() []Place {
 	r := &d.r
 	d.places = d.places[:0]
 	for range r.count(2) {
@@ -311,7 +317,8 @@ func (d *Decoder) takePlaces() []Place {
 	return d.places
 }
 
-func (d *Decoder) takeOutputs() []Output {
+// decodeOutputs takes what a Transact publishes; none is a void.
+func (d *Decoder) decodeOutputs() []Output {
 	r := &d.r
 	d.outputs = d.outputs[:0]
 	for range r.count(2) {
@@ -322,7 +329,8 @@ func (d *Decoder) takeOutputs() []Output {
 	return d.outputs
 }
 
-func (d *Decoder) takeSeqRanges() []SeqRange {
+// decodeSeqRanges takes closed ranges in any order.
+func (d *Decoder) decodeSeqRanges() []SeqRange {
 	r := &d.r
 	d.seqs = d.seqs[:0]
 	for range r.count(2) {
@@ -332,4 +340,14 @@ func (d *Decoder) takeSeqRanges() []SeqRange {
 		d.seqs = append(d.seqs, SeqRange{First: Seq(first), Last: Seq(first + more)})
 	}
 	return d.seqs
+}
+
+// producerID takes the bytes of one.
+func (r *reader) producerID() (id ProducerID) {
+	if len(r.b) < len(id) {
+		r.fail(errShort)
+		return id
+	}
+	r.b = r.b[copy(id[:], r.b):]
+	return id
 }

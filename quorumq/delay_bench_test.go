@@ -45,7 +45,7 @@ func BenchmarkDelayed(b *testing.B) {
 				memory = float64(heapBytes()-before) / delayedMessages
 				m := Meta{Index: 2 * delayedMessages, Now: 2 * delayedMessages}
 				b.StartTimer()
-				for q.delays.set.len() > 0 {
+				for q.store.delays.set.len() > 0 {
 					q.Apply(m, &Expire{})
 					m.Index++
 				}
@@ -79,7 +79,7 @@ func BenchmarkPublishWhileDue(b *testing.B) {
 				longest := time.Duration(0)
 				commands = 0
 				b.StartTimer()
-				for !q.nothingDue(q.now) || commands == 0 {
+				for !q.store.nothingDue(q.now) || commands == 0 {
 					begin := time.Now()
 					q.Apply(m, e)
 					longest = max(longest, time.Since(begin))

@@ -5,15 +5,9 @@ import (
 	"slices"
 )
 
-// record is what a deque holds: a value whose key ascends. Its other fields are put into
-// columns and taken from them; tag is the deque's.
-type record[T any] interface {
-	*T
-	width() int
-	put(c *columns, i int)
-	take(c *columns, i int, key, tag uint64)
-	valid() bool // after take of columns that may hold anything
-}
+// openBlocks is how many blocks from the front on are not packed: a short queue never
+// packs, and a deep one packs and unpacks each message once.
+const openBlocks = 8
 
 // deque is a sequence of records in ascending order of their keys: pushed at the end,
 // taken from the front, removed anywhere. Which records share a block follows from their
@@ -36,6 +30,7 @@ func (d *deque[T, P]) len() int {
 	return d.live
 }
 
+// push appends a record, whose key is above all others.
 func (d *deque[T, P]) push(key uint64, v T) {
 	b := d.tail(key >> blockBits)
 	i := int(key % blockLen)
@@ -216,8 +211,8 @@ func (d *deque[T, P]) get(key uint64) (v T, ok bool) {
 	return d.pool.at(d.blocks[at], i, d.tag), true
 }
 
-// take removes the record with the key and returns it; false if it is not there.
-func (d *deque[T, P]) take(key uint64) (v T, ok bool) {
+// remove takes the record out with the key and returns it; false if it is not there.
+func (d *deque[T, P]) remove(key uint64) (v T, ok bool) {
 	at, found := d.place(key)
 	i := int(key % blockLen)
 	if !found || !d.blocks[at].live.has(i) {
@@ -278,4 +273,52 @@ func (d *deque[T, P]) from(key uint64) iter.Seq[P] {
 			i = 0
 		}
 	}
+}
+
+// checkBlocks verifies what a deque counts.
+func checkBlocks[T any, P record[T]](d *deque[T, P]) error {
+	live, empty := 0, 0
+	for i, b := range d.blocks[d.first:] {
+		n := b.live.count()
+		live += n
+		if n == 0 {
+			empty++
+		}
+		switch {
+		case i > 0 && b.id <= d.blocks[d.first+i-1].id:
+			return inv("block %d after %d", b.id, d.blocks[d.first+i-1].id)
+		case b.gen > d.pool.gen || b.open != nil && b.packed != nil || n > 0 && b.open == nil && b.packed == nil:
+			return inv("block %d of generation %d, now %d, is in two forms or in none", b.id, b.gen, d.pool.gen)
+		case i == 0 && d.live > 0 && (b.open == nil || b.live.next(0) != d.head):
+			return inv("block %d does not begin with the front", b.id)
+		}
+	}
+	if live != d.live || empty != d.empty {
+		return inv("blocks hold %d records, %d are empty; counted %d, %d", live, empty, d.live, d.empty)
+	}
+	return nil
+}
+
+// skipped returns the first key from key on behind n records, and how many records more were
+// to be skipped than there are.
+func skipped[T any, P record[T]](d *deque[T, P], key, n uint64) (next, left uint64) {
+	if n == 0 {
+		return key, 0
+	}
+	at, i := d.begin(key)
+	for ; at < len(d.blocks); at++ {
+		b := d.blocks[at]
+		here := uint64(b.live.count() - b.live.rank(min(i, blockLen-1)))
+		if n >= here {
+			n -= here
+			key = (b.id + 1) << blockBits
+			i = 0
+			continue
+		}
+		for ; n > 0; n-- {
+			i = b.live.next(i) + 1
+		}
+		return b.id<<blockBits | uint64(i), 0
+	}
+	return key, n
 }

@@ -40,14 +40,14 @@ const (
 	checkoutFlags  = flagCredit | flagAutoAck | flagExclusive | flagOwnTimeout
 )
 
-// Flags of a Return or Discard; the last two of a Return only.
+// Flags of a Requeue or Discard; the last two of a Requeue only.
 const (
 	flagFailed = 1 << iota
 	flagAnnotations
-	flagReturnAt
-	flagReturnAfter
+	flagRequeueAt
+	flagRequeueAfter
 	outcomeFlags = flagFailed | flagAnnotations
-	returnFlags  = outcomeFlags | flagReturnAt | flagReturnAfter
+	requeueFlags = outcomeFlags | flagRequeueAt | flagRequeueAfter
 )
 
 // AppendCommand appends the stored form of a command, without the bodies that belong to
@@ -67,7 +67,7 @@ func AppendCommand(b []byte, c Command) []byte {
 		return putU(putConsumer(b, c.Consumer), uint64(c.Limit))
 	case *Settle:
 		return putMsgIDRanges(putConsumer(b, c.Consumer), c.Ranges)
-	case *Return:
+	case *Requeue:
 		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations, c.Delay)
 	case *Discard:
 		return putOutcome(b, c.Consumer, c.Ranges, c.Failed, c.HasAnnotations, Delay{})
@@ -110,6 +110,8 @@ func AppendCommand(b []byte, c Command) []byte {
 	}
 }
 
+// putEnqueue writes the messages one after another; the producer of a message is left out if it is
+// that of the one before.
 func putEnqueue(b []byte, c *Enqueue) []byte {
 	b = putU(putNode(b, c.Enqueuer.Node), uint64(c.Enqueuer.Epoch))
 	b = putU(putU(b, uint64(c.First)), uint64(c.Answered))
@@ -123,6 +125,7 @@ func putEnqueue(b []byte, c *Enqueue) []byte {
 	return b
 }
 
+// putTransfer writes letters with their numbers; they have no producers.
 func putTransfer(b []byte, c *Transfer) []byte {
 	b = putU(putU(b, uint64(c.Source)), uint64(c.Settled))
 	b = putU(b, uint64(len(c.Letters)))
@@ -181,6 +184,7 @@ func putMessage(b []byte, m *NewMessage, before *ProducerID) []byte {
 	return b
 }
 
+// putCheckout writes the terms of a subscription; a timeout only if the consumer has its own.
 func putCheckout(b []byte, c *Checkout) []byte {
 	flags := byte(0)
 	if c.Credit {
@@ -215,6 +219,7 @@ func putDelay(b []byte, d Delay) []byte {
 	return b
 }
 
+// putOutcome writes a Requeue or Discard.
 func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool, d Delay) []byte {
 	flags := byte(0)
 	if failed {
@@ -224,14 +229,15 @@ func putOutcome(b []byte, k ConsumerKey, rs []MsgIDRange, failed, annotated bool
 		flags |= flagAnnotations
 	}
 	if d.At > 0 {
-		flags |= flagReturnAt
+		flags |= flagRequeueAt
 	}
 	if d.Ms > 0 {
-		flags |= flagReturnAfter
+		flags |= flagRequeueAfter
 	}
 	return putMsgIDRanges(putDelay(append(putConsumer(b, k), flags), d), rs)
 }
 
+// putMove writes where to, and the places in the order in which their messages are moved.
 func putMove(b []byte, c *Move) []byte {
 	b = putU(putDestination(b, c.To), uint64(len(c.Places)))
 	for _, p := range c.Places {
@@ -240,6 +246,7 @@ func putMove(b []byte, c *Move) []byte {
 	return b
 }
 
+// putMsgIDRanges writes ranges in their order, each as its first id and its length less one.
 func putMsgIDRanges(b []byte, rs []MsgIDRange) []byte {
 	b = putU(b, uint64(len(rs)))
 	for _, r := range rs {

@@ -26,26 +26,25 @@ type Frozen struct {
 // each block of messages, and to encode what is not a message.
 func (q *Queue) Freeze() *Frozen {
 	f := q.share()
-	q.gen++
-	q.pools.ready.gen, q.pools.returned.gen, q.pools.backlog.gen, q.pools.delayed.gen = q.gen, q.gen, q.gen, q.gen
+	q.subs.gen++
+	q.backlog.pool.gen = q.subs.gen
+	q.store.setGeneration(q.subs.gen)
 	return f
 }
 
 // share is Freeze for as long as the queue does not change.
 func (q *Queue) share() *Frozen {
 	f := &Frozen{
-		rest: q.putRest(nil), occupied: q.occupied, mixed: q.mixed,
-		back:    slices.Clone(q.back.blocks[q.back.first:]),
-		backlog: slices.Clone(q.backlog.blocks[q.backlog.first:]),
-		delayed: slices.Clone(q.delays.set.blocks[q.delays.set.first:]),
+		rest: q.putRest(nil), occupied: q.store.ready.occupied, mixed: q.store.ready.mixed,
+		back:    slices.Clone(q.store.ready.returned.blocks[q.store.ready.returned.first:]),
+		backlog: slices.Clone(q.backlog.set.blocks[q.backlog.set.first:]),
+		delayed: slices.Clone(q.store.delays.set.blocks[q.store.delays.set.first:]),
 	}
-	for l := range q.occupiedLevels() {
-		f.ready[l] = slices.Clone(q.ready[l].blocks[q.ready[l].first:])
+	for l := range q.store.ready.occupiedLevels() {
+		f.ready[l] = slices.Clone(q.store.ready.levels[l].blocks[q.store.ready.levels[l].first:])
 	}
-	for _, s := range q.order {
-		for _, c := range s.consumers {
-			f.windows = append(f.windows, c.held)
-		}
+	for c := range q.subs.order.consumers() {
+		f.windows = append(f.windows, c.held)
 	}
 	return f
 }
@@ -68,16 +67,6 @@ func (f *Frozen) AppendSnapshot(b []byte) []byte {
 	return putBlocks(b, f.delayed)
 }
 
-func putBlocks[T any](b []byte, blocks []*block[T]) []byte {
-	b = putU(b, uint64(len(blocks)))
-	next := uint64(0)
-	for _, k := range blocks {
-		b = append(putU(b, k.id-next), k.packed...)
-		next = k.id + 1
-	}
-	return b
-}
-
 // pack brings all blocks into their stored form: most of them are.
 func (f *Frozen) pack() {
 	if f.packed {
@@ -91,21 +80,6 @@ func (f *Frozen) pack() {
 	f.back = packAll(new(pool[returned, *returned]), f.back, 0)
 	f.backlog = packAll(new(pool[discarded, *discarded]), f.backlog, 0)
 	f.delayed = packAll(new(pool[delayed, *delayed]), f.delayed, 0)
-}
-
-func packAll[T any, P record[T]](p *pool[T, P], blocks []*block[T], tag uint64) []*block[T] {
-	kept := blocks[:0]
-	for _, b := range blocks {
-		n := b.live.count()
-		if n == 0 {
-			continue
-		}
-		if b.open != nil || n < b.stored {
-			b = p.packed(b, tag)
-		}
-		kept = append(kept, b)
-	}
-	return kept
 }
 
 // Live yields every body that the state refers to, each once, ascending by index, and
@@ -131,24 +105,47 @@ func (f *Frozen) Live() iter.Seq[BodyRun] {
 
 // heldRuns returns the bodies that consumers hold, and all annotations.
 func (f *Frozen) heldRuns() []BodyRun {
-	notes := make(map[BodyRef]bool)
 	var runs []BodyRun
 	for i := range f.windows {
 		for a := range f.windows[i].all() {
 			runs = append(runs, oneBody(a.body()))
-			notes[a.annotations()] = true
 		}
 	}
-	eachPacked(f.back, 0, func(r *returned) { notes[r.annotations()] = true })
-	eachPacked(f.backlog, 0, func(d *discarded) { notes[d.annotations()] = true })
-	eachPacked(f.delayed, 0, func(d *delayed) { notes[d.annotations()] = true })
-	delete(notes, BodyRef{})
-	for r := range notes {
+	for r := range f.annotations() {
 		runs = append(runs, oneBody(r))
 	}
 	return runs
 }
 
+// annotations returns how many messages refer to each body of annotations.
+func (f *Frozen) annotations() map[BodyRef]uint32 {
+	f.pack()
+	shared := make(map[BodyRef]uint32)
+	for i := range f.windows {
+		for a := range f.windows[i].all() {
+			shared[a.annotations()]++
+		}
+	}
+	eachPacked(f.back, 0, func(r *returned) { shared[r.annotations()]++ })
+	eachPacked(f.backlog, 0, func(d *discarded) { shared[d.annotations()]++ })
+	eachPacked(f.delayed, 0, func(d *delayed) { shared[d.annotations()]++ })
+	delete(shared, BodyRef{})
+	return shared
+}
+
+// checkBodies verifies that each body is referred to once.
+func (f *Frozen) checkBodies() error {
+	var last BodyRun
+	for r := range f.Live() {
+		if last.Entries > 0 && compareRefs(last.last(), r.first()) >= 0 {
+			return inv("body %v is referred to more than once", r.first())
+		}
+		last = r
+	}
+	return nil
+}
+
+// backRuns returns the bodies of the returned list.
 func (f *Frozen) backRuns() (runs []BodyRun) {
 	for _, b := range f.back {
 		runs = appendRuns(runs, b.packed)
@@ -156,6 +153,7 @@ func (f *Frozen) backRuns() (runs []BodyRun) {
 	return runs
 }
 
+// backlogRuns returns the bodies of the backlog.
 func (f *Frozen) backlogRuns() (runs []BodyRun) {
 	for _, b := range f.backlog {
 		runs = appendRuns(runs, b.packed)
@@ -163,17 +161,6 @@ func (f *Frozen) backlogRuns() (runs []BodyRun) {
 	return runs
 }
 
-// eachPacked calls f with the records of packed blocks.
-func eachPacked[T any, P record[T]](blocks []*block[T], tag uint64, f func(P)) {
-	if len(blocks) == 0 {
-		return
-	}
-	var c codec[T, P]
-	open := newBlock[T](0)
-	for _, b := range blocks {
-		c.unpack(b, open, tag)
-		for i := open.live.next(0); i < blockLen; i = open.live.next(i + 1) {
-			f(&open.open[i])
-		}
-	}
-}
+// AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
+// the business of whoever stores it.
+func (q *Queue) AppendSnapshot(b []byte) []byte { return q.share().AppendSnapshot(b) }

@@ -117,7 +117,7 @@ func TestFreezeCopiesPointersOnly(t *testing.T) {
 func TestRemovalFromPackedBlocks(t *testing.T) {
 	const count = 40 * blockLen
 	q := New(1024, DefaultConfig())
-	d := q.level(0)
+	d := q.store.ready.level(0)
 	for i := range uint64(count) {
 		d.push(i+1, message{ord: (i + 1) << ordBits, index: i + 7, size: uint32(i % 300)})
 	}
@@ -125,11 +125,11 @@ func TestRemovalFromPackedBlocks(t *testing.T) {
 	gone := make(map[uint64]bool)
 	for _, k := range order[:count*4/5] {
 		key := uint64(k + 1)
-		m, ok := d.take(key)
+		m, ok := d.remove(key)
 		if !ok || m.key() != key || m.index != key+6 || m.size != uint32(k%300) {
 			t.Fatalf("key %d: %+v, %t", key, m, ok)
 		}
-		if _, ok := d.take(key); ok || d.has(key) {
+		if _, ok := d.remove(key); ok || d.has(key) {
 			t.Fatalf("key %d is there twice", key)
 		}
 		gone[key] = true
@@ -178,7 +178,7 @@ func TestColumns(t *testing.T) {
 		}
 		b := appendColumn(nil, v)
 		got := make([]uint64, len(v))
-		rest, err := takeColumn(append(b, "rest"...), got)
+		rest, err := decodeColumn(append(b, "rest"...), got)
 		if err != nil || string(rest) != "rest" || !slices.Equal(got, v) {
 			t.Fatalf("%v becomes %v, %q, %v", v, got, rest, err)
 		}

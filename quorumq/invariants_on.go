@@ -10,8 +10,8 @@ const checked = true
 const fullCheckLen = 2048
 
 // verify stops the queue loudly if a command left it inconsistent.
-func (q *Queue) verify(m Meta) {
-	n := uint64(q.readyLen()+q.unsettled+q.backlog.len()) / fullCheckLen
+func verify(q *Queue, m Meta) {
+	n := uint64(q.len()) / fullCheckLen
 	if m.Index%(n*n+1) != 0 {
 		return
 	}

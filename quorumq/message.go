@@ -2,12 +2,6 @@ package quorumq
 
 import "math"
 
-// levels is the number of priority levels (PR-1); ordBits of an ordinal name the level.
-const (
-	levels  = 32
-	ordBits = 5
-)
-
 // message is a ready message: 40 bytes without pointers. In a window its size is VoidSize
 // once it was settled.
 type message struct {
@@ -25,6 +19,7 @@ func (m *message) key() uint64   { return m.ord >> ordBits }
 
 func (*message) width() int { return 5 }
 
+// put leaves out the ordinal: key and tag of a level tell it.
 func (m *message) put(c *columns, i int) {
 	c[0][i] = m.index
 	c[1][i] = uint64(m.slot)
@@ -33,8 +28,8 @@ func (m *message) put(c *columns, i int) {
 	c[4][i] = uint64(m.ttl + 1)
 }
 
-// take is given the level as tag.
-func (m *message) take(c *columns, i int, key, tag uint64) {
+// get is given the level as tag.
+func (m *message) get(c *columns, i int, key, tag uint64) {
 	*m = message{
 		ord: key<<ordBits | tag, index: c[0][i], slot: narrow(c[1][i]), size: narrow(c[2][i]),
 		at: Time(c[3][i]), ttl: int64(c[4][i]) - 1,
@@ -61,6 +56,7 @@ type held struct {
 func (h *held) isRemoved() bool { return h.size == VoidSize }
 func (h *held) remove()         { h.size = VoidSize }
 
+// put writes the ordinal too: returned messages of all levels share a deque.
 func (h *held) put(c *columns, i int) {
 	h.message.put(c, i)
 	c[5][i] = h.ord
@@ -70,13 +66,15 @@ func (h *held) put(c *columns, i int) {
 	c[9][i] = uint64(h.acquired)
 }
 
-func (h *held) take(c *columns, i int) {
-	h.message.take(c, i, 0, 0)
+// get takes what put writes.
+func (h *held) get(c *columns, i int) {
+	h.message.get(c, i, 0, 0)
 	h.ord = c[5][i]
 	h.annIndex, h.annSlot = c[6][i], narrow(c[7][i])
 	h.failures, h.acquired = narrow(c[8][i]), narrow(c[9][i])
 }
 
+// valid leaves out the ordinal, which a message that was never ready does not have.
 func (h *held) valid() bool {
 	return h.slot != outOfRange && h.size != outOfRange && h.annSlot != outOfRange &&
 		h.failures != outOfRange && h.acquired != outOfRange
@@ -92,8 +90,9 @@ type returned struct {
 
 func (*returned) width() int { return 10 }
 
-func (r *returned) take(c *columns, i int, key, _ uint64) {
-	r.held.take(c, i)
+// get takes the number from the key.
+func (r *returned) get(c *columns, i int, key, _ uint64) {
+	r.held.get(c, i)
 	r.number = key
 }
 
@@ -121,6 +120,7 @@ func (d *discarded) annotations() BodyRef { return BodyRef{Index: d.annIndex, Sl
 
 func (*discarded) width() int { return 9 }
 
+// put leaves out the number, which is the key.
 func (d *discarded) put(c *columns, i int) {
 	c[0][i] = d.index
 	c[1][i] = uint64(d.slot)
@@ -133,7 +133,8 @@ func (d *discarded) put(c *columns, i int) {
 	c[8][i] = uint64(d.acquired)
 }
 
-func (d *discarded) take(c *columns, i int, key, _ uint64) {
+// get takes the number from the key.
+func (d *discarded) get(c *columns, i int, key, _ uint64) {
 	*d = discarded{
 		seq: Seq(key), index: c[0][i], slot: narrow(c[1][i]), size: narrow(c[2][i]), at: Time(c[3][i]),
 		annIndex: c[5][i], annSlot: narrow(c[6][i]),
@@ -142,29 +143,85 @@ func (d *discarded) take(c *columns, i int, key, _ uint64) {
 	d.setCause(c[4][i])
 }
 
+// valid leaves out reason and destination: backlog.check looks at those.
 func (d *discarded) valid() bool {
 	return d.seq > 0 && d.slot != outOfRange && d.size != outOfRange && d.annSlot != outOfRange &&
 		d.failures != outOfRange && d.acquired != outOfRange
 }
 
-// expiry returns when a message expires under the configuration in force, 0 for never.
-// It is computed, not stored, so that a changed message-ttl reaches messages that are
-// already here by their age (TTL-1, PO-9).
-func (q *Queue) expiry(m *message) Time {
-	ttl := m.ttl
-	if t := q.config.MessageTTLMs; t >= 0 && (ttl < 0 || t < ttl) {
-		ttl = t
-	}
-	if ttl < 0 {
-		return 0
-	}
-	return after(m.at, max(ttl, 1))
+// delayed is a message that is to be ready at a later time. One that no consumer had yet
+// (DLY-1) has no enqueue ordinal: it gets one when it is ready, as if it came then.
+type delayed struct {
+	held
+	number uint64 // in the order in which messages were delayed
+	due    Time
 }
 
-// after returns t + ms, at most the end of time.
-func after(t Time, ms int64) Time {
-	if ms > math.MaxInt64-int64(t) {
-		return math.MaxInt64
+// fresh tells that the message was never ready.
+func (d *delayed) fresh() bool { return d.key() == 0 }
+
+func (*delayed) width() int { return 11 }
+
+// put leaves out the number, which is the key.
+func (d *delayed) put(c *columns, i int) {
+	d.held.put(c, i)
+	c[10][i] = uint64(d.due)
+}
+
+// get takes the number from the key.
+func (d *delayed) get(c *columns, i int, key, _ uint64) {
+	d.held.get(c, i)
+	d.number = key
+	d.due = Time(c[10][i])
+}
+
+func (d *delayed) valid() bool { return d.held.valid() && d.due > 0 }
+
+// A backlog record's column of reasons holds the destination's number above moveBase.
+const moveBase = 1 << 8
+
+// cause is the number in the column of reasons: the reason, or where the message is moved to.
+func (d *discarded) cause() uint64 {
+	if d.to != 0 {
+		return moveBase + uint64(d.to)
 	}
-	return t + Time(ms)
+	return uint64(d.reason)
+}
+
+// setCause takes that apart; a number out of range is an invalid reason.
+func (d *discarded) setCause(v uint64) {
+	if v > moveBase {
+		d.to = uint16(min(v-moveBase, math.MaxUint16))
+		return
+	}
+	d.reason = Reason(min(v, uint64(LastReason)+1))
+}
+
+// assigned is a message that a consumer holds.
+type assigned struct {
+	held
+	id     MsgID
+	number uint64 // of the assignment, over all consumers
+	due    Time   // when its consumer has had it for too long (CT-1); 0: never
+}
+
+// seed is what the jitter of a message's next wait follows from.
+func (h *held) seed() uint64 {
+	return scatter(scatter(h.index)^uint64(h.slot)) ^ uint64(h.acquired)
+}
+
+// count adds what each way back but a settle adds (DEL-8).
+func (h *held) count(failed bool) {
+	h.acquired++
+	if failed {
+		h.failures++
+	}
+}
+
+// check returns what is inconsistent in a message that was ready before.
+func (h *held) check(now Time, nextOrd uint64) error {
+	if h.ord>>ordBits == 0 || h.ord>>ordBits >= nextOrd || h.at > now || h.at < 0 || h.ttl < Unlimited {
+		return inv("message %#x enqueued at %d with TTL %d, now %d, next ordinal %d", h.ord, h.at, h.ttl, now, nextOrd)
+	}
+	return nil
 }

@@ -338,7 +338,7 @@ func (q *model) give(c *mConsumer, m *mMessage) Delivery {
 		}
 		h := mHeld{id: c.last, turn: q.turn, m: m}
 		if ms > 0 && c.Consumer.Tag > 0 {
-			h.due = lease(q.now, ms)
+			h.due = quarterAfter(q.now, ms)
 			c.looks, q.looks = sooner(c.looks, h.due), sooner(q.looks, h.due)
 		}
 		c.held = append(c.held, h)
@@ -398,7 +398,7 @@ func (q *model) cancel(c *Cancel) {
 	q.leave(o)
 	if c.Requeue {
 		for _, h := range q.take(o, MsgIDRange{First: 1, Last: o.last}) {
-			q.giveBack(h.m, false, Delay{})
+			q.requeue(h.m, false, Delay{})
 		}
 		q.dropHead()
 	}
@@ -480,7 +480,7 @@ func (q *model) endSessions(which func(SessionKey) bool, failed func(mHeld) bool
 	}
 	slices.SortFunc(held, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
 	for _, h := range held {
-		q.giveBack(h.m, failed(h), Delay{})
+		q.requeue(h.m, failed(h), Delay{})
 	}
 	if q.active != nil && gone(q.active) {
 		q.active = nil
@@ -552,8 +552,8 @@ func (q *model) best() *mConsumer {
 	return able[0]
 }
 
-// lease is when a lease ends: at a full quarter of a second.
-func lease(now Time, ms int64) Time { return (now + Time(ms) + 249) / 250 * 250 }
+// quarterAfter is when a delivery has been out for too long: at a full quarter of a second.
+func quarterAfter(now Time, ms int64) Time { return (now + Time(ms) + 249) / 250 * 250 }
 
 // sooner is the first of two times of which 0 is none.
 func sooner(a, b Time) Time {
@@ -563,7 +563,7 @@ func sooner(a, b Time) Time {
 	return a
 }
 
-// revoke takes back what is due. Queue and consumers look again at the end of the lease that
+// revoke takes back what is due. Queue and consumers look again at the ack deadline that
 // was the first when they looked, or of an earlier one begun since.
 func (q *model) revoke() {
 	if q.looks == 0 || q.looks > q.now {
@@ -603,7 +603,7 @@ func (q *model) revoke() {
 	}
 	slices.SortFunc(back, func(a, b mHeld) int { return cmp.Compare(a.turn, b.turn) })
 	for _, h := range back {
-		q.giveBack(h.m, false, Delay{})
+		q.requeue(h.m, false, Delay{})
 	}
 	if len(back) > 0 {
 		q.elect()

@@ -21,7 +21,7 @@ type model struct {
 	used      Time
 	consumed  bool
 	dissolved bool // being emptied
-	looks     Time // when leases are looked at next
+	looks     Time // when ack deadlines are looked at next
 	ord, turn int
 	ready     []*mMessage // in order of enqueue
 	back      []*mMessage // in order of return
@@ -139,7 +139,7 @@ func bodiesOf(m Meta, c Command) []BodyRef {
 		n = len(c.Letters)
 	case *Transact:
 		n = len(c.Outputs)
-	case *Return:
+	case *Requeue:
 		if c.HasAnnotations {
 			n = 1
 		}
@@ -180,14 +180,14 @@ func (q *model) command(m Meta, c Command) {
 			q.answer(o, c.Ranges)
 			q.done(o)
 		}
-	case *Return:
+	case *Requeue:
 		if o := q.find(c.Consumer); o != nil {
 			had, rs := len(o.held), slices.Clone(c.Ranges)
 			slices.SortFunc(rs, func(a, b MsgIDRange) int { return cmp.Compare(a.First, b.First) })
 			for _, r := range rs {
 				for _, h := range q.take(o, r) {
 					q.annotate(m, h.m, c.HasAnnotations)
-					q.giveBack(h.m, c.Failed, c.Delay)
+					q.requeue(h.m, c.Failed, c.Delay)
 				}
 			}
 			q.tellHeld(o, had)
@@ -253,7 +253,7 @@ func (q *model) command(m Meta, c Command) {
 			for i := range o.held {
 				h := &o.held[i]
 				in := slices.ContainsFunc(c.Ranges, func(r MsgIDRange) bool { return r.First <= h.id && h.id <= r.Last })
-				if end := lease(q.now, c.TimeoutMs); in && h.due > 0 && h.due < end {
+				if end := quarterAfter(q.now, c.TimeoutMs); in && h.due > 0 && h.due < end {
 					h.due = end
 					q.reply.Count++
 				}
@@ -406,7 +406,7 @@ func (m *mMessage) count(failed bool) {
 	}
 }
 
-func (q *model) giveBack(m *mMessage, failed bool, d Delay) {
+func (q *model) requeue(m *mMessage, failed bool, d Delay) {
 	m.count(failed)
 	switch {
 	case failed && q.c.DeliveryLimit >= 0 && int64(m.fails) > q.c.DeliveryLimit:

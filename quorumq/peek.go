@@ -53,8 +53,8 @@ type Peeked struct {
 	Reason                       Reason       // of dead letters in the backlog
 	To                           *Destination // of moved messages in the backlog
 
-	Due  Time   // of delayed ones: when it will be ready
-	turn uint64 // of unsettled ones
+	Due        Time   // of delayed ones: when it will be ready
+	assignment uint64 // of unsettled ones: its number
 }
 
 // After returns where a page begins whose last message is p.
@@ -62,7 +62,7 @@ func (f PeekFrom) After(p *Peeked) PeekFrom {
 	f.Skip = 0
 	switch {
 	case f.Part == PartUnsettled:
-		f.Key = p.turn + 1
+		f.Key = p.assignment + 1
 	case f.Part == PartReady && p.Place.Return > 0:
 		f.Stage, f.Key = 0, p.Place.Return+1
 	case f.Part == PartReady:
@@ -78,48 +78,48 @@ func (f PeekFrom) After(p *Peeked) PeekFrom {
 func (q *Queue) Peek(dst []Peeked, from PeekFrom, limit int) (out []Peeked, next PeekFrom, more bool) {
 	switch from.Part {
 	case PartReady:
-		return q.peekReady(dst, from, limit)
+		return q.store.ready.peek(dst, from, limit, q.config.MessageTTLMs)
 	case PartUnsettled:
-		return q.peekUnsettled(dst, from, limit)
+		return q.subs.order.peek(dst, from, limit)
 	case PartBacklog:
-		return q.peekBacklog(dst, from, limit)
+		return q.backlog.peek(dst, from, limit)
 	case PartDelayed:
-		return q.peekDelayed(dst, from, limit)
+		return q.store.delays.peek(dst, from, limit, q.config.MessageTTLMs)
 	default:
 		return dst, from, false
 	}
 }
 
-// peekReady has a stage for the returned list and one for each level, from the highest.
-func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+// peek has a stage for the returned list and one for each level, from the highest.
+func (r *ready) peek(dst []Peeked, from PeekFrom, limit int, queueTTL int64) ([]Peeked, PeekFrom, bool) {
 	if from.Below == 0 {
-		from.Below, from.Returns = q.ordNext, q.backNext
+		from.Below, from.Returns = r.nextOrd, r.nextReturn
 	}
 	for ; int(from.Stage) <= levels; from.Stage, from.Key = from.Stage+1, 0 {
 		if limit <= 0 {
 			return dst, from, true
 		}
 		if from.Stage == 0 {
-			from.Key, from.Skip = skipped(&q.back, from.Key, from.Skip)
-			for r := range q.back.from(from.Key) {
-				if r.number >= from.Returns {
+			from.Key, from.Skip = skipped(&r.returned, from.Key, from.Skip)
+			for x := range r.returned.from(from.Key) {
+				if x.number >= from.Returns {
 					break
 				}
 				if limit--; limit < 0 {
 					return dst, from, true
 				}
-				from.Key = r.number + 1
-				if r.key() >= from.Number {
-					dst = append(dst, q.peeked(&r.held, r.number))
+				from.Key = x.number + 1
+				if x.key() >= from.Number {
+					dst = append(dst, x.peeked(x.number, queueTTL))
 				}
 			}
 			continue
 		}
 		l := levels - int(from.Stage)
-		if q.occupied&(1<<l) == 0 {
+		if r.occupied&(1<<l) == 0 {
 			continue
 		}
-		level := q.ready[l]
+		level := r.levels[l]
 		from.Key, from.Skip = skipped(level, max(from.Key, from.Number), from.Skip)
 		for m := range level.from(from.Key) {
 			if m.key() >= from.Below {
@@ -129,58 +129,60 @@ func (q *Queue) peekReady(dst []Peeked, from PeekFrom, limit int) ([]Peeked, Pee
 				return dst, from, true
 			}
 			from.Key = m.key() + 1
-			dst = append(dst, q.peeked(&held{message: *m}, 0))
+			h := held{message: *m}
+			dst = append(dst, h.peeked(0, queueTTL))
 		}
 	}
 	return dst, from, false
 }
 
-func (q *Queue) peeked(h *held, number uint64) Peeked {
+// peeked is what is shown of a message, that stands at a number in the returned list or, with 0,
+// does not.
+func (h *held) peeked(number uint64, queueTTL int64) Peeked {
 	return Peeked{
 		Place: Place{Order: h.ord, Return: number}, Number: h.key(), Priority: uint8(h.level()), Body: h.body(),
-		Annotations: h.annotations(), Size: h.size, At: h.at, Expires: q.expiry(&h.message),
+		Annotations: h.annotations(), Size: h.size, At: h.at, Expires: h.expires(queueTTL),
 		DeliveryCount: h.failures, AcquiredCount: h.acquired,
 	}
 }
 
-// peekUnsettled puts what all consumers hold in order: a page costs as much as they hold.
-func (q *Queue) peekUnsettled(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+// peek puts what all consumers hold in order: a page costs as much as they hold.
+func (ss sessions) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
 	type one struct {
-		turn uint64
-		c    *consumer
-		a    *assigned
+		number uint64
+		c      *consumer
+		a      *assigned
 	}
 	var all []one
-	for _, s := range q.order {
-		for _, c := range s.consumers {
-			for a := range c.held.all() {
-				if a.turn >= from.Key && a.key() >= from.Number {
-					all = append(all, one{a.turn, c, a})
-				}
+	for c := range ss.consumers() {
+		for a := range c.held.all() {
+			if a.number >= from.Key && a.key() >= from.Number {
+				all = append(all, one{a.number, c, a})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b one) int { return cmp.Compare(a.turn, b.turn) })
+	slices.SortFunc(all, func(a, b one) int { return cmp.Compare(a.number, b.number) })
 	all = all[min(from.Skip, uint64(len(all))):]
 	from.Skip = 0
 	n := min(len(all), max(limit, 0))
 	for _, x := range all[:n] {
-		p := q.peeked(&x.a.held, 0)
-		p.Expires, p.Consumer, p.turn = 0, x.c.key, x.turn
+		p := x.a.peeked(0, Unlimited)
+		p.Expires, p.Consumer, p.assignment = 0, x.c.key, x.number
 		dst = append(dst, p)
-		from.Key = x.turn + 1
+		from.Key = x.number + 1
 	}
 	return dst, from, n < len(all)
 }
 
-func (q *Queue) peekBacklog(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
-	from.Key, from.Skip = skipped(&q.backlog, max(from.Key, from.Number), from.Skip)
-	for d := range q.backlog.from(from.Key) {
+// peek shows the messages of the backlog by their numbers.
+func (b *backlog) peek(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
+	from.Key, from.Skip = skipped(&b.set, max(from.Key, from.Number), from.Skip)
+	for d := range b.set.from(from.Key) {
 		if limit--; limit < 0 {
 			return dst, from, true
 		}
 		from.Key = uint64(d.seq) + 1
-		x := q.public(d)
+		x := b.public(d)
 		dst = append(dst, Peeked{
 			Number: uint64(d.seq), Body: x.Body, Annotations: x.Annotations, Size: d.size, At: d.at,
 			DeliveryCount: d.failures, AcquiredCount: d.acquired, Reason: x.Reason, To: x.To,
@@ -189,44 +191,20 @@ func (q *Queue) peekBacklog(dst []Peeked, from PeekFrom, limit int) ([]Peeked, P
 	return dst, from, false
 }
 
-// peekDelayed numbers messages by the order in which they were delayed.
-func (q *Queue) peekDelayed(dst []Peeked, from PeekFrom, limit int) ([]Peeked, PeekFrom, bool) {
-	from.Key, from.Skip = skipped(&q.delays.set, max(from.Key, from.Number), from.Skip)
-	for d := range q.delays.set.from(from.Key) {
+// peek numbers messages by the order in which they were delayed.
+func (d *delays) peek(dst []Peeked, from PeekFrom, limit int, queueTTL int64) ([]Peeked, PeekFrom, bool) {
+	from.Key, from.Skip = skipped(&d.set, max(from.Key, from.Number), from.Skip)
+	for x := range d.set.from(from.Key) {
 		if limit--; limit < 0 {
 			return dst, from, true
 		}
-		from.Key = d.number + 1
-		p := q.peeked(&d.held, 0)
-		p.Place, p.Number, p.Due, p.Expires = Place{}, d.number, d.due, 0
-		if e, ok := q.delayedExpiry(d); ok {
+		from.Key = x.number + 1
+		p := x.peeked(0, queueTTL)
+		p.Place, p.Number, p.Due, p.Expires = Place{}, x.number, x.due, 0
+		if e, ok := x.expires(queueTTL); ok {
 			p.Expires = e.at
 		}
 		dst = append(dst, p)
 	}
 	return dst, from, false
-}
-
-// skipped returns the first key from key on behind n records, and how many records more were
-// to be skipped than there are.
-func skipped[T any, P record[T]](d *deque[T, P], key, n uint64) (next, left uint64) {
-	if n == 0 {
-		return key, 0
-	}
-	at, i := d.begin(key)
-	for ; at < len(d.blocks); at++ {
-		b := d.blocks[at]
-		here := uint64(b.live.count() - b.live.rank(min(i, blockLen-1)))
-		if n >= here {
-			n -= here
-			key = (b.id + 1) << blockBits
-			i = 0
-			continue
-		}
-		for ; n > 0; n-- {
-			i = b.live.next(i) + 1
-		}
-		return b.id<<blockBits | uint64(i), 0
-	}
-	return key, n
 }

@@ -23,14 +23,14 @@ func TestPeekEnds(t *testing.T) {
 	node := EnqueuerKey{Node: "n", Epoch: 1}
 	one := []NewMessage{{Size: 1, TTLMs: Unlimited, Priority: DefaultPriority}}
 	session := SessionKey{Node: "n", Epoch: 1, Session: 1}
-	giveBack := func() {
+	requeue := func() {
 		d := apply(&Get{Session: session}).Delivery
-		apply(&Return{Consumer: d.Consumer, Ranges: []MsgIDRange{{d.MsgID, d.MsgID}}})
+		apply(&Requeue{Consumer: d.Consumer, Ranges: []MsgIDRange{{d.MsgID, d.MsgID}}})
 	}
 	for i := range 10 {
 		apply(&Enqueue{Enqueuer: node, First: Seq(i + 1), Messages: one})
 	}
-	giveBack()
+	requeue()
 	page, from, more := q.Peek(nil, PeekFrom{}, 1)
 	if len(page) != 1 || !more {
 		t.Fatalf("%d messages, more %t", len(page), more)
@@ -41,7 +41,7 @@ func TestPeekEnds(t *testing.T) {
 			t.Fatal("the pages have no end")
 		}
 		apply(&Enqueue{Enqueuer: node, First: Seq(i + 11), Messages: one})
-		giveBack()
+		requeue()
 		page, from, more = q.Peek(page[:0], from, 1)
 		shown += len(page)
 	}

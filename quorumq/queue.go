@@ -9,32 +9,23 @@ type Queue struct {
 	config Config
 	now    Time // newest time seen (C-6)
 
-	store
-	roster
+	store store
+	nodes nodes
+	subs  subscriptions
 
-	sources   map[id.QueueUID]*source
+	transfers transfers
 	producers producers
 
-	backlog      deque[discarded, *discarded]
-	backlogNext  Seq // number of the next discarded message
-	backlogBytes uint64
-	destinations map[uint16]*destination // that messages of the backlog are moved to, by number
+	backlog     backlog
+	annotations annotations
 
-	// annotations counts the messages that share a body of annotations (DEL-11).
-	annotations map[BodyRef]uint32
-
-	// used is when the queue was used last (QX-1): while it has consumers, that is not looked
-	// at.
-	used Time
-	// consumed tells, with Config.AutoDelete, that there was a consumer under it.
-	consumed bool
+	idle idle
 	// dissolving: it is being emptied for its deletion.
 	dissolving bool
 
 	// timer is the newest Effects.Timer that has not come due yet.
 	timer Time
 	stats stats
-	gen   uint64 // generation: how many times the state was frozen
 
 	// What follows is scratch of one Apply, kept for its storage.
 	reply     Reply
@@ -44,51 +35,8 @@ type Queue struct {
 	assignedN int  // assignments of this Apply
 	more      bool // assignments are left for the next Apply
 	ranges    []MsgIDRange
-	moved     []leaving
-	entry     uint64 // whose commands are applied
-	handled   int    // due messages that they have handled
-	overfull  bool   // limits are looked at once consumers have been served (LEN-9)
-	granted   bool   // a message that comes may take one other's place beyond the slice
-	seen      message
-	closing   []*session
-	pools     pools
-}
-
-type pools struct {
-	ready    pool[message, *message]
-	returned pool[returned, *returned]
-	backlog  pool[discarded, *discarded]
-	delayed  pool[delayed, *delayed]
-}
-
-// stats counts since the creation of the queue (ST-1, DL-52).
-type stats struct {
-	enqueued, refused, settled, expired, delivered     uint64
-	redelivered, returned, limitHits, dedup, confirmed uint64
-	repeats, moved, removed, abandoned, abandonedBytes uint64
-	returnedFailed, gets, emptyGets, timeouts          uint64
-	discarded                                          [3][LastReason + 1]uint64 // by DeadLetterMode, then Reason
-}
-
-// store holds the ready messages: one deque per priority level and the returned list,
-// and what is known of their expiries.
-type store struct {
-	ready     [levels]*deque[message, *message] // see level: most queues use one of them
-	occupied  uint32                            // bit per level with messages
-	mixed     uint32                            // of these, those whose bodies may not ascend
-	back      deque[returned, *returned]
-	backNext  uint64 // number of the next returned message
-	ordNext   uint64 // ordinal of the next enqueued message
-	readyN    int    // messages in the levels; the returned list counts itself
-	readySize uint64 // bytes of both
-
-	readyDue expiries[readyExpiry]
-	backDue  expiries[backExpiry]
-
-	delays  delays
-	rota    rota
-	victims expiries[backExpiry] // of the returned list, where it is not the head
-	seats   *seats               // nil where returned messages come first
+	budget    budget
+	overfull  bool // limits are looked at once consumers have been served (LEN-9)
 }
 
 // New returns an empty queue under the configuration c.
@@ -96,198 +44,38 @@ func New(uid id.QueueUID, c Config) *Queue {
 	q := &Queue{
 		uid:         uid,
 		config:      c.Normal(),
-		sources:     make(map[id.QueueUID]*source),
-		annotations: make(map[BodyRef]uint32),
-		backlogNext: 1,
-
-		destinations: make(map[uint16]*destination),
+		transfers:   make(transfers),
+		annotations: make(annotations),
 	}
-	q.backNext, q.ordNext, q.delays.next = 1, 1, 1
-	q.turn = 1
+	q.store.init(&q.config)
 	q.producers.byID = make(map[ProducerID]*producer)
-	q.nodes = make(map[id.NodeID]*node)
-	q.sessions = make(map[SessionKey]*session)
-	q.back.pool = &q.pools.returned
-	q.backlog.pool = &q.pools.backlog
-	q.delays.set.pool = &q.pools.delayed
-	q.rearrange()
+	q.nodes.byID = make(map[id.NodeID]*node)
+	q.subs.init(q.config.SingleActive)
+	q.backlog.init()
 	return q
 }
 
 // UID returns the queue's name for ever.
 func (q *Queue) UID() id.QueueUID { return q.uid }
 
-// Apply carries out one command and tells what came of it. It never panics over
-// anything that input can cause; the Reply, the Effects and their slices are valid until
-// the next Apply.
-//
-// Every command first expires what is due at its time, as far as ExpireSlice allows (TTL-2,
-// TTL-6, TTL-7), and last assigns what consumers have credit for, at most AssignChunk
-// messages; if more is left, Effects.Timer asks for an Expire at once.
-func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
-	q.begin(m)
-	q.expireDue()
-	q.reply = Reply{}
-	q.dispatch(m, c)
-	q.assign()
-	q.enforce()
-	q.more = q.more || q.excess()
-	q.reportUnused(c)
-	q.setTimer()
-	q.verify(m)
-	return q.reply, q.effects
+// len returns the number of all messages, wherever they are.
+func (q *Queue) len() int { return q.store.len() + q.subs.unacked.messages + q.backlog.set.len() }
+
+// length returns what the limits of length count.
+func (q *Queue) length() length {
+	l := length{
+		messages: uint64(q.store.len()),
+		bytes:    q.store.bytes(),
+		unacked:  uint64(q.subs.unacked.messages),
+	}
+	if !q.config.apart() {
+		l.messages += uint64(q.backlog.set.len())
+		l.bytes += q.backlog.bytes
+	}
+	return l
 }
 
-func (q *Queue) begin(m Meta) {
-	q.now = max(q.now, m.Now)
-	if q.used == 0 {
-		q.used = q.now // the first command of all
-	}
-	e := &q.effects
-	*e = Effects{
-		Deliver: e.Deliver[:0],
-		Notices: e.Notices[:0],
-		Copies:  e.Copies[:0],
-		Release: e.Release[:0],
-	}
-	q.refused = q.refused[:0]
-	q.assignedN, q.more = 0, false
-	q.beginEntry(m.Index)
-}
-
-func (q *Queue) dispatch(m Meta, c Command) {
-	switch c := c.(type) {
-	case *Enqueue:
-		q.applyEnqueue(m, c)
-	case *Transfer:
-		q.applyTransfer(m, c)
-	case *Checkout:
-		q.applyCheckout(c)
-	case *Cancel:
-		q.applyCancel(c)
-	case *Credit:
-		q.applyCredit(c)
-	case *Settle:
-		q.applySettle(c)
-	case *Return:
-		q.applyReturn(m, c)
-	case *Discard:
-		q.applyDiscard(m, c)
-	case *Get:
-		q.applyGet(c)
-	case *Expire:
-		// Done by every command.
-	case *Purge:
-		q.applyPurge()
-	case *Move:
-		q.applyMove(c)
-	case *Transact:
-		q.applyTransact(m, c)
-	case *Configure:
-		q.applyConfigure(c)
-	case *BacklogSettle:
-		q.applyBacklogSettle(c)
-	case *SessionClosed:
-		q.applySessionClosed(c)
-	case *NodeDown:
-		q.applyNodeDown(c)
-	case *NodeUp:
-		q.applyNodeUp(c)
-	case *Lead:
-		q.applyLead()
-	case *Extend:
-		q.applyExtend(c)
-	case *Dissolve:
-		q.applyDissolve()
-	case *Renew:
-		q.used = q.now
-	case *RetryDelayed:
-		q.applyRetryDelayed(c)
-	default:
-		q.reply.Code = CodeMalformed
-	}
-}
-
-// release says that a body is no longer needed on any member.
-func (q *Queue) release(r BodyRef) { q.effects.Release = append(q.effects.Release, r) }
-
-// releaseSlots releases the bodies of n messages of a command.
-func (q *Queue) releaseSlots(m Meta, n int) {
-	for i := range n {
-		q.release(BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)})
-	}
-}
-
-// shareAnnotations counts one more message with this body of annotations.
-func (q *Queue) shareAnnotations(r BodyRef) {
-	if r != (BodyRef{}) {
-		q.annotations[r]++
-	}
-}
-
-// dropAnnotations counts one less, and releases the body with the last.
-func (q *Queue) dropAnnotations(r BodyRef) {
-	if r == (BodyRef{}) {
-		return
-	}
-	if n := q.annotations[r]; n > 1 {
-		q.annotations[r] = n - 1
-		return
-	}
-	delete(q.annotations, r)
-	q.release(r)
-}
-
-// level returns the deque of a priority level.
-func (q *Queue) level(l int) *deque[message, *message] {
-	if q.ready[l] == nil {
-		q.ready[l] = &deque[message, *message]{pool: &q.pools.ready, tag: uint64(l)}
-	}
-	return q.ready[l]
-}
-
-// readyLen returns the number of ready messages, returned ones included.
-func (q *Queue) readyLen() int { return q.readyN + q.back.len() }
-
-// counted returns what the length limits count (LEN-1, DL-20).
-func (q *Queue) counted() (messages, size uint64) {
-	messages, size = uint64(q.readyLen()+q.delays.set.len()), q.readySize+q.delays.size
-	if q.config.apart() {
-		return messages, size
-	}
-	return messages + uint64(q.backlog.len()), size + q.backlogBytes
-}
-
-// pushReady appends a message to its level.
-func (q *Queue) pushReady(m message) {
-	l := m.level()
-	q.level(l).push(m.key(), m)
-	q.occupied |= 1 << l
-	q.readyN++
-	q.readySize += uint64(m.size)
-	if at := q.expiry(&m); at != 0 {
-		q.readyDue.push(readyExpiry{at: at, ord: m.ord})
-	}
-}
-
-// pushBack appends a message to the returned list.
-func (q *Queue) pushBack(h held) {
-	r := returned{held: h, number: q.backNext}
-	q.backNext++
-	q.back.push(r.number, r)
-	q.readySize += uint64(h.size)
-	q.arrange(&r)
-	if at := q.expiry(&h.message); at != 0 {
-		q.backDue.push(backExpiry{at: at, ord: h.ord, number: r.number})
-	}
-}
-
-// left accounts for a message that has left a level.
-func (q *Queue) left(level int, size uint32) {
-	if q.ready[level].len() == 0 {
-		q.occupied &^= 1 << level
-		q.mixed &^= 1 << level
-	}
-	q.readyN--
-	q.readySize -= uint64(size)
+// refuses tells whether so much more would exceed a limit and is refused for that (LEN-4).
+func (q *Queue) refuses(messages, bytes uint64) bool {
+	return q.config.refuses(q.backlog.set.len()) && q.length().exceeds(&q.config, messages, bytes)
 }

@@ -5,9 +5,60 @@
 // A Queue computes only. It reads no clock (time comes with each command, C-6),
 // starts no goroutine and takes no lock; its owner serialises all calls. Every member
 // of a group that applies the same entries in the same order holds equal state.
+//
+// # Parts
+//
+// The state is made of parts, plain structs that know nothing of one another but what stands above
+// them in the list below. None refers to the Queue: it hands them what they need, the configuration
+// and the time above all, and acts on what they return. The comment of each part says what holds
+// between commands, and its check looks whether it does. In short:
+//
+//   - store: ready messages, in the order in which they are delivered, and delayed ones; each that
+//     expires is found by its time.
+//   - backlog: messages on their way to other queues, under numbers that never come twice.
+//   - annotations: how many messages share a body of annotations.
+//   - nodes, producers, transfers: what was decided about numbered messages, so that a repeat is
+//     answered as the original was.
+//   - subscriptions: sessions and consumers with what they hold. Whoever may take a message stands
+//     in line (waiters), what is held is counted (unacked) and looked at no later than its deadline
+//     (ackDeadlines), and one consumer is active where only one is to be (singleActive).
+//   - budget, length, idle: how much an entry may still take off, what limits count, since when
+//     nobody has used the queue.
+//
+// The Queue keeps what spans several of them: the commands, the way of a message from one part to
+// another, effects, the timer and the snapshot. A message is in one part at a time; whoever takes it
+// out of one puts it into the next, or releases its body.
+//
+// # Reading order
+//
+// A file uses what stands in it or above it, which TestFilesStandInOrder looks after:
+//
+//   - words: quorumq.go, rules.go, retry.go, config.go
+//   - bytes: wire.go, wire_config.go, snapshot_versions.go, destination.go
+//   - commands: command.go, encode.go, decode.go
+//   - containers: bitmap.go, column.go, block.go, deque.go, deque_stored.go, heap.go
+//   - messages and answers: message.go, reply.go, stats.go
+//   - who sends: enqueuer.go, nodes.go, producers.go, transfers.go
+//   - who takes: window.go, consumer.go, unacked.go, notices.go, waiters.go, single_active.go,
+//     ack_deadlines.go, subscriptions.go, subscriptions_state.go
+//   - where messages are: annotations.go, order.go, ready.go, ready_order.go, ready_state.go,
+//     delays.go, expiry.go, store.go, backlog.go, backlog_state.go
+//   - what bounds them: length.go, budget.go, unit.go, idle.go
+//   - the queue: queue.go, discard.go, limits.go, requeue.go, assign.go, expire.go, admit.go,
+//     timer.go
+//   - what commands do: enqueue.go, transfer.go, settle.go, consume.go, move.go, transact.go,
+//     deadletter.go, presence.go, admin.go
+//   - what others see: view.go, peek.go, runs.go, snapshot.go, frozen.go, check.go, restore.go,
+//     invariants_on.go, invariants_off.go
+//   - all together: apply.go
 package quorumq
 
-import "github.com/quorate/quorate/id"
+import (
+	"cmp"
+	"math"
+
+	"github.com/quorate/quorate/id"
+)
 
 // Time is a point in time in milliseconds since the Unix epoch, stamped by the leader
 // that proposed the command (C-1). Zero means "none".
@@ -90,3 +141,44 @@ type ConsumerKey struct {
 	SessionKey
 	Tag uint32
 }
+
+// Unlimited is the value of a limit that is not set.
+const Unlimited int64 = -1
+
+// VoidSize marks a void: it takes its number in an Enqueue, stores nothing and is
+// answered as refused, so that an earlier copy on its way can never be stored after it
+// (PUB-5). It has an empty body.
+const VoidSize uint32 = 1<<32 - 1
+
+// SeqRange is a closed range of sequence numbers.
+type SeqRange struct{ First, Last Seq }
+
+// MsgIDRange is a closed range of message ids, First ≤ Last.
+type MsgIDRange struct{ First, Last MsgID }
+
+// after returns t + ms, at most the end of time.
+func after(t Time, ms int64) Time {
+	if ms > math.MaxInt64-int64(t) {
+		return math.MaxInt64
+	}
+	return t + Time(ms)
+}
+
+func compareRefs(a, b BodyRef) int {
+	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Slot, b.Slot))
+}
+
+// compareSessions is the order in which a queue keeps and stores sessions.
+func compareSessions(a, b SessionKey) int {
+	return cmp.Or(
+		cmp.Compare(a.Node, b.Node),
+		cmp.Compare(a.Epoch, b.Epoch),
+		cmp.Compare(a.Session, b.Session),
+	)
+}
+
+// levels is the number of priority levels (PR-1); ordBits of an ordinal name the level.
+const (
+	levels  = 32
+	ordBits = 5
+)

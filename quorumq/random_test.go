@@ -128,7 +128,7 @@ func figures(q *Queue) string {
 	o := q.Overview()
 	s := fmt.Sprintf("ready %d %d, unsettled %d, backlog %d %d, delayed %d %d until %d\n",
 		o.Ready, o.ReadyBytes, o.Unsettled, o.Backlog, o.BacklogBytes, o.Delayed, o.DelayedBytes, o.NextDelayed)
-	for _, session := range q.order {
+	for _, session := range q.subs.order {
 		for _, c := range session.consumers {
 			s += formatLines("", q.Assigned(nil, c.key, 0))
 		}
@@ -297,8 +297,8 @@ func (g *generator) session() SessionKey {
 
 // consumer names a known consumer, or rarely any.
 func (g *generator) consumer() (ConsumerKey, MsgID) {
-	if len(g.q.order) > 0 && !g.one(20) {
-		s := g.q.order[g.IntN(len(g.q.order))]
+	if len(g.q.subs.order) > 0 && !g.one(20) {
+		s := g.q.subs.order[g.IntN(len(g.q.subs.order))]
 		if len(s.consumers) > 0 {
 			c := s.consumers[g.IntN(len(s.consumers))]
 			return c.key, c.last
@@ -342,7 +342,7 @@ func (g *generator) messages() []NewMessage {
 func (g *generator) enqueue() Command {
 	n, e := g.node()
 	next := Seq(1)
-	if known := g.q.nodes[n]; known != nil && known.epoch == e {
+	if known := g.q.nodes.byID[n]; known != nil && known.epoch == e {
 		next = known.next
 	}
 	c := &Enqueue{Enqueuer: EnqueuerKey{Node: n, Epoch: e}, First: next, Messages: g.messages()}
@@ -369,7 +369,7 @@ func (g *generator) enqueue() Command {
 func (g *generator) transfer() Command {
 	source := id.QueueUID(2000 + g.IntN(2))
 	settled := Seq(0)
-	if s := g.q.sources[source]; s != nil {
+	if s := g.q.transfers[source]; s != nil {
 		settled = s.settled
 	}
 	c := &Transfer{Source: source, Settled: settled + Seq(g.IntN(3))}
@@ -411,7 +411,7 @@ func (g *generator) command() Command {
 		return &Settle{Consumer: k, Ranges: g.ranges(last)}
 	case p < 73:
 		k, last := g.consumer()
-		return &Return{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4), Delay: g.delay()}
+		return &Requeue{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4), Delay: g.delay()}
 	case p < 78:
 		k, last := g.consumer()
 		return &Discard{Consumer: k, Ranges: g.ranges(last), Failed: g.one(2), HasAnnotations: g.one(4)}

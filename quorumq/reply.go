@@ -24,6 +24,13 @@ type Reply struct {
 	LastMsgID MsgID
 }
 
+// decided answers whether a consumer held any of the messages that it has decided about (DEL-6).
+func (r *Reply) decided(any bool) {
+	if !any {
+		r.Code = CodeNotHeld
+	}
+}
+
 // ReplyCode tells why a command was not carried out.
 type ReplyCode uint8
 
@@ -48,7 +55,7 @@ const (
 	// CodeTooMany: messages are on their way to MaxDestinations others already, or so many that
 	// a Transact would make them more than MaxMoving.
 	CodeTooMany
-	// CodeNotHeld: a Transact names a message that its consumer does not hold, or a Settle, Return
+	// CodeNotHeld: a Transact names a message that its consumer does not hold, or a Settle, Requeue
 	// or Discard names none that it holds: they were settled, by an earlier try perhaps, or have
 	// returned to the queue. Leaders of older builds answer CodeOK to the latter.
 	CodeNotHeld
@@ -98,6 +105,16 @@ type Effects struct {
 	// the command's own included; repaired by Queue.Live at snapshots. A body may be in
 	// Deliver (auto-ack) or Copies as well: the leader reads it first.
 	Release []BodyRef
+}
+
+// release says that a body is no longer needed on any member.
+func (e *Effects) release(r BodyRef) { e.Release = append(e.Release, r) }
+
+// releaseSlots releases the bodies of n messages of a command.
+func (e *Effects) releaseSlots(m Meta, n int) {
+	for i := range n {
+		e.release(BodyRef{Index: m.Index, Slot: m.FirstSlot + uint32(i)})
+	}
 }
 
 // NoticeKind is what a Notice tells.
@@ -151,4 +168,16 @@ type Overview struct {
 	NextDelayed                                             Time                      // when the first delayed message is due (DR-3); 0 = none
 	Now                                                     Time
 	Config                                                  Config
+}
+
+// delivery is what the consumer is sent of an assignment.
+func (a *assigned) delivery(k ConsumerKey) Delivery {
+	return Delivery{
+		Consumer:      k,
+		MsgID:         a.id,
+		Body:          a.body(),
+		Annotations:   a.annotations(),
+		DeliveryCount: a.failures,
+		AcquiredCount: a.acquired,
+	}
 }

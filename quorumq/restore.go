@@ -1,9 +1,7 @@
 package quorumq
 
 import (
-	"bytes"
 	"fmt"
-	"slices"
 
 	"github.com/quorate/quorate/id"
 )
@@ -24,21 +22,21 @@ func Restore(b []byte) (*Queue, error) {
 	q := New(uid, r.config())
 	r.check((q.config.Rules == RulesFirst) == (r.version <= snapshotFirstRules), errVersion)
 	q.now, q.timer = Time(r.i()), Time(r.i())
-	q.used = q.now
+	q.idle.used = q.now
 	if r.knowsUse() {
-		q.used, q.leaseDue = Time(r.i()), Time(r.i())
-		q.consumed = q.config.AutoDelete && r.bool()
-		r.check(q.used <= q.now, errRange)
+		q.idle.used, q.subs.deadlines.due = Time(r.i()), Time(r.i())
+		q.idle.consumed = q.config.AutoDelete && r.bool()
+		r.check(q.idle.used <= q.now, errRange)
 	}
 	q.dissolving = r.knowsEnd() && r.bool()
-	q.ordNext, q.backNext, q.backlogNext = r.upTo(1<<58), r.u(), Seq(r.u())
+	q.store.ready.nextOrd, q.store.ready.nextReturn, q.backlog.next = r.upTo(1<<58), r.u(), Seq(r.u())
 	if r.knowsDelays() {
-		q.delays.next = r.u()
-		q.rota = rota{level: r.byte(), left: r.byte()}
-		r.check(q.rota.level < levels && q.rota.left <= q.rota.level && (q.config.FairPriorities || q.rota == rota{}), errRange)
+		q.store.delays.next = r.u()
+		q.store.ready.roundRobin = weightedRoundRobin{level: r.byte(), left: r.byte()}
+		r.check(q.store.ready.roundRobin.level < levels && q.store.ready.roundRobin.left <= q.store.ready.roundRobin.level && (q.config.FairPriorities || q.store.ready.roundRobin == weightedRoundRobin{}), errRange)
 	}
-	q.turn, q.baseID = r.u(), MsgID(r.u())
-	r.check(q.ordNext > 0 && q.backNext > 0 && q.backlogNext > 0 && q.delays.next > 0 && q.turn > 0, errZero)
+	q.subs.unacked.next, q.subs.baseID = r.u(), MsgID(r.u())
+	r.check(q.store.ready.nextOrd > 0 && q.store.ready.nextReturn > 0 && q.backlog.next > 0 && q.store.delays.next > 0 && q.subs.unacked.next > 0, errZero)
 	all := q.stats.all()
 	known := all[:]
 	switch {
@@ -54,20 +52,22 @@ func Restore(b []byte) (*Queue, error) {
 	for _, v := range known {
 		*v = r.u()
 	}
-	q.takeNodes(r)
-	q.takeSources(r)
-	q.takeProducers(r)
-	q.takeSessions(r)
-	q.takeTurns(r)
+	q.nodes.restore(r)
+	q.transfers.restore(r)
+	q.producers.restore(r)
+	q.subs.restoreSessions(r, &q.nodes)
+	q.subs.waiters.restore(r, q.subs.order)
 	if r.knowsMoves() {
-		q.takeDestinations(r)
+		q.backlog.restoreDestinations(r)
 	}
-	q.takeWindows(r)
-	q.standbys()
-	q.takeReady(r)
-	q.takeReturned(r)
-	q.takeBacklog(r)
-	q.takeDelays(r)
+	q.subs.restoreWindows(r, q.annotations.share)
+	q.subs.single.restoreStandbys(q.subs.order)
+	q.store.restoreLevels(r, &q.config)
+	q.store.restoreReturned(r, &q.config, q.annotations.share)
+	q.backlog.restore(r, q.annotations.share)
+	if r.knowsDelays() {
+		q.store.restoreDelays(r, &q.config, q.annotations.share)
+	}
 	if err := r.end(); err != nil {
 		return nil, fmt.Errorf("restore %v: %w", uid, err)
 	}
@@ -75,319 +75,4 @@ func Restore(b []byte) (*Queue, error) {
 		return nil, fmt.Errorf("restore %v: %w", uid, err)
 	}
 	return q, nil
-}
-
-// knowsUse tells whether a snapshot has times of use and leases.
-func (r *reader) knowsUse() bool { return r.version > snapshotWithoutUse }
-
-func (r *reader) knowsDelays() bool { return r.version > snapshotWithoutDelay }
-
-func (r *reader) knowsDrops() bool { return r.version > snapshotWithoutDrops }
-
-func (r *reader) knowsGets() bool { return r.version > snapshotWithoutGets }
-
-func (r *reader) knowsEnd() bool { return r.version > snapshotWithoutEnd }
-
-func (r *reader) knowsMoves() bool { return r.version > snapshotWithoutMoves }
-
-func (q *Queue) takeDestinations(r *reader) {
-	n := r.count(4)
-	r.check(n <= MaxDestinations, errRange)
-	last := uint64(0)
-	known := make(map[Destination]bool, n)
-	for range n {
-		id := r.upTo(MaxDestinations)
-		d := &destination{id: uint16(id), Destination: r.destination()}
-		r.check(id > last && !known[d.Destination], errUnordered)
-		r.check(d.Kind != ToNowhere, errRange)
-		if r.err != nil {
-			return
-		}
-		q.destinations[d.id] = d
-		known[d.Destination], last = true, id
-	}
-}
-
-func (q *Queue) takeNodes(r *reader) {
-	last := id.NodeID("")
-	for range r.count(7) {
-		n := &node{id: r.node(), epoch: id.Epoch(r.u()), next: Seq(r.u()), suspected: r.bool()}
-		r.check(n.id > last, errUnordered)
-		r.check(n.next > 0, errZero)
-		if n.suspected {
-			n.deadline = Time(r.i())
-			q.suspects++
-		}
-		seq := Seq(0)
-		for range r.count(1) {
-			more := Seq(r.u())
-			r.check(more > 0 && seq+more > seq, errUnordered)
-			seq += more
-			n.refused = append(n.refused, seq)
-		}
-		closed := r.count(1)
-		r.check(closed <= MaxClosedSessions, errRange)
-		for range closed {
-			s := r.u()
-			r.check(!slices.Contains(n.closed, s), errUnordered)
-			n.closed = append(n.closed, s)
-		}
-		if r.err != nil {
-			return
-		}
-		q.nodes[n.id] = n
-		last = n.id
-	}
-}
-
-func (q *Queue) takeSources(r *reader) {
-	last := id.QueueUID(0)
-	for i := range r.count(3) {
-		uid := id.QueueUID(r.u())
-		r.check(i == 0 || uid > last, errUnordered)
-		s := &source{settled: Seq(r.u())}
-		seq := s.settled
-		for range r.count(2) {
-			skip, more := Seq(r.u()), Seq(r.u())
-			r.check(skip > 0 && seq+skip > seq && seq+skip+more >= seq+skip, errUnordered)
-			s.stored = append(s.stored, SeqRange{First: seq + skip, Last: seq + skip + more})
-			seq += skip + more
-		}
-		r.check(s.settled > 0 || len(s.stored) > 0, errZero)
-		if r.err != nil {
-			return
-		}
-		q.sources[uid] = s
-		last = uid
-	}
-}
-
-func (q *Queue) takeSessions(r *reader) {
-	for range r.count(6) {
-		s := &session{key: r.session(), base: MsgID(r.u())}
-		s.node = q.nodes[s.key.Node]
-		r.check(s.node != nil, errRange)
-		for range r.count(6) {
-			if c := q.takeConsumer(r, s); r.err == nil {
-				s.consumers = append(s.consumers, c)
-			}
-		}
-		if r.err != nil {
-			return
-		}
-		q.order = append(q.order, s)
-		q.sessions[s.key] = s
-	}
-}
-
-func (q *Queue) takeConsumer(r *reader, s *session) *consumer {
-	c := &consumer{key: ConsumerKey{SessionKey: s.key, Tag: r.u32()}, session: s}
-	flags := r.flags(consumerFlags)
-	c.credit = flags&flagCredit != 0
-	c.autoAck = flags&flagAutoAck != 0
-	c.exclusive = flags&flagExclusive != 0
-	c.cancelled = flags&flagCancelled != 0
-	if c.exclusive {
-		r.check(q.exclusive == nil && c.subscribes(), errRange)
-		q.exclusive = c
-	}
-	c.prefetch = uint32(r.upTo(MaxOutstanding))
-	c.limit = MsgID(r.u())
-	priority := r.z()
-	c.priority = int32(priority)
-	r.check(int64(c.priority) == priority, errRange)
-	c.last = MsgID(r.u())
-	if r.knowsUse() {
-		q.takeLease(r, c, flags)
-	}
-	if flags&flagActive != 0 {
-		r.check(q.active == nil && q.config.SingleActive && c.subscribes(), errRange)
-		q.active = c
-	}
-	if q.config.SingleActive {
-		c.since = r.u()
-		r.check(c.since > 0 == c.subscribes(), errRange)
-	}
-	return c
-}
-
-// takeLease takes what a snapshot says of a consumer's time.
-func (q *Queue) takeLease(r *reader, c *consumer, flags byte) {
-	if c.ownTimeout = flags&flagTimesOut != 0; c.ownTimeout {
-		c.timeout = r.i()
-	}
-	c.due = Time(r.i())
-	r.check(c.due == 0 || 0 < q.leaseDue && q.leaseDue <= c.due, errRange)
-	last := MsgID(0)
-	for range r.count(1) {
-		more := MsgID(r.u())
-		r.check(more > 0 && last+more > last && last+more <= c.last && c.subscribes(), errUnordered)
-		last += more
-		c.late = append(c.late, last)
-	}
-}
-
-func (q *Queue) takeTurns(r *reader) {
-	for range r.count(2) {
-		i, tag := r.u(), r.u32()
-		if i >= uint64(len(q.order)) {
-			r.fail(errRange)
-			return
-		}
-		s := q.order[i]
-		j, ok := s.search(tag)
-		if !ok || s.consumers[j].waiting {
-			r.fail(errRange)
-			return
-		}
-		c := s.consumers[j]
-		if n := len(q.waiting); n == 0 || q.waiting[n-1].priority != c.priority {
-			q.waiting = append(q.waiting, turns{priority: c.priority})
-		}
-		q.waiting[len(q.waiting)-1].push(c)
-		c.waiting = true
-	}
-}
-
-// takeWindows takes what the consumers hold, in the order of the sessions.
-func (q *Queue) takeWindows(r *reader) {
-	for _, s := range q.order {
-		for _, c := range s.consumers {
-			q.takeWindow(r, c)
-		}
-	}
-}
-
-func (q *Queue) takeWindow(r *reader, c *consumer) {
-	var prev assigned
-	for range r.count(12) {
-		more := MsgID(r.u())
-		r.check(more > 0 && prev.id+more > prev.id, errUnordered)
-		a := assigned{id: prev.id + more, turn: r.u()}
-		a.message = message{
-			ord:   prev.ord + uint64(r.z()),
-			index: prev.index + uint64(r.z()),
-			slot:  r.u32(),
-			size:  r.u32(),
-			at:    prev.at + Time(r.z()),
-			ttl:   r.limit(),
-		}
-		a.annIndex, a.annSlot = r.u(), r.u32()
-		a.failures, a.acquired = r.u32(), r.u32()
-		if r.knowsUse() {
-			a.due = prev.due + Time(r.z())
-			r.check(a.due == 0 || a.due > 0 && 0 < c.due && c.due <= a.due, errRange)
-		}
-		r.check(a.size != VoidSize, errRange)
-		if r.err != nil {
-			return
-		}
-		q.shareAnnotations(a.annotations())
-		c.held.push(a, q.gen)
-		q.unsettled++
-		q.unsettledBytes += uint64(a.size)
-		prev = a
-	}
-}
-
-func (q *Queue) takeReady(r *reader) {
-	occupied := r.u32()
-	for l := range q.ready {
-		if occupied&(1<<l) == 0 {
-			continue
-		}
-		var last BodyRef
-		takeBlocks(r, q.level(l), func(m *message) {
-			if compareRefs(last, m.body()) > 0 {
-				q.mixed |= 1 << l
-			}
-			last = m.body()
-			q.readyN++
-			q.readySize += uint64(m.size)
-			if at := q.expiry(m); at != 0 {
-				q.readyDue.heap = append(q.readyDue.heap, readyExpiry{at: at, ord: m.ord})
-			}
-		})
-		r.check(q.ready[l].len() > 0, errZero)
-		if r.err != nil {
-			return
-		}
-		q.occupied |= 1 << l
-	}
-	q.readyDue.order()
-}
-
-func (q *Queue) takeReturned(r *reader) {
-	takeBlocks(r, &q.back, func(m *returned) {
-		q.shareAnnotations(m.annotations())
-		q.readySize += uint64(m.size)
-	})
-	q.rebuildBackExpiries()
-	q.rearrange()
-}
-
-func (q *Queue) takeDelays(r *reader) {
-	if !r.knowsDelays() {
-		return
-	}
-	takeBlocks(r, &q.delays.set, func(d *delayed) {
-		q.shareAnnotations(d.annotations())
-		q.delays.size += uint64(d.size)
-	})
-	q.rebuildDelays()
-}
-
-func (q *Queue) takeBacklog(r *reader) {
-	takeBlocks(r, &q.backlog, func(d *discarded) {
-		q.shareAnnotations(d.annotations())
-		q.backlogBytes += uint64(d.size)
-		if to := q.destinations[d.to]; to != nil {
-			to.count++
-		}
-	})
-}
-
-// takeBlocks takes a deque, which keeps the packed form of its blocks.
-func takeBlocks[T any, P record[T]](r *reader, d *deque[T, P], each func(P)) {
-	n := r.count(3)
-	if n == 0 {
-		return
-	}
-	open := newBlock[T](d.pool.gen)
-	for i := range n {
-		skip := r.u()
-		if i > 0 {
-			open.id += skip + 1
-			r.check(open.id > skip, errUnordered)
-		} else {
-			open.id = skip
-		}
-		r.check(open.id <= ^uint64(0)>>(blockBits+ordBits), errRange)
-		if r.err != nil {
-			return
-		}
-		rest, err := d.pool.takeBlock(r.b, open, d.tag)
-		if err != nil {
-			r.fail(err)
-			return
-		}
-		packed := bytes.Clone(r.b[:len(r.b)-len(rest)])
-		r.b = rest
-		for i := open.live.next(0); i < blockLen; i = open.live.next(i + 1) {
-			m := P(&open.open[i])
-			r.check(m.valid(), errRange)
-			each(m)
-		}
-		d.pool.buf = d.pool.appendBlock(d.pool.buf[:0], open)
-		r.check(bytes.Equal(d.pool.buf, packed), errForm)
-		if r.err != nil {
-			return
-		}
-		b := &block[T]{id: open.id, gen: d.pool.gen, live: open.live, packed: packed, stored: open.live.count()}
-		d.blocks = append(d.blocks, b)
-		d.live += b.stored
-	}
-	if d.live > 0 {
-		d.skip()
-	}
 }

@@ -100,11 +100,6 @@ func scatter(v uint64) uint64 {
 	return (v ^ v>>31) >> 1
 }
 
-// seed is what the jitter of a message's next wait follows from.
-func (h *held) seed() uint64 {
-	return scatter(scatter(h.index)^uint64(h.slot)) ^ uint64(h.acquired)
-}
-
 // normal returns the one form that is kept and stored.
 func (r Retry) normal() Retry {
 	if r.Type == RetryDisabled || r.Type > RetryReturned {

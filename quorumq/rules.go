@@ -25,20 +25,3 @@ func RulesOf(version uint8) Rules {
 	}
 	return RulesFirst
 }
-
-// beginEntry notes that the commands of another log entry begin: they share what may be taken
-// off. Between entries nothing of it counts, so it is no state.
-func (q *Queue) beginEntry(index uint64) {
-	if q.entry != index {
-		q.entry, q.handled = index, 0
-	}
-}
-
-// slice returns how many due messages the command may handle: up to ExpireSlice with those
-// that earlier commands of its entry have (TTL-7).
-func (q *Queue) slice() int {
-	if q.config.Rules < RulesThird {
-		return ExpireChunk
-	}
-	return max(0, ExpireSlice-q.handled)
-}

@@ -50,7 +50,7 @@ func (r BodyRun) cut(at BodyRef) (before, rest, more BodyRun) {
 // of all records are index and slot.
 func appendRuns(runs []BodyRun, packed []byte) []BodyRun {
 	var places bitmap
-	b, err := takePlaces(packed, &places)
+	b, err := decodePlaces(packed, &places)
 	if err != nil {
 		panic(err) //nolint:forbidigo // these bytes were packed here, or checked by Restore
 	}
@@ -144,6 +144,7 @@ func ascends(runs []BodyRun) bool {
 	return true
 }
 
+// next unpacks the runs of a block when those of the one before are used up.
 func (s *blockRuns[T]) next() (BodyRun, bool) {
 	for s.at == len(s.runs) {
 		if len(s.blocks) == 0 {
@@ -156,8 +157,10 @@ func (s *blockRuns[T]) next() (BodyRun, bool) {
 	return s.runs[s.at-1], true
 }
 
+// listedRuns are runs in a list that ascends.
 type listedRuns struct{ runs []BodyRun }
 
+// next takes the first one off the list.
 func (s *listedRuns) next() (BodyRun, bool) {
 	if len(s.runs) == 0 {
 		return BodyRun{}, false
@@ -177,6 +180,7 @@ type head struct {
 	more BodyRun // Entries 0: none
 }
 
+// advance goes on to the source's next run, or to what was cut off the one at hand; false at the end.
 func (h *head) advance() bool {
 	if h.more.Entries > 0 {
 		h.run, h.more = h.more, BodyRun{}
@@ -187,6 +191,7 @@ func (h *head) advance() bool {
 	return ok
 }
 
+// add adds a source, unless it has no runs.
 func (m *merge) add(s runSource) {
 	if h := (head{from: s}); h.advance() {
 		m.heads = append(m.heads, h)

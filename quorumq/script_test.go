@@ -154,7 +154,7 @@ func parseCommand(d *datadriven.TestData) Command {
 	case "settle":
 		return &Settle{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d)}
 	case "return":
-		return &Return{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d), Failed: d.HasArg("failed"), HasAnnotations: d.HasArg("annotations"), Delay: Delay{At: Time(intArg(d, "at", 0)), Ms: intArg(d, "delay", 0)}}
+		return &Requeue{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d), Failed: d.HasArg("failed"), HasAnnotations: d.HasArg("annotations"), Delay: Delay{At: Time(intArg(d, "at", 0)), Ms: intArg(d, "delay", 0)}}
 	case "discard":
 		return &Discard{Consumer: consumerArg(d), Ranges: rangesArg[MsgIDRange, MsgID](d), Failed: d.HasArg("failed"), HasAnnotations: d.HasArg("annotations")}
 	case "get":

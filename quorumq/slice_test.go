@@ -35,7 +35,7 @@ func entryOf(q *Queue, index uint64, commands int) (stored int, copies []Discard
 }
 
 func (q *Queue) next2() Seq {
-	if n := q.nodes["n2"]; n != nil {
+	if n := q.nodes.byID["n2"]; n != nil {
 		return n.next
 	}
 	return 1
@@ -141,7 +141,7 @@ func TestLowerLimitGoesBySlices(t *testing.T) {
 		t.Fatalf("the lower limit dropped %d at once and asks for time %d, want %d and 10, which is now", len(all), e.Timer, ExpireSlice)
 	}
 	const publishes = 3
-	for index := uint64(3); q.readyLen() > limit; index++ {
+	for index := uint64(3); q.store.ready.len() > limit; index++ {
 		q = restoreCopy(t, q)
 		before := len(all)
 		if index == 5 {
@@ -154,8 +154,8 @@ func TestLowerLimitGoesBySlices(t *testing.T) {
 		if n := len(all) - before; n == 0 || n > ExpireSlice+publishes {
 			t.Fatalf("entry %d dropped %d", index, n)
 		}
-		if q.readyLen() > limit && e.Timer != 10 {
-			t.Fatalf("entry %d leaves %d messages and asks for time %d", index, q.readyLen(), e.Timer)
+		if q.store.ready.len() > limit && e.Timer != 10 {
+			t.Fatalf("entry %d leaves %d messages and asks for time %d", index, q.store.ready.len(), e.Timer)
 		}
 	}
 	for i, c := range all[:count-limit] {
@@ -168,8 +168,8 @@ func TestLowerLimitGoesBySlices(t *testing.T) {
 		Enqueuer: EnqueuerKey{Node: "n3", Epoch: 1}, First: 1,
 		Messages: slices.Repeat([]NewMessage{{Size: 1, TTLMs: Unlimited, Priority: DefaultPriority}}, 3*ExpireSlice),
 	})
-	if r.Stored != 3*ExpireSlice || len(e.Copies) != 3*ExpireSlice || q.readyLen() != limit {
-		t.Errorf("stored %d, dropped %d, %d are left of %d", r.Stored, len(e.Copies), q.readyLen(), limit)
+	if r.Stored != 3*ExpireSlice || len(e.Copies) != 3*ExpireSlice || q.store.ready.len() != limit {
+		t.Errorf("stored %d, dropped %d, %d are left of %d", r.Stored, len(e.Copies), q.store.ready.len(), limit)
 	}
 }
 

@@ -1,28 +1,5 @@
 package quorumq
 
-import (
-	"maps"
-	"slices"
-)
-
-// snapshotVersion is the first byte of a snapshot; see docs/formats/snapshot.md.
-const snapshotVersion = 9
-
-// Versions that are read too.
-const (
-	snapshotWithoutUse   = 2 // does not say when the queue was used last, nor of leases
-	snapshotWithoutMoves = 3 // does not know of moved messages
-	snapshotWithoutDelay = 4 // does not know of delayed messages
-	snapshotWithoutDrops = 5 // does not count dead letters dropped at a switch
-	snapshotWithoutGets  = 6 // counts no Gets, nor time-outs, nor failed returns
-	snapshotWithoutEnd   = 7 // knows nothing of queues that are being emptied
-	snapshotFirstRules   = 8 // of a queue under RulesFirst, written still: older builds read it
-)
-
-// AppendSnapshot appends the whole state. Equal states give equal bytes. A checksum is
-// the business of whoever stores it.
-func (q *Queue) AppendSnapshot(b []byte) []byte { return q.share().AppendSnapshot(b) }
-
 // putRest appends what is not shared with a frozen state: all but messages.
 func (q *Queue) putRest(b []byte) []byte {
 	if q.config.Rules == RulesFirst {
@@ -32,184 +9,21 @@ func (q *Queue) putRest(b []byte) []byte {
 	}
 	b = putU(b, uint64(q.uid))
 	b = putConfig(b, q.config)
-	b = putU(putU(putU(b, uint64(q.now)), uint64(q.timer)), uint64(q.used))
-	b = putU(b, uint64(q.leaseDue))
+	b = putU(putU(putU(b, uint64(q.now)), uint64(q.timer)), uint64(q.idle.used))
+	b = putU(b, uint64(q.subs.deadlines.due))
 	if q.config.AutoDelete {
-		b = putBool(b, q.consumed)
+		b = putBool(b, q.idle.consumed)
 	}
 	b = putBool(b, q.dissolving)
-	b = putU(putU(putU(putU(b, q.ordNext), q.backNext), uint64(q.backlogNext)), q.delays.next)
-	b = append(b, q.rota.level, q.rota.left)
-	b = putU(putU(b, q.turn), uint64(q.baseID))
+	b = putU(putU(putU(putU(b, q.store.ready.nextOrd), q.store.ready.nextReturn), uint64(q.backlog.next)), q.store.delays.next)
+	b = append(b, q.store.ready.roundRobin.level, q.store.ready.roundRobin.left)
+	b = putU(putU(b, q.subs.unacked.next), uint64(q.subs.baseID))
 	for _, v := range q.stats.all() {
 		b = putU(b, *v)
 	}
-	b = q.putNodes(b)
-	b = q.putSources(b)
-	b = q.putProducers(b)
-	b = q.putSessions(b)
-	return q.putDestinations(q.putTurns(b))
-}
-
-// counters is the number of counters in a snapshot.
-const counters = 34
-
-// How many of them older snapshots had: those that did not know of moved messages, those
-// that did not count dropped dead letters, those that did not count Gets, and those that did
-// not know of dead letters of deleted queues.
-const (
-	countersBeforeMoves = 23
-	countersBeforeDrops = 25
-	countersBeforeGets  = 27
-	countersBeforeEnd   = 31
-)
-
-// all returns the counters in their stored order.
-func (s *stats) all() (all [counters]*uint64) {
-	n := copy(all[:], []*uint64{
-		&s.enqueued, &s.refused, &s.settled, &s.expired, &s.delivered,
-		&s.redelivered, &s.returned, &s.limitHits, &s.dedup, &s.confirmed, &s.repeats,
-	})
-	for mode := range s.discarded {
-		for r := ReasonRejected; r <= ReasonDeliveryLimit; r++ {
-			all[n] = &s.discarded[mode][r]
-			n++
-		}
-	}
-	n += copy(all[n:], []*uint64{&s.moved, &s.removed, &s.abandoned, &s.abandonedBytes, &s.returnedFailed, &s.gets, &s.emptyGets, &s.timeouts})
-	for mode := range s.discarded {
-		all[n+mode] = &s.discarded[mode][ReasonQueueDeleted]
-	}
-	return all
-}
-
-func (q *Queue) putNodes(b []byte) []byte {
-	b = putU(b, uint64(len(q.nodes)))
-	for _, name := range slices.Sorted(maps.Keys(q.nodes)) {
-		n := q.nodes[name]
-		b = putU(putNode(b, name), uint64(n.epoch))
-		b = putU(b, uint64(n.next))
-		b = putBool(b, n.suspected)
-		if n.suspected {
-			b = putU(b, uint64(n.deadline))
-		}
-		b = putU(b, uint64(len(n.refused)))
-		last := Seq(0)
-		for _, s := range n.refused {
-			b = putU(b, uint64(s-last))
-			last = s
-		}
-		b = putU(b, uint64(len(n.closed)))
-		for _, s := range n.closed {
-			b = putU(b, s)
-		}
-	}
-	return b
-}
-
-func (q *Queue) putSources(b []byte) []byte {
-	b = putU(b, uint64(len(q.sources)))
-	for _, uid := range slices.Sorted(maps.Keys(q.sources)) {
-		s := q.sources[uid]
-		b = putU(putU(b, uint64(uid)), uint64(s.settled))
-		b = putU(b, uint64(len(s.stored)))
-		last := s.settled
-		for _, r := range s.stored {
-			b = putU(putU(b, uint64(r.First-last)), uint64(r.Last-r.First))
-			last = r.Last
-		}
-	}
-	return b
-}
-
-// Flags of a consumer.
-const (
-	flagCancelled = 8
-	flagActive    = 16
-	flagTimesOut  = 32
-	consumerFlags = flagCredit | flagAutoAck | flagExclusive | flagCancelled | flagActive | flagTimesOut
-)
-
-func (q *Queue) putSessions(b []byte) []byte {
-	b = putU(b, uint64(len(q.order)))
-	for _, s := range q.order {
-		b = putU(putSession(b, s.key), uint64(s.base))
-		b = putU(b, uint64(len(s.consumers)))
-		for _, c := range s.consumers {
-			b = putConsumerState(b, c, c == q.active)
-			if q.config.SingleActive {
-				b = putU(b, c.since)
-			}
-		}
-	}
-	return b
-}
-
-func putConsumerState(b []byte, c *consumer, active bool) []byte {
-	flags := byte(0)
-	for i, set := range [...]bool{c.credit, c.autoAck, c.exclusive, c.cancelled, active, c.ownTimeout} {
-		if set {
-			flags |= 1 << i
-		}
-	}
-	b = append(putU(b, uint64(c.key.Tag)), flags)
-	b = putU(putU(b, uint64(c.prefetch)), uint64(c.limit))
-	b = putZ(b, int64(c.priority))
-	b = putU(b, uint64(c.last))
-	if c.ownTimeout {
-		b = putU(b, uint64(c.timeout))
-	}
-	b = putU(putU(b, uint64(c.due)), uint64(len(c.late)))
-	last := MsgID(0)
-	for _, m := range c.late {
-		b = putU(b, uint64(m-last))
-		last = m
-	}
-	return b
-}
-
-// putTurns writes who stands in line, by priority and place.
-func (q *Queue) putTurns(b []byte) []byte {
-	n := 0
-	for i := range q.waiting {
-		n += q.waiting[i].len()
-	}
-	b = putU(b, uint64(n))
-	for i := range q.waiting {
-		t := &q.waiting[i]
-		for _, c := range t.line[t.head:] {
-			s, _ := q.searchOrder(c.key.SessionKey)
-			b = putU(putU(b, uint64(s)), uint64(c.key.Tag))
-		}
-	}
-	return b
-}
-
-// putDestinations writes where messages of the backlog are moved to.
-func (q *Queue) putDestinations(b []byte) []byte {
-	b = putU(b, uint64(len(q.destinations)))
-	for _, n := range slices.Sorted(maps.Keys(q.destinations)) {
-		b = putDestination(putU(b, uint64(n)), q.destinations[n].Destination)
-	}
-	return b
-}
-
-// putWindow writes what a consumer holds, each message as its differences from the one
-// before.
-func putWindow(b []byte, w *window) []byte {
-	b = putU(b, uint64(w.live))
-	var prev assigned
-	for a := range w.all() {
-		b = putU(putU(b, uint64(a.id-prev.id)), a.turn)
-		b = putZ(b, int64(a.ord-prev.ord))
-		b = putZ(b, int64(a.index-prev.index))
-		b = putU(putU(b, uint64(a.slot)), uint64(a.size))
-		b = putZ(b, int64(a.at-prev.at))
-		b = putLimit(b, a.ttl)
-		b = putU(putU(b, a.annIndex), uint64(a.annSlot))
-		b = putU(putU(b, uint64(a.failures)), uint64(a.acquired))
-		b = putZ(b, int64(a.due-prev.due))
-		prev = *a
-	}
-	return b
+	b = q.nodes.put(b)
+	b = q.transfers.put(b)
+	b = q.producers.put(b)
+	b = q.subs.putSessions(b)
+	return q.backlog.putDestinations(q.subs.putWaiters(b))
 }

@@ -1,14 +1,13 @@
 package quorumq
 
 import (
-	"cmp"
 	"iter"
-	"math/bits"
+	"slices"
 )
 
 // HeldBytes returns the bytes of all messages that the queue has, however they are held.
 func (q *Queue) HeldBytes() uint64 {
-	return q.readySize + q.unsettledBytes + q.backlogBytes + q.delays.size
+	return q.store.ready.bytes + q.subs.unacked.bytes + q.backlog.bytes + q.store.delays.bytes
 }
 
 // Now returns the newest time that the queue has seen; 0: it has had no command (C-6).
@@ -21,16 +20,16 @@ func (q *Queue) Config() Config { return q.config }
 func (q *Queue) Overview() Overview {
 	s := &q.stats
 	o := Overview{
-		Ready:             uint64(q.readyLen()),
-		Returned:          uint64(q.back.len()),
-		Unsettled:         uint64(q.unsettled),
-		Backlog:           uint64(q.backlog.len()),
-		ReadyBytes:        q.readySize,
-		UnsettledBytes:    q.unsettledBytes,
-		BacklogBytes:      q.backlogBytes,
-		Delayed:           uint64(q.delays.set.len()),
-		DelayedBytes:      q.delays.size,
-		Sessions:          len(q.order),
+		Ready:             uint64(q.store.ready.len()),
+		Returned:          uint64(q.store.ready.returned.len()),
+		Unsettled:         uint64(q.subs.unacked.messages),
+		Backlog:           uint64(q.backlog.set.len()),
+		ReadyBytes:        q.store.ready.bytes,
+		UnsettledBytes:    q.subs.unacked.bytes,
+		BacklogBytes:      q.backlog.bytes,
+		Delayed:           uint64(q.store.delays.set.len()),
+		DelayedBytes:      q.store.delays.bytes,
+		Sessions:          len(q.subs.order),
 		Enqueued:          s.enqueued,
 		Refused:           s.refused,
 		Settled:           s.settled,
@@ -42,7 +41,7 @@ func (q *Queue) Overview() Overview {
 		Dedup:             s.dedup,
 		Repeats:           s.repeats,
 		Confirmed:         s.confirmed,
-		Moving:            q.moving(),
+		Moving:            q.backlog.moving(),
 		Moved:             s.moved,
 		Removed:           s.removed,
 		Abandoned:         s.abandoned,
@@ -53,65 +52,120 @@ func (q *Queue) Overview() Overview {
 		ConsumerTimeouts:  s.timeouts,
 		Discarded:         s.discarded,
 		Dissolving:        q.dissolving,
-		Full:              q.refuses() && q.full(0),
+		Full:              q.refuses(1, 0),
 		Now:               q.now,
 		Config:            q.config,
 	}
-	if d := q.backlog.front(); d != nil {
+	if d := q.backlog.set.front(); d != nil {
 		o.OldestBacklog = d.at
 	}
-	if e, ok := q.firstDelayed(); ok {
+	if e, ok := q.store.delays.first(); ok {
 		o.NextDelayed = e.at
 	}
 	for r := range o.DeadLettered {
 		o.Dropped += s.discarded[DeadLetterDisabled][r]
 		o.DeadLettered[r] = s.discarded[DeadLetterAtMostOnce][r] + s.discarded[DeadLetterAtLeastOnce][r]
 	}
-	for _, s := range q.order {
-		for _, c := range s.consumers {
-			if c.subscribes() {
-				o.Consumers++
-				if c.canTake() {
-					o.ConsumersIdle++
-				}
+	for c := range q.subs.order.consumers() {
+		if c.subscribes() {
+			o.Consumers++
+			if c.canTake() {
+				o.ConsumersIdle++
 			}
 		}
 	}
-	for _, n := range q.nodes {
-		if n.next > 1 {
-			o.Enqueuers++
-		}
-	}
-	for l := range q.occupiedLevels() {
-		o.ReadyByPriority[l] = uint64(q.ready[l].len())
-		if m := q.ready[l].front(); m != nil {
+	o.Enqueuers = q.nodes.enqueuers()
+	for l := range q.store.ready.occupiedLevels() {
+		o.ReadyByPriority[l] = uint64(q.store.ready.levels[l].len())
+		if m := q.store.ready.levels[l].front(); m != nil {
 			o.older(m)
 		}
 	}
-	for r := range q.back.all() {
+	for r := range q.store.ready.returned.all() {
 		o.ReadyByPriority[r.level()]++
 		o.older(&r.message)
 	}
 	return o
 }
 
+// older notes the time of a message if none that was seen is older.
 func (o *Overview) older(m *message) {
 	if o.OldestReady == 0 || m.at < o.OldestReady {
 		o.OldestReady = m.at
 	}
 }
 
-func compareRefs(a, b BodyRef) int {
-	return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Slot, b.Slot))
+// Assigned appends the deliveries that the consumer holds with ids above last: what a
+// gateway asks for when it missed some (Resume, DEL-12).
+func (q *Queue) Assigned(dst []Delivery, k ConsumerKey, last MsgID) []Delivery {
+	c := q.subs.consumer(k)
+	if c == nil || last >= c.last {
+		return dst
+	}
+	for i := c.held.search(last + 1); i < len(c.held.items); i++ {
+		if a := &c.held.items[i]; !a.isRemoved() {
+			dst = append(dst, a.delivery(c.key))
+		}
+	}
+	return dst
 }
 
-// occupiedLevels yields the levels that hold messages, ascending.
-func (q *Queue) occupiedLevels() iter.Seq[int] {
-	return func(yield func(int) bool) {
-		for rest := q.occupied; rest != 0; rest &= rest - 1 {
-			if !yield(bits.TrailingZeros32(rest)) {
+// Holds returns one delivery that the consumer holds; false if it does not hold it.
+func (q *Queue) Holds(k ConsumerKey, m MsgID) (Delivery, bool) {
+	c := q.subs.consumer(k)
+	if c == nil {
+		return Delivery{}, false
+	}
+	i := c.held.search(m)
+	if i == len(c.held.items) || c.held.items[i].id != m || c.held.items[i].isRemoved() {
+		return Delivery{}, false
+	}
+	return c.held.items[i].delivery(c.key), true
+}
+
+// LastMsgID returns the newest id assigned to a consumer, and whether the queue knows
+// it.
+func (q *Queue) LastMsgID(k ConsumerKey) (MsgID, bool) {
+	c := q.subs.consumer(k)
+	if c == nil {
+		return 0, false
+	}
+	return c.last, true
+}
+
+// Consumes tells whether a session is that of a consumer; another one is of gets.
+func (q *Queue) Consumes(k SessionKey) bool {
+	s := q.subs.sessions[k]
+	return s != nil && slices.ContainsFunc(s.consumers, func(c *consumer) bool { return c.key.Tag != 0 })
+}
+
+// Sessions yields the sessions known to the queue, ascending by key.
+func (q *Queue) Sessions() iter.Seq[SessionKey] {
+	return func(yield func(SessionKey) bool) {
+		for _, s := range q.subs.order {
+			if !yield(s.key) {
 				return
 			}
 		}
 	}
 }
+
+// Activity appends the notices that tell a session's consumers which of them is the active
+// one; none where all are.
+func (q *Queue) Activity(dst []Notice, k SessionKey) []Notice {
+	if s := q.subs.sessions[k]; s != nil {
+		q.subs.single.announce(s, (*notices)(&dst))
+	}
+	return dst
+}
+
+// Active returns the active consumer of a queue that has one at a time (SAC-1).
+func (q *Queue) Active() (ConsumerKey, bool) {
+	if q.subs.single.active == nil {
+		return ConsumerKey{}, false
+	}
+	return q.subs.single.active.key, true
+}
+
+// Dissolving tells whether the queue is being emptied for its deletion.
+func (q *Queue) Dissolving() bool { return q.dissolving }

@@ -6,16 +6,12 @@ import (
 	"slices"
 )
 
-// assigned is a message that a consumer holds.
-type assigned struct {
-	held
-	id   MsgID
-	turn uint64 // number of the assignment, over all consumers
-	due  Time   // when its consumer has had it for too long (CT-1); 0: never
-}
-
 // window is what one consumer holds, ascending by id. Ids ascend by one, so that most
 // are found at once by their distance from the first.
+//
+// Invariants: ids ascend; live counts the items that are not marked as removed; the first and the
+// last item are live, but between a removal and tidy; marks do not outnumber the live items by
+// more than a block.
 //
 // A frozen state shares the items: before any of them changes, own copies those of an
 // older generation. What is pushed behind them is not seen by it.
@@ -33,6 +29,7 @@ func (w *window) own(gen uint64) {
 	}
 }
 
+// push adds an item with the newest id.
 func (w *window) push(a assigned, gen uint64) {
 	if len(w.items) == cap(w.items) && w.head > len(w.items)/2 && w.gen == gen {
 		n := copy(w.items, w.items[w.head:])
@@ -40,6 +37,12 @@ func (w *window) push(a assigned, gen uint64) {
 	}
 	w.items = append(w.items, a)
 	w.live++
+}
+
+// remove marks one of the items; tidy follows.
+func (w *window) remove(a *assigned) {
+	a.remove()
+	w.live--
 }
 
 // search returns the first place in items whose id is at least m.
@@ -89,51 +92,85 @@ func (w *window) all() iter.Seq[*assigned] {
 	}
 }
 
-// Assigned appends the deliveries that the consumer holds with ids above last: what a
-// gateway asks for when it missed some (Resume, DEL-12).
-func (q *Queue) Assigned(dst []Delivery, k ConsumerKey, last MsgID) []Delivery {
-	c := q.consumer(k)
-	if c == nil || last >= c.last {
-		return dst
-	}
-	for i := c.held.search(last + 1); i < len(c.held.items); i++ {
-		if a := &c.held.items[i]; !a.isRemoved() {
-			dst = append(dst, a.delivery(c.key))
+// holds tells whether each message of the ranges is there. Ranges that overlap name one twice,
+// which is not there a second time.
+func (w *window) holds(ranges []MsgIDRange) bool {
+	seen := make(map[MsgID]bool)
+	for _, r := range ranges {
+		next := r.First
+		for i := w.search(r.First); i < len(w.items) && w.items[i].id <= r.Last; i++ {
+			a := &w.items[i]
+			if a.isRemoved() || a.id != next || seen[a.id] {
+				return false
+			}
+			seen[a.id] = true
+			next++
+		}
+		if next != r.Last+1 {
+			return false
 		}
 	}
-	return dst
+	return true
 }
 
-// Holds returns one delivery that the consumer holds; false if it does not hold it.
-func (q *Queue) Holds(k ConsumerKey, m MsgID) (Delivery, bool) {
-	c := q.consumer(k)
-	if c == nil {
-		return Delivery{}, false
+// putWindow writes what a consumer holds, each message as its differences from the one
+// before.
+func putWindow(b []byte, w *window) []byte {
+	b = putU(b, uint64(w.live))
+	var prev assigned
+	for a := range w.all() {
+		b = putU(putU(b, uint64(a.id-prev.id)), a.number)
+		b = putZ(b, int64(a.ord-prev.ord))
+		b = putZ(b, int64(a.index-prev.index))
+		b = putU(putU(b, uint64(a.slot)), uint64(a.size))
+		b = putZ(b, int64(a.at-prev.at))
+		b = putLimit(b, a.ttl)
+		b = putU(putU(b, a.annIndex), uint64(a.annSlot))
+		b = putU(putU(b, uint64(a.failures)), uint64(a.acquired))
+		b = putZ(b, int64(a.due-prev.due))
+		prev = *a
 	}
-	i := c.held.search(m)
-	if i == len(c.held.items) || c.held.items[i].id != m || c.held.items[i].isRemoved() {
-		return Delivery{}, false
-	}
-	return c.held.items[i].delivery(c.key), true
+	return b
 }
 
-// LastMsgID returns the newest id assigned to a consumer, and whether the queue knows
-// it.
-func (q *Queue) LastMsgID(k ConsumerKey) (MsgID, bool) {
-	c := q.consumer(k)
-	if c == nil {
-		return 0, false
+// restoreWindow takes what a consumer holds off a snapshot, of which nothing is due before a time
+// (0: never); each is called with each.
+func restoreWindow(r *reader, due Time, each func(*assigned)) {
+	var prev assigned
+	for range r.count(12) {
+		more := MsgID(r.u())
+		r.check(more > 0 && prev.id+more > prev.id, errUnordered)
+		a := assigned{id: prev.id + more, number: r.u()}
+		a.message = message{
+			ord:   prev.ord + uint64(r.z()),
+			index: prev.index + uint64(r.z()),
+			slot:  r.u32(),
+			size:  r.u32(),
+			at:    prev.at + Time(r.z()),
+			ttl:   r.limit(),
+		}
+		a.annIndex, a.annSlot = r.u(), r.u32()
+		a.failures, a.acquired = r.u32(), r.u32()
+		if r.knowsUse() {
+			a.due = prev.due + Time(r.z())
+			r.check(a.due == 0 || a.due > 0 && 0 < due && due <= a.due, errRange)
+		}
+		r.check(a.size != VoidSize, errRange)
+		if r.err != nil {
+			return
+		}
+		each(&a)
+		prev = a
 	}
-	return c.last, true
 }
 
-func (a *assigned) delivery(k ConsumerKey) Delivery {
-	return Delivery{
-		Consumer:      k,
-		MsgID:         a.id,
-		Body:          a.body(),
-		Annotations:   a.annotations(),
-		DeliveryCount: a.failures,
-		AcquiredCount: a.acquired,
+// ascending returns ranges in ascending order, without copying if they are; scratch is for a copy.
+func ascending(rs []MsgIDRange, scratch *[]MsgIDRange) []MsgIDRange {
+	byFirst := func(a, b MsgIDRange) int { return cmp.Compare(a.First, b.First) }
+	if slices.IsSortedFunc(rs, byFirst) {
+		return rs
 	}
+	*scratch = append((*scratch)[:0], rs...)
+	slices.SortFunc(*scratch, byFirst)
+	return *scratch
 }

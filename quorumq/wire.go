@@ -42,6 +42,7 @@ type reader struct {
 	nodes   map[string]id.NodeID // interned names; nil: none are kept
 }
 
+// fail keeps the first error; nothing more is read after it.
 func (r *reader) fail(err error) {
 	if r.err == nil {
 		r.err = err
@@ -56,6 +57,7 @@ func (r *reader) check(ok bool, err error) {
 	}
 }
 
+// byte takes one byte.
 func (r *reader) byte() byte {
 	if len(r.b) == 0 {
 		r.fail(errShort)
@@ -131,6 +133,7 @@ func (r *reader) count(size int) int {
 	return int(n)
 }
 
+// node takes the name of a node, which is not empty.
 func (r *reader) node() id.NodeID {
 	n := r.u()
 	if n == 0 || n > MaxNodeIDBytes {
@@ -173,11 +176,13 @@ func putLimit(b []byte, v int64) []byte { return putU(b, uint64(max(v, Unlimited
 
 func putZ(b []byte, v int64) []byte { return putU(b, uint64(v)<<1^uint64(v>>63)) }
 
+// putNode writes what node takes.
 func putNode(b []byte, n id.NodeID) []byte {
 	n = n[:min(len(n), MaxNodeIDBytes)]
 	return append(putU(b, uint64(len(n))), n...)
 }
 
+// putBool writes what bool takes.
 func putBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)
@@ -196,31 +201,13 @@ func (r *reader) session() SessionKey {
 	return SessionKey{Node: r.node(), Epoch: id.Epoch(r.u()), Session: r.u()}
 }
 
-func putDestination(b []byte, d Destination) []byte {
-	b = putText(append(b, byte(d.Kind)), d.Name)
-	if b = putBool(b, d.HasKey); d.HasKey {
-		b = putText(b, d.Key)
-	}
-	return b
-}
-
-// destination takes one, in the one form that each has.
-func (r *reader) destination() Destination {
-	d := Destination{Kind: DestinationKind(r.upTo(uint64(ToOriginExchange))), Name: r.text()}
-	if d.HasKey = r.bool(); d.HasKey {
-		d.Key = r.text()
-	}
-	named := d.Kind == ToQueue || d.Kind == ToExchange
-	r.check((named || d.Name == "") && (d.Kind == ToExchange || !d.HasKey), errRange)
-	return d
-}
-
 // putText writes a name or key of a destination.
 func putText(b []byte, s string) []byte {
 	s = s[:min(len(s), MaxDestinationBytes)]
 	return append(putU(b, uint64(len(s))), s...)
 }
 
+// text takes what putText writes.
 func (r *reader) text() string {
 	n := r.upTo(MaxDestinationBytes)
 	if uint64(len(r.b)) < n {
@@ -240,83 +227,10 @@ func (r *reader) consumer() ConsumerKey {
 	return ConsumerKey{SessionKey: r.session(), Tag: r.u32()}
 }
 
-// The byte of modes: the overflow mode in its low bits, then flags.
-const (
-	overflowMode     = 3
-	flagSingleActive = 4
-	flagExpires      = 8 // its time follows
-	flagIfEmpty      = 16
-	flagTimeout      = 32 // the consumer timeout follows
-	flagAutoDelete   = 64
-	flagMore         = 128 // more modes follow, last
-	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout | flagAutoDelete | flagMore
-)
+// MaxDestinationBytes bounds name and key of a destination.
+const MaxDestinationBytes = 255
 
-func configModes(c Config) byte {
-	b := byte(c.Overflow)
-	if c.SingleActive {
-		b |= flagSingleActive
-	}
-	if c.ExpiresMs > 0 {
-		b |= flagExpires
-	}
-	if c.ExpiresIfEmpty {
-		b |= flagIfEmpty
-	}
-	if c.ConsumerTimeoutMs > 0 {
-		b |= flagTimeout
-	}
-	if c.AutoDelete {
-		b |= flagAutoDelete
-	}
-	if moreModes(c) != 0 {
-		b |= flagMore
-	}
-	return b
-}
-
-func putConfig(b []byte, c Config) []byte {
-	c = c.Normal()
-	b = putLimit(b, c.MaxLength)
-	b = putLimit(b, c.MaxLengthBytes)
-	b = append(b, configModes(c))
-	b = putLimit(b, c.MessageTTLMs)
-	b = append(b, byte(c.DeadLetter))
-	b = putLimit(b, c.DeliveryLimit)
-	b = putU(b, uint64(c.DisconnectedTimeoutMs))
-	if c.ExpiresMs > 0 {
-		b = putU(b, uint64(c.ExpiresMs))
-	}
-	if c.ConsumerTimeoutMs > 0 {
-		b = putU(b, uint64(c.ConsumerTimeoutMs))
-	}
-	if more := moreModes(c); more != 0 {
-		return putMore(b, c, more)
-	}
-	return b
-}
-
-func (r *reader) config() Config {
-	c := Config{MaxLength: r.limit(), MaxLengthBytes: r.limit(), MaxLengthTotal: Unlimited, ExpiresMs: Unlimited}
-	flags := r.flags(modes)
-	c.Overflow = Overflow(flags & overflowMode)
-	c.SingleActive, c.ExpiresIfEmpty = flags&flagSingleActive != 0, flags&flagIfEmpty != 0
-	c.AutoDelete = flags&flagAutoDelete != 0
-	c.MessageTTLMs = r.limit()
-	c.DeadLetter = DeadLetterMode(r.byte())
-	c.DeliveryLimit = r.limit()
-	c.DisconnectedTimeoutMs = r.i()
-	if flags&flagExpires != 0 {
-		c.ExpiresMs = r.i()
-		r.check(c.ExpiresMs > 0, errZero)
-	}
-	if flags&flagTimeout != 0 {
-		c.ConsumerTimeoutMs = r.i()
-		r.check(c.ConsumerTimeoutMs > 0, errZero)
-	}
-	if flags&flagMore != 0 {
-		r.more(&c)
-	}
-	r.check(c == c.Normal(), errRange)
-	return c
+// inv is what a broken invariant says.
+func inv(format string, args ...any) error {
+	return fmt.Errorf("quorumq: state is inconsistent: "+format, args...)
 }

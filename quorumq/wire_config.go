@@ -12,6 +12,7 @@ const (
 	furtherModes = victimMode | flagFair | flagToPlace | flagMaxTotal | flagRetry | flagBacklog | flagRules
 )
 
+// moreModes is the second byte of modes; 0: it is not written.
 func moreModes(c Config) byte {
 	b := byte(c.Victim)
 	for _, m := range [...]struct {
@@ -32,6 +33,7 @@ func moreModes(c Config) byte {
 	return b
 }
 
+// putMore writes the second byte of modes and what it says that follows.
 func putMore(b []byte, c Config, modes byte) []byte {
 	b = append(b, modes)
 	if c.MaxLengthTotal >= 0 {
@@ -49,6 +51,7 @@ func putMore(b []byte, c Config, modes byte) []byte {
 	return b
 }
 
+// putRetry writes what retry takes.
 func putRetry(b []byte, r *Retry) []byte {
 	b = append(b, byte(r.Type), byte(r.Backoff), r.JitterPercent)
 	b = putU(putU(b, uint64(r.MinMs)), uint64(r.MaxMs))
@@ -85,6 +88,7 @@ func (r *reader) more(c *Config) {
 	}
 }
 
+// retry takes how returned messages wait.
 func (r *reader) retry(t *Retry) {
 	t.Type, t.Backoff, t.JitterPercent = RetryType(r.byte()), Backoff(r.byte()), r.byte()
 	r.check(t.Type != RetryDisabled, errZero)
@@ -97,4 +101,88 @@ func (r *reader) retry(t *Retry) {
 	for i := range min(t.Steps, MaxRetrySteps) {
 		t.StepsMs[i] = r.i()
 	}
+}
+
+// The byte of modes: the overflow mode in its low bits, then flags.
+const (
+	overflowMode     = 3
+	flagSingleActive = 4
+	flagExpires      = 8 // its time follows
+	flagIfEmpty      = 16
+	flagTimeout      = 32 // the consumer timeout follows
+	flagAutoDelete   = 64
+	flagMore         = 128 // more modes follow, last
+	modes            = overflowMode | flagSingleActive | flagExpires | flagIfEmpty | flagTimeout | flagAutoDelete | flagMore
+)
+
+// configModes is the byte of modes.
+func configModes(c Config) byte {
+	b := byte(c.Overflow)
+	if c.SingleActive {
+		b |= flagSingleActive
+	}
+	if c.ExpiresMs > 0 {
+		b |= flagExpires
+	}
+	if c.ExpiresIfEmpty {
+		b |= flagIfEmpty
+	}
+	if c.ConsumerTimeoutMs > 0 {
+		b |= flagTimeout
+	}
+	if c.AutoDelete {
+		b |= flagAutoDelete
+	}
+	if moreModes(c) != 0 {
+		b |= flagMore
+	}
+	return b
+}
+
+// putConfig writes a configuration in its normal form.
+func putConfig(b []byte, c Config) []byte {
+	c = c.Normal()
+	b = putLimit(b, c.MaxLength)
+	b = putLimit(b, c.MaxLengthBytes)
+	b = append(b, configModes(c))
+	b = putLimit(b, c.MessageTTLMs)
+	b = append(b, byte(c.DeadLetter))
+	b = putLimit(b, c.DeliveryLimit)
+	b = putU(b, uint64(c.DisconnectedTimeoutMs))
+	if c.ExpiresMs > 0 {
+		b = putU(b, uint64(c.ExpiresMs))
+	}
+	if c.ConsumerTimeoutMs > 0 {
+		b = putU(b, uint64(c.ConsumerTimeoutMs))
+	}
+	if more := moreModes(c); more != 0 {
+		return putMore(b, c, more)
+	}
+	return b
+}
+
+// config takes a configuration, and refuses one that is not in its normal form.
+func (r *reader) config() Config {
+	c := Config{MaxLength: r.limit(), MaxLengthBytes: r.limit(), MaxLengthTotal: Unlimited, ExpiresMs: Unlimited}
+	flags := r.flags(modes)
+	c.Overflow = Overflow(flags & overflowMode)
+	c.SingleActive, c.ExpiresIfEmpty = flags&flagSingleActive != 0, flags&flagIfEmpty != 0
+	c.AutoDelete = flags&flagAutoDelete != 0
+	c.MessageTTLMs = r.limit()
+	c.DeadLetter = DeadLetterMode(r.byte())
+	c.DeliveryLimit = r.limit()
+	c.DisconnectedTimeoutMs = r.i()
+	if flags&flagExpires != 0 {
+		c.ExpiresMs = r.i()
+		r.check(c.ExpiresMs > 0, errZero)
+	}
+	if flags&flagTimeout != 0 {
+		c.ConsumerTimeoutMs = r.i()
+		r.check(c.ConsumerTimeoutMs > 0, errZero)
+	}
+	if flags&flagMore != 0 {
+		r.more(&c)
+	}
+	r.check(c == c.Normal(), errRange)
+	return c
 }

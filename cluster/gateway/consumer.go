@@ -122,7 +122,7 @@ func (c *Consumer) Decide(r quorumq.MsgIDRange, d Decision) int {
 	case Ack:
 		n = c.book.Settle(r)
 	case Return:
-		n = c.book.Return(r, d.Failed, d.Annotations, d.Delay)
+		n = c.book.Requeue(r, d.Failed, d.Annotations, d.Delay)
 	case Discard:
 		n = c.book.Discard(r, d.Failed, d.Annotations)
 	}

@@ -134,7 +134,7 @@ func (g *Gateway) DecideToken(ctx context.Context, t ConsumerToken, d Decision) 
 	case Ack:
 		cmd, bodies = &quorumq.Settle{Consumer: t.Consumer, Ranges: ranges}, nil
 	case Return:
-		cmd = &quorumq.Return{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil, Delay: d.Delay}
+		cmd = &quorumq.Requeue{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil, Delay: d.Delay}
 	case Discard:
 		cmd = &quorumq.Discard{Consumer: t.Consumer, Ranges: ranges, Failed: d.Failed, HasAnnotations: bodies != nil}
 	default:
@@ -218,7 +218,7 @@ func (s *getSession) expire(q *Queue, now time.Time) {
 	for n < len(s.leases) && !now.Before(s.leases[n].end) {
 		l := s.leases[n]
 		q.ops.add([]*op{{
-			header: quorumq.AppendCommand(nil, &quorumq.Return{
+			header: quorumq.AppendCommand(nil, &quorumq.Requeue{
 				Consumer: l.consumer, Ranges: []quorumq.MsgIDRange{{First: l.msg, Last: l.msg}},
 			}),
 			done: func(opAnswer) {},

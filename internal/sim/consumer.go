@@ -10,7 +10,7 @@ import (
 )
 
 // consumer is a client that consumes from one queue through some node, and the gateway's
-// book about it.
+// tracker of it.
 type consumer struct {
 	w       *world
 	place   int // of its queue in the chain
@@ -19,11 +19,11 @@ type consumer struct {
 	gets    bool  // it asks for each message (DEL-5)
 	timeout int64 // its own, ms; 0: none (CT-1)
 
-	node int // -1: not attached
-	end  *end
-	key  quorumq.ConsumerKey
-	book *session.Consumer
-	open bool // the queue has answered the Checkout
+	node    int // -1: not attached
+	end     *end
+	key     quorumq.ConsumerKey
+	tracker *session.Consumer
+	open    bool // the queue has answered the Checkout
 	// opening: a Checkout is on its way in this attempt; sent of them are or were.
 	opening  bool
 	sent     int
@@ -56,7 +56,7 @@ func (c *consumer) attach() {
 	}
 	w.event("attach queue node session", int64(g.uid), int64(at), int64(n.sessions))
 	c.node, c.end = at, n.end(g)
-	c.book, c.joint = session.NewConsumer(c.key, 0), nil
+	c.tracker, c.joint = session.NewConsumer(c.key, 0), nil
 	c.open, c.opening, c.sent, c.early, c.got, c.asking = c.gets, false, 0, nil, nil, false
 	c.resuming, c.inFlight, c.granted, c.granting = false, 0, 0, false
 	c.end.consumers = append(c.end.consumers, c)
@@ -91,7 +91,7 @@ func (c *consumer) close() {
 func (c *consumer) rewind() {
 	c.opening, c.resuming, c.inFlight, c.granted, c.granting = false, false, 0, 0, false
 	if c.open {
-		c.book.Rewind()
+		c.tracker.Rewind()
 	}
 }
 
@@ -112,7 +112,7 @@ func (c *consumer) ask() {
 		case a.reply.Code == quorumq.CodeSingleActive: // as it was configured meanwhile
 		case a.reply.Code != quorumq.CodeOK:
 			c.w.broke("DEL-5", "a Get of consumer %v is answered with code %d", key, a.reply.Code)
-		case d != nil && c.book.Assign(*d, false):
+		case d != nil && c.tracker.Assign(*d, false):
 			c.hand(*d)
 		}
 	})
@@ -135,13 +135,13 @@ func (c *consumer) pump() {
 	}
 	if c.gets {
 		c.ask()
-	} else if c.book.NeedsResume() && !c.resuming {
+	} else if c.tracker.NeedsResume() && !c.resuming {
 		c.resuming = true
 		c.resume()
 	}
 	c.grant()
 	for c.inFlight < outcomesInFlight {
-		cmd, number, body, more := c.book.Next()
+		cmd, number, body, more := c.tracker.Next()
 		if !more {
 			return
 		}
@@ -158,7 +158,7 @@ func (c *consumer) pump() {
 // grant raises the credit above what came last; the limit is absolute, so that the newest
 // says all.
 func (c *consumer) grant() {
-	limit := c.book.Last() + quorumq.MsgID(c.w.swarm.prefetch)
+	limit := c.tracker.Last() + quorumq.MsgID(c.w.swarm.prefetch)
 	if !c.credit || c.granting || limit <= c.granted {
 		return
 	}
@@ -175,7 +175,7 @@ func (c *consumer) grant() {
 // resume asks the leader for what was missed; it answers from its machine, without an
 // entry, as long as it thinks that it leads.
 func (c *consumer) resume() {
-	e, key, after, attempt, to := c.end, c.key, c.book.Last(), c.end.attempt, c.end.target
+	e, key, after, attempt, to := c.end, c.key, c.tracker.Last(), c.end.attempt, c.end.target
 	c.w.request(e.n.idx, to,
 		func(reply func(answer)) { reply(e.g.reps[to].assigned(key, after)) },
 		func(a answer) { e.answered(a, attempt, to, func(a answer) { c.resumed(key, a) }) })
@@ -203,7 +203,7 @@ func (c *consumer) resumed(key quorumq.ConsumerKey, a answer) {
 		c.gone()
 		return
 	}
-	c.book.Resumed(a.held, a.reply.LastMsgID, c.hand)
+	c.tracker.Resumed(a.held, a.reply.LastMsgID, c.hand)
 }
 
 // opened takes the answer to the Checkout. After several nobody knows what the first one
@@ -218,10 +218,10 @@ func (c *consumer) opened(key quorumq.ConsumerKey, r quorumq.Reply) {
 	}
 	c.open = true
 	if c.sent > 1 {
-		c.book.Rewind()
+		c.tracker.Rewind()
 		return
 	}
-	c.book = session.NewConsumer(c.key, r.LastMsgID)
+	c.tracker = session.NewConsumer(c.key, r.LastMsgID)
 	early := c.early
 	c.early = nil
 	for _, d := range early {
@@ -235,10 +235,10 @@ func (c *consumer) take(d quorumq.Delivery) {
 		c.early = append(c.early, d)
 		return
 	}
-	v := c.book.Deliver(d, c.autoAck)
+	v := c.tracker.Deliver(d, c.autoAck)
 	if v == session.Missing && c.w.cfg.Fault == FaultNoResume {
-		c.book.Resumed(nil, d.MsgID-1, nil)
-		v = c.book.Deliver(d, c.autoAck)
+		c.tracker.Resumed(nil, d.MsgID-1, nil)
+		v = c.tracker.Deliver(d, c.autoAck)
 	}
 	if v == session.New {
 		c.hand(d)
@@ -271,8 +271,8 @@ func (c *consumer) decided(key quorumq.ConsumerKey, cmd quorumq.Command, number 
 			}
 		}
 	}
-	c.book.Answer(number, r)
-	if c.book.Gone() {
+	c.tracker.Answer(number, r)
+	if c.tracker.Gone() {
 		c.gone()
 	}
 }
@@ -308,11 +308,11 @@ func (c *consumer) decide() {
 	decided := 0
 	switch {
 	case p < 2:
-		decided = c.book.Return(r, p == 0, w.note(), w.delay())
+		decided = c.tracker.Requeue(r, p == 0, w.note(), w.delay())
 	case p < 4:
-		decided = c.book.Discard(r, p == 2, w.note())
+		decided = c.tracker.Discard(r, p == 2, w.note())
 	default:
-		decided = c.book.Settle(r)
+		decided = c.tracker.Settle(r)
 	}
 	w.event("decide session first last how", int64(c.key.Session), int64(r.First), int64(r.Last), int64(p))
 	if decided != n {

@@ -182,7 +182,7 @@ func (w *world) stuck() {
 		if l := g.ledger; !g.deleted && !w.idleGroup(g) {
 			o := g.truth.q.Overview()
 			w.broke("drained", "queue %s keeps %d ready, %d unsettled, %d in its backlog, %d consumers, %d of them late", g.name, l.count[ready],
-				l.count[assigned], l.count[backlog], o.Consumers, len(l.leases.late))
+				l.count[assigned], l.count[backlog], o.Consumers, len(l.deadlines.late))
 		}
 	}
 }

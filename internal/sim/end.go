@@ -210,7 +210,7 @@ func (e *end) noticed(n quorumq.Notice) {
 	for _, c := range slices.Clone(e.consumers) {
 		switch {
 		case n.Kind == quorumq.NoticeLeader && c.key.SessionKey == n.Consumer.SessionKey && c.open:
-			c.book.Rewind()
+			c.tracker.Rewind()
 		case n.Kind == quorumq.NoticeCancelled && c.key == n.Consumer:
 			c.gone()
 		}

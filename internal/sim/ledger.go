@@ -85,7 +85,7 @@ type copied struct {
 	due       quorumq.Time // not ready before; 0: it does not wait
 	rejected  bool         // discarded by a consumer
 	worn      bool         // it has failed too often (DEL-9)
-	lease     quorumq.Time // when its consumer has had it for too long; 0: never
+	deadline  quorumq.Time // when its consumer has had it for too long; 0: never
 	refused   bool         // never in the queue: refused into its backlog (LEN-5)
 	released  bool
 	dead      quorumq.Discarded
@@ -158,15 +158,15 @@ type ledger struct {
 	notes         map[quorumq.BodyRef]int               // bodies of annotations, and how many copies have them
 	limit         map[quorumq.ConsumerKey]quorumq.MsgID // with credit
 
-	leases   leases
-	use      use
-	places   map[quorumq.Place]quorumq.BodyRef // that operators have seen
-	taken    int                               // by the newest Move
-	freed    []*copied                         // by the newest RetryDelayed
-	firstDue quorumq.Time                      // of what the newest RetryDelayed left
-	moves    int                               // how many there were
-	before   quorumq.Config                    // in force when the newest command came
-	exempt   map[quorumq.ConsumerKey]bool      // held messages when one consumer was made the active one
+	deadlines ackDeadlines
+	use       use
+	places    map[quorumq.Place]quorumq.BodyRef // that operators have seen
+	taken     int                               // by the newest Move
+	freed     []*copied                         // by the newest RetryDelayed
+	firstDue  quorumq.Time                      // of what the newest RetryDelayed left
+	moves     int                               // how many there were
+	before    quorumq.Config                    // in force when the newest command came
+	exempt    map[quorumq.ConsumerKey]bool      // held messages when one consumer was made the active one
 }
 
 func newLedger(g *group, c quorumq.Config) *ledger {
@@ -180,8 +180,8 @@ func newLedger(g *group, c quorumq.Config) *ledger {
 		producers: make(map[quorumq.ProducerID]uint64), sources: make(map[*group]*sourceLog),
 		storedUpTo: make(map[int]uint64), deliveredUpTo: make(map[orderKey]uint64),
 		letters: make(map[quorumq.Seq]*copied), notes: make(map[quorumq.BodyRef]int),
-		limit:  make(map[quorumq.ConsumerKey]quorumq.MsgID),
-		leases: newLeases(), use: newUse(), places: make(map[quorumq.Place]quorumq.BodyRef), exempt: make(map[quorumq.ConsumerKey]bool),
+		limit:     make(map[quorumq.ConsumerKey]quorumq.MsgID),
+		deadlines: newAckDeadlines(), use: newUse(), places: make(map[quorumq.Place]quorumq.BodyRef), exempt: make(map[quorumq.ConsumerKey]bool),
 	}
 }
 

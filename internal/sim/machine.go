@@ -61,13 +61,13 @@ func (m *machine) forget(restores uint64, c quorumq.Command) quorumq.Command {
 	switch fault := m.w.cfg.Fault; {
 	case fault == FaultHalfTransact && restores > 0 || fault == FaultTwiceTransact || fault == FaultLostOutputs:
 		return m.split(c)
-	case fault == FaultLostMove || fault == FaultLostBacklog || fault == FaultForgetfulLeases && restores > 0:
+	case fault == FaultLostMove || fault == FaultLostBacklog || fault == FaultForgetfulDeadlines && restores > 0:
 		return m.lose(c)
 	case fault != FaultForgetfulDelays || restores == 0:
 		return c
 	}
 	switch c := c.(type) {
-	case *quorumq.Return:
+	case *quorumq.Requeue:
 		d := *c
 		d.Delay = quorumq.Delay{}
 		return &d
@@ -96,7 +96,7 @@ func (m *machine) lose(c quorumq.Command) quorumq.Command {
 			return &d
 		}
 	case *quorumq.Extend:
-		if m.w.cfg.Fault == FaultForgetfulLeases {
+		if m.w.cfg.Fault == FaultForgetfulDeadlines {
 			return &quorumq.Expire{}
 		}
 	}

@@ -19,11 +19,11 @@ func (l *ledger) observe(index uint64, e *entry, c quorumq.Command, r quorumq.Re
 	l.use.begin(l.now)
 	l.comeDue()
 	l.timeOut()
-	l.timeOutLeases()
+	l.timeOutDeliveries()
 	if down, is := c.(*quorumq.NodeDown); is {
 		l.down(down)
 	}
-	l.leases.told(l, eff.Notices)
+	l.deadlines.told(l, eff.Notices)
 	for _, n := range eff.Notices {
 		if n.Kind == quorumq.NoticeCancelled && l.sessions[n.Consumer.SessionKey] {
 			l.broke("DC-1", "consumer %v is cancelled before its time", n.Consumer)
@@ -68,7 +68,7 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 		if l.opens(c.Consumer.SessionKey, r.Code) {
 			l.sessions[c.Consumer.SessionKey] = true
 			l.auto[c.Consumer] = c.AutoAck
-			l.leases.opened(c)
+			l.deadlines.opened(c)
 			l.use.subscribed[c.Consumer] = true
 			if c.Credit {
 				l.limit[c.Consumer] = c.Limit
@@ -93,14 +93,14 @@ func (l *ledger) command(index uint64, c quorumq.Command, r *quorumq.Reply) {
 	case *quorumq.Cancel:
 		if r.Code == quorumq.CodeOK {
 			l.use.left(c.Consumer, l.now)
-			delete(l.leases.late, c.Consumer)
+			delete(l.deadlines.late, c.Consumer)
 		}
 		if r.Code == quorumq.CodeOK && c.Requeue {
 			l.end(func(k quorumq.ConsumerKey) bool { return k == c.Consumer }, false)
 		}
 	case *quorumq.Transact:
 		l.transacted(index, c, r)
-	case *quorumq.Return:
+	case *quorumq.Requeue:
 		l.outcome(c.Consumer, c.Ranges, r, func(h *copied) {
 			l.noted(h, c.HasAnnotations, index)
 			l.back(h, c.Failed)
@@ -207,7 +207,7 @@ func (l *ledger) endSessions(which func(quorumq.SessionKey) bool, failed bool) {
 	for k := range l.use.subscribed {
 		if which(k.SessionKey) {
 			l.use.left(k, l.now)
-			delete(l.leases.late, k)
+			delete(l.deadlines.late, k)
 		}
 	}
 	l.end(func(k quorumq.ConsumerKey) bool { return which(k.SessionKey) }, failed)
@@ -229,7 +229,7 @@ func (l *ledger) end(which func(quorumq.ConsumerKey) bool, failed bool) {
 func (l *ledger) back(c *copied, failed bool) {
 	l.move(c, ready)
 	c.acquired++
-	c.lease = 0
+	c.deadline = 0
 	if failed {
 		c.failures++
 		c.worn = c.worn || l.config.DeliveryLimit >= 0 && int64(c.failures) > l.config.DeliveryLimit
@@ -245,7 +245,7 @@ func (l *ledger) outcome(k quorumq.ConsumerKey, rs []quorumq.MsgIDRange, r *quor
 	if r.Code != quorumq.CodeOK && r.Code != quorumq.CodeNotHeld {
 		return
 	}
-	l.leases.answered(k, rs)
+	l.deadlines.answered(k, rs)
 	had := len(held)
 	for _, rg := range rs {
 		for m := rg.First; m <= rg.Last; m++ {
@@ -367,8 +367,8 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 		l.broke("TTL-2", "body %v is delivered after its time", d.Body)
 	case d.MsgID <= l.last[d.Consumer]:
 		l.broke("DEL-6", "consumer %v gets number %d after %d", d.Consumer, d.MsgID, l.last[d.Consumer])
-	case len(l.leases.late[d.Consumer]) > 0:
-		l.broke("CT-2", "consumer %v gets number %d, it has not answered for %d that timed out", d.Consumer, d.MsgID, len(l.leases.late[d.Consumer]))
+	case len(l.deadlines.late[d.Consumer]) > 0:
+		l.broke("CT-2", "consumer %v gets number %d, it has not answered for %d that timed out", d.Consumer, d.MsgID, len(l.deadlines.late[d.Consumer]))
 	}
 	l.last[d.Consumer] = d.MsgID
 	l.gifts[giftKey{d.Consumer, d.MsgID}] = &gift{copy: c, acquired: c.acquired, failures: c.failures, notes: c.notes}
@@ -384,7 +384,7 @@ func (l *ledger) delivered(d *quorumq.Delivery) {
 		return
 	}
 	l.move(c, assigned)
-	c.lease = l.leases.end(l, d.Consumer)
+	c.deadline = l.deadlines.end(l, d.Consumer)
 	for k, held := range l.held {
 		if l.config.SingleActive && k != d.Consumer && len(held) > 0 && !l.exempt[k] {
 			l.broke("SAC-3", "consumer %v gets number %d while %v holds %d messages", d.Consumer, d.MsgID, k, len(held))

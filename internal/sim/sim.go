@@ -77,8 +77,8 @@ const (
 	FaultLostMove
 	// FaultLostBacklog: a queue lets go of its backlog when at-least-once ends (DL-27).
 	FaultLostBacklog
-	// FaultForgetfulLeases: a queue that was restored does not hear who wants more time (CT-5).
-	FaultForgetfulLeases
+	// FaultForgetfulDeadlines: a queue that was restored does not hear who wants more time (CT-5).
+	FaultForgetfulDeadlines
 	// FaultHalfTransact: a queue that was restored publishes what a transaction puts in the
 	// place of messages, and keeps these (G-22).
 	FaultHalfTransact

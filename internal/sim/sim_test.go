@@ -138,7 +138,7 @@ func TestPlantedFaults(t *testing.T) {
 		{"delays forgotten by a restore", FaultForgetfulDelays, "DR-3", 1},
 		{"moves that only delete", FaultLostMove, "lost", 1},
 		{"a backlog that goes with its strategy", FaultLostBacklog, "lost", 130},
-		{"extensions forgotten by a restore", FaultForgetfulLeases, "CT-5", 30},
+		{"extensions forgotten by a restore", FaultForgetfulDeadlines, "CT-5", 30},
 		{"transactions that publish alone after a restore", FaultHalfTransact, "G-22", 1},
 		{"transactions that publish again", FaultTwiceTransact, "G-22", 1},
 		{"transactions that publish nothing", FaultLostOutputs, "G-22", 1},

@@ -134,9 +134,9 @@ func (t *transaction) end() {
 		if c.node >= 0 && c.key == t.key {
 			for _, r := range t.ranges {
 				if t.answers > 0 && t.told == quorumq.CodeOK {
-					c.book.Settle(r)
+					c.tracker.Settle(r)
 				} else {
-					c.book.Return(r, false, nil, quorumq.Delay{})
+					c.tracker.Requeue(r, false, nil, quorumq.Delay{})
 				}
 			}
 		}

@@ -238,7 +238,7 @@ func (w *world) decide(i int) {
 	}
 	switch p := w.rng.IntN(4); {
 	case w.mode.outcomes && p == 0 && !w.quiet:
-		c.Return(r, w.rng.IntN(2) == 0, nil, quorumq.Delay{})
+		c.Requeue(r, w.rng.IntN(2) == 0, nil, quorumq.Delay{})
 	case w.mode.outcomes && p == 1:
 		c.Discard(r, false, nil)
 	default:

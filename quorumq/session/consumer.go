@@ -53,7 +53,7 @@ type outcomeKind uint8
 
 const (
 	settled outcomeKind = iota
-	returned
+	requeued
 	discarded
 )
 
@@ -92,7 +92,7 @@ func (c *Consumer) Deliver(d quorumq.Delivery, autoAck bool) Verdict {
 		c.resuming, c.autoAck = true, autoAck
 		return Missing
 	}
-	c.take(d.MsgID, autoAck)
+	c.handle(d.MsgID, autoAck)
 	return New
 }
 
@@ -102,11 +102,12 @@ func (c *Consumer) Assign(d quorumq.Delivery, autoAck bool) bool {
 	if d.MsgID <= c.last {
 		return false
 	}
-	c.take(d.MsgID, autoAck)
+	c.handle(d.MsgID, autoAck)
 	return true
 }
 
-func (c *Consumer) take(m quorumq.MsgID, autoAck bool) {
+// handle notes a delivery that the client is handed: it has an outcome to come, unless it needs none.
+func (c *Consumer) handle(m quorumq.MsgID, autoAck bool) {
 	c.last, c.autoAck = m, autoAck
 	if !autoAck {
 		c.unsettled.add(m)
@@ -127,7 +128,7 @@ func (c *Consumer) Resumed(ds []quorumq.Delivery, last quorumq.MsgID, deliver fu
 	for _, d := range ds {
 		if d.MsgID > c.last {
 			c.skip(d.MsgID - 1)
-			c.take(d.MsgID, false)
+			c.handle(d.MsgID, false)
 			deliver(d)
 		}
 	}
@@ -157,10 +158,10 @@ func (c *Consumer) Settle(r quorumq.MsgIDRange) int {
 	return c.decide(outcome{kind: settled}, r)
 }
 
-// Return records that the client gives r back (DEL-8). Annotations, if not nil, are
+// Requeue records that the client gives r back (DEL-8). Annotations, if not nil, are
 // merged into each message (DEL-11); the delay says when they are to be ready (DR-4).
-func (c *Consumer) Return(r quorumq.MsgIDRange, failed bool, annotations []byte, delay quorumq.Delay) int {
-	return c.decide(outcome{kind: returned, failed: failed, annotations: annotations, delay: delay}, r)
+func (c *Consumer) Requeue(r quorumq.MsgIDRange, failed bool, annotations []byte, delay quorumq.Delay) int {
+	return c.decide(outcome{kind: requeued, failed: failed, annotations: annotations, delay: delay}, r)
 }
 
 // Discard records that the client rejected r for good; the order of calls is the order
@@ -204,8 +205,8 @@ func (c *Consumer) merge(o outcome, r quorumq.MsgIDRange) bool {
 		end.Last = r.Last
 	case len(l.ranges) == maxRanges:
 		return false
-	case o.kind == returned && r.First < end.Last:
-		return false // one Return gives back in delivery order (DEL-1)
+	case o.kind == requeued && r.First < end.Last:
+		return false // one Requeue gives back in delivery order (DEL-1)
 	default:
 		l.ranges = append(l.ranges, r)
 	}
@@ -227,8 +228,8 @@ func (c *Consumer) Next() (cmd quorumq.Command, number uint64, body []byte, ok b
 	c.sent++
 	c.given = max(c.given, c.sent)
 	switch o.kind {
-	case returned:
-		cmd = &quorumq.Return{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil, Delay: o.delay}
+	case requeued:
+		cmd = &quorumq.Requeue{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil, Delay: o.delay}
 	case discarded:
 		cmd = &quorumq.Discard{Consumer: c.key, Ranges: o.ranges, Failed: o.failed, HasAnnotations: o.annotations != nil}
 	case settled:

@@ -35,7 +35,7 @@ func commands(c *Consumer) []string {
 		switch cmd := cmd.(type) {
 		case *quorumq.Settle:
 			text, ranges = text+" settle", cmd.Ranges
-		case *quorumq.Return:
+		case *quorumq.Requeue:
 			text, ranges = fmt.Sprintf("%s return failed=%t", text, cmd.Failed), cmd.Ranges
 		case *quorumq.Discard:
 			text, ranges = fmt.Sprintf("%s discard failed=%t", text, cmd.Failed), cmd.Ranges
@@ -96,10 +96,10 @@ func TestConsumerOutcomes(t *testing.T) {
 	if n := c.Settle(r(1, 6)) + c.Settle(r(40, 50)); n != 0 {
 		t.Errorf("%d settled", n)
 	}
-	c.Return(r(9, 9), false, nil, quorumq.Delay{})
-	c.Return(r(7, 7), false, nil, quorumq.Delay{}) // lower: a command of its own keeps the order
-	c.Return(r(8, 8), false, nil, quorumq.Delay{})
-	c.Return(r(10, 10), true, nil, quorumq.Delay{})
+	c.Requeue(r(9, 9), false, nil, quorumq.Delay{})
+	c.Requeue(r(7, 7), false, nil, quorumq.Delay{}) // lower: a command of its own keeps the order
+	c.Requeue(r(8, 8), false, nil, quorumq.Delay{})
+	c.Requeue(r(10, 10), true, nil, quorumq.Delay{})
 	c.Discard(r(13, 13), false, nil)
 	c.Discard(r(11, 12), false, nil) // any order in one command
 	c.Discard(r(14, 14), false, []byte("x"))

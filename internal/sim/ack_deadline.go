@@ -6,36 +6,36 @@ import (
 	"github.com/quorate/quorate/quorumq"
 )
 
-// leases follow for how long consumers may have what they hold (CT-1 to CT-5).
-type leases struct {
+// ackDeadlines follow for how long consumers may have what they hold (CT-1 to CT-5).
+type ackDeadlines struct {
 	own  map[quorumq.ConsumerKey]int64 // timeouts that consumers named, ms
 	late map[quorumq.ConsumerKey]map[quorumq.MsgID]bool
 	// ended are those of the newest command, which nobody was told of yet.
 	ended map[giftKey]bool
 }
 
-func newLeases() leases {
-	return leases{
+func newAckDeadlines() ackDeadlines {
+	return ackDeadlines{
 		own: make(map[quorumq.ConsumerKey]int64), late: make(map[quorumq.ConsumerKey]map[quorumq.MsgID]bool),
 		ended: make(map[giftKey]bool),
 	}
 }
 
 // opened notes what a Checkout asks for.
-func (s *leases) opened(c *quorumq.Checkout) {
+func (s *ackDeadlines) opened(c *quorumq.Checkout) {
 	delete(s.own, c.Consumer)
 	if c.HasTimeout {
 		s.own[c.Consumer] = c.TimeoutMs
 	}
 }
 
-// leaseEnd returns when so many milliseconds from now are over.
-func (l *ledger) leaseEnd(ms int64) quorumq.Time {
-	return (l.now + quorumq.Time(ms) + quorumq.LeaseTickMs - 1) / quorumq.LeaseTickMs * quorumq.LeaseTickMs
+// ackDeadline returns when so many milliseconds from now are over.
+func (l *ledger) ackDeadline(ms int64) quorumq.Time {
+	return (l.now + quorumq.Time(ms) + quorumq.AckDeadlineTickMs - 1) / quorumq.AckDeadlineTickMs * quorumq.AckDeadlineTickMs
 }
 
 // end returns until when a consumer may have what it gets now, 0 for ever.
-func (s *leases) end(l *ledger, k quorumq.ConsumerKey) quorumq.Time {
+func (s *ackDeadlines) end(l *ledger, k quorumq.ConsumerKey) quorumq.Time {
 	ms, own := s.own[k]
 	if !own {
 		ms = l.config.ConsumerTimeoutMs
@@ -43,31 +43,31 @@ func (s *leases) end(l *ledger, k quorumq.ConsumerKey) quorumq.Time {
 	if ms == 0 || k.Tag == 0 {
 		return 0
 	}
-	return l.leaseEnd(ms)
+	return l.ackDeadline(ms)
 }
 
-// timeOutLeases takes back what consumers have had for too long.
-func (l *ledger) timeOutLeases() {
+// timeOutDeliveries takes back what consumers have had for too long.
+func (l *ledger) timeOutDeliveries() {
 	for k, held := range l.held {
 		for m, c := range held {
-			if c.lease == 0 || c.lease > l.now {
+			if c.deadline == 0 || c.deadline > l.now {
 				continue
 			}
 			delete(held, m)
 			l.back(c, false)
-			l.leases.ended[giftKey{k, m}] = true
+			l.deadlines.ended[giftKey{k, m}] = true
 			if l.use.subscribed[k] {
-				if l.leases.late[k] == nil {
-					l.leases.late[k] = make(map[quorumq.MsgID]bool)
+				if l.deadlines.late[k] == nil {
+					l.deadlines.late[k] = make(map[quorumq.MsgID]bool)
 				}
-				l.leases.late[k][m] = true
+				l.deadlines.late[k][m] = true
 			}
 		}
 	}
 }
 
 // told holds the notices against what has timed out: each of them, and nothing else (CT-3).
-func (s *leases) told(l *ledger, ns []quorumq.Notice) {
+func (s *ackDeadlines) told(l *ledger, ns []quorumq.Notice) {
 	for _, n := range ns {
 		if n.Kind != quorumq.NoticeRevoked {
 			continue
@@ -86,7 +86,7 @@ func (s *leases) told(l *ledger, ns []quorumq.Notice) {
 }
 
 // answered notes that a consumer has decided about what timed out.
-func (s *leases) answered(k quorumq.ConsumerKey, rs []quorumq.MsgIDRange) {
+func (s *ackDeadlines) answered(k quorumq.ConsumerKey, rs []quorumq.MsgIDRange) {
 	for m := range s.late[k] {
 		if slices.ContainsFunc(rs, func(r quorumq.MsgIDRange) bool { return r.First <= m && m <= r.Last }) {
 			delete(s.late[k], m)
@@ -99,11 +99,11 @@ func (l *ledger) extended(c *quorumq.Extend, r *quorumq.Reply) {
 	if r.Code != quorumq.CodeOK {
 		return
 	}
-	end, n := l.leaseEnd(c.TimeoutMs), uint64(0)
+	end, n := l.ackDeadline(c.TimeoutMs), uint64(0)
 	for _, rg := range c.Ranges {
 		for m := rg.First; m <= rg.Last; m++ {
-			if h := l.held[c.Consumer][m]; h != nil && h.lease > 0 && h.lease < end {
-				h.lease = end
+			if h := l.held[c.Consumer][m]; h != nil && h.deadline > 0 && h.deadline < end {
+				h.deadline = end
 				n++
 			}
 		}

@@ -2,10 +2,6 @@ package quorumq
 
 import "slices"
 
-// ProducerID names a publisher's stream of messages over all nodes that it may publish
-// through; it is chosen at random by the publisher.
-type ProducerID [16]byte
-
 // Limits of what a queue remembers of producers, so that a message that comes again
 // under the same number, perhaps through another node, is stored once.
 const (
@@ -18,14 +14,18 @@ const (
 	MaxProducerRefusals = 10_000
 )
 
-// producers are known by id and ordered by their newest message.
+// producers is what a queue remembers of publishers that number their messages, over all nodes
+// that they publish through (PUB-6).
+//
+// Invariants, see check: at most MaxProducers, each known by its id and linked in the order of its
+// newest message; times rise along it.
 type producers struct {
 	byID           map[ProducerID]*producer
 	oldest, newest *producer
 }
 
 // producer is what a queue knows of a publisher: the numbers of its messages ascend, so
-// that all up to last have been decided, those in refused by refusal.
+// that all up to last have been decided, those in refused, at most MaxProducerRefusals, by refusal.
 type producer struct {
 	id      ProducerID
 	last    uint64
@@ -37,54 +37,54 @@ type producer struct {
 
 // repeated tells whether the queue has decided about this message of a producer before,
 // and whether by refusing it.
-func (q *Queue) repeated(m *NewMessage) (known, refused bool) {
+func (ps *producers) repeated(m *NewMessage) (known, refused bool) {
 	if m.Producer == nil {
 		return false, false
 	}
-	p := q.findProducer(m.Producer)
+	p := ps.find(m.Producer)
 	if p == nil || m.ProducerSeq > p.last {
 		return false, false
 	}
-	q.stats.repeats++
 	_, refused = slices.BinarySearch(p.refused, m.ProducerSeq)
 	return true, refused
 }
 
 // decided remembers what became of a producer's message.
-func (q *Queue) decided(m *NewMessage, stored bool) {
+func (ps *producers) decided(m *NewMessage, stored bool, now Time) {
 	if m.Producer == nil {
 		return
 	}
-	p := q.findProducer(m.Producer)
+	p := ps.find(m.Producer)
 	if p == nil {
 		p = &producer{id: *m.Producer}
-		q.producers.byID[p.id] = p
+		ps.byID[p.id] = p
 	} else {
-		q.producers.unlink(p)
+		ps.unlink(p)
 	}
-	q.producers.append(p)
-	p.last, p.used = m.ProducerSeq, q.now
+	ps.append(p)
+	p.last, p.used = m.ProducerSeq, now
 	if !stored {
 		if len(p.refused) == MaxProducerRefusals {
 			p.refused = slices.Delete(p.refused, 0, 1)
 		}
 		p.refused = append(p.refused, m.ProducerSeq)
 	}
-	q.forgetProducers()
+	ps.forget(now)
 }
 
-// findProducer looks at the newest one first: messages of a producer come in runs.
-func (q *Queue) findProducer(id *ProducerID) *producer {
-	if p := q.producers.newest; p != nil && p.id == *id {
+// find returns what is known of a producer, nil if nothing is. It looks at the newest one first:
+// messages of a producer come in runs.
+func (ps *producers) find(id *ProducerID) *producer {
+	if p := ps.newest; p != nil && p.id == *id {
 		return p
 	}
-	return q.producers.byID[*id]
+	return ps.byID[*id]
 }
 
-func (q *Queue) forgetProducers() {
-	ps := &q.producers
+// forget forgets those that have been silent for too long, and the first of too many.
+func (ps *producers) forget(now Time) {
 	for p := ps.oldest; p != nil; p = ps.oldest {
-		if len(ps.byID) <= MaxProducers && after(p.used, ProducerRetentionMs) > q.now {
+		if len(ps.byID) <= MaxProducers && after(p.used, ProducerRetentionMs) > now {
 			return
 		}
 		ps.unlink(p)
@@ -92,6 +92,7 @@ func (q *Queue) forgetProducers() {
 	}
 }
 
+// append makes a producer the newest.
 func (ps *producers) append(p *producer) {
 	p.older, p.newer = ps.newest, nil
 	if ps.newest != nil {
@@ -102,6 +103,7 @@ func (ps *producers) append(p *producer) {
 	ps.newest = p
 }
 
+// unlink takes a producer out of the order.
 func (ps *producers) unlink(p *producer) {
 	if p.older != nil {
 		p.older.newer = p.newer
@@ -116,11 +118,11 @@ func (ps *producers) unlink(p *producer) {
 	p.older, p.newer = nil, nil
 }
 
-// putProducers writes them from the one that has been silent for longest.
-func (q *Queue) putProducers(b []byte) []byte {
-	b = putU(b, uint64(len(q.producers.byID)))
+// put writes them from the one that has been silent for longest.
+func (ps *producers) put(b []byte) []byte {
+	b = putU(b, uint64(len(ps.byID)))
 	used := Time(0)
-	for p := q.producers.oldest; p != nil; p = p.newer {
+	for p := ps.oldest; p != nil; p = p.newer {
 		b = append(b, p.id[:]...)
 		b = putU(putU(b, p.last), uint64(p.used-used))
 		used = p.used
@@ -134,7 +136,8 @@ func (q *Queue) putProducers(b []byte) []byte {
 	return b
 }
 
-func (q *Queue) takeProducers(r *reader) {
+// restore takes them off a snapshot.
+func (ps *producers) restore(r *reader) {
 	used := Time(0)
 	for range r.count(len(ProducerID{}) + 3) {
 		p := &producer{id: r.producerID(), last: r.u()}
@@ -150,40 +153,32 @@ func (q *Queue) takeProducers(r *reader) {
 			p.refused = append(p.refused, seq)
 		}
 		r.check(p.last > 0, errZero)
-		r.check(seq <= p.last && q.producers.byID[p.id] == nil, errUnordered)
+		r.check(seq <= p.last && ps.byID[p.id] == nil, errUnordered)
 		if r.err != nil {
 			return
 		}
-		q.producers.byID[p.id] = p
-		q.producers.append(p)
+		ps.byID[p.id] = p
+		ps.append(p)
 	}
 }
 
-func (r *reader) producerID() (id ProducerID) {
-	if len(r.b) < len(id) {
-		r.fail(errShort)
-		return id
-	}
-	r.b = r.b[copy(id[:], r.b):]
-	return id
-}
-
-func (q *Queue) checkProducers() error {
+// check returns what is inconsistent, at a time.
+func (ps *producers) check(now Time) error {
 	n, used := 0, Time(0)
-	for p := q.producers.oldest; p != nil; p = p.newer {
+	for p := ps.oldest; p != nil; p = p.newer {
 		n++
 		switch {
-		case q.producers.byID[p.id] != p:
+		case ps.byID[p.id] != p:
 			return inv("producer %x is not known by its id", p.id)
-		case p.used < used || p.used > q.now:
-			return inv("producer %x spoke at %d, the one before at %d, now %d", p.id, p.used, used, q.now)
+		case p.used < used || p.used > now:
+			return inv("producer %x spoke at %d, the one before at %d, now %d", p.id, p.used, used, now)
 		case len(p.refused) > MaxProducerRefusals:
 			return inv("producer %x has %d refusals", p.id, len(p.refused))
 		}
 		used = p.used
 	}
-	if n != len(q.producers.byID) || n > MaxProducers {
-		return inv("%d producers in order, %d by id", n, len(q.producers.byID))
+	if n != len(ps.byID) || n > MaxProducers {
+		return inv("%d producers in order, %d by id", n, len(ps.byID))
 	}
 	return nil
 }

@@ -1,0 +1,98 @@
+package quorumq
+
+// Apply carries out one command and tells what came of it. It never panics over
+// anything that input can cause; the Reply, the Effects and their slices are valid until
+// the next Apply.
+//
+// Every command first expires what is due at its time, as far as ExpireSlice allows (TTL-2,
+// TTL-6, TTL-7), and last assigns what consumers have credit for, at most AssignChunk
+// messages; if more is left, Effects.Timer asks for an Expire at once.
+func (q *Queue) Apply(m Meta, c Command) (Reply, Effects) {
+	q.begin(m)
+	q.expireDue()
+	q.reply = Reply{}
+	q.dispatch(m, c)
+	q.assign()
+	q.enforce()
+	q.more = q.more || q.excess()
+	switch c.(type) {
+	case *Expire, *Lead:
+		q.effects.Unused = q.Unused()
+	}
+	q.setTimer()
+	q.effects.Notices = q.subs.notices
+	verify(q, m)
+	return q.reply, q.effects
+}
+
+// begin empties what the command before has left, and lets the time go on.
+func (q *Queue) begin(m Meta) {
+	q.now = max(q.now, m.Now)
+	if q.idle.used == 0 {
+		q.idle.used = q.now // the first command of all
+	}
+	e := &q.effects
+	*e = Effects{
+		Deliver: e.Deliver[:0],
+		Copies:  e.Copies[:0],
+		Release: e.Release[:0],
+	}
+	q.subs.notices = q.subs.notices[:0]
+	q.refused = q.refused[:0]
+	q.assignedN, q.more = 0, false
+	q.budget.begin(m.Index)
+}
+
+// dispatch carries out one command.
+func (q *Queue) dispatch(m Meta, c Command) {
+	switch c := c.(type) {
+	case *Enqueue:
+		q.applyEnqueue(m, c)
+	case *Transfer:
+		q.applyTransfer(m, c)
+	case *Checkout:
+		q.applyCheckout(c)
+	case *Cancel:
+		q.applyCancel(c)
+	case *Credit:
+		q.applyCredit(c)
+	case *Settle:
+		q.applySettle(c)
+	case *Requeue:
+		q.applyRequeue(m, c)
+	case *Discard:
+		q.applyDiscard(m, c)
+	case *Get:
+		q.applyGet(c)
+	case *Expire:
+		// Done by every command.
+	case *Purge:
+		q.applyPurge()
+	case *Move:
+		q.applyMove(c)
+	case *Transact:
+		q.applyTransact(m, c)
+	case *Configure:
+		q.applyConfigure(c)
+	case *BacklogSettle:
+		q.applyBacklogSettle(c)
+	case *SessionClosed:
+		q.applySessionClosed(c)
+	case *NodeDown:
+		q.applyNodeDown(c)
+	case *NodeUp:
+		q.applyNodeUp(c)
+	case *Lead:
+		q.applyLead()
+	case *Extend:
+		q.applyExtend(c)
+	case *Dissolve:
+		q.applyDissolve()
+	case *Renew:
+		q.idle.used = q.now
+	case *RetryDelayed:
+		q.applyRetryDelayed(c)
+	default:
+		q.reply.Code = CodeMalformed
+	}
+}

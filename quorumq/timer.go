@@ -1,0 +1,70 @@
+package quorumq
+
+// due returns when something comes due first, 0 for never.
+func (q *Queue) due() Time {
+	if q.more || q.dissolving && q.store.len() > 0 {
+		return q.now
+	}
+	unused := q.unusedAt()
+	if unused != 0 && unused <= q.now {
+		unused = q.now
+		if q.effects.Unused {
+			unused = after(q.now, RepeatUnusedMs)
+		}
+	}
+	first := q.store.firstDue()
+	for _, t := range [...]Time{q.nodes.nextDeadline(), unused, q.subs.deadlines.due} {
+		if t != 0 && (first == 0 || t < first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// setTimer announces the first due time if it is earlier than what was announced, or if
+// that has passed. A timer whose reason is gone just fires in vain: that is cheaper than
+// to announce each change.
+func (q *Queue) setTimer() {
+	passed := q.timer == 0 || q.timer <= q.now
+	if !passed && !q.more && q.store.nothingDue(q.timer-1) && q.nodes.suspects == 0 && q.config.ExpiresMs < 0 && !q.config.AutoDelete && !q.dissolving &&
+		(q.subs.deadlines.due == 0 || q.subs.deadlines.due >= q.timer) {
+		return
+	}
+	due := q.due()
+	if passed {
+		q.timer = due
+		q.effects.Timer = due
+		return
+	}
+	if due != 0 && due < q.timer {
+		q.timer = due
+		q.effects.Timer = due
+	}
+}
+
+// RepeatUnusedMs is how often Effects.Unused is repeated while the queue is not deleted, in
+// milliseconds.
+const RepeatUnusedMs = 1000
+
+// unusedAt returns when the queue will have been without use for too long, or was; 0 while
+// that cannot be told (QX-1, QX-4). One that is consumed as long as it lives is without use
+// once its last consumer has gone, and one that is being emptied once it is empty.
+func (q *Queue) unusedAt() Time {
+	if q.dissolving {
+		if q.len() == 0 {
+			return max(q.idle.used, 1)
+		}
+		return 0
+	}
+	if !q.idle.ends(&q.config, q.len()) || q.subs.subscribed() {
+		return 0
+	}
+	return q.idle.end(&q.config)
+}
+
+// Unused tells whether the queue was without use for too long (QX-1), or has lost its last
+// consumer, or is emptied for its deletion, at its own time: it is never ahead of that of its leader.
+func (q *Queue) Unused() bool {
+	at := q.unusedAt()
+	return at != 0 && at <= q.now
+}

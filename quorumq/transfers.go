@@ -1,0 +1,149 @@
+package quorumq
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/quorate/quorate/id"
+)
+
+// transfers is what a queue remembers of the letters that other queues have handed it, so that
+// each is stored once, however often it comes (DL-25).
+//
+// Invariant: a source is there from the first letter or watermark on.
+type transfers map[id.QueueUID]*source
+
+// source is what the queue remembers of the dead letters of one other queue.
+//
+// Invariant: the ranges ascend, are disjoint, do not touch one another and begin above settled.
+type source struct {
+	settled Seq        // the source never again sends a number up to here
+	stored  []SeqRange // numbers above settled that are stored here
+}
+
+// of returns what is remembered of a source, from now on.
+func (t transfers) of(uid id.QueueUID) *source {
+	s := t[uid]
+	if s == nil {
+		s = new(source)
+		t[uid] = s
+	}
+	return s
+}
+
+// leave forgets a source of which there is nothing to remember.
+func (t transfers) leave(uid id.QueueUID) {
+	if s := t[uid]; len(s.stored) == 0 && s.settled == 0 {
+		delete(t, uid)
+	}
+}
+
+// settle forgets what the source has settled.
+func (s *source) settle(to Seq) {
+	if to <= s.settled {
+		return
+	}
+	s.settled = to
+	n := 0
+	for n < len(s.stored) && s.stored[n].Last <= to {
+		n++
+	}
+	s.stored = append(s.stored[:0], s.stored[n:]...)
+	if len(s.stored) > 0 && s.stored[0].First <= to {
+		s.stored[0].First = to + 1
+	}
+}
+
+// search returns the first range that ends at seq or later.
+func (s *source) search(seq Seq) int {
+	if n := len(s.stored); n == 0 || s.stored[n-1].Last < seq {
+		return n
+	}
+	i, _ := slices.BinarySearchFunc(s.stored, seq, func(r SeqRange, seq Seq) int {
+		if r.Last < seq {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+// has tells whether the letter with a number is stored or settled.
+func (s *source) has(seq Seq) bool {
+	if seq <= s.settled {
+		return true
+	}
+	i := s.search(seq)
+	return i < len(s.stored) && s.stored[i].First <= seq
+}
+
+// add adds a number that is not there.
+func (s *source) add(seq Seq) {
+	i := s.search(seq)
+	joinsLeft := i > 0 && s.stored[i-1].Last+1 == seq
+	joinsRight := i < len(s.stored) && s.stored[i].First-1 == seq
+	switch {
+	case joinsLeft && joinsRight:
+		s.stored[i-1].Last = s.stored[i].Last
+		s.stored = slices.Delete(s.stored, i, i+1)
+	case joinsLeft:
+		s.stored[i-1].Last = seq
+	case joinsRight:
+		s.stored[i].First = seq
+	default:
+		s.stored = slices.Insert(s.stored, i, SeqRange{First: seq, Last: seq})
+	}
+}
+
+// put writes all sources, ascending.
+func (t transfers) put(b []byte) []byte {
+	b = putU(b, uint64(len(t)))
+	for _, uid := range slices.Sorted(maps.Keys(t)) {
+		s := t[uid]
+		b = putU(putU(b, uint64(uid)), uint64(s.settled))
+		b = putU(b, uint64(len(s.stored)))
+		last := s.settled
+		for _, r := range s.stored {
+			b = putU(putU(b, uint64(r.First-last)), uint64(r.Last-r.First))
+			last = r.Last
+		}
+	}
+	return b
+}
+
+// restore takes them off a snapshot.
+func (t transfers) restore(r *reader) {
+	last := id.QueueUID(0)
+	for i := range r.count(3) {
+		uid := id.QueueUID(r.u())
+		r.check(i == 0 || uid > last, errUnordered)
+		s := &source{settled: Seq(r.u())}
+		seq := s.settled
+		for range r.count(2) {
+			skip, more := Seq(r.u()), Seq(r.u())
+			r.check(skip > 0 && seq+skip > seq && seq+skip+more >= seq+skip, errUnordered)
+			s.stored = append(s.stored, SeqRange{First: seq + skip, Last: seq + skip + more})
+			seq += skip + more
+		}
+		r.check(s.settled > 0 || len(s.stored) > 0, errZero)
+		if r.err != nil {
+			return
+		}
+		t[uid] = s
+		last = uid
+	}
+}
+
+// check returns what is inconsistent.
+func (t transfers) check() error {
+	for uid, s := range t {
+		last := s.settled
+		for _, r := range s.stored {
+			if r.First <= last || r.Last < r.First || last > 0 && last != s.settled && r.First == last+1 {
+				return inv("source %v stores %v above %d", uid, s.stored, s.settled)
+			}
+			last = r.Last
+		}
+	}
+	return nil
+}
