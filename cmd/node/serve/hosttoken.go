@@ -32,7 +32,7 @@ func (n *node) keepHostToken(token string) {
 // HostToken returns the token of the host of the node that holds the data directory. The node
 // takes it from a loopback address alone.
 func HostToken(dataDir string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(dataDir, hostTokenFile)) //nolint:gosec // the node's own settings name the directory
+	text, err := os.ReadFile(filepath.Join(dataDir, hostTokenFile))
 	return strings.TrimSpace(string(text)), err
 }
 

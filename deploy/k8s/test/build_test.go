@@ -127,7 +127,10 @@ type nodeConfig struct {
 		Join          []string `json:"join"`
 		GossipKeyFile string   `json:"gossip_key_file"`
 	} `json:"cluster"`
-	Listen map[string]string `json:"listen"`
+	Listen   map[string]string `json:"listen"`
+	Timeouts struct {
+		Drain string `json:"drain"`
+	} `json:"timeouts"`
 }
 
 func configOf(t *testing.T, o *objects) nodeConfig {

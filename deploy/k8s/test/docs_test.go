@@ -1,7 +1,9 @@
 package k8s
 
 import (
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -79,6 +81,29 @@ func TestDocumentedHTTPS(t *testing.T) {
 	for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 		if p.HTTPGet.Scheme != corev1.URISchemeHTTPS {
 			t.Errorf("%s is asked for by %q", p.HTTPGet.Path, p.HTTPGet.Scheme)
+		}
+	}
+}
+
+// Passwords by the recipe of docs/kubernetes.md stand in a URI as they are.
+func TestDocumentedPassword(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), `--from-literal=password="$(`)
+	recipe, _, ended := strings.Cut(rest, `)"`)
+	if !found || !ended {
+		t.Fatal("docs/kubernetes.md shows no recipe")
+	}
+	for range 20 {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", recipe).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		password := strings.TrimSpace(string(out))
+		if len(password) < 24 || url.UserPassword("u", password).String() != "u:"+password || url.QueryEscape(password) != password {
+			t.Errorf("%q is short, or has to be escaped in a URI", password)
 		}
 	}
 }
