@@ -3,7 +3,6 @@ package k8s
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -12,16 +11,18 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// each runs the check on the base and on every overlay.
+// each runs the check on the base, on every overlay, and on the chart with each set of values.
 func each(t *testing.T, check func(t *testing.T, o *objects)) {
 	for _, dir := range kustomizations(t) {
 		t.Run(path.Base(dir), func(t *testing.T) { check(t, build(t, dir)) })
+	}
+	for name, files := range chartValues {
+		t.Run(name, func(t *testing.T) { check(t, buildChart(t, "quorate", values(t, files...))) })
 	}
 }
 
@@ -163,63 +164,6 @@ func TestDisruptionBudget(t *testing.T) {
 	})
 }
 
-// Clients reach gRPC and AMQP from anywhere, ports between nodes are for nodes alone, and metrics
-// and the management API for the namespace that gathers them.
-func TestNetworkPolicy(t *testing.T) {
-	each(t, func(t *testing.T, o *objects) {
-		p := o.policy.Spec
-		if !selects(t, &p.PodSelector, o.set.Spec.Template.Labels) {
-			t.Errorf("podSelector %v does not select the pods", p.PodSelector)
-		}
-		open := map[string]string{}
-		for _, rule := range p.Ingress {
-			for _, port := range rule.Ports {
-				open[port.Port.StrVal+"/"+string(protocolOf(protocol(port.Protocol)))] = whom(t, o, rule.From)
-			}
-		}
-		want := map[string]string{
-			"grpc/TCP": "all", "amqp/TCP": "all", "http/TCP": "monitoring", "management/TCP": "monitoring",
-			"peer/TCP": "nodes", "gossip-tcp/TCP": "nodes", "gossip-udp/UDP": "nodes",
-		}
-		if !maps.Equal(open, want) {
-			t.Errorf("ports are open to %v, want %v", open, want)
-		}
-		for _, port := range o.services["quorate"].Spec.Ports {
-			whom := open[port.TargetPort.StrVal+"/"+string(protocolOf(port.Protocol))]
-			if whom != "all" && port.Name != "management" {
-				t.Errorf("the Service offers %s, which the policy does not let in", port.Name)
-			}
-		}
-		for _, port := range node(t, o).Ports {
-			if open[port.Name+"/"+string(protocolOf(port.Protocol))] == "" {
-				t.Errorf("the container has the port %s, which the policy does not name", port.Name)
-			}
-		}
-	})
-}
-
-// whom names those whom a rule lets in.
-func whom(t *testing.T, o *objects, from []networkingv1.NetworkPolicyPeer) string {
-	t.Helper()
-	switch {
-	case len(from) == 0:
-		return "all"
-	case len(from) > 1 || from[0].IPBlock != nil:
-	case from[0].NamespaceSelector == nil && selects(t, from[0].PodSelector, o.set.Spec.Template.Labels):
-		return "nodes"
-	case from[0].PodSelector == nil && selects(t, from[0].NamespaceSelector, map[string]string{corev1.LabelMetadataName: "monitoring"}):
-		return "monitoring"
-	}
-	return fmt.Sprint(from)
-}
-
-func protocol(p *corev1.Protocol) corev1.Protocol {
-	if p == nil {
-		return ""
-	}
-	return *p
-}
-
 // Probes ask the node's own pages, and a drain fits into the time to terminate.
 func TestProbesAndDrain(t *testing.T) {
 	each(t, func(t *testing.T, o *objects) {
@@ -258,28 +202,26 @@ func TestProbesAndDrain(t *testing.T) {
 	})
 }
 
-// Members sit on different machines; the dev overlay only prefers it.
+// Members sit on different machines; what is for trying out only prefers it.
 func TestSpread(t *testing.T) {
-	for _, dir := range kustomizations(t) {
-		t.Run(path.Base(dir), func(t *testing.T) {
-			spec := build(t, dir).set.Spec.Template.Spec
-			if len(spec.TopologySpreadConstraints) == 0 {
-				t.Error("no topologySpreadConstraints")
+	each(t, func(t *testing.T, o *objects) {
+		spec := o.set.Spec.Template.Spec
+		if len(spec.TopologySpreadConstraints) == 0 {
+			t.Error("no topologySpreadConstraints")
+		}
+		if spec.Affinity == nil || spec.Affinity.PodAntiAffinity == nil {
+			t.Fatal("no podAntiAffinity")
+		}
+		required := spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		preferred := spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		if strings.HasSuffix(t.Name(), "dev") {
+			if len(required) != 0 || len(preferred) != 1 {
+				t.Errorf("anti-affinity: %d required, %d preferred, want 0 and 1", len(required), len(preferred))
 			}
-			if spec.Affinity == nil || spec.Affinity.PodAntiAffinity == nil {
-				t.Fatal("no podAntiAffinity")
-			}
-			required := spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-			preferred := spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-			if path.Base(dir) == "dev" {
-				if len(required) != 0 || len(preferred) != 1 {
-					t.Errorf("anti-affinity: %d required, %d preferred, want 0 and 1", len(required), len(preferred))
-				}
-			} else if len(required) != 1 || required[0].TopologyKey != corev1.LabelHostname {
-				t.Errorf("anti-affinity = %+v, want one required by host name", required)
-			}
-		})
-	}
+		} else if len(required) != 1 || required[0].TopologyKey != corev1.LabelHostname {
+			t.Errorf("anti-affinity = %+v, want one required by host name", required)
+		}
+	})
 }
 
 // The node's file, its environment and the pod agree with one another.
