@@ -180,18 +180,22 @@ func TestTwoReleases(t *testing.T) {
 	}
 }
 
-// A changed setting rolls through the pods; the number of nodes alone does not.
+// A changed setting, or document of definitions, rolls through the pods; the number of nodes alone does not.
 func TestChecksum(t *testing.T) {
-	sum := func(text string) string {
+	sum := func(text, of string) string {
 		var v chartutil.Values
 		if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 			t.Fatal(err)
 		}
-		return buildChart(t, "quorate", v).set.Spec.Template.Annotations["checksum/config"]
+		return buildChart(t, "quorate", v).set.Spec.Template.Annotations["checksum/"+of]
 	}
-	plain := sum("{}")
-	if plain == "" || plain != sum("replicas: 5") || plain == sum("config: {log: {level: debug}}") {
-		t.Errorf("sums %q, of five nodes %q, of another setting %q", plain, sum("replicas: 5"), sum("config: {log: {level: debug}}"))
+	plain, five, other := sum("{}", "config"), sum("replicas: 5", "config"), sum("config: {log: {level: debug}}", "config")
+	if plain == "" || plain != five || plain == other {
+		t.Errorf("sums %q, of five nodes %q, of another setting %q", plain, five, other)
+	}
+	one, two := sum("definitions: {document: {vhosts: [{name: a}]}}", "definitions"), sum("definitions: {document: {vhosts: [{name: b}]}}", "definitions")
+	if one == "" || one == two {
+		t.Errorf("sums of two documents %q and %q", one, two)
 	}
 }
 
@@ -202,7 +206,7 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"kubectl -n quorate rollout status statefulset/quorate", "get secret quorate-default-user", "port-forward service/quorate 7070", "--user admin cluster status",
+		"kubectl -n quorate rollout status statefulset/quorate", "get secret quorate-default-user", "port-forward service/quorate 7070", "-a 127.0.0.1:7070 --user admin cluster status",
 	} {
 		if !strings.Contains(rendered[notes], want) {
 			t.Errorf("the notes lack %q:\n%s", want, rendered[notes])
