@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -26,6 +25,7 @@ import (
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
+	"github.com/quorate/quorate/internal/loopback"
 )
 
 // Bounds of waiting.
@@ -36,13 +36,6 @@ const (
 	pollEvery       = 5 * time.Millisecond
 	certificateLife = time.Hour
 	clusterName     = "test"
-)
-
-// Ports below those that the kernel gives to outgoing connections, which could take a port
-// before its node listens, or while it is killed; and below those of package chaos.
-const (
-	lowPort, highPort = 10000, 20000
-	portTries         = 200
 )
 
 // logEnv names the variable that makes the nodes log to the standard error.
@@ -154,28 +147,11 @@ func (c *Cluster) start(n int) *Cluster {
 // freeAddr returns a loopback address that is free for TCP and UDP.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	for range portTries {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowPort+rand.IntN(highPort-lowPort)))
-		if free(addr) {
-			return addr
-		}
-	}
-	t.Fatalf("no free port in %d tries between %d and %d", portTries, lowPort, highPort)
-	return ""
-}
-
-func free(addr string) bool {
-	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), "tcp", addr)
+	address, err := loopback.Address()
 	if err != nil {
-		return false
+		t.Fatal(err)
 	}
-	p, err := lc.ListenPacket(context.Background(), "udp", addr)
-	if err != nil {
-		_ = l.Close() // it is not free anyway
-		return false
-	}
-	return errors.Join(l.Close(), p.Close()) == nil
+	return address
 }
 
 // Addrs returns the addresses for clients, node by node.
