@@ -106,6 +106,8 @@ func (e *Refused) Error() string { return e.Reason }
 type Unavailable struct {
 	Backend string
 	Cause   error
+	// RetryAfter is when it may be able to; 0: nobody knows.
+	RetryAfter time.Duration
 }
 
 func (e *Unavailable) Error() string {

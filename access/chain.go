@@ -51,9 +51,16 @@ func (c *Chain) Counts() map[string]Counts {
 	return out
 }
 
+// Undecided is the error of a chain of which one backend could not tell, which is the cause, and another one refused.
+type Undecided struct{ Cause error }
+
+func (e *Undecided) Error() string { return e.Cause.Error() }
+
+func (e *Undecided) Unwrap() error { return e.Cause }
+
 // Authenticate returns whom the credentials prove to one of the backends, and its name. Before
 // one has to look, admit is asked once, whose error ends it. Errors: *Refused if all refuse, that of
-// admit, or that of the first backend that could not tell (ID-1).
+// admit, or that of the first backend that could not tell (ID-1), as *Undecided if others refused.
 func (c *Chain) Authenticate(ctx context.Context, cred Credentials, admit func() error) (id *Identity, by string, err error) {
 	return c.ask(ctx, cred, admit, func(*member) bool { return true })
 }
@@ -103,6 +110,9 @@ func (c *Chain) ask(
 				untold = err
 			}
 		}
+	}
+	if untold != nil && refused != nil {
+		return nil, "", &Undecided{untold}
 	}
 	if untold != nil {
 		return nil, "", untold

@@ -5,11 +5,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/quorate/quorate/internal/incoming"
 )
 
 // Defaults of IncomingLimits.
 const (
-	DefaultIncomingBytes           = 256 << 20
 	DefaultIncomingConnectionBytes = 128 << 20
 	DefaultIncomingTimeout         = 2 * time.Minute
 	// IncomingSlack is what a connection's bound has at least beyond the largest body.
@@ -17,7 +18,7 @@ const (
 )
 
 // Incoming bounds the memory of messages whose bodies have begun to come and are not whole,
-// on all listeners of a node and for each connection. Bytes count as they come, not as they
+// on all listeners of a node, by its budget, and for each connection. Bytes count as they come, not as they
 // are announced. All methods may be called concurrently.
 //
 // A connection that needs more than the node has left waits, and is not read meanwhile. The
@@ -26,10 +27,11 @@ const (
 // bound of one connection more than its own.
 type Incoming struct {
 	timeout atomic.Int64 // nanoseconds
+	budget  *incoming.Budget
 
 	mu      sync.Mutex // guards what follows, and conn.asked
 	limits  IncomingLimits
-	used    int64
+	used    int64     // of the budget
 	begun   list.List // *charge, first begun first
 	waiting list.List // *claim, first come first
 
@@ -38,7 +40,8 @@ type Incoming struct {
 
 // IncomingStats are what messages under way hold now, and counts since the start.
 type IncomingStats struct {
-	Bytes, Limit int64
+	Bytes   int64
+	Waiting int // connections that wait for room
 	// Waits is how often a connection waited for room, Refused how many were closed at their
 	// own bound, Late how many channels because a message took too long.
 	Waits, Refused, Late uint64
@@ -61,34 +64,39 @@ type claim struct {
 
 // IncomingLimits are bounds; zero values are the defaults.
 type IncomingLimits struct {
-	// Bytes is for all messages of the node, ConnectionBytes for those of a connection. That
-	// must have room for the largest message, and IncomingSlack; 0: 256 MiB and 128 MiB.
-	Bytes, ConnectionBytes int64
+	// ConnectionBytes is for the messages of a connection. That must have room for the largest message, and
+	// IncomingSlack; 0: 128 MiB.
+	ConnectionBytes int64
 	// Timeout bounds the time from basic.publish to the last byte of the body, without that for
 	// which the connection is held back; 0: 2 min. Then the channel is closed.
 	Timeout time.Duration
 }
 
-// NewIncoming returns bounds for the listeners of a node.
-func NewIncoming(l IncomingLimits) *Incoming {
-	in := &Incoming{}
+// NewIncoming returns bounds for the listeners of a node, within its budget; nil: one of 256 MiB.
+func NewIncoming(b *incoming.Budget, l IncomingLimits) *Incoming {
+	if b == nil {
+		b = incoming.New(0)
+	}
+	in := &Incoming{budget: b}
 	in.Limit(l)
+	b.WhenFreed(func() { wake(in.freed()) })
 	return in
 }
 
 // Limit changes the bounds. What connections hold already they keep.
 func (in *Incoming) Limit(l IncomingLimits) {
-	setDefault(&l.Bytes, DefaultIncomingBytes)
 	setDefault(&l.ConnectionBytes, DefaultIncomingConnectionBytes)
 	setDefault(&l.Timeout, DefaultIncomingTimeout)
 	in.timeout.Store(int64(l.Timeout))
-	wake(in.change(l))
-}
-
-func (in *Incoming) change(l IncomingLimits) (free []*conn) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.limits = l
+}
+
+// freed grants what there is room for.
+func (in *Incoming) freed() (free []*conn) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	return in.serve()
 }
 
@@ -105,17 +113,13 @@ func (in *Incoming) allowed() time.Duration { return time.Duration(in.timeout.Lo
 // Stats returns the figures of the moment.
 func (in *Incoming) Stats() IncomingStats {
 	in.mu.Lock()
-	used, limit := in.used, in.limits.Bytes
+	used, waiting := in.used, in.waiting.Len()
 	in.mu.Unlock()
-	return IncomingStats{Bytes: used, Limit: limit, Waits: in.waits.Load(), Refused: in.refused.Load(), Late: in.late.Load()}
+	return IncomingStats{Bytes: used, Waiting: waiting, Waits: in.waits.Load(), Refused: in.refused.Load(), Late: in.late.Load()}
 }
 
-// scarce tells whether connections wait for room.
-func (in *Incoming) scarce() bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.waiting.Len() > 0
-}
+// scarce tells whether somebody waits for room, over AMQP or another protocol.
+func (in *Incoming) scarce() bool { return in.budget.Scarce() }
 
 // take gives n bytes to a content, or returns the claim by which it waits for them; over
 // tells that its connection may have no more.
@@ -128,16 +132,24 @@ func (in *Incoming) take(x *charge, n int64) (wait *claim, over bool) {
 	}
 	x.c.asked += n
 	wait = &claim{x: x, n: n}
-	if in.first() == x.c || in.waiting.Len() == 0 && in.fits(n) {
+	if in.room(wait, in.waiting.Len() == 0) {
 		in.give(wait)
 		return nil, false
 	}
 	wait.at = in.waiting.PushBack(wait)
+	in.budget.Wait(1)
 	in.waits.Add(1)
 	return wait, false
 }
 
-func (in *Incoming) fits(n int64) bool { return in.begun.Len() == 0 || in.used+n <= in.limits.Bytes }
+// room takes what a claim asks for of the budget: for the first connection in any case, for others in their turn, if there is as much.
+func (in *Incoming) room(w *claim, inTurn bool) bool {
+	if in.begun.Len() == 0 || in.first() == w.x.c {
+		in.budget.Add(w.n)
+		return true
+	}
+	return inTurn && in.budget.Take(w.n)
+}
 
 // first is the connection that never waits; nil: no message is under way.
 func (in *Incoming) first() *conn {
@@ -167,24 +179,30 @@ func (in *Incoming) withdraw(w *claim) (free []*conn) {
 		return nil
 	}
 	in.waiting.Remove(w.at)
+	in.budget.Wait(-1)
 	w.x.c.asked -= w.n
 	return in.serve()
 }
 
 // release gives back what a content holds.
-func (in *Incoming) release(x *charge) { wake(in.takeBack(x)) }
+func (in *Incoming) release(x *charge) {
+	if in.takeBack(x) {
+		in.budget.Tell()
+	}
+}
 
-func (in *Incoming) takeBack(x *charge) (free []*conn) {
+func (in *Incoming) takeBack(x *charge) (held bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if x.at == nil {
-		return nil
+		return false
 	}
 	in.begun.Remove(x.at)
 	in.used -= x.bytes
+	in.budget.GiveBack(x.bytes)
 	x.c.asked -= x.bytes
 	x.bytes, x.at = 0, nil
-	return in.serve()
+	return true
 }
 
 // serve grants what there is room for in the order of the claims, and those of the first
@@ -195,8 +213,14 @@ func (in *Incoming) serve() (free []*conn) {
 	for e := in.waiting.Front(); e != nil; e = next {
 		next = e.Next()
 		w, ok := e.Value.(*claim)
-		if inTurn = inTurn && in.fits(w.n); ok && (inTurn || in.first() == w.x.c) {
+		if !ok {
+			continue
+		}
+		if got := in.room(w, inTurn); !got {
+			inTurn = false
+		} else {
 			in.waiting.Remove(e)
+			in.budget.Wait(-1)
 			in.give(w)
 			free = append(free, w.x.c)
 		}

@@ -1,11 +1,15 @@
 package amqp
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/quorate/quorate/internal/incoming"
+)
 
 // Whoever waits, the connection whose message is under way for the longest gets what it needs,
 // the others in their order.
 func TestIncomingOrder(t *testing.T) {
-	in := NewIncoming(IncomingLimits{Bytes: 100, ConnectionBytes: 80})
+	in := NewIncoming(incoming.New(100), IncomingLimits{ConnectionBytes: 80})
 	conns := map[string]*conn{}
 	charges, claims := map[string]*charge{}, map[string]*claim{}
 	conn := func(name string) *conn {
@@ -80,7 +84,7 @@ func TestIncomingOrder(t *testing.T) {
 			t.Fatalf("%+v: %q", step, have)
 		}
 	}
-	if x := in.Stats(); x.Bytes != 0 || x.Limit != 100 || x.Waits != 5 || x.Refused != 1 || in.begun.Len() != 0 || in.waiting.Len() != 0 {
+	if x := in.Stats(); x.Bytes != 0 || x.Waiting != 0 || in.budget.Used() != 0 || x.Waits != 5 || x.Refused != 1 || in.begun.Len() != 0 || in.waiting.Len() != 0 {
 		t.Errorf("%+v", x)
 	}
 	for name, c := range conns {

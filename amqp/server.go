@@ -87,7 +87,7 @@ func New(c Config) *Server {
 		c.Gate = gate.New(gate.Config{Name: "amqp", Logger: c.Logger})
 	}
 	if c.Incoming == nil {
-		c.Incoming = NewIncoming(IncomingLimits{ConnectionBytes: max(DefaultIncomingConnectionBytes, int64(c.Broker.MaxBodyBytes())+IncomingSlack)})
+		c.Incoming = NewIncoming(nil, IncomingLimits{ConnectionBytes: max(DefaultIncomingConnectionBytes, int64(c.Broker.MaxBodyBytes())+IncomingSlack)})
 	}
 	return &Server{
 		cfg: c, log: c.Logger, b: c.Broker, incoming: c.Incoming, room: c.Broker.Room, stopping: make(chan struct{}), conns: make(map[*conn]struct{}),

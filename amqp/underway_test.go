@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/internal/testcluster"
 	"github.com/quorate/quorate/message"
 )
@@ -49,7 +50,7 @@ func TestBodiesThatNeverEnd(t *testing.T) {
 	}
 	const channels, size = 60, 15 << 20
 	c := testcluster.Start(t, 1)
-	in := amqp.NewIncoming(amqp.IncomingLimits{})
+	in := amqp.NewIncoming(nil, amqp.IncomingLimits{})
 	s, address := serve(t, c, amqp.Config{Incoming: in})
 	before := memory()
 	p := connect(t, address)
@@ -89,7 +90,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	}
 	const channels, announced = 100, 16 << 20
 	c := testcluster.Start(t, 1)
-	in := amqp.NewIncoming(amqp.IncomingLimits{})
+	in := amqp.NewIncoming(nil, amqp.IncomingLimits{})
 	_, address := serve(t, c, amqp.Config{Incoming: in})
 	p := connect(t, address)
 	p.openChannels(channels - 1)
@@ -119,7 +120,7 @@ func TestIncomingTakesTurns(t *testing.T) {
 	}
 	const conns, channels, size, node = 8, 3, 1 << 20, 2 << 20
 	c := testcluster.StartWith(t, 1, broker.Config{MaxBodyBytes: size})
-	in := amqp.NewIncoming(amqp.IncomingLimits{Bytes: node, ConnectionBytes: channels*size + amqp.IncomingSlack})
+	in := amqp.NewIncoming(incoming.New(node), amqp.IncomingLimits{ConnectionBytes: channels*size + amqp.IncomingSlack})
 	s, address := serve(t, c, amqp.Config{Incoming: in})
 	p := connect(t, address)
 	p.send(1, &wire.QueueDeclare{Queue: "q", Durable: true})
@@ -184,7 +185,7 @@ func TestMessageThatTakesTooLong(t *testing.T) {
 	c := testcluster.StartWith(t, 1, broker.Config{MaxBodyBytes: size})
 	for name, heartbeat := range map[string]uint16{"heartbeats": 60, "no heartbeats": 0} {
 		t.Run(name, func(t *testing.T) {
-			in := amqp.NewIncoming(amqp.IncomingLimits{Bytes: size / 2, ConnectionBytes: 2 * size, Timeout: 100 * time.Millisecond})
+			in := amqp.NewIncoming(incoming.New(size/2), amqp.IncomingLimits{ConnectionBytes: 2 * size, Timeout: 100 * time.Millisecond})
 			_, address := serve(t, c, amqp.Config{Incoming: in})
 			p := dial(t, address)
 			p.loginAs("guest", "guest")
@@ -231,7 +232,7 @@ func TestHeldBackMessageGivesWay(t *testing.T) {
 	}
 	const size = 1 << 20
 	c := testcluster.StartWith(t, 1, broker.Config{MaxBodyBytes: size})
-	in := amqp.NewIncoming(amqp.IncomingLimits{Bytes: size / 2, ConnectionBytes: 2 * size, Timeout: time.Hour})
+	in := amqp.NewIncoming(incoming.New(size/2), amqp.IncomingLimits{ConnectionBytes: 2 * size, Timeout: time.Hour})
 	s, address := serve(t, c, amqp.Config{Incoming: in})
 	body := bytes.Repeat([]byte("x"), size)
 	other := connect(t, address)
@@ -248,7 +249,7 @@ func TestHeldBackMessageGivesWay(t *testing.T) {
 	p.send(0, &wire.ConnectionUpdateSecret{})
 	want[*wire.ConnectionUpdateSecretOK](p)
 	c.Broker(0).RaiseAlarm("for the test")
-	in.Limit(amqp.IncomingLimits{Bytes: size / 2, ConnectionBytes: 2 * size, Timeout: 100 * time.Millisecond})
+	in.Limit(amqp.IncomingLimits{ConnectionBytes: 2 * size, Timeout: 100 * time.Millisecond})
 	p.write(wire.AppendMethod(nil, 2, &wire.BasicPublish{RoutingKey: "q"}))
 	want[*wire.ConnectionBlocked](p)
 	testcluster.Poll(t, "it is held back", func() error {

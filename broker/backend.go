@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -94,20 +95,24 @@ func (t *tryOf) take() error {
 	}
 }
 
-// done makes the listeners' error of that of a chain. Who was right gets the try back, and who could
-// not be told.
+// done makes the listeners' error of that of a chain. The address gets the try back but for what was found to be wrong: who was
+// right, who could not be told, who found no room, and who left before the end. But who leaves after one
+// backend has refused would otherwise guess as often as he likes.
 func (t *tryOf) done(err error) error {
 	if no, wrong := errors.AsType[*access.Refused](err); wrong {
 		return unauthenticated(no.Reason)
 	}
-	if unavailable, is := errors.AsType[*access.Unavailable](err); is {
-		err = &Error{
-			Class: Unavailable, Kind: "login", RetryAfter: hashRetryAfter, cause: err,
+	left := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	unavailable, is := errors.AsType[*access.Unavailable](err)
+	_, guessed := errors.AsType[*access.Undecided](err)
+	if t.taken && (is || !guessed || !left) {
+		t.tries.giveBack(t.from)
+	}
+	if is {
+		return &Error{
+			Class: Unavailable, Kind: "login", RetryAfter: cmp.Or(unavailable.RetryAfter, hashRetryAfter), cause: err,
 			Reason: "this node cannot tell now who logs in: " + unavailable.Error() + "; try again",
 		}
-	}
-	if e, _ := errors.AsType[*Error](err); t.taken && (err == nil || e != nil && e.Class == Unavailable) {
-		t.tries.giveBack(t.from)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,7 @@ import (
 // Bounds of logging in.
 const (
 	// MaxHashes bounds the passwords that a node hashes at a time: each takes memory and a
-	// core for some milliseconds.
+	// core for some milliseconds. One core is left for what else the node does, if there are several.
 	MaxHashes = 2
 	// MaxHashWaiters bounds the calls that wait for that; more are told to come back.
 	MaxHashWaiters = 512
@@ -50,12 +51,14 @@ type logins struct {
 func newLogins() *logins {
 	l := &logins{
 		lines: lograte.Lines{Burst: RefusedLoginLines, Every: RefusedLoginEvery},
-		slots: make(chan struct{}, MaxHashes), verified: map[[sha256.Size]byte]*catalog.User{},
+		slots: make(chan struct{}, hashesAtOnce(runtime.NumCPU())), verified: map[[sha256.Size]byte]*catalog.User{},
 		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan upgrade, maxUpgrades),
 	}
 	_, _ = rand.Read(l.key[:]) // never fails
 	return l
 }
+
+func hashesAtOnce(processors int) int { return max(1, min(MaxHashes, processors-1)) }
 
 // digest is what stands for a credential.
 func (l *logins) digest(parts ...string) (d [sha256.Size]byte) {
@@ -144,6 +147,9 @@ func (l *logins) enter(ctx context.Context) (leave func(), err error) {
 		return nil, ctx.Err()
 	}
 }
+
+// Hashing returns how many passwords are being hashed: each keeps a processor busy for tens of milliseconds.
+func (b *Broker) Hashing() int { return len(b.logins.slots) }
 
 // Authenticates tells whether who calls must log in.
 func (b *Broker) Authenticates() bool { return b.cfg.Authenticate }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -138,7 +139,7 @@ func (m *mover) take(ctx context.Context, page []cluster.PeekedMessage, report f
 		return err
 	}
 	due := m.began.Add(time.Duration(float64(m.taken) / float64(m.job.Rate) * float64(time.Second)))
-	return sleep(ctx, time.Until(due))
+	return wait.For(ctx, time.Until(due))
 }
 
 // stays tells why a chosen message cannot be moved; "": it can.
@@ -208,7 +209,7 @@ func (m *mover) arrive(ctx context.Context, most uint64, report func(operation.P
 		if err == nil && s.Overview.Moving <= most {
 			return nil
 		}
-		if err := sleep(ctx, movePoll); err != nil {
+		if err := wait.For(ctx, movePoll); err != nil {
 			return err
 		}
 	}
@@ -235,19 +236,4 @@ func (m *mover) staying() (detail string) {
 		detail += fmt.Sprintf("; %d stay: %s", m.skipped[why], why)
 	}
 	return detail
-}
-
-// sleep waits, or returns the error of ctx when that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -186,7 +186,12 @@ func TestLoginsOfOneCredential(t *testing.T) {
 // Passwords in flight are bounded; who comes too many is told to come back.
 func TestTooManyLogins(t *testing.T) {
 	l := newLogins()
-	for range MaxHashes {
+	for processors, want := range map[int]int{1: 1, 2: 1, 3: 2, 64: MaxHashes} {
+		if n := hashesAtOnce(processors); n != want {
+			t.Errorf("%d processors: %d hashes at a time, want %d", processors, n, want)
+		}
+	}
+	for range cap(l.slots) {
 		if _, err := l.enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}

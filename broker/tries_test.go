@@ -1,11 +1,14 @@
 package broker
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -53,6 +56,60 @@ func TestTries(t *testing.T) {
 	if len(x.from) > maxTriers {
 		t.Errorf("%d addresses", len(x.from))
 	}
+}
+
+// A try is for a credential that was found to be wrong. Who leaves before it was looked at, or finds no room for that, has it
+// back; but not who leaves when one backend has refused it, and so could guess as often as he likes.
+func TestTriesAreGivenBack(t *testing.T) {
+	wrong := &access.Refused{Reason: access.WrongPassword}
+	for what, row := range map[string]struct {
+		backends []error // their answers
+		back     bool
+	}{
+		"it was right":                     {[]error{nil}, true},
+		"it was wrong":                     {[]error{wrong}, false},
+		"the caller has left":              {[]error{context.Canceled}, true},
+		"the caller's time is over":        {[]error{context.DeadlineExceeded}, true},
+		"too many log in":                  {[]error{tooManyLogins()}, true},
+		"the node starts":                  {[]error{errStarting()}, true},
+		"a directory is down":              {[]error{wrong, &access.Unavailable{Backend: "ldap", Cause: io.EOF}}, true},
+		"the caller has left after a no":   {[]error{wrong, context.Canceled}, false},
+		"its time is over after a no":      {[]error{wrong, fmt.Errorf("ask: %w", context.DeadlineExceeded)}, false},
+		"the first one cannot tell, no":    {[]error{context.Canceled, wrong}, false},
+		"it was wrong for one, then right": {[]error{wrong, nil}, true},
+	} {
+		b := New(Config{})
+		var backends []access.Backend
+		for _, err := range row.backends {
+			backends = append(backends, firmBackend{err})
+		}
+		b.chain = access.NewChain(backends...)
+		from := netip.MustParseAddr("192.0.2.1")
+		for i := range 2 * LoginTries {
+			try := tryOf{tries: &b.logins.tries, from: from}
+			_, _, err := b.chain.Authenticate(t.Context(), access.Credentials{User: "u", Secret: "s", Now: time.Now()}, try.take)
+			if _ = try.done(err); !try.taken && (row.back || i < LoginTries) {
+				t.Errorf("%s: there is no try left after %d", what, i)
+				break
+			} else if try.taken && !row.back && i > LoginTries+10 { // some seconds on a slow machine
+				t.Errorf("%s: try %d is still let in", what, i)
+				break
+			}
+		}
+		b.Close()
+	}
+}
+
+// firmBackend is a backend that always says the same.
+type firmBackend struct{ err error }
+
+func (firmBackend) Name() string { return "firm" }
+func (firmBackend) Tokens() bool { return false }
+func (a firmBackend) Authenticate(context.Context, access.Credentials) (*access.Identity, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return &access.Identity{Name: "u"}, nil
 }
 
 // A wrong password is checked once; then it is known to be wrong until its user changes.

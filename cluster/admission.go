@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // admission is whether this node's store is that of its node, and whether its member of the
@@ -76,7 +77,7 @@ func (g *catalogGroup) register() {
 			g.refuse(err)
 			fallthrough
 		default:
-			_ = pause(g.c.ctx, refusedRetry) // its end ends the loop
+			_ = wait.For(g.c.ctx, refusedRetry) // its end ends the loop
 		}
 	}
 }
@@ -116,7 +117,7 @@ func (g *catalogGroup) registerOnce(unknown bool) (a registrationAnswer, err err
 		a.repeated = errors.Is(err, ErrUnknownOutcome)
 		return a, errNoAnswer
 	case a.Err != nil && (a.Err.Kind == "command" || a.Err.Arg == "store" && !a.stores):
-		_ = pause(ctx, catalogRetry) // the version was raised, or is not yet
+		_ = wait.For(ctx, catalogRetry) // the version was raised, or is not yet
 		return a, errNoAnswer
 	case a.Err != nil:
 		return a, fmt.Errorf("cluster: the catalog refuses this node: %w", a.Err)
@@ -198,7 +199,7 @@ func (g *catalogGroup) begin(a registrationAnswer) error {
 			g.takePart()
 			return nil
 		}
-		if err := pause(g.c.ctx, beginRetry); err != nil || !a.stores {
+		if err := wait.For(g.c.ctx, beginRetry); err != nil || !a.stores {
 			return errNoAnswer
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/raftfsm"
 )
@@ -223,20 +224,9 @@ func (g *catalogGroup) propose(ctx context.Context, command []byte) (r catalog.R
 		if hint != "" && attempt%4 != 3 {
 			continue // a redirect needs no wait, unless nodes send one another around
 		}
-		if err := pause(ctx, catalogRetry); err != nil {
+		if err := wait.For(ctx, catalogRetry); err != nil {
 			return catalog.Reply{}, unknown, g.unavailable(unknown, last)
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

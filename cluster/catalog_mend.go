@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // A member of the catalog group that has failed shows no change any more. If it is damaged or
@@ -37,7 +38,7 @@ func (g *catalogGroup) mend() {
 		return // the disk has failed, or a newer build wrote what is there: neither goes away
 	}
 	for !g.othersGoOn() {
-		if pause(g.c.ctx, mendEvery) != nil {
+		if wait.For(g.c.ctx, mendEvery) != nil {
 			return
 		}
 	}

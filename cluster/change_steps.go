@@ -9,6 +9,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 )
 
@@ -145,7 +146,7 @@ func (q *hosted) catchUp(ctx context.Context, s *changeState, g *catalog.MemberC
 		if time.Since(begun) > joinStall {
 			return errors.Join(err, fmt.Errorf("node %q has made no progress for %v", g.Join, joinStall))
 		}
-		if err := pause(ctx, joinTick); err != nil {
+		if err := wait.For(ctx, joinTick); err != nil {
 			return err
 		}
 		if q.led.Load() == nil {

@@ -143,7 +143,7 @@ func (d *disks) look(late time.Duration) (left time.Duration) {
 	if hangs := now.Hangs > 0; hangs != (was.Hangs > 0) {
 		d.hung(hangs, max(now.Hangs, was.Hangs))
 	}
-	if d.hopeless(now.Hangs) && d.c.cfg.Failed != nil {
+	if now.Hangs > 0 && d.hopeless() && d.c.cfg.Failed != nil {
 		d.ended.Do(func() {
 			d.c.cfg.Failed(fmt.Errorf("%w: a write to %q has been under way for %s: this node ends, so that it is started anew; look at the disk",
 				ErrDiskHangs, now.Path, now.Hangs.Round(time.Millisecond)))
@@ -152,13 +152,10 @@ func (d *disks) look(late time.Duration) (left time.Duration) {
 	return left
 }
 
-// hopeless tells whether a write has hung for so long that the node ends. One that waits for a file
+// hopeless tells whether the disk has held up a write for so long that the node ends. To wait for a file
 // descriptor is not the disk's fault, and a start would not bring it sooner.
-func (d *disks) hopeless(age time.Duration) bool {
-	if d.c.shared.Short() {
-		age = d.oldestOwn()
-	}
-	return age >= d.c.cfg.DiskHang
+func (d *disks) hopeless() bool {
+	return max(d.c.shared.Hung(), d.oldestOwn()) >= d.c.cfg.DiskHang
 }
 
 // oldestOwn is the age of the oldest write to a log that a group has for itself.

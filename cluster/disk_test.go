@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -259,6 +260,55 @@ func TestDiskHangs(t *testing.T) {
 	}
 	if w := a.Warning(); !strings.Contains(w, "has been under way") {
 		t.Errorf("warning %q", w)
+	}
+}
+
+// fewFiles is a disk whose node gets no file descriptor for a new file.
+type fewFiles struct {
+	*vfs.Mem
+	now *atomic.Bool
+}
+
+func (f fewFiles) Create(name string) (vfs.File, error) {
+	if f.now.Load() {
+		return nil, syscall.EMFILE
+	}
+	return f.Mem.Create(name)
+}
+
+// A disk that hangs ends its node also while the log waits for a file descriptor, for a segment that no write needs yet.
+func TestDiskHangsWhileDescriptorsLack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a disk must hang for seconds; run without -short")
+	}
+	t.Parallel()
+	ended := make(chan error, 10)
+	few := fewFiles{vfs.NewMem(), &atomic.Bool{}}
+	n := newTestNodes(t, func(c *Config) {
+		c.DiskHang = 4 * time.Second
+		if c.Node == "a" {
+			c.LogDir = func(string) (vfs.Dir, error) { return few, nil }
+			c.Failed = func(err error) { ended <- err }
+		}
+	})
+	n.start("a", "b", "c")
+	a := n.nodes["a"]
+	q := a.declare(t, "q", 1)
+	few.now.Store(true)
+	body := strings.Repeat("x", 1<<20)
+	poll(t, "the log waits for a descriptor", func() error {
+		if a.shared.Short() {
+			return nil
+		}
+		a.publish(t, q, body, quorumq.Unlimited)
+		return errors.New("it does not")
+	})
+	hung, release := few.HangAt(vfs.OpSync, 1)
+	defer release()
+	go func() { _ = a.tryPublish(t, q, "while it hangs") }()
+	<-hung
+	if err := <-ended; !errors.Is(err, ErrDiskHangs) || !a.shared.Short() {
+		t.Errorf("short: %v, the node ends by %v", a.shared.Short(), err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 const (
@@ -63,7 +64,7 @@ func (c *Cluster) Drain(ctx context.Context, report func(Progress)) error {
 			taken = time.Now()
 		}
 		alone := !shared || time.Since(taken) > drainAlone
-		if alone || pause(ctx, drainTick) != nil || c.ctx.Err() != nil {
+		if alone || wait.For(ctx, drainTick) != nil || c.ctx.Err() != nil {
 			return c.undrained(ctx, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -39,7 +40,7 @@ func (g *catalogGroup) found() {
 		if err := g.foundingStep(); err != nil {
 			g.c.log.Warn("founding the cluster", "error", err)
 		}
-		if pause(g.c.ctx, foundingTick) != nil {
+		if wait.For(g.c.ctx, foundingTick) != nil {
 			return
 		}
 	}

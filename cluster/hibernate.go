@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 )
@@ -295,7 +296,7 @@ func (h *host) wakeFor(ctx context.Context, r *nodev1.SurveyRequest) {
 	}
 	for _, uid := range waking {
 		for h.sleeper(uid) != nil {
-			if pause(ctx, time.Millisecond) != nil {
+			if wait.For(ctx, time.Millisecond) != nil {
 				return
 			}
 		}

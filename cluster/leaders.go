@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/placement"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -134,7 +135,7 @@ func (c *Cluster) easedState(ctx context.Context, failed map[id.QueueUID]bool, m
 		between := slices.ContainsFunc(s.Groups, func(g placement.Group) bool {
 			return g.Leader == "" && !failed[g.UID] && slices.ContainsFunc(moved, func(t placement.Transfer) bool { return t.Group == g.UID })
 		})
-		if !between || time.Since(begun) > leaderWait || pause(ctx, joinTick) != nil {
+		if !between || time.Since(begun) > leaderWait || wait.For(ctx, joinTick) != nil {
 			return s
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/internal/phase"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/raftfsm"
 	"github.com/quorate/quorate/wal"
 )
@@ -153,7 +154,7 @@ func (d *dataDir) giveUpCatalog(fault error) error {
 func (c *Cluster) keepMark() {
 	told := false
 	for {
-		if pause(c.ctx, phase.Wait(time.Now(), markEvery)) != nil {
+		if wait.For(c.ctx, phase.Wait(time.Now(), markEvery)) != nil {
 			return
 		}
 		if err := c.writeMark(); err != nil && !told {

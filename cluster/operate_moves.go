@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/placement"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -74,7 +75,7 @@ func (c *Cluster) ledState(ctx context.Context, f QueueFilter, moved []placement
 		between := slices.ContainsFunc(s.Groups, func(g placement.Group) bool {
 			return g.Leader == "" && slices.ContainsFunc(moved, func(m placement.Move) bool { return m.Group == g.UID })
 		})
-		if !between || time.Since(begun) > leaderWait || pause(ctx, joinTick) != nil {
+		if !between || time.Since(begun) > leaderWait || wait.For(ctx, joinTick) != nil {
 			return s
 		}
 	}

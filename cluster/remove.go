@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/cluster/operation"
 	"github.com/quorate/quorate/cluster/placement"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Removal is what it takes to take a node that runs out of the cluster for good (RE-3).
@@ -120,7 +121,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, n id.NodeID, exclude []id.Node
 		if err := c.takeOut(ctx, p.Moves, true, report); err != nil {
 			return err
 		}
-		if err := pause(ctx, removeTick); err != nil { // a change that others began may go on
+		if err := wait.For(ctx, removeTick); err != nil { // a change that others began may go on
 			return err
 		}
 	}
@@ -129,7 +130,7 @@ func (c *Cluster) RemoveNode(ctx context.Context, n id.NodeID, exclude []id.Node
 		return err
 	}
 	for c.View().Leaves(n) { // the catalog's group goes on without it
-		if err := pause(ctx, removeTick); err != nil {
+		if err := wait.For(ctx, removeTick); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/membership"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -159,7 +160,7 @@ func (c *Cluster) atLeader(ctx context.Context, q id.QueueUID, f func(id.NodeID)
 			last = err // more telling than that time is up
 		}
 		// A new queue has its leader within milliseconds.
-		if pause(ctx, min(leaderRetry<<min(attempt, 10), catalogRetry)) == nil {
+		if wait.For(ctx, min(leaderRetry<<min(attempt, 10), catalogRetry)) == nil {
 			continue
 		}
 		if c.ctx.Err() != nil {

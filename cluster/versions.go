@@ -10,6 +10,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/wait"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
@@ -195,7 +196,7 @@ func (c *Cluster) followVersion() {
 			c.log.Info("version finalised: from now on builds that cannot read it are refused", "version", int(now))
 			for err := c.catalog.group.Snapshot(); err != nil && c.catalog.group.Failed() == nil; err = c.catalog.group.Snapshot() {
 				c.log.Debug("snapshot of the catalog after a rise of the version", "error", err)
-				if pause(c.ctx, snapshotRetry) != nil {
+				if wait.For(c.ctx, snapshotRetry) != nil {
 					return
 				}
 			}

@@ -3,15 +3,19 @@ package grpcapi
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/incoming"
 )
 
 // One connection and one user have their shares, the oldest that waits is not overtaken by smaller
 // ones, and a message alone always has room.
 func TestBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(80) // 40 for a user, 20 for a connection
+		b := newBudget(incoming.New(80)) // 40 for a user, 20 for a connection
 		first, second, third := &countedConn{}, &countedConn{}, &countedConn{}
 		type ask struct {
 			release func()
@@ -46,11 +50,18 @@ func TestBudget(t *testing.T) {
 		stranger := begin(ctx, &countedConn{}, "v", 30)
 		is("another user goes on", 70, 2)
 		huge := begin(ctx, &countedConn{}, "w", 20)
-		small := begin(ctx, &countedConn{}, "x", 1)
+		small := begin(ctx, &countedConn{}, "x", 6)
 		is("smaller ones do not overtake", 70, 4)
+		tiny, tinier := begin(ctx, &countedConn{}, "y", 5), begin(ctx, &countedConn{}, "y", 5)
+		is("but for small ones, which have a reserve", 80, 4)
+		late := begin(ctx, &countedConn{}, "z", 1)
+		is("until that is taken", 80, 5)
+		tiny.release()
+		is("it is small ones' again", 76, 4)
+		tinier.release()
 		large.release()
-		is("those that have room come in", 71, 0)
-		for _, a := range []*ask{more, other, full, stranger, huge, small} {
+		is("those that have room come in", 77, 0)
+		for _, a := range []*ask{more, other, full, stranger, huge, small, late} {
 			if a.err != nil || !a.done {
 				t.Fatalf("%+v", a)
 			}
@@ -58,7 +69,7 @@ func TestBudget(t *testing.T) {
 		}
 		is("all have come", 0, 0)
 
-		one, way := begin(ctx, first, "u", 1000), begin(ctx, second, "v", 1)
+		one, way := begin(ctx, first, "u", 1000), begin(ctx, second, "v", 10)
 		is("one is larger than everything", 1000, 1)
 		cancel()
 		is("who waits goes", 1000, 0)
@@ -70,5 +81,57 @@ func TestBudget(t *testing.T) {
 		if len(b.users)+len(b.conns) > 0 {
 			t.Errorf("%v and %v are left", b.users, b.conns)
 		}
+	})
+}
+
+// So many messages may wait and no more, of a connection and in all: what has come of each is kept.
+func TestFewWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(incoming.New(80))
+		ctx, cancel := context.WithCancel(t.Context())
+		hog, err := b.acquire(ctx, &countedConn{}, "hog", 80)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused atomic.Int64
+		ask := func(conn *countedConn, times int) {
+			for range times {
+				go func() {
+					release, err := b.acquire(ctx, conn, "u", 6)
+					if e, is := errors.AsType[*broker.Error](err); is && e.Class == broker.ResourceExhausted && e.RetryAfter > 0 {
+						refused.Add(1)
+					}
+					if err == nil {
+						release()
+					}
+				}()
+			}
+			synctest.Wait()
+		}
+		const each = leastWaiting / receiveConnShare
+		first := &countedConn{}
+		for i, step := range []struct {
+			conn           *countedConn
+			asks           int
+			waits, refused int
+		}{
+			{first, each, each, 0},
+			{first, 5, each, 5},
+			{&countedConn{}, each, 2 * each, 5},
+			{&countedConn{}, each + 1, 3 * each, 6},
+			{&countedConn{}, each, 4 * each, 6},
+			{&countedConn{}, 2, 4 * each, 8},
+		} {
+			ask(step.conn, step.asks)
+			if _, w := b.figures(); w != step.waits || int(refused.Load()) != step.refused {
+				t.Errorf("step %d: %d wait, %d are refused; want %d, %d", i, w, refused.Load(), step.waits, step.refused)
+			}
+		}
+		hog()
+		synctest.Wait()
+		if used, w := b.figures(); used != 0 || w != 0 || len(b.waits) != 0 {
+			t.Errorf("%d bytes, %d wait, of %d connections", used, w, len(b.waits))
+		}
+		cancel()
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/gate"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
@@ -43,6 +44,9 @@ type counted struct {
 	credentials.TransportCredentials
 	b    *broker.Broker
 	life context.Context // the server's
+	// within is how long what was sent may go without an acknowledgement. gRPC would set it, but does not
+	// see the connection behind the gate.
+	within time.Duration
 }
 
 // countedInfo is what the handshake has found out, with the connection.
@@ -190,6 +194,9 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if conn, err = awaitGreeting(conn); err != nil {
 		return nil, nil, err
 	}
+	if err := gate.From(raw).AcknowledgeWithin(x.within); err != nil {
+		return nil, nil, err
+	}
 	_, secure := info.(credentials.TLSInfo)
 	out := &countedConn{Conn: conn, raw: raw, tls: secure, stranger: newStranger(raw), c: x.b.Connect()}
 	out.life, out.end = context.WithCancelCause(x.life)
@@ -199,7 +206,7 @@ func (x *counted) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 
 // Clone copies the credentials.
 func (x *counted) Clone() credentials.TransportCredentials {
-	return &counted{TransportCredentials: x.TransportCredentials.Clone(), b: x.b, life: x.life}
+	return &counted{TransportCredentials: x.TransportCredentials.Clone(), b: x.b, life: x.life, within: x.within}
 }
 
 // connectionOf returns the connection that a call comes by; all come by one of counted.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"time"
@@ -17,10 +18,15 @@ import (
 	"github.com/quorate/quorate/broker"
 )
 
-// How slowly a message that takes room in the budget may come, before its connection is cut off.
+// How slowly a message that takes room in the budget may come, before its call is ended: receiveTime and a second for each
+// receiveBytesPerSec; while others wait for room scarceTime, and a second for each scarceBytesPerSec.
 const (
 	receiveTime        = 30 * time.Second
 	receiveBytesPerSec = 64 << 10
+	scarceTime         = 5 * time.Second
+	scarceBytesPerSec  = 1 << 20
+	// scarceLook is the time between two looks whether others wait.
+	scarceLook = time.Second
 )
 
 // headBytes is the size of what stands before each message: whether it is compressed, and its length.
@@ -73,12 +79,13 @@ func (r *receiver) next(ctx context.Context, m any) error {
 		return status.Errorf(codes.ResourceExhausted, "a message of %d bytes is larger than the limit of %d", n, r.most)
 	}
 	if n > windowBytes {
-		done, err := r.room(ctx, n)
-		if err != nil {
-			return err
-		}
-		defer done()
+		return r.large(ctx, n, m)
 	}
+	return r.whole(n, m)
+}
+
+// whole reads a message of n bytes into m, and what must follow it.
+func (r *receiver) whole(n int, m any) error {
 	data, err := r.raw.Read(n)
 	if err != nil {
 		if errors.Is(err, io.EOF) {
@@ -106,23 +113,47 @@ func (r *receiver) end(b []byte) error {
 	return status.Error(codes.Internal, "the call has more than one request")
 }
 
-// room waits until a message may be read that is larger than what comes unasked. Until done is called
-// it is counted, and may not take for ever.
-func (r *receiver) room(ctx context.Context, n int) (done func(), err error) {
+// large reads a message that is larger than what comes unasked, once there is room for it. Its call ends if it takes too
+// long: what reads it then ends with the call.
+func (r *receiver) large(ctx context.Context, n int, m any) error {
 	release, err := r.s.receiving.acquire(ctx, r.conn, r.user, int64(n))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	within := receiveTime + time.Duration(n)*time.Second/receiveBytesPerSec
-	late := time.AfterFunc(within, func() {
-		r.s.log.Warn("a connection is cut off whose message does not come", slog.String("client", r.conn.RemoteAddr().String()),
-			slog.String("user", r.user), slog.Int("bytes", n), slog.Duration("limit", within))
-		r.conn.cut()
-	})
-	return func() {
-		late.Stop()
-		release()
-	}, nil
+	whole := make(chan error, 1)
+	go func() {
+		defer release()
+		whole <- r.whole(n, m)
+	}()
+	began := time.Now()
+	scarce := scarceTime + time.Duration(n)*time.Second/scarceBytesPerSec
+	most := receiveTime + time.Duration(n)*time.Second/receiveBytesPerSec
+	look := time.NewTimer(scarce)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-whole:
+			return err
+		case <-look.C:
+		}
+		age := time.Since(began)
+		if age >= most || r.s.receiving.node.Scarce() {
+			return r.tooSlow(n, age)
+		}
+		look.Reset(min(scarceLook, most-age))
+	}
+}
+
+// tooSlow is the error of a call whose message does not come.
+func (r *receiver) tooSlow(n int, age time.Duration) error {
+	r.s.receiving.late.Add(1)
+	r.s.log.Warn("a call is ended whose message does not come", slog.String("client", r.conn.RemoteAddr().String()),
+		slog.String("user", r.user), slog.Int("bytes", n), slog.Duration("after", age.Round(time.Millisecond)))
+	return &broker.Error{
+		Class: broker.ResourceExhausted, Kind: "message", RetryAfter: receiveRetry,
+		Reason: fmt.Sprintf("the message of %d bytes has not come within %v, and others may need its room; send it faster, or smaller ones",
+			n, age.Round(time.Millisecond)),
+	}
 }
 
 // decode makes a message of its bytes, which it frees.

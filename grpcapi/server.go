@@ -29,13 +29,13 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/internal/gate"
+	"github.com/quorate/quorate/internal/incoming"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Defaults of Config.
 const (
 	DefaultMaxStreams        = 1000
-	DefaultReceiveBytes      = 256 << 20
 	DefaultPublishWindow     = 8192
 	DefaultDeliveryBatch     = 256
 	DefaultDeliveryBytes     = 1 << 20
@@ -68,8 +68,8 @@ type Config struct {
 	// Reflection serves the descriptions of the APIs to those who have logged in.
 	Reflection bool
 
-	// ReceiveBytes bounds the bytes of large messages that are being received; more wait. 0: 256 MiB.
-	ReceiveBytes  int64
+	// Incoming bounds the bytes of large messages that are being received; more wait. nil: 256 MiB, for this server alone.
+	Incoming      *incoming.Budget
 	MaxStreams    uint32 // concurrent streams of one connection; 0: 1000
 	PublishWindow int    // messages of one Publish stream without a result; 0: 8192
 	// DeliveryBatch and DeliveryBytes bound one response of a Consume stream: deliveries,
@@ -90,7 +90,6 @@ func (c *Config) Validate() error {
 		name  string
 		value int64
 	}{
-		{"ReceiveBytes", c.ReceiveBytes},
 		{"PublishWindow", int64(c.PublishWindow)},
 		{"DeliveryBatch", int64(c.DeliveryBatch)},
 		{"DeliveryBytes", int64(c.DeliveryBytes)},
@@ -128,7 +127,6 @@ type Server struct {
 // New returns a server that does not listen yet. The Config must be valid.
 func New(c Config) *Server {
 	setDefault(&c.MaxStreams, DefaultMaxStreams)
-	setDefault(&c.ReceiveBytes, DefaultReceiveBytes)
 	setDefault(&c.PublishWindow, DefaultPublishWindow)
 	setDefault(&c.DeliveryBatch, DefaultDeliveryBatch)
 	setDefault(&c.DeliveryBytes, DefaultDeliveryBytes)
@@ -137,11 +135,14 @@ func New(c Config) *Server {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Incoming == nil {
+		c.Incoming = incoming.New(0)
+	}
 	if c.Gate == nil {
 		c.Gate = gate.New(gate.Config{Name: "grpc", Logger: c.Logger})
 	}
 	s := &Server{
-		receiving: newBudget(c.ReceiveBytes), codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
+		receiving: newBudget(c.Incoming), codec: encoding.GetCodecV2(proto.Name), cfg: c, log: c.Logger, b: c.Broker, health: health.NewServer(),
 		rules: rules(), tells: tells(), acts: acts(), serves: c.Broker.Serves,
 	}
 	s.life, s.stop = context.WithCancelCause(context.Background())
@@ -150,7 +151,7 @@ func New(c Config) *Server {
 		creds = credentials.NewTLS(c.TLS)
 	}
 	s.grpc = grpc.NewServer(
-		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker, life: s.life}),
+		grpc.Creds(&counted{TransportCredentials: creds, b: c.Broker, life: s.life, within: c.KeepaliveTimeout}),
 		grpc.MaxConcurrentStreams(c.MaxStreams),
 		grpc.MaxRecvMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes),
 		grpc.MaxSendMsgSize(c.Broker.MaxBodyBytes()+headRoomBytes+c.DeliveryBytes),
@@ -183,8 +184,20 @@ func New(c Config) *Server {
 	return s
 }
 
-// Receiving returns the bytes of large messages that are being received, and how many wait for room.
-func (s *Server) Receiving() (bytes int64, waiting int) { return s.receiving.figures() }
+// IncomingStats are the large messages that are being received now, and counts since the start.
+type IncomingStats struct {
+	Bytes   int64
+	Waiting int // for room
+	// Waits is how many had to wait, Refused how many because too many waited, Late how many took too long.
+	Waits, Refused, Late uint64
+}
+
+// Incoming returns the figures of large messages.
+func (s *Server) Incoming() (x IncomingStats) {
+	x.Bytes, x.Waiting = s.receiving.figures()
+	x.Waits, x.Refused, x.Late = s.receiving.waited.Load(), s.receiving.refused.Load(), s.receiving.late.Load()
+	return x
+}
 
 func setDefault[T comparable](v *T, d T) {
 	var zero T

@@ -30,7 +30,7 @@ const (
 	maxHeaderBytes = 32 << 10
 	// windowBytes of a call may come before it is read; it does not grow, but for the rest
 	// of a message whose reading has begun.
-	windowBytes = 256 << 10
+	windowBytes = 64 << 10
 	// connWindowBytes is how much of all calls may be on its way.
 	connWindowBytes = 4 << 20
 )

@@ -32,6 +32,7 @@ type Sources struct {
 	Node, Cluster, Version string
 	Queues                 func() iter.Seq[Queue] // that this node leads
 	Gateway                func() Gateway
+	Incoming               func() Incoming
 	Listener               func() Listener // of AMQP
 	Memory                 func() Memory
 	Links                  func() Links // between nodes
@@ -70,8 +71,6 @@ type Gateway struct {
 	UnknownArguments                        uint64 // of declarations
 	Buffered                                int64  // bytes of deliveries that clients do not take
 	Stopped                                 uint64 // times that a consumer waited for room for more
-	Receiving                               int64  // bytes of large messages that are being received
-	ReceiveWaiting                          int    // such messages that wait for room
 	Alarm                                   bool
 	DeadLetterConfirmed                     uint64
 	Waiting, Retries, Lost                  map[string]uint64 // dead letters by cause (DL-26)
@@ -97,10 +96,19 @@ type Memory struct {
 type Listener struct {
 	Opened, Refused, Failed, Stalled, Blocked uint64
 	Connections, Channels, Consumers          int64
-	// Incoming are messages whose bodies have begun to come and are not whole: what they hold,
-	// how often connections waited for room, were closed for want of it, and how many came too late.
-	IncomingBytes, IncomingLimit                 int64
-	IncomingWaits, IncomingRefused, IncomingLate uint64
+}
+
+// Incoming are messages that have begun to come and are not whole, by protocol: amqp, grpc.
+type Incoming struct {
+	Limit int64 // bytes, of all
+	By    map[string]IncomingBy
+}
+
+// IncomingBy are those of one protocol.
+type IncomingBy struct {
+	Bytes                int64
+	Waiting              int // for room
+	Waits, Refused, Late uint64
 }
 
 // Links are the figures of the links to the other nodes, and of what these are judged by.
@@ -122,6 +130,7 @@ type Metrics struct {
 	queue    []row[*quorumq.Overview]
 	one      []*prometheus.Desc // of queue, with the labels of one queue
 	gateway  []row[*Gateway]
+	incoming []row[*Incoming]
 	listener []row[*Listener]
 	memory   []row[*Memory]
 	links    []row[*Links]
@@ -135,7 +144,7 @@ type Metrics struct {
 // New returns the metrics of a node.
 func New(src Sources) *Metrics {
 	m := &Metrics{
-		src: src, descs: newDescs(), queue: queueRows(), gateway: append(gatewayRows(), receiveRows()...), listener: listenerRows(),
+		src: src, descs: newDescs(), queue: queueRows(), gateway: gatewayRows(), incoming: incomingRows(), listener: listenerRows(),
 		memory: memoryRows(), links: linkRows(), clock: clockRows(), log: logRows(), gates: gateRows(),
 	}
 	m.one, m.totals = ofOne(m.queue), newTotals(m.queue)
@@ -217,6 +226,8 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, a := range g.Audit {
 		ch <- prometheus.MustNewConstMetric(c.m.descs.audit, prometheus.CounterValue, float64(a.Count), a.Operation, a.Outcome)
 	}
+	in := src.Incoming()
+	sendRows(ch, c.m.incoming, &in)
 	l := src.Listener()
 	sendRows(ch, c.m.listener, &l)
 	memory := src.Memory()

@@ -33,6 +33,9 @@ func (n *node) sources() metrics.Sources {
 				Audit: []metrics.AuditCount{{Operation: "user.put", Outcome: "refused", Count: 6}},
 			}
 		},
+		Incoming: func() metrics.Incoming {
+			return metrics.Incoming{Limit: 70, By: map[string]metrics.IncomingBy{"amqp": {Bytes: 3}, "grpc": {Bytes: 4, Waiting: 5}}}
+		},
 		Listener: func() metrics.Listener { return metrics.Listener{Connections: 2} },
 		Memory: func() metrics.Memory {
 			return metrics.Memory{Used: 30, Limit: 50, High: 40, BodiesLimit: 5, TailLimit: 6}

@@ -303,39 +303,6 @@ func listenerRows() []row[*Listener] {
 			"quorate_amqp_connections_blocked_total", "", "Times that a connection's publishes were held back.", counter, nil, false,
 			func(l *Listener) float64 { return float64(l.Blocked) },
 		},
-		{
-			"quorate_amqp_incoming_bytes", "", "Bytes held by AMQP messages whose bodies are not whole yet.", gauge, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingBytes) },
-		},
-		{
-			"quorate_amqp_incoming_limit_bytes", "", "limits.incoming_bytes in force.", gauge, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingLimit) },
-		},
-		{
-			"quorate_amqp_incoming_waits_total", "", "Times that a connection was not read until there was room for its message.", counter, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingWaits) },
-		},
-		{
-			"quorate_amqp_incoming_refused_total", "", "AMQP connections closed at limits.incoming_connection_bytes.", counter, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingRefused) },
-		},
-		{
-			"quorate_amqp_incoming_late_total", "", "AMQP channels closed because a message was not whole after timeouts.incoming.", counter, nil, false,
-			func(l *Listener) float64 { return float64(l.IncomingLate) },
-		},
-	}
-}
-
-func receiveRows() []row[*Gateway] {
-	return []row[*Gateway]{
-		{
-			"quorate_receive_bytes", "", "Bytes of large messages that are being received over gRPC.", gauge, nil, false,
-			func(g *Gateway) float64 { return float64(g.Receiving) },
-		},
-		{
-			"quorate_receive_waiting", "", "Such messages that wait for room (limits.receive_bytes).", gauge, nil, false,
-			func(g *Gateway) float64 { return float64(g.ReceiveWaiting) },
-		},
 	}
 }
 

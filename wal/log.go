@@ -49,11 +49,11 @@ type Position uint64
 
 // Log is a node's log. See the package's comment.
 type Log struct {
-	c      Config
-	dir    vfs.Dir
-	files  patient // dir, for the files of segments
-	lock   io.Closer
-	secret uint64
+	c                Config
+	dir              vfs.Dir
+	files, rollFiles patient // dir, for the files of segments, of others and of the roller
+	lock             io.Closer
+	secret           uint64
 
 	zeros   []byte        // the writer's
 	stop    chan struct{} // closed when the housekeeper is to end
@@ -98,15 +98,18 @@ type Log struct {
 	began     time.Time // of the write that is under way; zero: none is
 	pace      pace
 	syncs     uint64
-	carried   uint64 // bytes
-	quiet     bool   // nothing has come for a while
-	marked    loc    // seg and off: where the writer has written a mark
-	gap       error  // records of groups that cannot be told are lost
-	gapAt     loc    // of the record that says so, or that it is over
-	unsure    bool   // a start has found it, and not told all groups
-	found     error  // this start has found one
-	short     int    // calls that wait for a file descriptor
-	shortages uint64 // and how often one had to
+	carried   uint64    // bytes
+	quiet     bool      // nothing has come for a while
+	marked    loc       // seg and off: where the writer has written a mark
+	gap       error     // records of groups that cannot be told are lost
+	gapAt     loc       // of the record that says so, or that it is over
+	unsure    bool      // a start has found it, and not told all groups
+	found     error     // this start has found one
+	short     int       // calls that wait for a file descriptor
+	rollShort bool      // one of them is the roller's
+	excused   time.Time // when the roller's wait for one had held up the writer
+	forRoller bool      // the writer waits for the roller
+	shortages uint64    // and how often one had to
 	closing   bool
 	written   bool  // the writer has ended
 	err       error // of the first failure

@@ -53,7 +53,7 @@ func Open(dir vfs.Dir, c Config) (*Log, error) {
 	}
 	l.checkMark()
 	l.checkSpace(0)
-	l.files = patient{dir, l}
+	l.files, l.rollFiles = patient{dir, l, false}, patient{dir, l, true}
 	l.workers.Go(l.write)
 	l.workers.Go(l.roll)
 	l.workers.Go(l.housekeep)

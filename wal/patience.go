@@ -16,23 +16,24 @@ const descriptorRetry = 50 * time.Millisecond
 // theirs back.
 type patient struct {
 	vfs.Dir
-	l *Log
+	l     *Log
+	rolls bool // it is the roller's
 }
 
 // Create implements vfs.Dir.
 func (p patient) Create(name string) (f vfs.File, err error) {
-	err = p.l.awaitDescriptor(func() error { f, err = p.Dir.Create(name); return err })
+	err = p.l.awaitDescriptor(p.rolls, func() error { f, err = p.Dir.Create(name); return err })
 	return f, err
 }
 
 // Open implements vfs.Dir.
 func (p patient) Open(name string) (f vfs.File, err error) {
-	err = p.l.awaitDescriptor(func() error { f, err = p.Dir.Open(name); return err })
+	err = p.l.awaitDescriptor(p.rolls, func() error { f, err = p.Dir.Open(name); return err })
 	return f, err
 }
 
 // SyncDir implements vfs.Dir.
-func (p patient) SyncDir() error { return p.l.awaitDescriptor(p.Dir.SyncDir) }
+func (p patient) SyncDir() error { return p.l.awaitDescriptor(p.rolls, p.Dir.SyncDir) }
 
 // lacksDescriptor tells whether the process, or the system, has no file descriptor left.
 func lacksDescriptor(err error) bool {
@@ -46,13 +47,13 @@ func (l *Log) Hurry() { l.hurried.Do(func() { close(l.hurry) }) }
 
 // awaitDescriptor runs what needs a file descriptor until it gets one, the log fails, or Close
 // or Hurry is called. mu must not be held.
-func (l *Log) awaitDescriptor(do func() error) error {
+func (l *Log) awaitDescriptor(rolls bool, do func() error) error {
 	err := do()
 	if !lacksDescriptor(err) {
 		return err
 	}
-	l.waitsForDescriptor(1)
-	defer l.waitsForDescriptor(-1)
+	l.waitsForDescriptor(rolls, 1)
+	defer l.waitsForDescriptor(rolls, -1)
 	began := time.Now()
 	l.c.Logger.Error("the log waits for a file descriptor, and so do all writes of this node: raise the limit of open files, or close connections", "error", err)
 	next := time.NewTicker(descriptorRetry)
@@ -73,19 +74,36 @@ func (l *Log) awaitDescriptor(do func() error) error {
 	return err
 }
 
-func (l *Log) waitsForDescriptor(change int) {
+func (l *Log) waitsForDescriptor(rolls bool, change int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.short += change
 	if change > 0 {
 		l.shortages++
 	}
+	if !rolls {
+		return
+	}
+	l.rollShort = change > 0
+	if l.forRoller {
+		l.excused = time.Now()
+	}
 }
 
-// Short tells whether the log waits for a file descriptor: a write that takes long then is no
-// sign of a disk that hangs.
+// Short tells whether something of the log waits for a file descriptor.
 func (l *Log) Short() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.short > 0
+}
+
+// Hung returns for how long the disk has held up the writer's present write; 0 if there is none, or if it waits for a file
+// that lacks a file descriptor, which is not the disk's fault. What waits for one beside the writer excuses no disk.
+func (l *Log) Hung() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.began.IsZero() || l.forRoller && l.rollShort {
+		return 0
+	}
+	return min(time.Since(l.began), time.Since(l.excused))
 }

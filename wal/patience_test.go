@@ -90,8 +90,8 @@ func TestDescriptorsRunOut(t *testing.T) {
 			if err := l.Failed(); err != nil || !l.Short() {
 				t.Fatalf("short %v after a minute, failed: %v", l.Short(), err)
 			}
-			if age, _ := l.Stalled(); age < time.Second {
-				t.Errorf("a write waits for %v", age)
+			if age, _ := l.Stalled(); age < time.Second || l.Hung() != 0 {
+				t.Errorf("a write waits for %v, %v by the disk", age, l.Hung())
 			}
 			d.now.Store(false)
 			ok(t, g.Sync())
@@ -112,5 +112,50 @@ func TestDescriptorsRunOut(t *testing.T) {
 		if err := l.Close(); err == nil {
 			t.Error("the log was closed without what it had to write")
 		}
+	})
+}
+
+// A disk that hangs is seen while the log waits for a file descriptor that the writer has no need of yet, and for how long
+// it hangs counts from the end of a wait that held it up.
+func TestHangBesideShortage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := scarce{vfs.NewMem(), &atomic.Bool{}}
+		l, err := Open(d, testConfig())
+		ok(t, err)
+		g := groupOf(t, l, 1)
+		stored(t, g, entries(1, 1, 1, 100))
+		d.now.Store(true)
+		stored(t, g, entries(2, 1, 1, 3600)) // the next segment is wanted, not needed
+		synctest.Wait()
+		if !l.Short() || l.Hung() != 0 {
+			t.Fatalf("short: %v, hangs for %v", l.Short(), l.Hung())
+		}
+		hung, release := d.HangAt(vfs.OpSync, 1)
+		ok(t, g.StoreLogs(entries(3, 1, 1, 10)))
+		<-hung
+		time.Sleep(time.Minute)
+		if age := l.Hung(); age < time.Minute {
+			t.Errorf("it hangs for %v", age)
+		}
+		release()
+		ok(t, g.Sync())
+		if age := l.Hung(); age != 0 {
+			t.Errorf("nothing is written, and hangs for %v", age)
+		}
+		ok(t, g.StoreLogs(entries(4, 1, 40, 100)))
+		time.Sleep(time.Hour) // it waits for the segment
+		if age := l.Hung(); age != 0 {
+			t.Errorf("it waits for a descriptor: hangs for %v", age)
+		}
+		hung, release = d.HangAt(vfs.OpSync, 1)
+		d.now.Store(false)
+		<-hung
+		time.Sleep(time.Second)
+		if age := l.Hung(); age < time.Second-descriptorRetry || age > 2*time.Second {
+			t.Errorf("it hangs for %v since it has one", age)
+		}
+		release()
+		ok(t, g.Sync())
+		ok(t, l.Close())
 	})
 }

@@ -58,10 +58,17 @@ func (l *Log) fileOf(s *segment) error {
 	l.wanted = s
 	l.rolling.Broadcast()
 	for s.file == nil && l.err == nil {
-		l.rolling.Wait()
+		l.awaitRoller()
 	}
 	l.wanted = nil
 	return l.err
+}
+
+// awaitRoller waits for the roller's next step. The caller is the writer, and holds mu.
+func (l *Log) awaitRoller() {
+	l.forRoller = true
+	l.rolling.Wait()
+	l.forRoller = false
 }
 
 // handOver lets the roller seal a segment; it waits while there is another one, so that what
@@ -70,7 +77,7 @@ func (l *Log) handOver(e *ended) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for l.sealing != nil && l.err == nil {
-		l.rolling.Wait()
+		l.awaitRoller()
 	}
 	l.sealing = e
 	l.rolling.Broadcast()
@@ -107,9 +114,9 @@ func (l *Log) create(s *segment) error {
 
 func (l *Log) begin(s *segment, name string) (f vfs.File, err error) {
 	if name == newName {
-		f, err = l.files.Create(name)
+		f, err = l.rollFiles.Create(name)
 	} else {
-		f, err = l.files.Open(name)
+		f, err = l.rollFiles.Open(name)
 	}
 	if err != nil {
 		return nil, err
@@ -118,7 +125,7 @@ func (l *Log) begin(s *segment, name string) (f vfs.File, err error) {
 		func() error { _, err := f.WriteAt(header(s.seq, l.secret), 0); return err },
 		f.Sync,
 		func() error { return l.dir.Rename(name, segmentName(s.seq)) },
-		l.files.SyncDir,
+		l.rollFiles.SyncDir,
 	)
 	if err == nil {
 		l.checkSpace(0)

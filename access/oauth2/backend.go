@@ -88,12 +88,18 @@ func (b *Backend) keyOf(ctx context.Context, t *jwt.Token) (crypto.PublicKey, er
 	if _, has := t.Header["kid"]; has && !is {
 		return nil, refused("the header of the token has a kid that is no text")
 	}
-	found, failed := b.keys.find(ctx, id, t.Method.Alg())
+	found, err := b.keys.find(ctx, id, t.Method.Alg())
 	switch {
-	case found != nil:
-		return found.public, nil
-	case failed != nil:
-		return nil, &access.Unavailable{Backend: Name, Cause: fmt.Errorf("the keys of the issuer cannot be fetched: %w", failed)}
+	case err != nil:
+		return nil, &access.Unavailable{Backend: Name, Cause: fmt.Errorf("the keys of the issuer are being fetched: %w", err)}
+	case found.key != nil:
+		return found.key.public, nil
+	case found.failed != nil:
+		return nil, &access.Unavailable{Backend: Name, Cause: fmt.Errorf("the keys of the issuer cannot be fetched: %w", found.failed)}
+	case found.again > 0:
+		return nil, &access.Unavailable{Backend: Name, RetryAfter: found.again, Cause: fmt.Errorf(
+			"key %q of the token is not among those of the issuer, whose keys were fetched a moment ago and are fetched again in %v if somebody asks then",
+			id[:min(len(id), maxShown)], found.again.Round(time.Millisecond))}
 	case id == "":
 		return nil, &access.Refused{Reason: "the token names no key (kid), and the issuer has not exactly one for " + t.Method.Alg(), Passing: true}
 	}

@@ -2,6 +2,7 @@ package oauth2
 
 import (
 	"context"
+	"crypto/sha256"
 	"log/slog"
 	"slices"
 	"sync"
@@ -12,6 +13,10 @@ import (
 const (
 	firstRetry   = time.Second
 	maxRetryWait = time.Minute
+	// leastAgain is after how long at least one is to ask again for a key that may be new.
+	leastAgain = 100 * time.Millisecond
+	// maxAbsent bounds the keys that are remembered as absent; of others one is told to ask again.
+	maxAbsent = 1000
 )
 
 // keyring are the keys of an issuer as they were fetched last. Run alone fetches; the others look, and
@@ -29,6 +34,8 @@ type keyring struct {
 	tried    time.Time     // when the last try began; zero: never
 	busy     bool          // there is one
 	failed   error         // of the last one that is over
+	wanted   absentees     // keys that were looked for before the try that is under way, or the next one, began
+	absent   absentees     // those of them that the last one has not found
 	over     chan struct{} // closed when the next one is over
 	failures uint64
 }
@@ -82,6 +89,8 @@ func (k *keyring) rest(ctx context.Context, wait time.Duration) bool {
 func (k *keyring) try(ctx context.Context) bool {
 	k.mu.Lock()
 	k.busy, k.tried = true, time.Now()
+	asked := k.wanted
+	k.wanted = nil
 	k.mu.Unlock()
 	keys, told, err := k.fetch.keys(ctx)
 	k.mu.Lock()
@@ -103,24 +112,34 @@ func (k *keyring) try(ctx context.Context) bool {
 			k.log.Info("a key of the issuer of tokens is not used", "reason", why)
 		}
 	}
-	k.keys, k.fetched = keys, time.Now()
+	k.keys, k.fetched, k.absent = keys, time.Now(), asked
 	return true
 }
 
 // mayAsk tells whether a fetch may be asked for, with mu held.
 func (k *keyring) mayAsk() bool { return k.tried.IsZero() || !k.busy && time.Since(k.tried) >= k.every }
 
-// find returns the key of an id; for "" the only one that is for the algorithm. failed is set
-// if there is none, and whether there is cannot be told because the issuer does not answer.
-func (k *keyring) find(ctx context.Context, id, algorithm string) (found *key, failed error) {
+// answer is what find says of a key.
+type answer struct {
+	key    *key
+	failed error         // the issuer does not answer, so that nobody can tell whether it has the key
+	again  time.Duration // if there is no key: when the issuer may be asked, which it was not since; 0: it has no such key
+}
+
+// find returns the key of an id; for "" the only one that is for the algorithm. One that is not known is looked for at once,
+// or as soon as that may be done again.
+func (k *keyring) find(ctx context.Context, id, algorithm string) (answer, error) {
 	k.mu.Lock()
-	found = pick(k.keys, id, algorithm)
-	over, wait := k.over, k.busy || k.mayAsk()
-	failed = k.failed
-	k.mu.Unlock()
-	if found != nil || !wait {
-		return found, failed
+	found := pick(k.keys, id, algorithm)
+	over, ask, wait := k.over, k.mayAsk(), k.busy
+	if found != nil || !ask && !wait {
+		defer k.mu.Unlock()
+		return k.answer(found, id, algorithm), nil
 	}
+	if ask {
+		k.wanted = k.wanted.with(id, algorithm)
+	}
+	k.mu.Unlock()
 	select {
 	case k.ask <- struct{}{}:
 	default: // somebody has
@@ -128,12 +147,44 @@ func (k *keyring) find(ctx context.Context, id, algorithm string) (found *key, f
 	select {
 	case <-over:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return answer{}, ctx.Err()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return pick(k.keys, id, algorithm), k.failed
+	return k.answer(pick(k.keys, id, algorithm), id, algorithm), nil
 }
+
+// answer says of a key what is known now. A key that was not among those of the last fetch may be new since, unless it was
+// already looked for then, has no name, or is known by its name for other algorithms. The caller holds mu.
+func (k *keyring) answer(found *key, id, algorithm string) answer {
+	switch {
+	case found != nil, k.failed != nil:
+		return answer{key: found, failed: k.failed}
+	case k.absent.have(id, algorithm), id == "", slices.ContainsFunc(k.keys, func(x key) bool { return x.id == id }):
+		return answer{}
+	}
+	return answer{again: max(k.every-time.Since(k.tried), leastAgain)}
+}
+
+// absentees are keys, by a hash of what tokens call them.
+type absentees map[[sha256.Size]byte]bool
+
+func absentee(id, algorithm string) [sha256.Size]byte {
+	return sha256.Sum256([]byte(algorithm + " " + id))
+}
+
+// with returns them with one more, if there is room.
+func (a absentees) with(id, algorithm string) absentees {
+	if a == nil {
+		a = absentees{}
+	}
+	if len(a) < maxAbsent {
+		a[absentee(id, algorithm)] = true
+	}
+	return a
+}
+
+func (a absentees) have(id, algorithm string) bool { return a[absentee(id, algorithm)] }
 
 func pick(keys []key, id, algorithm string) *key {
 	var found *key

@@ -185,8 +185,17 @@ func TestLeeway(t *testing.T) {
 	}
 }
 
-// A key that is not known is looked for at once, by all that wait in one go; a flood of tokens with keys
-// that there are not costs the issuer nothing more.
+// wantAgain wants that nobody can tell now, and when that may be.
+func wantAgain(t *testing.T, what string, err error, within time.Duration) {
+	t.Helper()
+	no, is := errors.AsType[*access.Unavailable](err)
+	if !is || no.RetryAfter <= 0 || no.RetryAfter > within {
+		t.Errorf("%s: %v, want that it cannot be told, and again within %v", what, err, within)
+	}
+}
+
+// A key that came since the keys were fetched is not refused: who shows it is told when they are fetched again. A flood of tokens
+// with keys that there are not costs the issuer nothing more.
 func TestUnknownKeysAreBounded(t *testing.T) {
 	i := issuer.Start(t)
 	i.Rotate("old", "ES256", false)
@@ -194,12 +203,12 @@ func TestUnknownKeysAreBounded(t *testing.T) {
 	if _, err := ask(t, b, i.Sign("old", "ES256", i.Claims("ann", "quorate", nil))); err != nil {
 		t.Fatal(err)
 	}
-	i.Rotate("never", "ES256", true)
+	i.Rotate("new", "ES256", true)
 	key := i.Claims("ann", "quorate", nil)
 	var all sync.WaitGroup
 	for n := range 500 {
 		all.Go(func() {
-			token := i.Sign("never", "ES256", key)
+			token := i.Sign("new", "ES256", key)
 			if n%2 == 0 {
 				token = i.Sign("old", "ES256", key)
 			}
@@ -207,13 +216,59 @@ func TestUnknownKeysAreBounded(t *testing.T) {
 			if n%2 == 0 && err != nil {
 				t.Error(err)
 			} else if n%2 == 1 {
-				wantRefused(t, "unknown", err, `no key "never"`)
+				wantAgain(t, "new", err, time.Hour)
 			}
 		})
 	}
 	all.Wait()
 	if n := i.Asked(); n != 1 {
 		t.Errorf("the issuer was asked %d times", n)
+	}
+}
+
+// A token with a key that is new since the last fetch logs in when its time has come, after one more fetch; one whose key was looked
+// for and is not there is refused from then on, until the next fetch may find it.
+func TestNewKeyComesAgain(t *testing.T) {
+	const every = 300 * time.Millisecond
+	i := issuer.Start(t)
+	i.Rotate("old", "ES256", false)
+	b := run(t, oauth2.Config{Issuer: i.URL(), RefetchEvery: every})
+	claims := i.Claims("ann", "quorate", nil)
+	old := i.Sign("old", "ES256", claims)
+	if _, err := ask(t, b, old); err != nil {
+		t.Fatal(err)
+	}
+	i.Rotate("new", "ES256", false)
+	fresh := i.Sign("new", "ES256", claims)
+	for {
+		_, err := ask(t, b, fresh)
+		if err == nil {
+			break
+		}
+		wantAgain(t, "the new key", err, every)
+		if t.Failed() {
+			return
+		}
+		no, _ := errors.AsType[*access.Unavailable](err)
+		<-time.After(no.RetryAfter) // as its client does
+	}
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	never := i.SignAs(map[string]any{"kid": "never"}, "EdDSA", edwards, claims)
+	for refused := false; !refused; {
+		_, err := ask(t, b, never)
+		no, again := errors.AsType[*access.Unavailable](err)
+		if refused = !again; again {
+			<-time.After(no.RetryAfter)
+			continue
+		}
+		wantRefused(t, "never", err, `no key "never"`)
+	}
+	asked := i.Asked()
+	if _, err := ask(t, b, never); !is[*access.Refused](err) && i.Asked() == asked { // the next fetch may have been due
+		t.Errorf("it was looked for, and is not there: %v", err)
 	}
 }
 
@@ -230,7 +285,12 @@ func TestRotation(t *testing.T) {
 	if _, err := ask(t, b, i.Sign("b", "EdDSA", claims)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := ask(t, b, i.Sign("a", "ES256", claims))
+	gone := i.Sign("a", "ES256", claims)
+	_, err := ask(t, b, gone)
+	for again, is := errors.AsType[*access.Unavailable](err); is; again, is = errors.AsType[*access.Unavailable](err) {
+		<-time.After(again.RetryAfter)
+		_, err = ask(t, b, gone)
+	}
 	wantRefused(t, "the old key", err, `no key "a"`)
 }
 

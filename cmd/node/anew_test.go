@@ -90,7 +90,7 @@ func TestHangUp(t *testing.T) {
 	limit := func(want string) {
 		t.Helper()
 		text, _, err := get(ctx, t, "http://"+n.HTTP+"/metrics")
-		if err != nil || !strings.Contains(text, "\nquorate_amqp_incoming_limit_bytes "+want+"\n") {
+		if err != nil || !strings.Contains(text, "\nquorate_incoming_limit_bytes "+want+"\n") {
 			t.Errorf("%v: limits.incoming_bytes is not %s", err, want)
 		}
 	}

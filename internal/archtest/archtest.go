@@ -55,7 +55,7 @@ func Table() []Package {
 		{
 			Path: "cluster", Imports: []string{
 				"id", "message", "clock", "quorumq", "quorumq/session", "catalog", "cluster/membership", "cluster/transport",
-				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate",
+				"cluster/liveness", "cluster/operation", "cluster/event", "cluster/placement", "raftfsm", "wal", "wal/vfs", "proto/node/v1", "internal/phase", "internal/gate", "internal/wait",
 			},
 			ThirdParty: []string{"grpc", "protobuf"},
 		},
@@ -66,11 +66,11 @@ func Table() []Package {
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "internal/lograte", "internal/password", "internal/pattern",
+			"definitions", "internal/lograte", "internal/password", "internal/pattern", "internal/wait",
 		}},
-		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate"}},
+		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming"}},
 		{
-			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1", "internal/gate"},
+			Path: "grpcapi", Imports: []string{"id", "broker", "message", "proto/broker/v1", "internal/gate", "internal/incoming"},
 			ThirdParty: []string{"grpc", "protobuf", "genproto"},
 		},
 		{Path: "management", Imports: []string{"id", "broker", "catalog", "message", "internal/gate"}},
@@ -94,6 +94,7 @@ func Table() []Package {
 		{Path: "internal/enginebench"},
 		{Path: "internal/fuzzall"},
 		{Path: "internal/gate", Imports: []string{"internal/lograte"}},
+		{Path: "internal/incoming"},
 		{Path: "internal/issuer", ThirdParty: []string{"jwt"}},
 		{Path: "internal/k8slike"},
 		{Path: "internal/lograte"},
@@ -109,6 +110,7 @@ func Table() []Package {
 		{Path: "internal/testcluster", Imports: []string{"id", "clock", "access", "access/oauth2", "amqp", "broker", "cluster", "cluster/transport", "grpcapi", "internal/authority", "internal/loopback", "raftfsm", "wal"}},
 		{Path: "internal/tlsfiles"},
 		{Path: "internal/upgrade"},
+		{Path: "internal/wait"},
 	}
 }
 

@@ -9,15 +9,21 @@ import (
 	"sync/atomic"
 	"testing"
 
+	amqp091 "github.com/rabbitmq/amqp091-go"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
+
+// guest is the authorization of the user that a new cluster has.
+const guest = "Basic Z3Vlc3Q6Z3Vlc3Q="
 
 // dial opens a connection of its own.
 func (v *victim) dial() *grpc.ClientConn {
@@ -31,24 +37,46 @@ func (v *victim) dial() *grpc.ClientConn {
 	return cc
 }
 
+// encoded is a codec for requests that are encoded already, and whose bytes many calls share.
+type encoded struct{}
+
+func (encoded) Marshal(v any) (mem.BufferSlice, error) {
+	b, ok := v.([]byte)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+}
+
+func (encoded) Unmarshal(mem.BufferSlice, any) error { return nil }
+
+func (encoded) Name() string { return "proto" }
+
 // unfinished makes calls of PublishOne that send their message and never say that it was the last. It returns how many of them were
-// answered.
-func (v *victim) unfinished(calls, bytes int, authorization string) (answered *atomic.Int64) {
+// answered. The calls end with the context.
+func (v *victim) unfinished(ctx context.Context, calls, bytes int, authorization string) (answered *atomic.Int64) {
 	v.Helper()
-	ctx, cancel := context.WithCancel(v.Context())
-	v.Cleanup(cancel)
+	return v.unfinishedOn(ctx, v.dial(), calls, bytes, authorization)
+}
+
+// unfinishedOn is unfinished on a connection that there is.
+func (v *victim) unfinishedOn(ctx context.Context, cc *grpc.ClientConn, calls, bytes int, authorization string) (answered *atomic.Int64) {
+	v.Helper()
 	if authorization != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", authorization)
 	}
-	message := &brokerv1.PublishOneRequest{Message: &brokerv1.Message{RoutingKey: "honest", Body: make([]byte, bytes)}}
+	message, err := proto.Marshal(&brokerv1.PublishOneRequest{Message: &brokerv1.Message{RoutingKey: "honest", Body: make([]byte, bytes)}})
+	if err != nil {
+		v.Fatal(err)
+	}
 	answered = &atomic.Int64{}
-	cc := v.dial()
 	for range calls {
 		go func() {
-			stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, brokerv1.Broker_PublishOne_FullMethodName)
+			stream, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, brokerv1.Broker_PublishOne_FullMethodName,
+				grpc.ForceCodecV2(encoded{}))
 			if err == nil {
 				_ = stream.SendMsg(message) // it may be refused already
-				err = stream.RecvMsg(&brokerv1.PublishOneResponse{})
+				err = stream.RecvMsg(nil)
 			}
 			if status.Code(err) != codes.Canceled {
 				answered.Add(1)
@@ -67,7 +95,7 @@ func TestRequestsOfStrangers(t *testing.T) {
 		v.forgetPeak()
 		before := v.peak()
 		const calls = 100
-		answered := v.unfinished(calls, 10<<20, authorization)
+		answered := v.unfinished(t.Context(), calls, 10<<20, authorization)
 		v.until("all are refused", func() error {
 			if n := answered.Load(); n < calls {
 				return fmt.Errorf("%d of %d", n, calls)
@@ -87,20 +115,20 @@ func TestRequestsOfStrangers(t *testing.T) {
 // Large messages of who has logged in have a budget, at which they wait; small ones go on.
 func TestLargeMessagesWait(t *testing.T) {
 	const budget = 64 << 20
-	v := attacked(t, fmt.Sprintf("limits:\n  receive_bytes: %d\n", budget))
+	v := attacked(t, fmt.Sprintf("limits:\n  incoming_bytes: %d\n", budget))
 	h := v.behave(1000)
 	h.more(10)
 	v.forgetPeak()
 	before := v.peak()
-	v.unfinished(60, 8<<20, "Basic Z3Vlc3Q6Z3Vlc3Q=")
+	v.unfinished(t.Context(), 60, 8<<20, guest)
 	v.until("some wait", func() error {
-		if v.figure("quorate_receive_waiting") == 0 {
+		if v.figure(`quorate_incoming_waiting{protocol="grpc"}`) == 0 {
 			return errors.New("none does")
 		}
 		return nil
 	})
 	h.more(50)
-	if n := v.figure("quorate_receive_bytes"); n > budget/4 { // of one connection
+	if n := v.figure(`quorate_incoming_bytes{protocol="grpc"}`); n > budget/4 { // of one connection
 		t.Errorf("%v bytes are being received", n)
 	}
 	if grown := v.peak() - before; grown > budget+noise {
@@ -108,6 +136,99 @@ func TestLargeMessagesWait(t *testing.T) {
 	} else {
 		t.Logf("memory grew by %d KiB", grown>>10)
 	}
+	h.end()
+}
+
+// A large message that does not come keeps others waiting for some seconds, not for minutes; then its call ends, and its connection
+// goes on. Small ones do not wait for it.
+func TestSlowMessage(t *testing.T) {
+	const budget, large = 4 << 20, 6 << 20
+	v := attacked(t, fmt.Sprintf("limits:\n  incoming_bytes: %d\n", budget))
+	h := v.behave(1000)
+	h.more(1)
+	cc := v.dial()
+	watch, err := healthv1.NewHealthClient(cc).Watch(t.Context(), &healthv1.HealthCheckRequest{Service: "no such"})
+	if err == nil {
+		_, err = watch.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { _, err := watch.Recv(); ended <- err }()
+	slow := v.unfinishedOn(t.Context(), cc, 1, large, guest)
+	v.until("it has the room", func() error {
+		if n := v.figure(`quorate_incoming_bytes{protocol="grpc"}`); n < large {
+			return fmt.Errorf("%v bytes", n)
+		}
+		return nil
+	})
+	next := v.behave(3 << 20) // it waits
+	next.more(1)
+	if n := slow.Load(); n != 1 {
+		t.Errorf("%d of the slow calls have ended", n)
+	}
+	if n := v.figure(`quorate_incoming_late_total{protocol="grpc"}`); n != 1 {
+		t.Errorf("%v were late", n)
+	}
+	select {
+	case err := <-ended:
+		t.Errorf("the connection has ended with its call: %v", err)
+	default:
+	}
+	next.end()
+	h.more(10)
+	h.end()
+}
+
+// AMQP and gRPC share one budget: what a user leaves unfinished over the one has others wait over the other, and leaves one message its
+// way in any case. What is given back lets the others in.
+func TestBudgetOfAll(t *testing.T) {
+	const budget, large = 16 << 20, 4 << 20 // of a connection over gRPC
+	v := attacked(t, fmt.Sprintf("limits:\n  incoming_bytes: %d\n", budget))
+	h := v.behave(1000)
+	h.more(1)
+	for range 3 { // a third fourth is as much as there is
+		ch := v.amqpStuck(1<<30, large+large/2)
+		go func() {
+			_ = ch.PublishWithContext(t.Context(), "", "honest", false, false, amqp091.Publishing{Body: make([]byte, 2*large)})
+		}()
+	}
+	taken := func(protocol string) float64 {
+		return v.figure(fmt.Sprintf("quorate_incoming_bytes{protocol=%q}", protocol))
+	}
+	v.until("AMQP has taken it", func() error {
+		if n := taken("amqp"); n < budget-large {
+			return fmt.Errorf("%v bytes", n)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	v.unfinished(ctx, 1, large, guest)
+	v.until("one over gRPC has room", func() error {
+		if n := taken("grpc"); n < large {
+			return fmt.Errorf("%v bytes", n)
+		}
+		return nil
+	})
+	answered := v.unfinished(t.Context(), 1, large, guest)
+	v.until("the next one waits", func() error {
+		if n := v.figure(`quorate_incoming_waiting{protocol="grpc"}`); n != 1 {
+			return fmt.Errorf("%v wait", n)
+		}
+		return nil
+	})
+	cancel()
+	v.until("it has room when the first one is gone", func() error {
+		if n := v.figure(`quorate_incoming_waiting{protocol="grpc"}`); n != 0 {
+			return fmt.Errorf("%v wait", n)
+		}
+		return nil
+	})
+	if n := answered.Load(); n != 0 {
+		t.Errorf("%d were answered", n)
+	}
+	h.more(10)
 	h.end()
 }
 

@@ -69,8 +69,14 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// The same over TLS, where clients show certificates: neither silence nor half a handshake keeps others out.
-func TestSilentTLS(t *testing.T) {
+// tlsFiles are those of a client and of the node.
+type tlsFiles struct{ ca, cert, key string }
+
+func (f *tlsFiles) client() *client.TLS { return &client.TLS{CA: f.ca, Cert: f.cert, Key: f.key} }
+
+// attackedTLS starts a node that clients reach by TLS alone, with certificates of theirs.
+func attackedTLS(t *testing.T, settings string) (*victim, *tlsFiles) {
+	t.Helper()
 	dir := t.TempDir()
 	a, err := authority.New("attack", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	if err != nil {
@@ -90,14 +96,17 @@ func TestSilentTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, cert, key := write("ca.crt", a.Pair().Cert), write("tls.crt", pair.Cert), write("tls.key", pair.Key)
-	v := attacked(t, bounds+fmt.Sprintf("tls:\n  client:\n    cert: %s\n    key: %s\n    ca: %s\n", cert, key, ca))
+	f := &tlsFiles{write("ca.crt", a.Pair().Cert), write("tls.crt", pair.Cert), write("tls.key", pair.Key)}
+	return attacked(t, settings+fmt.Sprintf("tls:\n  client:\n    cert: %s\n    key: %s\n    ca: %s\n", f.cert, f.key, f.ca)), f
+}
+
+// The same over TLS, where clients show certificates: neither silence nor half a handshake keeps others out.
+func TestSilentTLS(t *testing.T) {
+	v, files := attackedTLS(t, bounds)
 	dial := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()
-		cl, err := client.Dial(ctx, client.Config{
-			Addresses: []string{v.node.Client}, FixedAddresses: true, TLS: &client.TLS{CA: ca, Cert: cert, Key: key},
-		})
+		cl, err := client.Dial(ctx, client.Config{Addresses: []string{v.node.Client}, FixedAddresses: true, TLS: files.client()})
 		if err != nil {
 			return err
 		}

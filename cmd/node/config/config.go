@@ -99,13 +99,11 @@ type Config struct {
 		MemoryHigh      int64 `koanf:"memory_high"`
 		// DeliveryBufferBytes is for each AMQP connection or consume stream.
 		DeliveryBufferBytes int64 `koanf:"delivery_buffer_bytes"`
-		// ReceiveBytes of large messages may be on their way in.
-		ReceiveBytes int64 `koanf:"receive_bytes"`
 		// Connections of clients, and those of them that have not logged in.
 		Connections               int `koanf:"connections"`
 		Unauthenticated           int `koanf:"unauthenticated"`
 		UnauthenticatedPerAddress int `koanf:"unauthenticated_per_address"`
-		// Incoming bytes are those of AMQP messages that are not whole, of all and for each connection.
+		// Incoming bytes are those of messages that are not whole: of all, and for each connection of AMQP.
 		IncomingBytes           int64 `koanf:"incoming_bytes"`
 		IncomingConnectionBytes int64 `koanf:"incoming_connection_bytes"`
 	} `koanf:"limits"`
@@ -244,7 +242,6 @@ func (c *Config) validateNumbers() []error {
 		bounds("limits.body_cache_bytes", c.Limits.BodyCacheBytes, 1<<20, 1<<40, "bytes")
 	}
 	bounds("limits.delivery_buffer_bytes", c.Limits.DeliveryBufferBytes, 64<<10, 1<<40, "bytes")
-	bounds("limits.receive_bytes", c.Limits.ReceiveBytes, 0, 1<<40, "bytes")
 	bounds("limits.connections", int64(c.Limits.Connections), 1, 1<<20, "connections")
 	bounds("limits.unauthenticated", int64(c.Limits.Unauthenticated), 1, 1<<20, "connections")
 	bounds("limits.unauthenticated_per_address", int64(c.Limits.UnauthenticatedPerAddress), 0, 1<<20, "connections")

@@ -51,6 +51,10 @@ func TestFaults(t *testing.T) {
 			file: "listen:\n  clients: 1.2.3.4:5\n", env: []string{"QUORATE_NODEID=x"},
 			want: []string{`"listen.clients": did you mean "listen.client"`, `QUORATE_NODEID: there is no setting "nodeid": did you mean "node_id"`},
 		},
+		"a name that was": {
+			file: "limits:\n  receive_bytes: 1\n", env: []string{"QUORATE_LIMITS__RECEIVE_BYTES=1"},
+			want: []string{`node.yaml: there is no setting "limits.receive_bytes" any more: use "limits.incoming_bytes" in its place`, "QUORATE_LIMITS__RECEIVE_BYTES: there is no"},
+		},
 		"all at once": {
 			file: "node_id: a b\ncluster:\n  expect: 0\n  join: [nobody]\nlisten:\n  http: x:99999\nlog:\n  level: loud\n  format: xml\nlimits:\n  max_message_bytes: 0\ntimeouts:\n  command: 1ms\n",
 			want: []string{"node_id", "cluster.expect is 0", `cluster.join[0] is "nobody"`, "listen.http", "log.level", "log.format", "limits.max_message_bytes", "timeouts.command"},

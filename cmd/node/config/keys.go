@@ -104,12 +104,11 @@ func Keys() []Key {
 		{"limits.body_cache_bytes", 0, "recent message bodies kept in memory, fewer while memory is short; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.publish_window", 16384, "unanswered messages to one queue, before publishers are held back"},
 		{"limits.delivery_buffer_bytes", 16 << 20, "bytes of deliveries that may wait on this node for one AMQP connection, or one consume stream of gRPC, to take them"},
-		{"limits.receive_bytes", 0, "bytes of large messages that this node receives over gRPC at the same time, half of it for a user, a quarter for a connection; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
 		{"limits.connections", gate.DefaultMaxConnections, "connections of clients to this node, over all its ports for them; one more is closed at once"},
 		{"limits.unauthenticated", gate.DefaultMaxStrangers, "how many of these may not have logged in; the one that has been silent for the longest time gives way to the next"},
 		{"limits.unauthenticated_per_address", 0, "the same from one address, of IPv4 or a /64 of IPv6; 0: a quarter of limits.unauthenticated"},
-		{"limits.incoming_bytes", 0, "bytes that AMQP messages may hold whose bodies have begun to come and are not whole, on this node; beyond it connections wait; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
-		{"limits.incoming_connection_bytes", 0, "the same for each connection, which is closed beyond it; 0: 128 MiB, or half of limits.incoming_bytes if that is less, but room for the largest message"},
+		{"limits.incoming_bytes", 0, "bytes that messages may hold on this node that have begun to come and are not whole, over AMQP and gRPC together; beyond it others wait. Over gRPC, where messages above 64 KiB count, half of it is for a user, a quarter for a connection; 0: 256 MiB, or an eighth of GOMEMLIMIT if that is less"},
+		{"limits.incoming_connection_bytes", 0, "the same for each AMQP connection, which is closed beyond it; 0: 128 MiB, or half of limits.incoming_bytes if that is less, but room for the largest message"},
 		{"limits.memory_high", 0, "bytes of memory in use above which this node holds publishers back; 0: three quarters of GOMEMLIMIT, never if there is no limit"},
 		{"queue.relaxed_type_check", false, "a queue that exists may be declared again as quorum or classic, whichever it is; the same on every node"},
 		{"timeouts.confirm", 60 * time.Second, "a queue without a leader: a publish is given up after this; 0: never"},
@@ -143,6 +142,11 @@ func (k Key) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "__"))
 }
 
+// replaced are settings that were, with those that took their places.
+func replaced() map[string]string {
+	return map[string]string{"limits.receive_bytes": "limits.incoming_bytes"}
+}
+
 // find returns the key of this name, or an error that names the nearest one.
 func find(name, where string) (Key, error) {
 	all := Keys()
@@ -151,6 +155,9 @@ func find(name, where string) (Key, error) {
 		if known[i] = k.Name; k.Name == name {
 			return k, nil
 		}
+	}
+	if now := replaced()[name]; now != "" {
+		return Key{}, fmt.Errorf("config: %s: there is no setting %q any more: use %q in its place", where, name, now)
 	}
 	best := nearest.Name(name, known)
 	if best == "" {

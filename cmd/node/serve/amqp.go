@@ -21,7 +21,7 @@ func (n *node) serveAMQP(ctx context.Context, key, address string, secure *tls.C
 	}
 	c := amqp.Config{
 		Gate: n.gates.clients, Broker: n.broker, Logger: n.log, TLS: secure, Version: n.version, Cluster: n.cfg.Cluster.Name,
-		Incoming: n.incoming,
+		Incoming: n.incomingAMQP,
 	}
 	if secure != nil {
 		c.CertificateUser = certificateUser(n.cfg.TLS.Client.LoginFrom)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/internal/wait"
 )
 
 // Exit codes of a node, of sysexits.h. What they mean and what the next start does stands in
@@ -60,7 +61,7 @@ func againAfter(before uint64) time.Duration {
 func (n *node) slowly(ctx context.Context, err error) {
 	if code := ExitCode(err); code != ExitError {
 		n.log.Error("the node cannot start", "node", n.cfg.NodeID, "exit_code", code, "ends_in", refusalDelay, "error", err)
-		_ = rest(ctx, refusalDelay)
+		_ = wait.For(ctx, refusalDelay)
 	}
 }
 
@@ -91,7 +92,7 @@ func (n *node) join(ctx context.Context, c cluster.Config) error {
 // port since for a connection of its own, which it gives back.
 func (n *node) listenAgain(ctx context.Context) (l net.Listener, err error) {
 	for {
-		if err := rest(ctx, roomEvery); err != nil {
+		if err := wait.For(ctx, roomEvery); err != nil {
 			return nil, err
 		}
 		if l, err = n.listenPeers(ctx); !errors.Is(err, syscall.EADDRINUSE) {
@@ -107,16 +108,5 @@ func (n *node) dropFailures() {
 		if err := <-n.failed; !errors.Is(err, cluster.ErrDiskFailed) {
 			n.failed <- err
 		}
-	}
-}
-
-func rest(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

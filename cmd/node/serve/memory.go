@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"runtime"
@@ -13,7 +12,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cmd/node/config"
-	"github.com/quorate/quorate/grpcapi"
+	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/wal"
 )
 
@@ -26,9 +25,9 @@ const (
 	highPart = 3
 	// Parts of the limit for caches where none are set, and their usual sizes.
 	bodiesShare, tailShare = 8, 16
-	// receiveShare and incomingShare are those of what is being received.
-	receiveShare, incomingShare = 8, 8
-	defaultBodies               = 256 << 20
+	// incomingShare is that of what is being received.
+	incomingShare = 8
+	defaultBodies = 256 << 20
 	// Caches are not made smaller than that: raft reads back what it has just written.
 	leastBodies, leastTail = 1 << 20, 2 << 20
 	// leastIncoming is room for messages that are not whole on a node without much memory.
@@ -42,15 +41,14 @@ const (
 
 // memoryPlan is how much memory the node may use, and for what, in bytes.
 type memoryPlan struct {
-	limit   int64          // of the Go runtime; 0: none
-	high    int64          // publishers are held back above it; 0: never
-	caches  cluster.Caches // at most
-	receive int64          // large messages on their way in
+	limit  int64          // of the Go runtime; 0: none
+	high   int64          // publishers are held back above it; 0: never
+	caches cluster.Caches // at most
 }
 
 // planOf returns the plan for a limit and settings, of which 0 means the default.
-func planOf(limit, high, bodies, receive int64) memoryPlan {
-	p := memoryPlan{limit: limit, high: high, receive: cmp.Or(receive, grpcapi.DefaultReceiveBytes), caches: cluster.Caches{Bodies: bodies, Tail: wal.DefaultTailBytes}}
+func planOf(limit, high, bodies int64) memoryPlan {
+	p := memoryPlan{limit: limit, high: high, caches: cluster.Caches{Bodies: bodies, Tail: wal.DefaultTailBytes}}
 	if bodies == 0 {
 		p.caches.Bodies = defaultBodies
 	}
@@ -60,9 +58,6 @@ func planOf(limit, high, bodies, receive int64) memoryPlan {
 	if high == 0 {
 		p.high = limit / 4 * highPart
 	}
-	if receive == 0 {
-		p.receive = min(p.receive, limit/receiveShare)
-	}
 	if bodies == 0 {
 		p.caches.Bodies = min(p.caches.Bodies, max(leastBodies, limit/bodiesShare))
 	}
@@ -70,22 +65,22 @@ func planOf(limit, high, bodies, receive int64) memoryPlan {
 	return p
 }
 
-// incomingOf returns the bounds of AMQP messages that are not whole; a connection has room
+// incomingOf returns the bounds of messages that are not whole, of all and of those over AMQP; a connection has room
 // for the largest message.
-func incomingOf(limit int64, set *config.Config) amqp.IncomingLimits {
-	l := amqp.IncomingLimits{
-		Bytes: set.Limits.IncomingBytes, ConnectionBytes: set.Limits.IncomingConnectionBytes, Timeout: set.Timeouts.Incoming,
+func incomingOf(limit int64, set *config.Config) (bytes int64, l amqp.IncomingLimits) {
+	bytes, l = set.Limits.IncomingBytes, amqp.IncomingLimits{
+		ConnectionBytes: set.Limits.IncomingConnectionBytes, Timeout: set.Timeouts.Incoming,
 	}
-	if l.Bytes == 0 {
-		l.Bytes = amqp.DefaultIncomingBytes
+	if bytes == 0 {
+		bytes = incoming.DefaultBytes
 		if limit > 0 {
-			l.Bytes = max(leastIncoming, min(l.Bytes, limit/incomingShare))
+			bytes = max(leastIncoming, min(bytes, limit/incomingShare))
 		}
 	}
 	if l.ConnectionBytes == 0 {
-		l.ConnectionBytes = max(min(amqp.DefaultIncomingConnectionBytes, l.Bytes/2), int64(set.Limits.MaxMessageBytes)+amqp.IncomingSlack)
+		l.ConnectionBytes = max(min(amqp.DefaultIncomingConnectionBytes, bytes/2), int64(set.Limits.MaxMessageBytes)+amqp.IncomingSlack)
 	}
-	return l
+	return bytes, l
 }
 
 // planMemory sets the runtime's limit where only the container has one, and plans by it.
@@ -97,18 +92,22 @@ func (n *node) planMemory() {
 			debug.SetMemoryLimit(limit)
 		}
 	}
-	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes, n.cfg.Limits.ReceiveBytes)
+	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
 	n.memory.Store(&p)
-	n.incoming = amqp.NewIncoming(incomingOf(limit, n.cfg))
+	bytes, incomingAMQP := incomingOf(limit, n.cfg)
+	n.incoming = incoming.New(bytes)
+	n.incomingAMQP = amqp.NewIncoming(n.incoming, incomingAMQP)
 	n.logMemory(&p, from)
 }
 
 // replanMemory plans anew for settings that have changed.
 func (n *node) replanMemory() {
 	limit := n.memory.Load().limit
-	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes, n.cfg.Limits.ReceiveBytes)
+	p := planOf(limit, n.cfg.Limits.MemoryHigh, n.cfg.Limits.BodyCacheBytes)
 	n.memory.Store(&p)
-	n.incoming.Limit(incomingOf(limit, n.cfg))
+	bytes, incomingAMQP := incomingOf(limit, n.cfg)
+	n.incomingAMQP.Limit(incomingAMQP)
+	n.incoming.Limit(bytes)
 }
 
 func (n *node) logMemory(p *memoryPlan, from string) {

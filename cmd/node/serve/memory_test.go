@@ -27,7 +27,7 @@ func TestMemoryWatch(t *testing.T) {
 	const mib = 1 << 20
 	b := broker.New(broker.Config{})
 	defer b.Close()
-	plan := planOf(400*mib, 0, 0, 0) // publishers are held back above 300, caches are 50 and 25
+	plan := planOf(400*mib, 0, 0) // publishers are held back above 300, caches are 50 and 25
 	h := &heap{caches: plan.caches}
 	w := memoryWatch{
 		plan: plan, broker: b, now: plan.caches, collect: h.collect, used: func() int64 { return h.used },
@@ -77,7 +77,7 @@ func TestMemoryWatchCollects(t *testing.T) {
 	h := &heap{needs: 1000 << 20}
 	h.collect()
 	w := memoryWatch{
-		plan: planOf(400<<20, 0, 0, 0), broker: b, collect: h.collect, used: func() int64 { return h.used },
+		plan: planOf(400<<20, 0, 0), broker: b, collect: h.collect, used: func() int64 { return h.used },
 		limits: func(c cluster.Caches) { h.caches = c },
 	}
 	now := time.Unix(1_800_000_000, 0)
@@ -108,14 +108,14 @@ func TestMemoryPlan(t *testing.T) {
 		limit, high, bodies int64
 		want                memoryPlan
 	}{
-		{0, 0, 0, memoryPlan{0, 0, cluster.Caches{Bodies: 256 * mib, Tail: 64 * mib}, 256 * mib}},
-		{0, 500 * mib, 0, memoryPlan{0, 500 * mib, cluster.Caches{Bodies: 256 * mib, Tail: 64 * mib}, 256 * mib}},
-		{320 * mib, 0, 0, memoryPlan{320 * mib, 240 * mib, cluster.Caches{Bodies: 40 * mib, Tail: 20 * mib}, 40 * mib}},
-		{320 * mib, 100 * mib, 7 * mib, memoryPlan{320 * mib, 100 * mib, cluster.Caches{Bodies: 7 * mib, Tail: 20 * mib}, 40 * mib}},
-		{8 << 30, 0, 0, memoryPlan{8 << 30, 6 << 30, cluster.Caches{Bodies: 256 * mib, Tail: 64 * mib}, 256 * mib}},
-		{4 * mib, 0, 0, memoryPlan{4 * mib, 3 * mib, cluster.Caches{Bodies: leastBodies, Tail: leastTail}, mib / 2}},
+		{0, 0, 0, memoryPlan{0, 0, cluster.Caches{Bodies: 256 * mib, Tail: 64 * mib}}},
+		{0, 500 * mib, 0, memoryPlan{0, 500 * mib, cluster.Caches{Bodies: 256 * mib, Tail: 64 * mib}}},
+		{320 * mib, 0, 0, memoryPlan{320 * mib, 240 * mib, cluster.Caches{Bodies: 40 * mib, Tail: 20 * mib}}},
+		{320 * mib, 100 * mib, 7 * mib, memoryPlan{320 * mib, 100 * mib, cluster.Caches{Bodies: 7 * mib, Tail: 20 * mib}}},
+		{8 << 30, 0, 0, memoryPlan{8 << 30, 6 << 30, cluster.Caches{Bodies: 256 * mib, Tail: 64 * mib}}},
+		{4 * mib, 0, 0, memoryPlan{4 * mib, 3 * mib, cluster.Caches{Bodies: leastBodies, Tail: leastTail}}},
 	} {
-		if got := planOf(x.limit, x.high, x.bodies, 0); got != x.want {
+		if got := planOf(x.limit, x.high, x.bodies); got != x.want {
 			t.Errorf("%d, %d, %d: %+v, want %+v", x.limit, x.high, x.bodies, got, x.want)
 		}
 	}
@@ -187,8 +187,8 @@ func TestIncomingOf(t *testing.T) {
 	} {
 		var c config.Config
 		c.Limits.IncomingBytes, c.Limits.IncomingConnectionBytes, c.Limits.MaxMessageBytes = x.node, x.connection, x.message
-		if l := incomingOf(x.limit, &c); l.Bytes != x.wantNode || l.ConnectionBytes != x.want {
-			t.Errorf("%+v: %+v", x, l)
+		if bytes, l := incomingOf(x.limit, &c); bytes != x.wantNode || l.ConnectionBytes != x.want {
+			t.Errorf("%+v: %d, %+v", x, bytes, l)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func TestMemoryPlanChanges(t *testing.T) {
 	const mib = 1 << 20
 	b := broker.New(broker.Config{})
 	defer b.Close()
-	plan := planOf(0, 0, 0, 0)
+	plan := planOf(0, 0, 0)
 	h := &heap{caches: plan.caches, needs: 200 * mib}
 	w := memoryWatch{
 		plan: plan, broker: b, now: plan.caches, collect: h.collect, used: func() int64 { return h.used },
@@ -215,15 +215,15 @@ func TestMemoryPlanChanges(t *testing.T) {
 	if b.Alarm() != nil || h.caches != plan.caches {
 		t.Errorf("without a limit: %+v, %+v", b.Alarm(), h.caches)
 	}
-	smaller := planOf(0, 1<<40, 10*mib, 0)
+	smaller := planOf(0, 1<<40, 10*mib)
 	if look(smaller); h.caches.Bodies != 10*mib {
 		t.Errorf("a smaller cache: %+v", h.caches)
 	}
-	tight := planOf(0, 100*mib, 0, 0)
+	tight := planOf(0, 100*mib, 0)
 	if look(tight); b.Alarm() == nil || h.caches != (cluster.Caches{Bodies: leastBodies, Tail: leastTail}) {
 		t.Errorf("a lower limit: %+v, %+v", b.Alarm(), h.caches)
 	}
-	if look(planOf(0, 110*mib, 0, 0)); b.Alarm() == nil || h.caches.Bodies != leastBodies {
+	if look(planOf(0, 110*mib, 0)); b.Alarm() == nil || h.caches.Bodies != leastBodies {
 		t.Errorf("a limit that is still below what is in use: %+v, %+v", b.Alarm(), h.caches)
 	}
 	if look(plan); b.Alarm() != nil || h.caches != plan.caches {

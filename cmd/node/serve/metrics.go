@@ -38,7 +38,7 @@ func (n *node) shown(part func(*metrics.Metrics) http.Handler) http.HandlerFunc 
 func (n *node) showMetrics() {
 	n.metrics.Store(metrics.New(metrics.Sources{
 		Node: n.cfg.NodeID, Cluster: n.cfg.Cluster.Name, Version: n.version, Logger: n.log,
-		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures,
+		Queues: n.ledQueues, Gateway: n.gatewayFigures, Listener: n.listenerFigures, Incoming: n.incomingFigures,
 		Memory: n.memoryFigures, Links: n.linkFigures, Clock: n.clockFigures, Log: n.part.LogStats, Members: n.part.Members,
 		LeadersSpread: n.part.LeadersSpread, Replaced: n.part.NodesReplaced, Refused: n.part.RefusedPeers,
 		CertificateEnds: n.certificateEnds, Logins: n.loginFigures, IssuerKeys: n.keyFigures, Gates: n.gates.figures,
@@ -67,9 +67,7 @@ func (n *node) gatewayFigures() metrics.Gateway {
 	if !known {
 		age = -1
 	}
-	receiving, waiting := n.api.Receiving()
 	return metrics.Gateway{
-		Receiving: receiving, ReceiveWaiting: waiting,
 		Undecidable: c.Undecidable, Serves: n.part.Serves(), ViewAge: age,
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
@@ -151,11 +149,17 @@ func (n *node) certificateEnds() map[string]time.Time {
 	return ends
 }
 
+// incomingFigures are those of messages that are not whole, by protocol.
+func (n *node) incomingFigures() metrics.Incoming {
+	return metrics.Incoming{
+		Limit: n.incoming.Bytes(), By: map[string]metrics.IncomingBy{
+			"amqp": metrics.IncomingBy(n.incomingAMQP.Stats()), "grpc": metrics.IncomingBy(n.api.Incoming()),
+		},
+	}
+}
+
 // listenerFigures adds those of all AMQP listeners up.
 func (n *node) listenerFigures() (sum metrics.Listener) {
-	in := n.incoming.Stats()
-	sum.IncomingBytes, sum.IncomingLimit = in.Bytes, in.Limit
-	sum.IncomingWaits, sum.IncomingRefused, sum.IncomingLate = in.Waits, in.Refused, in.Late
 	for _, l := range n.amqp {
 		s := l.Stats()
 		sum.Opened += s.Opened

@@ -23,8 +23,24 @@ const (
 // at first. A goroutine that becomes ready wakes another processor up to look for it, which
 // costs more than most steps of a broker's work do, and is in vain while one processor has
 // time for all of them.
+//
+// Passwords that are hashed get some beside those: a hash holds one for tens of milliseconds, and Go lets nothing else run on
+// it for 10 ms at a time, whereas the system gives a thread that has just become ready its turn at once. So there may be more
+// than the machine has.
 type processors struct {
-	calm int // looks in a row with processors to spare
+	calm   int // looks in a row with processors to spare
+	hashes int // that got a processor each
+	fewer  int // looks in a row with fewer hashes than that
+}
+
+// beside returns how many there should be for hashes, of which so many are under way.
+func (p *processors) beside(hashes int) int {
+	if hashes >= p.hashes {
+		p.hashes, p.fewer = hashes, 0
+	} else if p.fewer++; p.fewer >= fewerAfter {
+		p.hashes, p.fewer = p.hashes-1, 0
+	}
+	return p.hashes
 }
 
 // next returns how many there should be in place of now, of which the node used so many.
@@ -45,7 +61,7 @@ func (p *processors) next(now int, used float64) int {
 }
 
 // watchProcessors sets GOMAXPROCS to what the node's work takes, and to what Go would set at
-// most. If the environment sets it, that holds.
+// most, beside what hashes of passwords get. If the environment sets it, that holds.
 func (n *node) watchProcessors() {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return
@@ -62,22 +78,22 @@ func (n *node) watchProcessors() {
 			return
 		}
 		at, sum := time.Now(), processorTime()
-		setProcessors(p.next(runtime.GOMAXPROCS(0), (sum-spent).Seconds()/at.Sub(last).Seconds()))
+		now := runtime.GOMAXPROCS(0) - p.hashes
+		setProcessors(p.next(now, (sum-spent).Seconds()/at.Sub(last).Seconds()), p.beside(n.broker.Hashing()))
 		last, spent = at, sum
 		next.Reset(phase.Wait(at, processorsEvery))
 	}
 }
 
-// setProcessors lets Go use so many processors. What there are at most is looked up anew, for
-// the machine or the container may have got others.
-func setProcessors(want int) {
-	now := runtime.GOMAXPROCS(0)
-	if want > now {
+// setProcessors lets Go use so many processors, as far as the machine has them, and some beside. What there are at most is
+// looked up anew, for the machine or the container may have got others.
+func setProcessors(want, beside int) {
+	if want+beside > runtime.GOMAXPROCS(0) {
 		runtime.SetDefaultGOMAXPROCS()
-		now = runtime.GOMAXPROCS(0)
+		want = min(want, runtime.GOMAXPROCS(0))
 	}
-	if want < now {
-		runtime.GOMAXPROCS(want)
+	if n := want + beside; n != runtime.GOMAXPROCS(0) {
+		runtime.GOMAXPROCS(n)
 	}
 }
 

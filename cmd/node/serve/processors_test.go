@@ -38,15 +38,44 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// There are never more processors than Go would use by itself.
+// Hashes get processors at once, and keep them for a while.
+func TestProcessorsForHashes(t *testing.T) {
+	t.Parallel()
+	var p processors
+	for i, s := range []struct{ hashes, looks, want int }{
+		{0, 3, 0}, {1, 1, 1}, {2, 1, 2}, {0, fewerAfter - 1, 2}, {2, 1, 2}, {1, fewerAfter - 1, 2}, {0, 1, 1}, {0, fewerAfter, 0},
+	} {
+		have := 0
+		for range s.looks {
+			have = p.beside(s.hashes)
+		}
+		if have != s.want {
+			t.Errorf("step %d: %d, want %d", i, have, s.want)
+		}
+	}
+}
+
+// There are never more processors than Go would use by itself, but for those beside.
 func TestSetProcessors(t *testing.T) {
 	runtime.SetDefaultGOMAXPROCS()
 	most := runtime.GOMAXPROCS(0)
 	t.Cleanup(runtime.SetDefaultGOMAXPROCS)
-	for _, c := range []struct{ want, is int }{{1, 1}, {1, 1}, {2, min(2, most)}, {1 << 10, most}, {1 << 11, most}, {1, 1}} {
-		setProcessors(c.want)
+	for _, c := range []struct{ want, beside, is int }{
+		{1, 0, 1},
+		{1, 0, 1},
+		{2, 0, min(2, most)},
+		{1 << 10, 0, most},
+		{1 << 11, 0, most},
+		{1, 0, 1},
+		{1, 2, 3},
+		{1 << 10, 2, most + 2},
+		{1 << 10, 2, most + 2},
+		{1 << 10, 1, most + 1},
+		{1, 0, 1},
+	} {
+		setProcessors(c.want, c.beside)
 		if is := runtime.GOMAXPROCS(0); is != c.is {
-			t.Errorf("asked for %d of %d processors: %d, want %d", c.want, most, is, c.is)
+			t.Errorf("asked for %d and %d of %d processors: %d, want %d", c.want, c.beside, most, is, c.is)
 		}
 	}
 }

@@ -24,7 +24,9 @@ import (
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/internal/incoming"
 	"github.com/quorate/quorate/internal/tlsfiles"
+	"github.com/quorate/quorate/internal/wait"
 	"github.com/quorate/quorate/metrics"
 )
 
@@ -42,20 +44,21 @@ const (
 
 // node is what runs; one goroutine starts and stops it.
 type node struct {
-	cfg        *config.Config
-	version    string
-	log        *slog.Logger
-	health     *health
-	http       *http.Server
-	broker     *broker.Broker
-	part       *cluster.Cluster
-	api        *grpcapi.Server
-	amqp       []*amqp.Server
-	incoming   *amqp.Incoming
-	anew       Anew
-	management *http.Server                    // nil: none
-	debug      *http.Server                    // nil: none
-	metrics    atomic.Pointer[metrics.Metrics] // nil before the node has started
+	cfg          *config.Config
+	version      string
+	log          *slog.Logger
+	health       *health
+	http         *http.Server
+	broker       *broker.Broker
+	part         *cluster.Cluster
+	api          *grpcapi.Server
+	amqp         []*amqp.Server
+	incoming     *incoming.Budget
+	incomingAMQP *amqp.Incoming
+	anew         Anew
+	management   *http.Server                    // nil: none
+	debug        *http.Server                    // nil: none
+	metrics      atomic.Pointer[metrics.Metrics] // nil before the node has started
 	// metricsToken is the hash of what /metrics/queues asks for; nil: nothing.
 	metricsToken atomic.Pointer[[sha256.Size]byte]
 	failed       chan error // a listener ended by itself, or nothing can be stored any more
@@ -82,7 +85,7 @@ func Run(ctx context.Context, cfg *config.Config, version string, log *slog.Logg
 			return err
 		}
 		log.Warn("the node begins anew in its process", "node", cfg.NodeID, "times", again+1, "error", err)
-		if rest(ctx, againAfter(again)) != nil {
+		if wait.For(ctx, againAfter(again)) != nil {
 			return nil //nolint:nilerr // it was asked to stop
 		}
 	}
@@ -262,7 +265,7 @@ func (n *node) serveClients(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := grpcapi.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, ReceiveBytes: n.memory.Load().receive}
+	c := grpcapi.Config{Gate: n.gates.clients, Broker: n.broker, Logger: n.log, Reflection: true, Incoming: n.incoming}
 	if n.clientTLS != nil {
 		c.TLS = n.forClients()
 	}

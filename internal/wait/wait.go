@@ -1,0 +1,23 @@
+// Package wait waits for a time that may be cut short.
+package wait
+
+import (
+	"context"
+	"time"
+)
+
+// For waits for a time, and returns nil; or the error of ctx as soon as that ends, also if there is nothing to wait for. It may be
+// called concurrently.
+func For(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,32 @@
+package wait
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		if err := For(ctx, time.Hour); err != nil || time.Since(began) != time.Hour {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		if err := For(ctx, 0); err != nil {
+			t.Error(err)
+		}
+		time.AfterFunc(time.Minute, cancel)
+		began = time.Now()
+		if err := For(ctx, time.Hour); !errors.Is(err, context.Canceled) || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		for _, d := range []time.Duration{0, -time.Hour} {
+			if err := For(ctx, d); !errors.Is(err, context.Canceled) {
+				t.Errorf("%v: %v", d, err)
+			}
+		}
+	})
+}
