@@ -18,8 +18,9 @@ const (
 // blocking is why publishes of a connection wait (PUB-10): an alarm of the node, or queues
 // that had no room for an earlier one. Guarded by the connection's mu.
 type blocking struct {
-	on   bool
-	full []string // queues
+	on    bool
+	full  []string // queues
+	vhost bool     // it holds too much (VH-14)
 }
 
 // block holds the publishes of the connection back from now on, and tells the client. queue
@@ -55,13 +56,16 @@ func (c *conn) unblock() bool {
 	b := &c.blocking
 	full := slices.Clone(b.full)
 	c.mu.Unlock()
+	if vhost := c.blockedByVHost(); vhost && c.s.b.VHostFull(c.vhost) {
+		return false
+	}
 	full = slices.DeleteFunc(full, func(q string) bool { return c.s.room(c.vhost, q) == nil })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if b.full = full; len(full) > 0 {
 		return false
 	}
-	b.on = false
+	b.on, b.vhost = false, false
 	c.held.Store(false)
 	if c.client.blocked && !c.closing {
 		c.out = wire.AppendMethod(c.out, 0, &wire.ConnectionUnblocked{})
@@ -76,10 +80,12 @@ func (c *conn) awaitUnblocked(by *hand) error {
 	if a := c.s.b.Alarm(); a != nil {
 		c.block(a.Reason, "")
 	}
-	if !c.held.Load() {
-		return nil
+	if c.held.Load() {
+		if err := c.holdBack(by, func() bool { return !c.held.Load() || c.endingLocked() }); err != nil {
+			return err
+		}
 	}
-	return c.holdBack(by, func() bool { return !c.held.Load() || c.endingLocked() })
+	return c.awaitQuotas(by)
 }
 
 // watchBlocked has a connection let go on when it may.

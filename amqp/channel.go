@@ -78,10 +78,16 @@ func (c *conn) openChannel(f wire.Frame) error {
 		}
 		return refuse(wire.NotAllowed, id, "channel %d is above the negotiated channel_max (%d)", f.Channel, c.chanMax)
 	}
-	leave, err := c.s.b.OpenChannel(c.ctx)
+	leaveUser, err := c.s.b.OpenChannel(c.ctx)
 	if err != nil {
 		return faultOf(err, id)
 	}
+	leaveVHost, err := c.s.b.OpenChannelIn(c.ctx, c.vhost)
+	if err != nil {
+		leaveUser()
+		return faultOf(err, id)
+	}
+	leave := func() { leaveUser(); leaveVHost() }
 	ch := &channel{c: c, number: f.Channel, leave: leave, consumers: map[string]*consumer{}}
 	ch.done = ch.result
 	c.mu.Lock()

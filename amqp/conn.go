@@ -62,6 +62,7 @@ type conn struct {
 	working     sync.WaitGroup // what runs beside the reader
 	interrupted atomic.Bool    // beside.fault waits for the reader
 	held        atomic.Bool    // publishes wait: what blocking.on says
+	flow        atomic.Int32   // publishes that wait for a rate
 
 	received, sent atomic.Uint64 // bytes
 	// unfinished counts the publishes that are being read, and bytes of their headers.
@@ -254,6 +255,8 @@ func (c *conn) show() broker.ConnectionInfo {
 		x.State = broker.ConnectionClosing
 	case c.blocking.on:
 		x.State = broker.ConnectionBlocked
+	case c.flow.Load() > 0:
+		x.State = broker.ConnectionFlow
 	default:
 		x.State = broker.ConnectionRunning
 	}

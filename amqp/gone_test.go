@@ -23,7 +23,7 @@ func TestConnectionsOfWhatIsDeletedEnd(t *testing.T) {
 		}
 	}
 	for _, vhost := range []string{"kept", "short"} {
-		must(b.PutVHost(admin, broker.VHost{Name: vhost, VHostLimits: broker.VHostLimits{MaxConnections: broker.Unlimited, MaxQueues: broker.Unlimited}}))
+		must(b.PutVHost(admin, broker.VHost{Name: vhost, VHostLimits: broker.NoVHostLimits()}))
 		for _, user := range []string{"anna", "bert"} {
 			must(b.PutUser(admin, broker.PutUser{Name: user, Password: "secret"}))
 			must(b.SetPermission(admin, broker.Permission{User: user, VHost: vhost, Configure: ".*", Write: ".*", Read: ".*"}))

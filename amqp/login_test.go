@@ -168,7 +168,7 @@ func TestCountsEndWithHandshake(t *testing.T) {
 	p.send(0, &wire.ConnectionOpen{VirtualHost: "nowhere"})
 	p.closed(wire.NotAllowed, wire.ConnectionOpenID)
 	testcluster.Poll(t, "the connection does not count any more", func() error {
-		if n := b.Usage("guest", "").UserConnections; n != 0 {
+		if n := b.Usage("guest", "", 0).UserConnections; n != 0 {
 			return fmt.Errorf("%d count", n)
 		}
 		return nil

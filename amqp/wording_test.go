@@ -201,10 +201,10 @@ func TestWordingsOfRefusals(t *testing.T) {
 	must(b.PutUser(ctx, broker.PutUser{Name: "u", Password: "u"}))
 	must(b.SetPermission(ctx, broker.Permission{User: "u", VHost: "/", Configure: "^mine", Write: "^(mine|amq[.]topic)", Read: "^(mine|amq[.]topic)"}))
 	must(b.SetTopicPermission(ctx, broker.TopicPermission{User: "u", VHost: "/", Exchange: "amq.topic", Write: "^mine", Read: "^mine"}))
-	must(b.PutVHost(ctx, broker.VHost{Name: "v"}))
-	must(b.PutVHost(ctx, broker.VHost{Name: "small"}))
-	must(false, b.SetVHostLimits(ctx, "small", broker.VHostLimits{MaxConnections: 0, MaxQueues: broker.Unlimited}))
-	must(false, b.SetVHostLimits(ctx, "/", broker.VHostLimits{MaxConnections: broker.Unlimited, MaxQueues: 1}))
+	must(b.PutVHost(ctx, broker.VHost{Name: "v", VHostLimits: broker.NoVHostLimits()}))
+	must(b.PutVHost(ctx, broker.VHost{Name: "small", VHostLimits: broker.NoVHostLimits()}))
+	must(false, b.SetVHostLimits(ctx, "small", vhostLimits("max-connections", 0)))
+	must(false, b.SetVHostLimits(ctx, "/", vhostLimits("max-queues", 1)))
 	mine := &wire.QueueDeclare{Queue: "mine", Durable: true}
 	checkWordings(t, func(t *testing.T) *peer { return connectAs(t, c.AMQP(0), "u") }, []wording{
 		send1("configure", "ACCESS_REFUSED - configure access to queue 'q' in vhost '/' refused for user 'u'", &wire.QueueDeclare{Queue: "q", Durable: true}),
@@ -232,13 +232,26 @@ func TestWordingsOfRefusals(t *testing.T) {
 		open("nowhere", "NOT_ALLOWED - vhost nowhere not found"),
 		open("small", "NOT_ALLOWED - access to vhost 'small' refused for user 'u': connection limit (0) is reached"),
 	})
-	must(false, b.SetUserLimits(ctx, "u", broker.UserLimits{MaxConnections: broker.Unlimited, MaxChannels: 1}))
+	must(false, b.SetUserLimits(ctx, "u", userLimits("max-channels", 1)))
 	checkWordings(t, func(t *testing.T) *peer { return connectAs(t, c.AMQP(0), "u") }, []wording{{
 		"channels", func(p *peer) { p.send(2, &wire.ChannelOpen{}) }, wire.ChannelOpenID,
 		"NOT_ALLOWED - number of channels opened for user 'u' has reached the maximum allowed user limit of 1",
 	}})
-	must(false, b.SetUserLimits(ctx, "u", broker.UserLimits{MaxConnections: 0, MaxChannels: broker.Unlimited}))
+	must(false, b.SetUserLimits(ctx, "u", userLimits("max-connections", 0)))
 	checkWordings(t, func(t *testing.T) *peer { return dial(t, c.AMQP(0)) }, []wording{
 		open("/", "NOT_ALLOWED - connection refused for user 'u': user connection limit (0) is reached"),
 	})
+}
+
+// vhostLimits are none but one.
+func vhostLimits(name string, n int64) broker.VHostLimits {
+	l := broker.NoVHostLimits()
+	l.SetLimit(name, n)
+	return l
+}
+
+func userLimits(name string, n int64) broker.UserLimits {
+	l := broker.NoUserLimits()
+	l.SetLimit(name, n)
+	return l
 }

@@ -182,7 +182,7 @@ func changesOfUser(before *catalog.View, cmd catalog.Command, r catalog.Reply) (
 	case *catalog.SetUserLimits:
 		old, known := before.User(c.User)
 		if !known {
-			old = &catalog.User{Name: c.User, UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited}}
+			old = &catalog.User{Name: c.User, UserLimits: catalog.NoUserLimits()}
 		}
 		is := *old
 		is.UserLimits = c.Limits
@@ -210,7 +210,7 @@ func changesOfVHost(before *catalog.View, cmd catalog.Command, r catalog.Reply) 
 	case *catalog.SetVHostLimits:
 		old, known := before.VHost(c.VHost)
 		if !known {
-			old = &catalog.VHost{Name: c.VHost, VHostLimits: VHostLimits{MaxConnections: Unlimited, MaxQueues: Unlimited}}
+			old = &catalog.VHost{Name: c.VHost, VHostLimits: catalog.NoVHostLimits()}
 		}
 		is := *old
 		is.VHostLimits = c.Limits
@@ -233,11 +233,14 @@ func onlyIf(is bool, value string) string {
 	return ""
 }
 
-func limited(name string, n int64) field {
-	if n == Unlimited {
-		return field{name: name}
+func limitFields(all []catalog.NamedLimit) []field {
+	out := make([]field, len(all))
+	for i, l := range all {
+		if out[i].name = strings.ReplaceAll(l.Name, "-", "_"); l.Value != Unlimited {
+			out[i].value = strconv.FormatInt(l.Value, 10)
+		}
 	}
-	return field{name: name, value: strconv.FormatInt(n, 10)}
+	return out
 }
 
 func tableFields(prefix string, t message.Table) []field {
@@ -278,12 +281,11 @@ func userFields(u *catalog.User) []field {
 	if u == nil {
 		return nil
 	}
-	return []field{
+	return append([]field{
 		{name: "tags", value: names(u.Tags)},
 		{name: "password", value: u.PasswordHash, secret: true},
 		{name: "hashing_algorithm", value: u.Algorithm},
-		limited("max_connections", u.MaxConnections), limited("max_channels", u.MaxChannels),
-	}
+	}, limitFields(u.NamedLimits())...)
 }
 
 func names(list []string) string {
@@ -318,13 +320,12 @@ func vhostFields(h *catalog.VHost) []field {
 	if h == nil {
 		return nil
 	}
-	return []field{
+	return append([]field{
 		{name: "description", value: h.Description},
 		{name: "tags", value: names(h.Tags)},
 		{name: "default_queue_type", value: string(h.DefaultQueueType)},
 		flag("tracing", h.Tracing, false), flag("protected_from_deletion", h.Protected, false), flag("merge_policies", h.MergePolicies, false),
 		flag("delayed_publish", h.DelayedPublish, false), flag("import_deaths", h.ImportDeaths, false),
 		{name: "unknown_arguments", value: onlyIf(h.RefuseUnknown, "refuse")},
-		limited("max_connections", h.MaxConnections), limited("max_queues", h.MaxQueues),
-	}
+	}, limitFields(h.NamedLimits())...)
 }

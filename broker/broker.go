@@ -119,6 +119,7 @@ type Broker struct {
 	leaders   leaders
 	alarms    alarms
 	reach     *reach
+	quotas    *quotas
 	// unknownLines bounds what the log tells of unknown arguments.
 	unknownLines lograte.Lines
 }
@@ -162,6 +163,7 @@ func New(c Config) *Broker {
 	b.alternate = b.policies.AlternateExchange
 	b.leaders.led = make(map[id.QueueUID]*leading)
 	b.reach = newReach()
+	b.quotas = newQuotas(b)
 	return b
 }
 
@@ -172,6 +174,7 @@ func (b *Broker) Attach(c *cluster.Cluster) {
 	b.running.Go(func() { b.endOwned(b.life, c) })
 	b.running.Go(func() { b.endConnections(b.life, c) })
 	b.running.Go(func() { b.watchReach(b.life, c) })
+	b.running.Go(func() { b.quotas.exchange(b.life, c) })
 	b.running.Go(func() { b.upgradeHashes(b.life) })
 	b.running.Go(func() { b.tellJoined(b.life, c) })
 	b.running.Go(func() {

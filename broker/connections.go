@@ -23,6 +23,7 @@ type Closing = cluster.Closing
 const (
 	ConnectionRunning = "running"
 	ConnectionBlocked = "blocked" // its publishes are held back
+	ConnectionFlow    = "flow"    // the same, by a rate (VH-14)
 	ConnectionClosing = "closing" // its client is told so, and has not gone yet
 )
 

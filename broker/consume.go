@@ -58,7 +58,8 @@ type Consumer struct {
 	ready      chan struct{} // holds a token when there is something to take, or the end
 	woken      func()        // if set, in place of ready
 
-	buffer *Buffer
+	buffer  *Buffer
+	uncount func() // takes it off what limits count (VH-4); nil: it was not counted
 
 	mu      sync.Mutex
 	arrived []cluster.Delivery // not yet taken
@@ -113,6 +114,12 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 		c.buffer = b.NewBuffer()
 	}
 	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
+	uncount, err := b.openConsumer(ctx, about.VHost, q.UID())
+	if err != nil {
+		c.letGo()
+		return nil, err
+	}
+	c.uncount = uncount
 	cc, err := q.Consume(ctx, c.settings(&o))
 	if err != nil {
 		c.letGo()

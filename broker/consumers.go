@@ -54,8 +54,11 @@ func (c *Consumer) show() {
 func (c *Consumer) hide() {
 	s := c.b.consumers
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.live, c)
+	s.mu.Unlock()
+	if c.uncount != nil {
+		c.uncount()
+	}
 }
 
 // look returns what operators are told; false if the queue has ended it. Ids of connections

@@ -96,7 +96,7 @@ func (b *Broker) makeDefaultUser(ctx context.Context, known bool) error {
 		err = b.byItself(ctx, Act{Operation: OpUserPut, Kind: "user", Name: name}, func(ctx context.Context) error {
 			_, err := b.propose(ctx, aboutUser(name), &catalog.PutUser{OnlyNew: true, User: catalog.User{
 				Name: name, PasswordHash: hash, Algorithm: string(a), Tags: []string{TagAdministrator},
-				UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
+				UserLimits: catalog.NoUserLimits(),
 			}}, nil)
 			return err
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -30,6 +31,7 @@ type handles struct {
 type handle struct {
 	enqueuer
 	priorities catalog.Priorities // PR-1
+	rated      bool               // its arguments bound what is published into it (VH-15)
 }
 
 func (h *handles) get(uid id.QueueUID) (handle, bool) {
@@ -65,6 +67,9 @@ func (b *Broker) queueHandle(uid id.QueueUID) (handle, error) {
 	q := handle{enqueuer: end}
 	if rec, ok := v.QueueByUID(uid); ok {
 		q.priorities = rec.Priorities()
+		if q.rated = policy.ArgumentsRate(rec.Arguments); q.rated {
+			b.quotas.rated.Store(true)
+		}
 	}
 	b.handles.put(uid, q, func(uid id.QueueUID) bool {
 		_, ok := v.QueueByUID(uid)

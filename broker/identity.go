@@ -36,7 +36,7 @@ type Identity struct {
 // stranger is an identity without a user in the catalog.
 func stranger(name string, tags ...string) *Identity {
 	return &Identity{strange: true, byToken: true, user: &catalog.User{
-		Name: name, Tags: tags, UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
+		Name: name, Tags: tags, UserLimits: catalog.NoUserLimits(),
 	}}
 }
 

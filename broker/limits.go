@@ -3,15 +3,18 @@ package broker
 import (
 	"context"
 	"strconv"
+	"sync"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
 )
 
 // countOf is something that a limit bounds (VH-4).
 type countOf struct {
-	kind countKind
-	name string // of the user or vhost
+	kind  countKind
+	name  string      // of the user or vhost
+	queue id.QueueUID // of a queue, which has no name then
 }
 
 type countKind uint8
@@ -19,33 +22,70 @@ type countKind uint8
 const (
 	userConnections countKind = iota
 	userChannels
+	userConsumers
 	vhostConnections
+	vhostChannels
+	vhostConsumers
+	queueConsumers
+	countKinds
 )
 
-// limit returns how many there may be, with the name of the limit; Unlimited: any number.
-func (k countOf) limit(v *catalog.View) (n int64, name string) {
-	switch k.kind {
-	case userConnections, userChannels:
-		u, ok := v.User(k.name)
-		switch {
-		case !ok:
-			return Unlimited, ""
-		case k.kind == userChannels:
-			return u.MaxChannels, "max-channels"
-		}
-		return u.MaxConnections, "max-connections"
+// of returns what the limit is of, and its name.
+func (k countKind) of() (scope int, limit string) {
+	switch k {
+	case userConnections:
+		return scopeUser, limitConnections
+	case userChannels:
+		return scopeUser, limitChannels
+	case userConsumers:
+		return scopeUser, limitConsumers
 	case vhostConnections:
-		if h, ok := v.VHost(k.name); ok {
-			return h.MaxConnections, "max-connections"
-		}
+		return scopeVHost, limitConnections
+	case vhostChannels:
+		return scopeVHost, limitChannels
+	case vhostConsumers:
+		return scopeVHost, limitConsumers
+	case queueConsumers, countKinds:
 	}
-	return Unlimited, ""
+	return scopeQueue, limitConsumers
 }
 
-func (k countOf) refused(limit int64, name string) *Error {
-	e := &Error{Class: NotAllowed, Kind: "user", Name: k.name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: ProblemLimit}
-	if k.kind == vhostConnections {
-		e.Kind, e.VHost = "vhost", k.name
+// limit returns how many there may be; Unlimited: any number.
+func (b *Broker) limit(v *catalog.View, k countOf) int64 {
+	scope, name := k.kind.of()
+	var all []catalog.NamedLimit
+	switch scope {
+	case scopeUser:
+		if u, ok := v.User(k.name); ok {
+			all = u.NamedLimits()
+		}
+	case scopeVHost:
+		if h, ok := v.VHost(k.name); ok {
+			all = h.NamedLimits()
+		}
+	default:
+		if r, ok := v.QueueByUID(k.queue); ok {
+			return b.effective(v, r).Quotas.MaxConsumers
+		}
+	}
+	for _, l := range all {
+		if l.Name == name {
+			return l.Value
+		}
+	}
+	return Unlimited
+}
+
+func (k countOf) refused(v *catalog.View, limit int64) *Error {
+	scope, name := k.kind.of()
+	e := &Error{Class: NotAllowed, Kind: scopeName(scope), Name: k.name, Arg: name, Value: strconv.FormatInt(limit, 10), Problem: ProblemLimit}
+	switch scope {
+	case scopeVHost:
+		e.VHost = k.name
+	case scopeQueue:
+		if r, ok := v.QueueByUID(k.queue); ok {
+			e.VHost, e.Name = r.VHost, r.Name
+		}
 	}
 	e.Reason = "so many are there already; end some, or have the limit raised"
 	return e
@@ -71,13 +111,14 @@ func (s *connections) of(k countOf) int64 {
 	return s.count[k]
 }
 
-// Usage is what this node has of a user and of a vhost; for cluster.Config.Usage.
-func (b *Broker) Usage(user, vhost string) cluster.Usage {
+// Usage is what this node has of a user, of a vhost and of a queue; for cluster.Config.Usage.
+func (b *Broker) Usage(user, vhost string, queue id.QueueUID) cluster.Usage {
 	s := b.connections
 	return cluster.Usage{
-		UserConnections:  s.of(countOf{userConnections, user}),
-		UserChannels:     s.of(countOf{userChannels, user}),
-		VHostConnections: s.of(countOf{vhostConnections, vhost}),
+		UserConnections: s.of(countOf{kind: userConnections, name: user}), UserChannels: s.of(countOf{kind: userChannels, name: user}),
+		UserConsumers:    s.of(countOf{kind: userConsumers, name: user}),
+		VHostConnections: s.of(countOf{kind: vhostConnections, name: vhost}), VHostChannels: s.of(countOf{kind: vhostChannels, name: vhost}),
+		VHostConsumers: s.of(countOf{kind: vhostConsumers, name: vhost}), QueueConsumers: s.of(countOf{kind: queueConsumers, queue: queue}),
 	}
 }
 
@@ -90,27 +131,35 @@ func (b *Broker) admit(ctx context.Context, k countOf) error {
 	if v == nil {
 		return nil
 	}
-	limit, name := k.limit(v)
+	limit := b.limit(v, k)
 	if limit == Unlimited {
 		return nil
 	}
 	if cl := b.cluster.Load(); cl != nil && n <= limit {
-		user, vhost := k.name, ""
-		if k.kind == vhostConnections {
-			user, vhost = "", k.name
-		}
-		there := cl.UsageElsewhere(ctx, user, vhost)
-		n += [...]int64{there.UserConnections, there.UserChannels, there.VHostConnections}[k.kind]
+		n += b.elsewhere(ctx, cl, k)
 	}
 	if n <= limit {
 		return nil
 	}
 	b.connections.add(k, -1)
-	e := k.refused(limit, name)
+	e := k.refused(v, limit)
+	b.quotas.refused(k, limit)
 	if who, err := b.Who(ctx); err == nil && who != nil {
 		e.User = who.User()
 	}
 	return e
+}
+
+// elsewhere returns how many there are on the other nodes.
+func (b *Broker) elsewhere(ctx context.Context, cl *cluster.Cluster, k countOf) int64 {
+	user, vhost := k.name, ""
+	if scope, _ := k.kind.of(); scope == scopeVHost {
+		user, vhost = "", k.name
+	}
+	u := cl.UsageElsewhere(ctx, user, vhost, k.queue)
+	return [...]int64{
+		u.UserConnections, u.UserChannels, u.UserConsumers, u.VHostConnections, u.VHostChannels, u.VHostConsumers, u.QueueConsumers,
+	}[k.kind]
 }
 
 // enter counts a connection towards something, once, and tells whether it just did.
@@ -152,7 +201,7 @@ func (b *Broker) EnterUser(ctx context.Context) (first bool, err error) {
 	if err != nil || who == nil {
 		return false, err
 	}
-	return b.enter(ctx, connectionOf(ctx), countOf{userConnections, who.User()})
+	return b.enter(ctx, connectionOf(ctx), countOf{kind: userConnections, name: who.User()})
 }
 
 // EnterVHost counts the context's connection as one of the vhost, if that exists (VH-4).
@@ -164,7 +213,7 @@ func (b *Broker) EnterVHost(ctx context.Context, vhost string) error {
 	if _, exists := v.VHost(vhost); !exists {
 		return nil
 	}
-	_, err := b.enter(ctx, connectionOf(ctx), countOf{vhostConnections, vhost})
+	_, err := b.enter(ctx, connectionOf(ctx), countOf{kind: vhostConnections, name: vhost})
 	return err
 }
 
@@ -201,9 +250,45 @@ func (b *Broker) OpenChannel(ctx context.Context) (closed func(), err error) {
 	if who == nil {
 		return func() {}, nil
 	}
-	k := countOf{userChannels, who.User()}
-	if err := b.admit(ctx, k); err != nil {
+	return b.admitAll(ctx, []countOf{{kind: userChannels, name: who.User()}})
+}
+
+// OpenChannelIn counts one more channel of a vhost, if that exists, in the same way.
+func (b *Broker) OpenChannelIn(ctx context.Context, vhost string) (closed func(), err error) {
+	if v := b.view(); v != nil {
+		if _, exists := v.VHost(vhost); exists {
+			return b.admitAll(ctx, []countOf{{kind: vhostChannels, name: vhost}})
+		}
+	}
+	return func() {}, nil
+}
+
+// openConsumer counts one more consumer of the caller, of the vhost and of the queue, as OpenChannel does.
+func (b *Broker) openConsumer(ctx context.Context, vhost string, queue id.QueueUID) (closed func(), err error) {
+	who, err := b.Who(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return func() { b.connections.add(k, -1) }, nil
+	all := []countOf{{kind: vhostConsumers, name: vhost}, {kind: queueConsumers, queue: queue}}
+	if who != nil {
+		all = append(all, countOf{kind: userConsumers, name: who.User()})
+	}
+	return b.admitAll(ctx, all)
+}
+
+// admitAll counts one more of each, or of none. closed takes them back, once.
+func (b *Broker) admitAll(ctx context.Context, all []countOf) (closed func(), err error) {
+	for i, k := range all {
+		if err := b.admit(ctx, k); err != nil {
+			for _, k := range all[:i] {
+				b.connections.add(k, -1)
+			}
+			return nil, err
+		}
+	}
+	return sync.OnceFunc(func() {
+		for _, k := range all {
+			b.connections.add(k, -1)
+		}
+	}), nil
 }

@@ -130,6 +130,9 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		p.finish(Result{Kind: Invalid, Err: err})
 		return
 	}
+	if v := b.view(); m.Sender != nil && v != nil {
+		m.Sender.charge(v, m.VHost, len(m.Body))
+	}
 	n := len(p.uids)
 	if n == 0 {
 		p.unroutable(m.Mandatory)
@@ -149,6 +152,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		q, err := b.queueHandle(uid)
 		if err == nil {
 			nm.Priority = q.priorities.Level(asked)
+			b.chargeQueue(&q, m, p, i)
 			if m.Unit != nil {
 				m.Unit.add(uid, q, cluster.Part{Message: nm, Body: stored, Done: t.answered})
 			} else {

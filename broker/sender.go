@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 )
@@ -17,6 +18,8 @@ type Sender struct {
 	enter   func(vhost string) error
 	entered string // the vhost that the connection was counted in last
 	decided map[sendTo]sendRight
+	gates   senderGates
+	timer   *time.Timer // of AwaitQuotas
 }
 
 type sendTo struct{ vhost, exchange string }

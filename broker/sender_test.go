@@ -18,7 +18,7 @@ func loggedInBroker(t testing.TB, write string) (*Broker, *catalog.Catalog, cont
 	b := testBroker(t, func(string) enqueuer { return discarding{} }, "q")
 	b.cfg.Authenticate = true
 	c := testCatalog(t, "q")
-	apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited}}})
+	apply(t, c, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: catalog.NoUserLimits()}})
 	apply(t, c, &catalog.SetPermission{Permission: Permission{User: "u", VHost: "/", Write: write}})
 	b.view = c.View
 	u, _ := c.View().User("u")

@@ -91,6 +91,8 @@ func (s sight) seesEvent(e *Event) bool {
 		event.LeaderChanged, event.QueueFull, event.QueueNotFull, event.DeadLetterBlocked, event.DeadLetterUnblocked,
 		event.ConsumerTimeout, event.DegradedStrategy, event.MessagesDropped:
 		return s.sees(queueOf(e.VHost, e.Name))
+	case event.QuotaReached, event.QuotaOver:
+		return e.Detail == scopeName(scopeQueue) && s.sees(queueOf(e.VHost, e.Name))
 	default:
 		return false
 	}

@@ -49,6 +49,11 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 	if err := c.Transact(ctx, t, held, made, bodies); err != nil {
 		return translate(err, by.about(err, about))
 	}
+	if v := b.view(); sender != nil && v != nil {
+		for i := range outputs {
+			sender.charge(v, about.VHost, len(outputs[i].Body))
+		}
+	}
 	b.counters.published.Add(uint64(len(outputs)))
 	b.counters.confirmed.Add(uint64(len(outputs)))
 	return nil

@@ -9,8 +9,11 @@ import (
 	"github.com/quorate/quorate/internal/password"
 )
 
-// UserLimits bound what a user opens, Unlimited is no limit (VH-4).
+// UserLimits bound what a user opens and does, Unlimited is no limit (VH-4, VH-14).
 type UserLimits = catalog.UserLimits
+
+// NoUserLimits are those of a user that has none.
+func NoUserLimits() UserLimits { return catalog.NoUserLimits() }
 
 // MaxPasswordBytes bounds a password: hashing takes a time that grows with it.
 const MaxPasswordBytes = 1 << 10
@@ -55,7 +58,7 @@ func (b *Broker) PutUser(ctx context.Context, u PutUser) (created bool, err erro
 	}
 	reply, err := b.proposeUser(ctx, u.Name, &catalog.PutUser{User: catalog.User{
 		Name: u.Name, PasswordHash: hash, Algorithm: algorithm, Tags: u.Tags,
-		UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited},
+		UserLimits: catalog.NoUserLimits(),
 	}})
 	return reply.Created, err
 }

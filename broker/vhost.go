@@ -11,8 +11,11 @@ import (
 // VHost is a namespace with its settings (VH-1, VH-3).
 type VHost = catalog.VHost
 
-// VHostLimits bound what a vhost holds; Unlimited is no limit (VH-4).
+// VHostLimits bound what a vhost holds; Unlimited is no limit (VH-4, VH-14).
 type VHostLimits = catalog.VHostLimits
+
+// NoVHostLimits are those of a vhost that has none.
+func NoVHostLimits() VHostLimits { return catalog.NoVHostLimits() }
 
 // QueueType is "quorum" or "classic".
 type QueueType = catalog.QueueType

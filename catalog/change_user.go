@@ -42,7 +42,7 @@ func (r *reader) changeUser() *ChangeUser {
 
 // Of returns the user that the command makes of one, nil if there is none.
 func (c *ChangeUser) Of(u *User) User {
-	out := User{Name: c.Name, UserLimits: UserLimits{MaxConnections: Unlimited, MaxChannels: Unlimited}}
+	out := User{Name: c.Name, UserLimits: NoUserLimits()}
 	if u != nil {
 		out = *u
 	}

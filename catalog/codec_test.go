@@ -53,23 +53,29 @@ func samples() map[string]catalog.Command {
 		"put-vhost": &catalog.PutVHost{OnlyNew: true, VHost: catalog.VHost{
 			Name: "v", Description: "d", Tags: []string{"a", "b"}, DefaultQueueType: catalog.QueueClassic, Tracing: true,
 			Protected: true, MergePolicies: true, DelayedPublish: true, ImportDeaths: true,
-			VHostLimits: catalog.VHostLimits{MaxConnections: 300, MaxQueues: catalog.Unlimited},
+			VHostLimits: vhostLimits(300, catalog.Unlimited),
 		}},
 		"put-strict-vhost": &catalog.PutVHost{VHost: catalog.VHost{
 			Name: "v", DefaultQueueType: catalog.QueueQuorum, RefuseUnknown: true,
-			VHostLimits: catalog.VHostLimits{MaxConnections: catalog.Unlimited, MaxQueues: catalog.Unlimited},
+			VHostLimits: catalog.NoVHostLimits(),
 		}},
 		"delete-vhost": &catalog.DeleteVHost{Name: "v"},
-		"vhost-limits": &catalog.SetVHostLimits{VHost: "v", Limits: catalog.VHostLimits{MaxConnections: 300, MaxQueues: 0}},
+		"vhost-limits": &catalog.SetVHostLimits{VHost: "v", Limits: vhostLimits(300, 0)},
 		"put-user": &catalog.PutUser{OnlyNew: true, User: catalog.User{
 			Name: "u", PasswordHash: "hash", Algorithm: "argon2id", Tags: []string{"monitoring"},
-			UserLimits: catalog.UserLimits{MaxConnections: 300, MaxChannels: catalog.Unlimited},
+			UserLimits: userLimits(300, catalog.Unlimited),
 		}},
 		"delete-user": &catalog.DeleteUser{Name: "u"},
 		"change-user": &catalog.ChangeUser{
 			Name: "u", Create: true, SetTags: true, Tags: []string{"monitoring"}, SetPassword: true, PasswordHash: "h", Algorithm: "argon2id", Was: "w",
 		},
-		"user-limits": &catalog.SetUserLimits{User: "u", Limits: catalog.UserLimits{MaxConnections: 300}},
+		"user-limits": &catalog.SetUserLimits{User: "u", Limits: userLimits(300, 0)},
+		"put-quota-vhost": &catalog.PutVHost{VHost: catalog.VHost{
+			Name: "v", DefaultQueueType: catalog.QueueQuorum, VHostLimits: vhostQuotas(),
+		}},
+		"vhost-quotas":   &catalog.SetVHostLimits{VHost: "v", Limits: vhostQuotas()},
+		"put-quota-user": &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: userQuotas()}},
+		"user-quotas":    &catalog.SetUserLimits{User: "u", Limits: userQuotas()},
 		"set-permission": &catalog.SetPermission{OnlyNew: true, Permission: catalog.Permission{
 			User: "u", VHost: "/", Configure: "c", Write: "w", Read: "r",
 		}},
@@ -184,11 +190,34 @@ func replaced() *catalog.Catalog {
 	return c
 }
 
-// strict is a catalog of version 3 with a vhost that refuses unknown arguments, and one that does not.
+func vhostLimits(connections, queues int64) catalog.VHostLimits {
+	l := catalog.NoVHostLimits()
+	l.MaxConnections, l.MaxQueues = connections, queues
+	return l
+}
+
+func userLimits(connections, channels int64) catalog.UserLimits {
+	l := catalog.NoUserLimits()
+	l.MaxConnections, l.MaxChannels = connections, channels
+	return l
+}
+
+// vhostQuotas are all limits, each with another value.
+func vhostQuotas() catalog.VHostLimits {
+	return catalog.VHostLimits{
+		MaxConnections: 1, MaxQueues: 2, MaxChannels: 3, MaxConsumers: 4, MaxMessageRate: 1000, MaxByteRate: 1 << 20, MaxStoredBytes: 1 << 40,
+	}
+}
+
+func userQuotas() catalog.UserLimits {
+	return catalog.UserLimits{MaxConnections: 1, MaxChannels: 3, MaxConsumers: 4, MaxMessageRate: 1000, MaxByteRate: 0}
+}
+
+// strict is a catalog of version 3 with a vhost that refuses unknown arguments, one that does not, and quotas.
 func strict() *catalog.Catalog {
 	c := catalog.New()
-	refusing := &catalog.PutVHost{VHost: catalog.VHost{Name: "strict", DefaultQueueType: catalog.QueueQuorum, RefuseUnknown: true}}
-	for i, cmd := range []catalog.Command{&catalog.RaiseVersion{Version: catalog.VersionUsers}, refusing} {
+	refusing := &catalog.PutVHost{VHost: catalog.VHost{Name: "strict", DefaultQueueType: catalog.QueueQuorum, RefuseUnknown: true, VHostLimits: vhostQuotas()}}
+	for i, cmd := range []catalog.Command{&catalog.RaiseVersion{Version: catalog.VersionUsers}, refusing, &catalog.PutUser{User: catalog.User{Name: "u", UserLimits: userQuotas()}}} {
 		if r := c.Apply(uint64(i+1), 1000, cmd); r.Err != nil {
 			return nil
 		}

@@ -221,15 +221,15 @@ func (r *reader) command(kind commandKind) Command {
 	case kindDeleteVHost:
 		return &DeleteVHost{Name: r.string("vhost")}
 	case kindSetVHostLimits:
-		return &SetVHostLimits{VHost: r.string("vhost"), Limits: r.vhostLimits()}
+		return r.setVHostLimits()
 	case kindPutUser:
-		return &PutUser{User: r.user(), OnlyNew: r.bool("only new")}
+		return r.putUser()
 	case kindChangeUser:
 		return r.changeUser()
 	case kindDeleteUser:
 		return &DeleteUser{Name: r.string("user")}
 	case kindSetUserLimits:
-		return &SetUserLimits{User: r.string("user"), Limits: r.userLimits()}
+		return r.setUserLimits()
 	case kindSetPermission:
 		return &SetPermission{Permission: r.permission(), OnlyNew: r.bool("only new")}
 	case kindClearPermission:

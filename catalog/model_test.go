@@ -141,6 +141,20 @@ func (r chance) command() catalog.Command {
 	return &bind
 }
 
+// limit is none, mostly: what needs a newer version is refused before it is finalised.
+func (r chance) limit() int64 {
+	if r.IntN(4) > 0 {
+		return catalog.Unlimited
+	}
+	return int64(r.IntN(10))
+}
+
+func (r chance) vhostLimits(queues int64) catalog.VHostLimits {
+	l := vhostLimits(catalog.Unlimited, queues)
+	l.MaxStoredBytes = r.limit()
+	return l
+}
+
 // settings is a command about vhosts, users, permissions, policies and parameters.
 func (r chance) settings() catalog.Command {
 	user, vhost, onlyNew := r.of("u1", "u2"), r.of("/", "v1", "v2"), r.IntN(2) == 0
@@ -149,15 +163,16 @@ func (r chance) settings() catalog.Command {
 	case 0, 1:
 		return &catalog.PutVHost{OnlyNew: onlyNew, VHost: catalog.VHost{
 			Name: r.of("v1", "v2"), DefaultQueueType: catalog.QueueQuorum, Protected: r.IntN(4) == 0, RefuseUnknown: r.IntN(4) == 0,
-			VHostLimits: catalog.VHostLimits{MaxConnections: limit, MaxQueues: limit},
+			VHostLimits: r.vhostLimits(limit),
 		}}
 	case 2:
 		return &catalog.DeleteVHost{Name: r.of("v1", "v2")}
 	case 3:
-		return &catalog.SetVHostLimits{VHost: vhost, Limits: catalog.VHostLimits{MaxConnections: -1, MaxQueues: limit}}
+		return &catalog.SetVHostLimits{VHost: vhost, Limits: r.vhostLimits(limit)}
 	case 4, 5:
 		u := catalog.User{Name: user, PasswordHash: r.of("a", "b"), Tags: []string{r.of(catalog.TagAdministrator, "t")}}
-		u.MaxConnections = limit
+		u.UserLimits = userLimits(limit, -1)
+		u.MaxConsumers = min(r.limit(), limit)
 		return &catalog.PutUser{OnlyNew: onlyNew, User: u}
 	case 6:
 		if r.IntN(2) == 0 {

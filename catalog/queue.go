@@ -39,7 +39,7 @@ func QueueArguments() []string {
 		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-dead-letter-backlog-limit",
 		"x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops", "x-delivery-limit",
 		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-delayed-retry-backoff", "x-delayed-retry-jitter",
-		"x-max-length-total", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
+		"x-max-length-total", "x-max-message-rate", "x-max-byte-rate", "x-max-consumers", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
 		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",
 		"x-quorum-target-group-size", "x-queue-leader-locator", "x-max-in-memory-length", "x-max-in-memory-bytes",
 		argMaxPriority, argQueueMode, argQueueVersion, "x-max-age", "x-initial-cluster-size",

@@ -158,7 +158,7 @@ func (s *script) showSettings(out *strings.Builder, v *catalog.View) {
 		fmt.Fprintf(out, "parameter %+v\n", *p)
 	}
 	for x := range v.VHosts() {
-		if x.Name == "/" && x.VHostLimits == (catalog.VHostLimits{MaxConnections: -1, MaxQueues: -1}) {
+		if x.Name == "/" && x.VHostLimits == catalog.NoVHostLimits() {
 			continue
 		}
 		fmt.Fprintf(out, "vhost %+v\n", *x)
@@ -343,8 +343,14 @@ func (f *fields) settings(verb, vhost string, word func(int) string) catalog.Com
 	if list := f.text("tags", ""); list != "" {
 		tags = strings.Split(list, ",")
 	}
-	vhostLimits := catalog.VHostLimits{MaxConnections: f.limit("max-connections"), MaxQueues: f.limit("max-queues")}
-	userLimits := catalog.UserLimits{MaxConnections: f.limit("max-connections"), MaxChannels: f.limit("max-channels")}
+	var vhostLimits catalog.VHostLimits
+	for _, l := range vhostLimits.NamedLimits() {
+		vhostLimits.SetLimit(l.Name, f.limit(l.Name))
+	}
+	var userLimits catalog.UserLimits
+	for _, l := range userLimits.NamedLimits() {
+		userLimits.SetLimit(l.Name, f.limit(l.Name))
+	}
 	switch verb {
 	case "put-vhost":
 		return &catalog.PutVHost{OnlyNew: onlyNew, VHost: catalog.VHost{

@@ -45,7 +45,9 @@ func (v *View) AppendSnapshot(b []byte) []byte {
 			return true
 		})
 	}
-	b = appendList(b, v.users, appendUser)
+	b = appendList(b, v.users, func(b []byte, u *User) []byte {
+		return appendNewer(appendUser(b, u), u.each(), v.version)
+	})
 	b = appendList(b, v.parameters, appendParameter)
 	b = binary.AppendUvarint(b, uint64(v.vhosts.len()))
 	v.vhosts.each(func(_ string, h vhost) bool {
@@ -53,6 +55,7 @@ func (v *View) AppendSnapshot(b []byte) []byte {
 		if v.version >= VersionUsers {
 			b = appendBool(b, h.rec.RefuseUnknown)
 		}
+		b = appendNewer(b, h.rec.each(), v.version)
 		b = h.appendSnapshot(b)
 		return true
 	})
@@ -238,7 +241,11 @@ func (c *Catalog) Restore(b []byte) error {
 	if r.form > snapshotOfFirst {
 		v.restoreLeaving(&r)
 	}
-	v.users = restoreList(&r, "users", r.user, func(u *User) string { return u.Name }, func(u *User) *Error {
+	v.users = restoreList(&r, "users", func() User {
+		u := r.user()
+		r.readNewer(u.each())
+		return u
+	}, func(u *User) string { return u.Name }, func(u *User) *Error {
 		return u.check(Error{Kind: "user", Name: u.Name})
 	})
 	v.parameters = restoreList(&r, "parameters", r.parameter, (*Parameter).identity, nil)
@@ -248,6 +255,7 @@ func (c *Catalog) Restore(b []byte) error {
 		if r.machine >= VersionUsers {
 			rec.RefuseUnknown = r.bool("refuse unknown")
 		}
+		r.readNewer(rec.each())
 		if r.err == nil && rec.Name <= lastName {
 			r.fail("vhost", errUnsorted)
 		}

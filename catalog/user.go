@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -16,9 +15,6 @@ type User struct {
 	Tags         []string
 	UserLimits
 }
-
-// UserLimits bound what a user opens; Unlimited is no limit (VH-4).
-type UserLimits struct{ MaxConnections, MaxChannels int64 }
 
 // Permission says by three patterns what a user may do in a vhost (VH-6). A pattern that
 // is empty matches nothing.
@@ -73,10 +69,13 @@ func (*ClearPermission) kind() commandKind      { return kindClearPermission }
 func (*SetTopicPermission) kind() commandKind   { return kindSetTopicPermission }
 func (*ClearTopicPermission) kind() commandKind { return kindClearTopicPermission }
 
-func (c *PutUser) append(b []byte) []byte    { return appendBool(appendUser(b, &c.User), c.OnlyNew) }
+func (c *PutUser) append(b []byte) []byte {
+	return appendNewer(appendBool(appendUser(b, &c.User), c.OnlyNew), c.each(), Since(c))
+}
+
 func (c *DeleteUser) append(b []byte) []byte { return appendString(b, c.Name) }
 func (c *SetUserLimits) append(b []byte) []byte {
-	return appendUserLimits(appendString(b, c.User), c.Limits)
+	return appendNewer(appendUserLimits(appendString(b, c.User), c.Limits), c.Limits.each(), Since(c))
 }
 
 func (c *SetPermission) append(b []byte) []byte {
@@ -135,13 +134,6 @@ func (u *User) check(e Error) *Error {
 		return err
 	}
 	return u.UserLimits.check(e)
-}
-
-func (l UserLimits) check(e Error) *Error {
-	if err := e.limitFits("max-connections", l.MaxConnections); err != nil {
-		return err
-	}
-	return e.limitFits("max-channels", l.MaxChannels)
 }
 
 func (v *View) deleteUser(c *DeleteUser) (Reply, *Error) {
@@ -291,7 +283,7 @@ func appendUser(b []byte, u *User) []byte {
 }
 
 func appendUserLimits(b []byte, l UserLimits) []byte {
-	return binary.AppendVarint(binary.AppendVarint(b, l.MaxConnections), l.MaxChannels)
+	return appendLimits(b, l.each()[:firstLimits])
 }
 
 func appendPermission(b []byte, p *Permission) []byte {
@@ -315,8 +307,16 @@ func (r *reader) user() User {
 	}
 }
 
-func (r *reader) userLimits() UserLimits {
-	return UserLimits{MaxConnections: r.varint("max connections"), MaxChannels: r.varint("max channels")}
+func (r *reader) putUser() *PutUser {
+	c := &PutUser{User: r.user(), OnlyNew: r.bool("only new")}
+	r.readNewer(c.each())
+	return c
+}
+
+func (r *reader) setUserLimits() *SetUserLimits {
+	c := &SetUserLimits{User: r.string("user"), Limits: r.userLimits()}
+	r.readNewer(c.Limits.each())
+	return c
 }
 
 func (r *reader) permission() Permission {

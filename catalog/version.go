@@ -17,8 +17,8 @@ const (
 	VersionFirst Version = 1
 	// VersionStores brings the finalised version itself and the identities of nodes' stores.
 	VersionStores Version = 2
-	// VersionUsers brings ChangeUser, that an administrator is left (VH-10), and vhosts that refuse
-	// unknown arguments (C-9).
+	// VersionUsers brings ChangeUser, that an administrator is left (VH-10), vhosts that refuse
+	// unknown arguments (C-9), and quotas (VH-14).
 	VersionUsers Version = 3
 
 	// NewestVersion is the newest that this build can read.
@@ -51,7 +51,19 @@ func Since(cmd Command) Version {
 			return VersionStores
 		}
 	case *PutVHost:
-		if c.RefuseUnknown {
+		if c.RefuseUnknown || c.newer() {
+			return VersionUsers
+		}
+	case *SetVHostLimits:
+		if c.Limits.newer() {
+			return VersionUsers
+		}
+	case *PutUser:
+		if c.newer() {
+			return VersionUsers
+		}
+	case *SetUserLimits:
+		if c.Limits.newer() {
 			return VersionUsers
 		}
 	case *LeaveCatalog, *NodeOut, *ReplaceNode:

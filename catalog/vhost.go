@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,9 +21,6 @@ type VHost struct {
 	RefuseUnknown    bool // arguments that mean nothing are refused (C-9); from VersionUsers on
 	VHostLimits
 }
-
-// VHostLimits bound what a vhost holds; Unlimited is no limit, 0 is none at all (VH-4).
-type VHostLimits struct{ MaxConnections, MaxQueues int64 }
 
 // PutVHost makes a vhost with its pre-declared exchanges, or changes the settings of the
 // one that exists (VH-2). Limits count only for a new one; SetVHostLimits changes them.
@@ -53,17 +49,17 @@ func (c *PutVHost) kind() commandKind {
 func (*DeleteVHost) kind() commandKind    { return kindDeleteVHost }
 func (*SetVHostLimits) kind() commandKind { return kindSetVHostLimits }
 
-func (c *PutVHost) append(b []byte) []byte    { return appendBool(appendVHost(b, &c.VHost), c.OnlyNew) }
+func (c *PutVHost) append(b []byte) []byte {
+	return appendNewer(appendBool(appendVHost(b, &c.VHost), c.OnlyNew), c.each(), Since(c))
+}
+
 func (c *DeleteVHost) append(b []byte) []byte { return appendString(b, c.Name) }
 func (c *SetVHostLimits) append(b []byte) []byte {
-	return appendVHostLimits(appendString(b, c.VHost), c.Limits)
+	return appendNewer(appendVHostLimits(appendString(b, c.VHost), c.Limits), c.Limits.each(), Since(c))
 }
 
 func newVHostRecord(name string) *VHost {
-	return &VHost{
-		Name: name, DefaultQueueType: QueueQuorum,
-		VHostLimits: VHostLimits{MaxConnections: Unlimited, MaxQueues: Unlimited},
-	}
+	return &VHost{Name: name, DefaultQueueType: QueueQuorum, VHostLimits: NoVHostLimits()}
 }
 
 func (v *View) putVHost(c *PutVHost) (Reply, *Error) {
@@ -125,13 +121,6 @@ func (x *VHost) check(e Error) *Error {
 		return err
 	}
 	return x.VHostLimits.check(e)
-}
-
-func (l VHostLimits) check(e Error) *Error {
-	if err := e.limitFits("max-connections", l.MaxConnections); err != nil {
-		return err
-	}
-	return e.limitFits("max-queues", l.MaxQueues)
 }
 
 func (e Error) limitFits(name string, n int64) *Error {
@@ -215,7 +204,7 @@ func appendVHost(b []byte, x *VHost) []byte {
 }
 
 func appendVHostLimits(b []byte, l VHostLimits) []byte {
-	return binary.AppendVarint(binary.AppendVarint(b, l.MaxConnections), l.MaxQueues)
+	return appendLimits(b, l.each()[:firstLimits])
 }
 
 func (r *reader) vhostRecord() VHost {
@@ -232,9 +221,12 @@ func (r *reader) vhostRecord() VHost {
 func (r *reader) putVHost(strict bool) *PutVHost {
 	c := &PutVHost{VHost: r.vhostRecord(), OnlyNew: r.bool("only new")}
 	c.RefuseUnknown = strict
+	r.readNewer(c.each())
 	return c
 }
 
-func (r *reader) vhostLimits() VHostLimits {
-	return VHostLimits{MaxConnections: r.varint("max connections"), MaxQueues: r.varint("max queues")}
+func (r *reader) setVHostLimits() *SetVHostLimits {
+	c := &SetVHostLimits{VHost: r.string("vhost"), Limits: r.vhostLimits()}
+	r.readNewer(c.Limits.each())
+	return c
 }

@@ -21,11 +21,22 @@ type Vhost struct {
 	Limits           VhostLimits
 }
 
-// VhostLimits bound what a vhost holds; nil is no limit (VH-4).
-type VhostLimits struct{ MaxConnections, MaxQueues *int64 }
+// VhostLimits bound what a vhost holds, and what clients do in it; nil is no limit (VH-4, VH-14).
+type VhostLimits struct {
+	MaxConnections, MaxQueues *int64
+	MaxChannels, MaxConsumers *int64
+	MaxMessageRate            *int64 // messages published per second
+	MaxByteRate               *int64 // bytes of their bodies per second
+	MaxStoredBytes            *int64 // of the bodies that its queues hold
+}
 
-// UserLimits bound what a user opens; nil is no limit (VH-4).
-type UserLimits struct{ MaxConnections, MaxChannels *int64 }
+// UserLimits bound what a user opens and does; nil is no limit (VH-4, VH-14).
+type UserLimits struct {
+	MaxConnections, MaxChannels *int64
+	MaxConsumers                *int64
+	MaxMessageRate              *int64 // messages published per second
+	MaxByteRate                 *int64 // bytes of their bodies per second
+}
 
 // User describes a user. With neither Password nor Hash it cannot log in by password.
 type User struct {
@@ -56,7 +67,12 @@ type Permission struct{ User, Vhost, Configure, Write, Read string }
 type TopicPermission struct{ User, Vhost, Exchange, Write, Read string }
 
 func (l VhostLimits) proto() *brokerv1.VhostLimits {
-	return &brokerv1.VhostLimits{MaxConnections: l.MaxConnections, MaxQueues: l.MaxQueues}
+	return &brokerv1.VhostLimits{
+		MaxConnections: l.MaxConnections, MaxQueues: l.MaxQueues,
+		MaxChannels: l.MaxChannels, MaxConsumers: l.MaxConsumers,
+		MaxMessageRate: l.MaxMessageRate, MaxByteRate: l.MaxByteRate,
+		MaxStoredBytes: l.MaxStoredBytes,
+	}
 }
 
 // PutVhost makes a vhost, or replaces the settings of the one that exists, and tells
@@ -154,12 +170,33 @@ func (c *Client) Users(ctx context.Context) iter.Seq2[*brokerv1.User, error] {
 // SetUserLimits replaces the limits of a user.
 func (c *Client) SetUserLimits(ctx context.Context, name string, l UserLimits) error {
 	r := &brokerv1.SetUserLimitsRequest{
-		Name: name, Limits: &brokerv1.UserLimits{MaxConnections: l.MaxConnections, MaxChannels: l.MaxChannels},
+		Name: name, Limits: &brokerv1.UserLimits{
+			MaxConnections: l.MaxConnections, MaxChannels: l.MaxChannels,
+			MaxConsumers: l.MaxConsumers, MaxMessageRate: l.MaxMessageRate,
+			MaxByteRate: l.MaxByteRate,
+		},
 	}
 	_, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.SetUserLimitsRequest) (*brokerv1.SetUserLimitsResponse, error) {
 		return n.access.SetUserLimits(ctx, r)
 	})
 	return err
+}
+
+// LimitsOfVhost returns the limits of a vhost, "" for "/", with what is used of each.
+func (c *Client) LimitsOfVhost(ctx context.Context, name string) ([]*brokerv1.Limit, error) {
+	return c.limits(ctx, &brokerv1.ListLimitsRequest{Of: &brokerv1.ListLimitsRequest_Vhost{Vhost: name}})
+}
+
+// LimitsOfUser returns the limits of a user with what is used of each.
+func (c *Client) LimitsOfUser(ctx context.Context, name string) ([]*brokerv1.Limit, error) {
+	return c.limits(ctx, &brokerv1.ListLimitsRequest{Of: &brokerv1.ListLimitsRequest_User{User: name}})
+}
+
+func (c *Client) limits(ctx context.Context, r *brokerv1.ListLimitsRequest) ([]*brokerv1.Limit, error) {
+	out, err := do(ctx, c, r, func(ctx context.Context, n *node, r *brokerv1.ListLimitsRequest) (*brokerv1.ListLimitsResponse, error) {
+		return n.access.ListLimits(ctx, r)
+	})
+	return out.GetLimits(), err
 }
 
 // SetPermission sets what a user may do in a vhost, and tells whether it had no permission

@@ -66,8 +66,10 @@ type Config struct {
 	Reconcile ReconcileConfig
 	// Counters returns this node's figures as gateway since its start, by name; nil: none.
 	Counters func() map[string]uint64
-	// Usage tells what this node has of a user and of a vhost; nil: nothing.
-	Usage func(user, vhost string) Usage
+	// Usage tells what this node has of a user, of a vhost and of a queue; nil: nothing.
+	Usage func(user, vhost string, queue id.QueueUID) Usage
+	// Quotas takes what another node wants to publish, and returns what this one does (VH-14); nil: nothing.
+	Quotas func(from id.NodeID, of []QuotaSubject, wants []QuotaFigures) []QuotaFigures
 	// ManualFinalise leaves it to an operator to finalise a newer version (Cluster.Finalise);
 	// one node that does is enough.
 	ManualFinalise bool

@@ -62,6 +62,12 @@ func (c *Cluster) emitNode(e event.Event) {
 	c.events.queues.Add(e)
 }
 
+// EmitQuota tells that a quota bounds clients of this node, or does not any more. It does not wait.
+func (c *Cluster) EmitQuota(e event.Event) {
+	c.emitNode(e)
+	c.log.Info("event", "kind", string(e.Kind), "vhost", e.VHost, "name", e.Name, "cause", e.Cause, "detail", e.Detail, "count", e.Count)
+}
+
 // applied takes note of a catalog command that was carried out, on the apply path.
 func (h *happenings) applied(cmd catalog.Command, r catalog.Reply, before *catalog.View, nowMs int64) {
 	if h == nil || r.Err != nil || nowMs < h.started() {

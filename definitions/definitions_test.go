@@ -134,7 +134,7 @@ func TestFromRabbitMQ(t *testing.T) {
 	if again := export(t, fresh.View(), ""); !bytes.Equal(again, whole) {
 		t.Errorf("through another cluster:\n%s", again)
 	}
-	apply(t, fresh, &catalog.PutVHost{VHost: catalog.VHost{Name: "copy", DefaultQueueType: catalog.QueueQuorum, VHostLimits: noLimits()}})
+	apply(t, fresh, &catalog.PutVHost{VHost: catalog.VHost{Name: "copy", DefaultQueueType: catalog.QueueQuorum, VHostLimits: catalog.NoVHostLimits()}})
 	carryOut(t, fresh, Plan(parse(t, one, "copy"), fresh.View(), nil))
 	if copied := strings.ReplaceAll(string(export(t, fresh.View(), "copy")), "copy", "shop"); !strings.HasSuffix(copied, string(one[bytes.Index(one, []byte(`"parameters"`)):])) {
 		t.Errorf("the copy of a vhost:\n%s", copied)

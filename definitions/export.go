@@ -194,7 +194,7 @@ func wholeDocument(v *catalog.View, h head) *clusterDocument {
 	for u := range v.Users() {
 		d.Users = append(d.Users, jsonUser{
 			Name: u.Name, PasswordHash: u.PasswordHash, Algorithm: u.Algorithm, Tags: list(u.Tags),
-			Limits: set(map[string]int64{"max-connections": u.MaxConnections, "max-channels": u.MaxChannels}),
+			Limits: set(u.NamedLimits()),
 		})
 	}
 	for rec := range v.VHosts() {
@@ -226,13 +226,14 @@ func list(s []string) []string {
 }
 
 // set leaves out limits that are none.
-func set(limits map[string]int64) map[string]int64 {
-	for name, n := range limits {
-		if n == catalog.Unlimited {
-			delete(limits, name)
+func set(limits []catalog.NamedLimit) map[string]int64 {
+	out := map[string]int64{}
+	for _, l := range limits {
+		if l.Value != catalog.Unlimited {
+			out[l.Name] = l.Value
 		}
 	}
-	return limits
+	return out
 }
 
 func metadataOf(h *catalog.VHost) metadata {
@@ -255,7 +256,7 @@ func limitsOf(h *catalog.VHost) any {
 }
 
 func vhostLimitsOf(h *catalog.VHost) map[string]int64 {
-	return set(map[string]int64{"max-connections": h.MaxConnections, "max-queues": h.MaxQueues})
+	return set(h.NamedLimits())
 }
 
 // parametersOf are a vhost's parameters, operators' policies and limits among them; named

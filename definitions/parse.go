@@ -122,10 +122,9 @@ func (p *parser) user(e *entry) {
 	u := catalog.User{
 		Name: e.need("name"), PasswordHash: e.text("password_hash", ""), Algorithm: e.text("hashing_algorithm", ""),
 		Tags: e.texts("tags"),
-		UserLimits: catalog.UserLimits{
-			MaxConnections: limits.integer("max-connections", catalog.Unlimited),
-			MaxChannels:    limits.integer("max-channels", catalog.Unlimited),
-		},
+	}
+	for _, l := range catalog.NoUserLimits().NamedLimits() {
+		u.SetLimit(l.Name, limits.integer(l.Name, l.Value))
 	}
 	if u.PasswordHash == "" {
 		u.Algorithm = ""
@@ -160,19 +159,15 @@ func (p *parser) vhostOf(e *entry) {
 		DelayedPublish:   meta.boolean("delayed_publish", false),
 		ImportDeaths:     meta.boolean("import_deaths", false),
 		RefuseUnknown:    meta.oneOf("unknown_arguments", unknownWarn, unknownRefuse) == unknownRefuse,
-		VHostLimits:      noLimits(),
+		VHostLimits:      catalog.NoVHostLimits(),
 	}
 	if h.DefaultQueueType == "" || h.DefaultQueueType == "undefined" {
 		h.DefaultQueueType = catalog.QueueQuorum
 	}
 	p.add(e, Object{Kind: KindVHost, Name: name, Command: &catalog.PutVHost{VHost: h, OnlyNew: true}})
-	if l := vhostLimits(e, "limits"); l != noLimits() {
+	if l := vhostLimits(e, "limits"); l != catalog.NoVHostLimits() {
 		p.limits(e, name, l)
 	}
-}
-
-func noLimits() catalog.VHostLimits {
-	return catalog.VHostLimits{MaxConnections: catalog.Unlimited, MaxQueues: catalog.Unlimited}
 }
 
 func (p *parser) limits(e *entry, vhost string, l catalog.VHostLimits) {
@@ -181,21 +176,15 @@ func (p *parser) limits(e *entry, vhost string, l catalog.VHostLimits) {
 
 // vhostLimits reads limits as an object, or as a list of objects with name and value.
 func vhostLimits(e *entry, name string) catalog.VHostLimits {
-	l := noLimits()
-	set := func(e *entry, name, value string) {
-		switch name {
-		case "max-connections":
-			l.MaxConnections = e.integer(value, catalog.Unlimited)
-		case "max-queues":
-			l.MaxQueues = e.integer(value, catalog.Unlimited)
-		}
-	}
+	l := catalog.NoVHostLimits()
+	known := l.NamedLimits()
 	v, _ := e.get(name)
 	list, is := v.([]any)
 	if !is {
 		inner := e.within(name)
-		set(&inner, "max-connections", "max-connections")
-		set(&inner, "max-queues", "max-queues")
+		for _, x := range known {
+			l.SetLimit(x.Name, inner.integer(x.Name, x.Value))
+		}
 		return l
 	}
 	for i, x := range list {
@@ -204,7 +193,10 @@ func vhostLimits(e *entry, name string) catalog.VHostLimits {
 			e.wrong(name+"["+strconv.Itoa(i)+"]", "an object", x)
 			continue
 		}
-		set(&inner, inner.need("name"), "value")
+		name := inner.need("name")
+		if slices.ContainsFunc(known, func(x catalog.NamedLimit) bool { return x.Name == name }) {
+			l.SetLimit(name, inner.integer("value", catalog.Unlimited))
+		}
 	}
 	return l
 }

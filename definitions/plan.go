@@ -3,6 +3,8 @@ package definitions
 import (
 	"bytes"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/id"
@@ -171,19 +173,27 @@ func (p *planner) limitsDiffer(o *Object) string {
 	switch c := o.Command.(type) {
 	case *catalog.PutUser:
 		if u, ok := p.trial.View().User(c.Name); ok && u.UserLimits != c.UserLimits {
-			return limitsText("max-connections", u.MaxConnections, c.MaxConnections, "max-channels", u.MaxChannels, c.MaxChannels)
+			return limitsText(u.NamedLimits(), c.NamedLimits())
 		}
 	case *catalog.SetVHostLimits:
 		// Limits that nobody has set before the import are no difference.
-		if h, ok := p.before.VHost(c.VHost); ok && h.VHostLimits != c.Limits && h.VHostLimits != noLimits() {
-			return limitsText("max-connections", h.MaxConnections, c.Limits.MaxConnections, "max-queues", h.MaxQueues, c.Limits.MaxQueues)
+		if h, ok := p.before.VHost(c.VHost); ok && h.VHostLimits != c.Limits && h.VHostLimits != catalog.NoVHostLimits() {
+			return limitsText(h.NamedLimits(), c.Limits.NamedLimits())
 		}
 	}
 	return ""
 }
 
-func limitsText(a string, haveA, givenA int64, b string, haveB, givenB int64) string {
-	return fmt.Sprintf("has the limits %s = %d and %s = %d, the document says %d and %d; set them by themselves", a, haveA, b, haveB, givenA, givenB)
+// limitsText tells of the limits that differ.
+func limitsText(have, given []catalog.NamedLimit) string {
+	var is, says []string
+	for i, l := range have {
+		if l != given[i] {
+			is = append(is, fmt.Sprintf("%s = %d", l.Name, l.Value))
+			says = append(says, strconv.FormatInt(given[i].Value, 10))
+		}
+	}
+	return fmt.Sprintf("has %s, the document says %s; set limits by themselves", strings.Join(is, " and "), strings.Join(says, " and "))
 }
 
 // hasBinding tells whether a binding is there whose arguments look the same in JSON, which

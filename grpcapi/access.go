@@ -26,14 +26,40 @@ func fromVhostLimits(l *brokerv1.VhostLimits) broker.VHostLimits {
 	if l == nil {
 		l = &brokerv1.VhostLimits{}
 	}
-	return broker.VHostLimits{MaxConnections: limit(l.MaxConnections), MaxQueues: limit(l.MaxQueues)}
+	return broker.VHostLimits{
+		MaxConnections: limit(l.MaxConnections), MaxQueues: limit(l.MaxQueues),
+		MaxChannels: limit(l.MaxChannels), MaxConsumers: limit(l.MaxConsumers),
+		MaxMessageRate: limit(l.MaxMessageRate), MaxByteRate: limit(l.MaxByteRate),
+		MaxStoredBytes: limit(l.MaxStoredBytes),
+	}
 }
 
 func fromUserLimits(l *brokerv1.UserLimits) broker.UserLimits {
 	if l == nil {
 		l = &brokerv1.UserLimits{}
 	}
-	return broker.UserLimits{MaxConnections: limit(l.MaxConnections), MaxChannels: limit(l.MaxChannels)}
+	return broker.UserLimits{
+		MaxConnections: limit(l.MaxConnections), MaxChannels: limit(l.MaxChannels),
+		MaxConsumers: limit(l.MaxConsumers), MaxMessageRate: limit(l.MaxMessageRate),
+		MaxByteRate: limit(l.MaxByteRate),
+	}
+}
+
+func toVhostLimits(l *broker.VHostLimits) *brokerv1.VhostLimits {
+	return &brokerv1.VhostLimits{
+		MaxConnections: toLimit(l.MaxConnections), MaxQueues: toLimit(l.MaxQueues),
+		MaxChannels: toLimit(l.MaxChannels), MaxConsumers: toLimit(l.MaxConsumers),
+		MaxMessageRate: toLimit(l.MaxMessageRate), MaxByteRate: toLimit(l.MaxByteRate),
+		MaxStoredBytes: toLimit(l.MaxStoredBytes),
+	}
+}
+
+func toUserLimits(l *broker.UserLimits) *brokerv1.UserLimits {
+	return &brokerv1.UserLimits{
+		MaxConnections: toLimit(l.MaxConnections), MaxChannels: toLimit(l.MaxChannels),
+		MaxConsumers: toLimit(l.MaxConsumers), MaxMessageRate: toLimit(l.MaxMessageRate),
+		MaxByteRate: toLimit(l.MaxByteRate),
+	}
 }
 
 // toLimit leaves out a limit that is none.
@@ -98,7 +124,7 @@ func (s *accessServer) ListVhosts(ctx context.Context, _ *brokerv1.ListVhostsReq
 		out.Vhosts[i] = &brokerv1.Vhost{
 			Name: h.Name, Description: h.Description, Tags: h.Tags, DefaultQueueType: string(h.DefaultQueueType),
 			ProtectedFromDeletion: h.Protected, MergePolicies: h.MergePolicies, DelayedPublish: h.DelayedPublish, ImportDeaths: h.ImportDeaths, Queues: uint64(h.Queues),
-			Limits:           &brokerv1.VhostLimits{MaxConnections: toLimit(h.MaxConnections), MaxQueues: toLimit(h.MaxQueues)},
+			Limits:           toVhostLimits(&h.VHostLimits),
 			UnknownArguments: brokerv1.UnknownArguments_UNKNOWN_ARGUMENTS_WARN,
 		}
 		if h.RefuseUnknown {
@@ -154,6 +180,28 @@ func (s *accessServer) DeleteUser(ctx context.Context, req *brokerv1.DeleteUserR
 	return &brokerv1.DeleteUserResponse{Deleted: deleted}, nil
 }
 
+// ListLimits tells how much of the limits of a vhost or a user is used.
+func (s *accessServer) ListLimits(ctx context.Context, req *brokerv1.ListLimitsRequest) (*brokerv1.ListLimitsResponse, error) {
+	var all []broker.LimitUsage
+	var err error
+	if user, ok := req.GetOf().(*brokerv1.ListLimitsRequest_User); ok {
+		all, err = s.b.UserUsage(ctx, user.User)
+	} else {
+		all, err = s.b.VHostUsage(ctx, vhostOf(req.GetVhost()))
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &brokerv1.ListLimitsResponse{Limits: make([]*brokerv1.Limit, len(all))}
+	for i, l := range all {
+		out.Limits[i] = &brokerv1.Limit{Name: l.Name, Limit: toLimit(l.Limit)}
+		if l.Measured {
+			out.Limits[i].Used = &l.Used
+		}
+	}
+	return out, nil
+}
+
 // ListUsers lists users by name.
 func (s *accessServer) ListUsers(context.Context, *brokerv1.ListUsersRequest) (*brokerv1.ListUsersResponse, error) {
 	list, err := s.b.ListUsers()
@@ -165,7 +213,7 @@ func (s *accessServer) ListUsers(context.Context, *brokerv1.ListUsersRequest) (*
 		u := &list[i]
 		out.Users[i] = &brokerv1.User{
 			Name: u.Name, Tags: u.Tags, HashingAlgorithm: u.Algorithm,
-			Limits: &brokerv1.UserLimits{MaxConnections: toLimit(u.MaxConnections), MaxChannels: toLimit(u.MaxChannels)},
+			Limits: toUserLimits(&u.UserLimits),
 		}
 	}
 	return out, nil

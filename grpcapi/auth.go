@@ -158,7 +158,7 @@ func rules() map[string]rule {
 	name = brokerv1.Access_ServiceDesc.ServiceName
 	add(name, administrator, "PutVhost", "DeleteVhost", "SetVhostLimits", "PutUser", "ChangeUser", "DeleteUser", "ListUsers", "SetUserLimits",
 		"SetPermission", "ClearPermission", "ListPermissions", "SetTopicPermission", "ClearTopicPermission", "ListTopicPermissions")
-	add(name, anybody, "ListVhosts", "WhoAmI", "MintToken", "RevokeToken")
+	add(name, anybody, "ListVhosts", "ListLimits", "WhoAmI", "MintToken", "RevokeToken")
 	add("grpc.reflection.v1.ServerReflection", anybody, "ServerReflectionInfo")
 	add("grpc.reflection.v1alpha.ServerReflection", anybody, "ServerReflectionInfo")
 	return out

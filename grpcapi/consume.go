@@ -42,6 +42,11 @@ func (x *brokerServer) Consume(stream consumeServer) error {
 	if err := x.s.b.EnterVHost(stream.Context(), vhostOf(open.GetVhost())); err != nil {
 		return err
 	}
+	closedIn, err := x.s.b.OpenChannelIn(stream.Context(), vhostOf(open.GetVhost()))
+	if err != nil {
+		return err
+	}
+	defer closedIn()
 	tag := open.GetTag()
 	if tag == "" {
 		tag = "quorate-" + strconv.FormatUint(x.s.tags.Add(1), 10)

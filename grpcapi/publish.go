@@ -1,6 +1,7 @@
 package grpcapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,9 @@ func (x *brokerServer) PublishOne(ctx context.Context, req *brokerv1.PublishOneR
 		return nil, err
 	}
 	p.Sender = sender
+	if err := x.s.b.AwaitQuotas(ctx, &p); err != nil {
+		return nil, err
+	}
 	result := make(chan broker.Result, 1)
 	x.s.b.Publish(ctx, &p, func(r broker.Result) { result <- r })
 	select {
@@ -88,13 +92,21 @@ type publishStream struct {
 
 	// Of the reader alone.
 	sender   *broker.Sender
+	in       string // the vhost that the stream is counted in
+	leave    func() // ends that; nil: it is not counted
 	last     uint64
 	first    bool               // the first request was seen
 	producer *broker.ProducerID // nil: none
 }
 
 func (p *publishStream) run() error {
-	go func() { p.read <- p.readAll() }()
+	go func() {
+		err := p.readAll()
+		if p.leave != nil {
+			p.leave()
+		}
+		p.read <- err
+	}()
 	return p.write()
 }
 
@@ -128,10 +140,15 @@ func (p *publishStream) readAll() error {
 				return ctx.Err()
 			}
 		}
+		vhost := vhostOf(req.GetMessage().GetVhost())
+		if err := p.sender.AwaitQuotas(ctx, vhost); err != nil { // VH-14
+			return err
+		}
+		refused := p.enter(ctx, vhost)
 		if !p.take() {
 			return nil
 		}
-		if err := setPublish(&m, req.GetMessage()); err != nil {
+		if err := cmp.Or(refused, setPublish(&m, req.GetMessage())); err != nil {
 			done(broker.Result{Token: req.GetSequence(), Kind: broker.Invalid, Err: err})
 			continue
 		}
@@ -139,6 +156,22 @@ func (p *publishStream) readAll() error {
 		m.Producer, m.ProducerSeq = p.producer, req.GetSequence()
 		p.s.b.Publish(ctx, &m, done)
 	}
+}
+
+// enter counts the stream as a channel of the vhost that its next message is for (VH-4).
+func (p *publishStream) enter(ctx context.Context, vhost string) error {
+	if p.leave != nil && vhost == p.in {
+		return nil
+	}
+	if p.leave != nil {
+		p.leave()
+		p.leave = nil
+	}
+	leave, err := p.s.b.OpenChannelIn(ctx, vhost)
+	if err == nil {
+		p.in, p.leave = vhost, leave
+	}
+	return err
 }
 
 // take counts a message, unless the stream ends: then its client gets no result of it, as of

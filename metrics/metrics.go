@@ -76,6 +76,8 @@ type Gateway struct {
 	Waiting, Retries, Lost                  map[string]uint64 // dead letters by cause (DL-26)
 	Blocked                                 int               // queues whose dead letters wait
 	Audit                                   []AuditCount
+	Quotas                                  []QuotaCount
+	QuotaWaiting                            int64 // publishers that a quota holds back now
 }
 
 // AuditCount is how many audit records of an operation with an outcome there were (AU-1). There are
@@ -83,6 +85,14 @@ type Gateway struct {
 type AuditCount struct {
 	Operation, Outcome string
 	Count              uint64
+}
+
+// QuotaCount is how often a quota of a scope was reached, and for how long publishers waited (VH-14): ten
+// of them at most.
+type QuotaCount struct {
+	Scope, Quota string
+	Reached      uint64
+	Held         time.Duration
 }
 
 // Memory are a node's figures of memory, in bytes; 0: there is no such limit.
@@ -225,6 +235,10 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, a := range g.Audit {
 		ch <- prometheus.MustNewConstMetric(c.m.descs.audit, prometheus.CounterValue, float64(a.Count), a.Operation, a.Outcome)
+	}
+	for _, q := range g.Quotas {
+		ch <- prometheus.MustNewConstMetric(c.m.descs.quotaReached, prometheus.CounterValue, float64(q.Reached), q.Scope, q.Quota)
+		ch <- prometheus.MustNewConstMetric(c.m.descs.quotaHeld, prometheus.CounterValue, q.Held.Seconds(), q.Scope, q.Quota)
 	}
 	in := src.Incoming()
 	sendRows(ch, c.m.incoming, &in)

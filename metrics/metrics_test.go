@@ -30,6 +30,7 @@ func (n *node) sources() metrics.Sources {
 			return metrics.Gateway{
 				Published: 7, Alarm: true, Blocked: 1,
 				Waiting: map[string]uint64{"full": 3}, Retries: map[string]uint64{"full": 4}, Lost: map[string]uint64{"no_exchange": 5},
+				Quotas: []metrics.QuotaCount{{Scope: "user", Quota: "max-message-rate", Reached: 8, Held: 1500 * time.Millisecond}}, QuotaWaiting: 2,
 				Audit: []metrics.AuditCount{{Operation: "user.put", Outcome: "refused", Count: 6}},
 			}
 		},

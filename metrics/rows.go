@@ -17,7 +17,7 @@ const (
 
 // descs describe what has labels of its own, or is not a row.
 type descs struct {
-	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate, audit,
+	waiting, retries, lost, offset, members, led, rabbitLed, spread, replaced, refused, leftOut, finalised, reads, certificate, audit, quotaReached, quotaHeld,
 	logins, keys, keysAge, keyFailures *prometheus.Desc
 }
 
@@ -26,19 +26,21 @@ func newDescs() descs {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return descs{
-		waiting:   desc("quorate_dead_letters_waiting", "Dead letters that cannot go on now, by cause.", "cause"),
-		retries:   desc("quorate_dead_letter_retries_total", "Attempts to forward dead letters that failed, by cause.", "cause"),
-		audit:     desc("quorate_audit_events_total", "Changes by users and operators that the audit has told (AU-1).", "operation", "outcome"),
-		lost:      desc("quorate_dead_letter_copies_lost_total", "Dead letters sent at most once that no target took, by cause.", "cause"),
-		offset:    desc("quorate_clock_offset_seconds", "Wall clock of a node, this one included, less the time of the cluster, by node.", "node"),
-		members:   desc("quorate_queue_members", "Members of queues on this node.", "state"),
-		led:       desc("quorate_queues_led", "Queues that this node leads."),
-		spread:    desc("quorate_leaders_spread_total", "Queues whose leadership this node has moved to even out leaders."),
-		replaced:  desc("quorate_nodes_replaced_total", "Nodes whose stores this node has given up for good."),
-		refused:   desc("quorate_peers_refused", "Nodes that this node refuses now, by reason.", "reason"),
-		rabbitLed: desc("rabbitmq_queues", "Queues that this node leads."),
-		finalised: desc("quorate_version_finalized", "Version of stored state that all nodes must be able to read."),
-		reads:     desc("quorate_version_readable", "Newest version of stored state that this node's build reads."),
+		waiting:      desc("quorate_dead_letters_waiting", "Dead letters that cannot go on now, by cause.", "cause"),
+		retries:      desc("quorate_dead_letter_retries_total", "Attempts to forward dead letters that failed, by cause.", "cause"),
+		quotaReached: desc("quorate_quota_reached_total", "Times that a quota refused or began to hold back somebody (VH-14).", "scope", "quota"),
+		quotaHeld:    desc("quorate_quota_held_seconds_total", "Time for which publishers waited for a quota, one after the other (VH-14).", "scope", "quota"),
+		audit:        desc("quorate_audit_events_total", "Changes by users and operators that the audit has told (AU-1).", "operation", "outcome"),
+		lost:         desc("quorate_dead_letter_copies_lost_total", "Dead letters sent at most once that no target took, by cause.", "cause"),
+		offset:       desc("quorate_clock_offset_seconds", "Wall clock of a node, this one included, less the time of the cluster, by node.", "node"),
+		members:      desc("quorate_queue_members", "Members of queues on this node.", "state"),
+		led:          desc("quorate_queues_led", "Queues that this node leads."),
+		spread:       desc("quorate_leaders_spread_total", "Queues whose leadership this node has moved to even out leaders."),
+		replaced:     desc("quorate_nodes_replaced_total", "Nodes whose stores this node has given up for good."),
+		refused:      desc("quorate_peers_refused", "Nodes that this node refuses now, by reason.", "reason"),
+		rabbitLed:    desc("rabbitmq_queues", "Queues that this node leads."),
+		finalised:    desc("quorate_version_finalized", "Version of stored state that all nodes must be able to read."),
+		reads:        desc("quorate_version_readable", "Newest version of stored state that this node's build reads."),
 		certificate: desc("quorate_tls_certificate_expiry_timestamp_seconds", "When the certificate in force ends, in seconds since the Unix epoch, by listener.",
 			"listener"),
 		logins:      desc("quorate_logins_total", "Answers of backends to logins, by backend and outcome.", "backend", "outcome"),
@@ -245,6 +247,10 @@ func gatewayRows() []row[*Gateway] {
 		{
 			"quorate_alarms_total", "", "Times that publishers were held back (PUB-10).", counter, nil, false,
 			func(g *Gateway) float64 { return float64(g.Alarms) },
+		},
+		{
+			"quorate_quota_waiting", "", "Publishers that a quota holds back now (VH-14).", gauge, nil, false,
+			func(g *Gateway) float64 { return float64(g.QuotaWaiting) },
 		},
 		{
 			"quorate_deliveries_buffered_bytes", "", "Bytes of deliveries that wait for clients to take them.", gauge, nil, false,

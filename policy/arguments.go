@@ -22,6 +22,9 @@ const (
 	argRetryBackoff = "x-delayed-retry-backoff"
 	argRetryJitter  = "x-delayed-retry-jitter"
 	argMaxTotal     = "x-max-length-total"
+	argMessageRate  = "x-max-message-rate"
+	argByteRate     = "x-max-byte-rate"
+	argMaxConsumers = "x-max-consumers"
 	argSAC          = "x-single-active-consumer"
 	argMaxPriority  = "x-max-priority"
 	maxGroupSize    = catalog.MaxMembers
@@ -57,6 +60,7 @@ func ResolveAs(args message.Table, absent catalog.QueueType) (Effective, error) 
 	a.consumers(&e)
 	a.delayedRetry(&e)
 	a.order(&e)
+	a.quotas(&e)
 	a.notForType(e.QueueType)
 	_, strategySet := args.Get(argStrategy)
 	e.warn(strategySet)

@@ -132,7 +132,7 @@ func shelf(t testing.TB, merge bool, policies ...catalog.Policy) *catalog.View {
 	}
 	apply(&catalog.PutVHost{VHost: catalog.VHost{
 		Name: "/", DefaultQueueType: catalog.QueueQuorum, MergePolicies: merge,
-		VHostLimits: catalog.VHostLimits{MaxConnections: -1, MaxQueues: -1},
+		VHostLimits: catalog.NoVHostLimits(),
 	}})
 	for _, p := range policies {
 		if p.VHost = "/"; p.ApplyTo == "" {

@@ -94,6 +94,8 @@ type Effective struct {
 	DeadLetterOnDelete     bool     // what a deleted queue holds is dead-lettered first
 	DeadLetterMaxHops      int64    // deaths of a message above which it goes nowhere (DL-43); 0: no limit
 
+	Quotas Quotas
+
 	HasDeadLetterExchange   bool
 	HasDeadLetterRoutingKey bool
 	SingleActiveConsumer    bool
@@ -122,6 +124,7 @@ func Default(t catalog.QueueType) Effective {
 		ConsumerTimeoutMs:     DefaultConsumerTimeoutMs,
 		GroupSize:             DefaultGroupSize,
 		LeaderLocator:         ClientLocal,
+		Quotas:                NoQuotas(),
 	}
 	if e.QueueType = t; t == catalog.QueueClassic {
 		e.DeliveryLimit, e.ReturnToPlace = Unlimited, true

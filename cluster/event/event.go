@@ -46,6 +46,10 @@ const (
 	// which it stamps commands was. Detail says by how much.
 	ClockStepped Kind = "clock_stepped"
 	ClockJumped  Kind = "clock_jumped"
+	// QuotaReached and QuotaOver come from the node whose clients a quota bounds (VH-14). Cause is the limit,
+	// Detail says whether Name is a user, a vhost or a queue, Count is the value.
+	QuotaReached Kind = "quota_reached"
+	QuotaOver    Kind = "quota_over"
 	// Missed stands for events that were not kept long enough; Count says how many.
 	Missed Kind = "missed"
 )
@@ -56,7 +60,7 @@ func Kinds() []Kind {
 		QueueCreated, QueueDeleting, QueueDeleted, QueueChanged, MemberAdded, MemberRemoved, ExchangeCreated, ExchangeDeleted, BindingCreated,
 		BindingDeleted, PolicyCreated, PolicyChanged, PolicyDeleted, VHostCreated, VHostChanged, VHostDeleted, LeaderChanged,
 		QueueFull, QueueNotFull, DeadLetterBlocked, DeadLetterUnblocked, ConsumerTimeout, DegradedStrategy, MessagesDropped, LeadersSpread, ClockStepped,
-		ClockJumped, NodeReplaced,
+		ClockJumped, NodeReplaced, QuotaReached, QuotaOver,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,8 +18,10 @@ import (
 const maxPasswordBytes = 4 << 10
 
 func newUser(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Make, delete and list users"}
-	cmd.AddCommand(newUserPut(s), newUserPasswd(s), newUserTags(s), newUserDelete(s), newUserList(s), newUserLimits(s))
+	cmd := &cobra.Command{Use: "user", Aliases: []string{"users"}, Short: "Make, delete, bound and list users"}
+	cmd.AddCommand(newUserPut(s), newUserPasswd(s), newUserTags(s), newUserDelete(s), newUserList(s), newUserLimits(s), newUsage(s, "user", func(ctx context.Context, c *client.Client, name string) ([]*brokerv1.Limit, error) {
+		return c.LimitsOfUser(ctx, name)
+	}))
 	return cmd
 }
 
@@ -163,10 +166,10 @@ func newUserList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"name", "tags", "password", "max-connections", "max-channels"}, all, func(u *brokerv1.User) []string {
+				return printList(s, cmd.OutOrStdout(), []string{"name", "tags", "password", "max-connections", "max-channels", "quotas"}, all, func(u *brokerv1.User) []string {
 					l := u.GetLimits()
 					return []string{
-						u.GetName(), strings.Join(u.GetTags(), ","), u.GetHashingAlgorithm(), limitText(l.MaxConnections), limitText(l.MaxChannels), //nolint:protogetter // absent is not 0
+						u.GetName(), strings.Join(u.GetTags(), ","), u.GetHashingAlgorithm(), limitText(l.MaxConnections), limitText(l.MaxChannels), quotaText(userLimitFlags(userLimitsOf(l))[2:]), //nolint:protogetter // absent is not 0
 					}
 				})
 			})
@@ -175,31 +178,31 @@ func newUserList(s *session) *cobra.Command {
 }
 
 func newUserLimits(s *session) *cobra.Command {
-	connections, channels := int64(noLimit), int64(noLimit)
+	var given client.UserLimits
+	flags := userLimitFlags(&given)
 	limits := &cobra.Command{
 		Use: "limits NAME", Short: "Set limits of a user; those not given stay", Args: exactArgs("NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			given := cmd.Flags().Changed
-			if !given("max-connections") && !given("max-channels") {
-				return usageError{errors.New("no limit is given: use --max-connections, --max-channels or both")}
+			if !slices.ContainsFunc(flags, func(f limitFlag) bool { return *f.value != nil }) {
+				return usageError{errors.New("no limit is given: use --" + flags[0].name + " or another one")}
 			}
 			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
 				l, err := limitsOf(ctx, c, args[0])
 				if err != nil {
 					return err
 				}
-				if given("max-connections") {
-					l.MaxConnections = &connections
-				}
-				if given("max-channels") {
-					l.MaxChannels = &channels
+				for i, f := range userLimitFlags(&l) {
+					if now := *flags[i].value; now != nil {
+						*f.value = now
+					}
 				}
 				return c.SetUserLimits(ctx, args[0], l)
 			})
 		},
 	}
-	limits.Flags().Int64Var(&connections, "max-connections", noLimit, "connections; -1: no limit, 0: none at all")
-	limits.Flags().Int64Var(&channels, "max-channels", noLimit, "channels; -1: no limit, 0: none at all")
+	for _, f := range flags {
+		f.add(limits)
+	}
 	return limits
 }
 
@@ -210,7 +213,7 @@ func limitsOf(ctx context.Context, c *client.Client, name string) (client.UserLi
 			return client.UserLimits{}, err
 		}
 		if l := u.GetLimits(); u.GetName() == name {
-			return client.UserLimits{MaxConnections: l.MaxConnections, MaxChannels: l.MaxChannels}, nil //nolint:protogetter // absent is not 0
+			return *userLimitsOf(l), nil
 		}
 	}
 	return client.UserLimits{}, nil

@@ -13,8 +13,10 @@ import (
 )
 
 func newVhost(s *session) *cobra.Command {
-	cmd := &cobra.Command{Use: "vhost", Aliases: []string{"vhosts"}, Short: "Make, delete and list vhosts"}
-	cmd.AddCommand(newVhostPut(s), newVhostDelete(s), newVhostList(s), newVhostLimits(s))
+	cmd := &cobra.Command{Use: "vhost", Aliases: []string{"vhosts"}, Short: "Make, delete, bound and list vhosts"}
+	cmd.AddCommand(newVhostPut(s), newVhostDelete(s), newVhostList(s), newVhostLimits(s), newUsage(s, "vhost", func(ctx context.Context, c *client.Client, name string) ([]*brokerv1.Limit, error) {
+		return c.LimitsOfVhost(ctx, name)
+	}))
 	return cmd
 }
 
@@ -79,11 +81,11 @@ func newVhostList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				header := []string{"name", "queues", "default-type", "max-queues", "max-connections", "protected", "unknown-arguments", "tags", "description"}
+				header := []string{"name", "queues", "default-type", "max-queues", "max-connections", "quotas", "protected", "unknown-arguments", "tags", "description"}
 				return printList(s, cmd.OutOrStdout(), header, all, func(h *brokerv1.Vhost) []string {
 					l := h.GetLimits()
 					return []string{
-						h.GetName(), strconv.FormatUint(h.GetQueues(), 10), h.GetDefaultQueueType(), limitText(l.MaxQueues), limitText(l.MaxConnections), //nolint:protogetter // absent is not 0
+						h.GetName(), strconv.FormatUint(h.GetQueues(), 10), h.GetDefaultQueueType(), limitText(l.MaxQueues), limitText(l.MaxConnections), quotaText(vhostLimitFlags(vhostLimitsOf(l))[2:]), //nolint:protogetter // absent is not 0
 						strconv.FormatBool(h.GetProtectedFromDeletion()), unknownText(h.GetUnknownArguments()), strings.Join(h.GetTags(), ","), h.GetDescription(),
 					}
 				})
@@ -109,17 +111,17 @@ func limitText(n *int64) string {
 }
 
 func newVhostLimits(s *session) *cobra.Command {
-	queues, connections := int64(noLimit), int64(noLimit)
+	var l client.VhostLimits
 	limits := &cobra.Command{
 		Use: "limits NAME", Short: "Replace the limits of a vhost; those not given are none", Args: exactArgs("NAME"),
+		Example: `  quoratectl vhost limits shop --max-queues 100 --max-message-rate 5000 --max-stored-bytes 10000000000`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
-				return c.SetVhostLimits(ctx, args[0], client.VhostLimits{MaxQueues: &queues, MaxConnections: &connections})
-			})
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error { return c.SetVhostLimits(ctx, args[0], l) })
 		},
 	}
-	limits.Flags().Int64Var(&queues, "max-queues", noLimit, "queues; -1: no limit, 0: none at all")
-	limits.Flags().Int64Var(&connections, "max-connections", noLimit, "connections; -1: no limit, 0: none at all")
+	for _, f := range vhostLimitFlags(&l) {
+		f.add(limits)
+	}
 	return limits
 }
 

@@ -32,6 +32,7 @@ func Table() []Package {
 		{Path: "quorumq", Pure: true, Imports: []string{"id"}},
 		{Path: "quorumq/session", Pure: true, Imports: []string{"id", "quorumq"}},
 		{Path: "catalog", Pure: true, Imports: []string{"id", "message"}},
+		{Path: "quota", Pure: true},
 		{Path: "definitions", Pure: true, Imports: []string{"id", "message", "catalog"}},
 		{Path: "amqp/wire", Pure: true, Imports: []string{"message"}},
 		{Path: "cluster/placement", Pure: true, Imports: []string{"id"}},
@@ -66,7 +67,7 @@ func Table() []Package {
 		{Path: "deadletter", Imports: []string{"id", "message", "quorumq", "catalog"}},
 		{Path: "broker", Imports: []string{
 			"id", "message", "access", "catalog", "policy", "quorumq", "quorumq/session", "cluster", "cluster/operation", "cluster/event", "deadletter",
-			"definitions", "internal/lograte", "internal/password", "internal/pattern", "internal/wait",
+			"definitions", "quota", "internal/lograte", "internal/password", "internal/pattern", "internal/wait",
 		}},
 		{Path: "amqp", Imports: []string{"id", "amqp/wire", "broker", "message", "internal/gate", "internal/incoming"}},
 		{

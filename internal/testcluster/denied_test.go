@@ -95,6 +95,7 @@ func denials() map[string]denial {
 		"Access/PutVhost":             tag(&brokerv1.PutVhostRequest{Vhost: &brokerv1.Vhost{Name: "new"}}),
 		"Access/DeleteVhost":          tag(&brokerv1.DeleteVhostRequest{Name: "/"}),
 		"Access/ListVhosts":           tag(&brokerv1.ListVhostsRequest{}),
+		"Access/ListLimits":           tag(&brokerv1.ListLimitsRequest{}),
 		"Access/SetVhostLimits":       tag(&brokerv1.SetVhostLimitsRequest{Name: "/"}),
 		"Access/PutUser":              tag(&brokerv1.PutUserRequest{Name: "new"}),
 		"Access/ChangeUser":           tag(&brokerv1.ChangeUserRequest{Name: "guest", Tags: &brokerv1.UserTags{}}),

@@ -280,7 +280,7 @@ func (c *Cluster) launch(i int) {
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
-		QueueConfig: n.broker.QueueConfig, Leaders: n.broker, Degraded: n.broker.Degraded, Dissolves: n.broker.Dissolves, Counters: n.broker.NamedCounters, GroupSize: n.broker.TargetSize, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
+		QueueConfig: n.broker.QueueConfig, Leaders: n.broker, Degraded: n.broker.Degraded, Dissolves: n.broker.Dissolves, Counters: n.broker.NamedCounters, GroupSize: n.broker.TargetSize, Usage: n.broker.Usage, Quotas: n.broker.Quotas, Connections: n.broker.OwnConnections(),
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect,
 	})
 	if err != nil {

@@ -67,7 +67,9 @@ func (n *node) gatewayFigures() metrics.Gateway {
 	if !known {
 		age = -1
 	}
+	quotas, quotaWaiting := n.quotaFigures()
 	return metrics.Gateway{
+		Quotas: quotas, QuotaWaiting: quotaWaiting,
 		Undecidable: c.Undecidable, Serves: n.part.Serves(), ViewAge: age,
 		Published: c.Published, Confirmed: c.Confirmed, Rejected: c.Rejected, Invalid: c.Invalid,
 		UnroutableReturned: c.UnroutableReturned, UnroutableDropped: c.UnroutableDropped,
@@ -77,6 +79,15 @@ func (n *node) gatewayFigures() metrics.Gateway {
 		Audit:               n.auditFigures(),
 		Waiting:             d.Waiting, Retries: d.Retries, Lost: d.Lost, Blocked: d.Blocked,
 	}
+}
+
+func (n *node) quotaFigures() ([]metrics.QuotaCount, int64) {
+	counts, waiting := n.broker.QuotaCounts()
+	out := make([]metrics.QuotaCount, len(counts))
+	for i, c := range counts {
+		out[i] = metrics.QuotaCount(c)
+	}
+	return out, waiting
 }
 
 func (n *node) auditFigures() []metrics.AuditCount {

@@ -174,6 +174,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	b.Backends = n.backends
 	n.broker = broker.New(b)
 	c.Leaders, c.QueueConfig, c.GroupSize, c.Usage = n.broker, n.broker.QueueConfig, n.broker.TargetSize, n.broker.Usage
+	c.Quotas = n.broker.Quotas
 	c.Connections = n.broker.OwnConnections()
 	c.Degraded = n.broker.Degraded
 	c.Dissolves = n.broker.Dissolves

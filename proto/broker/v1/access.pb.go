@@ -382,6 +382,14 @@ type VhostLimits struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	MaxConnections *int64                 `protobuf:"varint,1,opt,name=max_connections,json=maxConnections,proto3,oneof" json:"max_connections,omitempty"`
 	MaxQueues      *int64                 `protobuf:"varint,2,opt,name=max_queues,json=maxQueues,proto3,oneof" json:"max_queues,omitempty"`
+	MaxChannels    *int64                 `protobuf:"varint,3,opt,name=max_channels,json=maxChannels,proto3,oneof" json:"max_channels,omitempty"`
+	MaxConsumers   *int64                 `protobuf:"varint,4,opt,name=max_consumers,json=maxConsumers,proto3,oneof" json:"max_consumers,omitempty"`
+	// MaxMessageRate is how many messages may be published in a second.
+	MaxMessageRate *int64 `protobuf:"varint,5,opt,name=max_message_rate,json=maxMessageRate,proto3,oneof" json:"max_message_rate,omitempty"`
+	// MaxByteRate is how many bytes of bodies may be published in a second.
+	MaxByteRate *int64 `protobuf:"varint,6,opt,name=max_byte_rate,json=maxByteRate,proto3,oneof" json:"max_byte_rate,omitempty"`
+	// MaxStoredBytes is how many bytes of bodies the queues may hold before publishers wait.
+	MaxStoredBytes *int64 `protobuf:"varint,7,opt,name=max_stored_bytes,json=maxStoredBytes,proto3,oneof" json:"max_stored_bytes,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -426,6 +434,41 @@ func (x *VhostLimits) GetMaxConnections() int64 {
 func (x *VhostLimits) GetMaxQueues() int64 {
 	if x != nil && x.MaxQueues != nil {
 		return *x.MaxQueues
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxChannels() int64 {
+	if x != nil && x.MaxChannels != nil {
+		return *x.MaxChannels
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxConsumers() int64 {
+	if x != nil && x.MaxConsumers != nil {
+		return *x.MaxConsumers
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxMessageRate() int64 {
+	if x != nil && x.MaxMessageRate != nil {
+		return *x.MaxMessageRate
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxByteRate() int64 {
+	if x != nil && x.MaxByteRate != nil {
+		return *x.MaxByteRate
+	}
+	return 0
+}
+
+func (x *VhostLimits) GetMaxStoredBytes() int64 {
+	if x != nil && x.MaxStoredBytes != nil {
+		return *x.MaxStoredBytes
 	}
 	return 0
 }
@@ -917,18 +960,216 @@ func (*SetVhostLimitsResponse) Descriptor() ([]byte, []int) {
 	return file_broker_v1_access_proto_rawDescGZIP(), []int{15}
 }
 
+// ListLimitsRequest names a vhost or a user.
+type ListLimitsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Of:
+	//
+	//	*ListLimitsRequest_Vhost
+	//	*ListLimitsRequest_User
+	Of            isListLimitsRequest_Of `protobuf_oneof:"of"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLimitsRequest) Reset() {
+	*x = ListLimitsRequest{}
+	mi := &file_broker_v1_access_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLimitsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLimitsRequest) ProtoMessage() {}
+
+func (x *ListLimitsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLimitsRequest.ProtoReflect.Descriptor instead.
+func (*ListLimitsRequest) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListLimitsRequest) GetOf() isListLimitsRequest_Of {
+	if x != nil {
+		return x.Of
+	}
+	return nil
+}
+
+func (x *ListLimitsRequest) GetVhost() string {
+	if x != nil {
+		if x, ok := x.Of.(*ListLimitsRequest_Vhost); ok {
+			return x.Vhost
+		}
+	}
+	return ""
+}
+
+func (x *ListLimitsRequest) GetUser() string {
+	if x != nil {
+		if x, ok := x.Of.(*ListLimitsRequest_User); ok {
+			return x.User
+		}
+	}
+	return ""
+}
+
+type isListLimitsRequest_Of interface {
+	isListLimitsRequest_Of()
+}
+
+type ListLimitsRequest_Vhost struct {
+	Vhost string `protobuf:"bytes,1,opt,name=vhost,proto3,oneof"`
+}
+
+type ListLimitsRequest_User struct {
+	User string `protobuf:"bytes,2,opt,name=user,proto3,oneof"`
+}
+
+func (*ListLimitsRequest_Vhost) isListLimitsRequest_Of() {}
+
+func (*ListLimitsRequest_User) isListLimitsRequest_Of() {}
+
+// Limit is a limit with what is used of it, over all nodes that answer.
+type Limit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name such as max-message-rate.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Limit is absent if there is none.
+	Limit *int64 `protobuf:"varint,2,opt,name=limit,proto3,oneof" json:"limit,omitempty"`
+	// Used is how many there are; of a rate what was published in the last second, absent without a limit, as of
+	// stored bytes.
+	Used          *float64 `protobuf:"fixed64,3,opt,name=used,proto3,oneof" json:"used,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Limit) Reset() {
+	*x = Limit{}
+	mi := &file_broker_v1_access_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Limit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Limit) ProtoMessage() {}
+
+func (x *Limit) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Limit.ProtoReflect.Descriptor instead.
+func (*Limit) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Limit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Limit) GetLimit() int64 {
+	if x != nil && x.Limit != nil {
+		return *x.Limit
+	}
+	return 0
+}
+
+func (x *Limit) GetUsed() float64 {
+	if x != nil && x.Used != nil {
+		return *x.Used
+	}
+	return 0
+}
+
+// ListLimitsResponse has the limits.
+type ListLimitsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limits        []*Limit               `protobuf:"bytes,1,rep,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLimitsResponse) Reset() {
+	*x = ListLimitsResponse{}
+	mi := &file_broker_v1_access_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLimitsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLimitsResponse) ProtoMessage() {}
+
+func (x *ListLimitsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_broker_v1_access_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLimitsResponse.ProtoReflect.Descriptor instead.
+func (*ListLimitsResponse) Descriptor() ([]byte, []int) {
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ListLimitsResponse) GetLimits() []*Limit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
 // UserLimits bound what a user opens; a limit that is absent, or -1, is none.
 type UserLimits struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	MaxConnections *int64                 `protobuf:"varint,1,opt,name=max_connections,json=maxConnections,proto3,oneof" json:"max_connections,omitempty"`
 	MaxChannels    *int64                 `protobuf:"varint,2,opt,name=max_channels,json=maxChannels,proto3,oneof" json:"max_channels,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	MaxConsumers   *int64                 `protobuf:"varint,3,opt,name=max_consumers,json=maxConsumers,proto3,oneof" json:"max_consumers,omitempty"`
+	// MaxMessageRate is how many messages may be published in a second.
+	MaxMessageRate *int64 `protobuf:"varint,4,opt,name=max_message_rate,json=maxMessageRate,proto3,oneof" json:"max_message_rate,omitempty"`
+	// MaxByteRate is how many bytes of bodies may be published in a second.
+	MaxByteRate   *int64 `protobuf:"varint,5,opt,name=max_byte_rate,json=maxByteRate,proto3,oneof" json:"max_byte_rate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UserLimits) Reset() {
 	*x = UserLimits{}
-	mi := &file_broker_v1_access_proto_msgTypes[16]
+	mi := &file_broker_v1_access_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1181,7 @@ func (x *UserLimits) String() string {
 func (*UserLimits) ProtoMessage() {}
 
 func (x *UserLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[16]
+	mi := &file_broker_v1_access_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1194,7 @@ func (x *UserLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserLimits.ProtoReflect.Descriptor instead.
 func (*UserLimits) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{16}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UserLimits) GetMaxConnections() int64 {
@@ -966,6 +1207,27 @@ func (x *UserLimits) GetMaxConnections() int64 {
 func (x *UserLimits) GetMaxChannels() int64 {
 	if x != nil && x.MaxChannels != nil {
 		return *x.MaxChannels
+	}
+	return 0
+}
+
+func (x *UserLimits) GetMaxConsumers() int64 {
+	if x != nil && x.MaxConsumers != nil {
+		return *x.MaxConsumers
+	}
+	return 0
+}
+
+func (x *UserLimits) GetMaxMessageRate() int64 {
+	if x != nil && x.MaxMessageRate != nil {
+		return *x.MaxMessageRate
+	}
+	return 0
+}
+
+func (x *UserLimits) GetMaxByteRate() int64 {
+	if x != nil && x.MaxByteRate != nil {
+		return *x.MaxByteRate
 	}
 	return 0
 }
@@ -984,7 +1246,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_broker_v1_access_proto_msgTypes[17]
+	mi := &file_broker_v1_access_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1258,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[17]
+	mi := &file_broker_v1_access_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1271,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{17}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *User) GetName() string {
@@ -1058,7 +1320,7 @@ type PutUserRequest struct {
 
 func (x *PutUserRequest) Reset() {
 	*x = PutUserRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[18]
+	mi := &file_broker_v1_access_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1332,7 @@ func (x *PutUserRequest) String() string {
 func (*PutUserRequest) ProtoMessage() {}
 
 func (x *PutUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[18]
+	mi := &file_broker_v1_access_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1345,7 @@ func (x *PutUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutUserRequest.ProtoReflect.Descriptor instead.
 func (*PutUserRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{18}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PutUserRequest) GetName() string {
@@ -1131,7 +1393,7 @@ type PutUserResponse struct {
 
 func (x *PutUserResponse) Reset() {
 	*x = PutUserResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[19]
+	mi := &file_broker_v1_access_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1405,7 @@ func (x *PutUserResponse) String() string {
 func (*PutUserResponse) ProtoMessage() {}
 
 func (x *PutUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[19]
+	mi := &file_broker_v1_access_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1418,7 @@ func (x *PutUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutUserResponse.ProtoReflect.Descriptor instead.
 func (*PutUserResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{19}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *PutUserResponse) GetCreated() bool {
@@ -1182,7 +1444,7 @@ type ChangeUserRequest struct {
 
 func (x *ChangeUserRequest) Reset() {
 	*x = ChangeUserRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[20]
+	mi := &file_broker_v1_access_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1456,7 @@ func (x *ChangeUserRequest) String() string {
 func (*ChangeUserRequest) ProtoMessage() {}
 
 func (x *ChangeUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[20]
+	mi := &file_broker_v1_access_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1469,7 @@ func (x *ChangeUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeUserRequest.ProtoReflect.Descriptor instead.
 func (*ChangeUserRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{20}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ChangeUserRequest) GetName() string {
@@ -1249,7 +1511,7 @@ type UserTags struct {
 
 func (x *UserTags) Reset() {
 	*x = UserTags{}
-	mi := &file_broker_v1_access_proto_msgTypes[21]
+	mi := &file_broker_v1_access_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1523,7 @@ func (x *UserTags) String() string {
 func (*UserTags) ProtoMessage() {}
 
 func (x *UserTags) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[21]
+	mi := &file_broker_v1_access_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1536,7 @@ func (x *UserTags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserTags.ProtoReflect.Descriptor instead.
 func (*UserTags) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{21}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UserTags) GetTags() []string {
@@ -1299,7 +1561,7 @@ type UserPassword struct {
 
 func (x *UserPassword) Reset() {
 	*x = UserPassword{}
-	mi := &file_broker_v1_access_proto_msgTypes[22]
+	mi := &file_broker_v1_access_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1573,7 @@ func (x *UserPassword) String() string {
 func (*UserPassword) ProtoMessage() {}
 
 func (x *UserPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[22]
+	mi := &file_broker_v1_access_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1586,7 @@ func (x *UserPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserPassword.ProtoReflect.Descriptor instead.
 func (*UserPassword) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{22}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UserPassword) GetPassword() string {
@@ -1358,7 +1620,7 @@ type ChangeUserResponse struct {
 
 func (x *ChangeUserResponse) Reset() {
 	*x = ChangeUserResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[23]
+	mi := &file_broker_v1_access_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1370,7 +1632,7 @@ func (x *ChangeUserResponse) String() string {
 func (*ChangeUserResponse) ProtoMessage() {}
 
 func (x *ChangeUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[23]
+	mi := &file_broker_v1_access_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1383,7 +1645,7 @@ func (x *ChangeUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeUserResponse.ProtoReflect.Descriptor instead.
 func (*ChangeUserResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{23}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ChangeUserResponse) GetCreated() bool {
@@ -1403,7 +1665,7 @@ type DeleteUserRequest struct {
 
 func (x *DeleteUserRequest) Reset() {
 	*x = DeleteUserRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[24]
+	mi := &file_broker_v1_access_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1677,7 @@ func (x *DeleteUserRequest) String() string {
 func (*DeleteUserRequest) ProtoMessage() {}
 
 func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[24]
+	mi := &file_broker_v1_access_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1690,7 @@ func (x *DeleteUserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserRequest.ProtoReflect.Descriptor instead.
 func (*DeleteUserRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{24}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeleteUserRequest) GetName() string {
@@ -1448,7 +1710,7 @@ type DeleteUserResponse struct {
 
 func (x *DeleteUserResponse) Reset() {
 	*x = DeleteUserResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[25]
+	mi := &file_broker_v1_access_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1722,7 @@ func (x *DeleteUserResponse) String() string {
 func (*DeleteUserResponse) ProtoMessage() {}
 
 func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[25]
+	mi := &file_broker_v1_access_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1735,7 @@ func (x *DeleteUserResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteUserResponse.ProtoReflect.Descriptor instead.
 func (*DeleteUserResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{25}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeleteUserResponse) GetDeleted() bool {
@@ -1492,7 +1754,7 @@ type ListUsersRequest struct {
 
 func (x *ListUsersRequest) Reset() {
 	*x = ListUsersRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[26]
+	mi := &file_broker_v1_access_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1504,7 +1766,7 @@ func (x *ListUsersRequest) String() string {
 func (*ListUsersRequest) ProtoMessage() {}
 
 func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[26]
+	mi := &file_broker_v1_access_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1517,7 +1779,7 @@ func (x *ListUsersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersRequest.ProtoReflect.Descriptor instead.
 func (*ListUsersRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{26}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{29}
 }
 
 // ListUsersResponse lists users, without their passwords' hashes.
@@ -1530,7 +1792,7 @@ type ListUsersResponse struct {
 
 func (x *ListUsersResponse) Reset() {
 	*x = ListUsersResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[27]
+	mi := &file_broker_v1_access_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1542,7 +1804,7 @@ func (x *ListUsersResponse) String() string {
 func (*ListUsersResponse) ProtoMessage() {}
 
 func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[27]
+	mi := &file_broker_v1_access_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1555,7 +1817,7 @@ func (x *ListUsersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsersResponse.ProtoReflect.Descriptor instead.
 func (*ListUsersResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{27}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListUsersResponse) GetUsers() []*User {
@@ -1576,7 +1838,7 @@ type SetUserLimitsRequest struct {
 
 func (x *SetUserLimitsRequest) Reset() {
 	*x = SetUserLimitsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[28]
+	mi := &file_broker_v1_access_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1850,7 @@ func (x *SetUserLimitsRequest) String() string {
 func (*SetUserLimitsRequest) ProtoMessage() {}
 
 func (x *SetUserLimitsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[28]
+	mi := &file_broker_v1_access_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1863,7 @@ func (x *SetUserLimitsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetUserLimitsRequest.ProtoReflect.Descriptor instead.
 func (*SetUserLimitsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{28}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetUserLimitsRequest) GetName() string {
@@ -1627,7 +1889,7 @@ type SetUserLimitsResponse struct {
 
 func (x *SetUserLimitsResponse) Reset() {
 	*x = SetUserLimitsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[29]
+	mi := &file_broker_v1_access_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1901,7 @@ func (x *SetUserLimitsResponse) String() string {
 func (*SetUserLimitsResponse) ProtoMessage() {}
 
 func (x *SetUserLimitsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[29]
+	mi := &file_broker_v1_access_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1914,7 @@ func (x *SetUserLimitsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetUserLimitsResponse.ProtoReflect.Descriptor instead.
 func (*SetUserLimitsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{29}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{32}
 }
 
 // Permission says by Perl-style patterns, found anywhere in a name, what a user may
@@ -1671,7 +1933,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_broker_v1_access_proto_msgTypes[30]
+	mi := &file_broker_v1_access_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1945,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[30]
+	mi := &file_broker_v1_access_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1958,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{30}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Permission) GetUser() string {
@@ -1744,7 +2006,7 @@ type SetPermissionRequest struct {
 
 func (x *SetPermissionRequest) Reset() {
 	*x = SetPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[31]
+	mi := &file_broker_v1_access_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +2018,7 @@ func (x *SetPermissionRequest) String() string {
 func (*SetPermissionRequest) ProtoMessage() {}
 
 func (x *SetPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[31]
+	mi := &file_broker_v1_access_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +2031,7 @@ func (x *SetPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionRequest.ProtoReflect.Descriptor instead.
 func (*SetPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{31}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetPermissionRequest) GetPermission() *Permission {
@@ -1789,7 +2051,7 @@ type SetPermissionResponse struct {
 
 func (x *SetPermissionResponse) Reset() {
 	*x = SetPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[32]
+	mi := &file_broker_v1_access_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +2063,7 @@ func (x *SetPermissionResponse) String() string {
 func (*SetPermissionResponse) ProtoMessage() {}
 
 func (x *SetPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[32]
+	mi := &file_broker_v1_access_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +2076,7 @@ func (x *SetPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPermissionResponse.ProtoReflect.Descriptor instead.
 func (*SetPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{32}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetPermissionResponse) GetCreated() bool {
@@ -1836,7 +2098,7 @@ type ClearPermissionRequest struct {
 
 func (x *ClearPermissionRequest) Reset() {
 	*x = ClearPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[33]
+	mi := &file_broker_v1_access_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1848,7 +2110,7 @@ func (x *ClearPermissionRequest) String() string {
 func (*ClearPermissionRequest) ProtoMessage() {}
 
 func (x *ClearPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[33]
+	mi := &file_broker_v1_access_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1861,7 +2123,7 @@ func (x *ClearPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPermissionRequest.ProtoReflect.Descriptor instead.
 func (*ClearPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{33}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ClearPermissionRequest) GetUser() string {
@@ -1888,7 +2150,7 @@ type ClearPermissionResponse struct {
 
 func (x *ClearPermissionResponse) Reset() {
 	*x = ClearPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[34]
+	mi := &file_broker_v1_access_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +2162,7 @@ func (x *ClearPermissionResponse) String() string {
 func (*ClearPermissionResponse) ProtoMessage() {}
 
 func (x *ClearPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[34]
+	mi := &file_broker_v1_access_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +2175,7 @@ func (x *ClearPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearPermissionResponse.ProtoReflect.Descriptor instead.
 func (*ClearPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{34}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ClearPermissionResponse) GetDeleted() bool {
@@ -1936,7 +2198,7 @@ type ListPermissionsRequest struct {
 
 func (x *ListPermissionsRequest) Reset() {
 	*x = ListPermissionsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[35]
+	mi := &file_broker_v1_access_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2210,7 @@ func (x *ListPermissionsRequest) String() string {
 func (*ListPermissionsRequest) ProtoMessage() {}
 
 func (x *ListPermissionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[35]
+	mi := &file_broker_v1_access_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2223,7 @@ func (x *ListPermissionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPermissionsRequest.ProtoReflect.Descriptor instead.
 func (*ListPermissionsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{35}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListPermissionsRequest) GetVhost() string {
@@ -1988,7 +2250,7 @@ type ListPermissionsResponse struct {
 
 func (x *ListPermissionsResponse) Reset() {
 	*x = ListPermissionsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[36]
+	mi := &file_broker_v1_access_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2000,7 +2262,7 @@ func (x *ListPermissionsResponse) String() string {
 func (*ListPermissionsResponse) ProtoMessage() {}
 
 func (x *ListPermissionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[36]
+	mi := &file_broker_v1_access_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2013,7 +2275,7 @@ func (x *ListPermissionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPermissionsResponse.ProtoReflect.Descriptor instead.
 func (*ListPermissionsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{36}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListPermissionsResponse) GetPermissions() []*Permission {
@@ -2040,7 +2302,7 @@ type TopicPermission struct {
 
 func (x *TopicPermission) Reset() {
 	*x = TopicPermission{}
-	mi := &file_broker_v1_access_proto_msgTypes[37]
+	mi := &file_broker_v1_access_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2314,7 @@ func (x *TopicPermission) String() string {
 func (*TopicPermission) ProtoMessage() {}
 
 func (x *TopicPermission) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[37]
+	mi := &file_broker_v1_access_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2327,7 @@ func (x *TopicPermission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicPermission.ProtoReflect.Descriptor instead.
 func (*TopicPermission) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{37}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TopicPermission) GetUser() string {
@@ -2113,7 +2375,7 @@ type SetTopicPermissionRequest struct {
 
 func (x *SetTopicPermissionRequest) Reset() {
 	*x = SetTopicPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[38]
+	mi := &file_broker_v1_access_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2125,7 +2387,7 @@ func (x *SetTopicPermissionRequest) String() string {
 func (*SetTopicPermissionRequest) ProtoMessage() {}
 
 func (x *SetTopicPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[38]
+	mi := &file_broker_v1_access_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2138,7 +2400,7 @@ func (x *SetTopicPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTopicPermissionRequest.ProtoReflect.Descriptor instead.
 func (*SetTopicPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{38}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetTopicPermissionRequest) GetPermission() *TopicPermission {
@@ -2158,7 +2420,7 @@ type SetTopicPermissionResponse struct {
 
 func (x *SetTopicPermissionResponse) Reset() {
 	*x = SetTopicPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[39]
+	mi := &file_broker_v1_access_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2432,7 @@ func (x *SetTopicPermissionResponse) String() string {
 func (*SetTopicPermissionResponse) ProtoMessage() {}
 
 func (x *SetTopicPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[39]
+	mi := &file_broker_v1_access_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2445,7 @@ func (x *SetTopicPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTopicPermissionResponse.ProtoReflect.Descriptor instead.
 func (*SetTopicPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{39}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetTopicPermissionResponse) GetCreated() bool {
@@ -2207,7 +2469,7 @@ type ClearTopicPermissionRequest struct {
 
 func (x *ClearTopicPermissionRequest) Reset() {
 	*x = ClearTopicPermissionRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[40]
+	mi := &file_broker_v1_access_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2481,7 @@ func (x *ClearTopicPermissionRequest) String() string {
 func (*ClearTopicPermissionRequest) ProtoMessage() {}
 
 func (x *ClearTopicPermissionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[40]
+	mi := &file_broker_v1_access_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2494,7 @@ func (x *ClearTopicPermissionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearTopicPermissionRequest.ProtoReflect.Descriptor instead.
 func (*ClearTopicPermissionRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{40}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ClearTopicPermissionRequest) GetUser() string {
@@ -2266,7 +2528,7 @@ type ClearTopicPermissionResponse struct {
 
 func (x *ClearTopicPermissionResponse) Reset() {
 	*x = ClearTopicPermissionResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[41]
+	mi := &file_broker_v1_access_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2540,7 @@ func (x *ClearTopicPermissionResponse) String() string {
 func (*ClearTopicPermissionResponse) ProtoMessage() {}
 
 func (x *ClearTopicPermissionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[41]
+	mi := &file_broker_v1_access_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2553,7 @@ func (x *ClearTopicPermissionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClearTopicPermissionResponse.ProtoReflect.Descriptor instead.
 func (*ClearTopicPermissionResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{41}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ClearTopicPermissionResponse) GetDeleted() bool {
@@ -2314,7 +2576,7 @@ type ListTopicPermissionsRequest struct {
 
 func (x *ListTopicPermissionsRequest) Reset() {
 	*x = ListTopicPermissionsRequest{}
-	mi := &file_broker_v1_access_proto_msgTypes[42]
+	mi := &file_broker_v1_access_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2588,7 @@ func (x *ListTopicPermissionsRequest) String() string {
 func (*ListTopicPermissionsRequest) ProtoMessage() {}
 
 func (x *ListTopicPermissionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[42]
+	mi := &file_broker_v1_access_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2601,7 @@ func (x *ListTopicPermissionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicPermissionsRequest.ProtoReflect.Descriptor instead.
 func (*ListTopicPermissionsRequest) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{42}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ListTopicPermissionsRequest) GetVhost() string {
@@ -2366,7 +2628,7 @@ type ListTopicPermissionsResponse struct {
 
 func (x *ListTopicPermissionsResponse) Reset() {
 	*x = ListTopicPermissionsResponse{}
-	mi := &file_broker_v1_access_proto_msgTypes[43]
+	mi := &file_broker_v1_access_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2378,7 +2640,7 @@ func (x *ListTopicPermissionsResponse) String() string {
 func (*ListTopicPermissionsResponse) ProtoMessage() {}
 
 func (x *ListTopicPermissionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_broker_v1_access_proto_msgTypes[43]
+	mi := &file_broker_v1_access_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2391,7 +2653,7 @@ func (x *ListTopicPermissionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTopicPermissionsResponse.ProtoReflect.Descriptor instead.
 func (*ListTopicPermissionsResponse) Descriptor() ([]byte, []int) {
-	return file_broker_v1_access_proto_rawDescGZIP(), []int{43}
+	return file_broker_v1_access_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListTopicPermissionsResponse) GetPermissions() []*TopicPermission {
@@ -2423,13 +2685,23 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x12RevokeTokenRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"/\n" +
 	"\x13RevokeTokenResponse\x12\x18\n" +
-	"\adeleted\x18\x01 \x01(\bR\adeleted\"\x82\x01\n" +
+	"\adeleted\x18\x01 \x01(\bR\adeleted\"\xba\x03\n" +
 	"\vVhostLimits\x12,\n" +
 	"\x0fmax_connections\x18\x01 \x01(\x03H\x00R\x0emaxConnections\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"max_queues\x18\x02 \x01(\x03H\x01R\tmaxQueues\x88\x01\x01B\x12\n" +
+	"max_queues\x18\x02 \x01(\x03H\x01R\tmaxQueues\x88\x01\x01\x12&\n" +
+	"\fmax_channels\x18\x03 \x01(\x03H\x02R\vmaxChannels\x88\x01\x01\x12(\n" +
+	"\rmax_consumers\x18\x04 \x01(\x03H\x03R\fmaxConsumers\x88\x01\x01\x12-\n" +
+	"\x10max_message_rate\x18\x05 \x01(\x03H\x04R\x0emaxMessageRate\x88\x01\x01\x12'\n" +
+	"\rmax_byte_rate\x18\x06 \x01(\x03H\x05R\vmaxByteRate\x88\x01\x01\x12-\n" +
+	"\x10max_stored_bytes\x18\a \x01(\x03H\x06R\x0emaxStoredBytes\x88\x01\x01B\x12\n" +
 	"\x10_max_connectionsB\r\n" +
-	"\v_max_queues\"\xce\x03\n" +
+	"\v_max_queuesB\x0f\n" +
+	"\r_max_channelsB\x10\n" +
+	"\x0e_max_consumersB\x13\n" +
+	"\x11_max_message_rateB\x10\n" +
+	"\x0e_max_byte_rateB\x13\n" +
+	"\x11_max_stored_bytes\"\xce\x03\n" +
 	"\x05Vhost\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
@@ -2457,13 +2729,31 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x15SetVhostLimitsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
 	"\x06limits\x18\x02 \x01(\v2\x1e.quorate.broker.v1.VhostLimitsR\x06limits\"\x18\n" +
-	"\x16SetVhostLimitsResponse\"\x87\x01\n" +
+	"\x16SetVhostLimitsResponse\"G\n" +
+	"\x11ListLimitsRequest\x12\x16\n" +
+	"\x05vhost\x18\x01 \x01(\tH\x00R\x05vhost\x12\x14\n" +
+	"\x04user\x18\x02 \x01(\tH\x00R\x04userB\x04\n" +
+	"\x02of\"b\n" +
+	"\x05Limit\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
+	"\x05limit\x18\x02 \x01(\x03H\x00R\x05limit\x88\x01\x01\x12\x17\n" +
+	"\x04used\x18\x03 \x01(\x01H\x01R\x04used\x88\x01\x01B\b\n" +
+	"\x06_limitB\a\n" +
+	"\x05_used\"F\n" +
+	"\x12ListLimitsResponse\x120\n" +
+	"\x06limits\x18\x01 \x03(\v2\x18.quorate.broker.v1.LimitR\x06limits\"\xc2\x02\n" +
 	"\n" +
 	"UserLimits\x12,\n" +
 	"\x0fmax_connections\x18\x01 \x01(\x03H\x00R\x0emaxConnections\x88\x01\x01\x12&\n" +
-	"\fmax_channels\x18\x02 \x01(\x03H\x01R\vmaxChannels\x88\x01\x01B\x12\n" +
+	"\fmax_channels\x18\x02 \x01(\x03H\x01R\vmaxChannels\x88\x01\x01\x12(\n" +
+	"\rmax_consumers\x18\x03 \x01(\x03H\x02R\fmaxConsumers\x88\x01\x01\x12-\n" +
+	"\x10max_message_rate\x18\x04 \x01(\x03H\x03R\x0emaxMessageRate\x88\x01\x01\x12'\n" +
+	"\rmax_byte_rate\x18\x05 \x01(\x03H\x04R\vmaxByteRate\x88\x01\x01B\x12\n" +
 	"\x10_max_connectionsB\x0f\n" +
-	"\r_max_channels\"\x92\x01\n" +
+	"\r_max_channelsB\x10\n" +
+	"\x0e_max_consumersB\x13\n" +
+	"\x11_max_message_rateB\x10\n" +
+	"\x0e_max_byte_rate\"\x92\x01\n" +
 	"\x04User\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04tags\x18\x02 \x03(\tR\x04tags\x12+\n" +
@@ -2550,13 +2840,15 @@ const file_broker_v1_access_proto_rawDesc = "" +
 	"\x10UnknownArguments\x12!\n" +
 	"\x1dUNKNOWN_ARGUMENTS_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16UNKNOWN_ARGUMENTS_WARN\x10\x01\x12\x1c\n" +
-	"\x18UNKNOWN_ARGUMENTS_REFUSE\x10\x022\xe3\r\n" +
+	"\x18UNKNOWN_ARGUMENTS_REFUSE\x10\x022\xbe\x0e\n" +
 	"\x06Access\x12S\n" +
 	"\bPutVhost\x12\".quorate.broker.v1.PutVhostRequest\x1a#.quorate.broker.v1.PutVhostResponse\x12\\\n" +
 	"\vDeleteVhost\x12%.quorate.broker.v1.DeleteVhostRequest\x1a&.quorate.broker.v1.DeleteVhostResponse\x12Y\n" +
 	"\n" +
 	"ListVhosts\x12$.quorate.broker.v1.ListVhostsRequest\x1a%.quorate.broker.v1.ListVhostsResponse\x12e\n" +
-	"\x0eSetVhostLimits\x12(.quorate.broker.v1.SetVhostLimitsRequest\x1a).quorate.broker.v1.SetVhostLimitsResponse\x12P\n" +
+	"\x0eSetVhostLimits\x12(.quorate.broker.v1.SetVhostLimitsRequest\x1a).quorate.broker.v1.SetVhostLimitsResponse\x12Y\n" +
+	"\n" +
+	"ListLimits\x12$.quorate.broker.v1.ListLimitsRequest\x1a%.quorate.broker.v1.ListLimitsResponse\x12P\n" +
 	"\aPutUser\x12!.quorate.broker.v1.PutUserRequest\x1a\".quorate.broker.v1.PutUserResponse\x12Y\n" +
 	"\n" +
 	"ChangeUser\x12$.quorate.broker.v1.ChangeUserRequest\x1a%.quorate.broker.v1.ChangeUserResponse\x12Y\n" +
@@ -2587,7 +2879,7 @@ func file_broker_v1_access_proto_rawDescGZIP() []byte {
 }
 
 var file_broker_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_broker_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_broker_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_broker_v1_access_proto_goTypes = []any{
 	(UnknownArguments)(0),                // 0: quorate.broker.v1.UnknownArguments
 	(*WhoAmIRequest)(nil),                // 1: quorate.broker.v1.WhoAmIRequest
@@ -2606,34 +2898,37 @@ var file_broker_v1_access_proto_goTypes = []any{
 	(*ListVhostsResponse)(nil),           // 14: quorate.broker.v1.ListVhostsResponse
 	(*SetVhostLimitsRequest)(nil),        // 15: quorate.broker.v1.SetVhostLimitsRequest
 	(*SetVhostLimitsResponse)(nil),       // 16: quorate.broker.v1.SetVhostLimitsResponse
-	(*UserLimits)(nil),                   // 17: quorate.broker.v1.UserLimits
-	(*User)(nil),                         // 18: quorate.broker.v1.User
-	(*PutUserRequest)(nil),               // 19: quorate.broker.v1.PutUserRequest
-	(*PutUserResponse)(nil),              // 20: quorate.broker.v1.PutUserResponse
-	(*ChangeUserRequest)(nil),            // 21: quorate.broker.v1.ChangeUserRequest
-	(*UserTags)(nil),                     // 22: quorate.broker.v1.UserTags
-	(*UserPassword)(nil),                 // 23: quorate.broker.v1.UserPassword
-	(*ChangeUserResponse)(nil),           // 24: quorate.broker.v1.ChangeUserResponse
-	(*DeleteUserRequest)(nil),            // 25: quorate.broker.v1.DeleteUserRequest
-	(*DeleteUserResponse)(nil),           // 26: quorate.broker.v1.DeleteUserResponse
-	(*ListUsersRequest)(nil),             // 27: quorate.broker.v1.ListUsersRequest
-	(*ListUsersResponse)(nil),            // 28: quorate.broker.v1.ListUsersResponse
-	(*SetUserLimitsRequest)(nil),         // 29: quorate.broker.v1.SetUserLimitsRequest
-	(*SetUserLimitsResponse)(nil),        // 30: quorate.broker.v1.SetUserLimitsResponse
-	(*Permission)(nil),                   // 31: quorate.broker.v1.Permission
-	(*SetPermissionRequest)(nil),         // 32: quorate.broker.v1.SetPermissionRequest
-	(*SetPermissionResponse)(nil),        // 33: quorate.broker.v1.SetPermissionResponse
-	(*ClearPermissionRequest)(nil),       // 34: quorate.broker.v1.ClearPermissionRequest
-	(*ClearPermissionResponse)(nil),      // 35: quorate.broker.v1.ClearPermissionResponse
-	(*ListPermissionsRequest)(nil),       // 36: quorate.broker.v1.ListPermissionsRequest
-	(*ListPermissionsResponse)(nil),      // 37: quorate.broker.v1.ListPermissionsResponse
-	(*TopicPermission)(nil),              // 38: quorate.broker.v1.TopicPermission
-	(*SetTopicPermissionRequest)(nil),    // 39: quorate.broker.v1.SetTopicPermissionRequest
-	(*SetTopicPermissionResponse)(nil),   // 40: quorate.broker.v1.SetTopicPermissionResponse
-	(*ClearTopicPermissionRequest)(nil),  // 41: quorate.broker.v1.ClearTopicPermissionRequest
-	(*ClearTopicPermissionResponse)(nil), // 42: quorate.broker.v1.ClearTopicPermissionResponse
-	(*ListTopicPermissionsRequest)(nil),  // 43: quorate.broker.v1.ListTopicPermissionsRequest
-	(*ListTopicPermissionsResponse)(nil), // 44: quorate.broker.v1.ListTopicPermissionsResponse
+	(*ListLimitsRequest)(nil),            // 17: quorate.broker.v1.ListLimitsRequest
+	(*Limit)(nil),                        // 18: quorate.broker.v1.Limit
+	(*ListLimitsResponse)(nil),           // 19: quorate.broker.v1.ListLimitsResponse
+	(*UserLimits)(nil),                   // 20: quorate.broker.v1.UserLimits
+	(*User)(nil),                         // 21: quorate.broker.v1.User
+	(*PutUserRequest)(nil),               // 22: quorate.broker.v1.PutUserRequest
+	(*PutUserResponse)(nil),              // 23: quorate.broker.v1.PutUserResponse
+	(*ChangeUserRequest)(nil),            // 24: quorate.broker.v1.ChangeUserRequest
+	(*UserTags)(nil),                     // 25: quorate.broker.v1.UserTags
+	(*UserPassword)(nil),                 // 26: quorate.broker.v1.UserPassword
+	(*ChangeUserResponse)(nil),           // 27: quorate.broker.v1.ChangeUserResponse
+	(*DeleteUserRequest)(nil),            // 28: quorate.broker.v1.DeleteUserRequest
+	(*DeleteUserResponse)(nil),           // 29: quorate.broker.v1.DeleteUserResponse
+	(*ListUsersRequest)(nil),             // 30: quorate.broker.v1.ListUsersRequest
+	(*ListUsersResponse)(nil),            // 31: quorate.broker.v1.ListUsersResponse
+	(*SetUserLimitsRequest)(nil),         // 32: quorate.broker.v1.SetUserLimitsRequest
+	(*SetUserLimitsResponse)(nil),        // 33: quorate.broker.v1.SetUserLimitsResponse
+	(*Permission)(nil),                   // 34: quorate.broker.v1.Permission
+	(*SetPermissionRequest)(nil),         // 35: quorate.broker.v1.SetPermissionRequest
+	(*SetPermissionResponse)(nil),        // 36: quorate.broker.v1.SetPermissionResponse
+	(*ClearPermissionRequest)(nil),       // 37: quorate.broker.v1.ClearPermissionRequest
+	(*ClearPermissionResponse)(nil),      // 38: quorate.broker.v1.ClearPermissionResponse
+	(*ListPermissionsRequest)(nil),       // 39: quorate.broker.v1.ListPermissionsRequest
+	(*ListPermissionsResponse)(nil),      // 40: quorate.broker.v1.ListPermissionsResponse
+	(*TopicPermission)(nil),              // 41: quorate.broker.v1.TopicPermission
+	(*SetTopicPermissionRequest)(nil),    // 42: quorate.broker.v1.SetTopicPermissionRequest
+	(*SetTopicPermissionResponse)(nil),   // 43: quorate.broker.v1.SetTopicPermissionResponse
+	(*ClearTopicPermissionRequest)(nil),  // 44: quorate.broker.v1.ClearTopicPermissionRequest
+	(*ClearTopicPermissionResponse)(nil), // 45: quorate.broker.v1.ClearTopicPermissionResponse
+	(*ListTopicPermissionsRequest)(nil),  // 46: quorate.broker.v1.ListTopicPermissionsRequest
+	(*ListTopicPermissionsResponse)(nil), // 47: quorate.broker.v1.ListTopicPermissionsResponse
 }
 var file_broker_v1_access_proto_depIdxs = []int32{
 	0,  // 0: quorate.broker.v1.Vhost.unknown_arguments:type_name -> quorate.broker.v1.UnknownArguments
@@ -2641,56 +2936,59 @@ var file_broker_v1_access_proto_depIdxs = []int32{
 	8,  // 2: quorate.broker.v1.PutVhostRequest.vhost:type_name -> quorate.broker.v1.Vhost
 	8,  // 3: quorate.broker.v1.ListVhostsResponse.vhosts:type_name -> quorate.broker.v1.Vhost
 	7,  // 4: quorate.broker.v1.SetVhostLimitsRequest.limits:type_name -> quorate.broker.v1.VhostLimits
-	17, // 5: quorate.broker.v1.User.limits:type_name -> quorate.broker.v1.UserLimits
-	22, // 6: quorate.broker.v1.ChangeUserRequest.tags:type_name -> quorate.broker.v1.UserTags
-	23, // 7: quorate.broker.v1.ChangeUserRequest.password:type_name -> quorate.broker.v1.UserPassword
-	18, // 8: quorate.broker.v1.ListUsersResponse.users:type_name -> quorate.broker.v1.User
-	17, // 9: quorate.broker.v1.SetUserLimitsRequest.limits:type_name -> quorate.broker.v1.UserLimits
-	31, // 10: quorate.broker.v1.SetPermissionRequest.permission:type_name -> quorate.broker.v1.Permission
-	31, // 11: quorate.broker.v1.ListPermissionsResponse.permissions:type_name -> quorate.broker.v1.Permission
-	38, // 12: quorate.broker.v1.SetTopicPermissionRequest.permission:type_name -> quorate.broker.v1.TopicPermission
-	38, // 13: quorate.broker.v1.ListTopicPermissionsResponse.permissions:type_name -> quorate.broker.v1.TopicPermission
-	9,  // 14: quorate.broker.v1.Access.PutVhost:input_type -> quorate.broker.v1.PutVhostRequest
-	11, // 15: quorate.broker.v1.Access.DeleteVhost:input_type -> quorate.broker.v1.DeleteVhostRequest
-	13, // 16: quorate.broker.v1.Access.ListVhosts:input_type -> quorate.broker.v1.ListVhostsRequest
-	15, // 17: quorate.broker.v1.Access.SetVhostLimits:input_type -> quorate.broker.v1.SetVhostLimitsRequest
-	19, // 18: quorate.broker.v1.Access.PutUser:input_type -> quorate.broker.v1.PutUserRequest
-	21, // 19: quorate.broker.v1.Access.ChangeUser:input_type -> quorate.broker.v1.ChangeUserRequest
-	25, // 20: quorate.broker.v1.Access.DeleteUser:input_type -> quorate.broker.v1.DeleteUserRequest
-	27, // 21: quorate.broker.v1.Access.ListUsers:input_type -> quorate.broker.v1.ListUsersRequest
-	29, // 22: quorate.broker.v1.Access.SetUserLimits:input_type -> quorate.broker.v1.SetUserLimitsRequest
-	32, // 23: quorate.broker.v1.Access.SetPermission:input_type -> quorate.broker.v1.SetPermissionRequest
-	34, // 24: quorate.broker.v1.Access.ClearPermission:input_type -> quorate.broker.v1.ClearPermissionRequest
-	36, // 25: quorate.broker.v1.Access.ListPermissions:input_type -> quorate.broker.v1.ListPermissionsRequest
-	39, // 26: quorate.broker.v1.Access.SetTopicPermission:input_type -> quorate.broker.v1.SetTopicPermissionRequest
-	41, // 27: quorate.broker.v1.Access.ClearTopicPermission:input_type -> quorate.broker.v1.ClearTopicPermissionRequest
-	43, // 28: quorate.broker.v1.Access.ListTopicPermissions:input_type -> quorate.broker.v1.ListTopicPermissionsRequest
-	1,  // 29: quorate.broker.v1.Access.WhoAmI:input_type -> quorate.broker.v1.WhoAmIRequest
-	3,  // 30: quorate.broker.v1.Access.MintToken:input_type -> quorate.broker.v1.MintTokenRequest
-	5,  // 31: quorate.broker.v1.Access.RevokeToken:input_type -> quorate.broker.v1.RevokeTokenRequest
-	10, // 32: quorate.broker.v1.Access.PutVhost:output_type -> quorate.broker.v1.PutVhostResponse
-	12, // 33: quorate.broker.v1.Access.DeleteVhost:output_type -> quorate.broker.v1.DeleteVhostResponse
-	14, // 34: quorate.broker.v1.Access.ListVhosts:output_type -> quorate.broker.v1.ListVhostsResponse
-	16, // 35: quorate.broker.v1.Access.SetVhostLimits:output_type -> quorate.broker.v1.SetVhostLimitsResponse
-	20, // 36: quorate.broker.v1.Access.PutUser:output_type -> quorate.broker.v1.PutUserResponse
-	24, // 37: quorate.broker.v1.Access.ChangeUser:output_type -> quorate.broker.v1.ChangeUserResponse
-	26, // 38: quorate.broker.v1.Access.DeleteUser:output_type -> quorate.broker.v1.DeleteUserResponse
-	28, // 39: quorate.broker.v1.Access.ListUsers:output_type -> quorate.broker.v1.ListUsersResponse
-	30, // 40: quorate.broker.v1.Access.SetUserLimits:output_type -> quorate.broker.v1.SetUserLimitsResponse
-	33, // 41: quorate.broker.v1.Access.SetPermission:output_type -> quorate.broker.v1.SetPermissionResponse
-	35, // 42: quorate.broker.v1.Access.ClearPermission:output_type -> quorate.broker.v1.ClearPermissionResponse
-	37, // 43: quorate.broker.v1.Access.ListPermissions:output_type -> quorate.broker.v1.ListPermissionsResponse
-	40, // 44: quorate.broker.v1.Access.SetTopicPermission:output_type -> quorate.broker.v1.SetTopicPermissionResponse
-	42, // 45: quorate.broker.v1.Access.ClearTopicPermission:output_type -> quorate.broker.v1.ClearTopicPermissionResponse
-	44, // 46: quorate.broker.v1.Access.ListTopicPermissions:output_type -> quorate.broker.v1.ListTopicPermissionsResponse
-	2,  // 47: quorate.broker.v1.Access.WhoAmI:output_type -> quorate.broker.v1.WhoAmIResponse
-	4,  // 48: quorate.broker.v1.Access.MintToken:output_type -> quorate.broker.v1.MintTokenResponse
-	6,  // 49: quorate.broker.v1.Access.RevokeToken:output_type -> quorate.broker.v1.RevokeTokenResponse
-	32, // [32:50] is the sub-list for method output_type
-	14, // [14:32] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	18, // 5: quorate.broker.v1.ListLimitsResponse.limits:type_name -> quorate.broker.v1.Limit
+	20, // 6: quorate.broker.v1.User.limits:type_name -> quorate.broker.v1.UserLimits
+	25, // 7: quorate.broker.v1.ChangeUserRequest.tags:type_name -> quorate.broker.v1.UserTags
+	26, // 8: quorate.broker.v1.ChangeUserRequest.password:type_name -> quorate.broker.v1.UserPassword
+	21, // 9: quorate.broker.v1.ListUsersResponse.users:type_name -> quorate.broker.v1.User
+	20, // 10: quorate.broker.v1.SetUserLimitsRequest.limits:type_name -> quorate.broker.v1.UserLimits
+	34, // 11: quorate.broker.v1.SetPermissionRequest.permission:type_name -> quorate.broker.v1.Permission
+	34, // 12: quorate.broker.v1.ListPermissionsResponse.permissions:type_name -> quorate.broker.v1.Permission
+	41, // 13: quorate.broker.v1.SetTopicPermissionRequest.permission:type_name -> quorate.broker.v1.TopicPermission
+	41, // 14: quorate.broker.v1.ListTopicPermissionsResponse.permissions:type_name -> quorate.broker.v1.TopicPermission
+	9,  // 15: quorate.broker.v1.Access.PutVhost:input_type -> quorate.broker.v1.PutVhostRequest
+	11, // 16: quorate.broker.v1.Access.DeleteVhost:input_type -> quorate.broker.v1.DeleteVhostRequest
+	13, // 17: quorate.broker.v1.Access.ListVhosts:input_type -> quorate.broker.v1.ListVhostsRequest
+	15, // 18: quorate.broker.v1.Access.SetVhostLimits:input_type -> quorate.broker.v1.SetVhostLimitsRequest
+	17, // 19: quorate.broker.v1.Access.ListLimits:input_type -> quorate.broker.v1.ListLimitsRequest
+	22, // 20: quorate.broker.v1.Access.PutUser:input_type -> quorate.broker.v1.PutUserRequest
+	24, // 21: quorate.broker.v1.Access.ChangeUser:input_type -> quorate.broker.v1.ChangeUserRequest
+	28, // 22: quorate.broker.v1.Access.DeleteUser:input_type -> quorate.broker.v1.DeleteUserRequest
+	30, // 23: quorate.broker.v1.Access.ListUsers:input_type -> quorate.broker.v1.ListUsersRequest
+	32, // 24: quorate.broker.v1.Access.SetUserLimits:input_type -> quorate.broker.v1.SetUserLimitsRequest
+	35, // 25: quorate.broker.v1.Access.SetPermission:input_type -> quorate.broker.v1.SetPermissionRequest
+	37, // 26: quorate.broker.v1.Access.ClearPermission:input_type -> quorate.broker.v1.ClearPermissionRequest
+	39, // 27: quorate.broker.v1.Access.ListPermissions:input_type -> quorate.broker.v1.ListPermissionsRequest
+	42, // 28: quorate.broker.v1.Access.SetTopicPermission:input_type -> quorate.broker.v1.SetTopicPermissionRequest
+	44, // 29: quorate.broker.v1.Access.ClearTopicPermission:input_type -> quorate.broker.v1.ClearTopicPermissionRequest
+	46, // 30: quorate.broker.v1.Access.ListTopicPermissions:input_type -> quorate.broker.v1.ListTopicPermissionsRequest
+	1,  // 31: quorate.broker.v1.Access.WhoAmI:input_type -> quorate.broker.v1.WhoAmIRequest
+	3,  // 32: quorate.broker.v1.Access.MintToken:input_type -> quorate.broker.v1.MintTokenRequest
+	5,  // 33: quorate.broker.v1.Access.RevokeToken:input_type -> quorate.broker.v1.RevokeTokenRequest
+	10, // 34: quorate.broker.v1.Access.PutVhost:output_type -> quorate.broker.v1.PutVhostResponse
+	12, // 35: quorate.broker.v1.Access.DeleteVhost:output_type -> quorate.broker.v1.DeleteVhostResponse
+	14, // 36: quorate.broker.v1.Access.ListVhosts:output_type -> quorate.broker.v1.ListVhostsResponse
+	16, // 37: quorate.broker.v1.Access.SetVhostLimits:output_type -> quorate.broker.v1.SetVhostLimitsResponse
+	19, // 38: quorate.broker.v1.Access.ListLimits:output_type -> quorate.broker.v1.ListLimitsResponse
+	23, // 39: quorate.broker.v1.Access.PutUser:output_type -> quorate.broker.v1.PutUserResponse
+	27, // 40: quorate.broker.v1.Access.ChangeUser:output_type -> quorate.broker.v1.ChangeUserResponse
+	29, // 41: quorate.broker.v1.Access.DeleteUser:output_type -> quorate.broker.v1.DeleteUserResponse
+	31, // 42: quorate.broker.v1.Access.ListUsers:output_type -> quorate.broker.v1.ListUsersResponse
+	33, // 43: quorate.broker.v1.Access.SetUserLimits:output_type -> quorate.broker.v1.SetUserLimitsResponse
+	36, // 44: quorate.broker.v1.Access.SetPermission:output_type -> quorate.broker.v1.SetPermissionResponse
+	38, // 45: quorate.broker.v1.Access.ClearPermission:output_type -> quorate.broker.v1.ClearPermissionResponse
+	40, // 46: quorate.broker.v1.Access.ListPermissions:output_type -> quorate.broker.v1.ListPermissionsResponse
+	43, // 47: quorate.broker.v1.Access.SetTopicPermission:output_type -> quorate.broker.v1.SetTopicPermissionResponse
+	45, // 48: quorate.broker.v1.Access.ClearTopicPermission:output_type -> quorate.broker.v1.ClearTopicPermissionResponse
+	47, // 49: quorate.broker.v1.Access.ListTopicPermissions:output_type -> quorate.broker.v1.ListTopicPermissionsResponse
+	2,  // 50: quorate.broker.v1.Access.WhoAmI:output_type -> quorate.broker.v1.WhoAmIResponse
+	4,  // 51: quorate.broker.v1.Access.MintToken:output_type -> quorate.broker.v1.MintTokenResponse
+	6,  // 52: quorate.broker.v1.Access.RevokeToken:output_type -> quorate.broker.v1.RevokeTokenResponse
+	34, // [34:53] is the sub-list for method output_type
+	15, // [15:34] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_broker_v1_access_proto_init() }
@@ -2699,14 +2997,19 @@ func file_broker_v1_access_proto_init() {
 		return
 	}
 	file_broker_v1_access_proto_msgTypes[6].OneofWrappers = []any{}
-	file_broker_v1_access_proto_msgTypes[16].OneofWrappers = []any{}
+	file_broker_v1_access_proto_msgTypes[16].OneofWrappers = []any{
+		(*ListLimitsRequest_Vhost)(nil),
+		(*ListLimitsRequest_User)(nil),
+	}
+	file_broker_v1_access_proto_msgTypes[17].OneofWrappers = []any{}
+	file_broker_v1_access_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_broker_v1_access_proto_rawDesc), len(file_broker_v1_access_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   44,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	Access_DeleteVhost_FullMethodName          = "/quorate.broker.v1.Access/DeleteVhost"
 	Access_ListVhosts_FullMethodName           = "/quorate.broker.v1.Access/ListVhosts"
 	Access_SetVhostLimits_FullMethodName       = "/quorate.broker.v1.Access/SetVhostLimits"
+	Access_ListLimits_FullMethodName           = "/quorate.broker.v1.Access/ListLimits"
 	Access_PutUser_FullMethodName              = "/quorate.broker.v1.Access/PutUser"
 	Access_ChangeUser_FullMethodName           = "/quorate.broker.v1.Access/ChangeUser"
 	Access_DeleteUser_FullMethodName           = "/quorate.broker.v1.Access/DeleteUser"
@@ -55,6 +56,8 @@ type AccessClient interface {
 	ListVhosts(ctx context.Context, in *ListVhostsRequest, opts ...grpc.CallOption) (*ListVhostsResponse, error)
 	// SetVhostLimits replaces the limits of a vhost.
 	SetVhostLimits(ctx context.Context, in *SetVhostLimitsRequest, opts ...grpc.CallOption) (*SetVhostLimitsResponse, error)
+	// ListLimits tells of each limit of a vhost or a user how much of it is used.
+	ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (*ListLimitsResponse, error)
 	// PutUser makes a user, or replaces password and tags of the one that exists.
 	PutUser(ctx context.Context, in *PutUserRequest, opts ...grpc.CallOption) (*PutUserResponse, error)
 	// ChangeUser changes password and tags of a user, as far as they are there, and leaves the
@@ -129,6 +132,16 @@ func (c *accessClient) SetVhostLimits(ctx context.Context, in *SetVhostLimitsReq
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SetVhostLimitsResponse)
 	err := c.cc.Invoke(ctx, Access_SetVhostLimits_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *accessClient) ListLimits(ctx context.Context, in *ListLimitsRequest, opts ...grpc.CallOption) (*ListLimitsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListLimitsResponse)
+	err := c.cc.Invoke(ctx, Access_ListLimits_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -289,6 +302,8 @@ type AccessServer interface {
 	ListVhosts(context.Context, *ListVhostsRequest) (*ListVhostsResponse, error)
 	// SetVhostLimits replaces the limits of a vhost.
 	SetVhostLimits(context.Context, *SetVhostLimitsRequest) (*SetVhostLimitsResponse, error)
+	// ListLimits tells of each limit of a vhost or a user how much of it is used.
+	ListLimits(context.Context, *ListLimitsRequest) (*ListLimitsResponse, error)
 	// PutUser makes a user, or replaces password and tags of the one that exists.
 	PutUser(context.Context, *PutUserRequest) (*PutUserResponse, error)
 	// ChangeUser changes password and tags of a user, as far as they are there, and leaves the
@@ -340,6 +355,9 @@ func (UnimplementedAccessServer) ListVhosts(context.Context, *ListVhostsRequest)
 }
 func (UnimplementedAccessServer) SetVhostLimits(context.Context, *SetVhostLimitsRequest) (*SetVhostLimitsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetVhostLimits not implemented")
+}
+func (UnimplementedAccessServer) ListLimits(context.Context, *ListLimitsRequest) (*ListLimitsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListLimits not implemented")
 }
 func (UnimplementedAccessServer) PutUser(context.Context, *PutUserRequest) (*PutUserResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutUser not implemented")
@@ -472,6 +490,24 @@ func _Access_SetVhostLimits_Handler(srv interface{}, ctx context.Context, dec fu
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(AccessServer).SetVhostLimits(ctx, req.(*SetVhostLimitsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Access_ListLimits_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListLimitsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AccessServer).ListLimits(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Access_ListLimits_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AccessServer).ListLimits(ctx, req.(*ListLimitsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -750,6 +786,10 @@ var Access_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetVhostLimits",
 			Handler:    _Access_SetVhostLimits_Handler,
+		},
+		{
+			MethodName: "ListLimits",
+			Handler:    _Access_ListLimits_Handler,
 		},
 		{
 			MethodName: "PutUser",

@@ -42,8 +42,8 @@ type Connection struct {
 	PeerAddress string `protobuf:"bytes,8,opt,name=peer_address,json=peerAddress,proto3" json:"peer_address,omitempty"`
 	// Channels that are open; over gRPC none.
 	Channels uint32 `protobuf:"varint,9,opt,name=channels,proto3" json:"channels,omitempty"`
-	// State is "running", "blocked" while its publishes are held back, or "closing" once its
-	// client is told to go.
+	// State is "running", "blocked" while its publishes are held back, "flow" while a rate does so, or
+	// "closing" once its client is told to go.
 	State string `protobuf:"bytes,10,opt,name=state,proto3" json:"state,omitempty"`
 	// ClientName is the connection_name that an AMQP client gave it; over gRPC the metadata
 	// quorate-client-name of its first call.

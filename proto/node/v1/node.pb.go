@@ -6037,9 +6037,11 @@ func (x *CancelOperationResponse) GetOperation() *Operation {
 
 // UsageRequest names what is asked for; empty: nothing.
 type UsageRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	User          string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	Vhost         string                 `protobuf:"bytes,2,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	User  string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Vhost string                 `protobuf:"bytes,2,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	// Queue is a UID; 0: none.
+	Queue         uint64 `protobuf:"varint,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6088,12 +6090,23 @@ func (x *UsageRequest) GetVhost() string {
 	return ""
 }
 
+func (x *UsageRequest) GetQueue() uint64 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
 // UsageResponse has what this node's clients have open.
 type UsageResponse struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	UserConnections  int64                  `protobuf:"varint,1,opt,name=user_connections,json=userConnections,proto3" json:"user_connections,omitempty"`
 	UserChannels     int64                  `protobuf:"varint,2,opt,name=user_channels,json=userChannels,proto3" json:"user_channels,omitempty"`
 	VhostConnections int64                  `protobuf:"varint,3,opt,name=vhost_connections,json=vhostConnections,proto3" json:"vhost_connections,omitempty"`
+	UserConsumers    int64                  `protobuf:"varint,4,opt,name=user_consumers,json=userConsumers,proto3" json:"user_consumers,omitempty"`
+	VhostChannels    int64                  `protobuf:"varint,5,opt,name=vhost_channels,json=vhostChannels,proto3" json:"vhost_channels,omitempty"`
+	VhostConsumers   int64                  `protobuf:"varint,6,opt,name=vhost_consumers,json=vhostConsumers,proto3" json:"vhost_consumers,omitempty"`
+	QueueConsumers   int64                  `protobuf:"varint,7,opt,name=queue_consumers,json=queueConsumers,proto3" json:"queue_consumers,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -6149,6 +6162,283 @@ func (x *UsageResponse) GetVhostConnections() int64 {
 	return 0
 }
 
+func (x *UsageResponse) GetUserConsumers() int64 {
+	if x != nil {
+		return x.UserConsumers
+	}
+	return 0
+}
+
+func (x *UsageResponse) GetVhostChannels() int64 {
+	if x != nil {
+		return x.VhostChannels
+	}
+	return 0
+}
+
+func (x *UsageResponse) GetVhostConsumers() int64 {
+	if x != nil {
+		return x.VhostConsumers
+	}
+	return 0
+}
+
+func (x *UsageResponse) GetQueueConsumers() int64 {
+	if x != nil {
+		return x.QueueConsumers
+	}
+	return 0
+}
+
+// QuotaSubject is a user, a vhost or a queue; what is empty does not count.
+type QuotaSubject struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	User  string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	Vhost string                 `protobuf:"bytes,2,opt,name=vhost,proto3" json:"vhost,omitempty"`
+	// Queue is a UID.
+	Queue         uint64 `protobuf:"varint,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotaSubject) Reset() {
+	*x = QuotaSubject{}
+	mi := &file_node_v1_node_proto_msgTypes[79]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaSubject) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaSubject) ProtoMessage() {}
+
+func (x *QuotaSubject) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[79]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaSubject.ProtoReflect.Descriptor instead.
+func (*QuotaSubject) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
+}
+
+func (x *QuotaSubject) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *QuotaSubject) GetVhost() string {
+	if x != nil {
+		return x.Vhost
+	}
+	return ""
+}
+
+func (x *QuotaSubject) GetQueue() uint64 {
+	if x != nil {
+		return x.Queue
+	}
+	return 0
+}
+
+// QuotasRequest asks about subjects, and tells the figures of the node that asks, in their order.
+type QuotasRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Subjects      []*QuotaSubject        `protobuf:"bytes,1,rep,name=subjects,proto3" json:"subjects,omitempty"`
+	Node          string                 `protobuf:"bytes,2,opt,name=node,proto3" json:"node,omitempty"`
+	Figures       []*QuotaFigures        `protobuf:"bytes,3,rep,name=figures,proto3" json:"figures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotasRequest) Reset() {
+	*x = QuotasRequest{}
+	mi := &file_node_v1_node_proto_msgTypes[80]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotasRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotasRequest) ProtoMessage() {}
+
+func (x *QuotasRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[80]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotasRequest.ProtoReflect.Descriptor instead.
+func (*QuotasRequest) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
+}
+
+func (x *QuotasRequest) GetSubjects() []*QuotaSubject {
+	if x != nil {
+		return x.Subjects
+	}
+	return nil
+}
+
+func (x *QuotasRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *QuotasRequest) GetFigures() []*QuotaFigures {
+	if x != nil {
+		return x.Figures
+	}
+	return nil
+}
+
+// QuotaFigures are those of a subject at one node.
+type QuotaFigures struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Messages and bytes are what the node's clients publish in a second; infinite if they are held
+	// back, so that nobody knows how much they would.
+	Messages float64 `protobuf:"fixed64,1,opt,name=messages,proto3" json:"messages,omitempty"`
+	Bytes    float64 `protobuf:"fixed64,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// StoredBytes are held by the queues of a vhost that the node leads.
+	StoredBytes uint64 `protobuf:"varint,3,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
+	// Published are messages and bytes that were published in the last second.
+	PublishedMessages float64 `protobuf:"fixed64,4,opt,name=published_messages,json=publishedMessages,proto3" json:"published_messages,omitempty"`
+	PublishedBytes    float64 `protobuf:"fixed64,5,opt,name=published_bytes,json=publishedBytes,proto3" json:"published_bytes,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *QuotaFigures) Reset() {
+	*x = QuotaFigures{}
+	mi := &file_node_v1_node_proto_msgTypes[81]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotaFigures) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotaFigures) ProtoMessage() {}
+
+func (x *QuotaFigures) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[81]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotaFigures.ProtoReflect.Descriptor instead.
+func (*QuotaFigures) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
+}
+
+func (x *QuotaFigures) GetMessages() float64 {
+	if x != nil {
+		return x.Messages
+	}
+	return 0
+}
+
+func (x *QuotaFigures) GetBytes() float64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *QuotaFigures) GetStoredBytes() uint64 {
+	if x != nil {
+		return x.StoredBytes
+	}
+	return 0
+}
+
+func (x *QuotaFigures) GetPublishedMessages() float64 {
+	if x != nil {
+		return x.PublishedMessages
+	}
+	return 0
+}
+
+func (x *QuotaFigures) GetPublishedBytes() float64 {
+	if x != nil {
+		return x.PublishedBytes
+	}
+	return 0
+}
+
+// QuotasResponse has the figures of the subjects in their order.
+type QuotasResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Figures       []*QuotaFigures        `protobuf:"bytes,1,rep,name=figures,proto3" json:"figures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QuotasResponse) Reset() {
+	*x = QuotasResponse{}
+	mi := &file_node_v1_node_proto_msgTypes[82]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QuotasResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QuotasResponse) ProtoMessage() {}
+
+func (x *QuotasResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_node_v1_node_proto_msgTypes[82]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QuotasResponse.ProtoReflect.Descriptor instead.
+func (*QuotasResponse) Descriptor() ([]byte, []int) {
+	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
+}
+
+func (x *QuotasResponse) GetFigures() []*QuotaFigures {
+	if x != nil {
+		return x.Figures
+	}
+	return nil
+}
+
 // ClientConnection is what is known of a client's connection.
 type ClientConnection struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -6180,7 +6470,7 @@ type ClientConnection struct {
 
 func (x *ClientConnection) Reset() {
 	*x = ClientConnection{}
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6192,7 +6482,7 @@ func (x *ClientConnection) String() string {
 func (*ClientConnection) ProtoMessage() {}
 
 func (x *ClientConnection) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[79]
+	mi := &file_node_v1_node_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6205,7 +6495,7 @@ func (x *ClientConnection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConnection.ProtoReflect.Descriptor instead.
 func (*ClientConnection) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{79}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *ClientConnection) GetId() string {
@@ -6357,7 +6647,7 @@ type ListConnectionsRequest struct {
 
 func (x *ListConnectionsRequest) Reset() {
 	*x = ListConnectionsRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6369,7 +6659,7 @@ func (x *ListConnectionsRequest) String() string {
 func (*ListConnectionsRequest) ProtoMessage() {}
 
 func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[80]
+	mi := &file_node_v1_node_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6382,7 +6672,7 @@ func (x *ListConnectionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsRequest.ProtoReflect.Descriptor instead.
 func (*ListConnectionsRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{80}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
 }
 
 // ListConnectionsResponse has the oldest first.
@@ -6395,7 +6685,7 @@ type ListConnectionsResponse struct {
 
 func (x *ListConnectionsResponse) Reset() {
 	*x = ListConnectionsResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6407,7 +6697,7 @@ func (x *ListConnectionsResponse) String() string {
 func (*ListConnectionsResponse) ProtoMessage() {}
 
 func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[81]
+	mi := &file_node_v1_node_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6420,7 +6710,7 @@ func (x *ListConnectionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConnectionsResponse.ProtoReflect.Descriptor instead.
 func (*ListConnectionsResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{81}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *ListConnectionsResponse) GetConnections() []*ClientConnection {
@@ -6443,7 +6733,7 @@ type EndConnectionRequest struct {
 
 func (x *EndConnectionRequest) Reset() {
 	*x = EndConnectionRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6455,7 +6745,7 @@ func (x *EndConnectionRequest) String() string {
 func (*EndConnectionRequest) ProtoMessage() {}
 
 func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[82]
+	mi := &file_node_v1_node_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6468,7 +6758,7 @@ func (x *EndConnectionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionRequest.ProtoReflect.Descriptor instead.
 func (*EndConnectionRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{82}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *EndConnectionRequest) GetId() string {
@@ -6502,7 +6792,7 @@ type EndConnectionResponse struct {
 
 func (x *EndConnectionResponse) Reset() {
 	*x = EndConnectionResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6514,7 +6804,7 @@ func (x *EndConnectionResponse) String() string {
 func (*EndConnectionResponse) ProtoMessage() {}
 
 func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[83]
+	mi := &file_node_v1_node_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6527,7 +6817,7 @@ func (x *EndConnectionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndConnectionResponse.ProtoReflect.Descriptor instead.
 func (*EndConnectionResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{83}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *EndConnectionResponse) GetEnded() bool {
@@ -6563,7 +6853,7 @@ type ClientConsumer struct {
 
 func (x *ClientConsumer) Reset() {
 	*x = ClientConsumer{}
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6575,7 +6865,7 @@ func (x *ClientConsumer) String() string {
 func (*ClientConsumer) ProtoMessage() {}
 
 func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[84]
+	mi := &file_node_v1_node_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6588,7 +6878,7 @@ func (x *ClientConsumer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientConsumer.ProtoReflect.Descriptor instead.
 func (*ClientConsumer) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{84}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ClientConsumer) GetVhost() string {
@@ -6714,7 +7004,7 @@ type ListConsumersRequest struct {
 
 func (x *ListConsumersRequest) Reset() {
 	*x = ListConsumersRequest{}
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6726,7 +7016,7 @@ func (x *ListConsumersRequest) String() string {
 func (*ListConsumersRequest) ProtoMessage() {}
 
 func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[85]
+	mi := &file_node_v1_node_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6739,7 +7029,7 @@ func (x *ListConsumersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersRequest.ProtoReflect.Descriptor instead.
 func (*ListConsumersRequest) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{85}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListConsumersRequest) GetVhost() string {
@@ -6766,7 +7056,7 @@ type ListConsumersResponse struct {
 
 func (x *ListConsumersResponse) Reset() {
 	*x = ListConsumersResponse{}
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6778,7 +7068,7 @@ func (x *ListConsumersResponse) String() string {
 func (*ListConsumersResponse) ProtoMessage() {}
 
 func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_node_v1_node_proto_msgTypes[86]
+	mi := &file_node_v1_node_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6791,7 +7081,7 @@ func (x *ListConsumersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListConsumersResponse.ProtoReflect.Descriptor instead.
 func (*ListConsumersResponse) Descriptor() ([]byte, []int) {
-	return file_node_v1_node_proto_rawDescGZIP(), []int{86}
+	return file_node_v1_node_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ListConsumersResponse) GetConsumers() []*ClientConsumer {
@@ -7302,14 +7592,35 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x16CancelOperationRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"S\n" +
 	"\x17CancelOperationResponse\x128\n" +
-	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation\"8\n" +
+	"\toperation\x18\x01 \x01(\v2\x1a.quorate.node.v1.OperationR\toperation\"N\n" +
 	"\fUsageRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
-	"\x05vhost\x18\x02 \x01(\tR\x05vhost\"\x8c\x01\n" +
+	"\x05vhost\x18\x02 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x03 \x01(\x04R\x05queue\"\xac\x02\n" +
 	"\rUsageResponse\x12)\n" +
 	"\x10user_connections\x18\x01 \x01(\x03R\x0fuserConnections\x12#\n" +
 	"\ruser_channels\x18\x02 \x01(\x03R\fuserChannels\x12+\n" +
-	"\x11vhost_connections\x18\x03 \x01(\x03R\x10vhostConnections\"\x99\x04\n" +
+	"\x11vhost_connections\x18\x03 \x01(\x03R\x10vhostConnections\x12%\n" +
+	"\x0euser_consumers\x18\x04 \x01(\x03R\ruserConsumers\x12%\n" +
+	"\x0evhost_channels\x18\x05 \x01(\x03R\rvhostChannels\x12'\n" +
+	"\x0fvhost_consumers\x18\x06 \x01(\x03R\x0evhostConsumers\x12'\n" +
+	"\x0fqueue_consumers\x18\a \x01(\x03R\x0equeueConsumers\"N\n" +
+	"\fQuotaSubject\x12\x12\n" +
+	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
+	"\x05vhost\x18\x02 \x01(\tR\x05vhost\x12\x14\n" +
+	"\x05queue\x18\x03 \x01(\x04R\x05queue\"\x97\x01\n" +
+	"\rQuotasRequest\x129\n" +
+	"\bsubjects\x18\x01 \x03(\v2\x1d.quorate.node.v1.QuotaSubjectR\bsubjects\x12\x12\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\x127\n" +
+	"\afigures\x18\x03 \x03(\v2\x1d.quorate.node.v1.QuotaFiguresR\afigures\"\xbb\x01\n" +
+	"\fQuotaFigures\x12\x1a\n" +
+	"\bmessages\x18\x01 \x01(\x01R\bmessages\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x01R\x05bytes\x12!\n" +
+	"\fstored_bytes\x18\x03 \x01(\x04R\vstoredBytes\x12-\n" +
+	"\x12published_messages\x18\x04 \x01(\x01R\x11publishedMessages\x12'\n" +
+	"\x0fpublished_bytes\x18\x05 \x01(\x01R\x0epublishedBytes\"I\n" +
+	"\x0eQuotasResponse\x127\n" +
+	"\afigures\x18\x01 \x03(\v2\x1d.quorate.node.v1.QuotaFiguresR\afigures\"\x99\x04\n" +
 	"\x10ClientConnection\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1a\n" +
@@ -7369,7 +7680,7 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\x05vhost\x18\x01 \x01(\tR\x05vhost\x12\x14\n" +
 	"\x05queue\x18\x02 \x01(\tR\x05queue\"V\n" +
 	"\x15ListConsumersResponse\x12=\n" +
-	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\x9d\x10\n" +
+	"\tconsumers\x18\x01 \x03(\v2\x1f.quorate.node.v1.ClientConsumerR\tconsumers2\xe8\x10\n" +
 	"\x04Node\x12G\n" +
 	"\x04Link\x12\x1c.quorate.node.v1.LinkRequest\x1a\x1d.quorate.node.v1.LinkResponse(\x010\x01\x12f\n" +
 	"\x0fInstallSnapshot\x12'.quorate.node.v1.InstallSnapshotRequest\x1a(.quorate.node.v1.InstallSnapshotResponse(\x01\x12P\n" +
@@ -7392,7 +7703,8 @@ const file_node_v1_node_proto_rawDesc = "" +
 	"\n" +
 	"AwaitAudit\x12\".quorate.node.v1.AwaitAuditRequest\x1a#.quorate.node.v1.AwaitAuditResponse\x12O\n" +
 	"\bTellDisk\x12 .quorate.node.v1.TellDiskRequest\x1a!.quorate.node.v1.TellDiskResponse\x12F\n" +
-	"\x05Usage\x12\x1d.quorate.node.v1.UsageRequest\x1a\x1e.quorate.node.v1.UsageResponse\x12d\n" +
+	"\x05Usage\x12\x1d.quorate.node.v1.UsageRequest\x1a\x1e.quorate.node.v1.UsageResponse\x12I\n" +
+	"\x06Quotas\x12\x1e.quorate.node.v1.QuotasRequest\x1a\x1f.quorate.node.v1.QuotasResponse\x12d\n" +
 	"\x0fListConnections\x12'.quorate.node.v1.ListConnectionsRequest\x1a(.quorate.node.v1.ListConnectionsResponse\x12^\n" +
 	"\rEndConnection\x12%.quorate.node.v1.EndConnectionRequest\x1a&.quorate.node.v1.EndConnectionResponse\x12^\n" +
 	"\rListConsumers\x12%.quorate.node.v1.ListConsumersRequest\x1a&.quorate.node.v1.ListConsumersResponseB1Z/github.com/quorate/quorate/proto/node/v1;nodev1b\x06proto3"
@@ -7410,7 +7722,7 @@ func file_node_v1_node_proto_rawDescGZIP() []byte {
 }
 
 var file_node_v1_node_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 92)
+var file_node_v1_node_proto_msgTypes = make([]protoimpl.MessageInfo, 96)
 var file_node_v1_node_proto_goTypes = []any{
 	(Clocks_Grade)(0),                  // 0: quorate.node.v1.Clocks.Grade
 	(QueueError_Kind)(0),               // 1: quorate.node.v1.QueueError.Kind
@@ -7494,19 +7806,23 @@ var file_node_v1_node_proto_goTypes = []any{
 	(*CancelOperationResponse)(nil),    // 79: quorate.node.v1.CancelOperationResponse
 	(*UsageRequest)(nil),               // 80: quorate.node.v1.UsageRequest
 	(*UsageResponse)(nil),              // 81: quorate.node.v1.UsageResponse
-	(*ClientConnection)(nil),           // 82: quorate.node.v1.ClientConnection
-	(*ListConnectionsRequest)(nil),     // 83: quorate.node.v1.ListConnectionsRequest
-	(*ListConnectionsResponse)(nil),    // 84: quorate.node.v1.ListConnectionsResponse
-	(*EndConnectionRequest)(nil),       // 85: quorate.node.v1.EndConnectionRequest
-	(*EndConnectionResponse)(nil),      // 86: quorate.node.v1.EndConnectionResponse
-	(*ClientConsumer)(nil),             // 87: quorate.node.v1.ClientConsumer
-	(*ListConsumersRequest)(nil),       // 88: quorate.node.v1.ListConsumersRequest
-	(*ListConsumersResponse)(nil),      // 89: quorate.node.v1.ListConsumersResponse
-	nil,                                // 90: quorate.node.v1.BeatHello.IdentityEntry
-	nil,                                // 91: quorate.node.v1.QueueStatusResponse.WaitingEntry
-	nil,                                // 92: quorate.node.v1.QueueStatusResponse.RetriesEntry
-	nil,                                // 93: quorate.node.v1.QueueStatusResponse.LostEntry
-	nil,                                // 94: quorate.node.v1.NodeStatusResponse.CountersEntry
+	(*QuotaSubject)(nil),               // 82: quorate.node.v1.QuotaSubject
+	(*QuotasRequest)(nil),              // 83: quorate.node.v1.QuotasRequest
+	(*QuotaFigures)(nil),               // 84: quorate.node.v1.QuotaFigures
+	(*QuotasResponse)(nil),             // 85: quorate.node.v1.QuotasResponse
+	(*ClientConnection)(nil),           // 86: quorate.node.v1.ClientConnection
+	(*ListConnectionsRequest)(nil),     // 87: quorate.node.v1.ListConnectionsRequest
+	(*ListConnectionsResponse)(nil),    // 88: quorate.node.v1.ListConnectionsResponse
+	(*EndConnectionRequest)(nil),       // 89: quorate.node.v1.EndConnectionRequest
+	(*EndConnectionResponse)(nil),      // 90: quorate.node.v1.EndConnectionResponse
+	(*ClientConsumer)(nil),             // 91: quorate.node.v1.ClientConsumer
+	(*ListConsumersRequest)(nil),       // 92: quorate.node.v1.ListConsumersRequest
+	(*ListConsumersResponse)(nil),      // 93: quorate.node.v1.ListConsumersResponse
+	nil,                                // 94: quorate.node.v1.BeatHello.IdentityEntry
+	nil,                                // 95: quorate.node.v1.QueueStatusResponse.WaitingEntry
+	nil,                                // 96: quorate.node.v1.QueueStatusResponse.RetriesEntry
+	nil,                                // 97: quorate.node.v1.QueueStatusResponse.LostEntry
+	nil,                                // 98: quorate.node.v1.NodeStatusResponse.CountersEntry
 }
 var file_node_v1_node_proto_depIdxs = []int32{
 	5,  // 0: quorate.node.v1.LinkRequest.frames:type_name -> quorate.node.v1.Frame
@@ -7521,7 +7837,7 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	6,  // 9: quorate.node.v1.Frame.ping:type_name -> quorate.node.v1.Ping
 	7,  // 10: quorate.node.v1.Ping.clocks:type_name -> quorate.node.v1.Clocks
 	0,  // 11: quorate.node.v1.Clocks.grade:type_name -> quorate.node.v1.Clocks.Grade
-	90, // 12: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
+	94, // 12: quorate.node.v1.BeatHello.identity:type_name -> quorate.node.v1.BeatHello.IdentityEntry
 	13, // 13: quorate.node.v1.RaftCall.append_entries:type_name -> quorate.node.v1.AppendEntriesRequest
 	15, // 14: quorate.node.v1.RaftCall.request_vote:type_name -> quorate.node.v1.RequestVoteRequest
 	17, // 15: quorate.node.v1.RaftCall.request_pre_vote:type_name -> quorate.node.v1.RequestPreVoteRequest
@@ -7552,15 +7868,15 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	43, // 40: quorate.node.v1.PeekQueueResponse.messages:type_name -> quorate.node.v1.PeekedMessage
 	40, // 41: quorate.node.v1.PeekQueueResponse.next:type_name -> quorate.node.v1.PeekCursor
 	53, // 42: quorate.node.v1.QueueStatusResponse.group:type_name -> quorate.node.v1.GroupStatus
-	91, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
-	92, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
-	93, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
+	95, // 43: quorate.node.v1.QueueStatusResponse.waiting:type_name -> quorate.node.v1.QueueStatusResponse.WaitingEntry
+	96, // 44: quorate.node.v1.QueueStatusResponse.retries:type_name -> quorate.node.v1.QueueStatusResponse.RetriesEntry
+	97, // 45: quorate.node.v1.QueueStatusResponse.lost:type_name -> quorate.node.v1.QueueStatusResponse.LostEntry
 	46, // 46: quorate.node.v1.QueueStatusResponse.change:type_name -> quorate.node.v1.MemberChange
 	53, // 47: quorate.node.v1.NodeStatusResponse.groups:type_name -> quorate.node.v1.GroupStatus
 	49, // 48: quorate.node.v1.NodeStatusResponse.lost:type_name -> quorate.node.v1.LostMember
 	63, // 49: quorate.node.v1.NodeStatusResponse.start:type_name -> quorate.node.v1.StartProgress
 	50, // 50: quorate.node.v1.NodeStatusResponse.disk:type_name -> quorate.node.v1.DiskState
-	94, // 51: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
+	98, // 51: quorate.node.v1.NodeStatusResponse.counters:type_name -> quorate.node.v1.NodeStatusResponse.CountersEntry
 	2,  // 52: quorate.node.v1.DiskState.pressure:type_name -> quorate.node.v1.DiskState.Pressure
 	50, // 53: quorate.node.v1.TellDiskRequest.disk:type_name -> quorate.node.v1.DiskState
 	57, // 54: quorate.node.v1.HibernateRequest.groups:type_name -> quorate.node.v1.RestingGroup
@@ -7574,59 +7890,64 @@ var file_node_v1_node_proto_depIdxs = []int32{
 	75, // 62: quorate.node.v1.AuditRecord.changes:type_name -> quorate.node.v1.AuditChange
 	66, // 63: quorate.node.v1.AwaitOperationResponse.operation:type_name -> quorate.node.v1.Operation
 	66, // 64: quorate.node.v1.CancelOperationResponse.operation:type_name -> quorate.node.v1.Operation
-	82, // 65: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
-	87, // 66: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
-	3,  // 67: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
-	21, // 68: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
-	24, // 69: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
-	33, // 70: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
-	35, // 71: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
-	37, // 72: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
-	44, // 73: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
-	39, // 74: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
-	47, // 75: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
-	59, // 76: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
-	56, // 77: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
-	54, // 78: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
-	64, // 79: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
-	67, // 80: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
-	76, // 81: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
-	78, // 82: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
-	69, // 83: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
-	72, // 84: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
-	51, // 85: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
-	80, // 86: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
-	83, // 87: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
-	85, // 88: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
-	88, // 89: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
-	4,  // 90: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
-	23, // 91: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
-	25, // 92: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
-	34, // 93: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
-	36, // 94: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
-	38, // 95: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
-	45, // 96: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
-	42, // 97: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
-	48, // 98: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
-	61, // 99: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
-	58, // 100: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
-	55, // 101: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
-	65, // 102: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
-	68, // 103: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
-	77, // 104: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
-	79, // 105: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
-	70, // 106: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
-	73, // 107: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
-	52, // 108: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
-	81, // 109: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
-	84, // 110: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
-	86, // 111: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
-	89, // 112: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
-	90, // [90:113] is the sub-list for method output_type
-	67, // [67:90] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	82, // 65: quorate.node.v1.QuotasRequest.subjects:type_name -> quorate.node.v1.QuotaSubject
+	84, // 66: quorate.node.v1.QuotasRequest.figures:type_name -> quorate.node.v1.QuotaFigures
+	84, // 67: quorate.node.v1.QuotasResponse.figures:type_name -> quorate.node.v1.QuotaFigures
+	86, // 68: quorate.node.v1.ListConnectionsResponse.connections:type_name -> quorate.node.v1.ClientConnection
+	91, // 69: quorate.node.v1.ListConsumersResponse.consumers:type_name -> quorate.node.v1.ClientConsumer
+	3,  // 70: quorate.node.v1.Node.Link:input_type -> quorate.node.v1.LinkRequest
+	21, // 71: quorate.node.v1.Node.InstallSnapshot:input_type -> quorate.node.v1.InstallSnapshotRequest
+	24, // 72: quorate.node.v1.Node.Forward:input_type -> quorate.node.v1.ForwardRequest
+	33, // 73: quorate.node.v1.Node.ProposeCatalog:input_type -> quorate.node.v1.ProposeCatalogRequest
+	35, // 74: quorate.node.v1.Node.AwaitCatalog:input_type -> quorate.node.v1.AwaitCatalogRequest
+	37, // 75: quorate.node.v1.Node.CatalogIndex:input_type -> quorate.node.v1.CatalogIndexRequest
+	44, // 76: quorate.node.v1.Node.QueueStatus:input_type -> quorate.node.v1.QueueStatusRequest
+	39, // 77: quorate.node.v1.Node.PeekQueue:input_type -> quorate.node.v1.PeekQueueRequest
+	47, // 78: quorate.node.v1.Node.NodeStatus:input_type -> quorate.node.v1.NodeStatusRequest
+	59, // 79: quorate.node.v1.Node.Survey:input_type -> quorate.node.v1.SurveyRequest
+	56, // 80: quorate.node.v1.Node.Hibernate:input_type -> quorate.node.v1.HibernateRequest
+	54, // 81: quorate.node.v1.Node.TransferLeadership:input_type -> quorate.node.v1.TransferLeadershipRequest
+	64, // 82: quorate.node.v1.Node.Drain:input_type -> quorate.node.v1.DrainRequest
+	67, // 83: quorate.node.v1.Node.ListOperations:input_type -> quorate.node.v1.ListOperationsRequest
+	76, // 84: quorate.node.v1.Node.AwaitOperation:input_type -> quorate.node.v1.AwaitOperationRequest
+	78, // 85: quorate.node.v1.Node.CancelOperation:input_type -> quorate.node.v1.CancelOperationRequest
+	69, // 86: quorate.node.v1.Node.AwaitEvents:input_type -> quorate.node.v1.AwaitEventsRequest
+	72, // 87: quorate.node.v1.Node.AwaitAudit:input_type -> quorate.node.v1.AwaitAuditRequest
+	51, // 88: quorate.node.v1.Node.TellDisk:input_type -> quorate.node.v1.TellDiskRequest
+	80, // 89: quorate.node.v1.Node.Usage:input_type -> quorate.node.v1.UsageRequest
+	83, // 90: quorate.node.v1.Node.Quotas:input_type -> quorate.node.v1.QuotasRequest
+	87, // 91: quorate.node.v1.Node.ListConnections:input_type -> quorate.node.v1.ListConnectionsRequest
+	89, // 92: quorate.node.v1.Node.EndConnection:input_type -> quorate.node.v1.EndConnectionRequest
+	92, // 93: quorate.node.v1.Node.ListConsumers:input_type -> quorate.node.v1.ListConsumersRequest
+	4,  // 94: quorate.node.v1.Node.Link:output_type -> quorate.node.v1.LinkResponse
+	23, // 95: quorate.node.v1.Node.InstallSnapshot:output_type -> quorate.node.v1.InstallSnapshotResponse
+	25, // 96: quorate.node.v1.Node.Forward:output_type -> quorate.node.v1.ForwardResponse
+	34, // 97: quorate.node.v1.Node.ProposeCatalog:output_type -> quorate.node.v1.ProposeCatalogResponse
+	36, // 98: quorate.node.v1.Node.AwaitCatalog:output_type -> quorate.node.v1.AwaitCatalogResponse
+	38, // 99: quorate.node.v1.Node.CatalogIndex:output_type -> quorate.node.v1.CatalogIndexResponse
+	45, // 100: quorate.node.v1.Node.QueueStatus:output_type -> quorate.node.v1.QueueStatusResponse
+	42, // 101: quorate.node.v1.Node.PeekQueue:output_type -> quorate.node.v1.PeekQueueResponse
+	48, // 102: quorate.node.v1.Node.NodeStatus:output_type -> quorate.node.v1.NodeStatusResponse
+	61, // 103: quorate.node.v1.Node.Survey:output_type -> quorate.node.v1.SurveyResponse
+	58, // 104: quorate.node.v1.Node.Hibernate:output_type -> quorate.node.v1.HibernateResponse
+	55, // 105: quorate.node.v1.Node.TransferLeadership:output_type -> quorate.node.v1.TransferLeadershipResponse
+	65, // 106: quorate.node.v1.Node.Drain:output_type -> quorate.node.v1.DrainResponse
+	68, // 107: quorate.node.v1.Node.ListOperations:output_type -> quorate.node.v1.ListOperationsResponse
+	77, // 108: quorate.node.v1.Node.AwaitOperation:output_type -> quorate.node.v1.AwaitOperationResponse
+	79, // 109: quorate.node.v1.Node.CancelOperation:output_type -> quorate.node.v1.CancelOperationResponse
+	70, // 110: quorate.node.v1.Node.AwaitEvents:output_type -> quorate.node.v1.AwaitEventsResponse
+	73, // 111: quorate.node.v1.Node.AwaitAudit:output_type -> quorate.node.v1.AwaitAuditResponse
+	52, // 112: quorate.node.v1.Node.TellDisk:output_type -> quorate.node.v1.TellDiskResponse
+	81, // 113: quorate.node.v1.Node.Usage:output_type -> quorate.node.v1.UsageResponse
+	85, // 114: quorate.node.v1.Node.Quotas:output_type -> quorate.node.v1.QuotasResponse
+	88, // 115: quorate.node.v1.Node.ListConnections:output_type -> quorate.node.v1.ListConnectionsResponse
+	90, // 116: quorate.node.v1.Node.EndConnection:output_type -> quorate.node.v1.EndConnectionResponse
+	93, // 117: quorate.node.v1.Node.ListConsumers:output_type -> quorate.node.v1.ListConsumersResponse
+	94, // [94:118] is the sub-list for method output_type
+	70, // [70:94] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_node_v1_node_proto_init() }
@@ -7664,7 +7985,7 @@ func file_node_v1_node_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_node_v1_node_proto_rawDesc), len(file_node_v1_node_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   92,
+			NumMessages:   96,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

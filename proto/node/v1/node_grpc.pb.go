@@ -42,6 +42,7 @@ const (
 	Node_AwaitAudit_FullMethodName         = "/quorate.node.v1.Node/AwaitAudit"
 	Node_TellDisk_FullMethodName           = "/quorate.node.v1.Node/TellDisk"
 	Node_Usage_FullMethodName              = "/quorate.node.v1.Node/Usage"
+	Node_Quotas_FullMethodName             = "/quorate.node.v1.Node/Quotas"
 	Node_ListConnections_FullMethodName    = "/quorate.node.v1.Node/ListConnections"
 	Node_EndConnection_FullMethodName      = "/quorate.node.v1.Node/EndConnection"
 	Node_ListConsumers_FullMethodName      = "/quorate.node.v1.Node/ListConsumers"
@@ -101,8 +102,12 @@ type NodeClient interface {
 	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
 	// comes up, and now and then.
 	TellDisk(ctx context.Context, in *TellDiskRequest, opts ...grpc.CallOption) (*TellDiskResponse, error)
-	// Usage tells how many connections and channels of a user and a vhost this node has.
+	// Usage tells how many connections, channels and consumers of a user, a vhost and a queue this
+	// node has.
 	Usage(ctx context.Context, in *UsageRequest, opts ...grpc.CallOption) (*UsageResponse, error)
+	// Quotas tells what this node's clients publish where a quota bounds it, and what the queues of
+	// vhosts hold that this node leads.
+	Quotas(ctx context.Context, in *QuotasRequest, opts ...grpc.CallOption) (*QuotasResponse, error)
 	// ListConnections tells which clients are connected to the receiver.
 	ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error)
 	// EndConnection ends a client's connection to the receiver.
@@ -328,6 +333,16 @@ func (c *nodeClient) Usage(ctx context.Context, in *UsageRequest, opts ...grpc.C
 	return out, nil
 }
 
+func (c *nodeClient) Quotas(ctx context.Context, in *QuotasRequest, opts ...grpc.CallOption) (*QuotasResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(QuotasResponse)
+	err := c.cc.Invoke(ctx, Node_Quotas_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *nodeClient) ListConnections(ctx context.Context, in *ListConnectionsRequest, opts ...grpc.CallOption) (*ListConnectionsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListConnectionsResponse)
@@ -412,8 +427,12 @@ type NodeServer interface {
 	// TellDisk tells the receiver how the caller's disk fares: at every change, when a link
 	// comes up, and now and then.
 	TellDisk(context.Context, *TellDiskRequest) (*TellDiskResponse, error)
-	// Usage tells how many connections and channels of a user and a vhost this node has.
+	// Usage tells how many connections, channels and consumers of a user, a vhost and a queue this
+	// node has.
 	Usage(context.Context, *UsageRequest) (*UsageResponse, error)
+	// Quotas tells what this node's clients publish where a quota bounds it, and what the queues of
+	// vhosts hold that this node leads.
+	Quotas(context.Context, *QuotasRequest) (*QuotasResponse, error)
 	// ListConnections tells which clients are connected to the receiver.
 	ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error)
 	// EndConnection ends a client's connection to the receiver.
@@ -489,6 +508,9 @@ func (UnimplementedNodeServer) TellDisk(context.Context, *TellDiskRequest) (*Tel
 }
 func (UnimplementedNodeServer) Usage(context.Context, *UsageRequest) (*UsageResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Usage not implemented")
+}
+func (UnimplementedNodeServer) Quotas(context.Context, *QuotasRequest) (*QuotasResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Quotas not implemented")
 }
 func (UnimplementedNodeServer) ListConnections(context.Context, *ListConnectionsRequest) (*ListConnectionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListConnections not implemented")
@@ -847,6 +869,24 @@ func _Node_Usage_Handler(srv interface{}, ctx context.Context, dec func(interfac
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Node_Quotas_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(QuotasRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(NodeServer).Quotas(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Node_Quotas_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(NodeServer).Quotas(ctx, req.(*QuotasRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Node_ListConnections_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListConnectionsRequest)
 	if err := dec(in); err != nil {
@@ -975,6 +1015,10 @@ var Node_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Usage",
 			Handler:    _Node_Usage_Handler,
+		},
+		{
+			MethodName: "Quotas",
+			Handler:    _Node_Quotas_Handler,
 		},
 		{
 			MethodName: "ListConnections",

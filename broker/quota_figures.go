@@ -1,0 +1,98 @@
+package broker
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/event"
+)
+
+// The names of limits.
+const (
+	limitConnections = "max-connections"
+	limitChannels    = "max-channels"
+	limitConsumers   = "max-consumers"
+	limitMessageRate = "max-message-rate"
+	limitByteRate    = "max-byte-rate"
+	limitStoredBytes = "max-stored-bytes"
+)
+
+// What quotas are of.
+const (
+	scopeUser = iota
+	scopeVHost
+	scopeQueue
+	scopes
+)
+
+func scopeName(scope int) string { return [...]string{"user", "vhost", "queue"}[scope] }
+
+// quotaFigures count, by scope and quota.
+type quotaFigures struct {
+	reached [scopes][gateQuotas]atomic.Uint64
+	held    [scopes][gateQuotas]atomic.Int64 // nanoseconds
+	refused [countKinds]atomic.Uint64
+	waiting atomic.Int64
+
+	mu   sync.Mutex
+	told map[countOf]time.Duration // of refusals, for events
+}
+
+// maxTold bounds the refusals whose events are remembered.
+const maxTold = 1000
+
+// refused counts a refusal, and tells of it now and then.
+func (q *quotas) refused(k countOf, limit int64) {
+	f, now := &q.figures, q.now()
+	f.refused[k.kind].Add(1)
+	f.mu.Lock()
+	last, known := f.told[k]
+	if known = known && now-last < heldAgain; !known {
+		if f.told == nil || len(f.told) >= maxTold {
+			f.told = map[countOf]time.Duration{}
+		}
+		f.told[k] = now
+	}
+	f.mu.Unlock()
+	if known {
+		return
+	}
+	of := cluster.QuotaSubject{Queue: k.queue}
+	scope, name := k.kind.of()
+	switch scope {
+	case scopeUser:
+		of.User = k.name
+	case scopeVHost:
+		of.VHost = k.name
+	}
+	q.tell(event.QuotaReached, of, name, limit)
+}
+
+// QuotaCount is how often a quota was reached since the node's start, on this node (VH-14).
+type QuotaCount struct {
+	Scope, Quota string
+	Reached      uint64        // refused, or times in which publishers were held back
+	Held         time.Duration // of publishers, one after the other
+}
+
+// QuotaCounts returns the figures of all scopes and quotas, and how many publishers wait now.
+func (b *Broker) QuotaCounts() (all []QuotaCount, waiting int64) {
+	f := &b.quotas.figures
+	for scope := range f.reached {
+		for which := range f.reached[scope] {
+			if which == storedQuota && scope != scopeVHost {
+				continue
+			}
+			all = append(all, QuotaCount{
+				scopeName(scope), quotaName(which), f.reached[scope][which].Load(), time.Duration(f.held[scope][which].Load()),
+			})
+		}
+	}
+	for k := range f.refused {
+		scope, limit := countKind(k).of()
+		all = append(all, QuotaCount{Scope: scopeName(scope), Quota: limit, Reached: f.refused[k].Load()})
+	}
+	return all, f.waiting.Load()
+}

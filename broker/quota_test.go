@@ -1,0 +1,259 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/message"
+)
+
+// quotaBroker is loggedInBroker in a cluster that keeps quotas.
+func quotaBroker(t testing.TB) (*Broker, *catalog.Catalog, *Sender) {
+	t.Helper()
+	b, c, ctx := loggedInBroker(t, ".*")
+	apply(t, c, &catalog.RaiseVersion{Version: catalog.VersionUsers})
+	s, err := b.NewSender(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b, c, s
+}
+
+func limitUser(t testing.TB, c *catalog.Catalog, limit string, n int64) {
+	t.Helper()
+	l := NoUserLimits()
+	l.SetLimit(limit, n)
+	apply(t, c, &catalog.SetUserLimits{User: "u", Limits: l})
+}
+
+func limitVHost(t testing.TB, c *catalog.Catalog, limit string, n int64) {
+	t.Helper()
+	l := NoVHostLimits()
+	l.SetLimit(limit, n)
+	apply(t, c, &catalog.SetVHostLimits{VHost: "/", Limits: l})
+}
+
+// sends publishes messages as a stream does, and returns how long it took. It leaves out permissions:
+// what matches their patterns has a clock of its own.
+func sends(t *testing.T, s *Sender, messages, bytes int) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for range messages {
+		if err := s.AwaitQuotas(t.Context(), "/"); err != nil {
+			t.Fatal(err)
+		}
+		s.charge(s.b.view(), "/", bytes)
+	}
+	return time.Since(began)
+}
+
+// sendsTo is sends by somebody without name, into a queue.
+func sendsTo(t *testing.T, b *Broker, s *Sender, queue string, messages int) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for range messages {
+		p := &Publish{VHost: "/", RoutingKey: queue, Body: make([]byte, 100), Sender: s}
+		if err := b.AwaitQuotas(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		b.Publish(t.Context(), p, func(r Result) {
+			if r.Kind != Confirmed || r.Queues != 1 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+	return time.Since(began)
+}
+
+func lasts(t *testing.T, what string, got, want time.Duration) {
+	t.Helper()
+	if got < want*97/100 || got > want*103/100 {
+		t.Errorf("%s: took %v, want %v", what, got, want)
+	}
+}
+
+// VH-14, VH-15: rates of a user, a vhost and a queue, of messages and of bytes, each by itself; the
+// lowest counts.
+func TestRatesHoldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c, s := quotaBroker(t)
+		if d := sends(t, s, 1000, 100); d != 0 {
+			t.Errorf("without limits: %v", d)
+		}
+		limitUser(t, c, limitMessageRate, 100)
+		lasts(t, "a user's messages", sends(t, s, 1010, 100), 10*time.Second)
+		limitUser(t, c, limitByteRate, 10_000)
+		lasts(t, "a user's bytes", sends(t, s, 110, 1000), 11*time.Second)
+		limitVHost(t, c, limitMessageRate, 5)
+		lasts(t, "a vhost's messages", sends(t, s, 101, 100), 20*time.Second)
+		limitVHost(t, c, limitMessageRate, Unlimited)
+		limitUser(t, c, limitByteRate, Unlimited)
+		if d := sends(t, s, 1000, 100); d > lookAgain {
+			t.Errorf("without limits again: %v", d)
+		}
+		counts, waiting := b.QuotaCounts()
+		if got := counts[0]; got.Quota != limitMessageRate || got.Reached != 1 || got.Held < 9*time.Second || waiting != 0 {
+			t.Errorf("%+v, %d wait", got, waiting)
+		}
+	})
+}
+
+// VH-15: so do those of a queue, whoever publishes into it and however; others are not held back.
+func TestRateOfQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c, _ := quotaBroker(t)
+		apply(t, c, &catalog.DeclareQueue{
+			VHost: "/", Name: "rated", Type: catalog.QueueQuorum, Durable: true, Members: []id.NodeID{"n"}, Leader: "n",
+			Arguments: message.Table{{Name: "x-max-message-rate", Value: message.Int64(10)}},
+		})
+		b.cfg.Authenticate = false
+		b.open = func(id.QueueUID) (enqueuer, error) { return discarding{}, nil }
+		sender := func() *Sender { return &Sender{b: b, enter: func(string) error { return nil }} }
+		lasts(t, "on one stream", sendsTo(t, b, sender(), "rated", 101), 10*time.Second)
+		began := time.Now()
+		for range 100 {
+			sendsTo(t, b, sender(), "rated", 1) // as PublishOne does
+		}
+		lasts(t, "one by one", time.Since(began), 10*time.Second)
+		if d := sendsTo(t, b, sender(), "q", 1000); d != 0 {
+			t.Errorf("into another queue: %v", d)
+		}
+	})
+}
+
+// VH-14: who waits is told shortly before its deadline, and goes on when the limit is taken away.
+func TestWaitsForQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c, s := quotaBroker(t)
+		limitVHost(t, c, limitMessageRate, 0)
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+		defer stop()
+		began := time.Now()
+		err := s.AwaitQuotas(ctx, "/")
+		var e *Error
+		if !errors.As(err, &e) || e.Class != ResourceExhausted || ctx.Err() != nil || time.Since(began) < 2*time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if want := `RESOURCE_EXHAUSTED: vhost "/": max-message-rate = 0: is reached`; !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+		time.AfterFunc(time.Second, func() { limitVHost(t, c, limitMessageRate, Unlimited) })
+		if d := sends(t, s, 1, 0); d < time.Second || d > time.Second+lookAgain {
+			t.Errorf("went on after %v", d)
+		}
+	})
+}
+
+// VH-16: a vhost is full at its limit and until it holds less than 95 % of it.
+func TestStoredBytesAgain(t *testing.T) {
+	b, c, s := quotaBroker(t)
+	limitVHost(t, c, limitStoredBytes, 1000)
+	g := b.quotas.vhost(c.View(), "/")
+	for _, x := range []struct {
+		holds uint64
+		full  bool
+	}{{0, false}, {999, false}, {1000, true}, {2000, true}, {951, true}, {950, true}, {949, false}, {999, false}, {1000, true}} {
+		g.holding(b.quotas.now(), x.holds)
+		h, held := s.Held("/")
+		if held != x.full || held && !h.Stored || b.VHostFull("/") != x.full {
+			t.Errorf("with %d bytes: held %v %+v", x.holds, held, h)
+		}
+	}
+	limitVHost(t, c, limitStoredBytes, 5000)
+	if _, held := s.Held("/"); held {
+		t.Error("held back after the limit was raised")
+	}
+}
+
+// VH-14: what another node wants counts for 3 s, and what is not known holds nobody back.
+func TestPartsOfNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, c, s := quotaBroker(t)
+		b.quotas.nodes.Store(2)
+		limitUser(t, c, limitMessageRate, 100)
+		subject := cluster.QuotaSubject{User: "u"}
+		exchange := func(wants float64) {
+			b.Quotas("other", []cluster.QuotaSubject{subject}, []cluster.QuotaFigures{{Messages: wants}})
+		}
+		lasts(t, "an even part of what is not known yet", sends(t, s, 105, 1), 2*time.Second)
+		exchange(30)
+		lasts(t, "beside one that wants little", sends(t, s, 140, 1), 2*time.Second)
+		exchange(math.Inf(1))
+		lasts(t, "beside one that wants all", sends(t, s, 100, 1), 2*time.Second)
+		<-time.After(2 * toldFor)
+		g := b.quotas.known(subject)
+		g.holding(b.quotas.now(), 0)
+		if len(g.others) > 0 {
+			t.Errorf("remembers %v", g.others)
+		}
+		limitUser(t, c, limitMessageRate, Unlimited)
+		b.quotas.prune(c.View())
+		if len(b.quotas.all()) > 0 {
+			t.Error("a gate without limits is kept")
+		}
+		b.view = func() *catalog.View { return nil }
+		if _, held := s.Held("/"); held {
+			t.Error("held back without a view")
+		}
+	})
+}
+
+// What has no quotas pays next to nothing, and nobody allocates.
+func TestQuotaAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("allocations are not those of a normal build")
+	}
+	_, c, s := quotaBroker(t)
+	for _, limited := range []bool{false, true} {
+		if limited {
+			limitUser(t, c, limitMessageRate, 1<<40)
+			limitVHost(t, c, limitStoredBytes, 1<<40)
+		}
+		if n := testing.AllocsPerRun(1000, func() {
+			if _, held := s.Held("/"); held {
+				t.Fatal("held")
+			}
+			s.charge(c.View(), "/", 100)
+		}); n != 0 {
+			t.Errorf("limited %v: %v allocations", limited, n)
+		}
+	}
+}
+
+// BenchmarkQuotas compares what quotas cost with a whole publish that stores nothing.
+func BenchmarkQuotas(b *testing.B) {
+	for _, limited := range []bool{false, true} {
+		x, c, s := quotaBroker(b)
+		name := "none/"
+		if limited {
+			limitUser(b, c, limitMessageRate, 1<<40)
+			limitVHost(b, c, limitByteRate, 1<<40)
+			name = "two/"
+		}
+		v := c.View()
+		b.Run(name+"alone", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Held("/")
+				s.charge(v, "/", 900)
+			}
+		})
+		b.Run(name+"publish", func(b *testing.B) {
+			b.ReportAllocs()
+			p := &Publish{VHost: "/", RoutingKey: "q", Body: make([]byte, 900), Sender: s}
+			done, ctx := func(Result) {}, context.Background()
+			for b.Loop() {
+				s.Held("/")
+				x.Publish(ctx, p, done)
+			}
+		})
+	}
+}

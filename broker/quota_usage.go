@@ -1,0 +1,100 @@
+package broker
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster"
+)
+
+// LimitUsage is a limit with what is used of it, over all nodes that answer (VH-4, VH-14).
+type LimitUsage struct {
+	Name     string
+	Limit    int64   // Unlimited: none
+	Used     float64 // of a rate what was published in the last second
+	Measured bool    // false: Used is not known, since there is no limit
+}
+
+// VHostUsage returns the limits of a vhost with what is used of each, for those who see all of it (VH-12).
+// Errors: NotFound.
+func (b *Broker) VHostUsage(ctx context.Context, vhost string) ([]LimitUsage, error) {
+	if err := b.wholeSight(ctx, vhost); err != nil {
+		return nil, err
+	}
+	v, err := b.viewOf("")
+	if err != nil {
+		return nil, err
+	}
+	h, ok := v.VHost(vhost)
+	if !ok {
+		about := aboutVHost(vhost)
+		about.Class, about.Reason = NotFound, "does not exist"
+		return nil, &about
+	}
+	return b.usages(ctx, v, cluster.QuotaSubject{VHost: vhost}, h.NamedLimits())
+}
+
+// UserUsage returns the limits of a user with what is used of each. Errors: NotFound.
+func (b *Broker) UserUsage(ctx context.Context, user string) ([]LimitUsage, error) {
+	if err := b.Require(ctx, TagAdministrator); err != nil {
+		return nil, err
+	}
+	v, err := b.viewOf("")
+	if err != nil {
+		return nil, err
+	}
+	u, ok := v.User(user)
+	if !ok {
+		about := aboutUser(user)
+		about.Class, about.Reason = NotFound, "does not exist"
+		return nil, &about
+	}
+	return b.usages(ctx, v, cluster.QuotaSubject{User: user}, u.NamedLimits())
+}
+
+func (b *Broker) usages(ctx context.Context, v *catalog.View, of cluster.QuotaSubject, limits []catalog.NamedLimit) ([]LimitUsage, error) {
+	cl, err := b.attachedCluster()
+	if err != nil {
+		return nil, err
+	}
+	open, there := b.Usage(of.User, of.VHost, 0), cl.UsageElsewhere(ctx, of.User, of.VHost, 0)
+	flow := b.quotas.published(ctx, cl, v, of)
+	out := make([]LimitUsage, len(limits))
+	for i, l := range limits {
+		x := LimitUsage{Name: l.Name, Limit: l.Value, Measured: true}
+		switch l.Name {
+		case limitConnections:
+			x.Used = float64(open.UserConnections + there.UserConnections + open.VHostConnections + there.VHostConnections)
+		case limitChannels:
+			x.Used = float64(open.UserChannels + there.UserChannels + open.VHostChannels + there.VHostChannels)
+		case limitConsumers:
+			x.Used = float64(open.UserConsumers + there.UserConsumers + open.VHostConsumers + there.VHostConsumers)
+		case argMaxQueues:
+			x.Used = float64(v.QueueCountIn(of.VHost))
+		case limitMessageRate:
+			x.Used, x.Measured = flow.PublishedMessages, l.Value != Unlimited
+		case limitByteRate:
+			x.Used, x.Measured = flow.PublishedBytes, l.Value != Unlimited
+		case limitStoredBytes:
+			x.Used, x.Measured = float64(flow.StoredBytes), l.Value != Unlimited
+		}
+		out[i] = x
+	}
+	return out, nil
+}
+
+// published returns the figures of a subject over all nodes.
+func (q *quotas) published(ctx context.Context, cl *cluster.Cluster, v *catalog.View, of cluster.QuotaSubject) (sum cluster.QuotaFigures) {
+	if g := q.known(of); g != nil {
+		sum, _ = g.figuresNow(q.now(), false)
+	}
+	if h, ok := v.VHost(of.VHost); ok && h.MaxStoredBytes != Unlimited {
+		sum.StoredBytes = q.storedHere(v, of.VHost)
+	}
+	for _, figures := range cl.Quotas(ctx, []cluster.QuotaSubject{of}, []cluster.QuotaFigures{sum}) {
+		sum.PublishedMessages += figures[0].PublishedMessages
+		sum.PublishedBytes += figures[0].PublishedBytes
+		sum.StoredBytes += figures[0].StoredBytes
+	}
+	return sum
+}

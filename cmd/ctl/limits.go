@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/quorate/quorate/client"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// limitFlag is a limit of a vhost or user as a flag, which is also its name.
+type limitFlag struct {
+	name, of string
+	value    **int64
+}
+
+func vhostLimitFlags(l *client.VhostLimits) []limitFlag {
+	return []limitFlag{
+		{"max-connections", "connections", &l.MaxConnections},
+		{"max-queues", "queues", &l.MaxQueues},
+		{"max-channels", "channels", &l.MaxChannels},
+		{"max-consumers", "consumers", &l.MaxConsumers},
+		{"max-message-rate", "messages published per second; publishers above it wait", &l.MaxMessageRate},
+		{"max-byte-rate", "bytes of bodies published per second; publishers above it wait", &l.MaxByteRate},
+		{"max-stored-bytes", "bytes of bodies in all queues; publishers wait while there are as many", &l.MaxStoredBytes},
+	}
+}
+
+func userLimitFlags(l *client.UserLimits) []limitFlag {
+	return []limitFlag{
+		{"max-connections", "connections", &l.MaxConnections},
+		{"max-channels", "channels", &l.MaxChannels},
+		{"max-consumers", "consumers", &l.MaxConsumers},
+		{"max-message-rate", "messages published per second; publishers above it wait", &l.MaxMessageRate},
+		{"max-byte-rate", "bytes of bodies published per second; publishers above it wait", &l.MaxByteRate},
+	}
+}
+
+// vhostLimitsOf copies limits; absent is not 0.
+func vhostLimitsOf(l *brokerv1.VhostLimits) *client.VhostLimits {
+	if l == nil {
+		return &client.VhostLimits{}
+	}
+	return &client.VhostLimits{
+		MaxConnections: l.MaxConnections, MaxQueues: l.MaxQueues, MaxChannels: l.MaxChannels, MaxConsumers: l.MaxConsumers, //nolint:protogetter // absent is not 0
+		MaxMessageRate: l.MaxMessageRate, MaxByteRate: l.MaxByteRate, MaxStoredBytes: l.MaxStoredBytes, //nolint:protogetter // absent is not 0
+	}
+}
+
+func userLimitsOf(l *brokerv1.UserLimits) *client.UserLimits {
+	if l == nil {
+		return &client.UserLimits{}
+	}
+	return &client.UserLimits{
+		MaxConnections: l.MaxConnections, MaxChannels: l.MaxChannels, MaxConsumers: l.MaxConsumers, //nolint:protogetter // absent is not 0
+		MaxMessageRate: l.MaxMessageRate, MaxByteRate: l.MaxByteRate, //nolint:protogetter // absent is not 0
+	}
+}
+
+func (f limitFlag) add(cmd *cobra.Command) {
+	cmd.Flags().AddFlag(&pflag.Flag{Name: f.name, Usage: f.of + "; -1: no limit, 0: none at all", Value: limitValue{f.value}, DefValue: strconv.Itoa(noLimit)})
+}
+
+// limitValue is a number that may not be given.
+type limitValue struct{ to **int64 }
+
+func (v limitValue) String() string {
+	if v.to == nil || *v.to == nil {
+		return strconv.Itoa(noLimit)
+	}
+	return strconv.FormatInt(**v.to, 10)
+}
+
+func (limitValue) Type() string { return "int" }
+
+func (v limitValue) Set(text string) error {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return fmt.Errorf("want a whole number: %w", err)
+	}
+	*v.to = &n
+	return nil
+}
+
+// quotaText shows limits by their names, "-" for none.
+func quotaText(of []limitFlag) string {
+	var set []string
+	for _, f := range of {
+		if *f.value != nil {
+			set = append(set, f.name+"="+strconv.FormatInt(**f.value, 10))
+		}
+	}
+	if len(set) == 0 {
+		return "-"
+	}
+	return strings.Join(set, ",")
+}
+
+// newUsage shows the limits of a vhost or user with what is used of each.
+func newUsage(s *session, of string, list func(context.Context, *client.Client, string) ([]*brokerv1.Limit, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show the limits of a " + of + ", and what is used of each", Args: exactArgs("NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return s.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all, err := list(ctx, c, args[0])
+				if err != nil {
+					return err
+				}
+				return printList(s, cmd.OutOrStdout(), []string{"limit", "value", "used"}, all, func(l *brokerv1.Limit) []string {
+					used := "-"
+					if l.Used != nil { //nolint:protogetter // absent is not 0
+						used = strconv.FormatFloat(l.GetUsed(), 'f', 0, 64)
+					}
+					return []string{l.GetName(), limitText(l.Limit), used} //nolint:protogetter // absent is not 0
+				})
+			})
+		},
+	}
+}

@@ -1,0 +1,458 @@
+package testcluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+	"google.golang.org/grpc/codes"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/testcluster"
+	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
+)
+
+// quotaCluster is a cluster in which quotas can be set, with users that may do everything in "/" and in
+// the vhosts.
+func quotaCluster(t *testing.T, users, vhosts []string) (*testcluster.Cluster, *client.Client) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts three nodes")
+	}
+	c := testcluster.Start(t, 3)
+	cl, ctx := openClient(t, c), testContext(t)
+	for _, h := range vhosts {
+		if _, err := cl.PutVhost(ctx, client.Vhost{Name: h}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, u := range users {
+		if _, err := cl.PutUser(ctx, client.User{Name: u, Password: "secret"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range append([]string{"/"}, vhosts...) {
+			if _, err := cl.SetPermission(ctx, client.Permission{Vhost: h, User: u, Configure: ".*", Write: ".*", Read: ".*"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	many := int64(1_000_000)
+	testcluster.Poll(t, "the version with quotas is finalised", func() error {
+		return cl.SetVhostLimits(ctx, "/", client.VhostLimits{MaxChannels: &many})
+	})
+	if err := cl.SetVhostLimits(ctx, "/", client.VhostLimits{}); err != nil {
+		t.Fatal(err)
+	}
+	return c, cl
+}
+
+// publisher publishes as fast as it may until its context ends, and counts confirms.
+type publisher struct {
+	confirmed atomic.Int64
+	stop      context.CancelFunc
+	over      sync.WaitGroup
+}
+
+func (p *publisher) end() int64 {
+	p.stop()
+	p.over.Wait()
+	return p.confirmed.Load()
+}
+
+// overGRPC publishes on a stream of one node.
+func overGRPC(t *testing.T, addr, user, queue string) *publisher {
+	t.Helper()
+	peer, _ := asUser(t, addr, user)
+	p := &publisher{}
+	ctx, stop := context.WithCancel(testContext(t))
+	p.stop = stop
+	stream, err := peer.Publish(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.over.Go(func() {
+		for n := uint64(1); ; n++ {
+			if stream.Send(&brokerv1.PublishRequest{Sequence: n, Message: &brokerv1.Message{RoutingKey: queue, Body: make([]byte, 100)}}) != nil {
+				return
+			}
+		}
+	})
+	p.over.Go(func() {
+		for {
+			r, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			if r.GetResult().GetResult() != brokerv1.PublishResult_RESULT_CONFIRMED {
+				t.Errorf("a publish of %s: %v", user, r)
+			}
+			p.confirmed.Add(1)
+		}
+	})
+	return p
+}
+
+// overAMQP publishes on a connection to one node.
+func overAMQP(t *testing.T, addr, user, queue string) *publisher {
+	t.Helper()
+	conn, err := amqp091.DialConfig("amqp://"+user+":secret@"+addr, amqp091.Config{Vhost: "/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.Confirm(false); err != nil {
+		t.Fatal(err)
+	}
+	p := &publisher{}
+	ctx, stop := context.WithCancel(testContext(t))
+	p.stop = func() { stop(); _ = conn.CloseDeadline(time.Now()) }
+	acks := ch.NotifyPublish(make(chan amqp091.Confirmation, 1000))
+	window := make(chan struct{}, 1000)
+	p.over.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case window <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			if ch.PublishWithContext(ctx, "", queue, false, false, amqp091.Publishing{Body: make([]byte, 100)}) != nil {
+				return
+			}
+		}
+	})
+	p.over.Go(func() {
+		for a := range acks {
+			if a.Ack {
+				p.confirmed.Add(1)
+			}
+			<-window
+		}
+	})
+	return p
+}
+
+// VH-14: a user's rate holds on one node and over all of them, on both protocols, while others are not
+// held back; it holds on a node that has restarted.
+func TestQuotaOfRate(t *testing.T) {
+	c, cl := quotaCluster(t, []string{"noisy", "neighbour"}, nil)
+	ctx := testContext(t)
+	for _, q := range []string{"noise", "other"} {
+		if _, err := cl.DeclareQueue(ctx, client.Queue{Name: q}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const rate, seconds = 1000, 5
+	limit := int64(rate)
+	if err := cl.SetUserLimits(ctx, "noisy", client.UserLimits{MaxMessageRate: &limit}); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		how   string
+		nodes []int
+	}{{"one node", []int{0}}, {"one node over AMQP", []int{1}}, {"three nodes", []int{0, 1, 2}}} {
+		t.Run(x.how, func(t *testing.T) {
+			var noisy []*publisher
+			other := overGRPC(t, c.Addrs()[x.nodes[0]], "neighbour", "other")
+			for _, n := range x.nodes {
+				if n == 1 {
+					noisy = append(noisy, overAMQP(t, c.AMQP(n), "noisy", "noise"))
+				} else {
+					noisy = append(noisy, overGRPC(t, c.Addrs()[n], "noisy", "noise"))
+				}
+			}
+			began := time.Now()
+			<-time.After(seconds * time.Second) // a rate is over a time
+			sum := int64(0)
+			for _, p := range noisy {
+				sum += p.confirmed.Load()
+			}
+			took, beside := time.Since(began).Seconds(), other.confirmed.Load()
+			for _, p := range append(noisy, other) {
+				p.end()
+			}
+			t.Logf("%d in %.2f s: %.0f a second; beside it %.0f", sum, took, float64(sum)/took, float64(beside)/took)
+			if most := rate * 1.1 * took; float64(sum) > most || float64(sum) < rate*0.6*took {
+				t.Errorf("%d confirmed in %.2f s at %d a second", sum, took, rate)
+			}
+			if float64(beside) < 2*rate*took {
+				t.Errorf("the neighbour's rate was %.0f", float64(beside)/took)
+			}
+		})
+	}
+	counts, _ := c.Broker(0).QuotaCounts()
+	if got := counts[0]; got.Scope != "user" || got.Quota != "max-message-rate" || got.Reached == 0 || got.Held == 0 {
+		t.Errorf("figures %+v", got)
+	}
+
+	t.Run("after a restart", func(t *testing.T) {
+		c.Kill(2)
+		c.Restart(2)
+		c.AwaitReady(2)
+		p := overGRPC(t, c.Addrs()[2], "noisy", "noise")
+		began := time.Now()
+		<-time.After(3 * time.Second)
+		n, took := p.confirmed.Load(), time.Since(began).Seconds()
+		p.end()
+		if float64(n) > rate*1.1*took+100 || n == 0 {
+			t.Errorf("%d confirmed in %.2f s", n, took)
+		}
+	})
+}
+
+// VH-14: a limit that is lowered or taken away counts for those who wait already.
+func TestQuotaChanges(t *testing.T) {
+	c, cl := quotaCluster(t, []string{"u"}, nil)
+	ctx := testContext(t)
+	five, none := int64(5), int64(0)
+	rated := client.Table{"x-max-message-rate": 5}
+	for _, q := range []client.Queue{{Name: "q"}, {Name: "slow", Arguments: rated}} {
+		if _, err := cl.DeclareQueue(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over := map[string]*publisher{"gRPC": overGRPC(t, c.Addrs()[0], "u", "q"), "AMQP": overAMQP(t, c.AMQP(1), "u", "q")}
+	moves := func(p *publisher) func() error {
+		before := p.confirmed.Load()
+		return func() error {
+			if now := p.confirmed.Load(); now < before+200 {
+				return fmt.Errorf("%d were confirmed before, %d now", before, now)
+			}
+			return nil
+		}
+	}
+	stands := func(p *publisher) func() error {
+		return func() error {
+			before := p.confirmed.Load()
+			<-time.After(500 * time.Millisecond)
+			if n := p.confirmed.Load() - before; n > 10 {
+				return fmt.Errorf("%d more in half a second", n)
+			}
+			return nil
+		}
+	}
+	for how, p := range over {
+		testcluster.Poll(t, "no limit over "+how, moves(p))
+	}
+	for _, l := range []*int64{&five, &none, nil} {
+		if err := cl.SetUserLimits(ctx, "u", client.UserLimits{MaxMessageRate: l}); err != nil {
+			t.Fatal(err)
+		}
+		for how, p := range over {
+			if l == nil {
+				began := time.Now()
+				testcluster.Poll(t, "no limit any more over "+how, moves(p))
+				if d := time.Since(began); d > 5*time.Second {
+					t.Errorf("held back over %s for %v after the limit was taken away", how, d)
+				}
+				continue
+			}
+			testcluster.Poll(t, fmt.Sprint("at ", *l, " a second over ", how), stands(p))
+		}
+	}
+	for _, p := range over {
+		p.end()
+	}
+
+	slow := overGRPC(t, c.Addrs()[2], "u", "slow")
+	testcluster.Poll(t, "a queue's own rate", stands(slow))
+	if n := slow.end(); n == 0 {
+		t.Error("nothing was published into a queue with a rate")
+	}
+}
+
+// VH-16: publishers wait while a vhost holds too much, and go on once it holds less; what dies goes to its
+// dead-letter queue meanwhile.
+func TestQuotaOfStoredBytes(t *testing.T) {
+	c, cl := quotaCluster(t, []string{"u"}, []string{"full"})
+	ctx := testContext(t)
+	for _, q := range []client.Queue{
+		{Vhost: "full", Name: "dead"},
+		{Vhost: "/", Name: "elsewhere"},
+		{Vhost: "full", Name: "q", Arguments: client.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}},
+	} {
+		if _, err := cl.DeclareQueue(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit := int64(100_000)
+	if err := cl.SetVhostLimits(ctx, "full", client.VhostLimits{MaxStoredBytes: &limit}); err != nil {
+		t.Fatal(err)
+	}
+	u, _ := asUser(t, c.Addrs()[0], "u")
+	publish := func(vhost, queue string) error {
+		within, stop := context.WithTimeout(ctx, 2*time.Second)
+		defer stop()
+		_, err := u.PublishOne(within, &brokerv1.PublishOneRequest{Message: &brokerv1.Message{Vhost: vhost, RoutingKey: queue, Body: make([]byte, 10_000)}})
+		return err
+	}
+	var err error
+	testcluster.Poll(t, "the vhost is full", func() error {
+		if err = publish("full", "q"); err == nil {
+			return fmt.Errorf("it takes another message")
+		}
+		return nil
+	})
+	refused(t, err, codes.ResourceExhausted, "RESOURCE_EXHAUSTED", `vhost "full": max-stored-bytes = 100000`)
+	all, err := cl.LimitsOfVhost(ctx, "full")
+	if err != nil || all[len(all)-1].GetUsed() < float64(limit) || all[0].Limit != nil {
+		t.Errorf("shown: %v, %v", all, err)
+	}
+	if err := publish("/", "elsewhere"); err != nil {
+		t.Errorf("another vhost: %v", err)
+	}
+
+	conn, err := amqp091.DialConfig("amqp://u:secret@"+c.AMQP(1), amqp091.Config{Vhost: "full"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	blocked := conn.NotifyBlocked(make(chan amqp091.Blocking, 100))
+	ch, err := conn.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := func(active bool) string {
+		for {
+			select {
+			case b := <-blocked:
+				if b.Active == active {
+					return b.Reason
+				}
+			case <-time.After(100 * time.Millisecond):
+				if active { // the node learns with the first publishes
+					if err := ch.PublishWithContext(ctx, "", "q", false, false, amqp091.Publishing{Body: make([]byte, 10)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			case <-ctx.Done():
+				t.Fatal("connection.blocked did not come")
+			}
+		}
+	}
+	if reason := told(true); !strings.Contains(reason, "max-stored-bytes") {
+		t.Errorf("blocked for %q", reason)
+	}
+
+	seen := errors.New("the event was seen")
+	err = cl.WatchEvents(ctx, &brokerv1.WatchEventsRequest{Kinds: []string{"quota_reached"}, History: true}, func(events []*brokerv1.Event) error {
+		for _, e := range events {
+			if e.GetVhost() == "full" && e.GetCause() == "max-stored-bytes" && e.GetDetail() == "vhost" {
+				return seen
+			}
+		}
+		return nil
+	})
+	if !errors.Is(err, seen) {
+		t.Errorf("watching for the event: %v", err)
+	}
+
+	// What dies goes on.
+	taken, err := cl.Get(ctx, "full", "q", false)
+	if err != nil || taken == nil {
+		t.Fatal(taken, err)
+	}
+	if err := cl.Settle(ctx, taken.Token, client.Decision{Kind: client.Discard}); err != nil {
+		t.Fatal(err)
+	}
+	testcluster.Poll(t, "the dead letter has arrived", func() error {
+		m, err := cl.Get(ctx, "full", "dead", true)
+		if err == nil && m == nil {
+			err = fmt.Errorf("there is none")
+		}
+		return err
+	})
+	if _, err := cl.PurgeQueue(ctx, "full", "q"); err != nil {
+		t.Fatal(err)
+	}
+	told(false)
+	testcluster.Poll(t, "there is room again", func() error { return publish("full", "q") })
+}
+
+// VH-4: consumers of a user, of a vhost and of a queue, and channels of a vhost, are bounded over all nodes.
+func TestQuotaOfConsumers(t *testing.T) {
+	c, cl := quotaCluster(t, []string{"u"}, []string{"v"})
+	ctx := testContext(t)
+	one, two := int64(1), int64(2)
+	for _, q := range []client.Queue{{Vhost: "v", Name: "a", Arguments: client.Table{"x-max-consumers": 1}}, {Vhost: "v", Name: "b"}, {Name: "c"}} {
+		if _, err := cl.DeclareQueue(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	consume := func(node int, vhost, queue string) (end func(), err error) {
+		p, _ := asUser(t, c.Addrs()[node], "u")
+		life, cancel := context.WithCancel(ctx)
+		s, err := p.Consume(life)
+		if err == nil {
+			err = s.Send(open(&brokerv1.ConsumeOpen{Vhost: vhost, Queue: queue}))
+		}
+		if err == nil {
+			_, err = s.Recv()
+		}
+		if err != nil {
+			cancel()
+		}
+		return cancel, err
+	}
+	first, err := consume(0, "v", "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = consume(1, "v", "a")
+	refused(t, err, codes.PermissionDenied, "NOT_ALLOWED", `queue "a" in vhost "v": max-consumers = 1`)
+	if err := cl.SetVhostLimits(ctx, "v", client.VhostLimits{MaxConsumers: &two}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.SetUserLimits(ctx, "u", client.UserLimits{MaxConsumers: &two}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := consume(1, "v", "b"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = consume(2, "v", "b")
+	refused(t, err, codes.PermissionDenied, "NOT_ALLOWED", `vhost "v": max-consumers = 2`)
+	_, err = consume(2, "/", "c")
+	refused(t, err, codes.PermissionDenied, "NOT_ALLOWED", `user "u": max-consumers = 2`)
+	wantUsed(t, cl.LimitsOfVhost, "v", map[string]float64{"max-consumers": 2, "max-channels": 2, "max-queues": 2})
+	wantUsed(t, cl.LimitsOfUser, "u", map[string]float64{"max-consumers": 2})
+	first()
+	testcluster.Poll(t, "one in its place", func() error {
+		_, err := consume(2, "/", "c")
+		return err
+	})
+	if err := cl.SetVhostLimits(ctx, "v", client.VhostLimits{MaxChannels: &one}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.SetUserLimits(ctx, "u", client.UserLimits{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = consume(2, "v", "a")
+	refused(t, err, codes.PermissionDenied, "NOT_ALLOWED", `vhost "v": max-channels = 1`)
+}
+
+// wantUsed compares what is shown to be used of limits.
+func wantUsed(t *testing.T, list func(context.Context, string) ([]*brokerv1.Limit, error), name string, want map[string]float64) {
+	t.Helper()
+	all, err := list(testContext(t), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range all {
+		if n, ok := want[l.GetName()]; ok && (l.Used == nil || l.GetUsed() != n) {
+			t.Errorf("%s: %v, want %v", name, l, n)
+		}
+		delete(want, l.GetName())
+	}
+	if len(want) > 0 {
+		t.Errorf("%s: nothing is shown of %v", name, want)
+	}
+}
