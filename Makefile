@@ -45,7 +45,7 @@ quickstart: build ## three processes on loopback show the whole idea
 	$(BIN)/quickstart $(ARGS)
 
 # What .ci/run runs one by one, to run again what failed.
-TESTS := test-main test-plain test-k8s test-bench conformance-short cases cases-amqp
+TESTS := test-main test-plain k8s-check test-bench conformance-short cases cases-amqp
 
 .PHONY: test
 test: vet $(TESTS) ## everything: all tests of all modules, then the numbered cases over gRPC and AMQP
@@ -66,8 +66,8 @@ test-main: build ## all tests of the main module, with real processes
 test-plain: ## what only a build without checks of invariants can show
 	$(GO) test -run 'AllocatesNothing' $(TESTFLAGS) ./quorumq
 
-.PHONY: test-k8s
-test-k8s: ## builds the manifests and decodes them strictly
+.PHONY: k8s-check
+k8s-check: ## the chart, the manifests, alert rules and the board: rendered, decoded strictly, compared, tried
 	cd deploy/k8s/test && $(GO) vet ./... && $(GO) test $(TESTFLAGS) ./...
 
 .PHONY: test-bench
@@ -149,12 +149,13 @@ stress: build ## repeats what looks for rare faults for STRESS_TIME, with seeds 
 	$(GO) run ./internal/stress -time $(STRESS_TIME) -seed $(SEED)
 
 .PHONY: rewrite
-rewrite: ## rewrites expected output of scripts and the tables of packages and arguments
+rewrite: ## rewrites expected output of scripts, the tables of packages and arguments, and what is made from the chart
 	@for d in $$(grep -rl --include='*_test.go' cockroachdb/datadriven . | xargs -n1 dirname | sort -u); do \
 	  $(GO) test -tags $(TAGS) $$d -args -rewrite || exit 1; \
 	done
 	$(GO) test ./internal/archtest -args -rewrite
 	$(GO) test ./argument -args -rewrite
+	cd deploy/k8s/test && $(GO) test ./... -args -rewrite
 
 .PHONY: bench
 bench: build ## figures of packages and of whole systems, under 3 minutes; ARGS="-only queue,group,log,end"

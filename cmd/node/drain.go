@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/cmd/node/serve"
 )
 
 // Variables with the login of drain, as quoratectl reads them.
@@ -50,7 +51,7 @@ func newDrain() *cobra.Command {
 				login.Password = os.Getenv(passwordEnv)
 			}
 			if login.Username != "" || login.Password != "" {
-				target.Username, target.Password = login.Username, login.Password
+				target.Username, target.Password, target.Token = login.Username, login.Password, ""
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
@@ -70,7 +71,7 @@ func newDrain() *cobra.Command {
 	cmd.Flags().StringVarP(&file, "config", "c", "", "YAML file of the node, for its listen.client and tls.client")
 	cmd.Flags().StringVar(&address, "address", "", "client address of the node; empty: listen.client on this host")
 	cmd.Flags().DurationVar(&timeout, "timeout", 60*time.Second, "give up after this")
-	cmd.Flags().StringVar(&login.Username, "user", "", "administrator to log in as ("+userEnv+"); empty: auth.default_user")
+	cmd.Flags().StringVar(&login.Username, "user", "", "administrator to log in as ("+userEnv+"); empty: the token of the node's host, else auth.default_user")
 	cmd.Flags().StringVar(&login.Password, "password", "", "its password; better "+passwordEnv+"; empty: auth.default_password")
 	secure.addFlags(cmd.Flags())
 	return cmd
@@ -110,14 +111,31 @@ func drainTarget(file, address string, secure *drainTLS) (client.Config, error) 
 	if out.Addresses[0], err = local(cfg.Listen.Client); err != nil {
 		return out, err
 	}
-	out.Username = cfg.Auth.DefaultUser
-	if out.Password, err = cfg.DefaultPassword(); err != nil {
+	if err := addOwnLogin(&out, cfg); err != nil {
 		return out, err
 	}
 	if cfg.TLS.Client.On() {
 		out.Credentials, err = ownCredentials(cfg)
 	}
 	return out, err
+}
+
+// addOwnLogin logs in by the token of the node's host (VH-11), which no change of users makes
+// worthless; or as the administrator of the founding, where the node would not take the token or it
+// cannot be read.
+func addOwnLogin(c *client.Config, cfg *config.Config) error {
+	host, _, err := net.SplitHostPort(c.Addresses[0])
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); cfg.Authenticate() && (host == "localhost" || ip.IsLoopback()) {
+		if c.Token, err = serve.HostToken(cfg.DataDir); err == nil && c.Token != "" {
+			return nil
+		}
+	}
+	c.Username, c.Token = cfg.Auth.DefaultUser, ""
+	c.Password, err = cfg.DefaultPassword()
+	return err
 }
 
 // ownCredentials are for the node on this host: it must show the very certificate of its

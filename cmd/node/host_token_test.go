@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -39,6 +40,10 @@ func TestHostToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := guest.ChangeUser(ctx, client.UserChange{Name: "guest", Password: "that nobody knows"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("drain knows no password either", func(t *testing.T) { drainsAlone(ctx, t, binary, n) })
+	if err := n.WaitReady(ctx); err != nil {
 		t.Fatal(err)
 	}
 	first := hostToken(t, n)
@@ -79,6 +84,21 @@ func TestHostToken(t *testing.T) {
 	}
 	if _, err := dial(client.Config{Token: hostToken(t, n)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// drainsAlone drains the node by its own settings, and starts it again. It has nobody to hand the
+// catalog to, which the command says; it serves no client from then on all the same.
+func drainsAlone(ctx context.Context, t *testing.T, binary string, n *chaos.Node) {
+	out, err := exec.CommandContext(ctx, binary, "drain", "--config", filepath.Join(n.Dir, "node.yaml"), "--timeout", "30s").CombinedOutput()
+	if ready := n.Ready(ctx); ready == nil || !strings.Contains(ready.Error(), "drained") {
+		t.Errorf("%v, ready %v\n%s", err, ready, out)
+	}
+	if err := n.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // The file of the data directory with the token of this node's host (docs/security.md). It is the
@@ -26,6 +27,13 @@ func (n *node) keepHostToken(token string) {
 	if err := writeSecret(name, token+"\n"); err != nil {
 		n.log.Warn("the token of this node's host cannot be written; it is tried at the next start", "file", name, "error", err)
 	}
+}
+
+// HostToken returns the token of the host of the node that holds the data directory. The node
+// takes it from a loopback address alone.
+func HostToken(dataDir string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dataDir, hostTokenFile))
+	return strings.TrimSpace(string(text)), err
 }
 
 // writeSecret writes a file anew that its owner alone may read.

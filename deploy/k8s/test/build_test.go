@@ -5,10 +5,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	certificatesv1 "github.com/cert-manager/cert-manager/pkg/apis/certmanager/v1"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -16,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// objects is what one kustomization yields, by kind.
+// objects is what one kustomization, or the chart with one set of values, yields.
 type objects struct {
 	set      *appsv1.StatefulSet
 	services map[string]*corev1.Service
@@ -25,6 +28,10 @@ type objects struct {
 	config   *corev1.ConfigMap
 	account  *corev1.ServiceAccount
 	secrets  map[string]*corev1.Secret
+	certs    map[string]*certificatesv1.Certificate
+	rules    *monitoringv1.PrometheusRule
+	board    *corev1.ConfigMap
+	all      map[string]runtime.Object // by kind and name
 }
 
 // kustomizations returns the base and every overlay.
@@ -47,24 +54,36 @@ func build(t *testing.T, dir string) *objects {
 	if err != nil {
 		t.Fatalf("kustomize build %s: %v", dir, err)
 	}
-	decoder := strictDecoder(t)
-	o := &objects{services: map[string]*corev1.Service{}, secrets: map[string]*corev1.Secret{}}
+	var texts []string
 	for _, r := range resources.Resources() {
 		text, err := r.AsYAML()
 		if err != nil {
 			t.Fatal(err)
 		}
+		texts = append(texts, string(text))
+	}
+	return decode(t, dir, texts)
+}
+
+// decode reads objects, each of one text, and refuses what their types do not know.
+func decode(t *testing.T, from string, texts []string) *objects {
+	t.Helper()
+	decoder := strictDecoder(t)
+	o := &objects{
+		services: map[string]*corev1.Service{}, secrets: map[string]*corev1.Secret{}, certs: map[string]*certificatesv1.Certificate{}, all: map[string]runtime.Object{},
+	}
+	for _, text := range texts {
 		// The decoder takes JSON or YAML; both refuse what the type does not know.
-		object, _, err := decoder.Decode(text, nil, nil)
+		object, _, err := decoder.Decode([]byte(text), nil, nil)
 		if err != nil {
-			t.Fatalf("%s: %s: %v", dir, r.CurId(), err)
+			t.Fatalf("%s: %v in\n%s", from, err, text)
 		}
 		if err := o.add(object); err != nil {
-			t.Fatalf("%s: %v", dir, err)
+			t.Fatalf("%s: %v", from, err)
 		}
 	}
 	if o.set == nil || o.budget == nil || o.policy == nil || o.config == nil || o.account == nil {
-		t.Fatalf("%s: an object is missing, got %+v", dir, o)
+		t.Fatalf("%s: an object is missing, got %+v", from, o)
 	}
 	return o
 }
@@ -73,7 +92,7 @@ func strictDecoder(t *testing.T) runtime.Decoder {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme,
+		corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, networkingv1.AddToScheme, monitoringv1.AddToScheme, certificatesv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
@@ -85,28 +104,46 @@ func strictDecoder(t *testing.T) runtime.Decoder {
 // add files the object; a kind that nobody checks is refused, and so is a namespace:
 // the one who applies the manifests chooses it.
 func (o *objects) add(object runtime.Object) error {
-	var namespace string
+	about, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	name := about.GetName()
 	switch x := object.(type) {
 	case *appsv1.StatefulSet:
-		o.set, namespace = x, x.Namespace
+		o.set = x
 	case *corev1.Service:
-		o.services[x.Name], namespace = x, x.Namespace
+		o.services[name] = x
 	case *policyv1.PodDisruptionBudget:
-		o.budget, namespace = x, x.Namespace
+		o.budget = x
 	case *networkingv1.NetworkPolicy:
-		o.policy, namespace = x, x.Namespace
+		o.policy = x
 	case *corev1.ConfigMap:
-		o.config, namespace = x, x.Namespace
+		if x.Data["node.yaml"] != "" {
+			o.config = x
+		} else {
+			o.board = x
+		}
 	case *corev1.ServiceAccount:
-		o.account, namespace = x, x.Namespace
+		o.account = x
 	case *corev1.Secret:
-		o.secrets[x.Name], namespace = x, x.Namespace
+		o.secrets[name] = x
+	case *certificatesv1.Certificate:
+		o.certs[name] = x
+	case *monitoringv1.PrometheusRule:
+		o.rules = x
+	case *monitoringv1.PodMonitor, *monitoringv1.ServiceMonitor:
 	default:
 		return fmt.Errorf("object of type %T: nothing checks it yet, add it to objects", object)
 	}
-	if namespace != "" {
+	if namespace := about.GetNamespace(); namespace != "" {
 		return fmt.Errorf("%T has namespace %q: manifests have none", object, namespace)
 	}
+	key := object.GetObjectKind().GroupVersionKind().Kind + "/" + name
+	if o.all[key] != nil {
+		return fmt.Errorf("%s is there twice", key)
+	}
+	o.all[key] = object
 	return nil
 }
 
@@ -126,8 +163,17 @@ type nodeConfig struct {
 		Expect        int32    `json:"expect"`
 		Join          []string `json:"join"`
 		GossipKeyFile string   `json:"gossip_key_file"`
+		Reconcile     struct {
+			Delay string `json:"delay"`
+		} `json:"reconcile"`
 	} `json:"cluster"`
-	Listen map[string]string `json:"listen"`
+	Definitions struct {
+		File string `json:"file"`
+	} `json:"definitions"`
+	Listen   map[string]string `json:"listen"`
+	Timeouts struct {
+		Drain string `json:"drain"`
+	} `json:"timeouts"`
 }
 
 func configOf(t *testing.T, o *objects) nodeConfig {

@@ -1,11 +1,15 @@
 package k8s
 
 import (
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/strvals"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -15,7 +19,8 @@ func TestDocumentedOverlay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(text), "```yaml\n")
+	_, rest, found := strings.Cut(string(text), "```yaml\n   apiVersion")
+	rest = "   apiVersion" + rest
 	block, _, ended := strings.Cut(rest, "```")
 	if !found || !ended {
 		t.Fatal("docs/kubernetes.md shows no overlay")
@@ -35,7 +40,7 @@ func TestDocumentedOverlay(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := build(t, dir)
-	if got, want := node(t, o).Image, "registry.example/quorate/quorate:0.1.0"; got != want {
+	if got, want := node(t, o).Image, "registry.example/quorate/quorate:0.9.0"; got != want {
 		t.Errorf("image = %s, want %s", got, want)
 	}
 	claim := o.set.Spec.VolumeClaimTemplates[0].Spec
@@ -79,6 +84,67 @@ func TestDocumentedHTTPS(t *testing.T) {
 	for _, p := range []*corev1.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
 		if p.HTTPGet.Scheme != corev1.URISchemeHTTPS {
 			t.Errorf("%s is asked for by %q", p.HTTPGet.Path, p.HTTPGet.Scheme)
+		}
+	}
+}
+
+// Commands for Helm that docs/kubernetes.md shows name files and values that there are, and its values
+// are what the chart takes.
+func TestDocumentedHelm(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := regexp.MustCompile(`-f (deploy/helm/\S+\.yaml)`).FindAllStringSubmatch(string(text), -1)
+	sets := regexp.MustCompile(`--set ([a-zA-Z.]+)=([a-z0-9]+)`).FindAllStringSubmatch(string(text), -1)
+	_, rest, found := strings.Cut(string(text), "```yaml\nimage:")
+	block, _, ended := strings.Cut("image:"+rest, "```")
+	if len(files) < 3 || len(sets) < 2 || !found || !ended {
+		t.Fatalf("files %v, values %v, a block of values %v", files, sets, found && ended)
+	}
+	for _, f := range files {
+		if _, err := renderChart("quorate", values(t, "../../../"+f[1])); err != nil {
+			t.Errorf("%s: %v", f[1], err)
+		}
+	}
+	for _, set := range sets {
+		v, err := strvals.Parse(set[1] + "=" + set[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := renderChart("quorate", v); err != nil {
+			t.Errorf("%s: %v", set[0], err)
+		}
+	}
+	own := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(own, []byte(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := buildChart(t, "quorate", values(t, chartDir+"/values-production.yaml", own))
+	if got := node(t, o).Image; got != "registry.example/quorate/quorate:0.9.0" {
+		t.Errorf("image %s", got)
+	}
+}
+
+// Passwords by the recipe of docs/kubernetes.md stand in a URI as they are.
+func TestDocumentedPassword(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(text), `--from-literal=password="$(`)
+	recipe, _, ended := strings.Cut(rest, `)"`)
+	if !found || !ended {
+		t.Fatal("docs/kubernetes.md shows no recipe")
+	}
+	for range 20 {
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", recipe).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		password := strings.TrimSpace(string(out))
+		if len(password) < 24 || url.UserPassword("u", password).String() != "u:"+password || url.QueryEscape(password) != password {
+			t.Errorf("%q is short, or has to be escaped in a URI", password)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package k8s
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -12,16 +11,20 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
 )
 
-// each runs the check on the base and on every overlay.
+// each runs the check on the base, on every overlay, and on the chart with each set of values.
 func each(t *testing.T, check func(t *testing.T, o *objects)) {
 	for _, dir := range kustomizations(t) {
 		t.Run(path.Base(dir), func(t *testing.T) { check(t, build(t, dir)) })
+	}
+	for name, files := range chartValues {
+		t.Run(name, func(t *testing.T) { check(t, buildChart(t, "quorate", values(t, files...))) })
 	}
 }
 
@@ -65,31 +68,34 @@ func TestStatefulSet(t *testing.T) {
 	})
 }
 
-// Pod security "restricted", a read-only root and no token of the Kubernetes API.
+// Pods pass the level "restricted" as the API server checks it; besides they have a read-only root, numbers
+// that the image agrees with, and no token of the Kubernetes API.
 func TestRestrictedSecurity(t *testing.T) {
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	each(t, func(t *testing.T, o *objects) {
-		spec := o.set.Spec.Template.Spec
+		template := o.set.Spec.Template
+		spec := template.Spec
+		if result := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &template.ObjectMeta, &spec)); !result.Allowed {
+			t.Errorf("the level restricted forbids it: %s: %s", result.ForbiddenReason(), result.ForbiddenDetail())
+		}
 		p, c := spec.SecurityContext, node(t, o).SecurityContext
-		if p == nil || c == nil || p.SeccompProfile == nil || c.Capabilities == nil {
-			t.Fatalf("security contexts = %+v and %+v, want both with seccomp and capabilities", p, c)
+		if p == nil || c == nil {
+			t.Fatalf("security contexts = %+v and %+v, want both", p, c)
 		}
 		for what, ok := range map[string]bool{
-			"runAsNonRoot":                   isTrue(p.RunAsNonRoot),
-			"runAsUser 65532":                is(p.RunAsUser, 65532),
-			"runAsGroup 65532":               is(p.RunAsGroup, 65532),
-			"fsGroup 65532":                  is(p.FSGroup, 65532),
-			"seccomp RuntimeDefault":         p.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault,
-			"no privilege escalation":        isFalse(c.AllowPrivilegeEscalation),
-			"not privileged":                 isFalse(c.Privileged),
-			"readOnlyRootFilesystem":         isTrue(c.ReadOnlyRootFilesystem),
-			"drop ALL":                       slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}),
-			"no capability added":            len(c.Capabilities.Add) == 0,
-			"no host network, PID or IPC":    !spec.HostNetwork && !spec.HostPID && !spec.HostIPC,
-			"no API token in the pod":        isFalse(spec.AutomountServiceAccountToken),
-			"no API token by the account":    isFalse(o.account.AutomountServiceAccountToken),
-			"the account is the pod's":       spec.ServiceAccountName == o.account.Name,
-			"no service environment":         isFalse(spec.EnableServiceLinks),
-			"no host path among the volumes": !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil }),
+			"runAsUser 65532":             is(p.RunAsUser, 65532),
+			"runAsGroup 65532":            is(p.RunAsGroup, 65532),
+			"fsGroup 65532":               is(p.FSGroup, 65532),
+			"not privileged":              isFalse(c.Privileged),
+			"readOnlyRootFilesystem":      isTrue(c.ReadOnlyRootFilesystem),
+			"no API token in the pod":     isFalse(spec.AutomountServiceAccountToken),
+			"no API token by the account": isFalse(o.account.AutomountServiceAccountToken),
+			"the account is the pod's":    spec.ServiceAccountName == o.account.Name,
+			"no service environment":      isFalse(spec.EnableServiceLinks),
 		} {
 			if !ok {
 				t.Errorf("not so: %s", what)
@@ -111,11 +117,18 @@ func TestServices(t *testing.T) {
 		if clients.Spec.ClusterIP != "" || clients.Spec.PublishNotReadyAddresses {
 			t.Error("quorate must have an address and publish ready pods only")
 		}
-		wantPorts(t, o, headless, "7071/TCP", "7072/TCP", "7072/UDP")
-		wantPorts(t, o, clients, "7070/TCP", "5672/TCP")
+		wantPorts(t, o, headless, "7070/TCP", "5672/TCP", "15672/TCP", "7073/TCP", "7071/TCP", "7072/TCP", "7072/UDP")
+		wantPorts(t, o, clients, "7070/TCP", "5672/TCP", "15672/TCP")
+		plain := env(node(t, o), "QUORATE_TLS__CLIENT__CERT").Name == ""
 		for _, s := range o.services {
 			if !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(o.set.Spec.Template.Labels)) || len(s.Spec.Selector) == 0 {
 				t.Errorf("service %s with %v does not select the pods", s.Name, s.Spec.Selector)
+			}
+			for _, p := range s.Spec.Ports {
+				h2c := p.AppProtocol != nil && *p.AppProtocol == "kubernetes.io/h2c"
+				if h2c != (plain && p.Name == "grpc") {
+					t.Errorf("service %s, port %s: appProtocol %v, TLS %v", s.Name, p.Name, p.AppProtocol, !plain)
+				}
 			}
 		}
 	})
@@ -156,62 +169,6 @@ func TestDisruptionBudget(t *testing.T) {
 	})
 }
 
-// Clients reach all ports that the Service offers from anywhere, ports between nodes are for
-// nodes alone, and metrics for the namespace that gathers them.
-func TestNetworkPolicy(t *testing.T) {
-	each(t, func(t *testing.T, o *objects) {
-		p := o.policy.Spec
-		if !selects(t, &p.PodSelector, o.set.Spec.Template.Labels) {
-			t.Errorf("podSelector %v does not select the pods", p.PodSelector)
-		}
-		open := map[string]string{}
-		for _, rule := range p.Ingress {
-			for _, port := range rule.Ports {
-				open[port.Port.StrVal+"/"+string(protocolOf(protocol(port.Protocol)))] = whom(t, o, rule.From)
-			}
-		}
-		want := map[string]string{
-			"grpc/TCP": "all", "amqp/TCP": "all", "http/TCP": "monitoring",
-			"peer/TCP": "nodes", "gossip-tcp/TCP": "nodes", "gossip-udp/UDP": "nodes",
-		}
-		if !maps.Equal(open, want) {
-			t.Errorf("ports are open to %v, want %v", open, want)
-		}
-		for _, port := range o.services["quorate"].Spec.Ports {
-			if open[port.TargetPort.StrVal+"/"+string(protocolOf(port.Protocol))] != "all" {
-				t.Errorf("the Service offers %s, which the policy does not let in", port.Name)
-			}
-		}
-		for _, port := range node(t, o).Ports {
-			if open[port.Name+"/"+string(protocolOf(port.Protocol))] == "" {
-				t.Errorf("the container has the port %s, which the policy does not name", port.Name)
-			}
-		}
-	})
-}
-
-// whom names those whom a rule lets in.
-func whom(t *testing.T, o *objects, from []networkingv1.NetworkPolicyPeer) string {
-	t.Helper()
-	switch {
-	case len(from) == 0:
-		return "all"
-	case len(from) > 1 || from[0].IPBlock != nil:
-	case from[0].NamespaceSelector == nil && selects(t, from[0].PodSelector, o.set.Spec.Template.Labels):
-		return "nodes"
-	case from[0].PodSelector == nil && selects(t, from[0].NamespaceSelector, map[string]string{corev1.LabelMetadataName: "monitoring"}):
-		return "monitoring"
-	}
-	return fmt.Sprint(from)
-}
-
-func protocol(p *corev1.Protocol) corev1.Protocol {
-	if p == nil {
-		return ""
-	}
-	return *p
-}
-
 // Probes ask the node's own pages, and a drain fits into the time to terminate.
 func TestProbesAndDrain(t *testing.T) {
 	each(t, func(t *testing.T, o *objects) {
@@ -236,35 +193,40 @@ func TestProbesAndDrain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		// The node drains what is left once more, for timeouts.drain, and closes its groups.
 		grace := time.Duration(*o.set.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
-		if grace < drain+15*time.Second || grace > 5*time.Minute {
-			t.Errorf("terminationGracePeriodSeconds = %v for a drain of %v: want 15 s more, and 5 min at most", grace, drain)
+		again := time.Minute
+		if own := configOf(t, o).Timeouts.Drain; own != "" {
+			if again, err = time.ParseDuration(own); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if grace < drain+again+15*time.Second || grace > 5*time.Minute {
+			t.Errorf("terminationGracePeriodSeconds = %v for drains of %v and %v: want 15 s more, and 5 min at most", grace, drain, again)
 		}
 	})
 }
 
-// Members sit on different machines; the dev overlay only prefers it.
+// Members sit on different machines; what is for trying out only prefers it.
 func TestSpread(t *testing.T) {
-	for _, dir := range kustomizations(t) {
-		t.Run(path.Base(dir), func(t *testing.T) {
-			spec := build(t, dir).set.Spec.Template.Spec
-			if len(spec.TopologySpreadConstraints) == 0 {
-				t.Error("no topologySpreadConstraints")
+	each(t, func(t *testing.T, o *objects) {
+		spec := o.set.Spec.Template.Spec
+		if len(spec.TopologySpreadConstraints) == 0 {
+			t.Error("no topologySpreadConstraints")
+		}
+		if spec.Affinity == nil || spec.Affinity.PodAntiAffinity == nil {
+			t.Fatal("no podAntiAffinity")
+		}
+		required := spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		preferred := spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		if strings.HasSuffix(t.Name(), "dev") {
+			if len(required) != 0 || len(preferred) != 1 {
+				t.Errorf("anti-affinity: %d required, %d preferred, want 0 and 1", len(required), len(preferred))
 			}
-			if spec.Affinity == nil || spec.Affinity.PodAntiAffinity == nil {
-				t.Fatal("no podAntiAffinity")
-			}
-			required := spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-			preferred := spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-			if path.Base(dir) == "dev" {
-				if len(required) != 0 || len(preferred) != 1 {
-					t.Errorf("anti-affinity: %d required, %d preferred, want 0 and 1", len(required), len(preferred))
-				}
-			} else if len(required) != 1 || required[0].TopologyKey != corev1.LabelHostname {
-				t.Errorf("anti-affinity = %+v, want one required by host name", required)
-			}
-		})
-	}
+		} else if len(required) != 1 || required[0].TopologyKey != corev1.LabelHostname {
+			t.Errorf("anti-affinity = %+v, want one required by host name", required)
+		}
+	})
 }
 
 // The node's file, its environment and the pod agree with one another.
@@ -277,7 +239,7 @@ func TestConfig(t *testing.T) {
 		if want := []string{"quorate-headless:7072"}; !slices.Equal(config.Cluster.Join, want) {
 			t.Errorf("cluster.join = %v, want %v", config.Cluster.Join, want)
 		}
-		for key, port := range map[string]string{"client": "grpc", "peer": "peer", "gossip": "gossip-tcp", "http": "http"} {
+		for key, port := range map[string]string{"client": "grpc", "peer": "peer", "gossip": "gossip-tcp", "http": "http", "management": "management"} {
 			i := slices.IndexFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == port })
 			if i < 0 || config.Listen[key] != fmt.Sprintf("0.0.0.0:%d", c.Ports[i].ContainerPort) {
 				t.Errorf("listen.%s = %q does not match the container's port %s", key, config.Listen[key], port)
@@ -342,17 +304,12 @@ func TestGossipKey(t *testing.T) {
 	})
 }
 
-// The runtime's memory limit leaves 10 % below the container's.
+// A node has a memory limit, and takes its own from it: GOMEMLIMIT would have to be changed with it.
 func TestMemory(t *testing.T) {
 	each(t, func(t *testing.T, o *objects) {
 		c := node(t, o)
-		var soft int64
-		if _, err := fmt.Sscanf(env(c, "GOMEMLIMIT").Value, "%dMiB", &soft); err != nil {
-			t.Fatalf("GOMEMLIMIT = %q: %v", env(c, "GOMEMLIMIT").Value, err)
-		}
-		hard := c.Resources.Limits.Memory().Value() >> 20
-		if soft > hard*9/10 || soft < hard*7/10 {
-			t.Errorf("GOMEMLIMIT = %d MiB, limit %d MiB: want 70 to 90 %% of it", soft, hard)
+		if e := env(c, "GOMEMLIMIT"); e.Name != "" || c.Resources.Limits.Memory().Value() < 192<<20 {
+			t.Errorf("GOMEMLIMIT = %q, limit %v: want none, and 192 MiB at least", e.Value, c.Resources.Limits.Memory())
 		}
 		if c.Resources.Requests.Cpu().IsZero() || c.Resources.Requests.Memory().IsZero() {
 			t.Error("no requests for CPU and memory")

@@ -2,6 +2,7 @@ package k8s
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -10,10 +11,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The tls overlay gives every pod of the set the pair of its own name, from files that
-// Kubernetes keeps up to date, and nobody else can read.
-func TestTLSOverlay(t *testing.T) {
-	o := build(t, "../overlays/tls")
+// With TLS every pod of the set has the pair of its own name, from files that Kubernetes keeps up
+// to date, and nobody else can read.
+func TestTLS(t *testing.T) {
+	t.Run("overlay", func(t *testing.T) { ownPairs(t, build(t, "../overlays/tls")) })
+	for _, name := range []string{"chart-tls", "chart-everything"} {
+		t.Run(name, func(t *testing.T) { ownPairs(t, buildChart(t, "quorate", values(t, chartValues[name]...))) })
+	}
+}
+
+func ownPairs(t *testing.T, o *objects) {
+	t.Helper()
 	c, spec := node(t, o), o.set.Spec.Template.Spec
 	there := map[string]bool{}
 	for _, v := range spec.Volumes {
@@ -67,4 +75,28 @@ func secretItems(t *testing.T, v corev1.Volume) []corev1.KeyToPath {
 		t.Errorf("volume %s: mode %v, want 0440", v.Name, mode)
 	}
 	return items
+}
+
+// cert-manager makes every secret that pods mount, with the name by which nodes know one another.
+func TestCertificates(t *testing.T) {
+	v := values(t, chartValues["chart-everything"]...)
+	v["config"] = map[string]any{"cluster": map[string]any{"name": "orders"}}
+	o := buildChart(t, "quorate", v)
+	made := map[string]string{}
+	for name, c := range o.certs {
+		if c.Spec.SecretName != name {
+			t.Errorf("certificate %s makes the secret %s", name, c.Spec.SecretName)
+		}
+		made[name] = strings.Join(c.Spec.URIs, " ")
+	}
+	want := map[string]string{"quorate-client-tls": ""}
+	for i := range *o.set.Spec.Replicas {
+		want[fmt.Sprintf("quorate-%d-peer-tls", i)] = fmt.Sprintf("quorate://orders/node/quorate-%d", i)
+	}
+	if !maps.Equal(made, want) {
+		t.Errorf("certificates %v, want %v", made, want)
+	}
+	if hosts := o.certs["quorate-client-tls"].Spec.DNSNames; !slices.Contains(hosts, "quorate.quorate.svc") || !slices.Contains(hosts, "queues.example.com") {
+		t.Errorf("clients' hosts are %v", hosts)
+	}
 }
