@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/client"
-	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // maxPasswordBytes bounds what is read as a password.
@@ -163,10 +162,10 @@ func newUserList(s *session) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return printList(s, cmd.OutOrStdout(), []string{"name", "tags", "password", "max-connections", "max-channels"}, all, func(u *brokerv1.User) []string {
-					l := u.GetLimits()
+				return printList(s, cmd.OutOrStdout(), []string{"name", "tags", "password", "max-connections", "max-channels"}, all, func(u client.UserInfo) []string {
+					l := u.Limits
 					return []string{
-						u.GetName(), strings.Join(u.GetTags(), ","), u.GetHashingAlgorithm(), limitText(l.MaxConnections), limitText(l.MaxChannels), //nolint:protogetter // absent is not 0
+						u.Name, strings.Join(u.Tags, ","), u.HashingAlgorithm, limitText(l.MaxConnections), limitText(l.MaxChannels), //nolint:protogetter // absent is not 0
 					}
 				})
 			})
@@ -194,7 +193,7 @@ func newUserLimits(s *session) *cobra.Command {
 				if given("max-channels") {
 					l.MaxChannels = &channels
 				}
-				return c.SetUserLimits(ctx, args[0], l)
+				return c.SetUserLimits(ctx, client.SetUserLimitsRequest{Name: args[0], Limits: l})
 			})
 		},
 	}
@@ -209,7 +208,7 @@ func limitsOf(ctx context.Context, c *client.Client, name string) (client.UserLi
 		if err != nil {
 			return client.UserLimits{}, err
 		}
-		if l := u.GetLimits(); u.GetName() == name {
+		if l := u.Limits; u.Name == name {
 			return client.UserLimits{MaxConnections: l.MaxConnections, MaxChannels: l.MaxChannels}, nil //nolint:protogetter // absent is not 0
 		}
 	}
