@@ -149,11 +149,12 @@ stress: build ## repeats what looks for rare faults for STRESS_TIME, with seeds 
 	$(GO) run ./internal/stress -time $(STRESS_TIME) -seed $(SEED)
 
 .PHONY: rewrite
-rewrite: ## rewrites expected output of scripts and the table of packages
+rewrite: ## rewrites expected output of scripts and the tables of packages and arguments
 	@for d in $$(grep -rl --include='*_test.go' cockroachdb/datadriven . | xargs -n1 dirname | sort -u); do \
 	  $(GO) test -tags $(TAGS) $$d -args -rewrite || exit 1; \
 	done
 	$(GO) test ./internal/archtest -args -rewrite
+	$(GO) test ./argument -args -rewrite
 
 .PHONY: bench
 bench: build ## figures of packages and of whole systems, under 3 minutes; ARGS="-only queue,group,log,end"

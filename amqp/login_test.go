@@ -160,7 +160,7 @@ func TestCountsEndWithHandshake(t *testing.T) {
 		t.Skip("starts a cluster")
 	}
 	c := testcluster.Start(t, 1)
-	b := c.Broker(0)
+	open := c.Cluster(0).Clients()
 	p := dial(t, c.AMQP(0))
 	p.login("guest")
 	want[*wire.ConnectionTune](p)
@@ -168,7 +168,7 @@ func TestCountsEndWithHandshake(t *testing.T) {
 	p.send(0, &wire.ConnectionOpen{VirtualHost: "nowhere"})
 	p.closed(wire.NotAllowed, wire.ConnectionOpenID)
 	testcluster.Poll(t, "the connection does not count any more", func() error {
-		if n := b.Usage("guest", "").UserConnections; n != 0 {
+		if n := open.Usage("guest", "").UserConnections; n != 0 {
 			return fmt.Errorf("%d count", n)
 		}
 		return nil

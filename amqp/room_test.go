@@ -8,12 +8,13 @@ import (
 
 	"github.com/quorate/quorate/amqp/wire"
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/testnode"
 )
 
 // A connection whose message found no room waits until each such queue has some again, and
 // its client is told twice.
 func TestQueuesWithoutRoom(t *testing.T) {
-	b := broker.New(broker.Config{})
+	b := broker.New(testnode.Waiting(t), broker.Config{})
 	defer b.Close()
 	s := New(Config{Broker: b})
 	var scarce atomic.Int32

@@ -18,9 +18,8 @@ func (a *Alarm) Ended() <-chan struct{} { return a.ended }
 
 // alarms is the alarm of the moment; Alarm is asked for with each publish.
 type alarms struct {
-	mu     sync.Mutex // held to change now
-	now    atomic.Pointer[Alarm]
-	raised atomic.Uint64
+	mu  sync.Mutex // held to change now
+	now atomic.Pointer[Alarm]
 }
 
 // Alarm returns the alarm of the moment, nil if there is none. Listeners hold publishers back
@@ -41,7 +40,7 @@ func (b *Broker) RaiseAlarm(reason string) {
 	if was != nil {
 		next.ended = was.ended
 	} else {
-		a.raised.Add(1)
+		b.clients.Counters.PublishersHeld.Add(1)
 		b.log.Warn("publishers are held back", "reason", reason)
 	}
 	a.now.Store(next)
@@ -61,10 +60,7 @@ func (b *Broker) EndAlarm() {
 // Room returns why a queue takes no messages for want of disk space, as ResourceExhausted;
 // nil if it takes some, or does not exist. It asks nobody: all nodes tell of their disks.
 func (b *Broker) Room(vhost, queue string) error {
-	c := b.cluster.Load()
-	if c == nil {
-		return nil
-	}
+	c := b.cluster
 	q, ok := c.View().Queue(vhost, queue)
 	if !ok {
 		return nil

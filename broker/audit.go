@@ -148,7 +148,7 @@ func (b *Broker) tellAct(ctx context.Context, x *Act, changes []Change, outcome 
 	list := b.audit.count(x.Operation, outcome)
 	switch who, _ := b.Who(ctx); {
 	case x.byItself:
-		a.User = nodeUserPrefix + b.self()
+		a.User = nodeUserPrefix + string(b.node)
 	case who != nil:
 		a.User, a.Mechanism = bounded(who.User(), AuditNameBytes), who.mechanism
 		switch {
@@ -159,9 +159,7 @@ func (b *Broker) tellAct(ctx context.Context, x *Act, changes []Change, outcome 
 		}
 	}
 	e.Audit = a
-	if c := b.cluster.Load(); c != nil {
-		c.Audit(list, e)
-	}
+	b.keep(list, e)
 	if list == event.AuditOfUse && !x.told {
 		var ok bool
 		if e.Count, ok = b.audit.lines.Take(time.Now()); !ok {
@@ -190,15 +188,6 @@ func bounded(s string, most int) string {
 		s = s[:most] + "…"
 	}
 	return strings.ToValidUTF8(s, "\ufffd")
-}
-
-// self is this node's id; "": it is not known yet.
-func (b *Broker) self() string {
-	if c := b.cluster.Load(); c != nil {
-		node, _ := c.Self()
-		return string(node)
-	}
-	return ""
 }
 
 // nodeUserPrefix begins the User of what a node did by itself; a user's name has no colon.

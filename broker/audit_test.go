@@ -24,7 +24,7 @@ func user(name string, tags ...string) context.Context {
 func auditOf(t *testing.T, ctx context.Context, x Act, n int, do func(context.Context) error) []string { //nolint:revive // a test's helper
 	t.Helper()
 	var log bytes.Buffer
-	b := New(Config{Authenticate: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b := alone(Config{Authenticate: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	defer b.Close()
 	for range n {
 		_ = b.Audited(ctx, x, do) // it is do's
@@ -92,7 +92,7 @@ func TestAuditOfNothing(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	for want, errs := range map[string][]error{
-		event.Refused: {&Error{Class: PreconditionFailed}, translate(cluster.ErrUnavailable, Error{}), errStarting()},
+		event.Refused: {&Error{Class: PreconditionFailed}, translate(cluster.ErrUnavailable, Error{}), errNotServing(errFirstUser)},
 		event.Unknown: {translate(cluster.ErrUnknownOutcome, Error{}), context.Canceled, context.DeadlineExceeded, &Error{Class: Internal}},
 		event.Done:    {nil},
 	} {
@@ -205,7 +205,7 @@ func TestAuditOperations(t *testing.T) {
 			a.count(op, outcome)
 		}
 	}
-	b := New(Config{})
+	b := alone(Config{})
 	defer b.Close()
 	b.audit = a
 	if got := len(b.AuditCounts()); got != 3*len(a.counts) {
@@ -215,7 +215,7 @@ func TestAuditOperations(t *testing.T) {
 
 // What a record of a declare costs besides the declare: some microseconds, with its line.
 func BenchmarkAudited(b *testing.B) {
-	x := New(Config{Authenticate: true, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))})
+	x := alone(Config{Authenticate: true, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))})
 	defer x.Close()
 	ctx := user("app")
 	act := Act{Operation: OpQueueDeclare, VHost: "/", Kind: "queue", Name: "orders", From: Origin{Protocol: "amqp", Address: "192.0.2.1:5", Client: "app"}}

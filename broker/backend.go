@@ -25,9 +25,6 @@ func (ownUsers) Tokens() bool { return false }
 // Remembered returns what is known of credentials for the user as it is now.
 func (o ownUsers) Remembered(c access.Credentials) (id *access.Identity, err error, known bool) { //nolint:revive // an answer, and whether there is one
 	v := o.b.view()
-	if v == nil {
-		return nil, errStarting(), true
-	}
 	u, _ := v.User(c.User)
 	d := o.b.logins.digest("password", c.User, c.Secret)
 	switch {
@@ -42,9 +39,6 @@ func (o ownUsers) Remembered(c access.Credentials) (id *access.Identity, err err
 // Authenticate implements access.Backend.
 func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*access.Identity, error) {
 	v := o.b.view()
-	if v == nil {
-		return nil, errStarting()
-	}
 	u, _ := v.User(c.User)
 	d := o.b.logins.digest("password", c.User, c.Secret)
 	err := o.b.verify(ctx, u, c.Secret, d)
@@ -64,9 +58,6 @@ func (o ownUsers) Authenticate(ctx context.Context, c access.Credentials) (*acce
 
 // login asks the backends for as often as the address may be wrong.
 func (b *Broker) login(ctx context.Context, c access.Credentials, from netip.Addr) (*Identity, error) {
-	if b.view() == nil {
-		return nil, errStarting()
-	}
 	c.Now = b.now()
 	try := tryOf{tries: &b.logins.tries, from: from}
 	id, by, err := b.chain.Authenticate(ctx, c, try.take)

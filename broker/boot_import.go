@@ -82,10 +82,7 @@ func (b *Broker) tryImport(ctx context.Context) (done bool, err error) {
 	if err := b.setDefinitions(ctx, importBarrier, "1"); err != nil {
 		return false, err // else the view is as new as the log from here on
 	}
-	c, err := b.attachedCluster()
-	if err != nil {
-		return false, err
-	}
+	c := b.cluster
 	v := c.View()
 	if last, ok := v.Parameter("", definitionsComponent, importedName); ok && last.Value == hash && !b.cfg.Definitions.Always {
 		b.log.Info("definitions are unchanged since they were imported", "hash", hash)

@@ -2,14 +2,8 @@
 // declare, publish, consume, get, settle, administer. Listeners translate; they see only this package and
 // package message.
 //
-// A Broker is made before the cluster, which calls it back, and is completed by Attach:
-//
-//	b := broker.New(broker.Config{...})
-//	c, err := cluster.Start(ctx, cluster.Config{Connections: b.OwnConnections(), ...})
-//	b.Attach(c)
-//
-// Everything may be called at any time and concurrently; before Attach it answers
-// Unavailable. Errors are *Error, or the error of the caller's context.
+// A Broker is made of a part of a cluster that has started. Everything may be called at any time
+// and concurrently. Errors are *Error, or the error of the caller's context.
 package broker
 
 import (
@@ -24,6 +18,8 @@ import (
 	"github.com/quorate/quorate/access"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/lograte"
 	"github.com/quorate/quorate/message"
@@ -36,8 +32,6 @@ type Config struct {
 	MaxBodyBytes int
 	// DeliveryBufferBytes bounds the deliveries that a client does not take; 0: 16 MiB.
 	DeliveryBufferBytes int64
-	// Policies finds what is in force for a queue; nil: one of the broker's own.
-	Policies *policy.Book
 	// Authenticate asks who calls: what comes from nobody is refused.
 	Authenticate bool
 	// DefaultUser and DefaultPassword are made in a fresh cluster (VH-1); "": guest, guest.
@@ -58,7 +52,7 @@ type Config struct {
 	// RelaxedTypeCheck takes the types quorum and classic for equal when a queue is declared
 	// again.
 	RelaxedTypeCheck bool
-	Logger     *slog.Logger // nil: nothing is logged
+	Logger           *slog.Logger // nil: nothing is logged
 }
 
 // DefaultVHost is the vhost that exists from the start (VH-1).
@@ -83,27 +77,31 @@ func (c *Config) Validate() error {
 type Broker struct {
 	cfg     Config
 	log     *slog.Logger
-	cluster atomic.Pointer[cluster.Cluster]
-	view    func() *catalog.View // nil view before Attach
-	open    func(id.QueueUID) (enqueuer, error)
-	leads   func(id.QueueUID) bool // whether this node leads a queue
+	cluster *cluster.Cluster
+	// What follows is the cluster's, but in tests.
+	node   id.NodeID
+	server server
+	view   func() *catalog.View
+	open   func(id.QueueUID) (enqueuer, error)
+	leads  func(id.QueueUID) bool // whether this node leads a queue
+	keep   func(event.AuditList, event.Event)
+	now    func() time.Time // the time of the cluster, on which nodes agree although their wall clocks may not
+	// clients are this node's; they count what they do.
+	clients *clients.Registry
 	// alternate returns an exchange's alternate exchange (EX-12).
-	alternate   func(*catalog.View, *catalog.Exchange) (string, bool)
-	policies    *policy.Book
-	grants      grants
-	logins      *logins
-	chain       *access.Chain
-	connections *connections
-	consumers   *consumers
-	imported    atomic.Bool     // the definitions of the configuration
-	founded     atomic.Bool     // somebody can log in, if that is asked for
-	life        context.Context // ends with Close
-	end         context.CancelFunc
-	running     sync.WaitGroup
+	alternate func(*catalog.View, *catalog.Exchange) (string, bool)
+	policies  *policy.Book
+	grants    grants
+	logins    *logins
+	chain     *access.Chain
+	imported  atomic.Bool     // the definitions of the configuration
+	founded   atomic.Bool     // somebody can log in, if that is asked for
+	life      context.Context // ends with Close
+	end       context.CancelFunc
+	running   sync.WaitGroup
 
 	publishes sync.Pool // *publishing
 	handles   handles
-	counters  counters
 	audit     *audit
 	buffers   cluster.BufferStats
 	alarms    alarms
@@ -112,16 +110,24 @@ type Broker struct {
 	unknownLines lograte.Lines
 }
 
-// New returns a broker that waits for its cluster. The Config must be valid.
-func New(c Config) *Broker {
+// New returns the broker of a node's part of a cluster, which must outlive it. The Config must be
+// valid.
+func New(part *cluster.Cluster, c Config) *Broker {
+	b := newBroker(c, part.Clients(), part.Policies())
+	b.cluster, b.server, b.view, b.leads, b.keep, b.now = part, part, part.View, part.Leads, part.Audit, part.Now
+	b.node, _ = part.Self()
+	b.open = func(uid id.QueueUID) (enqueuer, error) { return part.Queue(uid) }
+	b.run()
+	return b
+}
+
+// newBroker returns a broker without a cluster, of which nothing runs.
+func newBroker(c Config, r *clients.Registry, policies *policy.Book) *Broker {
 	if c.MaxBodyBytes == 0 {
 		c.MaxBodyBytes = message.DefaultMaxBodyBytes
 	}
 	if c.DeliveryBufferBytes == 0 {
 		c.DeliveryBufferBytes = DefaultDeliveryBufferBytes
-	}
-	if c.Policies == nil {
-		c.Policies = new(policy.Book)
 	}
 	if c.ConnectionTimeout == 0 {
 		c.ConnectionTimeout = DefaultConnectionTimeout
@@ -132,7 +138,7 @@ func New(c Config) *Broker {
 	if c.DefaultUser == "" {
 		c.DefaultUser, c.DefaultPassword = DefaultUser, DefaultPassword
 	}
-	b := &Broker{cfg: c, log: c.Logger, policies: c.Policies, logins: newLogins(), connections: newConnections(), consumers: newConsumers(), audit: newAudit()}
+	b := &Broker{cfg: c, log: c.Logger, clients: r, policies: policies, logins: newLogins(&r.Counters.LoginsUnseen), audit: newAudit()}
 	backends := []access.Backend{ownUsers{b}}
 	if c.Backends != nil {
 		backends = c.Backends(ownUsers{b})
@@ -141,18 +147,15 @@ func New(c Config) *Broker {
 	b.grants.budgets.lines.Burst, b.grants.budgets.lines.Every = SlowMatchLines, SlowMatchLineEvery
 	b.unknownLines.Burst, b.unknownLines.Every = UnknownArgumentLines, UnknownArgumentEvery
 	b.life, b.end = context.WithCancel(context.Background())
-	b.view = b.clusterView
-	b.open = b.clusterQueue
-	b.leads = b.clusterLeads
 	b.publishes.New = func() any { return newPublishing(b) }
 	b.alternate = b.policies.AlternateExchange
 	b.reach = newReach()
 	return b
 }
 
-// Attach completes the broker with the cluster.
-func (b *Broker) Attach(c *cluster.Cluster) {
-	b.cluster.Store(c)
+// run begins what goes on until Close.
+func (b *Broker) run() {
+	c := b.cluster
 	b.running.Go(func() { b.endOwned(b.life, c) })
 	b.running.Go(func() { b.endConnections(b.life, c) })
 	b.running.Go(func() { b.watchReach(b.life, c) })
@@ -176,11 +179,8 @@ func (b *Broker) Close() {
 
 // Ready returns nil when this node can serve clients, else what is missing.
 func (b *Broker) Ready() error {
-	c := b.cluster.Load()
-	switch {
-	case c == nil:
-		return errors.New("broker: the node is starting")
-	case c.Draining():
+	c := b.cluster
+	if c.Draining() {
 		return errors.New("broker: the node is drained; use another node")
 	}
 	err := c.Ready()
@@ -199,39 +199,17 @@ func (b *Broker) Ready() error {
 // MaxBodyBytes returns the limit of a message's body (MSG-2).
 func (b *Broker) MaxBodyBytes() int { return b.cfg.MaxBodyBytes }
 
-// attachedCluster returns the cluster, or that the node is starting.
-func (b *Broker) attachedCluster() (*cluster.Cluster, error) {
-	if c := b.cluster.Load(); c != nil {
-		return c, nil
-	}
-	return nil, errStarting()
-}
-
-func errStarting() *Error {
-	return &Error{
-		Class: Unavailable, Kind: "node", RetryAfter: retryAfter,
-		Reason: "the node is starting; retry, or use another node",
-	}
-}
-
 // servingView returns this node's view for what a client asks.
 func (b *Broker) servingView() (*catalog.View, error) {
-	v := b.view()
-	if v == nil {
-		return nil, errStarting()
+	if !b.server.Serves() {
+		return nil, errNotServing(hindrance(b.server))
 	}
-	if c := b.cluster.Load(); c != nil && !c.Serves() { // nil: in tests of this package
-		return nil, errNotServing(hindrance(c))
-	}
-	return v, nil
+	return b.view(), nil
 }
 
 // Admit says whether new streams may begin on this node: not while it is drained, or cut off.
 func (b *Broker) Admit() error {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
+	c := b.cluster
 	if c.Draining() {
 		return &Error{Class: Unavailable, Kind: "node", RetryAfter: retryAfter, Reason: "this node is drained; use another node"}
 	}
@@ -239,24 +217,4 @@ func (b *Broker) Admit() error {
 		return b.ErrCutOff()
 	}
 	return nil
-}
-
-func (b *Broker) clusterView() *catalog.View {
-	if c := b.cluster.Load(); c != nil {
-		return c.View()
-	}
-	return nil
-}
-
-func (b *Broker) clusterLeads(uid id.QueueUID) bool {
-	c := b.cluster.Load()
-	return c != nil && c.Leads(uid)
-}
-
-func (b *Broker) clusterQueue(uid id.QueueUID) (enqueuer, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return nil, err
-	}
-	return c.Queue(uid)
 }

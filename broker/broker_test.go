@@ -7,70 +7,23 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/message"
+	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
-// Before Attach everything answers that the node is starting.
-func TestNotAttached(t *testing.T) {
-	b := New(Config{})
-	defer b.Close()
-	ctx := t.Context()
-	calls := map[string]func() error{
-		"admit":   b.Admit,
-		"declare": func() error { _, err := b.DeclareQueue(ctx, DeclareQueue{VHost: "/", Name: "q"}); return err },
-		"delete":  func() error { _, err := b.DeleteQueue(ctx, "/", "q", Deletion{}); return err },
-		"purge":   func() error { _, err := b.PurgeQueue(ctx, "/", "q"); return err },
-		"show":    func() error { _, err := b.GetQueue(ctx, "/", "q"); return err },
-		"list":    func() error { _, _, err := b.ListQueues(ctx, "/", 0, "", true); return err },
-		"bind":    func() error { _, err := b.Bind(ctx, Binding{VHost: "/", Source: "x", Destination: "q"}); return err },
-		"unbind":  func() error { return b.Unbind(ctx, Binding{VHost: "/", Source: "x", Destination: "q"}) },
-		"consume": func() error { _, err := b.Consume(ctx, Consume{VHost: "/", Queue: "q"}); return err },
-		"get":     func() error { _, err := b.Get(ctx, "/", "q", true); return err },
-		"settle": func() error {
-			return b.SettleToken(ctx, encodeToken(settleToken{}, nil), Ack, false, nil, Delay{})
-		},
-		"exchange":        func() error { _, err := b.DeclareExchange(ctx, Exchange{VHost: "/", Name: "x"}, false); return err },
-		"delete exchange": func() error { return b.DeleteExchange(ctx, "/", "x", false) },
-		"list exchanges":  func() error { _, err := b.ListExchanges(ctx, ""); return err },
-		"list bindings":   func() error { _, err := b.ListBindings(ctx, ""); return err },
-		"cluster":         func() error { _, err := b.ClusterStatus(ctx, true); return err },
-		"transfer":        func() error { return b.TransferLeadership(ctx, "/", "q", "") },
-		"drain":           func() error { _, err := b.Drain(ctx, ""); return err },
-		"operations":      func() error { _, _, err := b.Operations(ctx, false); return err },
-		"operation":       func() error { _, err := b.AwaitOperation(ctx, "a.1.1", 0); return err },
-		"cancel":          func() error { _, err := b.CancelOperation(ctx, "a.1.1"); return err },
-		"grow":            func() error { _, _, err := b.Grow(t.Context(), Grow{Node: "a"}); return err },
-		"shrink":          func() error { _, _, err := b.Shrink(t.Context(), Shrink{Node: "a"}); return err },
-		"rebalance":       func() error { _, err := b.Rebalance(t.Context(), QueueFilter{}); return err },
-		"change member": func() error {
-			_, _, err := b.ChangeMember(t.Context(), ChangeMember{VHost: "/", Queue: "q", To: "a"})
-			return err
-		},
-		"forget":         func() error { _, _, err := b.Forget(t.Context(), "a", false, false); return err },
-		"put vhost":      func() error { _, err := b.PutVHost(ctx, VHost{Name: "v"}); return err },
-		"put user":       func() error { _, err := b.PutUser(ctx, PutUser{Name: "u"}); return err },
-		"set permission": func() error { _, err := b.SetPermission(ctx, Permission{User: "u", VHost: "/"}); return err },
-		"list vhosts":    func() error { _, err := b.ListVHosts(ctx); return err },
-		"list users":     func() error { _, err := b.ListUsers(); return err },
-		"serves":         b.Serves,
-		"definite":       func() error { return b.Definite(ctx, b.Serves()) },
-	}
-	for name, call := range calls {
-		var e *Error
-		if err := call(); !errors.As(err, &e) || e.Class != Unavailable || e.RetryAfter == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if b.Ready() == nil {
-		t.Error("it is ready")
-	}
-	if r := publish(t, b, &Publish{VHost: "/"}); r.Kind != Rejected || len(r.Rejections) != 1 || r.Rejections[0].Cause != CauseUnavailable {
-		t.Errorf("a publish: %+v, want that it is refused as unavailable", r)
-	}
+// alone returns a broker without a cluster: it serves, and its catalog is empty.
+func alone(c Config) *Broker {
+	b := newBroker(c, clients.New(), new(policy.Book))
+	b.server, b.view, b.now = &fakeServer{serves: true}, catalog.New().View, time.Now
+	b.keep = func(event.AuditList, event.Event) {}
+	return b
 }
 
 // C-4: classes, and what the texts name.

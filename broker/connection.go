@@ -2,13 +2,13 @@ package broker
 
 import (
 	"context"
-	"crypto/rand"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
 )
 
@@ -17,70 +17,29 @@ import (
 // does by it has a context of WithConnection or WithConnectionID. All methods may be
 // called concurrently.
 type Connection struct {
-	b   *Broker
-	key string
-
-	entering sync.Mutex // held while it is counted towards something
+	b    *Broker
+	open *clients.Connection
 
 	mu     sync.Mutex
-	ended  bool
-	counts map[countOf]bool // what it counts towards
-	queues []id.QueueUID    // exclusive ones that were declared by it
-	shown  *shown           // nil: operators do not see it
-}
-
-// connections are those of this node that have not ended.
-type connections struct {
-	mu    sync.Mutex
-	live  map[string]*Connection // by key
-	count map[countOf]int64      // see limits.go
-	ended chan struct{}          // of capacity 1: one has ended
-	shown uint64                 // how many operators have seen, or could
-}
-
-func newConnections() *connections {
-	return &connections{live: map[string]*Connection{}, count: map[countOf]int64{}, ended: make(chan struct{}, 1)}
+	queues []id.QueueUID // exclusive ones that were declared by it
 }
 
 // Connect begins a connection to this node. It lasts until Close, or as long as this
 // process.
-func (b *Broker) Connect() *Connection {
-	c := &Connection{b: b, key: rand.Text(), counts: map[countOf]bool{}}
-	s := b.connections
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.live[c.key] = c
-	return c
-}
+func (b *Broker) Connect() *Connection { return &Connection{b: b, open: b.clients.Connect()} }
 
 // Close ends the connection: its exclusive queues are deleted soon after.
-func (c *Connection) Close() {
-	c.mu.Lock()
-	counts := c.counts
-	c.counts, c.ended = nil, true
-	c.mu.Unlock()
-	s := c.b.connections
-	s.mu.Lock()
-	delete(s.live, c.key)
-	for k := range counts {
-		s.addLocked(k, -1)
-	}
-	s.mu.Unlock()
-	select {
-	case s.ended <- struct{}{}:
-	default:
-	}
-}
+func (c *Connection) Close() { c.open.Close() }
 
 // Finish is Close that waits until the queues that belong to the connection are gone, no
 // longer than until ctx ends.
 func (c *Connection) Finish(ctx context.Context) {
 	c.Close()
-	cl := c.b.cluster.Load()
+	cl := c.b.cluster
 	c.mu.Lock()
 	queues := c.queues
 	c.mu.Unlock()
-	for cl != nil && ctx.Err() == nil {
+	for ctx.Err() == nil {
 		changed := cl.ViewChanged()
 		if queues = existing(cl.View(), queues); len(queues) == 0 {
 			return
@@ -116,13 +75,6 @@ func existing(v *catalog.View, queues []id.QueueUID) []id.QueueUID {
 	})
 }
 
-// alive tells whether a key is that of a connection of this process that has not ended.
-func (s *connections) alive(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.live[key] != nil
-}
-
 // ID names the connection on all nodes, for WithConnectionID. Who knows it may use what
 // belongs to the connection; it cannot be guessed. Error: Unavailable while the node starts.
 func (c *Connection) ID() (string, error) {
@@ -134,12 +86,9 @@ func (c *Connection) ID() (string, error) {
 }
 
 func (c *Connection) owner() (catalog.Owner, error) {
-	cl, err := c.b.attachedCluster()
-	if err != nil {
-		return catalog.Owner{}, err
-	}
+	cl := c.b.cluster
 	node, epoch := cl.Self()
-	return catalog.Owner{Node: node, Epoch: epoch, Key: c.key}, nil
+	return catalog.Owner{Node: node, Epoch: epoch, Key: c.open.Key()}, nil
 }
 
 type (
@@ -190,11 +139,8 @@ func (b *Broker) newOwner(ctx context.Context, about Error) (catalog.Owner, erro
 	if err != nil {
 		return o, err
 	}
-	cl, err := b.attachedCluster()
-	if err != nil {
-		return o, err
-	}
-	if node, epoch := cl.Self(); o.Node == node && o.Epoch == epoch && !b.connections.alive(o.Key) {
+	cl := b.cluster
+	if node, epoch := cl.Self(); o.Node == node && o.Epoch == epoch && !b.clients.Alive(o.Key) {
 		about.Class, about.State, about.Arg, about.Value = PreconditionFailed, true, "exclusive", "true"
 		about.Reason = "the connection that it shall belong to has ended; connect again"
 		return o, &about

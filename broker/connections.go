@@ -1,23 +1,20 @@
 package broker
 
 import (
-	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
 )
 
 // ConnectionInfo is what operators are told of a client's connection.
-type ConnectionInfo = cluster.ClientConnection
+type ConnectionInfo = clients.ConnectionInfo
 
 // Closing is why a connection is ended.
-type Closing = cluster.Closing
+type Closing = clients.Closing
 
 // The states of a connection.
 const (
@@ -26,122 +23,16 @@ const (
 	ConnectionClosing = "closing" // its client is told so, and has not gone yet
 )
 
-// shown is how operators see a connection, and end it.
-type shown struct {
-	number uint64
-	since  time.Time
-	look   func() ConnectionInfo
-	end    func(Closing)
-}
-
 // Show has operators see the connection, and end it. look tells what it is now; user and vhost
 // that it leaves out are those that count the connection. Both functions may be called from any
 // goroutine and must not block.
-func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) {
-	s := c.b.connections
-	s.mu.Lock()
-	s.shown++
-	n := s.shown
-	s.mu.Unlock()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.shown = &shown{number: n, since: time.Now(), look: look, end: end}
-}
-
-// info returns what operators are told; false if they are not.
-func (c *Connection) info(prefix string) (x ConnectionInfo, end func(Closing), ok bool) {
-	c.mu.Lock()
-	s, counts := c.shown, slices.Collect(maps.Keys(c.counts))
-	c.mu.Unlock()
-	if s == nil {
-		return x, nil, false
-	}
-	x = s.look()
-	x.ClientName, x.Product = asText(x.ClientName), asText(x.Product)
-	x.ID, x.SinceMs = prefix+strconv.FormatUint(s.number, 10), s.since.UnixMilli()
-	if x.User == "" {
-		x.User = namesOf(counts, userConnections)
-	}
-	if x.VHost == "" {
-		x.VHost = namesOf(counts, vhostConnections)
-	}
-	return x, s.end, true
-}
-
-// asText makes a client's bytes text, which alone nodes can tell one another.
-func asText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }
-
-func namesOf(counts []countOf, kind countKind) string {
-	var names []string
-	for _, k := range counts {
-		if k.kind == kind {
-			names = append(names, k.name)
-		}
-	}
-	slices.Sort(names)
-	return strings.Join(names, ",")
-}
-
-// ownConnections is cluster.Connections.
-type ownConnections struct{ b *Broker }
-
-// OwnConnections are those of this node's clients; for cluster.Config.Connections.
-func (b *Broker) OwnConnections() cluster.Connections { return ownConnections{b} }
-
-// prefix begins the ids of this node's connections. It is "" before the node is part of a
-// cluster, when it has none.
-func (o ownConnections) prefix() string {
-	cl := o.b.cluster.Load()
-	if cl == nil {
-		return ""
-	}
-	node, epoch := cl.Self()
-	return string(node) + "/" + strconv.FormatUint(uint64(epoch), 10) + "/"
-}
+func (c *Connection) Show(look func() ConnectionInfo, end func(Closing)) { c.open.Show(look, end) }
 
 func namesOfNodes(nodes []id.NodeID) (names []string) {
 	for _, n := range nodes {
 		names = append(names, string(n))
 	}
 	return names
-}
-
-func (o ownConnections) each(do func(x ConnectionInfo, end func(Closing))) {
-	prefix := o.prefix()
-	s := o.b.connections
-	s.mu.Lock()
-	live := make([]*Connection, 0, len(s.live))
-	for _, c := range s.live {
-		live = append(live, c)
-	}
-	s.mu.Unlock()
-	for _, c := range live {
-		if x, end, ok := c.info(prefix); ok {
-			do(x, end)
-		}
-	}
-}
-
-// List implements cluster.Connections.
-func (o ownConnections) List() []ConnectionInfo {
-	var all []ConnectionInfo
-	o.each(func(x ConnectionInfo, _ func(Closing)) { all = append(all, x) })
-	slices.SortFunc(all, func(a, b ConnectionInfo) int {
-		return cmp.Or(cmp.Compare(a.SinceMs, b.SinceMs), cmp.Compare(len(a.ID), len(b.ID)), cmp.Compare(a.ID, b.ID))
-	})
-	return all
-}
-
-// End implements cluster.Connections.
-func (o ownConnections) End(id string, why Closing) bool {
-	found := false
-	o.each(func(x ConnectionInfo, end func(Closing)) {
-		if x.ID == id {
-			found = true
-			end(why)
-		}
-	})
-	return found
 }
 
 // ClientConnections returns the connections to all nodes, by node and age, and the nodes that
@@ -155,10 +46,7 @@ func (b *Broker) ClientConnections(ctx context.Context, vhost, user string) (all
 	if who, err := b.Who(ctx); err == nil && who != nil && !is(who.user, TagMonitoring) {
 		own = who.User()
 	}
-	cl, err := b.attachedCluster()
-	if err != nil {
-		return nil, nil, err
-	}
+	cl := b.cluster
 	all, nodes, err := cl.ClientConnections(ctx)
 	if err != nil {
 		return nil, nil, translate(err, Error{Kind: "connections"})
@@ -195,10 +83,7 @@ func (b *Broker) ClientConnection(ctx context.Context, name string) (ConnectionI
 // EndConnection ends a connection to any node, which is named by its id or its name, with a
 // reason that its client is told, over gRPC with the name of the caller. Errors: those of ClientConnection.
 func (b *Broker) EndConnection(ctx context.Context, name, reason string) error {
-	cl, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
+	cl := b.cluster
 	x, err := b.ClientConnection(ctx, name)
 	if err != nil {
 		return err

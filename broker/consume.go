@@ -7,6 +7,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -54,6 +55,7 @@ type Consumer struct {
 	about      Error
 	autoAck    bool
 	origin     origin
+	shown      *clients.Consumer
 	c          *cluster.Consumer
 	ready      chan struct{} // holds a token when there is something to take, or the end
 	woken      func()        // if set, in place of ready
@@ -113,6 +115,7 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 		c.buffer = b.NewBuffer()
 	}
 	c.credit = newCreditBook(&o, b.cfg.DeliveryBufferBytes)
+	c.shown = &clients.Consumer{VHost: about.VHost, Queue: about.Name, Look: c.look}
 	cc, err := q.Consume(ctx, c.settings(&o))
 	if err != nil {
 		c.letGo()
@@ -121,7 +124,7 @@ func (b *Broker) consume(ctx context.Context, q *cluster.Queue, about Error, o C
 	c.mu.Lock()
 	c.c = cc
 	c.mu.Unlock()
-	c.show()
+	b.clients.ShowConsumer(c.shown)
 	return c, nil
 }
 
@@ -130,11 +133,7 @@ func (c *Consumer) Classic() bool { return c.classic }
 
 // record returns what the catalog knows of a queue.
 func (b *Broker) record(uid id.QueueUID) (*catalog.QueueRecord, bool) {
-	v := b.view()
-	if v == nil {
-		return nil, false
-	}
-	return v.QueueByUID(uid)
+	return b.view().QueueByUID(uid)
 }
 
 func (c *Consumer) deliver(ds []cluster.Delivery) {
@@ -157,7 +156,7 @@ func (c *Consumer) letGo() {
 	bytes := c.bytes
 	c.bytes, c.closed = 0, true
 	c.mu.Unlock()
-	c.hide()
+	c.b.clients.HideConsumer(c.shown)
 	c.buffer.b.Release(bytes)
 }
 
@@ -346,7 +345,7 @@ func (c *Consumer) Flush(ctx context.Context) error { return translate(c.c.Flush
 // Cancel ends delivery; what is unsettled stays the client's or, with requeue, returns
 // at once, not failed (CO-3).
 func (c *Consumer) Cancel(ctx context.Context, requeue bool) error {
-	c.hide()
+	c.b.clients.HideConsumer(c.shown)
 	return translate(c.c.Cancel(ctx, requeue), c.about)
 }
 
@@ -371,8 +370,8 @@ func (c *Consumer) Finish(ctx context.Context) {
 	if !c.autoDelete {
 		return
 	}
-	cl := c.b.cluster.Load()
-	for cl != nil && ctx.Err() == nil {
+	cl := c.b.cluster
+	for ctx.Err() == nil {
 		changed := cl.ViewChanged()
 		if r, there := cl.View().QueueByUID(c.c.Queue()); !there || r.Dissolving > 0 {
 			return

@@ -45,7 +45,7 @@ func (c *Consumer) Again(ctx context.Context, o Consume) (bool, error) {
 	if err := c.c.Again(ctx, settings); err != nil {
 		return false, translate(err, about)
 	}
-	c.show()
+	c.b.clients.ShowConsumer(c.shown)
 	return true, nil
 }
 

@@ -5,23 +5,14 @@ import (
 	"context"
 	"math/bits"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/message"
 )
 
 // ConsumerInfo is what operators are told of a client's consumer.
-type ConsumerInfo = cluster.ClientConsumer
-
-// consumers are those of this node's clients that operators see: neither cancelled nor closed.
-type consumers struct {
-	mu   sync.Mutex
-	live map[*Consumer]struct{}
-}
-
-func newConsumers() *consumers { return &consumers{live: map[*Consumer]struct{}{}} }
+type ConsumerInfo = clients.ConsumerInfo
 
 // origin is what operators are told of a consumer that does not change, and its connection.
 type origin struct {
@@ -31,7 +22,7 @@ type origin struct {
 
 func (b *Broker) originOf(ctx context.Context, about Error, o *Consume) origin {
 	x := origin{connection: connectionOf(ctx), info: ConsumerInfo{
-		VHost: about.VHost, Queue: about.Name, Tag: asText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,
+		VHost: about.VHost, Queue: about.Name, Tag: clients.AsText(o.Tag), Prefetch: o.Prefetch, Priority: o.Priority,
 		AutoAck: o.AutoAck, Exclusive: o.Exclusive, SinceMs: time.Now().UnixMilli(),
 	}}
 	if len(o.Arguments) > 0 {
@@ -43,38 +34,18 @@ func (b *Broker) originOf(ctx context.Context, about Error, o *Consume) origin {
 	return x
 }
 
-// show has operators see the consumer, hide no longer.
-func (c *Consumer) show() {
-	s := c.b.consumers
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.live[c] = struct{}{}
-}
-
-func (c *Consumer) hide() {
-	s := c.b.consumers
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.live, c)
-}
-
-// look returns what operators are told; false if the queue has ended it. Ids of connections
-// begin with prefix.
-func (c *Consumer) look(prefix string) (x ConsumerInfo, ok bool) {
-	c.mu.Lock()
-	from := c.origin
-	c.mu.Unlock()
-	x = from.info
-	if from.connection != nil {
-		if conn, _, ok := from.connection.info(prefix); ok {
-			x.Connection, x.ConnectionName, x.Peer = conn.ID, conn.Name, conn.Peer
-		}
-	}
+// look returns what operators are told, and the consumer's connection; false if the queue has
+// ended it.
+func (c *Consumer) look() (x ConsumerInfo, from *clients.Connection, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	x = c.origin.info
+	if c.origin.connection != nil {
+		from = c.origin.connection.open
+	}
 	x.Activity = c.active.String()
 	x.Unsettled, x.Buffered = c.open.count(), uint64(len(c.arrived)-c.at) // not below 0
-	return x, c.ended == nil
+	return x, from, c.ended == nil
 }
 
 // String returns how operators see it.
@@ -89,27 +60,6 @@ func (u *undecided) count() uint64 {
 	return n
 }
 
-// Consumers implements cluster.Connections.
-func (o ownConnections) Consumers(vhost, queue string) []ConsumerInfo {
-	s := o.b.consumers
-	s.mu.Lock()
-	var those []*Consumer
-	for c := range s.live {
-		if x := &c.origin.info; (vhost == "" || x.VHost == vhost) && (queue == "" || x.Queue == queue) {
-			those = append(those, c)
-		}
-	}
-	s.mu.Unlock()
-	prefix := o.prefix()
-	all := make([]ConsumerInfo, 0, len(those))
-	for _, c := range those {
-		if x, ok := c.look(prefix); ok {
-			all = append(all, x)
-		}
-	}
-	return all
-}
-
 // Consumers returns the consumers of the clients of all nodes, by queue and age, and the nodes
 // that did not answer. What vhost and queue leave out is not among them; "" leaves out none. It is
 // for those who see the whole vhost (VH-12).
@@ -117,10 +67,7 @@ func (b *Broker) Consumers(ctx context.Context, vhost, queue string) (all []Cons
 	if err := b.wholeSight(ctx, vhost); err != nil {
 		return nil, nil, err
 	}
-	cl, err := b.attachedCluster()
-	if err != nil {
-		return nil, nil, err
-	}
+	cl := b.cluster
 	all, nodes, err := cl.ClientConsumers(ctx, vhost, queue)
 	if err != nil {
 		return nil, nil, translate(err, Error{Kind: "consumers"})

@@ -1,16 +1,5 @@
 package broker
 
-import (
-	"sync/atomic"
-
-	"github.com/quorate/quorate/cluster"
-)
-
-// counters are this node's as gateway (ST-2).
-type counters struct {
-	published, confirmed, rejected, returned, unroutable, undecidable, invalid, loginsRefused, permissionTimeouts, unknownArguments atomic.Uint64
-}
-
 // Counters are a node's figures as gateway since its start (ST-2).
 type Counters struct {
 	Published           uint64 // messages routed to at least one queue
@@ -32,29 +21,14 @@ type Counters struct {
 
 // Counters returns the figures.
 func (b *Broker) Counters() Counters {
-	c := &b.counters
-	var letters cluster.DeadLetterFigures
-	if part := b.cluster.Load(); part != nil {
-		letters = part.DeadLetterFigures()
-	}
+	c, letters := &b.clients.Counters, b.cluster.DeadLetterFigures()
 	return Counters{
-		Published: c.published.Load(), Confirmed: c.confirmed.Load(), Rejected: c.rejected.Load(),
-		UnroutableReturned: c.returned.Load(), UnroutableDropped: c.unroutable.Load(),
-		Undecidable: c.undecidable.Load(), Invalid: c.invalid.Load(), LoginsRefused: c.loginsRefused.Load(),
-		UnknownArguments:    c.unknownArguments.Load(),
-		LoginsUnseen:        b.logins.tries.unseenTries(),
-		DeadLetterConfirmed: letters.Confirmed, DeadLetterLost: letters.Lost.Sum(), Alarms: b.alarms.raised.Load(),
-		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.permissionTimeouts.Load(),
-	}
-}
-
-// NamedCounters returns the figures by name; for cluster.Config.Counters.
-func (b *Broker) NamedCounters() map[string]uint64 {
-	c := b.Counters()
-	return map[string]uint64{
-		"published": c.Published, "confirmed": c.Confirmed, "rejected": c.Rejected,
-		"unroutable_returned": c.UnroutableReturned, "unroutable_dropped": c.UnroutableDropped, "undecidable": c.Undecidable, "invalid": c.Invalid,
-		"logins_refused": c.LoginsRefused, "logins_unseen": c.LoginsUnseen, "dead_letters_confirmed": c.DeadLetterConfirmed, "dead_letters_lost": c.DeadLetterLost,
-		"unknown_arguments": c.UnknownArguments, "publishers_held": c.Alarms, "policy_pattern_timeouts": c.PolicyTimeouts, "permission_pattern_timeouts": c.PermissionTimeouts,
+		Published: c.Published.Load(), Confirmed: c.Confirmed.Load(), Rejected: c.Rejected.Load(),
+		UnroutableReturned: c.UnroutableReturned.Load(), UnroutableDropped: c.UnroutableDropped.Load(),
+		Undecidable: c.Undecidable.Load(), Invalid: c.Invalid.Load(), LoginsRefused: c.LoginsRefused.Load(),
+		UnknownArguments:    c.UnknownArguments.Load(),
+		LoginsUnseen:        c.LoginsUnseen.Load(),
+		DeadLetterConfirmed: letters.Confirmed, DeadLetterLost: letters.Lost.Sum(), Alarms: c.PublishersHeld.Load(),
+		PolicyTimeouts: b.policies.AllTimeouts(), PermissionTimeouts: c.PermissionTimeouts.Load(),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/message"
@@ -71,10 +72,7 @@ func refusedName(about Error) error {
 // DeclareQueue makes a queue unless an equivalent one exists. An exclusive one
 // belongs to the context's connection.
 func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Declared{}, err
-	}
+	c := b.cluster
 	d.Name = catalog.StripName(d.Name)
 	if d.Passive {
 		return b.declarePassive(ctx, c, &d)
@@ -101,26 +99,28 @@ func (b *Broker) DeclareQueue(ctx context.Context, d DeclareQueue) (Declared, er
 		Arguments: d.Arguments, Type: kind,
 	}
 	if d.Exclusive {
-		if cmd.Owner, err = b.newOwner(ctx, about); err != nil {
+		owner, err := b.newOwner(ctx, about)
+		if err != nil {
 			return Declared{}, err
 		}
+		cmd.Owner = owner
 	}
 	unknown, err := b.unknownArguments(ctx, c.View(), about, d.Arguments, policy.UnknownOfQueue(d.Arguments), rec == nil)
 	if err != nil {
 		return Declared{}, err
 	}
-	e := policy.Default(kind)
+	e := argument.Default(kind == catalog.QueueClassic)
 	switch {
 	case rec == nil:
 		if e, err = b.checkNew(ctx, &d, wanted, byDefault); err != nil {
 			return Declared{}, err
 		}
 	case b.cfg.RelaxedTypeCheck && (kind == catalog.QueueQuorum || kind == catalog.QueueClassic),
-		rec.Type == catalog.QueueClassic && catalog.AsksForClassic(d.Arguments):
+		rec.Type == catalog.QueueClassic && argument.AsksForClassic(d.Arguments):
 		cmd.Type = rec.Type // what exists is only compared, not checked
 	}
 	before := c.View()
-	reply, err := c.DeclareQueue(ctx, cmd, e.GroupSize, e.LeaderLocator == policy.Balanced)
+	reply, err := c.DeclareQueue(ctx, cmd, e.GroupSize, e.BalancedLeader)
 	if err != nil {
 		err = aboutDeclaration(translate(err, about), d.Arguments, argumentsOf(c.View(), queueOf(d.VHost, d.Name)))
 		if _, exists := c.View().Queue(d.VHost, d.Name); exists {
@@ -165,11 +165,11 @@ func (b *Broker) declarePassive(ctx context.Context, c *cluster.Cluster, d *Decl
 // may make it. d has its name even if wanted leaves that to the broker.
 func (b *Broker) checkNew(
 	ctx context.Context, d *DeclareQueue, wanted policy.Declaration, byDefault catalog.QueueType,
-) (policy.Effective, error) {
+) (argument.Settings, error) {
 	about := Error{VHost: d.VHost, Kind: "queue", Name: d.Name}
 	if d.Name == wanted.Name {
 		if err := checkName(d.Name, about); err != nil {
-			return policy.Effective{}, err
+			return argument.Settings{}, err
 		}
 	}
 	e, err := policy.ResolveDeclaration(wanted, byDefault)
@@ -187,7 +187,7 @@ func madeUpName() string { return "amq.gen-" + rand.Text()[:madeUpChars] }
 
 // requestedType is the type that a redeclare means.
 func requestedType(d policy.Declaration, byDefault catalog.QueueType) catalog.QueueType {
-	if v, ok := d.Arguments.Get("x-queue-type"); ok {
+	if v, ok := d.Arguments.Get(argument.QueueType); ok {
 		s, _ := v.AsString()
 		return catalog.QueueType(s)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/definitions"
@@ -69,10 +70,7 @@ func (b *Broker) ExportDefinitions(vhost string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := b.attachedCluster()
-	if err != nil {
-		return nil, err
-	}
+	c := b.cluster
 	name, version := c.Name()
 	return definitions.Append(nil, v, vhost, definitions.Origin{Cluster: name, Version: version})
 }
@@ -82,10 +80,7 @@ func (b *Broker) ExportDefinitions(vhost string) ([]byte, error) {
 // Nothing is taken of a document with a fault of form. An error after the first batch says
 // why the import was given up; a repeat goes on where it was.
 func (b *Broker) ImportDefinitions(ctx context.Context, i Import, told func(done []Imported, total int)) (ImportSummary, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return ImportSummary{}, err
-	}
+	c := b.cluster
 	if _, err := b.viewOf(i.VHost); err != nil {
 		return ImportSummary{}, err
 	}
@@ -158,14 +153,14 @@ func (b *Broker) vet(o *definitions.Object) error {
 }
 
 // resolveImported checks a queue of a document, whose type is known.
-func resolveImported(c *catalog.DeclareQueue) (policy.Effective, error) {
+func resolveImported(c *catalog.DeclareQueue) (argument.Settings, error) {
 	about := Error{VHost: c.VHost, Kind: "queue", Name: c.Name}
 	if err := checkName(c.Name, about); err != nil {
-		return policy.Effective{}, err
+		return argument.Settings{}, err
 	}
 	args := c.Arguments
-	if _, named := args.Get("x-queue-type"); !named {
-		args = append(message.Table{{Name: "x-queue-type", Value: message.String(string(c.Type))}}, args...)
+	if _, named := args.Get(argument.QueueType); !named {
+		args = append(message.Table{{Name: argument.QueueType, Value: message.String(string(c.Type))}}, args...)
 	}
 	e, err := policy.ResolveDeclaration(policy.Declaration{
 		Name: c.Name, Durable: c.Durable, Exclusive: c.Exclusive, AutoDelete: c.AutoDelete, Arguments: args,
@@ -368,8 +363,8 @@ func (m *importing) create(ctx context.Context, s *definitions.Step) (created bo
 			return false, err
 		}
 		// Who imports is no client of the queues: their leaders are spread unless they say otherwise.
-		_, chosen := c.Arguments.Get("x-queue-leader-locator")
-		reply, err := m.c.DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.LeaderLocator == policy.Balanced)
+		_, chosen := c.Arguments.Get(argument.LeaderLocator)
+		reply, err := m.c.DeclareQueue(ctx, *c, e.GroupSize, !chosen || e.BalancedLeader)
 		return reply.Created, asState(translate(err, about))
 	case *catalog.PutUser:
 		if s.Password == "" {

@@ -4,9 +4,9 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
-	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/quorumq"
 )
 
@@ -19,7 +19,7 @@ type Delay struct {
 }
 
 // MaxDelayMs bounds how long a message can be told to wait, ten years in milliseconds.
-const MaxDelayMs = policy.MaxTimeMs
+const MaxDelayMs = argument.MaxTimeMs
 
 // annotationDeliveryTime is the annotation of a returned message that says, as Delay.AtMs
 // does, when it is to be ready (DR-4).

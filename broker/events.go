@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/peer"
 )
 
 // Event is something that happened (ST-5).
@@ -35,10 +35,7 @@ type WatchEvents struct {
 // (VH-12), as it is when they are told; who sees nothing any more is refused. Audit records are told
 // if Kinds has their kind, to administrators alone (AU-3).
 func (b *Broker) WatchEvents(ctx context.Context, w WatchEvents, told func(events []Event, cursor string) error) error {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
+	c := b.cluster
 	if err := b.mayWatch(ctx, &w); err != nil {
 		return err
 	}
@@ -50,7 +47,7 @@ func (b *Broker) WatchEvents(ctx context.Context, w WatchEvents, told func(event
 		return err
 	}
 	begun := false
-	return c.WatchEvents(ctx, from, w.sources(), func(events []event.Event, at cluster.EventCursor) error {
+	return c.WatchEvents(ctx, from, w.sources(), func(events []event.Event, at peer.Cursor) error {
 		wanted, err := b.chosen(ctx, &w, events)
 		if err != nil {
 			return err
@@ -64,9 +61,9 @@ func (b *Broker) WatchEvents(ctx context.Context, w WatchEvents, told func(event
 }
 
 // sources are the lists that hold what is wanted.
-func (w *WatchEvents) sources() cluster.Watch {
+func (w *WatchEvents) sources() peer.Choice {
 	audit := slices.Contains(w.Kinds, string(event.Audit))
-	return cluster.Watch{Audit: audit, Events: !audit || slices.ContainsFunc(w.Kinds, func(k string) bool { return k != string(event.Audit) })}
+	return peer.Choice{Audit: audit, Events: !audit || slices.ContainsFunc(w.Kinds, func(k string) bool { return k != string(event.Audit) })}
 }
 
 // mayWatch refuses who may not see what it wants to.
@@ -153,15 +150,15 @@ func matches(pattern, name string) bool {
 }
 
 // from is where to begin; nil: now.
-func (w *WatchEvents) from() (*cluster.EventCursor, error) {
+func (w *WatchEvents) from() (*peer.Cursor, error) {
 	if w.Cursor == "" {
 		if w.History {
-			return &cluster.EventCursor{}, nil
+			return &peer.Cursor{}, nil
 		}
 		return nil, nil
 	}
 	text, err := base64.RawURLEncoding.DecodeString(w.Cursor)
-	at := &cluster.EventCursor{}
+	at := &peer.Cursor{}
 	if err == nil {
 		err = json.Unmarshal(text, at)
 	}
@@ -174,7 +171,7 @@ func (w *WatchEvents) from() (*cluster.EventCursor, error) {
 	return at, nil
 }
 
-func encodeEventCursor(at cluster.EventCursor) string {
+func encodeEventCursor(at peer.Cursor) string {
 	text, err := json.Marshal(at)
 	if err != nil {
 		return "" // it always can
@@ -205,10 +202,7 @@ func (b *Broker) TailAudit(ctx context.Context, w WatchEvents, limit int) (Audit
 	if err := w.check(); err != nil {
 		return AuditTail{}, err
 	}
-	c, err := b.attachedCluster()
-	if err != nil {
-		return AuditTail{}, err
-	}
+	c := b.cluster
 	if limit <= 0 {
 		limit = DefaultAuditTail
 	}

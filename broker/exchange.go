@@ -31,10 +31,7 @@ type DeclaredExchange struct {
 // DeclareExchange makes an exchange unless an equivalent one exists (EX-5); passive only
 // asks whether one of the name does.
 func (b *Broker) DeclareExchange(ctx context.Context, x Exchange, passive bool) (DeclaredExchange, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return DeclaredExchange{}, err
-	}
+	c := b.cluster
 	if x.Name = catalog.StripName(x.Name); x.Name == "" {
 		return DeclaredExchange{}, defaultExchangeRefused(x.VHost)
 	}
@@ -93,10 +90,7 @@ func (b *Broker) permitNewExchange(ctx context.Context, x *Exchange, about Error
 // DeleteExchange removes an exchange and its bindings; a missing one is fine. With
 // ifUnused it must not be the source of a binding.
 func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnused bool) error {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
+	c := b.cluster
 	name = catalog.StripName(name)
 	about := Error{VHost: vhost, Kind: "exchange", Name: name}
 	switch {
@@ -110,7 +104,7 @@ func (b *Broker) DeleteExchange(ctx context.Context, vhost, name string, ifUnuse
 	if err := b.permit(ctx, exchangeOf(vhost, name), configure); err != nil {
 		return err
 	}
-	_, err = b.commit(ctx, c, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
+	_, err := b.commit(ctx, c, &catalog.DeleteExchange{VHost: vhost, Name: name, IfUnused: ifUnused})
 	err = asState(translate(err, about))
 	if e, ok := errors.AsType[*Error](err); ok && e.Arg == "if_unused" {
 		e.Problem = ProblemInUse
@@ -144,9 +138,6 @@ func (b *Broker) ListExchanges(ctx context.Context, vhost string) ([]Exchange, e
 // viewOf returns the view, and checks that it has the vhost unless that is empty.
 func (b *Broker) viewOf(vhost string) (*catalog.View, error) {
 	v := b.view()
-	if v == nil {
-		return nil, errStarting()
-	}
 	if _, ok := v.Exchange(vhost, ""); vhost != "" && !ok {
 		return nil, &Error{Class: NotFound, VHost: vhost, Kind: "vhost", Name: vhost, Reason: "does not exist"}
 	}
@@ -232,10 +223,7 @@ func (b *Broker) Unbind(ctx context.Context, x Binding) error {
 // proposeBinding proposes a command about a binding if the caller may change it and check has
 // nothing against it.
 func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Command, check func(*catalog.View, Error) error) error {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
+	c := b.cluster
 	if err := b.permitBinding(ctx, x); err != nil {
 		return err
 	}
@@ -248,7 +236,7 @@ func (b *Broker) proposeBinding(ctx context.Context, x *Binding, cmd catalog.Com
 	if err := check(c.View(), about); err != nil {
 		return err
 	}
-	_, err = b.commit(ctx, c, cmd)
+	_, err := b.commit(ctx, c, cmd)
 	return translate(err, about)
 }
 

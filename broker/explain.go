@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/deadletter"
@@ -180,7 +181,7 @@ func (b *Broker) explainDeadLetter(ctx context.Context, d DeadLetterQuestion) (D
 	if err != nil {
 		return DeadLetterAnswer{}, err
 	}
-	c := b.cluster.Load()
+	c := b.cluster
 	v := c.View()
 	rec, err := lookUp(v, d.VHost, d.Queue)
 	if err != nil {
@@ -284,7 +285,7 @@ func (b *Broker) deadLetterSettings(v *catalog.View, rec *catalog.QueueRecord) D
 	out.Warnings = e.Warnings
 	user, operator := b.policies.Queue(v, rec)
 	for _, s := range policy.Sources(rec.Arguments, user, operator) {
-		if strings.HasPrefix(s.Arg, "x-dead-letter-") || s.Arg == "x-overflow" || s.Arg == catalog.ArgOnDelete {
+		if strings.HasPrefix(s.Arg, argument.DeadLetters) || s.Arg == argument.Overflow || s.Arg == argument.OnDelete {
 			out.Settings = append(out.Settings, s)
 		}
 	}

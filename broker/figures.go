@@ -13,14 +13,10 @@ type LedQueue struct {
 	Figures     *quorumq.Overview // valid until the next is yielded
 }
 
-// LedQueues yields the queues that this node leads, in no order, none before the broker is
-// attached. It asks nobody else, and checks no permission: it is for the operator's metrics.
+// LedQueues yields the queues that this node leads, in no order. It asks nobody else, and checks no permission: it is for the operator's metrics.
 func (b *Broker) LedQueues() iter.Seq[LedQueue] {
 	return func(yield func(LedQueue) bool) {
-		c := b.cluster.Load()
-		if c == nil {
-			return
-		}
+		c := b.cluster
 		v := c.View()
 		for uid, o := range c.LedFigures() {
 			r, ok := v.QueueByUID(uid)
@@ -42,10 +38,7 @@ type DeadLetterCauses struct {
 // DeadLetterCauses returns the figures of all queues that this node leads, with those of
 // terms that are over.
 func (b *Broker) DeadLetterCauses() DeadLetterCauses {
-	c := b.cluster.Load()
-	if c == nil {
-		return DeadLetterCauses{}
-	}
+	c := b.cluster
 	f := c.DeadLetterFigures()
 	return DeadLetterCauses{Waiting: f.Waiting.ByWord(), Retries: f.Retries.ByWord(), Lost: f.Lost.ByWord(), Blocked: f.Blocked}
 }

@@ -29,9 +29,6 @@ const foundRetry = 100 * time.Millisecond
 
 // founded tells whether the cluster's first users were made.
 func founded(v *catalog.View) bool {
-	if v == nil {
-		return false
-	}
 	_, done := v.Parameter("", foundingComponent, foundedName)
 	return done
 }

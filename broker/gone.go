@@ -2,27 +2,19 @@ package broker
 
 import "context"
 
-// CatalogChanged returns a channel that is closed when this node sees another catalog than now;
-// nil while the node starts. Any goroutine may call it.
+// CatalogChanged returns a channel that is closed when this node sees another catalog than
+// now. Any goroutine may call it.
 func (b *Broker) CatalogChanged() <-chan struct{} {
-	c := b.cluster.Load()
-	if c == nil {
-		return nil
-	}
-	return c.ViewChanged()
+	return b.cluster.ViewChanged()
 }
 
 // Gone tells why the connection of a context's caller to the vhost has to end: the vhost, or the
-// user, was deleted (VH-2), or the node is cut off. It is "" while they are there, or the node
-// starts. Any goroutine may call it.
+// user, was deleted (VH-2), or the node is cut off. It is "" while they are there. Any goroutine may call it.
 func (b *Broker) Gone(ctx context.Context, vhost string) string {
 	if why := b.cutOff(); why != "" {
 		return why
 	}
 	v := b.view()
-	if v == nil {
-		return ""
-	}
 	if _, there := v.VHost(vhost); !there {
 		return "vhost '" + vhost + "' was deleted"
 	}

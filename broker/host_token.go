@@ -21,11 +21,7 @@ func (b *Broker) loginHost(text string, loopback bool) *Identity {
 	if b.cfg.HostToken == "" || !loopback || subtle.ConstantTimeCompare([]byte(text), []byte(b.cfg.HostToken)) != 1 {
 		return nil
 	}
-	name := hostUserPrefix
-	if c := b.cluster.Load(); c != nil {
-		node, _ := c.Self()
-		name += string(node)
-	}
+	name := hostUserPrefix + string(b.node)
 	b.log.Warn("somebody has logged in by the token of this node's host", "user", name)
 	who := stranger(name, TagAdministrator)
 	who.mechanism = mechanismHost

@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-
-	"github.com/quorate/quorate/catalog"
 )
 
 // VH-11: the token of the host is taken from the host alone, and an empty one never.
@@ -14,10 +12,9 @@ func TestHostToken(t *testing.T) {
 	if token == NewHostToken() || !strings.HasPrefix(token, "quorate_host_") {
 		t.Errorf("token %q", token)
 	}
-	b, none := New(Config{HostToken: token}), New(Config{})
+	b, none := alone(Config{HostToken: token}), alone(Config{})
 	defer b.Close()
 	defer none.Close()
-	b.view, none.view = catalog.New().View, catalog.New().View
 	for _, row := range []struct {
 		b        *Broker
 		text     string

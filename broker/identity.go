@@ -165,9 +165,6 @@ func (b *Broker) RequirePolicies(ctx context.Context, vhost string, operator boo
 		return err
 	}
 	v := b.view()
-	if v == nil {
-		return errStarting()
-	}
 	if b.grantIn(v, who, vhost) == nil {
 		return noAccess(who.User(), vhost)
 	}

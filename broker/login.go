@@ -47,8 +47,9 @@ type logins struct {
 	hashing  map[[sha256.Size]byte]chan struct{} // by credential; closed when that is over
 }
 
-func newLogins() *logins {
+func newLogins(unseen *atomic.Uint64) *logins {
 	l := &logins{
+		tries: tries{unseen: unseen},
 		lines: lograte.Lines{Burst: RefusedLoginLines, Every: RefusedLoginEvery},
 		slots: make(chan struct{}, MaxHashes), verified: map[[sha256.Size]byte]*catalog.User{},
 		hashing: map[[sha256.Size]byte]chan struct{}{}, upgrades: make(chan upgrade, maxUpgrades),
@@ -160,9 +161,6 @@ func (b *Broker) Login(ctx context.Context, user, secret string, from netip.Addr
 // verified.
 func (b *Broker) LoginCertificate(user string, from netip.Addr) (*Identity, error) {
 	v := b.view()
-	if v == nil {
-		return nil, errStarting()
-	}
 	u, known := v.User(user)
 	if !known {
 		return nil, b.Definite(b.life, unauthenticated("there is no user of the name in the certificate, "+quoted(user)))

@@ -82,10 +82,7 @@ type Grow struct {
 
 // Grow starts to make a node a member of queues, or plans it.
 func (b *Broker) Grow(ctx context.Context, g Grow) (Operation, Plan, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Operation{}, Plan{}, err
-	}
+	c := b.cluster
 	f, err := b.filter(g.Queues, g.EvenOnly)
 	if err != nil {
 		return Operation{}, Plan{}, err
@@ -120,10 +117,7 @@ type Shrink struct {
 
 // Shrink starts to take a node out of queues, or plans it.
 func (b *Broker) Shrink(ctx context.Context, s Shrink) (Operation, Plan, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Operation{}, Plan{}, err
-	}
+	c := b.cluster
 	f, err := b.filter(s.Queues, false)
 	if err != nil {
 		return Operation{}, Plan{}, err
@@ -160,10 +154,7 @@ func planLeave(v *catalog.View, f cluster.QueueFilter, node string, replace bool
 
 // Rebalance starts to spread members and leaders of queues evenly over the nodes.
 func (b *Broker) Rebalance(ctx context.Context, queues QueueFilter) (Operation, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Operation{}, err
-	}
+	c := b.cluster
 	f, err := b.filter(queues, false)
 	if err != nil {
 		return Operation{}, err
@@ -183,10 +174,7 @@ type ChangeMember struct {
 
 // ChangeMember starts to change a queue's members, or plans it.
 func (b *Broker) ChangeMember(ctx context.Context, m ChangeMember) (Operation, Plan, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Operation{}, Plan{}, err
-	}
+	c := b.cluster
 	rec, err := lookUp(c.View(), m.VHost, m.Queue)
 	if err != nil {
 		return Operation{}, Plan{}, err
@@ -261,10 +249,7 @@ func planChange(m ChangeMember) (p Plan) {
 // Forget starts to take a node out of the cluster for good, or plans it. With replace
 // other nodes take its place in queues first.
 func (b *Broker) Forget(ctx context.Context, node string, replace, dryRun bool) (Operation, Plan, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Operation{}, Plan{}, err
-	}
+	c := b.cluster
 	if err := b.checkNode(c, node); err != nil {
 		return Operation{}, Plan{}, err
 	}
@@ -283,10 +268,7 @@ func (b *Broker) Forget(ctx context.Context, node string, replace, dryRun bool) 
 // an empty data directory, or plans it (RE-9). It is refused while a group would have no
 // majority without the node, and without acceptLoss if messages are nowhere else.
 func (b *Broker) Replace(ctx context.Context, node string, acceptLoss, dryRun bool) (Operation, Plan, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Operation{}, Plan{}, err
-	}
+	c := b.cluster
 	if err := b.checkNode(c, node); err != nil {
 		return Operation{}, Plan{}, err
 	}
@@ -337,10 +319,7 @@ func planReplacement(at *cluster.Replacement) (p Plan) {
 // Remove starts to take a node that runs out of the cluster for good, or plans it: it drains,
 // other nodes, but none of exclude, take its place in queues, then it is forgotten.
 func (b *Broker) Remove(ctx context.Context, node string, exclude []string, dryRun bool) (Operation, Plan, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Operation{}, Plan{}, err
-	}
+	c := b.cluster
 	for _, n := range append(slices.Clone(exclude), node) {
 		if err := b.checkNode(c, n); err != nil {
 			return Operation{}, Plan{}, err

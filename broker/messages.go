@@ -114,7 +114,7 @@ func (b *Broker) startMoving(
 	if err != nil {
 		return Operation{}, Plan{}, err
 	}
-	c := b.cluster.Load()
+	c := b.cluster
 	rec, err := lookUp(c.View(), j.VHost, j.Queue)
 	if err == nil && check != nil {
 		err = check(c.View(), rec)

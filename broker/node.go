@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/disk"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 )
 
@@ -51,7 +53,7 @@ type Clock struct {
 	Off    bool          // the offset is above the limit
 }
 
-func clockOf(c *cluster.ClockStatus) *Clock {
+func clockOf(c *nodeclock.Status) *Clock {
 	if c == nil {
 		return nil
 	}
@@ -70,7 +72,7 @@ type Disk struct {
 	Moved      uint64        // leaders handed over for want of room, since the node's start
 }
 
-func diskOf(d *cluster.Disk) *Disk {
+func diskOf(d *disk.State) *Disk {
 	if d == nil {
 		return nil
 	}
@@ -85,10 +87,7 @@ type StartProgress = cluster.StartProgress
 
 // ClusterStatus returns the cluster's state. With details every node is asked how it is.
 func (b *Broker) ClusterStatus(ctx context.Context, details bool) (ClusterStatus, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return ClusterStatus{}, err
-	}
+	c := b.cluster
 	s, err := c.Status(ctx)
 	if err != nil {
 		return ClusterStatus{}, translate(err, Error{Kind: "cluster", Name: s.Name})
@@ -130,10 +129,7 @@ type HeldVersion = cluster.HeldVersion
 // the one before and the one now. With dryRun it changes nothing, and returns what holds it
 // back.
 func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, held []HeldVersion, err error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return 0, 0, nil, err
-	}
+	c := b.cluster
 	do := c.Finalise
 	if dryRun {
 		do = c.Versions
@@ -152,10 +148,7 @@ func (b *Broker) Finalise(ctx context.Context, dryRun bool) (before, now int, he
 // TransferLeadership moves a queue's leadership to one of its members; an empty node
 // lets the leader choose.
 func (b *Broker) TransferLeadership(ctx context.Context, vhost, queue, node string) error {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
+	c := b.cluster
 	rec, err := lookUp(c.View(), vhost, queue)
 	if err != nil {
 		return err

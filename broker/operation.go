@@ -25,10 +25,7 @@ const (
 // Operations returns the operations of all nodes, oldest first, or only those that run,
 // and the nodes that did not answer.
 func (b *Broker) Operations(ctx context.Context, running bool) (all []Operation, silent []string, err error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return nil, nil, err
-	}
+	c := b.cluster
 	found, nodes, err := c.Operations(ctx)
 	if err != nil {
 		return nil, nil, translate(err, Error{Kind: "operation"})
@@ -67,10 +64,7 @@ func (b *Broker) CancelOperation(ctx context.Context, text string) (Operation, e
 }
 
 func (b *Broker) operationID(text string) (*cluster.Cluster, operation.ID, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return nil, operation.ID{}, err
-	}
+	c := b.cluster
 	x, err := operation.ParseID(text)
 	if err != nil {
 		return nil, x, &Error{Class: PreconditionFailed, Kind: "operation", Arg: "id", Value: text, Reason: "want NODE.EPOCH.NUMBER, as the list of operations shows it"}
@@ -84,10 +78,7 @@ const drainMargin = 250 * time.Millisecond
 // StartDrain lets a node, "" for this one, move all leadership off itself and take no new
 // work until it is restarted. limit bounds the moving; 0: until it is over.
 func (b *Broker) StartDrain(ctx context.Context, node string, limit time.Duration) (Operation, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Operation{}, err
-	}
+	c := b.cluster
 	if node != "" {
 		if err := b.checkNode(c, node); err != nil {
 			return Operation{}, err

@@ -50,7 +50,7 @@ func (b *Broker) endOwned(ctx context.Context, c *cluster.Cluster) {
 		}
 		select {
 		case <-changed:
-		case <-b.connections.ended:
+		case <-b.clients.Ended():
 		case <-again:
 		case <-ctx.Done():
 			return
@@ -88,7 +88,7 @@ func (o *owners) orphans(now time.Time) (out []*catalog.QueueRecord) {
 	for _, q := range o.exclusive {
 		switch w := q.Owner; {
 		case w.Node == self:
-			if w.Epoch != epoch || !o.b.connections.alive(w.Key) {
+			if w.Epoch != epoch || !o.b.clients.Alive(w.Key) {
 				out = append(out, q)
 			}
 		case leads && o.gone(w.Node, now):

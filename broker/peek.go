@@ -98,7 +98,7 @@ func (b *Broker) Peek(ctx context.Context, p Peek) (page []Peeked, next string, 
 	if p.Bodies {
 		ask.Detail = cluster.PeekBodies
 	}
-	c := b.cluster.Load()
+	c := b.cluster
 	for read := 0; ; {
 		got, err := c.PeekQueue(ctx, q.UID(), ask)
 		if err != nil {

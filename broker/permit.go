@@ -151,9 +151,6 @@ func (b *Broker) permit(ctx context.Context, t thing, rights ...right) error {
 		return err
 	}
 	v := b.view()
-	if v == nil {
-		return errStarting()
-	}
 	g, err := b.permission(v, who, t.vhost)
 	if err != nil {
 		return err

@@ -32,10 +32,7 @@ func (p *Policy) about() Error {
 // Faults of pattern and definition are all told at once; nothing is stored then (PO-1).
 // The leaders of queues put it in force as they hear of it (PO-8).
 func (b *Broker) PutPolicy(ctx context.Context, p Policy) (created bool, err error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return false, err
-	}
+	c := b.cluster
 	if p.ApplyTo == "" {
 		p.ApplyTo = string(catalog.ApplyToAll)
 	}
@@ -63,10 +60,7 @@ func checkPolicy(p *catalog.Policy, about Error) error {
 
 // DeletePolicy removes a policy and tells whether there was one.
 func (b *Broker) DeletePolicy(ctx context.Context, vhost, name string, operator bool) (deleted bool, err error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return false, err
-	}
+	c := b.cluster
 	p := Policy{VHost: vhost, Name: name, Operator: operator}
 	reply, err := b.commit(ctx, c, &catalog.DeletePolicy{VHost: vhost, Name: name, Operator: operator})
 	return reply.Deleted, translate(err, p.about())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
@@ -54,8 +55,7 @@ const (
 // Arguments as errors of the packages below name them.
 const (
 	argMaxQueues = "max-queues" // the limit of a vhost
-	argQueueType = "x-queue-type"
-	argHeader    = "header " // with the header's name behind it
+	argHeader    = "header "    // with the header's name behind it
 )
 
 func defaultExchangeRefused(vhost string) *Error {
@@ -74,9 +74,9 @@ func aboutDeclaration(err error, received, existing message.Table) error {
 	}
 	switch {
 	case e.Current == "":
-		e.Received = argument(received, e.Arg)
-	case e.Arg != argQueueType: // which each queue has, named or not
-		e.Received, e.Existing = argument(received, e.Arg), argument(existing, e.Arg)
+		e.Received = valueOf(received, e.Arg)
+	case e.Arg != argument.QueueType: // which each queue has, named or not
+		e.Received, e.Existing = valueOf(received, e.Arg), valueOf(existing, e.Arg)
 	}
 	switch {
 	case e.Arg == argMaxQueues:
@@ -90,12 +90,12 @@ func aboutDeclaration(err error, received, existing message.Table) error {
 // aboutKeys adds the value of the header that holds no routing keys.
 func aboutKeys(err error, headers message.Table) error {
 	if e, ok := errors.AsType[*Error](err); ok {
-		e.Problem, e.Received = ProblemKeys, argument(headers, strings.TrimPrefix(e.Arg, argHeader))
+		e.Problem, e.Received = ProblemKeys, valueOf(headers, strings.TrimPrefix(e.Arg, argHeader))
 	}
 	return err
 }
 
-func argument(t message.Table, name string) *message.Value {
+func valueOf(t message.Table, name string) *message.Value {
 	v, there := t.Get(name)
 	if !there {
 		return nil

@@ -126,7 +126,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		return
 	}
 	if err != nil {
-		b.counters.invalid.Add(1)
+		b.clients.Counters.Invalid.Add(1)
 		p.finish(Result{Kind: Invalid, Err: err})
 		return
 	}
@@ -135,7 +135,7 @@ func (b *Broker) Publish(ctx context.Context, m *Publish, done func(Result)) {
 		p.unroutable(m.Mandatory)
 		return
 	}
-	b.counters.published.Add(1)
+	b.clients.Counters.Published.Add(1)
 	stored := message.Append(make([]byte, 0, storedSizeHint(&p.msg)), &p.msg)
 	nm, asked := newMessage(m, ttl), m.Properties.AskedPriority()
 	nm.Delay = p.later
@@ -258,11 +258,10 @@ func (t *publishTarget) answer(err error) {
 // confirm takes what was found for a message that has no queue, an error or none, and looks
 // again if the view was too old to tell. What it could not find out is Unavailable.
 func (p *publishing) confirm(ctx context.Context, m *Publish, ttlMs int64, found error) (int64, error) {
-	c := p.b.cluster.Load()
-	if c == nil || c.Fresh() { // nil: in tests of this package
+	if p.b.server.Fresh() {
 		return ttlMs, found
 	}
-	if err := c.AwaitFresh(ctx); err != nil {
+	if err := p.b.server.AwaitFresh(ctx); err != nil {
 		return 0, errStale(err)
 	}
 	return p.prepare(ctx, m)
@@ -270,8 +269,8 @@ func (p *publishing) confirm(ctx context.Context, m *Publish, ttlMs int64, found
 
 // refuse ends a publish that this node cannot decide about: nothing is stored.
 func (p *publishing) refuse(why *Error) {
-	p.b.counters.rejected.Add(1)
-	p.b.counters.undecidable.Add(1)
+	p.b.clients.Counters.Rejected.Add(1)
+	p.b.clients.Counters.Undecidable.Add(1)
 	p.finish(Result{Kind: Rejected, Rejections: []Rejection{{Cause: CauseUnavailable, Reason: why.Reason}}})
 }
 
@@ -279,9 +278,9 @@ func (p *publishing) unroutable(mandatory bool) {
 	r := Result{Kind: Confirmed}
 	if mandatory {
 		r.Kind = Returned
-		p.b.counters.returned.Add(1)
+		p.b.clients.Counters.UnroutableReturned.Add(1)
 	} else {
-		p.b.counters.unroutable.Add(1)
+		p.b.clients.Counters.UnroutableDropped.Add(1)
 	}
 	p.finish(r)
 }
@@ -308,9 +307,9 @@ func (p *publishing) answered() {
 		r.Rejections = append(r.Rejections, x)
 	}
 	if r.Kind == Confirmed {
-		p.b.counters.confirmed.Add(1)
+		p.b.clients.Counters.Confirmed.Add(1)
 	} else {
-		p.b.counters.rejected.Add(1)
+		p.b.clients.Counters.Rejected.Add(1)
 	}
 	p.finish(r)
 }

@@ -82,7 +82,7 @@ func testCatalog(t testing.TB, queues ...string) *catalog.Catalog {
 func testBroker(t testing.TB, open func(name string) enqueuer, queues ...string) *Broker {
 	t.Helper()
 	v := testCatalog(t, queues...).View()
-	b := New(Config{MaxBodyBytes: 1000})
+	b := alone(Config{MaxBodyBytes: 1000})
 	b.view = func() *catalog.View { return v }
 	b.open = func(uid id.QueueUID) (enqueuer, error) {
 		q, ok := v.QueueByUID(uid)
@@ -206,8 +206,8 @@ func TestPublishUnroutable(t *testing.T) {
 	if r := publish(t, b, &Publish{VHost: "/", RoutingKey: "nix", Mandatory: true}); r.Kind != Returned {
 		t.Errorf("result %+v", r)
 	}
-	if c := b.Counters(); c.UnroutableDropped != 1 || c.UnroutableReturned != 1 {
-		t.Errorf("counters %+v", c)
+	if c := &b.clients.Counters; c.UnroutableDropped.Load() != 1 || c.UnroutableReturned.Load() != 1 {
+		t.Errorf("%d dropped, %d returned", c.UnroutableDropped.Load(), c.UnroutableReturned.Load())
 	}
 }
 

@@ -15,10 +15,7 @@ import (
 // connection's (Q-5).
 func (b *Broker) findQueue(ctx context.Context, vhost, name string) (*cluster.Queue, Error, error) {
 	about := Error{VHost: vhost, Kind: "queue", Name: name}
-	c, err := b.attachedCluster()
-	if err != nil {
-		return nil, about, err
-	}
+	c := b.cluster
 	rec, err := lookUp(c.View(), vhost, name)
 	if err != nil {
 		return nil, about, err
@@ -77,10 +74,7 @@ const dissolvingReason = "is being deleted: its messages are dead-lettered first
 // DeleteQueue removes a queue; a missing one is fine. One that dead-letters its messages
 // first may take longer than the call (Q-18).
 func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string, how Deletion) (Deleted, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Deleted{}, err
-	}
+	c := b.cluster
 	name = catalog.StripName(name)
 	about := Error{VHost: vhost, Kind: "queue", Name: name}
 	if err := b.permit(ctx, queueOf(vhost, name), configure); err != nil {
@@ -178,8 +172,8 @@ func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) (uint64, er
 	}
 	n, err := q.Purge(ctx)
 	actOf(ctx).counted("messages", n)
-	if c := b.cluster.Load(); c != nil && n > 0 {
-		c.RetryDeadLetters(q.UID()) // DL-24: it has room
+	if n > 0 {
+		b.cluster.RetryDeadLetters(q.UID()) // DL-24: it has room
 	}
 	return n, translate(err, about)
 }

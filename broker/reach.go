@@ -53,11 +53,8 @@ func (b *Broker) ErrCutOff() error {
 // Fit returns nil while clients do well to stay, else why another node, if there is one, serves
 // them better: this one is cut off, or its disk hangs.
 func (b *Broker) Fit() error {
-	c := b.cluster.Load()
-	switch {
-	case c == nil:
-		return nil // it will be
-	case c.DiskHangs():
+	c := b.cluster
+	if c.DiskHangs() {
 		return errors.New("broker: a write to the node's disk hangs")
 	}
 	if r := c.Reach(); r.CutOff >= CutOffTold {

@@ -31,7 +31,7 @@ func (b *Broker) LoginRefused(ctx context.Context, try LoginTry, err error) {
 		return
 	}
 	if e.Unauthenticated { // those refused unseen have a figure of their own
-		b.counters.loginsRefused.Add(1)
+		b.clients.Counters.LoginsRefused.Add(1)
 	}
 	skipped, ok := b.logins.lines.Take(time.Now())
 	if !ok {

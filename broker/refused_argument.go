@@ -3,13 +3,13 @@ package broker
 import (
 	"errors"
 
-	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/argument"
 )
 
-// fromArgument makes the first of policy's faults an *Error and names the others in its
+// fromArgument makes the first of the faults an *Error and names the others in its
 // reason.
 func fromArgument(err error, about Error) error {
-	var first *policy.ArgumentError
+	var first *argument.Error
 	if !errors.As(err, &first) {
 		return translate(err, about)
 	}

@@ -13,14 +13,14 @@ import (
 // Refused logins are all counted, and told in so many lines, which say what was left out.
 func TestRefusedLoginsAreTold(t *testing.T) {
 	var log bytes.Buffer
-	b := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b := alone(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	defer b.Close()
 	try := LoginTry{From: Origin{Protocol: "amqp", Address: "192.0.2.1:5"}, User: "bad\x1b[2J" + strings.Repeat("x", 1000)}
 	const n = 3 * RefusedLoginLines
 	for range n {
 		b.LoginRefused(t.Context(), try, unauthenticated(access.WrongPassword))
 	}
-	if got := b.Counters().LoginsRefused; got != n {
+	if got := b.clients.Counters.LoginsRefused.Load(); got != n {
 		t.Errorf("%d are counted, want %d", got, n)
 	}
 	text := log.String()
@@ -29,11 +29,11 @@ func TestRefusedLoginsAreTold(t *testing.T) {
 		t.Errorf("%d lines:\n%s", lines, text)
 	}
 	log.Reset()
-	for _, err := range []error{context.Canceled, errStarting()} {
+	for _, err := range []error{context.Canceled, errNotServing(errFirstUser)} {
 		b.LoginRefused(t.Context(), try, err)
 	}
 	b.LoginRefused(t.Context(), try, tooManyLogins())
-	if b.Counters().LoginsRefused != n || strings.Contains(log.String(), "starting") {
+	if b.clients.Counters.LoginsRefused.Load() != n || strings.Contains(log.String(), "starting") {
 		t.Errorf("what is not the client's doing counts: %s", log.String())
 	}
 }

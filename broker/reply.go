@@ -48,10 +48,7 @@ func formerReplyQueueOf(secret string) string { return ReplyName + "." + secret 
 // and the catalog's index from which on there is the queue, so that a node that is behind knows
 // what to wait for.
 func (b *Broker) ConsumeReplies(ctx context.Context, o Consume) (c *Consumer, address string, err error) {
-	cl, err := b.attachedCluster()
-	if err != nil {
-		return nil, "", err
-	}
+	cl := b.cluster
 	about := Error{VHost: o.VHost, Kind: "queue", Name: ReplyName}
 	owner, err := b.newOwner(ctx, about)
 	if err != nil {
@@ -93,8 +90,8 @@ func (b *Broker) ReplyExists(ctx context.Context, vhost, address string) bool {
 func (b *Broker) replyQueue(ctx context.Context, vhost, address string) string {
 	secret, number, _ := strings.Cut(strings.TrimPrefix(address, ReplyName+"."), ".")
 	index, err := strconv.ParseUint(number, 36, 64)
-	cl := b.cluster.Load()
-	if err != nil || cl == nil || len(secret) != replySecretBytes {
+	cl := b.cluster
+	if err != nil || len(secret) != replySecretBytes {
 		return ""
 	}
 	if cl.View().Index() < index {

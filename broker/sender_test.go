@@ -129,7 +129,7 @@ func TestSenderFollowsTheCatalog(t *testing.T) {
 // credential does.
 func TestLoginsOfOneCredential(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLogins()
+		l := newLogins(new(atomic.Uint64))
 		d := l.digest("password", "u", "secret")
 		leave, err := l.alone(t.Context(), d)
 		if err != nil {
@@ -185,7 +185,7 @@ func TestLoginsOfOneCredential(t *testing.T) {
 
 // Passwords in flight are bounded; who comes too many is told to come back.
 func TestTooManyLogins(t *testing.T) {
-	l := newLogins()
+	l := newLogins(new(atomic.Uint64))
 	for range MaxHashes {
 		if _, err := l.enter(t.Context()); err != nil {
 			t.Fatal(err)

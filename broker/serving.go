@@ -3,38 +3,34 @@ package broker
 import (
 	"context"
 	"errors"
-
-	"github.com/quorate/quorate/cluster"
 )
 
 // Serves returns nil when this node may answer clients, else Unavailable with what it waits
 // for (EX-16): listeners ask before each call and connection, but for those that tell how the
 // node fares.
 func (b *Broker) Serves() error {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return err
-	}
-	if c.Serves() && (b.founded.Load() || b.hasFirstUser(c)) {
+	if b.server.Serves() && (b.founded.Load() || b.hasFirstUser()) {
 		return nil
 	}
-	return errNotServing(hindrance(c))
+	return errNotServing(hindrance(b.server))
 }
 
 // hasFirstUser tells whether somebody could log in, if that is asked for (VH-1). It stays so.
-func (b *Broker) hasFirstUser(c *cluster.Cluster) bool {
-	if b.cfg.Authenticate && !founded(c.View()) {
+func (b *Broker) hasFirstUser() bool {
+	if b.cfg.Authenticate && !founded(b.view()) {
 		return false
 	}
 	b.founded.Store(true)
 	return true
 }
 
-// server is what this file needs of a *cluster.Cluster; see there.
+// server is what a *cluster.Cluster says of how this node may answer clients; see there.
 type server interface {
 	Serves() bool
 	ServesChanged() <-chan struct{}
 	Hindrance() error
+	Fresh() bool
+	AwaitFresh(context.Context) error
 }
 
 func hindrance(c server) error {
@@ -56,11 +52,7 @@ func errNotServing(why error) *Error {
 // AwaitServing returns when Serves does, or with its error when ctx ends.
 func (b *Broker) AwaitServing(ctx context.Context) error {
 	for {
-		var changed <-chan struct{}
-		var seen <-chan struct{}
-		if c := b.cluster.Load(); c != nil {
-			changed, seen = c.ServesChanged(), c.ViewChanged()
-		}
+		changed, seen := b.cluster.ServesChanged(), b.cluster.ViewChanged()
 		err := b.Serves()
 		if err == nil {
 			return nil
@@ -88,7 +80,7 @@ func (b *Broker) Definite(ctx context.Context, err error) error {
 	if err == nil || !negative(err) {
 		return err
 	}
-	if why := b.Serves(); why != nil && b.cluster.Load() != nil {
+	if why := b.Serves(); why != nil {
 		return why
 	}
 	if why := b.current(ctx); why != nil {
@@ -101,16 +93,14 @@ func (b *Broker) Definite(ctx context.Context, err error) error {
 // before holds; else an error, if need be after the catalog's leader was asked, so that another
 // try may find more.
 func (b *Broker) current(ctx context.Context) error {
-	c := b.cluster.Load()
-	switch {
-	case c == nil: // in tests of this package
-		return nil
+	switch c := b.server; {
 	case !c.Serves():
 		return errNotServing(hindrance(c))
 	case c.Fresh():
 		return nil
+	default:
+		return errStale(c.AwaitFresh(ctx))
 	}
-	return errStale(c.AwaitFresh(ctx))
 }
 
 // errStale is the answer instead of one that takes a fresh view. why is nil if it is fresh by now.
@@ -132,7 +122,7 @@ func (b *Broker) endConnections(ctx context.Context, c server) {
 		if served && !serves {
 			why := Closing{By: "the node", Reason: errNotServing(hindrance(c)).Reason}
 			b.log.Error("clients are sent away", "reason", why.Reason)
-			ownConnections{b}.each(func(_ ConnectionInfo, end func(Closing)) { end(why) })
+			b.clients.EndAll(why)
 		}
 		served = serves
 		select {

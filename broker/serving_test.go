@@ -13,8 +13,10 @@ type fakeServer struct {
 	changed chan struct{}
 }
 
-func (f *fakeServer) Serves() bool                   { return f.serves }
-func (f *fakeServer) ServesChanged() <-chan struct{} { return f.changed }
+func (f *fakeServer) Serves() bool                     { return f.serves }
+func (f *fakeServer) ServesChanged() <-chan struct{}   { return f.changed }
+func (f *fakeServer) Fresh() bool                      { return true }
+func (f *fakeServer) AwaitFresh(context.Context) error { return nil }
 func (f *fakeServer) Hindrance() error {
 	if f.serves {
 		return nil
@@ -32,7 +34,7 @@ func (f *fakeServer) turn(serves bool) {
 // EX-16: clients are sent away when the node ceases to serve, each time and once.
 func TestEndConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(Config{})
+		b := alone(Config{})
 		defer b.Close()
 		f := &fakeServer{changed: make(chan struct{})}
 		ctx, stop := context.WithCancel(t.Context())

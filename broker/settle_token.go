@@ -67,9 +67,6 @@ func (b *Broker) settleSeal(ctx context.Context) (s settleSeal, err error) {
 // settleKey returns the cluster's secret, which it makes if there is none.
 func (b *Broker) settleKey(ctx context.Context) ([]byte, error) {
 	v := b.view()
-	if v == nil {
-		return nil, errStarting()
-	}
 	if p, ok := v.Parameter("", settleComponent, settleKeyName); ok {
 		return []byte(p.Value), nil
 	}
@@ -79,17 +76,14 @@ func (b *Broker) settleKey(ctx context.Context) ([]byte, error) {
 	if !existed(err) {
 		return nil, err
 	}
-	c, err := b.attachedCluster()
-	if err != nil {
-		return nil, err
-	}
+	c := b.cluster
 	if err := c.AwaitView(ctx, reply.Index); err != nil { // it was there, and this node's view too old to show it
 		return nil, translate(err, Error{Kind: "settle token"})
 	}
 	if p, ok := c.View().Parameter("", settleComponent, settleKeyName); ok {
 		return []byte(p.Value), nil
 	}
-	return nil, errStarting()
+	return nil, errStale(nil)
 }
 
 // tokenToSettle reads a token of what the caller holds, of a queue that it may read. An
@@ -119,10 +113,7 @@ func (b *Broker) tokenToSettle(ctx context.Context, token string) (*cluster.Clus
 		about.Class, about.Reason = AccessRefused, "was given to another user; settle as the one that took the message"
 		return fail(&about)
 	}
-	c, err := b.attachedCluster()
-	if err != nil {
-		return fail(err)
-	}
+	c := b.cluster
 	q, ok := c.View().QueueByUID(t.Queue)
 	if !ok {
 		about.Class, about.Kind, about.Name = NotFound, "queue", t.Queue.String()

@@ -28,9 +28,6 @@ func (b *Broker) sight(ctx context.Context, vhost string) (sight, error) {
 		return s, refused
 	}
 	v := b.view()
-	if v == nil {
-		return s, errStarting()
-	}
 	g := b.grantIn(v, who, vhost)
 	if g == nil {
 		return s, refused

@@ -146,7 +146,7 @@ func (b *Broker) matchesSlowly(g *grant, r right, name string, s *slowPattern) b
 
 // brokenOff notes that a match took too long; before is what was known of the name.
 func (b *Broker) brokenOff(g *grant, r right, name string, before slowAnswer, err error) {
-	b.counters.permissionTimeouts.Add(1)
+	b.clients.Counters.PermissionTimeouts.Add(1)
 	now, wait := time.Now(), min(firstRetry<<min(before.tries, 10), mostRetry)
 	g.slow[r].Load().keep(name, slowAnswer{again: now.Add(wait), tries: before.tries + 1})
 	if skipped, ok := b.grants.budgets.lines.Take(now); ok {

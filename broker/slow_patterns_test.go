@@ -19,7 +19,7 @@ func evil(i int) string { return strings.Repeat("a", 100) + strconv.Itoa(i) + "b
 // and so does the budget of others (C-8).
 func TestSlowPermissions(t *testing.T) {
 	var log bytes.Buffer
-	b := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b := alone(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	defer b.Close()
 	const names = 60
 	mine := b.grantOf(&catalog.Permission{User: "mine", VHost: "/", Write: `^(a+)+$`, Read: ".*"})
@@ -39,7 +39,7 @@ func TestSlowPermissions(t *testing.T) {
 		}
 	}
 	took := time.Since(began)
-	tried, most := b.Counters().PermissionTimeouts, uint64(SlowMatches+2+took/SlowMatchEvery) // positive
+	tried, most := b.clients.Counters.PermissionTimeouts.Load(), uint64(SlowMatches+2+took/SlowMatchEvery) // positive
 	if tried > most || tried < SlowMatches {
 		t.Errorf("%d matches were tried and broken off in %v, want at most %d", tried, took, most)
 	}
@@ -47,9 +47,9 @@ func TestSlowPermissions(t *testing.T) {
 		t.Error("a name that was known, or another pattern, does not match any more")
 	}
 	other := b.grantOf(&catalog.Permission{User: "other", VHost: "/", Write: `^(a+)+$`})
-	before := b.Counters().PermissionTimeouts
+	before := b.clients.Counters.PermissionTimeouts.Load()
 	b.matches(other, write, evil(0))
-	if !b.matches(other, write, "aaaaa") || b.Counters().PermissionTimeouts != before+1 {
+	if !b.matches(other, write, "aaaaa") || b.clients.Counters.PermissionTimeouts.Load() != before+1 {
 		t.Error("another user pays for it")
 	}
 	if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > SlowMatchLines+int(took/SlowMatchLineEvery)+1 {

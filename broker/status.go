@@ -90,10 +90,7 @@ type RaftStats struct {
 // GetQueue returns a queue with its figures; where no leader can be reached in time,
 // without them.
 func (b *Broker) GetQueue(ctx context.Context, vhost, name string) (Queue, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return Queue{}, err
-	}
+	c := b.cluster
 	if b.wholeSight(ctx, vhost) != nil {
 		if err := b.permitAny(ctx, queueOf(vhost, name)); err != nil {
 			return Queue{}, err
@@ -245,10 +242,7 @@ const (
 // ListQueues returns a page of queues, sorted by vhost and name, and the token of the
 // next page, empty on the last: those that the caller sees (VH-12). An empty vhost stands for all. size 0 is DefaultPageSize.
 func (b *Broker) ListQueues(ctx context.Context, vhost string, size int, token string, figures bool) ([]Queue, string, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return nil, "", err
-	}
+	c := b.cluster
 	seen, err := b.sight(ctx, vhost)
 	if err != nil {
 		return nil, "", err

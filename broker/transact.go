@@ -40,7 +40,7 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 		o.VHost, o.Sender = about.VHost, sender
 		p.msg = message.Message{}
 		if err := p.prepareOutput(ctx, o); err != nil {
-			b.counters.invalid.Add(1)
+			b.clients.Counters.Invalid.Add(1)
 			return err
 		}
 		made[i] = quorumq.Output{Exchange: o.Exchange, Size: uint32(len(o.Body))} // D-5
@@ -49,8 +49,8 @@ func (b *Broker) SettleAndPublish(ctx context.Context, token string, ids []uint6
 	if err := c.Transact(ctx, t, held, made, bodies); err != nil {
 		return translate(err, by.about(err, about))
 	}
-	b.counters.published.Add(uint64(len(outputs)))
-	b.counters.confirmed.Add(uint64(len(outputs)))
+	b.clients.Counters.Published.Add(uint64(len(outputs)))
+	b.clients.Counters.Confirmed.Add(uint64(len(outputs)))
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
@@ -31,7 +32,7 @@ type tries struct {
 	mu      sync.Mutex
 	refused map[[sha256.Size]byte]*catalog.User // the user as it was, nil: there was none
 	from    map[netip.Prefix]trier
-	unseen  uint64
+	unseen  *atomic.Uint64 // credentials that were refused without a look
 }
 
 // trier is an address: when its tries that are left were counted.
@@ -76,7 +77,7 @@ func (t *tries) take(from netip.Addr, now time.Time) bool {
 	if ok {
 		x.left--
 	} else {
-		t.unseen++
+		t.unseen.Add(1)
 	}
 	if t.from == nil {
 		t.from = map[netip.Prefix]trier{}
@@ -120,11 +121,4 @@ func triesOf(a netip.Addr) netip.Prefix {
 	}
 	p, _ := a.Prefix(bits) // of the zero address: the zero prefix
 	return p
-}
-
-// unseenTries is how many credentials were refused without a look.
-func (t *tries) unseenTries() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.unseen
 }

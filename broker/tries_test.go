@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 // An address has some tries at once and then one each second; others have their own.
 func TestTries(t *testing.T) {
-	var x tries
+	x := tries{unseen: new(atomic.Uint64)}
 	now := time.Unix(1000, 0)
 	a, b := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:10.0.0.2")
 	taken := func(from netip.Addr, most int) (n int) {
@@ -57,7 +58,7 @@ func TestTries(t *testing.T) {
 
 // A wrong password is checked once; then it is known to be wrong until its user changes.
 func TestWrongPasswords(t *testing.T) {
-	l := newLogins()
+	l := newLogins(new(atomic.Uint64))
 	u, changed := &catalog.User{Name: "u"}, &catalog.User{Name: "u"}
 	d := l.digest("password", "u", "wrong")
 	l.tries.refuse(d, u)

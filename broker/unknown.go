@@ -52,7 +52,7 @@ func refusesUnknown(v *catalog.View, vhost string) bool {
 // refusedUnknown blames the first of them and names the others.
 func refusedUnknown(about Error, args message.Table, found []policy.Unknown) error {
 	first := &found[0]
-	about.Class, about.Arg, about.Received = PreconditionFailed, first.Name, argument(args, first.Name)
+	about.Class, about.Arg, about.Received = PreconditionFailed, first.Name, valueOf(args, first.Name)
 	about.Value = about.Received.String()
 	about.Reason = "is unknown, and the vhost refuses unknown arguments; "
 	if first.Advice == "" {
@@ -71,7 +71,7 @@ func refusedUnknown(about Error, args message.Table, found []policy.Unknown) err
 }
 
 func (b *Broker) logUnknown(ctx context.Context, about Error, u *policy.Unknown, refused bool) {
-	b.counters.unknownArguments.Add(1)
+	b.clients.Counters.UnknownArguments.Add(1)
 	skipped, ok := b.unknownLines.Take(time.Now())
 	if !ok {
 		return

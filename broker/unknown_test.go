@@ -15,7 +15,7 @@ import (
 func TestUnknownArgumentsAreTold(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	b := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	b := alone(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	defer b.Close()
 	about := Error{VHost: "/", Kind: "queue", Name: "q"}
 	args := message.Table{{Name: "x-max-lngth", Value: message.Int64(5)}, {Name: "x-" + strings.Repeat("n", 1<<16)}}
@@ -26,7 +26,7 @@ func TestUnknownArgumentsAreTold(t *testing.T) {
 			t.Fatalf("%q, %v", warnings, err)
 		}
 	}
-	if got := b.Counters().UnknownArguments; got != 2*n {
+	if got := b.clients.Counters.UnknownArguments.Load(); got != 2*n {
 		t.Errorf("%d are counted, want %d", got, 2*n)
 	}
 	text := log.String()

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func TestLoginsTakeAlike(t *testing.T) {
 	} {
 		c.Apply(uint64(i+1), 0, &catalog.PutUser{User: u})
 	}
-	b := New(Config{})
+	b := alone(Config{})
 	defer b.Close()
 	b.view = c.View
 	login := func(user, secret string) (time.Duration, error) {
@@ -69,7 +70,7 @@ func TestLoginsTakeAlike(t *testing.T) {
 
 // More hashes than may wait do not hold up logins.
 func TestUpgradesAreBounded(t *testing.T) {
-	l := newLogins()
+	l := newLogins(new(atomic.Uint64))
 	for range 2 * maxUpgrades {
 		l.upgrade(upgrade{})
 	}

@@ -107,9 +107,6 @@ func (b *Broker) hashOf(ctx context.Context, u *PutUser) (hash, algorithm string
 func (b *Broker) proposeUser(ctx context.Context, name string, cmd catalog.Command) (catalog.Reply, error) {
 	about := aboutUser(name)
 	v := b.view()
-	if v == nil {
-		return catalog.Reply{}, errStarting()
-	}
 	if v.Version() < catalog.VersionUsers {
 		trial := catalog.From(v)
 		trial.Apply(v.Index(), v.Now(), &catalog.RaiseVersion{Version: catalog.VersionUsers})

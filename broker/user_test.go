@@ -16,8 +16,7 @@ func TestLastAdministratorOfOldVersion(t *testing.T) {
 			Name: name, PasswordHash: "h", Tags: []string{TagAdministrator}[:1-i], UserLimits: UserLimits{MaxConnections: Unlimited},
 		}})
 	}
-	b := New(Config{})
-	defer b.Close()
+	b := closed(t)
 	b.view = c.View
 	ctx := t.Context()
 	for name, call := range map[string]func(user string) error{
@@ -29,7 +28,7 @@ func TestLastAdministratorOfOldVersion(t *testing.T) {
 			return err
 		},
 	} {
-		for user, class := range map[string]Class{"a": PreconditionFailed, "b": Unavailable} { // there is no cluster to ask
+		for user, class := range map[string]Class{"a": PreconditionFailed, "b": Unavailable} { // the cluster cannot be asked
 			var e *Error
 			if err := call(user); !errors.As(err, &e) || e.Class != class || e.State != (user == "a") {
 				t.Errorf("%s of %s: %v, want %s", name, user, err, class)

@@ -61,10 +61,7 @@ func (b *Broker) PutVHost(ctx context.Context, h VHost) (created bool, err error
 
 // propose hands a command to the catalog, unless a check failed.
 func (b *Broker) propose(ctx context.Context, about Error, cmd catalog.Command, failed error) (catalog.Reply, error) {
-	c, err := b.attachedCluster()
-	if err != nil {
-		return catalog.Reply{}, err
-	}
+	c := b.cluster
 	if failed != nil {
 		return catalog.Reply{}, failed
 	}

@@ -13,6 +13,7 @@
 package catalog
 
 import (
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
 )
@@ -27,7 +28,7 @@ const (
 	// MaxKeyBytes bounds a binding key, in bytes (C-3).
 	MaxKeyBytes = message.MaxNameBytes
 	// MaxMembers bounds the members of one queue.
-	MaxMembers = 99
+	MaxMembers = argument.MaxGroupSize
 	// MaxArgumentBytes bounds an encoded argument table, in bytes.
 	MaxArgumentBytes = message.MaxHeaderBytes
 	// MaxNodeIDBytes and MaxAddressBytes bound what a node registers, in bytes.

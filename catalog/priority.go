@@ -1,8 +1,10 @@
 package catalog
 
-import "math"
+import (
+	"math"
 
-const argMaxPriority = "x-max-priority"
+	"github.com/quorate/quorate/argument"
+)
 
 // Levels of a queue's machine (PR-1).
 const (
@@ -29,7 +31,7 @@ func (q *QueueRecord) Priorities() Priorities {
 		return Priorities{}
 	}
 	p := Priorities{classic: true}
-	if v, ok := q.Arguments.Get(argMaxPriority); ok {
+	if v, ok := q.Arguments.Get(argument.MaxPriority); ok {
 		n, _ := v.AsInt()
 		p.highest = int16(min(max(n, 0), math.MaxUint8))
 	}

@@ -3,54 +3,19 @@ package catalog
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/message"
-)
-
-const (
-	argQueueType    = "x-queue-type"
-	argQueueMode    = "x-queue-mode"
-	argQueueVersion = "x-queue-version"
-)
-
-// ArgOnDelete says what becomes of the messages of a queue that is deleted, and
-// OnDeleteDeadLetter that they are dead-lettered first (Q-18).
-const (
-	ArgOnDelete        = "x-on-delete"
-	OnDeleteDeadLetter = "dead-letter"
 )
 
 // StripName removes CR and LF from the name of a queue or exchange as supplied in a
 // declare or delete (C-3). Callers do it before they make a command.
 func StripName(name string) string {
 	return strings.NewReplacer("\r", "", "\n", "").Replace(name)
-}
-
-// QueueArguments returns the names of the arguments of queues that the broker gives a meaning
-// to; those that begin with x-stream- are known too. Callers may change the slice.
-func QueueArguments() []string {
-	return []string{
-		argQueueType, ArgOnDelete, "x-max-length", "x-max-length-bytes", "x-overflow", "x-message-ttl", "x-expires", "x-expires-if-empty",
-		"x-dead-letter-exchange", "x-dead-letter-routing-key", "x-dead-letter-strategy", "x-dead-letter-backlog-limit",
-		"x-dead-letter-on-switch", "x-dead-letter-cycle", "x-dead-letter-max-hops", "x-delivery-limit",
-		"x-delayed-retry-type", "x-delayed-retry-min", "x-delayed-retry-max", "x-delayed-retry-backoff", "x-delayed-retry-jitter",
-		"x-max-length-total", "x-overflow-victim", "x-priority-mode", "x-return-position", "x-single-active-consumer",
-		"x-consumer-timeout", "x-consumer-disconnected-timeout", "x-quorum-initial-group-size",
-		"x-quorum-target-group-size", "x-queue-leader-locator", "x-max-in-memory-length", "x-max-in-memory-bytes",
-		argMaxPriority, argQueueMode, argQueueVersion, "x-max-age", "x-initial-cluster-size",
-	}
-}
-
-// QueueArgumentKnown says whether the queue argument is one that the broker gives a
-// meaning to, and that takes part in equivalence (Q-13). All others are stored and
-// ignored.
-func QueueArgumentKnown(name string) bool {
-	return strings.HasPrefix(name, "x-stream-") || slices.Contains(QueueArguments(), name)
 }
 
 func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
@@ -71,7 +36,7 @@ func (v *View) declareQueue(c *DeclareQueue) (Reply, *Error) {
 	case !e.nameFits(c.Name):
 		return Reply{}, &e
 	case c.Type != QueueQuorum && c.Type != QueueClassic:
-		e.Arg, e.Value, e.Reason = argQueueType, strconv.Quote(string(c.Type)), `want "quorum" or "classic"`
+		e.Arg, e.Value, e.Reason = argument.QueueType, strconv.Quote(string(c.Type)), `want "quorum" or "classic"`
 		return Reply{}, &e
 	}
 	if err := checkArguments(e, c.Arguments); err != nil {
@@ -129,7 +94,7 @@ func (q *QueueRecord) equivalent(c *DeclareQueue) *Error {
 		return e.inequivalent("auto_delete", strconv.FormatBool(c.AutoDelete), strconv.FormatBool(q.AutoDelete))
 	}
 	if c.Type != q.Type {
-		return e.inequivalent(argQueueType, strconv.Quote(string(c.Type)), strconv.Quote(string(q.Type)))
+		return e.inequivalent(argument.QueueType, strconv.Quote(string(c.Type)), strconv.Quote(string(q.Type)))
 	}
 	return e.sameArguments(q.compares, c.Arguments, q.Arguments)
 }
@@ -137,24 +102,7 @@ func (q *QueueRecord) equivalent(c *DeclareQueue) *Error {
 // compares tells whether a redeclaration must have an argument as the queue has it. The type
 // was compared in its resolved form, so naming the default is no difference.
 func (q *QueueRecord) compares(name string) bool {
-	switch name {
-	case argQueueType:
-		return false
-	case argQueueMode, argQueueVersion:
-		return q.Type != QueueClassic // where they are taken, they have no effect
-	}
-	return QueueArgumentKnown(name)
-}
-
-// AsksForClassic tells whether a declaration that names no type has arguments that RabbitMQ
-// takes for classic queues alone, and so can only mean one (Q-13).
-func AsksForClassic(args message.Table) bool {
-	if _, named := args.Get(argQueueType); named {
-		return false
-	}
-	return slices.ContainsFunc(args, func(f message.Field) bool {
-		return f.Name == argMaxPriority || f.Name == argQueueMode || f.Name == argQueueVersion
-	})
+	return argument.ComparedOn(name, q.Type == QueueClassic)
 }
 
 // Locked is what anybody but its owner is told of an exclusive queue (Q-5).
@@ -199,7 +147,7 @@ func (v *View) endLives(gone func(*QueueRecord) bool) {
 		}
 	}
 	for _, q := range ended {
-		if on, _ := q.Arguments.Get(ArgOnDelete); q.Durable && on.EqualClass(message.String(OnDeleteDeadLetter)) { // Q-18
+		if on, _ := q.Arguments.Get(argument.OnDelete); q.Durable && on.EqualClass(message.String(argument.OnDeleteDeadLetter)) { // Q-18
 			_, _ = v.dissolveQueue(&DissolveQueue{VHost: q.VHost, Name: q.Name, UID: q.UID})
 			continue
 		}
@@ -287,7 +235,7 @@ func (v *View) dissolveQueue(c *DissolveQueue) (Reply, *Error) {
 // beingDeleted is what a declare is told of a queue that goes.
 func (q *QueueRecord) beingDeleted() *Error {
 	return &Error{
-		Code: CodeResourceLocked, Kind: "queue", Name: q.Name, VHost: q.VHost, Arg: ArgOnDelete, Value: strconv.Quote(OnDeleteDeadLetter),
+		Code: CodeResourceLocked, Kind: "queue", Name: q.Name, VHost: q.VHost, Arg: argument.OnDelete, Value: strconv.Quote(argument.OnDeleteDeadLetter),
 		Reason: "is being deleted: its messages are dead-lettered first; wait until it is gone, choose another name, or delete it without dead-lettering",
 	}
 }

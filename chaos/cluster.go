@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/quorate/quorate/internal/loopback"
 )
 
 // ClusterConfig says what to run. Zero values are the defaults.
@@ -85,7 +86,6 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 		return nil, fmt.Errorf("chaos: %w", err)
 	}
 	out := &Cluster{}
-	taken := map[int]bool{}
 	for i := range c.nodes() {
 		n := &Node{ID: fmt.Sprintf("n%d", i+1), binary: binary}
 		n.Dir = filepath.Join(c.Dir, n.ID)
@@ -103,7 +103,7 @@ func NewCluster(c ClusterConfig) (*Cluster, error) {
 			if port != 0 {
 				port += 100 * i
 			}
-			if *address, err = freeAddress(port, taken); err != nil {
+			if *address, err = clusterAddress(port); err != nil {
 				return nil, err
 			}
 		}
@@ -138,40 +138,18 @@ func (n *Node) writeConfig(c ClusterConfig, join []string) error {
 	return nil
 }
 
-// Ports below those that the kernel gives to outgoing connections, which could take a
-// killed node's.
-const (
-	lowPort, highPort = 20000, 32000
-	portTries         = 200
-)
-
-// freeAddress returns a loopback address whose port is free for TCP and UDP.
-func freeAddress(preferred int, taken map[int]bool) (string, error) {
-	for try := range portTries {
-		port := lowPort + rand.IntN(highPort-lowPort)
-		if try == 0 && preferred != 0 {
-			port = preferred
-		}
-		if address := fmt.Sprintf("127.0.0.1:%d", port); !taken[port] && free(address) {
-			taken[port] = true
+// clusterAddress returns the preferred port of loopback, if it is not 0 and free, else any.
+func clusterAddress(preferred int) (string, error) {
+	if preferred != 0 {
+		if address := fmt.Sprintf("127.0.0.1:%d", preferred); loopback.Free(address) {
 			return address, nil
 		}
 	}
-	return "", fmt.Errorf("chaos: no free port in %d tries between %d and %d", portTries, lowPort, highPort)
-}
-
-func free(address string) bool {
-	var lc net.ListenConfig
-	tcp, err := lc.Listen(context.Background(), "tcp", address)
+	address, err := loopback.Address()
 	if err != nil {
-		return false
+		return "", fmt.Errorf("chaos: %w", err)
 	}
-	udp, err := lc.ListenPacket(context.Background(), "udp", address)
-	if err != nil {
-		_ = tcp.Close() // it is not free anyway
-		return false
-	}
-	return errors.Join(tcp.Close(), udp.Close()) == nil
+	return address, nil
 }
 
 // Addresses returns the clients' addresses of all nodes, or of all but one.

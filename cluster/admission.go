@@ -217,7 +217,7 @@ func (g *catalogGroup) watchRecord() {
 	var seen catalog.NodeSet
 	var version catalog.Version
 	for {
-		changed := g.c.views.next()
+		changed := g.c.views.Next()
 		v := g.c.View()
 		if (v.NodeSet() != seen || v.Version() != version) && v.Index() >= g.registered.Load() {
 			seen, version = v.NodeSet(), v.Version()
@@ -285,4 +285,35 @@ func (g *catalogGroup) refusal() error {
 	}
 	n := slices.Min(slices.Collect(maps.Keys(g.shut)))
 	return fmt.Errorf("cluster: this node may not take part: node %q says: %s", n, g.shut[n])
+}
+
+// freshStore tells that no catalog has taken this node's store yet.
+func (c *Cluster) freshStore() bool {
+	return c.catalog == nil && !c.dir.Store().Admitted || c.catalog != nil && c.catalog.freshStore()
+}
+
+// takesPart tells that this node's member of the catalog group does.
+func (c *Cluster) takesPart() bool { return c.catalog != nil && c.catalog.part.Load() }
+
+func (c *Cluster) refusedBy(n id.NodeID, why string) {
+	if c.catalog != nil {
+		c.catalog.refusedBy(n, why)
+	}
+}
+
+func (c *Cluster) acceptedBy(n id.NodeID) {
+	if c.catalog != nil {
+		c.catalog.acceptedBy(n)
+	}
+}
+
+// RefusedPeers returns how many peers this node refuses now, by reason.
+func (c *Cluster) RefusedPeers() map[string]int { return c.judge.Refused() }
+
+// nudge wakes who waits on a channel of capacity 1.
+func nudge(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }

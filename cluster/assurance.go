@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/clock"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/phase"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
@@ -37,7 +38,7 @@ const (
 // assurance is what this node knows of how current its view of the catalog is.
 type assurance struct {
 	most  time.Duration // age up to which a view is fresh
-	clock Clock
+	clock nodeclock.Source
 
 	// proven is when the newest attempt began that succeeded; nil: none has in this life, or since
 	// the catalog group failed here.
@@ -52,7 +53,7 @@ type assurance struct {
 	changed chan struct{} // closed when serves changes
 }
 
-func newAssurance(most time.Duration, clock Clock) *assurance {
+func newAssurance(most time.Duration, clock nodeclock.Source) *assurance {
 	return &assurance{
 		most: most, clock: clock,
 		ask: make(chan struct{}, 1), ended: make(chan struct{}), changed: make(chan struct{}),
@@ -176,7 +177,7 @@ func (g *catalogGroup) prove(limit time.Duration, attempt int) error {
 	if err != nil {
 		return fmt.Errorf("cluster: asking the catalog's leader how far the catalog is: %w", err)
 	}
-	if err := g.c.views.await(ctx, index); err != nil {
+	if err := g.c.views.Await(ctx, index); err != nil {
 		return fmt.Errorf("cluster: catalog view is catching up: at index %d of %d", g.c.View().Index(), index)
 	}
 	return nil

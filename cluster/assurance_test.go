@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/clock"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/id"
 )
 
@@ -17,7 +18,7 @@ func able() bool { return true }
 func TestAssuranceAges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAssurance(5*time.Second, machineClock{base: time.Now()})
+		a := newAssurance(5*time.Second, nodeclock.Machine())
 		if _, known := a.age(); known || a.fresh() || a.serves.Load() {
 			t.Error("before an attempt the view has an age, is fresh or serves")
 		}
@@ -58,7 +59,7 @@ func TestAssuranceAges(t *testing.T) {
 func TestAssuranceAwait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newAssurance(time.Second, machineClock{base: time.Now()})
+		a := newAssurance(time.Second, nodeclock.Machine())
 		a.took(a.clock.Read(), nil, able)
 		old := a.clock.Read()
 		time.Sleep(time.Minute)

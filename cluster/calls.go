@@ -41,7 +41,7 @@ func (s calls) ProposeCatalog(ctx context.Context, r *nodev1.ProposeCatalogReque
 
 // AwaitCatalog waits for this node's view.
 func (s calls) AwaitCatalog(ctx context.Context, r *nodev1.AwaitCatalogRequest) (*nodev1.AwaitCatalogResponse, error) {
-	if err := s.c.views.await(ctx, r.GetIndex()); err != nil {
+	if err := s.c.views.Await(ctx, r.GetIndex()); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
 	return &nodev1.AwaitCatalogResponse{}, nil
@@ -145,7 +145,7 @@ func (s calls) NodeStatus(ctx context.Context, r *nodev1.NodeStatusRequest) (*no
 	}
 	at := c.StartProgress()
 	out.Start = &nodev1.StartProgress{Phase: string(at.Phase), Done: at.Done, Total: at.Total, Unit: at.Unit}
-	out.Disk, out.Counters = c.disks.of(c.cfg.Node).wire(), c.cfg.Counters()
+	out.Disk, out.Counters = c.disks.Of(c.cfg.Node).Wire(), c.counters()
 	if r.GetBrief() {
 		return out, nil
 	}
@@ -174,7 +174,7 @@ func (q *hosted) snapshot() []byte {
 // TellDisk takes the state of a peer's disk.
 func (s calls) TellDisk(ctx context.Context, r *nodev1.TellDiskRequest) (*nodev1.TellDiskResponse, error) {
 	if from, ok := transport.CallerOf(ctx); ok {
-		s.c.disks.hear(from.Node, from.Epoch, r)
+		s.c.disks.Hear(from.Node, from.Epoch, r)
 	}
 	return &nodev1.TellDiskResponse{}, nil
 }

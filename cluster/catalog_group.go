@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/raftfsm"
@@ -19,7 +20,7 @@ import (
 // catalogGroup is this node's member of the catalog group.
 type catalogGroup struct {
 	c     *Cluster
-	group *raftfsm.Group[catalog.Reply, noEffects]
+	group *raftfsm.Group[catalog.Reply, metadata.NoEffects]
 	admission
 
 	opened catalog.Version // the finalised version that the files had
@@ -94,19 +95,19 @@ func (g *catalogGroup) open() error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("cluster: opening the catalog's snapshots: %w", err), storage.Close())
 	}
-	g.group, err = raftfsm.Open(raftfsm.Config[catalog.Reply, noEffects]{
+	g.group, err = raftfsm.Open(raftfsm.Config[catalog.Reply, metadata.NoEffects]{
 		Group:     id.CatalogGroup,
 		Node:      c.cfg.Node,
-		Machine:   &catalogMachine{catalog: catalog.New(), views: c.views, events: c.events, nodes: g.membersChange},
+		Machine:   metadata.NewMachine(c.views, c.events, g.membersChange),
 		Storage:   storage,
 		Snapshots: snapshots,
 		Transport: c.mux.Raft(id.CatalogGroup),
 		Logger:    c.log,
 		Driven:    true,
 		PushAfter: catalogPush,
-		Hangs:     c.disks.hangs.Load,
-		Scarce:    c.disks.low.Load,
-		Clock:     c.clock.moment,
+		Hangs:     c.disks.Hangs,
+		Scarce:    c.disks.Low,
+		Clock:     c.clock.Moment,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("cluster: opening the catalog group: %w", err), storage.Close())
@@ -179,11 +180,11 @@ func (c *Cluster) ProposeCatalog(ctx context.Context, cmd catalog.Command) (cata
 	if r.Err != nil {
 		return r, r.Err
 	}
-	if err := c.views.await(ctx, r.Index); err != nil {
+	if err := c.views.Await(ctx, r.Index); err != nil {
 		return r, fmt.Errorf("%w: the catalog took the command at index %d, but this node has not caught up in time: "+
 			"check its links to the other nodes", ErrUnknownOutcome, r.Index)
 	}
-	c.spread(ctx, r.Index)
+	c.spreading.Await(ctx, r.Index)
 	return r, nil
 }
 
@@ -259,7 +260,7 @@ func (g *catalogGroup) unavailable(unknown bool, last error) error {
 // target returns the node to ask: the leader, else the connected nodes in turn. The member of
 // a node whose disk hangs may take itself for the leader after others have elected one.
 func (g *catalogGroup) target(attempt int) id.NodeID {
-	if leader := g.leader(); leader != "" && !g.c.disks.hangs.Load() {
+	if leader := g.leader(); leader != "" && !g.c.disks.Hangs() {
 		return leader
 	}
 	var near []id.NodeID
@@ -392,7 +393,7 @@ func (g *catalogGroup) admitted() error {
 	if err := g.able(); err != nil {
 		return err
 	}
-	if want, have := g.registered.Load(), g.c.views.view.Load().Index(); want == 0 || have < want {
+	if want, have := g.registered.Load(), g.c.views.View().Index(); want == 0 || have < want {
 		return fmt.Errorf("cluster: catalog view is catching up: at index %d of %d", have, want)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 )
 
@@ -33,7 +34,7 @@ func (g *catalogGroup) mend() {
 		}
 	}
 	err := g.group.Failed()
-	if !isDamage(err) {
+	if !storage.Damaged(err) {
 		return // the disk has failed, or a newer build wrote what is there: neither goes away
 	}
 	for !g.othersGoOn() {

@@ -70,7 +70,7 @@ func (m *changer) wake() {
 func (m *changer) run(stop <-chan struct{}) {
 	defer m.work.Wait()
 	for {
-		changed := m.c.views.next()
+		changed := m.c.views.Next()
 		var again <-chan time.Time
 		if m.start() {
 			again = time.After(changeTick)
@@ -88,7 +88,7 @@ func (m *changer) run(stop <-chan struct{}) {
 // start begins an attempt at every change of a queue that this node leads, as far as
 // there are slots. It tells whether there are such changes.
 func (m *changer) start() (some bool) {
-	v := m.c.views.view.Load()
+	v := m.c.views.View()
 	pending := map[id.QueueUID]struct{}{}
 	for _, q := range m.c.host.changingHere() {
 		r, ok := v.QueueByUID(q.uid)

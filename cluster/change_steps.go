@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/raftfsm"
 )
 
 // changeMembers takes the next step of the change that goes on. nil: it was taken.
 func (q *hosted) changeMembers(ctx context.Context, s *changeState) error {
-	r, ok := q.h.c.views.view.Load().QueueByUID(q.uid)
+	r, ok := q.h.c.views.View().QueueByUID(q.uid)
 	if !ok || r.Change == nil || r.Change.ID != s.id {
 		return nil
 	}
@@ -151,7 +152,7 @@ func (q *hosted) catchUp(ctx context.Context, s *changeState, g *catalog.MemberC
 		if q.led.Load() == nil {
 			return fmt.Errorf("%w: queue %s: leadership was lost", ErrUnavailable, q.uid)
 		}
-		if r, ok := q.h.c.views.view.Load().QueueByUID(q.uid); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
+		if r, ok := q.h.c.views.View().QueueByUID(q.uid); !ok || r.Change == nil || r.Change.ID != s.id || r.Change.Cancelled {
 			return errChangeOver
 		}
 	}
@@ -192,7 +193,7 @@ func (q *hosted) giveUp(ctx context.Context, s *changeState) error {
 func (q *hosted) there(ctx context.Context, nodes []id.NodeID) []id.NodeID {
 	ctx, cancel := context.WithTimeout(ctx, memberTimeout)
 	defer cancel()
-	return askEach(nodes, func(n id.NodeID) bool {
+	return peer.Each(nodes, func(n id.NodeID) bool {
 		r, err := q.h.c.statusAt(ctx, n, q.uid)
 		return err == nil && r.GetGroup().GetFailed() == ""
 	})

@@ -13,10 +13,12 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/datadir/sealed"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/gossip"
+	"github.com/quorate/quorate/cluster/nodeclock"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/gate"
-	"github.com/quorate/quorate/policy"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/wal/vfs"
@@ -42,7 +44,7 @@ type Config struct {
 	Expect  int // nodes that found the cluster together; 0: 3
 	Version string
 	Logger  *slog.Logger
-	Clock   Clock // this machine's clocks; nil: the operating system's
+	Clock   nodeclock.Source // this machine's clocks; nil: the operating system's
 	// LogDir opens the directory of the node's log; nil: vfs.OS.
 	LogDir func(path string) (vfs.Dir, error)
 	// Failed is told that this node can keep nothing any more and should end: at once and
@@ -50,20 +52,11 @@ type Config struct {
 	Failed func(error)
 	// Starting is told how far Start is, often; it must not block. Once Start has returned,
 	// Cluster.StartProgress tells.
-	Starting func(StartProgress)
-	// Policies finds what is in force for queues: the leader puts it into the queue's log
-	// whenever it differs; nil: one of this node's own.
-	Policies  *policy.Book
+	Starting  func(StartProgress)
 	Reconcile ReconcileConfig
-	// Counters returns this node's figures as gateway since its start, by name; nil: none.
-	Counters func() map[string]uint64
-	// Usage tells what this node has of a user and of a vhost; nil: nothing.
-	Usage func(user, vhost string) Usage
 	// ManualFinalise leaves it to an operator to finalise a newer version (Cluster.Finalise);
 	// one node that does is enough.
 	ManualFinalise bool
-	// Connections are those of this node's clients; nil: none.
-	Connections Connections
 
 	ConfirmTimeout time.Duration // PUB-5; 0: 60 s, negative: never
 	CommandTimeout time.Duration // other commands without a leader; 0: 5 s (RE-5)
@@ -116,12 +109,12 @@ var (
 	// ErrNotHeld: the consumer does not hold the message; it is settled, or back in the queue.
 	ErrNotHeld = errors.New("cluster: message is not held")
 	// ErrNodeUnreachable: another node was asked, and does not answer.
-	ErrNodeUnreachable = errors.New("cluster: node does not answer")
+	ErrNodeUnreachable = peer.ErrUnreachable
 	// ErrNoSpace: too many of the queue's members are on nodes whose disk is nearly full;
 	// the command has not, and will not, take effect. What makes room goes on.
-	ErrNoSpace = errors.New("cluster: short of disk space")
+	ErrNoSpace = disk.ErrNoSpace
 	// ErrDiskHangs: a write to this node's disk does not come back.
-	ErrDiskHangs = errors.New("cluster: the disk hangs")
+	ErrDiskHangs = disk.ErrHangs
 	// ErrDiskFailed: a write to this node's log, or a sync of it, has failed; nothing is
 	// written any more until the node is started again.
 	ErrDiskFailed = errors.New("cluster: the disk has failed")
@@ -149,11 +142,11 @@ type Status struct {
 type NodeStatus struct {
 	gossip.Node
 	Connected bool
-	Refused   string       // why this node refuses it now; "": it does not
-	Replicas  int          // queue group members by the catalog
-	Leaders   int          // of them led, as far as this node knows
-	Disk      *Disk        // as the node has told it; nil: it has not
-	Clock     *ClockStatus // as this node has measured it; nil: it has not, or not lately
+	Refused   string            // why this node refuses it now; "": it does not
+	Replicas  int               // queue group members by the catalog
+	Leaders   int               // of them led, as far as this node knows
+	Disk      *disk.State       // as the node has told it; nil: it has not
+	Clock     *nodeclock.Status // as this node has measured it; nil: it has not, or not lately
 }
 
 // QueueStatus is one queue's state.

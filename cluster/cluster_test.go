@@ -23,6 +23,7 @@ import (
 // live as long as the test.
 type testNodes struct {
 	t     testing.TB
+	name  string // of the cluster; no other one in this process has it
 	dir   string
 	join  []string
 	nodes map[id.NodeID]*testNode
@@ -44,8 +45,11 @@ func (n *testNode) leading(q id.QueueUID) *Led {
 	return nil
 }
 
+// newTestNodes names its cluster, for a node may get an address that one of another test had
+// before: nodes that still know it would meet one that answers for theirs.
 func newTestNodes(t testing.TB, edit func(*Config)) *testNodes {
-	return &testNodes{t: t, dir: t.TempDir(), nodes: map[id.NodeID]*testNode{}, edit: edit}
+	dir := t.TempDir()
+	return &testNodes{t: t, name: t.Name() + "/" + filepath.Base(dir), dir: dir, nodes: map[id.NodeID]*testNode{}, edit: edit}
 }
 
 // start starts nodes together and waits until they are ready.
@@ -83,7 +87,7 @@ func (n *testNodes) config(i id.NodeID) Config {
 		n.t.Fatal(err)
 	}
 	c := Config{
-		Name: "test", Node: i, DataDir: filepath.Join(n.dir, string(i)),
+		Name: n.name, Node: i, DataDir: filepath.Join(n.dir, string(i)),
 		Peers: peers, PeerAddr: peers.Addr().String(), ClientAddr: "127.0.0.1:1",
 		GossipAddr: "127.0.0.1:0", Join: slices.Clone(n.join),
 		CommandTimeout: 10 * time.Second,
@@ -101,7 +105,7 @@ func (n *testNodes) close(c *Cluster) {
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := c.Close(ctx); err != nil && !errors.Is(err, c.shared.Failed()) {
+	if err := c.Close(ctx); err != nil && !errors.Is(err, c.storage.Failed()) {
 		n.t.Errorf("closing node %s: %v", c.cfg.Node, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/clock"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/wal"
 	"github.com/quorate/quorate/wal/vfs"
 )
@@ -149,13 +150,10 @@ func (c Config) withDefaults() Config {
 		c.ClockSkew = clock.DefaultLimit
 	}
 	if c.Clock == nil {
-		c.Clock = newMachineClock()
+		c.Clock = nodeclock.Machine()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Counters == nil {
-		c.Counters = func() map[string]uint64 { return nil }
 	}
 	return c
 }

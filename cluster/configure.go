@@ -13,7 +13,7 @@ func (q *hosted) configure() {
 	if l == nil {
 		return
 	}
-	v := q.h.c.views.view.Load()
+	v := q.h.c.views.View()
 	r, ok := v.QueueByUID(q.uid)
 	if !ok {
 		return

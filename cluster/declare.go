@@ -65,7 +65,7 @@ func (c *Cluster) place(d *catalog.DeclareQueue, size int, balanced bool) error 
 	}
 	var err error
 	d.Members, d.Leader, err = placement.Place(nodes, size, c.local(), locator)
-	if short := c.disks.shortage(); errors.Is(err, placement.ErrNoQuorum) && short != "" {
+	if short := c.rooms.Shortage(); errors.Is(err, placement.ErrNoQuorum) && short != "" {
 		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", ErrNoSpace, d.Name, d.VHost, short)
 	}
 	if errors.Is(err, placement.ErrNoQuorum) {
@@ -82,8 +82,8 @@ func (c *Cluster) placeHere(d *catalog.DeclareQueue) error {
 	if n, registered := c.View().Node(c.cfg.Node); !registered || n.Epoch != c.epoch {
 		return fmt.Errorf("%w: queue %q cannot be placed: this node is not registered in the catalog yet", ErrUnavailable, d.Name)
 	}
-	if !c.disks.fine(c.cfg.Node) {
-		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", ErrNoSpace, d.Name, d.VHost, c.disks.shortage())
+	if !c.disks.Fine(c.cfg.Node) {
+		return fmt.Errorf("%w: queue %q in vhost %q cannot be placed: %s", ErrNoSpace, d.Name, d.VHost, c.rooms.Shortage())
 	}
 	d.Members, d.Leader, d.Home = []id.NodeID{c.cfg.Node}, c.cfg.Node, c.epoch
 	return nil
@@ -121,7 +121,7 @@ func (c *Cluster) candidates() []placement.Candidate {
 		l := loads[n.ID]
 		nodes = append(nodes, placement.Candidate{
 			// A node whose disk is nearly full comes last, as one that is down.
-			Node: n.ID, Alive: (up || n.ID == c.cfg.Node) && c.disks.fine(n.ID), Replicas: l.replicas, Leaders: l.leaders,
+			Node: n.ID, Alive: (up || n.ID == c.cfg.Node) && c.disks.Fine(n.ID), Replicas: l.replicas, Leaders: l.leaders,
 		})
 	}
 	return nodes

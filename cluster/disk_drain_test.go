@@ -89,12 +89,12 @@ func (n *testNodes) recovers(t *testing.T, at *testNode, q id.QueueUID) {
 	poll(t, "the queue takes messages again", func() error {
 		err := at.tryPublish(t, q, "after")
 		if err != nil {
-			return fmt.Errorf("%w; live: %d of %d", err, at.shared.Stats().LiveBytes, at.shared.Stats().DiskBytes)
+			return fmt.Errorf("%w; live: %d of %d", err, at.storage.Stats().LiveBytes, at.storage.Stats().DiskBytes)
 		}
 		return nil
 	})
 	for name, node := range n.nodes {
-		if p := node.disks.of(name).Pressure; p == wal.PressureFloor {
+		if p := node.disks.Of(name).Pressure; p == wal.PressureFloor {
 			t.Errorf("node %s is at %v", name, p)
 		}
 	}

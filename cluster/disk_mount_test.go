@@ -99,7 +99,7 @@ func TestDiskMounted(t *testing.T) {
 		t.Helper()
 		for _, node := range n.nodes {
 			poll(t, fmt.Sprintf("the disk of %s is at %s", i, want), func() error {
-				if disk := node.disks.of(i); disk == nil || disk.Pressure != want {
+				if disk := node.disks.Of(i); disk == nil || disk.Pressure != want {
 					return fmt.Errorf("node %s knows %+v", node.cfg.Node, disk)
 				}
 				return nil
@@ -114,7 +114,7 @@ func TestDiskMounted(t *testing.T) {
 	}
 	for i, node := range n.nodes {
 		state(i, wal.PressureLow)
-		if s := node.shared.Space(); s.Reserve != 0 || s.Missing != mountFloor || s.Free < mountFloor {
+		if s := node.storage.Space(); s.Reserve != 0 || s.Missing != mountFloor || s.Free < mountFloor {
 			t.Errorf("node %s: %+v", i, s)
 		}
 	}
@@ -128,7 +128,7 @@ func TestDiskMounted(t *testing.T) {
 	}
 	for i, node := range n.nodes {
 		state(i, wal.PressureNone)
-		if s := node.shared.Space(); s.Reserve != mountFloor || s.Missing != 0 {
+		if s := node.storage.Space(); s.Reserve != mountFloor || s.Missing != 0 {
 			t.Errorf("node %s has room again: %+v", i, s)
 		}
 	}
@@ -137,7 +137,7 @@ func TestDiskMounted(t *testing.T) {
 	for range 2 { // the first time the reserve makes room
 		fill(t, n, "a", mountFloor/2)
 		poll(t, "the reserve is gone", func() error {
-			if s := a.shared.Space(); s.Reserve != 0 {
+			if s := a.storage.Space(); s.Reserve != 0 {
 				return fmt.Errorf("%+v", s)
 			}
 			return nil

@@ -61,7 +61,7 @@ func (d *testDisks) leave(n *testNodes, i id.NodeID, free uint64, want wal.Press
 	m.SetCapacity(m.Used() + free)
 	for name, node := range n.nodes {
 		poll(n.t, fmt.Sprintf("node %s knows that the disk of %s is at %s", name, i, want), func() error {
-			if disk := node.disks.of(i); disk == nil || disk.Pressure != want {
+			if disk := node.disks.Of(i); disk == nil || disk.Pressure != want {
 				return fmt.Errorf("it knows %+v", disk)
 			}
 			return nil
@@ -129,7 +129,7 @@ func TestDiskLow(t *testing.T) {
 				t.Errorf("the error does not name %q: %v", part, err)
 			}
 		}
-		if r := at.disks.of(at.cfg.Node).Refused; r != 1 {
+		if r := at.disks.Of(at.cfg.Node).Refused; r != 1 {
 			t.Errorf("node %s has refused %d", at.cfg.Node, r)
 		}
 	}
@@ -181,7 +181,7 @@ func TestDiskFloor(t *testing.T) {
 		if open := len(a.host.all()); open > 0 {
 			return fmt.Errorf("%d are open", open)
 		}
-		if own := a.disks.of("a"); own.Stopped != 2 {
+		if own := a.disks.Of("a"); own.Stopped != 2 {
 			return fmt.Errorf("%d are told", own.Stopped)
 		}
 		return nil
@@ -199,7 +199,7 @@ func TestDiskFloor(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll(t, "the deleted queue's files are gone from a", func() error {
-		if a.dir.HasQueue(gone) || a.shared.Has(gone.Group()) {
+		if a.dir.HasQueue(gone) || a.storage.Has(gone.Group()) {
 			return errWaiting
 		}
 		return nil
@@ -208,7 +208,7 @@ func TestDiskFloor(t *testing.T) {
 	d.leave(n, "a", 2*testDiskLow, wal.PressureNone)
 	n.ready("a")
 	n.caughtUp(q, "a")
-	if err := a.shared.Failed(); err != nil {
+	if err := a.storage.Failed(); err != nil {
 		t.Fatal(err)
 	}
 	// What a has is whole: it can carry the queue without one that was always there.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 )
 
@@ -111,7 +112,7 @@ func (c *Cluster) staying(led []ledGroup) []id.NodeID {
 	}
 	slices.Sort(others)
 	others = slices.DeleteFunc(slices.Compact(others), func(n id.NodeID) bool { return n == c.cfg.Node })
-	return askEach(others, func(n id.NodeID) bool {
+	return peer.Each(others, func(n id.NodeID) bool {
 		s, err := c.catalog.ask(n)
 		return err == nil && !s.GetDraining()
 	})

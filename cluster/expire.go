@@ -8,7 +8,7 @@ import (
 
 // due returns when a time of the queue's comes, by the time of the cluster in milliseconds.
 func (q *hosted) due(at quorumq.Time) int64 {
-	return q.h.c.clock.nowMs() + until(int64(at), q.group.Now()).Milliseconds()
+	return q.h.c.clock.NowMs() + until(int64(at), q.group.Now()).Milliseconds()
 }
 
 // rearm sets the timer again, if it is set: the time of the cluster was set.
@@ -66,7 +66,7 @@ func (q *hosted) expire(at quorumq.Time) {
 		switch {
 		case q.led.Load() == nil:
 		case err != nil:
-			q.h.timers.again(q.uid, at, q.h.c.clock.nowMs()+hostRetry.Milliseconds())
+			q.h.timers.again(q.uid, at, q.h.c.clock.NowMs()+hostRetry.Milliseconds())
 		case again != 0: // what the command itself asks for comes after this and counts instead
 			q.h.timers.again(q.uid, again, q.due(again))
 		}

@@ -58,10 +58,10 @@ func (c *Cluster) LinkStats() transport.Stats { return c.mux.Stats() }
 
 // LogStats returns the figures of the log that the queues share; false if each has its own.
 func (c *Cluster) LogStats() (wal.Stats, bool) {
-	if c.shared == nil {
+	if c.storage == nil {
 		return wal.Stats{}, false
 	}
-	return c.shared.Stats(), true
+	return c.storage.Stats(), true
 }
 
 // Caches is what is kept in memory to save reads, in bytes.
@@ -69,14 +69,14 @@ type Caches struct{ Bodies, Tail int64 }
 
 // Caches returns what is kept, and what may be.
 func (c *Cluster) Caches() (kept, limit Caches) {
-	s, l := c.host.bodies.Stats(), c.shared.Stats()
+	s, l := c.host.bodies.Stats(), c.storage.Stats()
 	return Caches{s.Bytes, l.TailBytes}, Caches{s.Limit, l.TailLimit}
 }
 
 // LimitCaches bounds what is kept from now on; what exceeds that is given up at once.
 func (c *Cluster) LimitCaches(to Caches) {
 	c.host.bodies.Limit(to.Bodies)
-	c.shared.LimitTail(to.Tail)
+	c.storage.LimitTail(to.Tail)
 }
 
 // DeadLetterFigures returns the figures of the dead letters of all queues that this node leads, with
@@ -88,3 +88,12 @@ func (c *Cluster) LetterRouter() deadletter.Router { return letterRouter{c.views
 
 // RetryDeadLetters tells the forwarders of this node that a queue may take letters again (DL-24).
 func (c *Cluster) RetryDeadLetters(target id.QueueUID) { c.forwarders.retry(target) }
+
+// counters are this node's as gateway, and those of its dead letters, by the names under which nodes
+// tell them (ST-2).
+func (c *Cluster) counters() map[string]uint64 {
+	named, letters := c.clients.Counters.Named(), c.forwarders.totals()
+	named["dead_letters_confirmed"], named["dead_letters_lost"] = letters.Confirmed, letters.Lost.Sum()
+	named["policy_pattern_timeouts"] = c.policies.AllTimeouts()
+	return named
+}

@@ -24,8 +24,8 @@ func (h *host) reconcile(stop <-chan struct{}) {
 	retry := time.NewTimer(reconcileRetry)
 	defer retry.Stop()
 	for {
-		changed := h.c.views.next()
-		failed := h.follow(h.c.views.view.Load())
+		changed := h.c.views.Next()
+		failed := h.follow(h.c.views.View())
 		again := retry.C
 		if retry.Reset(reconcileRetry); failed == nil {
 			again = nil
@@ -254,5 +254,5 @@ func (h *host) remove(uid id.QueueUID) error {
 	if q != nil {
 		err = q.close()
 	}
-	return errors.Join(err, h.dropStorage(uid), h.c.dir.RemoveQueue(uid))
+	return errors.Join(err, h.c.storage.DropQueue(uid))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
@@ -226,13 +227,13 @@ func (f *forwarders) totals() DeadLetterFigures {
 
 // letterRouter is deadletter.Router over this node's view.
 type letterRouter struct {
-	views    *views
+	views    *metadata.Views
 	policies *policy.Book
 }
 
-func (r letterRouter) View() *catalog.View { return r.views.view.Load() }
+func (r letterRouter) View() *catalog.View { return r.views.View() }
 
-func (r letterRouter) Changed() <-chan struct{} { return r.views.next() }
+func (r letterRouter) Changed() <-chan struct{} { return r.views.Next() }
 
 func (r letterRouter) Rule(q *catalog.QueueRecord) deadletter.Rule {
 	e := r.policies.InForce(r.View(), q)

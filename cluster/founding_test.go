@@ -97,7 +97,7 @@ func TestStrangers(t *testing.T) {
 	}
 	n.stop("name")
 	c := n.config("name")
-	c.Name = "test"
+	c.Name = n.name
 	if _, err := Start(context.Background(), c); err == nil || !strings.Contains(err.Error(), `belongs to cluster "other"`) {
 		t.Errorf("directory of another cluster: %v", err)
 	}

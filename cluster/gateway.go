@@ -68,7 +68,7 @@ func (g *gateway) followed(v *catalog.View) {
 	g.mu.Lock()
 	young := keys(g.young)
 	g.mu.Unlock()
-	newest := g.c.views.view.Load() // not older than what any of them was found in
+	newest := g.c.views.View() // not older than what any of them was found in
 	for _, uid := range young {
 		if _, there := newest.QueueByUID(uid); !there {
 			g.queueGone(uid)

@@ -167,7 +167,7 @@ func (c *Cluster) Transact(ctx context.Context, t ConsumerToken, held []quorumq.
 	if err != nil {
 		return err
 	}
-	if err := c.disks.admit(t.Queue); err != nil {
+	if err := c.rooms.Admit(t.Queue); err != nil {
 		return err
 	}
 	r, _, err := q.do(ctx, &quorumq.Transact{

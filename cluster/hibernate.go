@@ -115,7 +115,7 @@ func (q *hosted) rests(after time.Duration) *nodev1.RestingGroup {
 		return nil
 	}
 	_, due := q.h.timers.at(q.uid)
-	if due != 0 && due < q.h.c.clock.nowMs()+after.Milliseconds() {
+	if due != 0 && due < q.h.c.clock.NowMs()+after.Milliseconds() {
 		return nil
 	}
 	return &nodev1.RestingGroup{Group: uint64(q.uid), Term: l.term, LastIndex: s.LastIndex, DueMs: due}

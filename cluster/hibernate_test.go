@@ -234,7 +234,7 @@ func TestNotes(t *testing.T) {
 	n.sleeps(q)
 	n.nodes["c"].note(t)
 	c := n.nodes["c"].Cluster
-	term, last, ok := c.shared.Ends(q.Group())
+	term, last, ok := c.storage.Ends(q.Group())
 	if !ok || last == 0 {
 		t.Fatalf("the log ends in term %d at %d, %v", term, last, ok)
 	}
@@ -279,7 +279,7 @@ func TestHibernateAndDelete(t *testing.T) {
 	}
 	poll(t, "nothing is left", func() error {
 		for i, node := range n.nodes {
-			if node.host.sleeper(q) != nil || node.host.queue(q) != nil || node.stored(q) {
+			if node.host.sleeper(q) != nil || node.host.queue(q) != nil || node.storage.HasQueue(q) {
 				return errors.New("something is left on node " + string(i))
 			}
 		}

@@ -59,7 +59,7 @@ func (h *host) due(r *catalog.QueueRecord, current bool) duty {
 	case g == nil:
 		// A node whose directory was lost must not vote in groups that it has forgotten: it
 		// opens none anew until the catalog has taken it.
-		if !held && (current || h.c.stored(r.UID)) {
+		if !held && (current || h.c.storage.HasQueue(r.UID)) {
 			return dutyOpen
 		}
 	case !current || q != nil && q.joined == g.ID:
@@ -90,7 +90,7 @@ func (h *host) prepare(r *catalog.QueueRecord) (joined uint64, err error) {
 // mayFound tells whether a member without a log may write the group's first
 // configuration: only while the queue's members are those of its declaration.
 func (h *host) mayFound(uid id.QueueUID) bool {
-	r, ok := h.c.views.view.Load().QueueByUID(uid)
+	r, ok := h.c.views.View().QueueByUID(uid)
 	return ok && r.Changed == 0
 }
 
@@ -121,7 +121,7 @@ func (h *host) drop(uid id.QueueUID) error {
 
 // strangers returns what is stored of queues of which this node holds no member.
 func (h *host) strangers(v *catalog.View) ([]id.QueueUID, error) {
-	stored, err := h.c.storedQueues()
+	stored, err := h.c.storage.Queues()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -84,8 +84,8 @@ func newHost(c *Cluster) *host {
 		mends:   make(chan struct{}, 1),
 
 		maxHeldBytes: maxHeldBytes,
-		seen:         c.views.view.Load(),
-		loads:        newLoads(c.views.view.Load()),
+		seen:         c.views.View(),
+		loads:        newLoads(c.views.View()),
 		todo:         map[id.QueueUID]struct{}{},
 		changing:     map[id.QueueUID]struct{}{},
 		asleep:       map[id.QueueUID]*asleep{},
@@ -95,7 +95,7 @@ func newHost(c *Cluster) *host {
 		queues:       map[id.QueueUID]*hosted{},
 		damaged:      map[id.QueueUID]error{},
 	}
-	h.timers = newTimers(c.clock.nowMs, h.expire, h.rearm)
+	h.timers = newTimers(c.clock.NowMs, h.expire, h.rearm)
 	h.unused = newUnused()
 	h.watcher.wake = make(chan struct{}, 1)
 	h.answer = func(p transport.Peer, f *nodev1.Frame, unsent func()) error { return c.mux.Answer(p, f, unsent) }
@@ -188,7 +188,7 @@ func (h *host) leaderOf(q id.QueueUID) (id.NodeID, bool) {
 	leader, _ := m.group.Leader()
 	if leader == "" {
 		// One that joins has not heard of its leader yet, but others have.
-		r, ok := h.c.views.view.Load().QueueByUID(q)
+		r, ok := h.c.views.View().QueueByUID(q)
 		return "", !ok || joins(r, h.c.cfg.Node) == nil
 	}
 	return leader, true

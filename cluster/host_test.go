@@ -324,7 +324,7 @@ func testStatus(t *testing.T, n *testNodes) {
 			if err != nil {
 				return err
 			}
-			if len(s.Nodes) != 3 || s.Name != "test" || s.Node != i || s.CatalogLeader == "" || s.CatalogIndex == 0 {
+			if len(s.Nodes) != 3 || s.Name != n.name || s.Node != i || s.CatalogLeader == "" || s.CatalogIndex == 0 {
 				return fmt.Errorf("%+v", s)
 			}
 			leaders := 0

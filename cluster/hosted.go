@@ -65,7 +65,7 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 	if q.joined, err = h.prepare(r); err != nil {
 		return nil, err
 	}
-	storage, err := h.openStorage(r.UID, dir)
+	storage, err := h.c.storage.Queue(r.UID)
 	if err != nil {
 		return nil, fault(err)
 	}
@@ -88,9 +88,9 @@ func openHosted(h *host, r *catalog.QueueRecord) (*hosted, error) {
 		Driven:    true,
 		OnChange:  q.noteChange,
 		BodyCache: h.bodies,
-		Hangs:     h.c.disks.hangs.Load,
-		Scarce:    h.c.disks.low.Load,
-		Clock:     h.c.clock.moment,
+		Hangs:     h.c.disks.Hangs,
+		Scarce:    h.c.disks.Low,
+		Clock:     h.c.clock.Moment,
 	})
 	if err != nil {
 		return nil, errors.Join(fault(err), storage.Close())
@@ -273,7 +273,7 @@ func (q *hosted) heedRecord() {
 // is its own to do. Workers only.
 func (q *hosted) dissolve() {
 	l := q.led.Load()
-	r, ok := q.h.c.views.view.Load().QueueByUID(q.uid)
+	r, ok := q.h.c.views.View().QueueByUID(q.uid)
 	if l == nil || !ok || r.Dissolving == 0 || l.emptied {
 		return
 	}

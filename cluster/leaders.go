@@ -51,7 +51,7 @@ func (c *Cluster) leaderState(failed map[id.QueueUID]bool) placement.State {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		at := StartPhase(answers[n.Node].GetStart().GetPhase())
-		n.Alive = n.Alive && at == StartDone && c.disks.fine(n.Node)
+		n.Alive = n.Alive && at == StartDone && c.disks.Fine(n.Node)
 	}
 	return s
 }
@@ -115,7 +115,7 @@ func (c *Cluster) easeLeaders(ctx context.Context, report func(Progress)) error 
 	p.Total = p.Done
 	report(p)
 	if p.Done > 0 {
-		c.events.queues.Add(event.Event{
+		c.events.Queues().Add(event.Event{
 			Kind: event.LeadersSpread, Node: c.cfg.Node, AtMs: time.Now().UnixMilli(), Detail: fmt.Sprintf("%d queues", p.Done),
 		})
 	}

@@ -1,31 +1,19 @@
 package cluster
 
 import (
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
-	"github.com/quorate/quorate/raftfsm"
-	"github.com/quorate/quorate/wal"
 )
 
 // A member whose stored bytes are damaged or gone may have voted, or answered for
 // entries, that it no longer knows of. It is kept closed: it does not vote and does not
 // serve until host.remove has wiped it and it joins its group again as a new member. So is
 // one whose state cannot be, as its machine came upon a broken invariant.
-
-// remedyRebuild tells an operator what to do about a member that is kept closed.
-const remedyRebuild = "restore them, or let this member be rebuilt from its peers"
-
-// isDamage tells whether an error says that a member has lost what it had stored, or has a
-// state that cannot be.
-func isDamage(err error) bool {
-	var corrupt *wal.CorruptError
-	return errors.Is(err, wal.ErrLost) || errors.As(err, &corrupt) || raftfsm.Damaged(err) || raftfsm.Broken(err)
-}
 
 // mending paces the rebuilding of a member: what stops it may come with the log, and stop it
 // each time.
@@ -71,7 +59,7 @@ func (h *host) losses() map[id.QueueUID]error {
 	defer h.mu.RUnlock()
 	lost := maps.Clone(h.damaged)
 	for uid, q := range h.queues {
-		if err := q.group.Failed(); err != nil && isDamage(err) {
+		if err := q.group.Failed(); err != nil && storage.Damaged(err) {
 			lost[uid] = err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/quorate/quorate/cluster/metadata"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 	"github.com/quorate/quorate/raftfsm"
@@ -46,7 +47,7 @@ func (m *queueMachine) Apply(meta raftfsm.Meta, header []byte, bodies int) (quor
 	defer m.decoders.free.Put(d) // what the queue keeps or returns is its own
 	c, err := d.command(header, bodies)
 	if err != nil {
-		return quorumq.Reply{}, quorumq.Effects{}, unreadable(err)
+		return quorumq.Reply{}, quorumq.Effects{}, metadata.Unreadable(err)
 	}
 	at := quorumq.Meta{Index: meta.Index, FirstSlot: meta.FirstSlot, Now: quorumq.Time(meta.NowMs)}
 	r, e := m.queue.Apply(at, c)
@@ -174,7 +175,7 @@ func (m *queueMachine) Restore(b []byte) error {
 	q, err := quorumq.Restore(b)
 	switch {
 	case errors.Is(err, quorumq.ErrNewer):
-		return unreadable(err)
+		return metadata.Unreadable(err)
 	case err != nil:
 		return err
 	}

@@ -28,7 +28,7 @@ func (c *Cluster) keepMark() {
 // writeMark writes a mark if the logs have grown since the last one.
 func (c *Cluster) writeMark() error {
 	m := c.dir.Mark()
-	m.Log = c.shared.Mark()
+	m.Log = c.storage.Mark()
 	if g := c.catalog; g != nil {
 		s := g.group.Stats()
 		m.Catalog = raftfsm.Extent{Term: s.Term, Last: s.CommitIndex}
@@ -36,7 +36,7 @@ func (c *Cluster) writeMark() error {
 			m.Voters = uint64(len(at.Voters))
 		}
 	}
-	if c.shared.Failed() != nil {
+	if c.storage.Failed() != nil {
 		return nil //nolint:nilerr // a log that has failed has told so
 	}
 	return c.dir.SetMark(m)

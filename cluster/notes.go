@@ -98,7 +98,7 @@ func (h *host) readNotes() {
 			h.c.log.Warn("a note about a queue that hibernates cannot be read: it is opened", "error", err)
 			continue
 		}
-		if term, last, ok := h.c.shared.Ends(uid.Group()); !ok || term != a.term || last != a.last {
+		if term, last, ok := h.c.storage.Ends(uid.Group()); !ok || term != a.term || last != a.last {
 			continue
 		}
 		h.asleep[uid] = a

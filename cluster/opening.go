@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 )
 
@@ -28,7 +29,7 @@ func (h *host) open(r *catalog.QueueRecord) error {
 		return nil
 	}
 	q, err := openHosted(h, r)
-	if isDamage(err) {
+	if storage.Damaged(err) {
 		h.keepClosed(r, err)
 		return nil
 	}
@@ -78,7 +79,7 @@ func (h *host) wake(uid id.QueueUID) bool {
 	v := h.c.View()
 	r, exists := v.QueueByUID(uid)
 	// A member that joins is opened by the reconcile loop, in the right order.
-	if !exists || !r.Holds(h.c.cfg.Node) || h.past(r) || joins(r, h.c.cfg.Node) != nil || !h.current(v) && !h.c.stored(uid) {
+	if !exists || !r.Holds(h.c.cfg.Node) || h.past(r) || joins(r, h.c.cfg.Node) != nil || !h.current(v) && !h.c.storage.HasQueue(uid) {
 		return false
 	}
 	h.mu.Lock()

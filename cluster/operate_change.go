@@ -51,7 +51,7 @@ func (c *Cluster) beginChange(
 	ctx context.Context, begin catalog.BeginMemberChange, size func(*catalog.QueueRecord) int, report func(Progress),
 ) (uint64, error) {
 	for {
-		changed := c.views.next()
+		changed := c.views.Next()
 		r, ok := c.View().QueueByUID(begin.UID)
 		if !ok {
 			return 0, fmt.Errorf("%w: queue %s is not in this node's view of the catalog", ErrNoSuchQueue, begin.UID)
@@ -101,7 +101,7 @@ func (c *Cluster) awaitChange(ctx context.Context, q id.QueueUID, change uint64,
 	tick := time.NewTicker(operationTick)
 	defer tick.Stop()
 	for {
-		changed := c.views.next()
+		changed := c.views.Next()
 		r, ok := c.View().QueueByUID(q)
 		switch {
 		case !ok:

@@ -105,7 +105,7 @@ func (q *Queue) UID() id.QueueUID { return q.uid }
 // an error that wraps ErrRefused, ErrUnavailable (it is not, and will not be, stored),
 // ErrUnknownOutcome, ErrNoSuchQueue or ErrClosed. The body must not change until then.
 func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, done func(error)) error {
-	if err := q.g.c.disks.admit(q.uid); err != nil {
+	if err := q.g.c.rooms.Admit(q.uid); err != nil {
 		return err
 	}
 	q.mu.Lock()
@@ -113,7 +113,7 @@ func (q *Queue) Enqueue(ctx context.Context, m quorumq.NewMessage, body []byte, 
 	if err := q.awaitRoomLocked(ctx, len(body)); err != nil {
 		return err
 	}
-	if err := q.g.c.disks.admit(q.uid); err != nil { // it may have waited
+	if err := q.g.c.rooms.Admit(q.uid); err != nil { // it may have waited
 		return err
 	}
 	q.publishLocked(m, body, done, q.deadline())
@@ -158,14 +158,14 @@ func (q *Queue) deadline() time.Time {
 
 // fullLocked tells whether a further body must wait; one alone always has room.
 func (q *Queue) fullLocked(size int) bool {
-	return q.waiting >= q.g.c.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.c.disks.window.Load()
+	return q.waiting >= q.g.c.cfg.PublishWindow || q.waiting > 0 && q.bytes+int64(size) > q.g.c.disks.Window()
 }
 
 // Transfer hands over dead letters once; an unknown outcome is the caller's to repeat,
 // which is safe (DL-25). ErrNoSpace: nothing was handed over. When ctx ends they are called back:
 // ErrUnavailable tells that they were not sent, and are not any more.
 func (q *Queue) Transfer(ctx context.Context, t *quorumq.Transfer, bodies [][]byte) (quorumq.Reply, error) {
-	if err := q.g.c.disks.admit(q.uid); err != nil {
+	if err := q.g.c.rooms.Admit(q.uid); err != nil {
 		return quorumq.Reply{}, err
 	}
 	r, _, err := q.do(ctx, t, op{bodies: bodies, repeat: once, recall: true})

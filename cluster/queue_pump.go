@@ -42,7 +42,7 @@ func (q *Queue) sendLocked(t *turn, f flight, c raftfsm.Command) {
 // believes in, else the members in turn, those first to whom there is a link. A local member
 // whose disk hangs may take itself for the leader long after others have elected one.
 func (q *Queue) findLocked() bool {
-	hangs := q.g.c.disks.hangs.Load()
+	hangs := q.g.c.disks.Hangs()
 	if hint := q.hint; hint != "" && q.reachable(hint) && (!hangs || hint != q.g.c.cfg.Node) {
 		q.target, q.hint = hint, ""
 		return true

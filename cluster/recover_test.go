@@ -10,14 +10,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/recovery"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/quorumq"
 )
 
 // openRecovery opens a stopped node for the recovery from the loss of others.
-func (n *testNodes) openRecovery(i id.NodeID, lost []id.NodeID, reports ...RecoveryReport) (*Recovery, error) {
+func (n *testNodes) openRecovery(i id.NodeID, lost []id.NodeID, reports ...recovery.Report) (*recovery.Recovery, error) {
 	n.t.Helper()
-	return OpenRecovery(RecoverConfig{Name: "test", Node: i, DataDir: filepath.Join(n.dir, string(i)), Lost: lost, Reports: reports})
+	return recovery.Open(recovery.Config{Name: n.name, Node: i, DataDir: filepath.Join(n.dir, string(i)), Lost: lost, Reports: reports})
 }
 
 func (n *testNodes) remove(ids ...id.NodeID) {
@@ -29,8 +31,8 @@ func (n *testNodes) remove(ids ...id.NodeID) {
 	}
 }
 
-func actions(r *Recovery) map[string]RecoveryAction {
-	out := map[string]RecoveryAction{}
+func actions(r *recovery.Recovery) map[string]recovery.Action {
+	out := map[string]recovery.Action{}
 	for i := range r.Groups {
 		out[r.Groups[i].String()] = r.Groups[i].Action
 	}
@@ -145,12 +147,12 @@ func recoverAlone(t *testing.T, n *testNodes, elsewhere id.QueueUID) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lone, _ := r.view.QueueByUID(elsewhere)
+	lone := slices.IndexFunc(r.Groups, func(g recovery.Group) bool { return g.Group == elsewhere.Group() })
 	got := actions(r)
-	for name, want := range map[string]RecoveryAction{
-		"the catalog":            RecoverHere,
-		`queue "q" in vhost "/"`: RecoverHere,
-		fmt.Sprintf("queue %q in vhost %q", lone.Name, lone.VHost): RecoverEmpty,
+	for name, want := range map[string]recovery.Action{
+		"the catalog":            recovery.Here,
+		`queue "q" in vhost "/"`: recovery.Here,
+		r.Groups[lone].String():  recovery.Empty,
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %s, want %s", name, got[name], want)
@@ -160,12 +162,11 @@ func recoverAlone(t *testing.T, n *testNodes, elsewhere id.QueueUID) {
 		t.Errorf("%q are forgotten", r.Forgotten)
 	}
 	// It breaks off in front of the catalog, and is repeated.
-	for i := range r.Groups[1:] {
-		if err := r.force(&r.Groups[1+i]); err != nil {
-			t.Fatal(err)
-		}
+	files, before := filepath.Join(n.dir, "a", datadir.CatalogDir), filepath.Join(n.dir, "before")
+	if err := os.CopyFS(before, os.DirFS(files)); err != nil {
+		t.Fatal(err)
 	}
-	if err := r.Close(); err != nil {
+	if err := errors.Join(r.Run(), r.Close(), os.RemoveAll(files), os.Rename(before, files)); err != nil {
 		t.Fatal(err)
 	}
 	if r, err = n.openRecovery("a", lost); err != nil {
@@ -211,7 +212,7 @@ func TestRecoverComparesLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := `queue "q" in vhost "/"`
-	if actions(blind)[name] != RecoverUnknown {
+	if actions(blind)[name] != recovery.Unknown {
 		t.Errorf("without a report: %v", actions(blind))
 	}
 	fromA := blind.Report
@@ -223,7 +224,7 @@ func TestRecoverComparesLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	fromB := onB.Report
-	if actions(onB)[name] != RecoverElsewhere || actions(onB)["the catalog"] != RecoverElsewhere {
+	if actions(onB)[name] != recovery.Elsewhere || actions(onB)["the catalog"] != recovery.Elsewhere {
 		t.Errorf("on b: %v", actions(onB))
 	}
 	if err := errors.Join(onB.Run(), onB.Close()); err == nil || !strings.Contains(err.Error(), "log of another node") {

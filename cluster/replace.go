@@ -42,8 +42,8 @@ func (c *Cluster) PlanReplacement(ctx context.Context, n id.NodeID) (Replacement
 		return Replacement{}, fmt.Errorf("cluster: node %q is not registered in the cluster", n)
 	}
 	p := Replacement{Node: n, Vacant: r.Vacant, epoch: r.Epoch}
-	k, knocks := c.knocks.of(n, time.Now())
-	p.Waits = knocks && k.fresh
+	k, knocks := c.judge.Of(n, time.Now())
+	p.Waits = knocks && k.Fresh
 	if _, up := c.mux.Connected(n); (up || n == c.cfg.Node) && !r.Vacant {
 		return p, fmt.Errorf("cluster: node %q runs with the data directory that the cluster knows it by: nothing of it is lost", n)
 	}
@@ -130,7 +130,7 @@ func (c *Cluster) ReplaceNode(ctx context.Context, n id.NodeID, acceptLoss bool,
 	}
 	c.replaced.Add(1)
 	c.log.Warn("what a node had stored is given up", "peer", string(n), "queues", p.Keep, "queues_lost", len(p.Alone))
-	c.events.queues.Add(event.Event{
+	c.events.Queues().Add(event.Event{
 		Kind: event.NodeReplaced, Node: n, AtMs: time.Now().UnixMilli(), Detail: fmt.Sprintf("%d queues, %d lost", p.Keep, len(p.Alone)),
 	})
 	return nil
@@ -149,13 +149,13 @@ func (c *Cluster) replaceLost(now time.Time, told map[id.NodeID]string) (waiting
 		return false
 	}
 	for n := range c.View().Nodes() {
-		k, knocks := c.knocks.of(n.ID, now)
-		if !knocks || !k.fresh || n.Vacant {
+		k, knocks := c.judge.Of(n.ID, now)
+		if !knocks || !k.Fresh || n.Vacant {
 			delete(told, n.ID)
 			continue
 		}
 		waiting = true
-		if now.Sub(k.since) < after {
+		if now.Sub(k.Since) < after {
 			continue
 		}
 		ctx, cancel := c.commandContext(c.ctx)

@@ -40,7 +40,7 @@ func (t traffic) LinkUp(p transport.Peer) {
 	t.c.acceptedBy(p.Node)
 	t.c.liveness.LinkChanged(p.Node, true)
 	t.c.gateway.linkUp(p)
-	t.c.disks.tellSoon()
+	t.c.disks.TellSoon()
 }
 
 // LinkDown is of transport.Handler.

@@ -44,7 +44,7 @@ func TestSlowFollower(t *testing.T) {
 			t.Errorf("%d bytes wait for node %s", p.RaftQueueBytes+p.QueueBytes, p.Node)
 		}
 	}
-	if w := n.nodes["c"].shared.Stats(); w.PendingBytes > wal.DefaultMaxPendingBytes+(4<<20) {
+	if w := n.nodes["c"].storage.Stats(); w.PendingBytes > wal.DefaultMaxPendingBytes+(4<<20) {
 		t.Errorf("%d bytes wait for the disk of c", w.PendingBytes)
 	}
 }

@@ -11,17 +11,22 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/clients"
 	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/disk"
 	"github.com/quorate/quorate/cluster/event"
 	"github.com/quorate/quorate/cluster/gossip"
 	"github.com/quorate/quorate/cluster/liveness"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/operation"
+	"github.com/quorate/quorate/cluster/peer"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/deadletter"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/policy"
 	"github.com/quorate/quorate/raftfsm"
-	"github.com/quorate/quorate/wal"
 )
 
 // Cluster is this node's part. All methods may be called concurrently.
@@ -31,28 +36,33 @@ type Cluster struct {
 	log   *slog.Logger
 
 	dir      *datadir.Dir
-	clock    *nodeClock
-	shared   *wal.Log // nil until it is open
-	disks    *disks
-	views    *views
+	clock    *nodeclock.Clock
+	storage  *storage.Storage // nil until it is open
+	disks    *disk.Board
+	rooms    *disk.Rooms
+	views    *metadata.Views
 	mux      *transport.Mux
 	wired    atomic.Pointer[transport.Mux] // mux, for logFailed, which may come before there is one
 	members  *gossip.Members
 	catalog  *catalogGroup
 	host     *host
 	gateway  *gateway
+	clients  *clients.Registry
 	policies *policy.Book
 	// forwarders forward the dead letters of the queues that this node leads.
 	forwarders *forwarders
 	changes    *changer
 	liveness   *liveness.Manager // lets groups elect leaders
 
-	knocks     knocks
+	judge      *metadata.Judge
 	replaced   atomic.Uint64 // nodes whose stores this one has given up
 	reach      *reach
-	spreading  spreading
+	spreading  *metadata.Spreading
 	operations *operation.Registry
-	events     *happenings
+	peers      *peer.Peers
+	jobs       *peer.Operations
+	watched    *peer.Events
+	events     *event.Journal
 
 	spreadLeads atomic.Uint64 // queues that spreadLeaders has handed over
 
@@ -79,18 +89,17 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c := &Cluster{cfg: cfg.withDefaults(), views: newViews(catalog.New().View())}
-	c.clock = newNodeClock(c)
-	c.events = &happenings{c: c, started: c.clock.startedMs, catalog: event.NewLog(0), queues: event.NewLog(0), audit: event.NewAuditLog()}
-	c.disks = newDisks(c)
-	c.reach = newReach()
-	c.spreading.peers = map[id.NodeID]*sight{}
+	c := &Cluster{cfg: cfg.withDefaults(), clients: clients.New(), views: metadata.NewViews(catalog.New().View())}
 	c.log = c.cfg.Logger.With("node", string(c.cfg.Node))
-	if c.policies = c.cfg.Policies; c.policies == nil {
-		c.policies = &policy.Book{Warn: func(vhost string, err error) {
-			c.log.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
-		}}
-	}
+	c.clock = nodeclock.New(nodeclock.Config{Node: c.cfg.Node, Source: c.cfg.Clock, Skew: c.cfg.ClockSkew, Logger: c.log})
+	c.events = event.NewJournal(event.JournalConfig{
+		Node: c.cfg.Node, Logger: c.log, View: c.View, NowMs: c.clock.NowMs, StartedMs: c.clock.StartedMs,
+	})
+	c.disks = disk.NewBoard(c.cfg.Node, c.cfg.DataDir, maxWaitingBytes, c.log)
+	c.reach = newReach()
+	c.policies = &policy.Book{Warn: func(vhost string, err error) {
+		c.cfg.Logger.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
+	}}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	c.starts(StartProgress{Phase: StartLog})
 	var err error
@@ -123,7 +132,7 @@ func (c *Cluster) boot() error {
 	c.dir.Mend(c.log)
 	c.operations = operation.New(operation.Config{Node: c.cfg.Node, Epoch: c.epoch})
 	c.loops.Go(c.tellStart)
-	if err := c.openShared(); err != nil {
+	if err := c.openStorage(); err != nil {
 		return err
 	}
 	c.starts(StartProgress{Phase: StartCatalog})
@@ -160,7 +169,9 @@ func (c *Cluster) boot() error {
 	c.loops.Go(c.catalog.watch)
 	c.loops.Go(c.catalog.mend)
 	c.loops.Go(c.followGossip)
-	c.loops.Go(func() { c.clock.run(c.ctx) })
+	c.loops.Go(func() {
+		c.clock.Run(c.ctx, beatEvery, nodeclock.Listener{Nodes: c.nodeCount, Turned: c.host.timers.turn, Emit: c.events.EmitNode})
+	})
 	c.loops.Go(c.catalog.found)
 	c.loops.Go(c.catalog.register)
 	c.loops.Go(c.catalog.assure)
@@ -173,12 +184,16 @@ func (c *Cluster) boot() error {
 		c.loops.Go(c.repair)
 	}
 	c.loops.Go(func() { c.liveness.Run(c.ctx) })
-	c.disks.look(0) // before members are opened
+	disks := &disk.Watch{
+		Board: c.disks, Log: c.storage, Links: c.mux, Groups: diskGroups{c}, Alive: c.alive, Every: beatEvery,
+		Hang: c.cfg.DiskHang, Failed: c.cfg.Failed, Logger: c.log,
+	}
+	disks.Look() // before members are opened
 	c.reconciler.Go(c.keepMark)
-	c.loops.Go(func() { c.disks.watch(c.ctx) })
-	c.loops.Go(func() { c.disks.tell(c.ctx) })
-	c.loops.Go(func() { c.disks.evacuate(c.ctx) })
-	c.loops.Go(func() { c.disks.relieve(c.ctx) })
+	c.loops.Go(func() { disks.Run(c.ctx) })
+	c.loops.Go(func() { disks.Tell(c.ctx) })
+	c.loops.Go(func() { c.evacuate(c.ctx) })
+	c.loops.Go(func() { c.relieve(c.ctx) })
 	c.loops.Go(func() { c.host.timers.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.watcher.run(c.ctx.Done()) })
 	c.loops.Go(func() { c.host.unused.run(c.ctx, c.host.deleteUnused) })
@@ -194,6 +209,7 @@ func (c *Cluster) connect() error {
 	if err != nil {
 		return err
 	}
+	c.judge = metadata.NewJudge(c.View, refused, c.log)
 	c.liveness, err = liveness.New(liveness.Config{
 		Node: c.cfg.Node, Links: links{c}, Dead: c.dead, Logger: c.log,
 		SuspectAfter: c.cfg.SuspectAfter, Judged: c.reach.judged,
@@ -205,7 +221,7 @@ func (c *Cluster) connect() error {
 		Node: c.cfg.Node, Epoch: c.epoch, Store: c.dir.Store().Name, Fresh: c.freshStore, Cluster: c.cfg.Name, Key: c.cfg.Key, TLS: c.cfg.TLS,
 		Handler: traffic{c}, Calls: calls{c: c}, Absent: c.host.absent, Logger: c.log,
 		Beats: c.liveness, Clock: c.clock, BeatEvery: beatEvery, PingEvery: pingEvery,
-		Refuse: func(p transport.Peer) error { return c.refuses(p, refused) }, Refused: c.refusedBy, Ended: c.host.ended,
+		Refuse: c.judge.Refuses, Refused: c.refusedBy, Ended: c.host.ended,
 		Silent: func(g id.GroupID) bool { return g == id.CatalogGroup && !c.takesPart() },
 		Reads:  uint8(catalog.NewestVersion), Finalised: func() uint8 { return uint8(c.View().Version()) },
 		// A link that is given up is lost, so that must not come first.
@@ -215,7 +231,12 @@ func (c *Cluster) connect() error {
 		return err
 	}
 	c.wired.Store(c.mux)
-	return c.shared.Failed() // it may have come before
+	c.spreading = metadata.NewSpreading(c.mux, c.View, c.log)
+	c.peers = &peer.Peers{Node: c.cfg.Node, View: c.View, Client: c.mux.Client, Life: c.ctx}
+	c.jobs = peer.NewOperations(c.peers, c.operations)
+	c.watched = peer.NewEvents(c.peers, c.events, c.epoch, c.views.Next)
+	c.rooms = &disk.Rooms{Board: c.disks, View: c.View, Linked: func(n id.NodeID) bool { _, up := c.mux.Connected(n); return up }}
+	return c.storage.Failed() // it may have come before
 }
 
 // followGossip tells the links where peers are.
@@ -294,17 +315,23 @@ func (c *Cluster) Ready() error {
 	if err := c.catalog.ready(); err != nil {
 		return err
 	}
-	if err := c.disks.ready(); err != nil {
+	if err := c.disks.Ready(); err != nil {
 		return err
 	}
 	return c.host.ready(c.catalog.registered.Load())
 }
 
 // View returns the catalog as this node knows it.
-func (c *Cluster) View() *catalog.View { return c.views.view.Load() }
+func (c *Cluster) View() *catalog.View { return c.views.View() }
+
+// Clients returns what this node's clients have open.
+func (c *Cluster) Clients() *clients.Registry { return c.clients }
+
+// Policies finds what is in force for queues, as this node does.
+func (c *Cluster) Policies() *policy.Book { return c.policies }
 
 // ViewChanged returns a channel that is closed at the view's next change.
-func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.next() }
+func (c *Cluster) ViewChanged() <-chan struct{} { return c.views.Next() }
 
 // Queue returns this node's end of a queue; ErrNoSuchQueue if the view has none.
 func (c *Cluster) Queue(q id.QueueUID) (*Queue, error) {
@@ -337,8 +364,8 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 		c.forwarders.close()
 	}
 	c.stop()
-	if c.shared != nil {
-		c.shared.Hurry()
+	if c.storage != nil {
+		c.storage.Hurry()
 	}
 	var errs []error
 	if c.operations != nil {
@@ -362,8 +389,8 @@ func (c *Cluster) shutdown(ctx context.Context) error {
 	if c.mux != nil {
 		errs = append(errs, c.mux.Close(ctx))
 	}
-	if c.shared != nil {
-		errs = append(errs, c.shared.Close())
+	if c.storage != nil {
+		errs = append(errs, c.storage.Close())
 	}
 	c.loops.Wait()
 	if c.booted.Load() {
@@ -396,5 +423,5 @@ func ignoreStopped(err error) error {
 // AwaitView returns when this node's view shows everything up to the index, or with ctx's
 // error.
 func (c *Cluster) AwaitView(ctx context.Context, index uint64) error {
-	return c.views.await(ctx, index)
+	return c.views.Await(ctx, index)
 }

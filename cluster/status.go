@@ -27,7 +27,7 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		CatalogLeader: c.catalog.leader(), CatalogIndex: v.Index(), Finalised: v.Version(),
 	}
 	at, now := map[id.NodeID]int{}, time.Now()
-	clocks := c.clock.figures()
+	clocks := c.clock.Figures()
 	add := func(n gossip.Node) {
 		_, connected := c.mux.Connected(n.ID)
 		at[n.ID] = len(s.Nodes)
@@ -35,9 +35,9 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		if c.cfg.TLS != nil && !connected {
 			n.Alive = false // whoever can gossip can name a node; its certificate says more
 		}
-		status := NodeStatus{Node: n, Connected: connected, Disk: c.disks.of(n.ID), Clock: clocks.of(n.ID)}
-		if k, knocks := c.knocks.of(n.ID, now); knocks && !status.Connected {
-			status.Refused = k.why
+		status := NodeStatus{Node: n, Connected: connected, Disk: c.disks.Of(n.ID), Clock: clocks.Of(n.ID)}
+		if k, knocks := c.judge.Of(n.ID, now); knocks && !status.Connected {
+			status.Refused = k.Why
 		}
 		s.Nodes = append(s.Nodes, status)
 	}
@@ -57,6 +57,23 @@ func (c *Cluster) Status(ctx context.Context) (Status, error) {
 		}
 	}
 	return s, nil
+}
+
+// Room returns ErrNoSpace with what is short if a queue takes no messages for want of it,
+// else nil.
+func (c *Cluster) Room(uid id.QueueUID) error { return c.rooms.Of(uid) }
+
+// Warning tells what an operator should look at although the node serves; "": nothing.
+func (c *Cluster) Warning() string {
+	if w := c.disks.Warning(); w != "" {
+		return w
+	}
+	if c.host != nil {
+		if n := len(c.host.lostMembers()); n > 0 {
+			return fmt.Sprintf("%d members on this node have lost what they had stored and wait to be rebuilt", n)
+		}
+	}
+	return c.clock.Warning()
 }
 
 // Leads tells whether this node leads a queue, as far as its member knows.

@@ -63,7 +63,7 @@ func (n *testNodes) idle(i id.NodeID, q id.QueueUID) {
 	if node.takesPart() || node.catalog.founded() {
 		n.t.Errorf("node %s takes part in the catalog, which it has forgotten", i)
 	}
-	if node.host.queue(q) != nil || node.stored(q) {
+	if node.host.queue(q) != nil || node.storage.HasQueue(q) {
 		n.t.Errorf("node %s has opened queue %s, which it has forgotten", i, q)
 	}
 }
@@ -153,7 +153,7 @@ func TestReplaceNode(t *testing.T) {
 	if s, err := n.nodes["a"].Status(testContext(t)); err != nil || !strings.Contains(refusedIn(s, "c"), "nodes replace c") {
 		t.Errorf("the status of a says of c %q, %v", refusedIn(s, "c"), err)
 	}
-	if by := n.nodes["a"].RefusedPeers(); by[refusedStore] != 1 {
+	if by := n.nodes["a"].RefusedPeers(); by["store"] != 1 {
 		t.Errorf("refused peers are %v", by)
 	}
 	for range 2 { // to repeat it does no harm

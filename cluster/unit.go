@@ -27,7 +27,7 @@ func UnitBytes(body []byte) int { return len(body) + partBytes }
 // EnqueueUnit hands over messages of which the queue stores all or none (PUB-9), in their
 // order. It is as Enqueue for all of them; the parts together must be within MaxUnitBytes.
 func (q *Queue) EnqueueUnit(ctx context.Context, parts []Part) error {
-	if err := q.g.c.disks.admit(q.uid); err != nil {
+	if err := q.g.c.rooms.Admit(q.uid); err != nil {
 		return err
 	}
 	size := 0

@@ -3,19 +3,15 @@ package cluster
 import (
 	"context"
 
+	"github.com/quorate/quorate/cluster/clients"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
 
-// Usage is what clients have open on one or more nodes (VH-4).
-type Usage struct{ UserConnections, UserChannels, VHostConnections int64 }
-
 // Usage answers for this node.
 func (s calls) Usage(_ context.Context, r *nodev1.UsageRequest) (*nodev1.UsageResponse, error) {
-	if s.c.cfg.Usage == nil {
-		return &nodev1.UsageResponse{}, nil
-	}
-	u := s.c.cfg.Usage(r.GetUser(), r.GetVhost())
+	u := s.c.clients.Usage(r.GetUser(), r.GetVhost())
 	return &nodev1.UsageResponse{
 		UserConnections: u.UserConnections, UserChannels: u.UserChannels, VhostConnections: u.VHostConnections,
 	}, nil
@@ -23,11 +19,11 @@ func (s calls) Usage(_ context.Context, r *nodev1.UsageRequest) (*nodev1.UsageRe
 
 // UsageElsewhere sums up what the other nodes have of a user and of a vhost; those that do
 // not answer within 2 s count as having nothing.
-func (c *Cluster) UsageElsewhere(ctx context.Context, user, vhost string) (sum Usage) {
-	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+func (c *Cluster) UsageElsewhere(ctx context.Context, user, vhost string) (sum clients.Usage) {
+	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
-	_ = c.askOthers(ctx, func(ctx context.Context, _ id.NodeID, peer nodev1.NodeClient) (func() error, error) {
-		r, err := peer.Usage(ctx, &nodev1.UsageRequest{User: user, Vhost: vhost})
+	_ = c.peers.Ask(ctx, func(ctx context.Context, _ id.NodeID, node nodev1.NodeClient) (func() error, error) {
+		r, err := node.Usage(ctx, &nodev1.UsageRequest{User: user, Vhost: vhost})
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/storage"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 	"github.com/quorate/quorate/quorumq"
@@ -178,7 +179,7 @@ func TestUnreadableQueueCommand(t *testing.T) {
 		if err == nil {
 			continue
 		}
-		if !errors.Is(err, raftfsm.ErrUnreadable) || isDamage(err) || !strings.Contains(err.Error(), "kind 200 is unknown") ||
+		if !errors.Is(err, raftfsm.ErrUnreadable) || storage.Damaged(err) || !strings.Contains(err.Error(), "kind 200 is unknown") ||
 			!strings.Contains(err.Error(), fmt.Sprintf("this build reads version %d", catalog.NewestVersion)) || !strings.Contains(err.Error(), q.Group().String()) {
 			t.Errorf("node %s: %v", i, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/peer"
 	"github.com/quorate/quorate/id"
 	nodev1 "github.com/quorate/quorate/proto/node/v1"
 )
@@ -44,13 +45,13 @@ const (
 // which they registered, hold newer versions back, as do members of the catalog's group
 // that are not registered.
 func (c *Cluster) Versions(ctx context.Context) (Versions, error) {
-	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	ctx, cancel := context.WithTimeout(ctx, peer.Timeout)
 	defer cancel()
 	v := c.View()
 	out := Versions{Finalised: v.Version(), Common: catalog.NewestVersion, Newest: catalog.NewestVersion}
 	answers := map[id.NodeID]*nodev1.NodeStatusResponse{}
-	err := c.askOthers(ctx, func(ctx context.Context, n id.NodeID, peer nodev1.NodeClient) (func() error, error) {
-		r, err := peer.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})
+	err := c.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
+		r, err := node.NodeStatus(ctx, &nodev1.NodeStatusRequest{Brief: true})
 		return func() error { answers[n] = r; return nil }, err
 	}, func(id.NodeID) {})
 	if err != nil {
@@ -156,7 +157,7 @@ func (c *Cluster) raise(ctx context.Context, to catalog.Version) error {
 func (c *Cluster) raiseVersion() {
 	wait := raiseTick
 	for c.View().Version() < catalog.NewestVersion {
-		changed, viewed := c.catalog.group.Changed(), c.views.next()
+		changed, viewed := c.catalog.group.Changed(), c.views.Next()
 		if c.catalog.leader() == c.cfg.Node {
 			v, err := c.Versions(c.ctx)
 			if err == nil && len(v.Manual) == 0 && v.Common > v.Finalised {
@@ -188,7 +189,7 @@ func (c *Cluster) raiseVersion() {
 // this data directory.
 func (c *Cluster) followVersion() {
 	for known := c.catalog.opened; ; {
-		viewed := c.views.next()
+		viewed := c.views.Next()
 		if now := c.View().Version(); now > known {
 			known = now
 			c.mux.Recheck()

@@ -5,15 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quorate/quorate/internal/loopback"
 )
 
 // RabbitMQ is a node of RabbitMQ as Debian packages it, with files, ports and a name of its
@@ -29,25 +29,19 @@ type RabbitMQ struct {
 // Debian's package puts its programs here; those in /usr/sbin run as another user.
 const rabbitPrograms = "/usr/lib/rabbitmq/bin"
 
-// Ports below those that the kernel gives to outgoing connections.
-const lowPort, highPort = 12000, 19000
-
 // freePorts returns ports of loopback that nobody listens at.
 func freePorts(n int) ([]string, error) {
-	var all []string
-	for try := 0; try < 200 && len(all) < n; try++ {
-		port := strconv.Itoa(lowPort + rand.IntN(highPort-lowPort))
-		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:"+port)
+	ports := make([]string, n)
+	for i := range ports {
+		address, err := loopback.Address()
 		if err != nil {
-			continue
+			return nil, err
 		}
-		defer func() { _ = l.Close() }() // held until all are found
-		all = append(all, port)
+		if _, ports[i], err = net.SplitHostPort(address); err != nil {
+			return nil, err
+		}
 	}
-	if len(all) < n {
-		return nil, fmt.Errorf("no %d free ports between %d and %d", n, lowPort, highPort)
-	}
-	return all, nil
+	return ports, nil
 }
 
 // StartRabbitMQ starts a node; ErrAbsent if it is not installed.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
@@ -317,8 +318,8 @@ func objectsOf(v *catalog.View, only string) objects {
 
 // withType are a queue's arguments, with the type that importers look for.
 func withType(q *catalog.QueueRecord) message.Table {
-	if _, named := q.Arguments.Get(argQueueType); named {
+	if _, named := q.Arguments.Get(argument.QueueType); named {
 		return q.Arguments
 	}
-	return append(message.Table{{Name: argQueueType, Value: message.String(string(q.Type))}}, q.Arguments...)
+	return append(message.Table{{Name: argument.QueueType, Value: message.String(string(q.Type))}}, q.Arguments...)
 }

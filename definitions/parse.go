@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 )
 
@@ -15,7 +16,6 @@ const (
 	componentOperatorPolicy = "operator_policy"
 	componentVHostLimits    = "vhost-limits"
 	namesOfBroker           = "amq."
-	argQueueType            = "x-queue-type"
 )
 
 // Parse reads a document. With vhost, only what lies in that vhost is taken, and all of a
@@ -290,7 +290,7 @@ func (p *parser) queue(e *entry) {
 	}
 	o := Object{Kind: KindQueue, VHost: x.VHost, Name: x.Name, Command: &x}
 	if x.Type == "" {
-		if v, named := x.Arguments.Get(argQueueType); named {
+		if v, named := x.Arguments.Get(argument.QueueType); named {
 			if s, is := v.AsString(); is {
 				x.Type = catalog.QueueType(s)
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
@@ -124,20 +125,6 @@ func (s *Step) adaptExchange(c *catalog.DeclareExchange) error {
 	return nil
 }
 
-// foreignArgument says why an argument of RabbitMQ's queues has no counterpart; "": it is
-// none of these.
-func foreignArgument(name string) string {
-	switch name {
-	case "x-queue-mode", "x-queue-version":
-		return keptOnDisk
-	case "x-queue-master-locator":
-		return "leaders are spread; x-queue-leader-locator says otherwise"
-	case "x-ha-policy":
-		return "every queue is replicated"
-	}
-	return ""
-}
-
 // adaptQueue finds the type, which a document may leave open, before it takes out the
 // arguments that tell of it.
 func (s *Step) adaptQueue(c catalog.DeclareQueue, classicByDefault bool) {
@@ -146,16 +133,16 @@ func (s *Step) adaptQueue(c catalog.DeclareQueue, classicByDefault bool) {
 	}
 	kept := make(message.Table, 0, len(c.Arguments))
 	for _, f := range c.Arguments {
-		if why := foreignArgument(f.Name); why != "" {
+		if why := argument.LeftOut(f.Name); why != "" {
 			s.warn("%s = %s is left out: %s", f.Name, f.Value, why)
 			continue
 		}
-		if strings.HasPrefix(f.Name, "x-") && !catalog.QueueArgumentKnown(f.Name) {
+		if strings.HasPrefix(f.Name, "x-") && argument.Find(f.Name) == nil {
 			s.warn("%s is kept without effect: no queue here knows it", f.Name)
 		}
 		kept = append(kept, f)
 	}
-	if v, ok := kept.Get("x-max-priority"); ok && c.Type == catalog.QueueClassic {
+	if v, ok := kept.Get(argument.MaxPriority); ok && c.Type == catalog.QueueClassic {
 		if n, _ := v.AsInt(); n > catalog.MostExactPriorities {
 			s.warn("x-max-priority = %d: a queue has 32 levels, which higher priorities share with their neighbours", n)
 		}
@@ -168,7 +155,7 @@ func (s *Step) typeOf(c *catalog.DeclareQueue, classicByDefault bool) catalog.Qu
 	switch {
 	case !c.Durable || c.AutoDelete || classicByDefault:
 		return catalog.QueueClassic
-	case catalog.AsksForClassic(c.Arguments):
+	case argument.AsksForClassic(c.Arguments):
 		s.warn("becomes a classic queue, though it names no type: its arguments are those of one")
 		return catalog.QueueClassic
 	}

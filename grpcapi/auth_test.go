@@ -14,12 +14,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/internal/testnode"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
 // Every method of the APIs has a rule, and every rule a method.
 func TestRules(t *testing.T) {
-	s := New(Config{Broker: broker.New(broker.Config{}), Reflection: true})
+	s := New(Config{Broker: brokerOf(t, testnode.Waiting(t), false), Reflection: true})
 	left := rules()
 	for name, info := range s.grpc.GetServiceInfo() {
 		for _, m := range info.Methods {
@@ -75,7 +76,7 @@ func testActs(t *testing.T) {
 
 // What is no change costs the audit nothing.
 func TestNoActAllocatesNothing(t *testing.T) {
-	s := New(Config{Broker: broker.New(broker.Config{})})
+	s := New(Config{Broker: brokerOf(t, testnode.Waiting(t), false)})
 	ctx, req := t.Context(), &brokerv1.PublishOneRequest{}
 	if n := testing.AllocsPerRun(100, func() {
 		if _, changes := s.actOf(ctx, brokerv1.Broker_PublishOne_FullMethodName, req); changes {
@@ -94,7 +95,7 @@ func onConnection(ctx context.Context, s *Server) (context.Context, *countedConn
 
 // What is no credential is refused as such, whatever the method.
 func TestBadCredentials(t *testing.T) {
-	s := New(Config{Broker: broker.New(broker.Config{Authenticate: true})})
+	s := New(Config{Broker: servingBroker(t)})
 	basic := func(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) }
 	for _, given := range [][]string{
 		nil,

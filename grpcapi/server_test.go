@@ -19,11 +19,31 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/quorate/quorate/broker"
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/internal/testnode"
 	"github.com/quorate/quorate/message"
 	brokerv1 "github.com/quorate/quorate/proto/broker/v1"
 )
 
-// serve starts a server of a broker that has no cluster yet, on loopback.
+// brokerOf returns the broker of a node.
+func brokerOf(t *testing.T, part *cluster.Cluster, authenticates bool) *broker.Broker {
+	t.Helper()
+	b := broker.New(part, broker.Config{Authenticate: authenticates})
+	t.Cleanup(b.Close)
+	return b
+}
+
+// servingBroker returns the broker of a node that serves who logs in.
+func servingBroker(t *testing.T) *broker.Broker {
+	t.Helper()
+	b := brokerOf(t, testnode.Start(t), true)
+	if err := b.AwaitServing(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// serve starts a server of a node that serves nobody, on loopback.
 func serve(t *testing.T, edit func(*Config)) *grpc.ClientConn {
 	t.Helper()
 	return serveWith(t, edit, func(*Server) {})
@@ -32,9 +52,12 @@ func serve(t *testing.T, edit func(*Config)) *grpc.ClientConn {
 // serveWith is serve of a server that is changed before it listens.
 func serveWith(t *testing.T, edit func(*Config), change func(*Server)) *grpc.ClientConn {
 	t.Helper()
-	c := Config{Broker: broker.New(broker.Config{}), Reflection: true}
+	c := Config{Reflection: true}
 	if edit != nil {
 		edit(&c)
+	}
+	if c.Broker == nil {
+		c.Broker = brokerOf(t, testnode.Waiting(t), false)
 	}
 	s := New(c)
 	change(s)
@@ -104,13 +127,8 @@ func TestStarting(t *testing.T) {
 			_, err := a.DeclareExchange(ctx, &brokerv1.DeclareExchangeRequest{Name: "x"})
 			return err
 		},
-		"bind":    func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{}}); return err },
-		"cluster": func() error { _, err := a.ClusterStatus(ctx, &brokerv1.ClusterStatusRequest{}); return err },
-		"drain":   func() error { _, err := a.Drain(ctx, &brokerv1.DrainRequest{}); return err },
-		"operations": func() error {
-			_, err := a.ListOperations(ctx, &brokerv1.ListOperationsRequest{})
-			return err
-		},
+		"bind":      func() error { _, err := a.Bind(ctx, &brokerv1.BindRequest{Binding: &brokerv1.Binding{}}); return err },
+		"drain":     func() error { _, err := a.Drain(ctx, &brokerv1.DrainRequest{}); return err },
 		"grow":      func() error { _, err := a.GrowQueues(ctx, &brokerv1.GrowQueuesRequest{}); return err },
 		"shrink":    func() error { _, err := a.ShrinkNode(ctx, &brokerv1.ShrinkNodeRequest{}); return err },
 		"rebalance": func() error { _, err := a.RebalanceQueues(ctx, &brokerv1.RebalanceQueuesRequest{}); return err },
@@ -271,7 +289,7 @@ type noBytes struct {
 
 // A panic of a call is that call's error, and the server goes on.
 func TestPanic(t *testing.T) {
-	s := New(Config{Broker: broker.New(broker.Config{})})
+	s := New(Config{Broker: brokerOf(t, testnode.Waiting(t), false)})
 	ctx, _ := onConnection(t.Context(), s)
 	panics := s.unary(brokerv1.Admin_ClusterStatus_FullMethodName, func(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
 		panic("oh")
@@ -353,7 +371,7 @@ func TestConfigValidate(t *testing.T) {
 	if err := c.Validate(); err == nil {
 		t.Error("a bad Config is valid")
 	}
-	c = Config{Broker: broker.New(broker.Config{})}
+	c = Config{Broker: brokerOf(t, testnode.Waiting(t), false)}
 	if err := c.Validate(); err != nil {
 		t.Error(err)
 	}

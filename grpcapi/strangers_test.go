@@ -51,7 +51,7 @@ func TestStrangersCost(t *testing.T) {
 		g := gate.New(gate.Config{LoginTimeout: time.Hour, Own: true})
 		cc := serve(t, func(c *Config) {
 			c.Gate = g
-			c.Broker = broker.New(broker.Config{Authenticate: true})
+			c.Broker = servingBroker(t)
 		})
 		const n = 200
 		all := make([]net.Conn, n)
@@ -88,7 +88,7 @@ func TestStrangersCost(t *testing.T) {
 // While the credentials of a call are being checked, a stranger's next one waits, and once they were
 // good all go on; health is answered before and after.
 func TestOneCheckAtATime(t *testing.T) {
-	s := New(Config{Broker: broker.New(broker.Config{Authenticate: true})})
+	s := New(Config{Broker: servingBroker(t)})
 	ctx, conn := onConnection(t.Context(), s)
 	conn.life, conn.end = context.WithCancelCause(t.Context())
 	first, err := s.awaitCheck(ctx, conn)
@@ -128,7 +128,7 @@ func TestOneCheckAtATime(t *testing.T) {
 
 // Calls that were refused leave nothing behind, however long their callers would have waited.
 func TestRefusedCallsLeaveNothing(t *testing.T) {
-	cc := serve(t, func(c *Config) { c.Broker = broker.New(broker.Config{Authenticate: true}) })
+	cc := serve(t, func(c *Config) { c.Broker = servingBroker(t) })
 	long, cancel := context.WithTimeout(t.Context(), 100*24*time.Hour)
 	defer cancel()
 	call := func(n int) {
@@ -151,7 +151,7 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 // Calls that do not look like those of a user are refused whatever they carry, and only calls for
 // health with few bytes are answered.
 func TestStrangersCalls(t *testing.T) {
-	cc := serve(t, func(c *Config) { c.Broker = broker.New(broker.Config{Authenticate: true}) })
+	cc := serve(t, func(c *Config) { c.Broker = servingBroker(t) })
 	ctx := testContext(t)
 	large := strings.Repeat("x", maxOpenBytes)
 	if _, err := healthv1.NewHealthClient(cc).Check(ctx, &healthv1.HealthCheckRequest{Service: large}); status.Code(err) != codes.ResourceExhausted {

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"testing"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -15,7 +16,7 @@ func TestQueueConfig(t *testing.T) {
 	number := func(name string, v int64) message.Field { return message.Field{Name: name, Value: message.Int64(v)} }
 	edit := func(f func(*quorumq.Config)) quorumq.Config {
 		c := quorumq.DefaultConfig()
-		c.ConsumerTimeoutMs = policy.DefaultConsumerTimeoutMs
+		c.ConsumerTimeoutMs = argument.DefaultConsumerTimeoutMs
 		f(&c)
 		return c
 	}
@@ -67,7 +68,7 @@ func TestFollows(t *testing.T) {
 		degraded, drains bool
 		members          int
 	}{
-		"nothing set":          {members: policy.DefaultGroupSize},
+		"nothing set":          {members: argument.DefaultGroupSize},
 		"transient":            {transient: true, members: 1},
 		"drop-head":            {args: letters, degraded: true, members: 3},
 		"reject-publish":       {args: append(letters, text("x-overflow", "reject-publish")), members: 3},

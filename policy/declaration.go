@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
@@ -21,9 +22,9 @@ type Declaration struct {
 // ResolveDeclaration finds the type of a new queue (Q-3), checks properties against it
 // (Q-4) and arguments as Resolve does. vhostDefault is the type for declarations that
 // name none and are fit for it; "" means quorum. All faults are returned at once, joined,
-// each an *ArgumentError.
-func ResolveDeclaration(d Declaration, vhostDefault catalog.QueueType) (Effective, error) {
-	e, err := ResolveAs(d.Arguments, DefaultType(d, vhostDefault))
+// each an *argument.Error.
+func ResolveDeclaration(d Declaration, vhostDefault catalog.QueueType) (argument.Settings, error) {
+	s, err := argument.Resolve(d.Arguments, DefaultType(d, vhostDefault) == catalog.QueueClassic)
 	var faults []error
 	if err != nil {
 		faults = append(faults, err)
@@ -32,9 +33,9 @@ func ResolveDeclaration(d Declaration, vhostDefault catalog.QueueType) (Effectiv
 		faults = append(faults, d.checkProperties(t)...)
 	}
 	if len(faults) > 0 {
-		return Effective{}, errors.Join(faults...)
+		return argument.Settings{}, errors.Join(faults...)
 	}
-	return e, nil
+	return s, nil
 }
 
 // DefaultType is the type of a declaration that names none (Q-3).
@@ -47,7 +48,7 @@ func DefaultType(d Declaration, vhostDefault catalog.QueueType) catalog.QueueTyp
 
 // requestedType is the type of the declaration; ok is false when the argument is faulty.
 func requestedType(d Declaration, vhostDefault catalog.QueueType) (t catalog.QueueType, ok bool) {
-	v, named := d.Arguments.Get(argType)
+	v, named := d.Arguments.Get(argument.QueueType)
 	if !named {
 		return DefaultType(d, vhostDefault), true
 	}
@@ -61,7 +62,10 @@ func (d *Declaration) checkProperties(t catalog.QueueType) []error {
 	if t != catalog.QueueQuorum {
 		return nil
 	}
-	a := arguments{}
+	var faults []error
+	fault := func(name, value, reason string) {
+		faults = append(faults, &argument.Error{Arg: name, Value: value, Reason: reason})
+	}
 	for _, p := range [...]struct {
 		name         string
 		value, wants bool
@@ -71,12 +75,12 @@ func (d *Declaration) checkProperties(t catalog.QueueType) []error {
 		{"auto_delete", d.AutoDelete, false},
 	} {
 		if p.value != p.wants {
-			a.fault(p.name, strconv.FormatBool(p.value), "quorum queues need "+p.name+" = "+strconv.FormatBool(p.wants)+
+			fault(p.name, strconv.FormatBool(p.value), "quorum queues need "+p.name+" = "+strconv.FormatBool(p.wants)+
 				"; or make it a classic queue, with x-queue-type")
 		}
 	}
 	if d.Name == "" {
-		a.fault("name", `""`, "quorum queues need a name; classic ones may be named by the broker")
+		fault("name", `""`, "quorum queues need a name; classic ones may be named by the broker")
 	}
-	return a.faults
+	return faults
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
@@ -15,7 +16,7 @@ func definition(pairs ...any) message.Table { return table(pairs...) }
 
 // who asks for a stream is told what there is in its place.
 func TestStream(t *testing.T) {
-	_, err := policy.Resolve(table("x-queue-type", "stream"))
+	_, err := argument.Resolve(table("x-queue-type", "stream"), false)
 	if err == nil || !strings.Contains(err.Error(), "there are no streams: declare a quorum queue") {
 		t.Errorf("%v", err)
 	}

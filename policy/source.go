@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/message"
 )
@@ -19,15 +20,11 @@ type Source struct {
 // force, the one that counts first is named.
 func Sources(declared message.Table, user, operator *catalog.Policy) []Source {
 	merged := Merge(declared, user, operator)
-	byArg := make(map[string]key)
-	for _, k := range keys() {
-		byArg[k.arg] = k
-	}
 	out := make([]Source, 0, len(merged))
 	for _, f := range merged {
 		s := Source{Arg: f.Name, Value: f.Value, From: "argument"}
-		if k, ok := byArg[f.Name]; ok {
-			s.From = k.source(f.Value, value(declared, k.arg), user, operator)
+		if r := argument.Find(f.Name); r != nil && r.Key != "" {
+			s.From = source(r, f.Value, declared, user, operator)
 		}
 		out = append(out, s)
 	}
@@ -35,25 +32,18 @@ func Sources(declared message.Table, user, operator *catalog.Policy) []Source {
 }
 
 // source names who gave a value.
-func (k key) source(v message.Value, argument *message.Value, user, operator *catalog.Policy) string {
-	by := map[string]*message.Value{
-		"argument": argument, "policy": given(user, k.name), "operator policy": given(operator, k.name),
+func source(r *argument.Row, v message.Value, declared message.Table, user, operator *catalog.Policy) string {
+	gave := func(t message.Table, name string) bool {
+		g, ok := t.Get(name)
+		return ok && g.EqualClass(v)
 	}
-	order := []string{"operator policy", "argument", "policy"}
-	if k.merging == argumentFirst {
-		order = []string{"argument", "policy"}
-	}
-	for _, who := range order {
-		if g := by[who]; g == nil || !g.EqualClass(v) {
-			continue
-		}
-		switch who {
-		case "policy":
-			return fmt.Sprintf("policy %q", user.Name)
-		case "operator policy":
-			return fmt.Sprintf("operator policy %q", operator.Name)
-		}
-		return who
+	switch {
+	case r.Merging != argument.ArgumentFirst && gave(definition(operator), r.Key):
+		return fmt.Sprintf("operator policy %q", operator.Name)
+	case gave(declared, r.Name):
+		return "argument"
+	case gave(definition(user), r.Key):
+		return fmt.Sprintf("policy %q", user.Name)
 	}
 	return "several together" // such as a highest delay that was raised to the lowest
 }

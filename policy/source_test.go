@@ -41,10 +41,10 @@ func TestSources(t *testing.T) {
 		{
 			table("x-dead-letter-exchange", "ax", "x-max-length", 8, "x-note", "n"), user, operator,
 			`x-dead-letter-exchange="ax" argument; x-max-length=7 operator policy "o"; x-note="n" argument; ` +
-				`x-message-ttl=5 policy "u"; x-overflow="reject-publish" operator policy "o"; x-delivery-limit=-1 policy "u"`,
+				`x-overflow="reject-publish" operator policy "o"; x-message-ttl=5 policy "u"; x-delivery-limit=-1 policy "u"`,
 		},
-		{table("x-max-length", 2), user, nil, `x-max-length=2 argument; x-dead-letter-exchange="ux" policy "u"; ` +
-			`x-message-ttl=5 policy "u"; x-overflow="drop-head" policy "u"; x-delivery-limit=-1 policy "u"`},
+		{table("x-max-length", 2), user, nil, `x-max-length=2 argument; x-overflow="drop-head" policy "u"; ` +
+			`x-message-ttl=5 policy "u"; x-delivery-limit=-1 policy "u"; x-dead-letter-exchange="ux" policy "u"`},
 	} {
 		if s := got(c.declared, c.user, c.operator); s != c.want {
 			t.Errorf("got  %s\nwant %s", s, c.want)

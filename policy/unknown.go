@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/catalog"
 	"github.com/quorate/quorate/internal/nearest"
 	"github.com/quorate/quorate/message"
@@ -22,15 +23,11 @@ type Unknown struct {
 	Advice  string // what may help; "": nothing
 }
 
-// Of a queue, RabbitMQ's arguments of former versions are known: whoever migrates has them.
-func formerQueueArguments() []string {
-	return []string{"x-queue-master-locator", "x-ha-policy", "x-ha-policy-params"}
-}
-
 // UnknownOfQueue returns the unknown arguments of a queue's declaration, MaxUnknown at most.
 func UnknownOfQueue(args message.Table) []Unknown {
-	return unknown(args, catalog.QueueArguments(), func(name string) bool {
-		return strings.HasPrefix(name, "x-stream-") || slices.Contains(formerQueueArguments(), name)
+	return unknown(args, argument.Names(), func(name string) bool {
+		_, former := argument.Former(name)
+		return former || argument.Find(name) != nil
 	})
 }
 
@@ -43,7 +40,7 @@ func UnknownOfExchange(args message.Table) []Unknown {
 // of mirrored queues is known.
 func UnknownOfConsumer(args message.Table) []Unknown {
 	return unknown(args, []string{"x-priority", "x-consumer-timeout"}, func(name string) bool {
-		return strings.HasPrefix(name, "x-stream-") || name == "x-cancel-on-ha-failover"
+		return strings.HasPrefix(name, argument.Streams) || name == "x-cancel-on-ha-failover"
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorate/quorate/argument"
 	"github.com/quorate/quorate/message"
 	"github.com/quorate/quorate/policy"
 )
@@ -69,11 +70,11 @@ func TestUnknown(t *testing.T) {
 // D-2: who asks for priorities is told how to have them.
 func TestRemedyOfPriorities(t *testing.T) {
 	t.Parallel()
-	_, err := policy.Resolve(named("x-max-priority"))
+	_, err := argument.Resolve(named("x-max-priority"), false)
 	if err == nil || !strings.Contains(err.Error(), "32 priorities without it") || !strings.Contains(err.Error(), "x-queue-type classic") {
 		t.Errorf("%v", err)
 	}
-	if _, err := policy.Resolve(named("x-queue-mode")); err == nil || strings.Contains(err.Error(), "priorities") {
+	if _, err := argument.Resolve(named("x-queue-mode"), false); err == nil || strings.Contains(err.Error(), "priorities") {
 		t.Errorf("%v", err)
 	}
 }

@@ -25,6 +25,10 @@ type joiner struct {
 	m    *Members
 	news chan struct{}   // of capacity 1: who is alive changed
 	told map[string]bool // reasons that were logged since nobody was missing
+	// unsettled: there were news since states were last exchanged. Whoever joins a node that
+	// learns of others at that moment may get neither its state with them in it, nor what is
+	// said of them by datagrams, which nobody repeats for half a minute.
+	unsettled bool
 }
 
 func (j *joiner) run() {
@@ -41,9 +45,11 @@ func (j *joiner) run() {
 			case j.m.alone() || j.m.claims():
 				wait = every
 			case !tried:
+				j.settle()
 				wait = slowJoins * every // news end the wait
 			}
 		case <-j.news:
+			j.unsettled = true
 			wait = every
 		case <-j.m.ctx.Done():
 			timer.Stop()
@@ -60,10 +66,28 @@ func (j *joiner) attempt() bool {
 		clear(j.told)
 		return false
 	}
+	for _, err := range j.join(missing) {
+		j.explain(err)
+	}
+	return true
+}
+
+// settle exchanges states with other nodes once after news, so that what was missed is known.
+func (j *joiner) settle() {
+	if !j.unsettled {
+		return
+	}
+	j.unsettled = false
+	there := j.m.thereAt()
+	j.join(there[:min(len(there), maxJoins)]) // who does not answer is for probes to find out
+}
+
+// join exchanges states with the nodes at all addresses, and returns why it could not.
+func (j *joiner) join(addresses []string) []error {
 	var all sync.WaitGroup
 	slots := make(chan struct{}, maxJoins)
-	reasons := make(chan error, len(missing))
-	for _, address := range missing {
+	reasons := make(chan error, len(addresses))
+	for _, address := range addresses {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
@@ -77,10 +101,11 @@ func (j *joiner) attempt() bool {
 	}
 	all.Wait()
 	close(reasons)
+	var failed []error
 	for err := range reasons {
-		j.explain(err)
+		failed = append(failed, err)
 	}
-	return true
+	return failed
 }
 
 // missing returns the addresses at which no node that is alive gossips, this one aside.
@@ -153,6 +178,19 @@ func (j *joiner) explain(err error) {
 	default:
 		j.m.log.Warn("a node to join cannot be reached, will go on trying", attrs...)
 	}
+}
+
+// thereAt returns the addresses of the other nodes that are alive, in no order.
+func (m *Members) thereAt() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []string
+	for _, k := range m.nodes {
+		if k.Alive && k.GossipAddr != "" {
+			all = append(all, k.GossipAddr)
+		}
+	}
+	return all
 }
 
 // alone tells that no other node is alive.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/recovery"
 	"github.com/quorate/quorate/cmd/node/config"
 	"github.com/quorate/quorate/id"
 )
@@ -59,7 +59,7 @@ func (f *recoverFlags) run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	rc := cluster.RecoverConfig{
+	rc := recovery.Config{
 		Name: cfg.Cluster.Name, Node: id.NodeID(cfg.NodeID), DataDir: cfg.DataDir,
 	}
 	for _, n := range f.lost {
@@ -68,7 +68,7 @@ func (f *recoverFlags) run(out io.Writer) error {
 	if rc.Reports, err = readReports(f.survivors); err != nil {
 		return err
 	}
-	r, err := cluster.OpenRecovery(rc)
+	r, err := recovery.Open(rc)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (f *recoverFlags) run(out io.Writer) error {
 }
 
 // act writes the report, prints the plan, and carries it out if that is accepted.
-func (f *recoverFlags) act(out io.Writer, r *cluster.Recovery) error {
+func (f *recoverFlags) act(out io.Writer, r *recovery.Recovery) error {
 	if f.report != "" {
 		text, err := json.MarshalIndent(r.Report, "", "  ")
 		if err != nil {
@@ -109,13 +109,13 @@ func (f *recoverFlags) act(out io.Writer, r *cluster.Recovery) error {
 	return err
 }
 
-func readReports(files []string) (all []cluster.RecoveryReport, err error) {
+func readReports(files []string) (all []recovery.Report, err error) {
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		var p cluster.RecoveryReport
+		var p recovery.Report
 		if err := json.Unmarshal(text, &p); err != nil {
 			return nil, fmt.Errorf("%s is not a report of quorate recover: %w", name, err)
 		}
@@ -125,7 +125,7 @@ func readReports(files []string) (all []cluster.RecoveryReport, err error) {
 }
 
 // printRecovery says what is lost.
-func printRecovery(out io.Writer, r *cluster.Recovery) error {
+func printRecovery(out io.Writer, r *recovery.Recovery) error {
 	t := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	row := func(cells ...string) { _, _ = fmt.Fprintln(t, strings.Join(cells, "\t")) } // Flush has the error
 	row("GROUP", "LOST", "LEFT: LAST TERM/ENTRY", "WHAT HAPPENS")
@@ -143,7 +143,7 @@ func printRecovery(out io.Writer, r *cluster.Recovery) error {
 		for _, n := range g.Missing {
 			logs = append(logs, fmt.Sprintf("%s: no report", n))
 		}
-		if g.Action == cluster.RecoverHere || g.Action == cluster.RecoverElsewhere {
+		if g.Action == recovery.Here || g.Action == recovery.Elsewhere {
 			again++
 		}
 		row(g.String(), join(g.Lost), strings.Join(logs, ", "), string(g.Action))

@@ -146,32 +146,3 @@ var capital = regexp.MustCompile(`ID|[A-Z]`)
 func kebab(name string) string {
 	return strings.TrimPrefix(capital.ReplaceAllStringFunc(name, func(s string) string { return "-" + strings.ToLower(s) }), "-")
 }
-
-var (
-	argumentName = regexp.MustCompile("`(x-[a-z-]+[a-z])`")
-	policyKey    = regexp.MustCompile(`(?m)^\t\t\{"([a-z-]+)",`)
-)
-
-// Every argument of a queue that docs/semantics.md lists, and every key of policies, is there.
-func TestEveryArgumentIsCompared(t *testing.T) {
-	text := readDocument(t, compatibility)
-	names := map[string]bool{"alternate-exchange": true}
-	for _, row := range strings.Split(readDocument(t, "docs/semantics.md"), "\n") {
-		if cells := cellsOf(row); len(cells) == 4 {
-			for _, m := range argumentName.FindAllStringSubmatch(cells[0], -1) {
-				names[m[1]] = true
-			}
-		}
-	}
-	for _, m := range policyKey.FindAllStringSubmatch(readDocument(t, "policy/keys.go"), -1) {
-		names[m[1]] = true
-	}
-	if len(names) < 50 {
-		t.Fatalf("%d arguments and keys found", len(names))
-	}
-	for name := range names {
-		if !strings.Contains(text, "`"+name+"`") {
-			t.Errorf("%s does not tell of `%s`", compatibility, name)
-		}
-	}
-}

@@ -14,11 +14,11 @@ import (
 var limitName = regexp.MustCompile(`^([dD]efault)?[mM]ax[A-Z]\w*$`)
 
 // notOfMemory are constants that are named like bounds and let nothing gather: waits between
-// tries, widths and ends of ranges.
+// tries, widths, and the name of an argument.
 func notOfMemory(name string) bool {
 	switch name {
 	case "maxRetry", "maxRetryWait", "maxWait", "maxAskWait", "maxTimerWait", "maxFullBackoff", "DefaultMaxBackoff",
-		"maxDeliveryID", "maxColumns", "maxPriority":
+		"maxDeliveryID", "maxColumns", "MaxPriority":
 		return true
 	}
 	return false

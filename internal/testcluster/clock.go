@@ -22,7 +22,7 @@ func newClock() *Clock {
 	return &Clock{read: now, elapsed: time.Hour, rate: 1, wall: time.Duration(now.UnixNano()) - time.Hour}
 }
 
-// Read implements cluster.Clock.
+// Read implements nodeclock.Source.
 func (c *Clock) Read() clock.Reading {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,7 +32,7 @@ func (c *Clock) Read() clock.Reading {
 	return clock.Reading{Elapsed: c.elapsed, Wall: c.elapsed + c.wall}
 }
 
-// Elapsed implements cluster.Clock.
+// Elapsed implements nodeclock.Source.
 func (c *Clock) Elapsed() time.Duration { return c.Read().Elapsed }
 
 // Step sets the wall clock by so much.

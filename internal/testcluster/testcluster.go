@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -22,11 +21,12 @@ import (
 	"github.com/quorate/quorate/amqp"
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/nodeclock"
 	"github.com/quorate/quorate/cluster/transport"
 	"github.com/quorate/quorate/grpcapi"
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/authority"
-	"github.com/quorate/quorate/policy"
+	"github.com/quorate/quorate/internal/loopback"
 )
 
 // Bounds of waiting.
@@ -37,13 +37,6 @@ const (
 	pollEvery       = 5 * time.Millisecond
 	certificateLife = time.Hour
 	clusterName     = "test"
-)
-
-// Ports below those that the kernel gives to outgoing connections, which could take a port
-// before its node listens, or while it is killed; and below those of package chaos.
-const (
-	lowPort, highPort = 10000, 20000
-	portTries         = 200
 )
 
 // logEnv names the variable that makes the nodes log to the standard error.
@@ -155,28 +148,11 @@ func (c *Cluster) start(n int) *Cluster {
 // freeAddr returns a loopback address that is free for TCP and UDP.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	for range portTries {
-		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(lowPort+rand.IntN(highPort-lowPort)))
-		if free(addr) {
-			return addr
-		}
-	}
-	t.Fatalf("no free port in %d tries between %d and %d", portTries, lowPort, highPort)
-	return ""
-}
-
-func free(addr string) bool {
-	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), "tcp", addr)
+	address, err := loopback.Address()
 	if err != nil {
-		return false
+		t.Fatal(err)
 	}
-	p, err := lc.ListenPacket(context.Background(), "udp", addr)
-	if err != nil {
-		_ = l.Close() // it is not free anyway
-		return false
-	}
-	return errors.Join(l.Close(), p.Close()) == nil
+	return address
 }
 
 // Addrs returns the addresses for clients, node by node.
@@ -295,10 +271,7 @@ func (c *Cluster) launch(i int) {
 	if cfg.Authenticate = true; cfg.Logger == nil {
 		cfg.Logger = log
 	}
-	policies := new(policy.Book)
-	cfg.Policies = policies
-	n.broker = broker.New(cfg)
-	var clock cluster.Clock
+	var clock nodeclock.Source
 	if c.clocks != nil {
 		clock = c.clocks[i]
 	}
@@ -307,14 +280,13 @@ func (c *Cluster) launch(i int) {
 		Name:  clusterName, Node: n.name, DataDir: filepath.Join(c.dir, string(n.name)),
 		Peers: c.listen(n.peers), PeerAddr: n.peers, ClientAddr: n.clients,
 		GossipAddr: n.gossip, Join: join, Expect: len(c.nodes), Version: "test", Logger: log,
-		Policies: policies, Counters: n.broker.NamedCounters, Usage: n.broker.Usage, Connections: n.broker.OwnConnections(),
 		TLS: c.material(n.name), HibernateAfter: c.hibernate, SuspectAfter: c.suspect,
 	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	n.cluster = started
-	n.broker.Attach(started)
+	n.broker = broker.New(started, cfg)
 	n.server = grpcapi.New(grpcapi.Config{Broker: n.broker, Logger: log, Reflection: true})
 	n.amqpd = amqp.New(amqp.Config{Broker: n.broker, Logger: log, Version: "test", Cluster: clusterName})
 	n.served = make(chan error, 2)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/internal/testnode"
 	"github.com/quorate/quorate/management"
 )
 
@@ -129,7 +130,7 @@ func TestManagementOverTLS(t *testing.T) {
 	_, own := issue(t, ca, x509.ExtKeyUsageClientAuth, later)
 	n := nodeWith(t, pair, ca, config.ClientAuthRequired)
 	n.failed = make(chan error, 1)
-	b := broker.New(broker.Config{})
+	b := broker.New(testnode.Start(t), broker.Config{})
 	defer b.Close()
 	address := served(t, n, management.New(management.Config{Broker: b, Node: "n1", Version: "v"}), n.forClients())
 	trust := x509.NewCertPool()

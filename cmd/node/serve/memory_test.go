@@ -10,6 +10,7 @@ import (
 	"github.com/quorate/quorate/broker"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cmd/node/config"
+	"github.com/quorate/quorate/internal/testnode"
 )
 
 // heap is a node's memory: what it needs, and caches that fill their limits.
@@ -25,7 +26,7 @@ func (h *heap) collect() { h.used = h.needs + h.caches.Bodies + h.caches.Tail }
 // tenth below it, and caches come back when there is room.
 func TestMemoryWatch(t *testing.T) {
 	const mib = 1 << 20
-	b := broker.New(broker.Config{})
+	b := broker.New(testnode.Waiting(t), broker.Config{})
 	defer b.Close()
 	plan := planOf(400*mib, 0, 0, 0) // publishers are held back above 300, caches are 50 and 25
 	h := &heap{caches: plan.caches}
@@ -72,7 +73,7 @@ func TestMemoryWatch(t *testing.T) {
 
 // What is in use is found out anew although nothing makes the collector run.
 func TestMemoryWatchCollects(t *testing.T) {
-	b := broker.New(broker.Config{})
+	b := broker.New(testnode.Waiting(t), broker.Config{})
 	defer b.Close()
 	h := &heap{needs: 1000 << 20}
 	h.collect()
@@ -196,7 +197,7 @@ func TestIncomingOf(t *testing.T) {
 // Another plan is followed at once; caches that are given up come back as memory is there.
 func TestMemoryPlanChanges(t *testing.T) {
 	const mib = 1 << 20
-	b := broker.New(broker.Config{})
+	b := broker.New(testnode.Waiting(t), broker.Config{})
 	defer b.Close()
 	plan := planOf(0, 0, 0, 0)
 	h := &heap{caches: plan.caches, needs: 200 * mib}

@@ -26,7 +26,6 @@ import (
 	"github.com/quorate/quorate/id"
 	"github.com/quorate/quorate/internal/tlsfiles"
 	"github.com/quorate/quorate/metrics"
-	"github.com/quorate/quorate/policy"
 )
 
 const (
@@ -155,11 +154,7 @@ func (n *node) start(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	policies := &policy.Book{Warn: func(vhost string, err error) {
-		n.log.Warn("a policy's pattern takes too long", "vhost", vhost, "error", err)
-	}}
 	b := broker.Config{
-		Policies:     policies,
 		Definitions:  broker.BootImport{Document: document, Always: !n.cfg.Definitions.SkipIfUnchanged},
 		MaxBodyBytes: n.cfg.Limits.MaxMessageBytes, DeliveryBufferBytes: n.cfg.Limits.DeliveryBufferBytes, Logger: n.log,
 		Authenticate: n.cfg.Authenticate(), DefaultUser: n.cfg.Auth.DefaultUser, DefaultPassword: password,
@@ -174,15 +169,11 @@ func (n *node) start(ctx context.Context, version string) error {
 		return err
 	}
 	b.Backends = n.backends
-	n.broker = broker.New(b)
-	c.Policies, c.Usage = policies, n.broker.Usage
-	c.Connections = n.broker.OwnConnections()
-	c.Counters = n.broker.NamedCounters
 	if err := n.join(ctx, c); err != nil {
 		return err
 	}
 	n.keepHostToken(b.HostToken)
-	n.broker.Attach(n.part)
+	n.broker = broker.New(n.part, b)
 	n.health.started(n.broker.Ready, n.warning)
 	n.watches.Go(n.watchMemory)
 	n.watches.Go(n.watchProcessors)

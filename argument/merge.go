@@ -1,0 +1,143 @@
+package argument
+
+import (
+	"math"
+
+	"github.com/quorate/quorate/message"
+)
+
+// Merging says how a key's values from operator, argument and policy become one (PO-6,
+// PO-7, and the groups of the table of arguments).
+type Merging uint8
+
+const (
+	// Lowest takes the lowest of all that are set.
+	Lowest Merging = iota
+	// ArgumentFirst takes the argument, else the policy.
+	ArgumentFirst
+	// OperatorFirst takes the operator, else the argument, else the policy.
+	OperatorFirst
+	// Finite takes the lower limit, and any limit before none.
+	Finite
+	// RetryMin takes the lower of argument and policy, but not below the operator's.
+	RetryMin
+	// TargetSize takes the higher of both policies if there is an operator's, else the argument,
+	// else the policy.
+	TargetSize
+)
+
+// Of returns what a definition of a policy gives, as the arguments of the same meaning; a routing key
+// without an exchange gives nothing.
+func Of(definition message.Table) message.Table {
+	var args message.Table
+	for i := range rows {
+		if v, ok := definition.Get(rows[i].Key); ok && rows[i].Key != "" {
+			args = append(args, message.Field{Name: rows[i].Name, Value: v})
+		}
+	}
+	if _, has := args.Get(dlExchange); !has {
+		args = args.Without(dlKey)
+	}
+	return args
+}
+
+// Merge returns the arguments that are in force for a queue: those of its declaration with what its
+// policies give, nil for none (PO-6, PO-7). What policies know nothing of stays.
+func Merge(declared, user, operator message.Table) message.Table {
+	out := declared.Clone()
+	for i := range rows {
+		r := &rows[i]
+		if r.Key == "" {
+			continue
+		}
+		v, ok := r.Merging.merged(sources{value(declared, r.Name), value(user, r.Key), value(operator, r.Key)})
+		if ok {
+			out.Set(r.Name, v)
+		}
+	}
+	// what is left of the highest delay is not below the Lowest.
+	low, high := value(out, retryMin), value(out, retryMax)
+	if low != nil && high != nil && integerOf(*high) < integerOf(*low) {
+		out.Set(retryMax, *low)
+	}
+	if _, has := out.Get(dlExchange); !has {
+		out.Delete(dlKey)
+	}
+	return out
+}
+
+func value(t message.Table, name string) *message.Value {
+	if v, ok := t.Get(name); ok {
+		return &v
+	}
+	return nil
+}
+
+// sources are the values of one key; a nil one is not set.
+type sources struct{ argument, policy, operator *message.Value }
+
+// merged returns what is in force of one key.
+func (m Merging) merged(s sources) (message.Value, bool) {
+	switch m {
+	case ArgumentFirst:
+		return first(s.argument, s.policy)
+	case OperatorFirst:
+		return first(s.operator, s.argument, s.policy)
+	case Finite:
+		return fold(finiteOf, s.operator, s.policy, s.argument)
+	case RetryMin:
+		low, ok := fold(lowerOf, s.argument, s.policy)
+		if !ok {
+			return first(s.operator)
+		}
+		return fold(higherOf, &low, s.operator)
+	case TargetSize:
+		if s.operator != nil {
+			return fold(higherOf, s.operator, s.policy)
+		}
+		return first(s.argument, s.policy)
+	case Lowest:
+	}
+	return fold(lowerOf, s.argument, s.policy, s.operator)
+}
+
+func first(all ...*message.Value) (message.Value, bool) {
+	for _, v := range all {
+		if v != nil {
+			return *v, true
+		}
+	}
+	return message.Value{}, false
+}
+
+// fold joins the integers that are set; a lone value stays as it is.
+func fold(join func(a, b int64) int64, all ...*message.Value) (out message.Value, any bool) {
+	for _, v := range all {
+		switch {
+		case v == nil:
+		case !any:
+			out, any = *v, true
+		default:
+			out = message.Int64(join(integerOf(out), integerOf(*v)))
+		}
+	}
+	return out, any
+}
+
+// integerOf reads a value that was checked to be an integer.
+func integerOf(v message.Value) int64 {
+	if n, ok := v.AsInt(); ok {
+		return n
+	}
+	return math.MaxInt64
+}
+
+func lowerOf(a, b int64) int64  { return min(a, b) }
+func higherOf(a, b int64) int64 { return max(a, b) }
+
+func finiteOf(a, b int64) int64 {
+	if a < 0 || b < 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}

@@ -1,0 +1,31 @@
+package clients
+
+import "sync/atomic"
+
+// Counters are the node's figures as gateway since its start (ST-2).
+type Counters struct {
+	Published          atomic.Uint64 // messages routed to at least one queue
+	Confirmed          atomic.Uint64
+	Rejected           atomic.Uint64
+	UnroutableReturned atomic.Uint64
+	UnroutableDropped  atomic.Uint64
+	Undecidable        atomic.Uint64 // of the rejected, those that this node could not route (EX-16)
+	Invalid            atomic.Uint64
+	LoginsRefused      atomic.Uint64
+	LoginsUnseen       atomic.Uint64 // refused because too many wrong ones came from their address
+	PermissionTimeouts atomic.Uint64 // matches of permissions' patterns that were broken off (C-8)
+	UnknownArguments   atomic.Uint64 // of declarations (C-9)
+	PublishersHeld     atomic.Uint64 // times that publishers were held back (PUB-10)
+}
+
+// Named returns the figures by the names under which nodes tell them.
+func (c *Counters) Named() map[string]uint64 {
+	return map[string]uint64{
+		"published": c.Published.Load(), "confirmed": c.Confirmed.Load(), "rejected": c.Rejected.Load(),
+		"unroutable_returned": c.UnroutableReturned.Load(), "unroutable_dropped": c.UnroutableDropped.Load(),
+		"undecidable": c.Undecidable.Load(), "invalid": c.Invalid.Load(),
+		"logins_refused": c.LoginsRefused.Load(), "logins_unseen": c.LoginsUnseen.Load(),
+		"unknown_arguments": c.UnknownArguments.Load(), "publishers_held": c.PublishersHeld.Load(),
+		"permission_pattern_timeouts": c.PermissionTimeouts.Load(),
+	}
+}

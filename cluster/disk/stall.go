@@ -1,0 +1,30 @@
+package disk
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/internal/phase"
+	"github.com/quorate/quorate/wal"
+)
+
+// untilStall returns how long it takes until a write is held to hang, 0 if it is now. age is
+// for how long it has been under way, and usual for how long one may be on this disk. A node
+// that lacks processors finishes its writes late as well, and it is worse to move its leaders
+// than to move those of a disk that hangs a little later: lenient is added, up to
+// wal.MostStall. So much as the look is late the process may have been stopped, and its writes
+// with it: that is taken off.
+func untilStall(age, usual, lenient, late time.Duration) time.Duration {
+	limit := min(usual+lenient, wal.MostStall)
+	return max(0, limit-max(0, age-max(0, late)))
+}
+
+// lookAfter returns the time to the next look at the disk, after one that found it to take so
+// long until a write hangs: it is seen just then. While there are no news a disk is looked at
+// every so often, at the moments of beats, which wake the node anyway; that is less than what any
+// write may take, so that each is seen before it has taken that long.
+func lookAfter(now time.Time, left, every time.Duration) time.Duration {
+	if left <= 0 {
+		return hangTick
+	}
+	return min(phase.Wait(now, every), left)
+}

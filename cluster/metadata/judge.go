@@ -1,0 +1,118 @@
+package metadata
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/transport"
+	"github.com/quorate/quorate/id"
+)
+
+// Judge decides which peers are talked to, and knows those that it has refused lately. Its
+// methods may be called concurrently.
+type Judge struct {
+	view func() *catalog.View
+	lost []id.NodeID // given up in a recovery
+	log  *slog.Logger
+
+	mu   sync.Mutex // guards what follows
+	last map[id.NodeID]Knock
+}
+
+// NewJudge returns one that judges by the view; lost are the nodes that were given up in a
+// recovery (quorate recover).
+func NewJudge(view func() *catalog.View, lost []id.NodeID, log *slog.Logger) *Judge {
+	return &Judge{view: view, lost: lost, log: log, last: map[id.NodeID]Knock{}}
+}
+
+// Knock is what a refused peer showed last.
+type Knock struct {
+	Fresh bool      // no catalog has taken its store
+	Why   string    // it is refused
+	Since time.Time // the first of a row with that store
+
+	store  id.StoreID
+	reason string // one of Refused
+	at     time.Time
+}
+
+// knockAge is after which time a peer that was refused does not count as one that knocks: it
+// tries every few seconds.
+const knockAge = 15 * time.Second
+
+// note takes a knock; first tells that it is none of a row, so that it is worth a line.
+func (j *Judge) note(p transport.Peer, reason, why string, now time.Time) (first bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	last, known := j.last[p.Node]
+	if first = !known || last.store != p.Store || now.Sub(last.at) > knockAge; first {
+		last = Knock{store: p.Store, Since: now}
+	}
+	last.Fresh, last.reason, last.Why, last.at = p.Fresh, reason, why, now
+	j.last[p.Node] = last
+	return first
+}
+
+// Of returns the knock of a peer that is refused now.
+func (j *Judge) Of(n id.NodeID, now time.Time) (Knock, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	last, known := j.last[n]
+	return last, known && now.Sub(last.at) <= knockAge
+}
+
+// Why peers are refused, in metrics.
+const (
+	refusedStore     = "store"     // it comes with another one than it is registered with
+	refusedForgotten = "forgotten" // it was taken out of the cluster
+	refusedRecovered = "recovered" // a recovery gave it up
+)
+
+// Refused returns how many peers this node refuses now, by reason.
+func (j *Judge) Refused() map[string]int {
+	by := map[string]int{refusedStore: 0, refusedForgotten: 0, refusedRecovered: 0}
+	now := time.Now()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, last := range j.last {
+		if now.Sub(last.at) <= knockAge {
+			by[last.reason]++
+		}
+	}
+	return by
+}
+
+// forget drops a peer that is let in.
+func (j *Judge) forget(n id.NodeID) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.last, n)
+}
+
+// Refuses says why a peer is not talked to: by the view, or because a recovery gave it up.
+func (j *Judge) Refuses(p transport.Peer) error {
+	v := j.view()
+	reason, why := refusedForgotten, v.Refuses(p.Node, p.Store, p.Fresh)
+	if _, registered := v.Node(p.Node); registered {
+		reason = refusedStore
+	}
+	if why == "" && slices.Contains(j.lost, p.Node) && !p.Fresh {
+		if r, known := v.Node(p.Node); !known || r.Store == "" || r.Store != p.Store {
+			reason, why = refusedRecovered, fmt.Sprintf("node %q was given up in a recovery, and what it has stored is over: "+
+				"start it with an empty data directory: then it joins as a new node", p.Node)
+		}
+	}
+	if why == "" {
+		j.forget(p.Node)
+		return nil
+	}
+	if j.note(p, reason, why, time.Now()) {
+		j.log.Error("a node is refused", "peer", string(p.Node), "store", string(p.Store), "fresh", p.Fresh, "error", why)
+	}
+	return errors.New(why)
+}

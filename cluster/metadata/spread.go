@@ -1,0 +1,114 @@
+package metadata
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+// spreadTimeout bounds how long a change of the catalog waits for other nodes' views.
+const spreadTimeout = 250 * time.Millisecond
+
+// Spreading knows how far peers see the catalog. However many changes wait for a peer, one
+// question at a time is on its way, for the newest of them.
+type Spreading struct {
+	links Links
+	view  func() *catalog.View
+	log   *slog.Logger
+
+	mu    sync.Mutex // guards what follows
+	peers map[id.NodeID]*sight
+}
+
+// Links are the ways to other nodes.
+type Links interface {
+	// Connected tells whether there is a link to a node.
+	Connected(id.NodeID) (id.Epoch, bool)
+	// Client returns the calls of a node.
+	Client(id.NodeID) (nodev1.NodeClient, error)
+}
+
+// NewSpreading returns one that knows of no peer yet. Its methods may be called concurrently.
+func NewSpreading(links Links, view func() *catalog.View, log *slog.Logger) *Spreading {
+	return &Spreading{links: links, view: view, log: log, peers: map[id.NodeID]*sight{}}
+}
+
+// sight is how far one peer sees.
+type sight struct {
+	seen, wanted uint64        // indexes of the catalog
+	asking       bool          // somebody asks; all others wait for changed
+	changed      chan struct{} // closed when the question is over
+}
+
+// await returns when the peer sees the catalog up to an index. ask asks it, and is called by
+// one at a time; if it fails for one who asks, it fails for that one only.
+func (s *Spreading) await(ctx context.Context, n id.NodeID, index uint64, ask func(index uint64) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.peers[n]
+	if p == nil {
+		p = &sight{changed: make(chan struct{})}
+		s.peers[n] = p
+	}
+	p.wanted = max(p.wanted, index)
+	for p.asking && p.seen < index {
+		changed := p.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if p.seen >= index {
+		return nil
+	}
+	p.asking = true
+	asked := p.wanted
+	s.mu.Unlock()
+	err := ask(asked)
+	s.mu.Lock()
+	if err == nil {
+		p.seen = max(p.seen, asked)
+	}
+	p.asking = false
+	close(p.changed)
+	p.changed = make(chan struct{})
+	return err
+}
+
+// Await waits until the nodes that this one has links to see the catalog up to an index
+// too, so that whoever is told of a change finds it on any of them (EX-15). A node that
+// does not answer in time follows later.
+func (s *Spreading) Await(ctx context.Context, index uint64) {
+	ctx, cancel := context.WithTimeout(ctx, spreadTimeout)
+	defer cancel()
+	var asked sync.WaitGroup
+	for n := range s.view().Nodes() {
+		if _, up := s.links.Connected(n.ID); !up {
+			continue
+		}
+		peer, err := s.links.Client(n.ID)
+		if err != nil {
+			continue
+		}
+		asked.Go(func() {
+			err := s.await(ctx, n.ID, index, func(index uint64) error {
+				_, err := peer.AwaitCatalog(ctx, &nodev1.AwaitCatalogRequest{Index: index})
+				return err
+			})
+			if err != nil {
+				s.log.Debug("node does not see the catalog's change yet", "peer", string(n.ID), "index", index, "error", err)
+			}
+		})
+	}
+	asked.Wait()
+}

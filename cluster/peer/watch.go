@@ -1,0 +1,280 @@
+package peer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/cluster/event"
+	"github.com/quorate/quorate/id"
+	nodev1 "github.com/quorate/quorate/proto/node/v1"
+)
+
+const (
+	// eventBatch bounds the events of one answer.
+	eventBatch = 256
+	// eventRetry is the wait before a node that did not answer is asked for events again.
+	eventRetry = time.Second
+)
+
+// Events are those of all nodes, and their audit records. Its methods may be called concurrently.
+type Events struct {
+	peers   *Peers
+	journal *event.Journal
+	epoch   id.Epoch
+	changed func() <-chan struct{}
+}
+
+// NewEvents returns those of all nodes; the journal has this node's in this life. changed returns
+// a channel that is closed when the cluster's nodes may have changed.
+func NewEvents(peers *Peers, journal *event.Journal, epoch id.Epoch, changed func() <-chan struct{}) *Events {
+	return &Events{peers: peers, journal: journal, epoch: epoch, changed: changed}
+}
+
+// Cursor is a place in the events of all nodes.
+type Cursor struct {
+	Catalog uint64                 `json:"c"`
+	Nodes   map[id.NodeID]Position `json:"n"`
+	Audit   map[string]Position    `json:"a,omitempty"` // by auditKey
+}
+
+// Position is the last event of a life of a node.
+type Position struct {
+	Epoch id.Epoch `json:"e"`
+	Seq   uint64   `json:"s"`
+}
+
+func (k *Cursor) clone() Cursor {
+	out := Cursor{Catalog: k.Catalog, Nodes: make(map[id.NodeID]Position, len(k.Nodes)), Audit: make(map[string]Position, len(k.Audit))}
+	for n, p := range k.Nodes {
+		out.Nodes[n] = p
+	}
+	for n, p := range k.Audit {
+		out.Audit[n] = p
+	}
+	return out
+}
+
+// eventsOf is what one source told; node is "" for the catalog.
+type eventsOf struct {
+	node   id.NodeID
+	key    string // of audit records: auditKey; else ""
+	at     Position
+	events []event.Event
+}
+
+// Choice is what is watched.
+type Choice struct {
+	Events bool // all but audit records
+	Audit  bool
+}
+
+// Watch calls told with what is chosen of all nodes, that of one node in order, until it
+// fails or ctx ends: what is behind a cursor, or from now on if it is nil. The first call has
+// no events. While told runs nothing is read; what the nodes do not keep that long is told
+// as missed.
+func (w *Events) Watch(ctx context.Context, from *Cursor, what Choice, told func([]event.Event, Cursor) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.peers.Life, cancel)()
+	var sources sync.WaitGroup
+	defer sources.Wait()
+	defer cancel() // before the wait
+	at := w.beginEvents(ctx, from, what)
+	if err := told(nil, at.clone()); err != nil {
+		return err
+	}
+	news := make(chan eventsOf)
+	w.readOwn(ctx, &sources, what, &at, news)
+	asked := map[id.NodeID]bool{w.peers.Node: true}
+	for {
+		changed := w.changed()
+		for n := range w.peers.View().Nodes() {
+			if asked[n.ID] {
+				continue
+			}
+			asked[n.ID] = true
+			w.readOther(ctx, &sources, n.ID, what, &at, from != nil, news)
+		}
+		select {
+		case s := <-news:
+			at.passed(&s)
+			if err := told(s.events, at.clone()); err != nil {
+				return err
+			}
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// passed moves behind what a source told.
+func (k *Cursor) passed(s *eventsOf) {
+	switch {
+	case s.key != "":
+		k.Audit[s.key] = s.at
+	case s.node == "":
+		k.Catalog = s.at.Seq
+	default:
+		k.Nodes[s.node] = s.at
+	}
+}
+
+// readOwn begins to read this node's logs.
+func (w *Events) readOwn(ctx context.Context, sources *sync.WaitGroup, what Choice, at *Cursor, news chan<- eventsOf) {
+	read := func(l *event.Log, s eventsOf, after uint64) {
+		sources.Go(func() { w.readLog(ctx, l, s, after, news) })
+	}
+	if what.Events {
+		read(w.journal.Catalog(), eventsOf{}, at.Catalog)
+		read(w.journal.Queues(), eventsOf{node: w.peers.Node}, at.Nodes[w.peers.Node].Seq)
+	}
+	if what.Audit {
+		for _, list := range event.AuditLists() {
+			key := auditKey(w.peers.Node, list)
+			read(w.journal.Audit(list), eventsOf{node: w.peers.Node, key: key}, at.Audit[key].Seq)
+		}
+	}
+}
+
+// readOther begins to read those of another node.
+func (w *Events) readOther(ctx context.Context, sources *sync.WaitGroup, n id.NodeID, what Choice, at *Cursor, all bool, news chan<- eventsOf) {
+	read := func(pos Position, known bool, ask askLog) {
+		sources.Go(func() { w.readPeer(ctx, ask, pos, known || all, news) })
+	}
+	if what.Events {
+		pos, known := at.Nodes[n]
+		read(pos, known, func(at Position, known bool) (eventsOf, error) { return w.askEvents(ctx, n, at, known) })
+	}
+	if what.Audit {
+		for _, list := range event.AuditLists() {
+			pos, known := at.Audit[auditKey(n, list)]
+			read(pos, known, func(at Position, known bool) (eventsOf, error) { return w.askAudit(ctx, n, list, at, known) })
+		}
+	}
+}
+
+// beginEvents completes a cursor with where the logs stand.
+func (w *Events) beginEvents(ctx context.Context, from *Cursor, what Choice) Cursor {
+	if from != nil {
+		at := from.clone()
+		if own := at.Nodes[w.peers.Node]; own.Epoch != w.epoch {
+			at.Nodes[w.peers.Node] = Position{Epoch: w.epoch}
+		}
+		for _, list := range event.AuditLists() {
+			if key := auditKey(w.peers.Node, list); at.Audit[key].Epoch != w.epoch {
+				at.Audit[key] = Position{Epoch: w.epoch}
+			}
+		}
+		return at
+	}
+	at := Cursor{Catalog: w.journal.Catalog().Last(), Nodes: map[id.NodeID]Position{
+		w.peers.Node: {Epoch: w.epoch, Seq: w.journal.Queues().Last()},
+	}, Audit: map[string]Position{}}
+	short, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	// A node that does not answer is asked again when it does.
+	if what.Events {
+		_ = w.peers.Ask(short, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
+			r, err := node.AwaitEvents(ctx, &nodev1.AwaitEventsRequest{Now: true})
+			return func() error {
+				at.Nodes[n] = Position{Epoch: id.Epoch(r.GetEpoch()), Seq: r.GetLast()}
+				return nil
+			}, err
+		}, func(id.NodeID) {})
+	}
+	if what.Audit {
+		w.beginAudit(short, &at)
+	}
+	return at
+}
+
+// beginAudit completes a cursor with where the lists of audit records stand.
+func (w *Events) beginAudit(ctx context.Context, at *Cursor) {
+	for _, list := range event.AuditLists() {
+		at.Audit[auditKey(w.peers.Node, list)] = Position{Epoch: w.epoch, Seq: w.journal.Audit(list).Last()}
+		_ = w.peers.Ask(ctx, func(ctx context.Context, n id.NodeID, node nodev1.NodeClient) (func() error, error) {
+			r, err := node.AwaitAudit(ctx, &nodev1.AwaitAuditRequest{Now: true, List: uint32(list)})
+			return func() error {
+				at.Audit[auditKey(n, list)] = Position{Epoch: id.Epoch(r.GetEpoch()), Seq: r.GetLast()}
+				return nil
+			}, err
+		}, func(id.NodeID) {})
+	}
+}
+
+// readLog hands on what a log of this node gets; s says which one it is.
+func (w *Events) readLog(ctx context.Context, l *event.Log, s eventsOf, after uint64, news chan<- eventsOf) {
+	for {
+		found := l.Await(ctx, after, eventBatch)
+		if len(found) == 0 {
+			return // ctx has ended
+		}
+		after = found[len(found)-1].Seq
+		s.at, s.events = Position{w.epoch, after}, found
+		if s.key != "" {
+			s.events = named(s.node, found)
+		}
+		select {
+		case news <- s:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// askLog asks another node for what is behind a position; without a known one where it stands.
+type askLog func(at Position, known bool) (eventsOf, error)
+
+// readPeer hands on what another node tells. Without a known position it begins with what
+// happens from now on.
+func (w *Events) readPeer(ctx context.Context, ask askLog, at Position, known bool, news chan<- eventsOf) {
+	for {
+		s, err := ask(at, known)
+		if err != nil {
+			select {
+			case <-time.After(eventRetry):
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		if known && len(s.events) == 0 && s.at == at {
+			continue
+		}
+		at, known = s.at, true
+		select {
+		case news <- s:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (w *Events) askEvents(ctx context.Context, n id.NodeID, at Position, known bool) (eventsOf, error) {
+	s := eventsOf{node: n}
+	node, err := w.peers.Client(n)
+	if err != nil {
+		return s, err
+	}
+	r, err := node.AwaitEvents(ctx, &nodev1.AwaitEventsRequest{Epoch: uint64(at.Epoch), After: at.Seq, Now: !known})
+	if err != nil {
+		return s, err
+	}
+	s.at = Position{id.Epoch(r.GetEpoch()), r.GetLast()}
+	for _, e := range r.GetEvents() {
+		s.events = append(s.events, fromEvent(n, e))
+	}
+	return s, nil
+}
+
+// AwaitEvents returns events of the queues that this node leads.
+func (w *Events) AwaitEvents(ctx context.Context, r *nodev1.AwaitEventsRequest) (*nodev1.AwaitEventsResponse, error) {
+	found, last := w.readFor(ctx, w.journal.Queues(), r, true)
+	out := &nodev1.AwaitEventsResponse{Epoch: uint64(w.epoch), Last: last}
+	for _, e := range found {
+		out.Events = append(out.Events, toEvent(&e))
+	}
+	return out, nil
+}

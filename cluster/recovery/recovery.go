@@ -1,0 +1,326 @@
+// Package recovery takes the groups up again whose majority is lost for good, on a node that does
+// not run (docs/adr/0010): it reads what the node has stored, compares it with the reports of the
+// others that are left, and lets each group go on with the newest log. It needs the data
+// directory, the node's log and a replay of the catalog.
+package recovery
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/catalog"
+	"github.com/quorate/quorate/cluster/datadir"
+	"github.com/quorate/quorate/cluster/metadata"
+	"github.com/quorate/quorate/cluster/storage"
+	"github.com/quorate/quorate/id"
+	"github.com/quorate/quorate/raftfsm"
+	"github.com/quorate/quorate/wal"
+)
+
+// Config describes the recovery of groups whose majority is lost for good, on one
+// of the nodes that are left. The node must not run.
+type Config struct {
+	Name    string
+	Node    id.NodeID
+	DataDir string
+	// Lost are the nodes that never come back.
+	Lost []id.NodeID
+	// Reports are what Recovery.Report was on the other nodes that are left.
+	Reports []Report
+	Logger  *slog.Logger // nil: nothing is logged
+}
+
+// Report is what a node has stored, for the recovery on another one.
+type Report struct {
+	Cluster string                        `json:"cluster"`
+	Node    id.NodeID                     `json:"node"`
+	Groups  map[id.GroupID]raftfsm.Stored `json:"groups"`
+}
+
+// Action is what is done about a group.
+type Action string
+
+// The actions.
+const (
+	// Nothing: a majority of its members is left; it elects by itself.
+	Nothing Action = "keeps its majority"
+	// Here: this node has the newest log that is left; the group goes on with it.
+	Here Action = "goes on with this node's log"
+	// Elsewhere: another node has the newest log that is left.
+	Elsewhere Action = "goes on with another node's log"
+	// Empty: no member is left; it begins anew, without messages.
+	Empty Action = "begins anew, all its messages are lost"
+	// Declare: no member is left; as the catalog runs without this node, it has to be
+	// deleted and declared again.
+	Declare Action = "is lost: delete the queue and declare it again"
+	// Unknown: a report of a node that is left is missing, or none of those that are
+	// left has anything: then the group is left alone.
+	Unknown Action = "cannot be decided"
+)
+
+// Group is what a recovery does about a group.
+type Group struct {
+	Group       id.GroupID
+	VHost, Name string // of the queue; empty for the catalog
+	Members     []id.NodeID
+	Lost        []id.NodeID // of the members
+	Left        []id.NodeID // of the members
+	Logs        map[id.NodeID]raftfsm.Stored
+	Newest      id.NodeID // of Left; "": none
+	Action      Action
+	Missing     []id.NodeID // of Left: their reports are needed
+
+	term uint64 // above all that are known
+}
+
+// String names the group as an operator does.
+func (g *Group) String() string {
+	if g.Group == id.CatalogGroup {
+		return "the catalog"
+	}
+	return fmt.Sprintf("queue %q in vhost %q", g.Name, g.VHost)
+}
+
+// Recovery is an opened node that does not run. Its methods belong to one goroutine.
+type Recovery struct {
+	// Report is what this node has stored.
+	Report Report
+	// Groups are the catalog and the queues, sorted; those that lose nothing included.
+	Groups []Group
+	// Forgotten are the lost nodes that the catalog will not know any more; the others are
+	// members of queues that keep their majority.
+	Forgotten []id.NodeID
+
+	c       Config
+	dir     *datadir.Dir
+	storage *storage.Storage
+	cat     *raftfsm.Resting
+	view    *catalog.View
+}
+
+// Open reads what the node has stored and plans what is to be done. Nothing is
+// changed before Run, but that the log's last segment is closed, as at a start. Close it.
+func Open(c Config) (_ *Recovery, err error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if _, err := os.Stat(filepath.Join(c.DataDir, datadir.CatalogDir)); err != nil {
+		return nil, fmt.Errorf("cluster: data directory %q holds no node: %w: name that of a node that is left", c.DataDir, err)
+	}
+	if slices.Contains(c.Lost, c.Node) {
+		return nil, fmt.Errorf("cluster: node %q is this one, and not lost", c.Node)
+	}
+	r := &Recovery{c: c}
+	if r.dir, err = datadir.Open(c.DataDir, c.Name, c.Node); err != nil {
+		return nil, err
+	}
+	r.storage, err = storage.Open(storage.Config{
+		Dir: r.dir, Logger: c.Logger, TailBytes: wal.DefaultTailBytes,
+		Failed: func(err error) {
+			c.Logger.Error("the node's log failed: its groups stop; look at the disk, then restart the node", "error", err)
+		},
+		Lost: func(g id.GroupID, err error) {
+			c.Logger.Error("a queue's entries on this node are damaged", "queue", id.QueueUID(g).String(), "error", err)
+		},
+		Pressed: func() {}, Opening: func(int, int) {},
+	})
+	if err == nil {
+		err = r.read()
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// read fills the report and the plan.
+func (r *Recovery) read() error {
+	r.Report = Report{Cluster: r.c.Name, Node: r.c.Node, Groups: map[id.GroupID]raftfsm.Stored{}}
+	log, err := raftfsm.OpenBolt(filepath.Join(r.dir.Catalog(), datadir.CatalogLog))
+	if err != nil {
+		return fmt.Errorf("cluster: opening the catalog's log: %w", err)
+	}
+	if r.cat, err = raftfsm.OpenResting(id.CatalogGroup, filepath.Join(r.dir.Catalog(), datadir.SnapshotsDir), log); err != nil {
+		return err
+	}
+	if r.Report.Groups[id.CatalogGroup], err = r.cat.Inspect(); err != nil {
+		return err
+	}
+	machine := metadata.NewReplay()
+	if err := raftfsm.Replay(r.cat, machine); err != nil {
+		return err
+	}
+	r.view = machine.View()
+	for q := range r.view.Queues() {
+		if !r.storage.HasQueue(q.UID) {
+			continue
+		}
+		err := r.withQueue(q.UID, func(m *raftfsm.Resting) error {
+			s, err := m.Inspect()
+			if err == nil {
+				r.Report.Groups[q.UID.Group()] = s
+			}
+			return err
+		})
+		if errors.Is(err, wal.ErrLost) {
+			r.c.Logger.Warn("a damaged member counts as one that has nothing", "queue", q.UID.String(), "error", err)
+		} else if err != nil {
+			return err
+		}
+	}
+	if err := r.checkNames(); err != nil {
+		return err
+	}
+	r.plan()
+	return nil
+}
+
+// withQueue opens this node's member of a queue for f.
+func (r *Recovery) withQueue(q id.QueueUID, f func(*raftfsm.Resting) error) error {
+	dir := r.dir.Queue(q)
+	log, err := r.storage.Queue(q)
+	if err != nil {
+		return fmt.Errorf("cluster: reading the member of queue %s: %w", q, err)
+	}
+	m, err := raftfsm.OpenResting(q.Group(), filepath.Join(dir, datadir.SnapshotsDir), log)
+	if err != nil {
+		return fmt.Errorf("cluster: reading the member of queue %s: %w", q, err)
+	}
+	return errors.Join(f(m), m.Close())
+}
+
+// checkNames refuses nodes that the cluster does not know, and reports of others.
+func (r *Recovery) checkNames() error {
+	var faults []error
+	known := func(n id.NodeID) bool {
+		_, is := r.view.Node(n)
+		return is || slices.Contains(r.Report.Groups[id.CatalogGroup].Voters, n)
+	}
+	for _, n := range r.c.Lost {
+		if !known(n) {
+			faults = append(faults, fmt.Errorf("cluster: lost node %q is not in the cluster: it knows %q", n, r.nodes()))
+		}
+	}
+	for i := range r.c.Reports {
+		p := &r.c.Reports[i]
+		switch {
+		case p.Cluster != r.c.Name:
+			faults = append(faults, fmt.Errorf("cluster: a report is of cluster %q, this node is of %q", p.Cluster, r.c.Name))
+		case slices.Contains(r.c.Lost, p.Node):
+			faults = append(faults, fmt.Errorf("cluster: there is a report of node %q, so it is not lost: start it instead", p.Node))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (r *Recovery) nodes() []id.NodeID {
+	var out []id.NodeID
+	for n := range r.view.Nodes() {
+		out = append(out, n.ID)
+	}
+	return out
+}
+
+// Run carries the plan out. It is refused while a report is missing, or nothing is to be
+// done here. A repeat after a crash is fine.
+func (r *Recovery) Run() error {
+	missing := map[id.NodeID]bool{}
+	todo := false
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		for _, n := range g.Missing {
+			if g.Action == Unknown {
+				missing[n] = true
+			}
+		}
+		todo = todo || g.Action == Here
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("cluster: nodes %q are not named as lost, and their logs may be newer than this one's: bring a report of each, or name it as lost",
+			slices.Sorted(maps.Keys(missing)))
+	}
+	if !todo {
+		return errors.New("cluster: nothing is to be recovered on this node: every group keeps its majority, or goes on with the log of another node")
+	}
+	// From here on the lost nodes are refused, whatever the catalog says.
+	if err := r.dir.Refuse(r.c.Lost); err != nil {
+		return err
+	}
+	for i := range r.Groups[1:] {
+		if err := r.force(&r.Groups[1+i]); err != nil {
+			return err
+		}
+	}
+	if cat := &r.Groups[0]; cat.Action == Here {
+		// Last: its commands tell the truth about the queues only now.
+		err := r.cat.Force(cat.term, cat.Left, time.Now().UnixMilli(), r.commands())
+		if err != nil {
+			return err
+		}
+		r.c.Logger.Info("the catalog goes on with this node's log", "lost", cat.Lost, "voters", cat.Left)
+	}
+	return nil
+}
+
+// force gives a queue's group on this node its new voters.
+func (r *Recovery) force(g *Group) error {
+	left, empty := g.Left, g.Action == Empty && r.Groups[0].Action == Here
+	if g.Action != Here && !empty {
+		return nil
+	}
+	uid := id.QueueUID(g.Group)
+	if empty {
+		left = []id.NodeID{r.c.Node}
+	}
+	err := r.withQueue(uid, func(m *raftfsm.Resting) error {
+		return m.Force(g.term, left, time.Now().UnixMilli(), nil)
+	})
+	if err == nil {
+		r.c.Logger.Info("queue recovered", "queue", uid.String(), "name", g.Name, "vhost", g.VHost, "lost", g.Lost, "voters", left, "empty", empty)
+	}
+	return err
+}
+
+// commands tell the catalog who is left.
+func (r *Recovery) commands() (out []raftfsm.Command) {
+	add := func(c catalog.Command) { out = append(out, raftfsm.Command{Header: catalog.AppendCommand(nil, c)}) }
+	for i := range r.Groups[1:] {
+		g := &r.Groups[1+i]
+		left := g.Left
+		switch g.Action {
+		case Empty:
+			left = []id.NodeID{r.c.Node}
+		case Nothing:
+			q, _ := r.view.QueueByUID(id.QueueUID(g.Group))
+			if len(g.Lost) > 0 || !slices.ContainsFunc(r.c.Lost, q.Holds) {
+				continue
+			}
+			// Recovered before this run, which had broken off: the catalog has yet to know.
+		case Here, Elsewhere, Declare, Unknown:
+		}
+		add(&catalog.SetQueueMembers{UID: id.QueueUID(g.Group), Members: left, Leader: cmp.Or(g.Newest, left[0])})
+	}
+	for _, n := range r.Forgotten {
+		add(&catalog.ForgetNode{ID: n})
+	}
+	return out
+}
+
+// Close releases the data directory.
+func (r *Recovery) Close() error {
+	var errs []error
+	if r.cat != nil {
+		errs = append(errs, r.cat.Close())
+	}
+	if r.storage != nil {
+		errs = append(errs, r.storage.Close())
+	}
+	return errors.Join(append(errs, r.dir.Close())...)
+}
