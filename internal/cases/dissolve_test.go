@@ -11,11 +11,11 @@ import (
 // dissolves are arguments of a queue that dead-letters what it holds before it goes.
 var dissolves = args{"x-on-delete": "dead-letter"}
 
-func (k *kase) remove(queue string, how func(client.DeleteQueueRequest)) client.QueueDeleted {
+func (k *kase) remove(queue string, how func(*client.DeleteQueueRequest)) client.QueueDeleted {
 	k.Helper()
 	r := client.DeleteQueueRequest{Name: queue}
 	if how != nil {
-		how(r)
+		how(&r)
 	}
 	out, err := k.client.DeleteQueue(k.ctx, r)
 	k.must(err)
@@ -107,7 +107,7 @@ func TestT351(t *testing.T) {
 	} {
 		q := k.queue(name, a)
 		k.publish(q, name)
-		k.same(name+" dissolving", k.remove(q, func(r client.DeleteQueueRequest) { r.Discard = name == "discarded" }).Dissolving, false)
+		k.same(name+" dissolving", k.remove(q, func(r *client.DeleteQueueRequest) { r.Discard = name == "discarded" }).Dissolving, false)
 		k.gone(q)
 	}
 	k.empty(d)
@@ -116,7 +116,7 @@ func TestT351(t *testing.T) {
 	stuck := k.queue("stuck", args{"x-dead-letter-exchange": k.name("none"), "x-on-delete": "dead-letter"})
 	k.publish(stuck, "m")
 	k.same("stuck", k.remove(stuck, nil).Dissolving, true)
-	k.same("given up", k.remove(stuck, func(r client.DeleteQueueRequest) { r.Discard = true }).Backlog, 1)
+	k.same("given up", k.remove(stuck, func(r *client.DeleteQueueRequest) { r.Discard = true }).Backlog, 1)
 	k.gone(stuck)
 
 	_, err = k.client.DeclareQueue(k.ctx, client.Queue{Name: k.name("bad"), Arguments: args{"x-on-delete": "keep"}})
